@@ -1,0 +1,87 @@
+# make demo, make test: both do all their own set-up, in .venv, with python3 (3.11 or newer).
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+STAGE := tools/stage
+QUICK := not slow
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow coverage bench lint format docs lock warm system clean distclean
+
+help: ## This list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+
+demo: $(VENV)/.core ## One generated week on 980 nodes, uncapped beside a 60 % cap
+	@$(BIN)/wattqueue demo
+
+# The main run comes last, so that the last line is pytest's own.
+test: system $(VENV)/.dev ## Every test but the slow ones
+	@$(STAGE) lint $(MAKE) --silent --no-print-directory lint
+	@$(STAGE) docs $(MAKE) --silent --no-print-directory docs
+	@$(STAGE) "compile the kernels once" $(MAKE) --silent --no-print-directory warm
+	@$(STAGE) "coverage, kernels as plain Python" $(MAKE) --silent --no-print-directory coverage
+	@echo "=== tests"
+	@$(PYTEST) -n $(WORKERS) --dist loadgroup -m "$(QUICK)"
+
+test-slow: system $(VENV)/.dev warm ## The slow tests: longer searches, 64 emulated nodes, a wheel in a new environment
+	@HYPOTHESIS_PROFILE=thorough $(PYTEST) -m slow
+
+coverage: $(VENV)/.dev
+	@$(BIN)/coverage erase
+	@NUMBA_DISABLE_JIT=1 $(PYTEST) -q -n $(WORKERS) --dist loadgroup -m "$(QUICK) and not compiled" \
+	  --cov --cov-report=term:skip-covered --no-header -r fE
+
+bench: $(VENV)/.dev ## The benchmarks: a table, and JSON in bench/results
+	@$(BIN)/python -m bench
+
+lint: $(VENV)/.dev ## ruff and mypy
+	@$(BIN)/ruff check src tests examples bench tools docs
+	@$(BIN)/ruff format --check --quiet src tests examples bench tools docs
+	@$(BIN)/mypy
+
+format: $(VENV)/.dev ## Bring the code into the formatter's shape
+	@$(BIN)/ruff check --fix src tests examples bench tools docs
+	@$(BIN)/ruff format src tests examples bench tools docs
+
+docs: $(VENV)/.dev ## The user guide and API reference, in docs/_build/html
+	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+LOCK = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
+  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --resolver=backtracking
+
+lock: $(VENV)/.dev ## Renew both lock files (with the oldest Python supported: Debian 12 has 3.11.2)
+	$(LOCK) --upgrade --all-extras --output-file requirements-dev.lock pyproject.toml
+	$(LOCK) --upgrade --build-deps-for editable --constraint requirements-dev.lock --output-file requirements.lock pyproject.toml
+
+warm: $(VENV)/.dev
+	@$(BIN)/python -m tools.warm
+
+system:
+	@tools/system-packages.sh
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "WattQueue needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1) (make PYTHON=python3.12 ...)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { rm -rf $(VENV); echo "No venv for $(PYTHON): on Debian, apt-get install python3-venv"; exit 1; }
+
+$(VENV)/.core: requirements.lock pyproject.toml | $(VENV)/pyvenv.cfg
+	@echo "Setting up $(VENV) ..."
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/pyvenv.cfg
+	@$(STAGE) "set up $(VENV)" $(PIP) install --require-hashes -r requirements-dev.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@ $(VENV)/.core
+
+clean: ## Remove what was built, keep the environment
+	@rm -rf build dist out docs/_build docs/api/generated bench/results .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+distclean: clean ## Remove the environment too
+	@rm -rf $(VENV)

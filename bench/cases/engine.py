@@ -1,0 +1,262 @@
+"""The engine in process, kernels compiled: placement, energy and the power series included.
+
+Times are of the processor, so that other work on the machine counts less. Digests hold the start of every
+job. The workloads are generated with a load that keeps a queue; ``detail`` says how long it was.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.harness import RESULTS, Measured, Skip, benchmark, digest
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine, Partition, plain_machine
+from wattqueue.model.signals import Cap
+from wattqueue.parts.contracts import Start
+from wattqueue.policy.actions import Action, SetFrequency
+from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.view import View
+from wattqueue.sim.engine import Run, Simulation
+from wattqueue.sim.truth import NodeEvents
+
+IDLE_W, MAX_W = 180.0, 2100.0
+NODES = 980
+CAP_SHARE = 0.36
+"""Of the sum of node maxima: as much as some nine tenths of the nodes draw, so that watts run short first."""
+
+
+def workload(n: int, nodes: int, load: float, *, width: float = 6.0, widest: float = 0.25) -> Jobs:
+    """Generated jobs: lognormal sizes and run times, walltimes one to six times as long, at ``load`` of ``nodes``."""
+    rng = np.random.default_rng(1)
+    size = np.minimum(np.ceil(rng.lognormal(np.log(width), 1.1, n)), max(1.0, nodes * widest)).astype(int)
+    run = np.round(np.clip(rng.lognormal(6.5, 1.4, n), 30, 86400), 3)
+    wall = np.round(np.minimum(run * rng.uniform(1, 6, n), 172800), 3)
+    span = float((size * run).sum()) / (nodes * load)
+    submit = np.round(np.sort(rng.uniform(0, span, n)), 3)
+    power = np.round(np.clip(rng.normal(700, 200, n), 250, MAX_W), 3)
+    return Jobs.build(
+        submit, size, run, walltime_s=wall, mean_power_w=power, max_power_w=power * 1.1, origin="generated"
+    )
+
+
+def capped(machine: Machine, share: float = CAP_SHARE) -> Cap:
+    """``share`` of the sum of node maxima."""
+    return Cap.constant(share * (machine.scope_max_w() or 0.0))
+
+
+def simulation(jobs: Jobs, machine: Machine, policy: Policy, cap: Cap) -> Simulation:
+    """A run that has not begun; no failures."""
+    return Simulation(jobs, machine, policy, cap, None, NodeEvents.none())
+
+
+def replay(jobs: Jobs, machine: Machine, policy: str | Policy = "easy", cap: Cap | None = None) -> tuple[float, Run]:
+    """Processor seconds of the loop, after a warm-up on a few of the jobs; and the run."""
+    stock = load_policy(policy, estimator="oracle-max") if isinstance(policy, str) else policy
+    simulation(jobs.take(np.arange(min(50, len(jobs)))), machine, stock, cap or Cap.none()).go()
+    whole = simulation(jobs, machine, stock, cap or Cap.none())
+    begin = time.process_time()
+    whole.go()
+    return time.process_time() - begin, whole.result()
+
+
+def depth_of(run: Run) -> tuple[float, int]:
+    """Mean and greatest number of jobs that a job found waiting, itself included."""
+    submit, start = run.jobs.submit_s, np.sort(run.schedule.start_s)
+    waiting = np.searchsorted(submit, submit, side="right") - np.searchsorted(start, submit, side="right")
+    return float(waiting.mean()), int(waiting.max())
+
+
+def speed(seconds: float, run: Run, **more: Any) -> Measured:
+    """Jobs a second, with a digest of all starts."""
+    mean, most = depth_of(run)
+    detail = {"cpu_s": seconds, "queued_mean": mean, "queued_most": most, **more}
+    return Measured(len(run.jobs) / seconds, digest(run.schedule.start_s, run.schedule.state), detail)
+
+
+@benchmark("EASY under a cap, 500,000 jobs on 980 nodes", unit="jobs/s", at_least=500_000)
+def easy_half_a_million() -> Measured:
+    """Thousands queued."""
+    machine = plain_machine(NODES, IDLE_W, MAX_W)
+    return speed(*replay(workload(500_000, NODES, 1.0), machine, cap=capped(machine)))
+
+
+@benchmark("EASY over two partitions, 500,000 jobs", unit="jobs/s", at_least=250_000)
+def easy_two_partitions() -> Measured:
+    """Every job may run in either; watts are shared."""
+    half = [Partition(name, NODES // 2, idle_w=IDLE_W, max_w=MAX_W) for name in "ab"]
+    machine = Machine("two", tuple(half))
+    return speed(*replay(workload(500_000, NODES, 1.0), machine, cap=capped(machine)))
+
+
+@benchmark("EASY under a cap, 2,000,000 jobs on 158,976 nodes", unit="jobs/s", at_least=400_000)
+def easy_fugaku() -> Measured:
+    """A hundred thousand queued. Takes some GB: WATTQUEUE_BENCH_HEAVY=1."""
+    if os.environ.get("WATTQUEUE_BENCH_HEAVY") != "1":
+        raise Skip("heavy: set WATTQUEUE_BENCH_HEAVY=1")
+    machine = plain_machine(158_976, 60.0, MAX_W)
+    jobs = workload(2_000_000, 158_976, 1.25, width=40.0, widest=0.05)
+    return speed(*replay(jobs, machine, cap=capped(machine, 0.6)))
+
+
+@benchmark("conservative, 50,000 jobs on 980 nodes, 250 queued", unit="s", at_most=5)
+def conservative() -> Measured:
+    """Every queued job has its place in a plan of nodes and watts."""
+    machine = plain_machine(NODES, IDLE_W, MAX_W)
+    seconds, run = replay(workload(50_000, NODES, 0.97), machine, "conservative", capped(machine))
+    found = speed(seconds, run)
+    return Measured(seconds, found.digest, found.detail)
+
+
+@benchmark("peak memory of a run beyond its job table", unit="bytes/job", at_most=300)
+def memory() -> Measured:
+    """500,000 jobs, EASY under a cap, in a process of its own: view, truth, log and result at once, as resident."""
+    if not Path("/proc/self/clear_refs").exists():
+        raise Skip("needs Linux")
+    asked = [sys.executable, "-m", "bench.peak", "500000"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
+    return Measured(float(done.stdout))
+
+
+class FirstComeFirstServed:
+    """A pass in plain Python."""
+
+    def schedule(self, view: View) -> Sequence[Start]:
+        free, starts = int(view.free[0]), []
+        for entry in view.queue.tolist():
+            need = int(view.jobs.nodes[view.entry_job(entry)])
+            if need > free:
+                break
+            free -= need
+            starts.append(Start(entry, 0))
+        return starts
+
+
+@benchmark("a pass in plain Python", unit="jobs/s", at_least=20_000)
+def custom_pass() -> Measured:
+    """First come, first served as a custom part, 50,000 jobs on 980 nodes; compared with the compiled pass."""
+    machine, jobs = plain_machine(NODES), workload(50_000, NODES, 0.7)
+    policy = replace(load_policy("fcfs"), backfill=FirstComeFirstServed())
+    seconds, run = replay(jobs, machine, policy)
+    compiled_s, compiled = replay(jobs, machine, load_policy("fcfs"))
+    if digest(run.schedule.start_s) != digest(compiled.schedule.start_s):
+        raise AssertionError("the custom pass and the compiled one start jobs at different times")
+    return speed(seconds, run, compiled_cpu_s=compiled_s)
+
+
+class EachMinute:
+    """Changes the speed of one running job every 60 simulated seconds."""
+
+    period_s = 60.0
+    events: frozenset[str] = frozenset()
+
+    def __init__(self) -> None:
+        self.done = 0
+
+    def act(self, view: View) -> Sequence[Action]:
+        running = view.running
+        if len(running) == 0:
+            return []
+        self.done += 1
+        job = int(running[self.done % len(running)])
+        return [SetFrequency(job, 1 - view.job_option(job))]
+
+
+@benchmark("speed kept with an action every 60 simulated seconds", unit="of the speed without", at_least=1 / 3)
+def actions() -> Measured:
+    """100,000 jobs on 980 nodes, EASY under a cap."""
+    part = Partition("batch", NODES, frequencies_hz=(2.0e9, 1.5e9), idle_w=IDLE_W, max_w=MAX_W, dvfs_beta=0.5)
+    machine = Machine("two-clocks", (part,))
+    jobs, easy = workload(100_000, NODES, 1.0), load_policy("easy", estimator="oracle-max")
+    without_s, _ = replay(jobs, machine, easy, capped(machine))
+    control = EachMinute()
+    with_s, run = replay(jobs, machine, replace(easy, controls=(control,)), capped(machine))
+    detail = {"without_cpu_s": without_s, "with_cpu_s": with_s, "actions": control.done}
+    return Measured(without_s / with_s, digest(run.schedule.start_s), detail)
+
+
+def by_queue_depth() -> list[tuple[int, float, float]]:
+    """(jobs all submitted at once, mean depth, jobs/s)."""
+    points = []
+    machine = plain_machine(NODES, IDLE_W, MAX_W)
+    for depth in (100, 1_000, 10_000, 100_000):
+        jobs = workload(depth + 20_000, NODES, 1.0)
+        ahead = np.zeros(len(jobs), bool)
+        ahead[:depth] = True  # a backlog of so many at the start; the others keep it up
+        jobs = replace(jobs, submit_s=np.where(ahead, 0.0, jobs.submit_s))
+        seconds, run = replay(jobs, machine, cap=capped(machine))
+        points.append((depth, depth_of(run)[0], len(jobs) / seconds))
+    return points
+
+
+def by_nodes() -> list[tuple[int, float, float]]:
+    """(nodes, mean depth, jobs/s)."""
+    points = []
+    for nodes in (100, 1_000, 10_000, 158_976):
+        machine = plain_machine(nodes, IDLE_W, MAX_W)
+        seconds, run = replay(workload(100_000, nodes, 0.95), machine, cap=capped(machine))
+        points.append((nodes, depth_of(run)[0], len(run.jobs) / seconds))
+    return points
+
+
+@benchmark("growth: jobs/s at the deepest queue, times its logarithm, over the shallowest", unit="x", at_least=1)
+def growth() -> Measured:
+    """At queue depths 1e2 to 1e5 and 1e2 to 1.6e5 nodes; pictures in bench/results.
+
+    A speed that falls no faster than the logarithm keeps speed x log(size) from falling: 1 or more. The lower of
+    both series is the figure.
+    """
+    series = {"queued jobs at the start": by_queue_depth(), "nodes": by_nodes()}
+    kept = {name: least_kept(points) for name, points in series.items()}
+    for name, points in series.items():
+        plot(name, points)
+    return Measured(min(kept.values()), detail={"kept": kept, "series": series})
+
+
+def least_kept(points: list[tuple[int, float, float]]) -> float:
+    """Speed x log(size) at each size over that at the first; the least."""
+    scaled = [rate * np.log(size) for size, _, rate in points]
+    return float(min(s / scaled[0] for s in scaled[1:]))
+
+
+def plot(name: str, points: list[tuple[int, float, float]]) -> None:
+    """Jobs/s over size as SVG, with the line that falls as the logarithm."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return
+    size, _, rate = (np.array(column, float) for column in zip(*points, strict=True))
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(size, rate, "o-", label="measured")
+    axes.plot(size, rate[0] * np.log(size[0]) / np.log(size), "--", label="falls as the logarithm")
+    axes.set(xscale="log", yscale="log", xlabel=name, ylabel="jobs/s", title="EASY under a cap")
+    axes.legend()
+    RESULTS.mkdir(exist_ok=True)
+    figure.savefig(RESULTS / f"growth-{name.split(maxsplit=1)[0]}.svg")
+
+
+@benchmark("kernels without reference counting, times as fast", unit="x", at_least=2)
+def reference_counting() -> Measured:
+    """ADR 0001's guard: the same small kernels over nested tuples, compiled with and without the private flag."""
+    from bench.counting import build, tables
+
+    view, rounds = tables(), 200_000
+    found: dict[bool, tuple[float, int]] = {}
+    for counting in (True, False):
+        kernel: Callable[..., int] = build(counting=counting)
+        kernel(view, 10)
+        begin = time.process_time()
+        total = kernel(view, rounds)
+        found[counting] = time.process_time() - begin, total
+    if found[True][1] != found[False][1]:
+        raise AssertionError("both kernels should find the same")
+    return Measured(found[True][0] / found[False][0], detail={"with_s": found[True][0], "without_s": found[False][0]})

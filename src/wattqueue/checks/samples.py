@@ -1,0 +1,53 @@
+"""Small generated workloads and a machine on which parts are checked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine, Partition
+
+SPAN_S = 3 * 7 * 86_400.0
+IDLE_W, MAX_W = 240.0, 2100.0
+
+
+def sample_machine() -> Machine:
+    """Two partitions, one with two frequencies: three options."""
+    return Machine(
+        "checks",
+        (
+            Partition("batch", 64, frequencies_hz=(3.0e9, 2.0e9), idle_w=IDLE_W, max_w=MAX_W),
+            Partition("debug", 4, idle_w=IDLE_W, max_w=MAX_W),
+        ),
+        source="generated for checks",
+    )
+
+
+def sample_jobs(n: int = 240, seed: int = 1) -> Jobs:
+    """Generated jobs over three weeks: several users and applications, some rows without a user or watts.
+
+    Watts of one node lie between idle and maximum, but for a few rows with 0 W (a meter that failed).
+    Some jobs are submitted at the same instant; some end at the instant of a submission.
+    """
+    rng = np.random.default_rng(seed)
+    user, app = rng.integers(0, 7, n), rng.integers(0, 4, n)
+    submit = np.floor(rng.uniform(0.0, SPAN_S, n) / 600.0) * 600.0
+    runtime = np.ceil(rng.exponential(4_000.0, n) / 600.0 + 0.1) * 600.0
+    nodes = rng.integers(1, 17, n)
+    mean = np.clip(420.0 + 130.0 * user + 60.0 * app + 8.0 * nodes + rng.normal(0.0, 30.0, n), 300.0, 1_800.0)
+    mean[rng.random(n) < 0.06] = np.nan
+    mean[rng.random(n) < 0.03] = 0.0
+    return Jobs.build(
+        np.sort(submit),
+        nodes,
+        runtime,
+        walltime_s=runtime * rng.uniform(1.0, 4.0, n),
+        user=[f"user{k}" if k else "" for k in user],
+        app=[f"app{k}" if k else "" for k in app],
+        partition=["batch" if k else "debug" for k in rng.integers(0, 5, n)],
+        mean_power_w=mean,
+        max_power_w=np.minimum(mean * 1.15, MAX_W),
+        start_s=np.sort(submit) + np.floor(rng.exponential(3.0, n)) * 600.0,
+        origin="generated",
+        extra={"user_power_w": rng.uniform(400.0, 1_500.0, n)},
+    )

@@ -1,0 +1,43 @@
+"""Every check of every axis: ``check_part("order", MyOrder)``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wattqueue.checks.common import Check, Make
+from wattqueue.checks.estimator import estimator_checks
+from wattqueue.checks.in_a_run import run_checks
+from wattqueue.checks.samples import sample_jobs, sample_machine
+from wattqueue.checks.static import static_checks
+from wattqueue.errors import PolicyError
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine
+from wattqueue.policy.registry import AXES
+
+
+def checks_of(axis: str, make: Make) -> Iterator[tuple[str, Check]]:
+    """Name and function of every check that applies to the parts that ``make()`` gives.
+
+    Raises: PolicyError for an unknown axis.
+    """
+    if axis not in AXES:
+        raise PolicyError(f"unknown axis {axis!r}", mend=f"one of {', '.join(AXES)}")
+    if axis == "estimator":
+        yield from estimator_checks()
+    elif axis in ("order", "frequency", "placement"):
+        yield from static_checks(axis)
+        if axis == "order" and callable(getattr(make(), "rerank", None)):
+            yield from ((f"{name}_of_rerank", check) for name, check in run_checks(axis))
+    else:
+        yield from run_checks(axis)
+
+
+def check_part(axis: str, make: Make, jobs: Jobs | None = None, machine: Machine | None = None) -> None:
+    """Run every check of an axis on the parts that ``make()`` gives; each check asks for new ones.
+
+    ``jobs`` and ``machine`` replace the generated samples where a part needs figures of its own.
+
+    Raises: PolicyError saying what was wrong, of the first check that fails.
+    """
+    for _, check in checks_of(axis, make):
+        check(make, jobs or sample_jobs(), machine or sample_machine())

@@ -1,0 +1,34 @@
+"""Values as people write them on the command line."""
+
+from __future__ import annotations
+
+from wattqueue.errors import InputError
+
+
+def node_watts(text: str | None) -> tuple[float, float] | None:
+    """``IDLE:MAX`` in watts of a node. Raises: InputError."""
+    if text is None:
+        return None
+    idle, colon, most = text.partition(":")
+    try:
+        if not colon:
+            raise ValueError
+        return float(idle), float(most)
+    except ValueError as error:
+        raise InputError(f"--node-watts {text!r} is not IDLE:MAX", mend="for example 95:240") from error
+
+
+def duration_s(text: str | None, option: str) -> float | None:
+    """``30min``, ``24h``, ``2d`` or a bare number of seconds. Raises: InputError."""
+    if text is None:
+        return None
+    unit = {"s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
+    stripped = text.strip().lower()
+    suffix = next((u for u in ("min", "s", "h", "d") if stripped.endswith(u)), "")
+    try:
+        value = float(stripped.removesuffix(suffix)) * unit.get(suffix, 1.0)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e12:
+        raise InputError(f"{option} {text!r} is no time above 0", mend="for example 24h, 90min or 3600")
+    return value

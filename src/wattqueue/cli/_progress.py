@@ -1,0 +1,34 @@
+"""A progress bar on long runs, and one line while kernels compile."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+SHOW_FROM_JOBS = 200_000
+
+
+@contextmanager
+def running(jobs: int, what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Give a progress callback where a run is long enough and somebody is looking."""
+    errors = Console(stderr=True)
+    say_if_compiling(errors)
+    if jobs < SHOW_FROM_JOBS or not sys.stderr.isatty():
+        yield None
+        return
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("jobs"), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True) as bar:
+        task = bar.add_task(what, total=jobs)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def say_if_compiling(console: Console) -> None:
+    """The first run of a version compiles its kernels: say so, it takes some seconds."""
+    from wattqueue.kernels._jit import compiled_before
+
+    if not compiled_before():
+        console.print("Compiling kernels, once for this version (about 20 seconds) ...")

@@ -1,0 +1,38 @@
+"""Say what can be read and driven from here, and what each missing thing costs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+MONTH = timedelta(days=30)
+
+
+def run(as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False) -> None:
+    """Say what can be read and driven from here, and what each missing thing costs.
+
+    Only looks, needs no rights, and ends with status 0 whatever it finds. The last lines are the very command
+    that dumps this site's accounting, and what to do with the dump.
+    """
+    from wattqueue.live.doctor import examine, sacct_line
+
+    checks = examine()
+    line = sacct_line(f"{datetime.now(UTC) - MONTH:%Y-%m-%d}")
+    if as_json:
+        print(json.dumps({"checks": [asdict(check) for check in checks], "sacct": line}, indent=2))
+        return
+    area = ""
+    for check in checks:
+        if check.area != area:
+            area = check.area
+            print(area)
+        print(f"  {check.state:<5}{check.name:<18}{check.found}")
+        if check.cost:
+            print(f"       {'':<18}-> {check.cost}")
+    print("\nTo see what a cap would do here, dump a month of accounting as an operator, or as root:\n")
+    print(f"  {line}")
+    print("  wattqueue import dump.psv -o jobs.parquet\n  wattqueue machine guess jobs.parquet -o machine.toml")

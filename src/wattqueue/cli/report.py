@@ -1,0 +1,25 @@
+"""Write report.html of a run: one file that opens without a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a run (what --out named).")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The page to write. [default: DIR/report.html]")
+    ] = None,
+) -> None:
+    """Write report.html of a run: one file that opens without a network."""
+    from wattqueue.formats.pages import write_text
+    from wattqueue.report.document import report
+    from wattqueue.report.load import load
+
+    page = out or folder / "report.html"
+    text = report(load(folder))
+    write_text(page, text)
+    typer.echo(f"{page}: {len(text.encode('utf-8')) / 1e6:.1f} MB")

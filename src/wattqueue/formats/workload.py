@@ -1,0 +1,69 @@
+"""What reading a workload gives, whatever its format: jobs, rows left out, and what the reader has to say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.formats.unusable import Unusable
+from wattqueue.model.jobs import Jobs
+
+MEASURED, ATTRIBUTED, MODELLED = "measured", "attributed", "modelled"
+"""Quality of an energy figure: metered while the job had its nodes alone; metered on nodes that others
+shared, or may have shared; computed by somebody's model."""
+QUALITY, ALONE, ENERGY = "energy_quality", "alone", "energy_j"
+"""Columns of ``jobs.extra``: quality (one of the above, or empty), whether a job ran alone (yes, no,
+unknown), joules of the whole job."""
+SOURCE, NODES_SEEN, ALL_NODES = "energy_from", "partition_nodes", "cluster_nodes"
+"""Columns of ``jobs.extra``: which counter the joules come from; how many different nodes were seen in the
+job's partition, and in all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """A workload as read: ``format`` names the reader, ``rows`` counts what was read, ``notes`` are sentences."""
+
+    jobs: Jobs
+    unusable: Unusable
+    format: str
+    rows: int
+    notes: tuple[str, ...] = field(default=())
+
+    def summary(self) -> dict[str, Any]:
+        """Counts that describe the import: jobs, rejected, with power, alone, and energy by quality."""
+        jobs = self.jobs
+        power = np.zeros(len(jobs), np.bool_)
+        for column in (jobs.mean_power_w, jobs.max_power_w):
+            if column is not None:
+                power |= np.isfinite(column)
+        alone, quality = _column(jobs, ALONE), _column(jobs, QUALITY)
+        energy = jobs.extra.get(ENERGY)
+        return {
+            "format": self.format,
+            "rows": self.rows,
+            "jobs": len(jobs),
+            "rejected": len(self.unusable),
+            "with_power": int(power.sum()),
+            **{f"alone_{word}": int((alone == word).sum()) for word in ("yes", "no", "unknown")},
+            **{f"energy_{word}": int((quality == word).sum()) for word in (MEASURED, ATTRIBUTED, MODELLED)},
+            "energy_j": float(np.nansum(energy)) if energy is not None else None,
+            "notes": list(self.notes),
+        }
+
+
+def _column(jobs: Jobs, name: str) -> NDArray[Any]:
+    return jobs.extra.get(name, np.full(len(jobs), "", object))
+
+
+def quality_labels(has_energy: NDArray[np.bool_], alone: NDArray[np.int8]) -> NDArray[Any]:
+    """The quality of metered energies: measured only where the job is known to have been alone. Shape (n,)."""
+    words = np.array(["", ATTRIBUTED, MEASURED], object)
+    return words[np.where(has_energy, np.where(alone == 1, 2, 1), 0)]
+
+
+def alone_words(alone: NDArray[np.int8]) -> NDArray[Any]:
+    """Words of aloneness: yes (1), no (0) or unknown (-1). Shape (n,)."""
+    return np.array(["no", "yes", "unknown"], object)[alone]

@@ -1,0 +1,222 @@
+"""Conservative backfilling (SEMANTICS rule 9): every queued entry has its place in a plan.
+
+The plan is rebuilt from scratch at every pass. Where only arrivals happened since the last one, the
+same plan would come out for everybody who was there (running jobs and cap are the same, and nobody
+was planned to start in between), so the new entries are added to it instead; unless a job is past its
+expected end, which moves what was planned behind it.
+"""
+
+from __future__ import annotations
+
+from wattqueue.kernels import codes
+from wattqueue.kernels._jit import inlined, kernel, wide
+from wattqueue.kernels.entries import net_watt, start_entry, wall_s
+from wattqueue.kernels.greedy import find_candidate, follow_candidates, next_partition, refresh_candidates
+from wattqueue.kernels.state import View
+
+INF = float("inf")
+OVERDUE_S = 1e-6  # a job past its expected end holds its units at least to the next microsecond
+
+
+@kernel
+def pass_conservative(view: View) -> None:
+    """One pass: plan every entry in the global order, start those whose place is now."""
+    refresh_candidates(view, begin_plan(view))
+    tried = 0
+    while tried < view.counter[codes.DEPTH]:
+        p = next_partition(view)
+        if p < 0:
+            break
+        tried += 1
+        leaf = view.promise.candidate[p]
+        if plan_entry(view, p, view.entries.start[p] + leaf):
+            follow_candidates(view)
+        if view.promise.candidate[p] == leaf:
+            view.promise.candidate[p] = find_candidate(view, p, leaf + 1)
+    view.counter[codes.TRIED] = tried
+    view.counter[codes.PLANNED] = 1
+
+
+@inlined
+def begin_plan(view: View) -> int:
+    """Rebuild the profile, or move the last one to now; the rank from which entries are planned."""
+    count = view.counter
+    whole = count[codes.DIRTY] != 0 or count[codes.FCFS_RANKS] == 0 or count[codes.PLANNED] == 0
+    whole = whole or count[codes.DEPTH] < codes.ANY_NEED or is_overdue(view)
+    first_rank = count[codes.FIRST_NEW]
+    count[codes.DIRTY] = 0
+    count[codes.FIRST_NEW] = -1
+    for p in range(len(view.units.free)):
+        view.promise.entry[p] = -1
+    if whole:
+        build_profile(view)
+        return 0
+    advance_profile(view)
+    if first_rank < 0:
+        return codes.ANY_NEED
+    return int(first_rank)
+
+
+@inlined
+def is_overdue(view: View) -> bool:
+    """Whether some job runs on at or past its expected end: the last plan has its units free by now."""
+    if view.counter[codes.BLOCKS] == 0:
+        return False
+    return bool(view.running.end[view.running.order[0], 0] <= view.num[codes.NOW])
+
+
+@inlined
+def build_profile(view: View) -> None:
+    """Free units and watts from now on, as running jobs reach their expected ends."""
+    plan = view.plan
+    running = view.running
+    now = view.num[codes.NOW]
+    partitions = len(view.units.free)
+    plan.time[0] = now
+    plan.watt[0] = view.counter[codes.AVAILABLE]
+    for p in range(partitions):
+        plan.nodes[0, p] = view.units.free[p]
+    row = 0
+    for at in range(view.counter[codes.BLOCKS]):
+        block = wide(running.order[at])
+        for k in range(running.filled[block]):
+            end = max(running.end[block, k], now + OVERDUE_S)
+            if end > plan.time[row]:
+                row += 1
+                plan.time[row] = end
+                plan.watt[row] = plan.watt[row - 1]
+                for p in range(partitions):
+                    plan.nodes[row, p] = plan.nodes[row - 1, p]
+            job = wide(running.job[block, k])
+            plan.watt[row] += running.net[block, k]
+            plan.nodes[row, view.units.option_partition[view.held.option[job]]] += view.nodes[job]
+    view.counter[codes.PROFILE] = row + 1
+    view.counter[codes.PROFILE_HEAD] = 0
+    view.counter[codes.STAMP] += 1
+
+
+@inlined
+def advance_profile(view: View) -> None:
+    """Let the profile begin now."""
+    head = view.counter[codes.PROFILE_HEAD]
+    while head + 1 < view.counter[codes.PROFILE] and view.plan.time[head + 1] <= view.num[codes.NOW]:
+        head += 1
+    view.plan.time[head] = max(view.plan.time[head], view.num[codes.NOW])
+    view.counter[codes.PROFILE_HEAD] = head
+
+
+@inlined
+def plan_entry(view: View, p: int, entry: int) -> bool:
+    """Give ``entry`` its earliest place beside all placed before it; whether it started."""
+    job = wide(view.entries.job[entry])
+    before = withdraw_plan(view, job)
+    for option in range(wide(view.entries.first[entry]), wide(view.entries.last[entry]) + 1):
+        if fits_from(view, p, entry, option, view.counter[codes.PROFILE_HEAD]) < 0:
+            start_planned(view, entry, option)
+            return True
+    last = wide(view.entries.last[entry])
+    row = earliest_row(view, p, entry, last)
+    if row >= 0 and (before < 0 or view.plan.time[row] < view.plan.begin[job]):
+        view.plan.entry[job] = entry
+        view.plan.begin[job] = view.plan.time[row]
+        view.plan.stamp[job] = view.counter[codes.STAMP]
+        change_profile(view, entry, last, wide(-1))
+    elif before >= 0:
+        view.plan.entry[job] = before
+        change_profile(view, before, wide(view.entries.last[before]), wide(-1))
+    return False
+
+
+@inlined
+def withdraw_plan(view: View, job: int) -> int:
+    """Take the place of an earlier entry of ``job`` out of this profile; that entry, or -1."""
+    entry = wide(view.plan.entry[job])
+    if view.plan.stamp[job] != view.counter[codes.STAMP] or entry < 0:
+        return -1
+    view.plan.entry[job] = -1
+    change_profile(view, entry, wide(view.entries.last[entry]), wide(1))
+    return int(entry)
+
+
+@inlined
+def start_planned(view: View, entry: int, option: int) -> None:
+    """Start ``entry`` now and take it out of the profile until its expected end."""
+    job = wide(view.entries.job[entry])
+    view.plan.begin[job] = view.num[codes.NOW]
+    change_profile(view, entry, option, wide(-1))
+    view.plan.entry[job] = -1
+    start_entry(view, entry, option)
+
+
+@inlined
+def fits_from(view: View, p: int, entry: int, option: int, row: int) -> int:
+    """-1 if the entry fits for its whole walltime from ``row`` on, else the first row that is too low."""
+    job = wide(view.entries.job[entry])
+    plan = view.plan
+    need = view.nodes[job]
+    watt = net_watt(view, job, option)
+    end = plan.time[row] + wall_s(view, job, option)
+    k = row
+    filled = view.counter[codes.PROFILE]
+    while k < filled and (k == row or plan.time[k] < end):
+        if plan.nodes[k, p] < need or plan.watt[k] < watt:
+            return k
+        k += 1
+    return -1
+
+
+@inlined
+def earliest_row(view: View, p: int, entry: int, option: int) -> int:
+    """The first row of the profile at which the entry fits for its whole walltime; -1 for never."""
+    row = view.counter[codes.PROFILE_HEAD]
+    while row < view.counter[codes.PROFILE]:
+        low = fits_from(view, p, entry, option, row)
+        if low < 0:
+            return int(row)
+        row = low + 1
+    return -1
+
+
+@kernel
+def change_profile(view: View, entry: int, option: int, sign: int) -> None:
+    """Add (1) or take (-1) the units and watts of ``entry`` over its place in the plan."""
+    job = wide(view.entries.job[entry])
+    plan = view.plan
+    begin = view.plan.begin[job]
+    p = wide(view.units.option_partition[option])
+    first = profile_row(view, begin)
+    last = profile_row(view, begin + wall_s(view, job, option))
+    need = sign * view.nodes[job]
+    watt = sign * net_watt(view, job, option)
+    for k in range(first, last):
+        plan.nodes[k, p] += need
+        plan.watt[k] += watt
+
+
+@kernel
+def profile_row(view: View, time: float) -> int:
+    """The row of the profile that begins at ``time``; put in where there is none."""
+    plan = view.plan
+    low = wide(view.counter[codes.PROFILE_HEAD])
+    high = wide(view.counter[codes.PROFILE])
+    while low < high:
+        mid = (low + high) // 2
+        if plan.time[mid] < time:
+            low = mid + 1
+        else:
+            high = mid
+    filled = view.counter[codes.PROFILE]
+    if low < filled and plan.time[low] == time:
+        return int(low)
+    partitions = plan.nodes.shape[1]
+    for k in range(filled, low, -1):
+        plan.time[k] = plan.time[k - 1]
+        plan.watt[k] = plan.watt[k - 1]
+        for p in range(partitions):
+            plan.nodes[k, p] = plan.nodes[k - 1, p]
+    plan.time[low] = time
+    plan.watt[low] = plan.watt[low - 1]
+    for p in range(partitions):
+        plan.nodes[low, p] = plan.nodes[low - 1, p]
+    view.counter[codes.PROFILE] = filled + 1
+    return int(low)

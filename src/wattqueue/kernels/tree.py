@@ -1,0 +1,213 @@
+"""The queue's tree: minima over queued entries, 16 children a node.
+
+The minima are necessary conditions only: they prune, and the test at the leaf is exact. Alone, the
+least units, the least watts and the least walltime of a subtree prune little, since one job in it is
+small and another one short. So each inner node also knows the least walltime among entries of at most
+so many units, and among those of at most so many watts, for a few classes of either.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wattqueue.kernels import codes
+from wattqueue.kernels._jit import inlined, kernel, wide
+from wattqueue.kernels.state import Array, Tree
+
+FAN = 16
+CLASSES = 8
+INF = float("inf")
+HAIR = 1.0 - 1e-6  # walltimes of classes are kept in single precision, rounded down
+
+
+class Limits(NamedTuple):
+    """What a candidate may need.
+
+    It fits in ``need`` and ``watt``, and either ends within ``wall`` seconds or fits in ``spare_need``
+    and ``spare_watt`` (the leftovers of a reservation). ``need_class`` and ``watt_class`` are the
+    smallest classes that hold ``need`` and ``watt``.
+    """
+
+    need: int
+    watt: int
+    wall: float
+    spare_need: int
+    spare_watt: int
+    need_class: int
+    watt_class: int
+
+
+@inlined
+def class_of(steps: Array, value: int) -> int:
+    """The first class whose upper end is at or above ``value``; the last one has none."""
+    k = 0
+    while k < CLASSES - 1 and value > steps[k]:
+        k += 1
+    return k
+
+
+@kernel
+def tree_set(tree: Tree, p: int, leaf: int, need: int, wall: float, watt: int) -> None:
+    """Queue the entry at ``leaf`` of partition p."""
+    k = tree.offset[p, 0] + leaf
+    tree.need[k] = need
+    tree.wall[k] = wall
+    tree.watt[k] = watt
+    need_class = class_of(tree.need_step, need)
+    watt_class = class_of(tree.watt_step, watt)
+    tree.need_class[k] = need_class
+    tree.watt_class[k] = watt_class
+    i = leaf
+    for level in range(1, tree.height[p]):
+        i //= FAN
+        k = tree.offset[p, level] + i
+        changed = need < tree.need[k] or wall < tree.wall[k] or watt < tree.watt[k]
+        tree.need[k] = min(need, tree.need[k])
+        tree.wall[k] = min(wall, tree.wall[k])
+        tree.watt[k] = min(watt, tree.watt[k])
+        inner = k - len(tree.need_class)
+        if not (note_class(tree.by_need, inner, need_class, wall) | note_class(tree.by_watt, inner, watt_class, wall)):
+            if not changed:
+                return
+
+
+@inlined
+def note_class(table: Array, inner: int, first: int, wall: float) -> bool:
+    """Let classes from ``first`` on know of an entry of ``wall`` seconds; whether any did not know of less."""
+    low = wall * HAIR
+    changed = False
+    for c in range(first, CLASSES):
+        if low < table[inner, c]:
+            table[inner, c] = low
+            changed = True
+    return changed
+
+
+@kernel
+def tree_clear(tree: Tree, p: int, leaf: int) -> None:
+    """Take the entry at ``leaf`` out of the queue."""
+    k = wide(tree.offset[p, 0] + leaf)
+    need = tree.need[k]
+    wall = tree.wall[k]
+    watt = tree.watt[k]
+    tree.need[k] = codes.NEVER
+    tree.wall[k] = INF
+    tree.watt[k] = codes.ANY_WATT
+    i = leaf
+    for level in range(1, tree.height[p]):
+        i //= FAN
+        up = tree.offset[p, level] + i
+        if tree.need[up] < need and tree.wall[up] < wall and tree.watt[up] < watt:
+            if not was_least(tree, k, up - len(tree.need_class), wall):
+                return
+        if not tree_pull(tree, p, level, i):
+            return
+
+
+@inlined
+def was_least(tree: Tree, leaf: int, inner: int, wall: float) -> bool:
+    """Whether ``wall``, of an entry that left, was the least of any class of an inner node."""
+    for c in range(tree.need_class[leaf], CLASSES):
+        if tree.by_need[inner, c] >= np.float32(wall * HAIR):
+            return True
+    least = False
+    for c in range(tree.watt_class[leaf], CLASSES):
+        least |= bool(tree.by_watt[inner, c] >= np.float32(wall * HAIR))
+    return least
+
+
+@inlined
+def tree_pull(tree: Tree, p: int, level: int, i: int) -> bool:
+    """Recompute node i of ``level`` from its children; whether anything changed."""
+    first = tree.offset[p, level - 1] + i * FAN
+    end = min(first + FAN, tree.offset[p, level - 1] + tree.size[p, level - 1])
+    need = codes.NEVER
+    wall = INF
+    watt = codes.ANY_WATT
+    for k in range(first, end):
+        need = min(need, tree.need[k])
+        wall = min(wall, tree.wall[k])
+        watt = min(watt, tree.watt[k])
+    k = tree.offset[p, level] + i
+    changed = tree.need[k] != need or tree.wall[k] != wall or tree.watt[k] != watt
+    tree.need[k] = need
+    tree.wall[k] = wall
+    tree.watt[k] = watt
+    inner = k - len(tree.need_class)
+    if level > 1:
+        below = first - len(tree.need_class)
+        changed |= pull_classes(tree.by_need, inner, below, end - first)
+        return pull_classes(tree.by_watt, inner, below, end - first) or changed
+    changed |= pull_leaves(tree, tree.by_need, tree.need_class, inner, first, end)
+    return pull_leaves(tree, tree.by_watt, tree.watt_class, inner, first, end) or changed
+
+
+@inlined
+def pull_classes(table: Array, inner: int, below: int, children: int) -> bool:
+    """Recompute the classes of an inner node from inner children; whether any changed."""
+    changed = False
+    for c in range(CLASSES):
+        low = table[below, c]
+        for k in range(below + 1, below + children):
+            low = min(low, table[k, c])
+        changed |= table[inner, c] != low
+        table[inner, c] = low
+    return changed
+
+
+@inlined
+def pull_leaves(tree: Tree, table: Array, classes: Array, inner: int, first: int, end: int) -> bool:
+    """Recompute the classes of an inner node from leaves; whether any changed. Idle leaves are infinite."""
+    changed = False
+    for c in range(CLASSES):
+        low = INF
+        for k in range(first, end):
+            if classes[k] <= c:
+                low = min(low, tree.wall[k] * HAIR)
+        before = table[inner, c]
+        table[inner, c] = low
+        changed |= table[inner, c] != before
+    return changed
+
+
+@inlined
+def tree_passes(tree: Tree, level: int, k: int, limits: Limits) -> bool:
+    """Whether something at or below node k may be a candidate."""
+    if tree.need[k] > limits.need or tree.watt[k] > limits.watt:
+        return False
+    if tree.need[k] <= limits.spare_need and tree.watt[k] <= limits.spare_watt:
+        return True
+    if level == 0:
+        return bool(tree.wall[k] <= limits.wall)
+    inner = k - len(tree.need_class)
+    if tree.by_need[inner, limits.need_class] > limits.wall:
+        return False
+    return bool(tree.by_watt[inner, limits.watt_class] <= limits.wall)
+
+
+@kernel
+def tree_next(tree: Tree, p: int, leaf: int, limits: Limits) -> int:
+    """The first candidate of partition p at ``leaf`` or behind it, or -1."""
+    top = tree.height[p] - 1
+    if top < 0 or not tree_passes(tree, top, wide(tree.offset[p, top]), limits):
+        return -1
+    level = 0
+    i = leaf
+    while True:
+        if i >= tree.size[p, level]:
+            if level == top:
+                return -1
+            i = (i + FAN - 1) // FAN
+            level += 1
+        elif tree_passes(tree, level, tree.offset[p, level] + i, limits):
+            if level == 0:
+                return i
+            level -= 1
+            i *= FAN
+        else:
+            i += 1
+            while level < top and i % FAN == 0:
+                i //= FAN
+                level += 1

@@ -1,0 +1,1 @@
+"""Driving a real Slurm: observe, decide, apply."""

@@ -1,0 +1,236 @@
+"""What can be read and driven from here, and what each missing thing costs. Only looks; never writes."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wattqueue.formats.sacct import ASK_FOR, sacct_command
+from wattqueue.live.telemetry.powercap import counters
+
+Run = Callable[[Sequence[str]], tuple[int, str]]
+
+YES, PART, NO = "yes", "part", "no"
+COMMANDS = {
+    "sacct": "no accounting from here: dump it on a login node, and import the file",
+    "squeue": "the queue cannot be watched: nothing can be driven live from here",
+    "scontrol": "jobs can neither be held nor released: nothing can be driven live from here",
+    "sinfo": "the state of nodes is unknown: nothing can be driven live from here",
+}
+PACKAGES = {
+    "sklearn": ("ml", "the estimators that learn by regression"),
+    "scipy": ("ml", "placement by assignment"),
+    "joblib": ("scale", "campaigns on several cores"),
+    "dask": ("scale", "campaigns on several machines"),
+    "matplotlib": ("plot", "figures as PDF and SVG"),
+    "sqlalchemy": ("live", "the database of applications, and the live service"),
+    "alembic": ("live", "the database of applications, and the live service"),
+    "httpx": ("live", "Prometheus and slurmrestd as sources"),
+    "prometheus_client": ("live", "the live service's own metrics"),
+}
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "firefox")
+CONFIGURATIONS = ("etc/slurm/slurm.conf", "etc/slurm-llnl/slurm.conf", "run/slurm/conf/slurm.conf")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked for: whether it is there, what was found, and what its lack costs."""
+
+    area: str
+    name: str
+    state: str
+    found: str
+    cost: str = ""
+
+
+def ask(argv: Sequence[str]) -> tuple[int, str]:
+    """Run a command for at most 5 s: its status and what it printed; -1 where it cannot be run."""
+    environment = {k: v for k, v in os.environ.items() if k in {"PATH", "SLURM_CONF", "HOME", "LANG"}}
+    try:
+        done = subprocess.run(  # the commands are named here, not given
+            list(argv), capture_output=True, timeout=5.0, check=False, env=environment, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return -1, str(error)
+    return done.returncode, (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")
+
+
+def examine(
+    root: Path = Path("/"), run: Run = ask, find: Callable[[str], str | None] = shutil.which
+) -> tuple[Check, ...]:
+    """Every check, in order. ``root`` holds etc, sys and dev; ``run`` runs commands; ``find`` finds programs."""
+    areas = {
+        "Slurm": _slurm(root, run, find),
+        "Meters": _meters(root, find),
+        "Actuators": _actuators(root),
+        "Packages": _packages(),
+        "Machine": _cache(os.environ),
+    }
+    return tuple(check for name, area in areas.items() for check in _guarded(name, area))
+
+
+def sacct_line(since: str, run: Run = ask, find: Callable[[str], str | None] = shutil.which) -> str:
+    """The command that dumps this site's accounting, with the columns that its sacct knows."""
+    fields: Sequence[str] = ASK_FOR
+    if find("sacct"):
+        code, text = run(["sacct", "--helpformat"])
+        known = {word.lower() for word in text.split()}
+        if code == 0 and "jobid" in known:
+            fields = [name for name in fields if name.lower() in known]
+    return f"{sacct_command(since, fields)} > dump.psv"
+
+
+def _slurm(root: Path, run: Run, find: Callable[[str], str | None]) -> Iterator[Check]:
+    there = {name: find(name) for name in COMMANDS}
+    for name, cost in COMMANDS.items():
+        path = there[name]
+        yield Check("Slurm", name, YES if path else NO, path or "not found", "" if path else cost)
+    if there["sacct"]:
+        code, said = run(["sacct", "-n", "-X", "-S", "now-1hour"])
+        first = next((line.strip() for line in said.splitlines() if line.strip()), "no answer")
+        yield Check(
+            "Slurm",
+            "accounting",
+            YES if code == 0 else NO,
+            "sacct answers" if code == 0 else first[:100],
+            "" if code == 0 else "no job history from here: run sacct where Slurm is configured",
+        )
+    text, where = _configuration(root, run, scontrol=there["scontrol"] is not None)
+    if text is None:
+        yield Check(
+            "Slurm", "slurm.conf", NO, where, "partitions, nodes and the energy plugin have to be stated by hand"
+        )
+        return
+    yield Check("Slurm", "slurm.conf", YES, where)
+    yield _energy_plugin(text)
+    cores = "select/linear" not in text.lower()
+    yield Check(
+        "Slurm",
+        "whole nodes",
+        PART if cores else YES,
+        "nodes can be shared" if cores else "jobs get whole nodes (select/linear)",
+        "energies of jobs that shared a node are labelled attributed" if cores else "",
+    )
+
+
+def _configuration(root: Path, run: Run, *, scontrol: bool) -> tuple[str | None, str]:
+    """The text of slurm.conf, or what scontrol tells of it, and where it was found."""
+    named = os.environ.get("SLURM_CONF") if root == Path("/") else None
+    for path in [Path(named)] if named else [root / name for name in CONFIGURATIONS]:
+        try:
+            return path.read_text(encoding="utf-8", errors="replace"), str(path)
+        except OSError:
+            continue
+    if scontrol:
+        code, text = run(["scontrol", "show", "config"])
+        if code == 0:
+            return text, "scontrol show config"
+    return None, "not found, or not readable"
+
+
+def _energy_plugin(text: str) -> Check:
+    found = re.search(r"^\s*AcctGatherEnergyType\s*=\s*(?:acct_gather_energy/)?(\S+)", text, re.I | re.M)
+    plugins = found[1] if found else "none"
+    if plugins.lower() in {"none", "(null)"}:
+        cost = "jobs carry no energy: set AcctGatherEnergyType (rapl, ipmi, pm_counters, xcc)"
+        return Check("Slurm", "energy plugin", NO, "none", cost)
+    cost = "counts processors and memory only: state the rest of a node" if plugins.lower() == "rapl" else ""
+    return Check("Slurm", "energy plugin", YES, plugins, cost)
+
+
+def _meters(root: Path, find: Callable[[str], str | None]) -> Iterator[Check]:
+    cost = "this node's watts cannot be read by RAPL"
+    folder = root / "sys/class/powercap"
+    try:
+        yield Check("Meters", "RAPL powercap", YES, f"{len(counters(folder))} counters under {folder}")
+    except PermissionError as error:
+        mend = f"{cost}: energy_uj is root's; give the agent's group read access"
+        yield Check("Meters", "RAPL powercap", PART, f"no access to {error.filename}", mend)
+    except (OSError, ValueError):
+        yield Check("Meters", "RAPL powercap", NO, f"none under {folder}", cost)
+    yield _readable("Meters", "Cray pm_counters", root / "sys/cray/pm_counters/power", "only Cray nodes have them")
+    sensors = sorted((root / "sys/class/hwmon").glob("*/power*_input")) if (root / "sys/class/hwmon").is_dir() else []
+    yield Check(
+        "Meters",
+        "power sensors",
+        YES if sensors else NO,
+        f"{len(sensors)} under hwmon" if sensors else "none under hwmon",
+        "" if sensors else "no board sensor to check RAPL against",
+    )
+    yield _readable("Meters", "IPMI", root / "dev/ipmi0", "no whole-node watts from the management controller")
+    gpu = find("nvidia-smi") or find("rocm-smi")
+    yield Check(
+        "Meters", "GPU tool", YES if gpu else NO, gpu or "not found", "" if gpu else "no watts of GPUs from here"
+    )
+
+
+def _readable(area: str, name: str, path: Path, cost: str) -> Check:
+    try:
+        exists = path.exists()
+    except OSError:
+        exists = False
+    if not exists:
+        return Check(area, name, NO, f"no {path}", cost)
+    if os.access(path, os.R_OK):
+        return Check(area, name, YES, str(path))
+    return Check(area, name, PART, f"no access to {path}", cost)
+
+
+def _actuators(root: Path) -> Iterator[Check]:
+    folder = root / "sys/devices/system/cpu/cpu0/cpufreq"
+    cost = "frequencies cannot be set on this node; Slurm may still set them on compute nodes (--cpu-freq)"
+    if not (folder / "scaling_governor").exists():
+        yield Check("Actuators", "CPU frequency", NO, f"no {folder}", cost)
+        return
+    writable = os.access(folder / "scaling_governor", os.W_OK)
+    yield Check(
+        "Actuators",
+        "CPU frequency",
+        YES if writable else PART,
+        str(folder),
+        "" if writable else "readable, not writable",
+    )
+
+
+def _packages() -> Iterator[Check]:
+    for name, (extra, what) in PACKAGES.items():
+        try:
+            there = importlib.util.find_spec(name) is not None
+        except (ImportError, ValueError):
+            there = False
+        cost = "" if there else f"without it: no {what}; pip install 'wattqueue[{extra}]'"
+        yield Check("Packages", name, YES if there else NO, "installed" if there else "not installed", cost)
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    yield Check(
+        "Packages",
+        "browser",
+        YES if browser else PART,
+        browser or "none here",
+        "" if browser else "reports are one HTML file each: copy them to where a browser is",
+    )
+
+
+def _cache(environment: Mapping[str, str]) -> Iterator[Check]:
+    named = environment.get("WATTQUEUE_CACHE_DIR")
+    home = environment.get("XDG_CACHE_HOME") or f"{environment.get('HOME', '/nonexistent')}/.cache"
+    folder = Path(named) if named else Path(home) / "wattqueue"
+    place = folder
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    good = os.access(place, os.W_OK)
+    cost = "every run compiles anew (some 10 s): point WATTQUEUE_CACHE_DIR to a folder of yours"
+    yield Check("Machine", "kernel cache", YES if good else NO, str(folder), "" if good else cost)
+
+
+def _guarded(area: str, checks: Iterator[Check]) -> Iterator[Check]:
+    """The checks of an area; what goes wrong with looking is a finding, too."""
+    try:
+        yield from checks
+    except (OSError, ValueError, RuntimeError) as error:
+        yield Check(area, "rest", NO, f"could not be looked at: {error}")

@@ -1,0 +1,155 @@
+"""Our own metrics for Prometheus, on loopback unless told otherwise, behind a token where one is given.
+
+Reference: Prometheus, metric and label naming (base units, ``_total`` for counters).
+"""
+
+from __future__ import annotations
+
+import hmac
+import http.server
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from wattqueue import __version__
+from wattqueue.errors import InputError
+
+if TYPE_CHECKING:
+    from wattqueue.live.controller import Report
+
+MODES = ("observe", "advise", "control")
+
+
+@dataclass
+class Metrics:
+    """A registry of its own. ``round`` and ``failed`` are called by the controller."""
+
+    mode: str
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    _last_s: float | None = None
+
+    def __post_init__(self) -> None:
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"wattqueue_{name}", text, labels, registry=self.registry)
+
+        self.power = gauge("cluster_power_watts", "Power of all nodes, measured or their maximum.")
+        self.counted = gauge("cluster_counted_power_watts", "Power that the ledger counts in the cap's scope.")
+        self.cap = gauge("cluster_power_cap_watts", "The cap in force; +Inf without one.")
+        self.pool = gauge("pool_watts", "The watts licence: total, open to jobs, used.", "part")
+        self.jobs = gauge("jobs", "Jobs by what the controller sees in them.", "state")
+        self.telemetry = gauge("telemetry_nodes", "Nodes by the label of their power.", "label")
+        self.actuator = gauge("actuator_mode", "1 for the mode in force.", "mode")
+        for mode in MODES:
+            self.actuator.labels(mode).set(mode == self.mode)
+        gauge("build_info", "The version that runs.", "version").labels(__version__).set(1)
+        self.over = Counter(
+            "wattqueue_cap_violation_seconds", "Seconds of measured power above the cap.", registry=self.registry
+        )
+        self.over_j = Counter(
+            "wattqueue_cap_violation_joules", "Energy of measured power above the cap.", registry=self.registry
+        )
+        self.rounds = Histogram(
+            "wattqueue_reconcile_duration_seconds",
+            "Duration of a whole round.",
+            buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10),
+            registry=self.registry,
+        )
+        self.writes = Counter(
+            "wattqueue_actuations", "Writes to Slurm by kind and result.", ("kind", "result"), registry=self.registry
+        )
+        self.failures = Counter(
+            "wattqueue_observe_failures", "Rounds in which Slurm could not be observed.", registry=self.registry
+        )
+        self.errors = Histogram(
+            "wattqueue_prediction_error_ratio",
+            "Measured mean watts of ended jobs over predicted.",
+            buckets=(0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.5, 2.0),
+            registry=self.registry,
+        )
+
+    def round(self, report: Report) -> None:
+        """One round's figures."""
+        thought, pool = report.thought, report.snapshot.pool
+        self.rounds.observe(report.took_s)
+        self.cap.set(thought.cap_w)
+        self.counted.set(thought.counted_w)
+        if pool is not None:
+            for part, value in (("total", pool.total), ("open", pool.open_w), ("used", pool.used)):
+                self.pool.labels(part).set(value)
+        rows = thought.sorted
+        states = ("running", "under_way", "waiting", "foreign", "late", "adopt")
+        for state in states:
+            self.jobs.labels(state).set(len(getattr(rows, state)))
+        self.jobs.labels("refused").set(rows.refused)
+        for outcome in report.outcomes:
+            self.writes.labels(outcome.write.kind, "failed" if outcome.error else "done").inc()
+        self._power(report, thought.cap_w)
+
+    def _power(self, report: Report, cap_w: float) -> None:
+        labels = [p.label for p in report.power.values()]
+        for label in ("measured", "stale", "missing"):
+            self.telemetry.labels(label).set(labels.count(label))
+        now_s = report.snapshot.taken_s
+        if labels:
+            power_w = sum(p.power_w for p in report.power.values())
+            self.power.set(power_w)
+            measured = labels.count("measured") == len(labels)
+            if self._last_s is not None and measured and power_w > cap_w:
+                seconds = max(0.0, now_s - self._last_s)
+                self.over.inc(seconds)
+                self.over_j.inc(seconds * (power_w - cap_w))
+        self._last_s = now_s
+
+    def failed(self, reason: str) -> None:
+        """A round without a view of Slurm."""
+        self.failures.inc()
+
+    def learned(self, ratio: float) -> None:
+        """A job that ended: measured over predicted watts."""
+        if ratio > 0:
+            self.errors.observe(ratio)
+
+
+def serve(metrics: Metrics, address: str, port: int, token: str, status: Callable[[], str]) -> Any:
+    """Serve ``/metrics`` and ``/status`` in a thread; returns the server (``shutdown`` ends it).
+
+    Raises: InputError where the port cannot be had.
+    """
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        server_version, sys_version = "wattqueue", ""
+
+        def do_GET(self) -> None:
+            given = self.headers.get("Authorization", "")
+            if token and not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+                self._answer(401, "text/plain", b"a bearer token is needed\n")
+            elif self.path == "/metrics":
+                self._answer(200, CONTENT_TYPE_LATEST, generate_latest(metrics.registry))
+            elif self.path == "/status":
+                self._answer(200, "application/json", status().encode())
+            else:
+                self._answer(404, "text/plain", b"/metrics or /status\n")
+
+        def _answer(self, code: int, kind: str, body: bytes) -> None:
+            self.send_response(code)
+            if code == 401:
+                self.send_header("WWW-Authenticate", "Bearer")
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's own name
+            """Nothing is logged: a header may hold the token."""
+
+    try:
+        server = http.server.ThreadingHTTPServer((address, port), Handler)
+    except OSError as error:
+        raise InputError(f"cannot listen there: {error.strerror}", where=f"{address}:{port}") from error
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    return server

@@ -1,0 +1,108 @@
+"""RAPL through the kernel's powercap tree: energy counters of packages and memory, which wrap.
+
+A node's watts are the energy that all of its counters gained between two reads. Should one of them
+vanish, be forbidden, or wrap more than once, the node has no sample: a sum of the rest would be too
+low.
+
+Reference: Linux kernel documentation, power/powercap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from wattqueue.live.telemetry.base import Reading, Sample
+
+SYSTEM = Path("/sys/class/powercap")
+MOST_ZONE_W = 2000.0
+"""No package draws more; what could have wrapped within that is not believed."""
+
+
+class _Counter(NamedTuple):
+    energy_uj: int
+    range_uj: int
+
+
+@dataclass
+class Powercap:
+    """Node power from powercap trees, a root a node (on the node itself: one root).
+
+    ``other_w`` is added for what RAPL does not see (fans, disks, network): a site's own figure.
+    """
+
+    roots: Mapping[str, Path]
+    other_w: float = 0.0
+    name: str = "powercap"
+    _last: dict[str, tuple[float, dict[str, _Counter]]] = field(default_factory=dict)
+
+    def read(self, now_s: float) -> Reading:
+        samples: dict[str, Sample] = {}
+        problems: list[str] = []
+        for node, root in self.roots.items():
+            try:
+                zones = counters(root)
+            except (OSError, ValueError) as error:
+                problems.append(f"{node}: {_said(error)}")
+                self._last.pop(node, None)
+                continue
+            before = self._last.get(node)
+            self._last[node] = (now_s, zones)
+            if before is None or now_s <= before[0]:
+                continue
+            if before[1].keys() != zones.keys():
+                changed = sorted(before[1].keys() ^ zones.keys())
+                problems.append(f"{node}: zone {changed[0]} came or went")
+                continue
+            power_w = _power(before[1], zones, now_s - before[0])
+            if power_w is None:
+                problems.append(f"{node}: a counter may have wrapped more than once in {now_s - before[0]:.0f} s")
+            else:
+                samples[node] = Sample(power_w + self.other_w, now_s, self.name)
+        return Reading(samples, tuple(problems))
+
+
+def counters(root: Path) -> dict[str, _Counter]:
+    """Counters that make up a node: the platform's own where there is one, else packages and memory.
+
+    Raises: OSError where one cannot be read, ValueError where one holds no number or there is none.
+    """
+    packages: dict[str, _Counter] = {}
+    platform: dict[str, _Counter] = {}
+    for zone in sorted(root.iterdir()):
+        if ":" not in zone.name or not (zone / "name").exists():
+            continue
+        name = (zone / "name").read_text().strip()
+        if name == "psys":
+            platform[zone.name] = _counter(zone)
+        elif name.startswith("package") or name == "dram":
+            packages[zone.name] = _counter(zone)
+    found = platform or packages
+    if not found:
+        raise ValueError(f"no RAPL package under {root}")
+    return found
+
+
+def _counter(zone: Path) -> _Counter:
+    return _Counter(*(int((zone / name).read_text()) for name in ("energy_uj", "max_energy_range_uj")))
+
+
+def _power(before: Mapping[str, _Counter], now: Mapping[str, _Counter], seconds: float) -> float | None:
+    """Watts between two reads; None where a counter may have gone round more than once."""
+    total_uj = 0
+    for zone, counter in now.items():
+        if seconds * MOST_ZONE_W * 1e6 >= counter.range_uj:
+            return None
+        gained = counter.energy_uj - before[zone].energy_uj
+        total_uj += gained if gained >= 0 else gained + counter.range_uj
+    return total_uj / 1e6 / seconds
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, PermissionError):
+        return f"may not read {error.filename} (give the controller's group read access to energy_uj)"
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

@@ -1,0 +1,23 @@
+"""What users' records of misfits do to their next jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from wattqueue.model.app_check import Consequence
+from wattqueue.model.jobs import Jobs, Labels
+
+
+def without_claims(jobs: Jobs, record: Mapping[str, Consequence]) -> Jobs:
+    """Jobs of users without a choice name no application: they are estimated and run as first runs are."""
+    barred = np.array([*(record.get(name, 0) >= Consequence.NO_CHOICE for name in jobs.user.names), False])
+    codes = np.where(barred[jobs.user.codes], -1, jobs.app.codes).astype(np.int32)
+    return replace(jobs, app=Labels(codes, jobs.app.names))
+
+
+def behind(record: Mapping[str, Consequence]) -> frozenset[str]:
+    """Users whose jobs rank behind everybody else's (order part ``penalised``)."""
+    return frozenset(user for user, what in record.items() if what >= Consequence.LOWER_PRIORITY)

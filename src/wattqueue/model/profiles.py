@@ -1,0 +1,163 @@
+"""Power profiles: what one unit of a job draws, sample by sample, over its run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wattqueue.errors import InputError
+
+Floats = NDArray[np.float64]
+
+PERIOD_S = 20.0
+"""Sampling period of Marconi100's node power (paper 4, section 6.1)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Profiles:
+    """Power profiles of n jobs over a library of P patterns, so that half a million jobs fit in memory.
+
+    In its k-th period (k = floor(elapsed / ``period_s``)) one unit of job j draws
+        watts(j, k) = base_w[j] + scale_w[j] * level[first[q] + i],   q = pattern[j],
+    with i = k inside the pattern's length; past its end, sample ``resume[q]`` follows the last one, and
+    so on round. Elapsed time is work at reference speed. The last period of a run may be cut short.
+
+    Shapes: ``pattern`` (n,) int32, -1 for a job without a profile; ``base_w``, ``scale_w`` (n,) W;
+    ``level`` (samples,) float32; ``first`` (P + 1,) int64; ``resume`` (P,) int64.
+    Invariants: patterns are not empty, 0 <= resume < length; no sample in reach is negative.
+
+    Raises: InputError for columns that contradict each other.
+    """
+
+    pattern: NDArray[np.int32]
+    base_w: Floats
+    scale_w: Floats
+    level: NDArray[np.float32]
+    first: NDArray[np.int64]
+    resume: NDArray[np.int64]
+    period_s: float = PERIOD_S
+
+    def __post_init__(self) -> None:
+        n, patterns = len(self.pattern), len(self.first) - 1
+        if len(self.base_w) != n or len(self.scale_w) != n or len(self.resume) != patterns:
+            raise InputError("power profiles: columns of different length")
+        length = np.diff(self.first)
+        if (length < 1).any() or self.first[0] != 0 or self.first[-1] != len(self.level):
+            raise InputError("power profiles: a pattern without samples")
+        if (self.resume < 0).any() or (self.resume >= length).any():
+            raise InputError("power profiles: a pattern resumes outside itself")
+        if n and (self.pattern.min() < -1 or self.pattern.max() >= patterns):
+            raise InputError(f"power profiles: pattern numbers must be -1 to {patterns - 1}")
+        if not (self.period_s > 0 and np.isfinite(self.base_w).all() and np.isfinite(self.scale_w).all()):
+            raise InputError("power profiles: period, base and scale must be finite, the period above 0")
+
+    @classmethod
+    def from_samples(cls, samples: Sequence[ArrayLike], period_s: float = PERIOD_S) -> Self:
+        """Recorded profiles: watts of one unit, a sequence of samples a job; an empty one means none.
+
+        Past its last sample a job keeps drawing what that one says.
+        """
+        series = [np.asarray(s, np.float32) for s in samples]
+        length = np.array([len(s) for s in series], np.int64)
+        has = length > 0
+        pattern = np.where(has, np.cumsum(has) - 1, -1).astype(np.int32)
+        level = np.concatenate([s for s in series if len(s)]) if has.any() else np.zeros(0, np.float32)
+        if not (np.isfinite(level).all() and (level >= 0).all()):
+            raise InputError("power profiles: samples must be finite and 0 W or more")
+        n = len(series)
+        first = np.concatenate(([0], np.cumsum(length[has]))).astype(np.int64)
+        return cls(pattern, np.zeros(n), np.ones(n), level, first, length[has] - 1, period_s)
+
+    def __len__(self) -> int:
+        return len(self.pattern)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Columns only: sums that were worked out on the way do not travel to other processes."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def take(self, index: NDArray[Any]) -> Profiles:
+        """The jobs of ``index`` (a mask, or row numbers), over the same library."""
+        return Profiles(
+            self.pattern[index], self.base_w[index], self.scale_w[index],
+            self.level, self.first, self.resume, self.period_s,
+        )  # fmt: skip
+
+    def samples_w(self, job: int, duration_s: float) -> Floats:
+        """Watts of one unit of a job, one figure for each period begun within ``duration_s``. Shape (k,)."""
+        q = int(self.pattern[job])
+        if q < 0:
+            return np.zeros(0)
+        count = int(np.ceil(duration_s / self.period_s))
+        k = _position(np.arange(count), np.int64(self.first[q + 1] - self.first[q]), self.resume[q])
+        watts: Floats = self.base_w[job] + self.scale_w[job] * self.level[self.first[q] + k].astype(np.float64)
+        return watts
+
+    @cached_property
+    def _running(self) -> tuple[Floats, NDArray[np.float32], NDArray[np.float32]]:
+        """By sample: sum of its pattern up to and without it; highest and lowest up to and with it."""
+        total = np.zeros(len(self.level))
+        high, low = np.empty_like(self.level), np.empty_like(self.level)
+        for a, b in zip(self.first[:-1].tolist(), self.first[1:].tolist(), strict=True):
+            np.cumsum(self.level[a : b - 1], dtype=np.float64, out=total[a + 1 : b])
+            np.maximum.accumulate(self.level[a:b], out=high[a:b])
+            np.minimum.accumulate(self.level[a:b], out=low[a:b])
+        return total, high, low
+
+    def level_mean(self, duration_s: Floats) -> Floats:
+        """Time-weighted mean of the pattern's levels over a run, before base and scale; NaN without a profile.
+
+        Shapes (n,): ``duration_s`` is the work at reference speed, above 0.
+        """
+        q, a, length, resume = self._rows()
+        total, _, _ = self._running
+        whole = np.floor(duration_s / self.period_s).astype(np.int64)
+        rounds, k = _rounds(whole, length, resume)
+        full = total[a + length - 1] + self.level[a + length - 1]
+        lead = np.where(resume == 0, 0.0, total[a + resume])
+        summed = np.where(rounds > 0, full + (rounds - 1) * (full - lead) - lead, 0.0) + total[a + k]
+        rest = duration_s - whole * self.period_s
+        mean = (summed * self.period_s + rest * self.level[a + k]) / duration_s
+        return np.where(q < 0, np.nan, mean)
+
+    def level_range(self, duration_s: Floats) -> tuple[Floats, Floats]:
+        """Lowest and highest level reached in a run, before base and scale; NaN without a profile. Shapes (n,)."""
+        q, a, length, _ = self._rows()
+        _, high, low = self._running
+        last = np.minimum(np.ceil(duration_s / self.period_s).astype(np.int64), length) - 1
+        missing = q < 0
+        return np.where(missing, np.nan, low[a + last]), np.where(missing, np.nan, high[a + last])
+
+    def mean_power_w(self, duration_s: Floats) -> Floats:
+        """Time-weighted mean watts of one unit over a run; NaN without a profile. Shapes (n,)."""
+        return self.base_w + self.scale_w * self.level_mean(duration_s)
+
+    def max_power_w(self, duration_s: Floats) -> Floats:
+        """Highest watts of one unit in a run; NaN without a profile. Shapes (n,)."""
+        low, high = self.level_range(duration_s)
+        return self.base_w + np.maximum(self.scale_w * low, self.scale_w * high)
+
+    def _rows(self) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Pattern (-1 for none), first sample, length and place of resumption of each job; pattern 0 stands in."""
+        if len(self.first) == 1:
+            raise InputError("power profiles: no job has one")
+        q = np.maximum(self.pattern, 0)
+        return self.pattern, self.first[q], self.first[q + 1] - self.first[q], self.resume[q]
+
+
+def _position(k: NDArray[np.int64], length: np.int64, resume: np.int64) -> NDArray[np.int64]:
+    """Place in the pattern of the k-th period."""
+    return np.where(k < length, k, resume + (k - resume) % (length - resume))
+
+
+def _rounds(
+    k: NDArray[np.int64], length: NDArray[np.int64], resume: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How often the pattern's end was passed before period k, and the place in the pattern then."""
+    loop = length - resume
+    rounds = np.where(k < length, 0, (k - resume) // loop)
+    return rounds, np.where(k < length, k, resume + (k - resume) % loop)

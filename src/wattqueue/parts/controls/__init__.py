@@ -1,0 +1,1 @@
+"""What acts on running work and on nodes?"""

@@ -1,0 +1,144 @@
+"""The EAR model: watts and run time of a job's application on each partition at each frequency."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.errors import PolicyError
+from wattqueue.model.app_profiles import HardwareProfile, Profiles
+from wattqueue.model.eamc_table1 import table1_profiles
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine, Partition
+from wattqueue.parts.contracts import Asked, Floats, Ints, Prediction
+from wattqueue.parts.estimator._scale import static_prediction
+
+_SAME_HZ = 0.5e6
+
+
+class Ear:
+    """Profiles of applications (EAR coefficients, application database, or Table 1) spread over options.
+
+    A job's run time is taken to be that on ``main`` (default: the machine's first partition) at its
+    highest frequency; ``time_coefficient`` and eq. 3 give the others. ``configurations`` names the
+    hardware configurations of a partition's nodes (default: one, of the partition's name); where
+    there are several, ``with_configurations`` makes the partition whose options they are.
+
+    A frequency without a profile is never offered. An application without one (first run) runs at the
+    highest frequency only, with the watts of the job's own column, or else the machine's maximum:
+    ``on_new_hardware`` says whether an application that is known elsewhere may have such a trial run
+    on hardware where it is not (``trial``) or is not offered it (``skip``).
+
+    Raises: PolicyError for an unknown choice; InputError for a partition without a profile.
+    Reference: paper 1, sections 3.1 to 3.3.
+    """
+
+    asked: Asked = "once"
+    machine_figures: bool = False
+
+    def __init__(
+        self,
+        *,
+        profiles: Profiles | None = None,
+        main: str | None = None,
+        configurations: dict[str, tuple[str, ...]] | None = None,
+        on_new_hardware: str = "skip",
+    ) -> None:
+        if on_new_hardware not in ("skip", "trial"):
+            raise PolicyError(f"ear: on_new_hardware {on_new_hardware!r}", mend="use skip or trial")
+        self.profiles = table1_profiles() if profiles is None else profiles
+        self.main = main
+        self.configurations = configurations or {}
+        self.on_new_hardware = on_new_hardware
+
+    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+        """One row an application, then one for each job without one. Shapes (C, O)."""
+        power, time = self._known(machine)
+        row = self._application(jobs)
+        unknown = np.flatnonzero(row < 0)
+        if len(unknown):
+            fallback = self._first_run(jobs, unknown, machine)
+            row[unknown] = len(power) + np.arange(len(unknown))
+            power = np.concatenate((power, fallback.power_w))
+            time = np.concatenate((time, fallback.time_factor))
+        return Prediction(power, time, row)
+
+    def option_configuration(self, machine: Machine) -> tuple[str, ...]:
+        """Hardware configuration of each option. Shape (O,)."""
+        names: list[str] = []
+        for p in machine.partitions:
+            names += list(self._configurations_of(p.name)) * (p.frequency_count // len(self._configurations_of(p.name)))
+        return tuple(names)
+
+    def _configurations_of(self, partition: str) -> tuple[str, ...]:
+        return self.configurations.get(partition, (partition,))
+
+    def _application(self, jobs: Jobs) -> Ints:
+        """Row of each job's application, -1 where it has no profile. Shape (n,)."""
+        known = {app: i for i, app in enumerate(self.profiles.apps)}
+        rows = np.array([*(known.get(name, -1) for name in jobs.app.names), -1], np.int32)
+        return rows[jobs.app.codes]
+
+    def _known(self, machine: Machine) -> tuple[Floats, Floats]:
+        """Watts and relative run times of the known applications. Shapes (A, O)."""
+        main = self.profiles.on(self.main or self._configurations_of(machine.partitions[0].name)[0])
+        reference = main.time_s[:, 0].copy()
+        power, time = [], []
+        for name, hz in zip(self.option_configuration(machine), machine.option_frequency_hz, strict=True):
+            here = self.profiles.on(name)
+            # An application that never ran on the main partition counts from where it did.
+            reference = np.where(np.isnan(reference), here.time_s[:, 0], reference)
+            watts, seconds = _at(here, hz)
+            power.append(watts)
+            time.append(seconds)
+        factor = np.stack(time, 1) / reference[:, np.newaxis]
+        watts = np.stack(power, 1)
+        offered = np.isfinite(watts) & np.isfinite(factor)
+        watts, factor = np.where(offered, watts, np.inf), np.where(offered, factor, 1.0)
+        if self.on_new_hardware == "trial":
+            self._offer_trials(watts, factor, machine)
+        return watts, factor
+
+    def _offer_trials(self, watts: Floats, factor: Floats, machine: Machine) -> None:
+        """Offer the highest frequency of partitions where an application was never measured, in place."""
+        for p, first in enumerate(machine.option_start[:-1]):
+            own = slice(first, machine.option_start[p + 1])
+            new = ~np.isfinite(watts[:, own]).any(1)
+            top = machine.partitions[p].max_w
+            watts[new, first] = np.nan if top is None else top
+            factor[new, first] = 1.0
+
+    def _first_run(self, jobs: Jobs, rows: NDArray[np.int64], machine: Machine) -> Prediction:
+        """Jobs whose application has no entry: the highest frequency of each partition, and no other."""
+        own = np.full(len(rows), np.nan) if jobs.mean_power_w is None else jobs.mean_power_w[rows]
+        guess = static_prediction(own, machine)
+        highest = np.zeros(len(machine.option_partition), bool)
+        highest[machine.option_start[:-1]] = True
+        power = np.where(highest, guess.power_w, np.inf)
+        return Prediction(power, np.where(highest, guess.time_factor, 1.0))
+
+
+def with_configurations(partition: Partition, profiles: Profiles, names: tuple[str, ...]) -> Partition:
+    """A partition whose options are the configurations of its nodes at every frequency that one of them has.
+
+    Each frequency stands once for each name, in their order; ``Ear`` needs the same names, and offers what
+    a configuration has a profile for.
+
+    Reference: paper 1, section 3.1 (different hardware configurations can exist for the same node).
+    """
+    offered = np.unique(np.concatenate([profiles.on(name).frequency_hz for name in names]))[::-1]
+    return replace(partition, frequencies_hz=tuple(np.repeat(offered, len(names)).tolist()))
+
+
+def _at(profile: HardwareProfile, frequency_hz: float) -> tuple[Floats, Floats]:
+    """Watts and seconds at one frequency, NaN where the profile has none. Shapes (A,)."""
+    if np.isnan(frequency_hz):
+        # A partition without stated frequencies runs at the nominal one.
+        return profile.power_w[:, 0], profile.time_s[:, 0]
+    near = np.flatnonzero(np.abs(profile.frequency_hz - frequency_hz) <= _SAME_HZ)
+    if not len(near):
+        nothing = np.full(len(profile.power_w), np.nan)
+        return nothing, nothing
+    return profile.power_w[:, near[0]], profile.time_s[:, near[0]]

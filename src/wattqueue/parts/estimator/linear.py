@@ -1,0 +1,17 @@
+"""Ordinary least squares on the features of Table 1, trained anew every week."""
+
+from __future__ import annotations
+
+from wattqueue.parts.estimator._weekly import Model, WeeklyBase
+
+
+class Linear(WeeklyBase):
+    """``regressors.LinearPower`` on all jobs that finished before the week began.
+
+    Reference: paper 4, sections 4.2 and 6.2.
+    """
+
+    def model(self) -> Model:
+        from wattqueue.parts.regressors import LinearPower
+
+        return LinearPower(random_state=self.seed)

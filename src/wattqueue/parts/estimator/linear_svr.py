@@ -1,0 +1,17 @@
+"""Support vector regression with a linear kernel, trained anew every week."""
+
+from __future__ import annotations
+
+from wattqueue.parts.estimator._weekly import Model, WeeklyBase
+
+
+class LinearSvr(WeeklyBase):
+    """``regressors.SvrPower`` on all jobs that finished before the week began.
+
+    Reference: paper 4, sections 4.2 and 6.2.
+    """
+
+    def model(self) -> Model:
+        from wattqueue.parts.regressors import SvrPower
+
+        return SvrPower(random_state=self.seed)

@@ -1,0 +1,27 @@
+"""Every unit draws the machine's stated maximum: safe, and wasteful."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine
+from wattqueue.parts.contracts import Asked, Prediction
+from wattqueue.parts.estimator._scale import static_prediction
+
+
+class Naive:
+    """The maximum of one unit, for every job.
+
+    Where the machine states no maximum the watts are NaN (unknown): nobody minds while there is no
+    cap, and a driver that holds one must refuse them.
+
+    Reference: paper 4, section 6.4 (``naive``).
+    """
+
+    asked: Asked = "once"
+    machine_figures: bool = True
+
+    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+        """One row of watts that all jobs share: C = 1."""
+        return static_prediction(np.full(1, np.nan), machine, np.zeros(len(jobs), np.int32))

@@ -1,0 +1,50 @@
+"""One run is enough: the first finished run of a user's application stands for all later ones."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.parts.contracts import Ints
+from wattqueue.parts.estimator._online import Completions, OnlineBase, Target, measured
+from wattqueue.parts.timeline import Timeline
+
+
+class Profiled(OnlineBase):
+    """Watts of the first measured run of the same (user, application).
+
+    Until that run has ended, the unit's maximum: a profile is made before anything is known. Jobs
+    without an application share one profile a user.
+    """
+
+    def __init__(self, *, target: Target = "mean", completions: Completions = "simulated") -> None:
+        super().__init__(target=target, completions=completions)
+        self._key: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._profile: Floats = np.zeros(0)
+
+    def reset(self, jobs: Jobs) -> None:
+        self._key, count = _keys(jobs)
+        self._profile = np.full(count, np.nan)
+
+    def watts(self, rows: Ints, now_s: float) -> Floats:
+        return self._profile[self._key[rows]]
+
+    def take_in(self, rows: Ints, end_s: Floats, watts: Floats) -> None:
+        first = measured(watts) & np.isnan(self._profile[self._key[rows]])
+        # Written backwards, so that of two runs of one key in a batch the earlier one stays.
+        self._profile[self._key[rows[first]][::-1]] = watts[first][::-1]
+
+    def replay_watts(self, jobs: Jobs, line: Timeline, watts: Floats) -> Floats:
+        key, count = _keys(jobs)
+        known = line.by_end[measured(watts)[line.by_end]][::-1]
+        profile, since = np.full(count, np.nan), np.full(count, np.inf)
+        profile[key[known]], since[key[known]] = watts[known], line.end_s[known]
+        return np.where(since[key] <= jobs.submit_s, profile[key], np.nan)
+
+
+def _keys(jobs: Jobs) -> tuple[NDArray[np.int64], int]:
+    """A number for each (user, application), and how many numbers there can be."""
+    pair = (jobs.user.codes.astype(np.int64) + 1) * (len(jobs.app.names) + 1) + jobs.app.codes + 1
+    names, key = np.unique(pair, return_inverse=True)
+    return key.astype(np.int64), len(names)

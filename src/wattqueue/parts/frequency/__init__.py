@@ -1,0 +1,1 @@
+"""At which frequency may an entry run?"""

@@ -1,0 +1,23 @@
+"""EAMC's frequency: the best compromise between joules and seconds."""
+
+from __future__ import annotations
+
+from wattqueue.model.machine import Machine
+from wattqueue.parts.contracts import Entries, Ints, Prediction
+from wattqueue.parts.efficiency import check
+from wattqueue.parts.frequency._fixed import fixed_window
+
+
+class LeastDistance:
+    """One option: the least (E/E_min)^2 + t_weight (t/t_min)^2 on the entry's partition.
+
+    Raises: PolicyError for a weight that is not positive, or an unknown reading.
+    Reference: paper 1, eq. 4.
+    """
+
+    def __init__(self, *, t_weight: float = 1.0, reading: str = "text") -> None:
+        check(t_weight, reading)
+        self.t_weight, self.reading = t_weight, reading
+
+    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
+        return fixed_window(entries, prediction, machine, "distance", self.t_weight, self.reading)

@@ -1,0 +1,35 @@
+"""EAMC under a cap: eq. 4's frequency, or the next lower one that the cap has room for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wattqueue.model.machine import Machine
+from wattqueue.parts.contracts import Entries, Ints, Prediction
+from wattqueue.parts.efficiency import check
+from wattqueue.parts.frequency._fixed import fixed_window
+
+
+class LeastDistanceOrLower:
+    """A window from eq. 4's option down to that of least energy (or itself, if that is higher).
+
+    Below the frequency of least energy a job takes longer and more joules, so nobody is slowed further. A
+    frequency that is not offered ends the window above it.
+
+    Beyond paper 1, which names power caps as future work (section 6).
+    """
+
+    def __init__(self, *, t_weight: float = 1.0) -> None:
+        check(t_weight, "text")
+        self.t_weight = t_weight
+
+    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
+        first, _ = fixed_window(entries, prediction, machine, "distance", self.t_weight)
+        cheapest, _ = fixed_window(entries, prediction, machine, "energy")
+        last = np.maximum(first, cheapest)
+        row = entries.job if prediction.row is None else prediction.row[entries.job]
+        # Options count downwards in frequency: the window ends before the first gap.
+        options = np.arange(prediction.power_w.shape[1])
+        gap = ~np.isfinite(prediction.power_w[row]) & (options > first[:, np.newaxis])
+        before_gap = np.where(gap.any(1), np.argmax(gap, 1) - 1, options[-1])
+        return first, np.minimum(last, before_gap).astype(np.int32)

@@ -1,0 +1,17 @@
+"""The frequency at which the job takes the fewest joules."""
+
+from __future__ import annotations
+
+from wattqueue.model.machine import Machine
+from wattqueue.parts.contracts import Entries, Ints, Prediction
+from wattqueue.parts.frequency._fixed import fixed_window
+
+
+class LeastEnergy:
+    """One option: the least predicted energy on the entry's partition, ties to the highest frequency.
+
+    Reference: paper 1, section 5 (Min_energy).
+    """
+
+    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
+        return fixed_window(entries, prediction, machine, "energy")

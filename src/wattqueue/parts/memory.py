@@ -1,0 +1,43 @@
+"""Jobs with a memory requirement: how many nodes of each partition it takes, and where a job fits as asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine
+
+MEMORY = "memory_gb"
+"""Column of ``Jobs.extra``: memory of the whole job in GB, NaN for none."""
+
+
+def nodes_for_memory(jobs: Jobs, machine: Machine) -> NDArray[np.int64]:
+    """Units that each job needs on each partition: as many as asked, or as its memory takes. Shape (n, P).
+
+    Reference: paper 1, section 3.4 (a new number of nodes will be calculated).
+    """
+    asked = np.repeat(jobs.nodes.astype(np.int64)[:, np.newaxis], len(machine.partitions), 1)
+    wanted = jobs.extra.get(MEMORY)
+    if wanted is None:
+        return asked
+    total = np.nan_to_num(np.asarray(wanted, np.float64), nan=0.0)
+    for p, part in enumerate(machine.partitions):
+        if part.memory_gb is not None:
+            of_unit = part.memory_gb * part.nodes / part.units
+            asked[:, p] = np.maximum(asked[:, p], np.ceil(total / of_unit).astype(np.int64))
+    return asked
+
+
+def with_nodes_for_memory(jobs: Jobs, machine: Machine) -> Jobs:
+    """The jobs, those that fit no partition as asked with as many nodes as the most roomy one takes.
+
+    A job keeps one node count wherever it runs: partitions that would need more are not offered to it.
+    """
+    needed = nodes_for_memory(jobs, machine)
+    fits = needed <= np.array([p.units for p in machine.partitions])
+    least = np.where(fits, needed, np.iinfo(np.int64).max).min(1)
+    nodes = np.where(fits.any(1), np.maximum(jobs.nodes, least), jobs.nodes)
+    return replace(jobs, nodes=nodes.astype(np.int32))

@@ -1,0 +1,1 @@
+"""Which job-partition entries exist, with which priority?"""

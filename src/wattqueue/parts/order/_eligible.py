@@ -1,0 +1,37 @@
+"""Which partitions a job may use at all."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine
+
+Ints = NDArray[np.int32]
+
+
+def eligible(jobs: Jobs, machine: Machine) -> tuple[Ints, Ints]:
+    """Job and partition of every pair that could run, job by job, partitions in the machine's order.
+
+    A job fits a partition with enough units. A partition that the job names restricts it, if the
+    machine has one of that name; on a machine with a single partition names in a trace do not matter.
+    Shapes (m,).
+    """
+    fits = np.stack([jobs.nodes <= p.units for p in machine.partitions], axis=1)
+    if len(machine.partitions) > 1:
+        fits &= _allowed(jobs, machine)
+    if fits.shape[1] == 1:
+        job = np.flatnonzero(fits[:, 0]).astype(np.int32)
+        return job, np.zeros(len(job), np.int32)
+    rows, columns = np.nonzero(fits)
+    return rows.astype(np.int32), columns.astype(np.int32)
+
+
+def _allowed(jobs: Jobs, machine: Machine) -> NDArray[np.bool_]:
+    names = [p.name for p in machine.partitions]
+    known = np.array([names.index(n) if n in names else -1 for n in (*jobs.partition.names, "")], np.int64)
+    wanted = known[jobs.partition.codes]
+    columns = np.arange(len(names))
+    allowed: NDArray[np.bool_] = (wanted[:, np.newaxis] < 0) | (wanted[:, np.newaxis] == columns)
+    return allowed

@@ -1,0 +1,21 @@
+"""Every partition where the job may run, all of one priority: first specified, first tried."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine
+from wattqueue.parts.contracts import Entries, Prediction
+from wattqueue.parts.order._entries import allowed, entries_of
+
+
+class AllPartitions:
+    """One entry a job and partition, all of priority 0, so that arrival decides, then the order of partitions.
+
+    Reference: paper 1, section 5 (Min_runtime, Min_energy).
+    """
+
+    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+        good = allowed(jobs, prediction, machine)
+        return entries_of(np.zeros(good.shape), good)

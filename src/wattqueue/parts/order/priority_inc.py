@@ -1,0 +1,26 @@
+"""EAMC-PriorityInc: a job's best partition ranks above everybody's second best."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine
+from wattqueue.parts.contracts import Entries, Prediction
+from wattqueue.parts.efficiency import choose, part_eff, positions
+from wattqueue.parts.order._entries import allowed, by_job, entries_of
+
+
+class PriorityInc:
+    """Priority is minus the place of the partition in the job's list sorted by part_eff.
+
+    Reference: paper 1, section 4.2.1 (EAMC-PriorityInc).
+    """
+
+    def __init__(self, *, t_weight: float = 1.0, reading: str = "text") -> None:
+        self.t_weight, self.reading = t_weight, reading
+
+    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+        best = choose(prediction, machine, "distance", self.t_weight, self.reading)
+        place = by_job(positions(part_eff(best, self.t_weight, self.reading)), prediction, len(jobs))
+        return entries_of(-place.astype(np.float64), allowed(jobs, prediction, machine))

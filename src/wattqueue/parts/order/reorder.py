@@ -1,0 +1,30 @@
+"""EAMC-Reorder: jobs stay in order of arrival, each job's partitions go by part_eff."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine
+from wattqueue.parts.contracts import Entries, Prediction
+from wattqueue.parts.efficiency import choose, part_eff, positions
+from wattqueue.parts.order._entries import allowed, by_job, entries_of
+
+
+class Reorder:
+    """Priorities are minus the place in (submission, trace position, part_eff).
+
+    Reference: paper 1, section 4.2.1 (EAMC-Reorder).
+    """
+
+    def __init__(self, *, t_weight: float = 1.0, reading: str = "text") -> None:
+        self.t_weight, self.reading = t_weight, reading
+
+    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+        n, parts = len(jobs), len(machine.partitions)
+        best = choose(prediction, machine, "distance", self.t_weight, self.reading)
+        place = by_job(positions(part_eff(best, self.t_weight, self.reading)), prediction, n)
+        arrival = np.empty(n, np.int64)
+        arrival[np.argsort(jobs.submit_s, kind="stable")] = np.arange(n)
+        priority = -(arrival[:, np.newaxis] * parts + place).astype(np.float64)
+        return entries_of(priority, allowed(jobs, prediction, machine))

@@ -1,0 +1,1 @@
+"""Which free units does it get?"""

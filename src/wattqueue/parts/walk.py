@@ -1,0 +1,123 @@
+"""Walk a trace in order of time: every job is predicted at its submission with only what had ended by then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.errors import PolicyError
+from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.machine import Machine
+from wattqueue.parts.contracts import Estimator, Finished, Ints, OnlineEstimator, Prediction
+from wattqueue.parts.estimator._online import OnlineBase
+from wattqueue.parts.estimator._scale import partition_figures
+from wattqueue.parts.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Walked:
+    """Watts of one unit at the reference frequency, NaN where an estimator knew none. Shapes (n,)."""
+
+    power_w: Floats
+    quantiles: dict[float, Floats] = field(default_factory=dict)
+
+
+def walk(estimator: Estimator, jobs: Jobs, machine: Machine, line: Timeline) -> Walked:
+    """Predictions of a whole trace. What our own online parts can do in one go, they do in one go."""
+    if estimator.asked == "once":
+        return _static(estimator.predict(jobs, machine), reference_options(jobs, machine))
+    if isinstance(estimator, OnlineBase):
+        return _in_one_go(estimator, jobs, machine, line)
+    return step(estimator, jobs, machine, line)
+
+
+def reference_options(jobs: Jobs, machine: Machine) -> Ints:
+    """Option of each job's partition at its highest frequency; of the first where its name is not known. Shape (n,)."""
+    number = {p.name: i for i, p in enumerate(machine.partitions)}
+    of_name = np.array([*(number.get(name, 0) for name in jobs.partition.names), 0], np.int32)
+    found: Ints = machine.option_start[of_name[jobs.partition.codes]]
+    return found
+
+
+def _static(prediction: Prediction, option: Ints) -> Walked:
+    row = np.arange(len(option)) if prediction.row is None else prediction.row
+    return Walked(prediction.power_w[row, option], {q: w[row, option] for q, w in prediction.quantiles.items()})
+
+
+def _in_one_go(estimator: OnlineBase, jobs: Jobs, machine: Machine, line: Timeline) -> Walked:
+    top = partition_figures(machine)[1][reference_options(jobs, machine)]
+
+    def filled(watts: Floats) -> Floats:
+        return np.where(np.isnan(watts), top, watts)
+
+    many = getattr(estimator, "replay_quantiles", None)
+    if many is None:
+        return Walked(filled(estimator.replay(jobs, line)))
+    levels = cast("tuple[float, ...]", estimator.quantiles)  # type: ignore[attr-defined]
+    watts: Floats = many(jobs, line)
+    quantiles = {q: filled(watts[:, i]) for i, q in enumerate(levels)}
+    return Walked(quantiles[estimator.at], quantiles)  # type: ignore[attr-defined]
+
+
+def step(estimator: Estimator, jobs: Jobs, machine: Machine, line: Timeline) -> Walked:
+    """Ask and teach instant by instant, as a simulation does.
+
+    Raises: PolicyError where the estimator breaks its contract.
+    """
+    if not isinstance(estimator, OnlineEstimator):
+        raise PolicyError(
+            f"is asked {estimator.asked}, but has no predict_rows() and learn()",
+            where=type(estimator).__name__,
+            mend='write both, or set asked = "once"',
+        )
+    option = reference_options(jobs, machine)
+    mean, top = _measured(jobs)
+    power = np.full(len(jobs), np.nan)
+    quantiles: dict[float, Floats] = {}
+    estimator.predict(jobs, machine)
+    taught = 0
+    for rows, now in instants(jobs, line):
+        until = taught + int(np.searchsorted(line.end_s[line.by_end[taught:]], now, side="right"))
+        if until > taught:
+            done = line.by_end[taught:until].astype(np.int32)
+            estimator.learn(Finished(done, line.end_s[done], mean[done], top[done]))
+            taught = until
+        for q, watts in _asked_quantiles(estimator, rows, now).items():
+            quantiles.setdefault(q, np.full(len(jobs), np.nan))[rows] = watts[np.arange(len(rows)), option[rows]]
+        power[rows] = _asked(estimator, rows, now, len(machine.option_partition))[np.arange(len(rows)), option[rows]]
+    return Walked(power, quantiles)
+
+
+def instants(jobs: Jobs, line: Timeline) -> list[tuple[Ints, float]]:
+    """Rows that are submitted together, instant by instant."""
+    if len(jobs) == 0:
+        return []
+    submit = jobs.submit_s[line.by_submit]
+    first = np.flatnonzero(np.diff(submit, prepend=-np.inf))
+    rows = np.split(line.by_submit.astype(np.int32), first[1:])
+    return list(zip(rows, submit[first].tolist(), strict=True))
+
+
+def _asked(estimator: OnlineEstimator, rows: Ints, now: float, options: int) -> Floats:
+    watts = np.asarray(estimator.predict_rows(rows, now), np.float64)
+    if watts.shape != (len(rows), options):
+        raise PolicyError(
+            f"predict_rows() gave shape {watts.shape} for {len(rows)} jobs and {options} options",
+            where=type(estimator).__name__,
+            mend=f"return an array of shape ({len(rows)}, {options})",
+        )
+    return watts
+
+
+def _asked_quantiles(estimator: OnlineEstimator, rows: Ints, now: float) -> dict[float, Floats]:
+    ask = getattr(estimator, "predict_quantiles", None)
+    return {} if ask is None else cast("dict[float, Floats]", ask(rows, now))
+
+
+def _measured(jobs: Jobs) -> tuple[Floats, Floats]:
+    unknown: NDArray[np.float64] = np.full(len(jobs), np.nan)
+    mean = unknown if jobs.mean_power_w is None else jobs.mean_power_w
+    return mean, unknown if jobs.max_power_w is None else jobs.max_power_w

@@ -1,0 +1,1 @@
+"""A policy is seven parts; policies.toml holds the published rows; decide(view) gives actions."""

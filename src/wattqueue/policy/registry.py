@@ -1,0 +1,122 @@
+"""Parts by name.
+
+A part is one file: ``parts/estimator/history_mean.py`` holds class ``HistoryMean``,
+key ``history-mean``. Other packages add parts through entry points ``wattqueue.<axis>``; one's own
+file is named by path: ``my.py:MyPart``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from wattqueue.errors import PolicyError
+from wattqueue.parts import contracts
+
+AXES = ("estimator", "order", "frequency", "placement", "backfill", "ledger", "controls")
+_METHOD = {
+    "estimator": "predict",
+    "order": "entries",
+    "frequency": "window",
+    "placement": "rank",
+    "backfill": "schedule",
+    "ledger": "margin_w",
+    "controls": "act",
+}
+
+
+def part_names(axis: str) -> list[str]:
+    """The keys of all parts of an axis, our own and those of other packages."""
+    folder = Path(contracts.__file__).parent / axis
+    own = [p.stem.replace("_", "-") for p in folder.glob("*.py") if not p.stem.startswith("_")]
+    return sorted({*own, *(point.name for point in entry_points(group=f"wattqueue.{axis}"))})
+
+
+def part_class(axis: str, name: str) -> type[Any]:
+    """The class behind a key or a ``file.py:Class``.
+
+    Raises: PolicyError if there is none, or it is not a part of this axis.
+    """
+    if axis not in AXES:
+        raise PolicyError(f"unknown axis {axis!r}", mend=f"one of {', '.join(AXES)}")
+    if ".py" in name:
+        found = class_from_file(name)
+        if axis not in axes_of(found):
+            raise PolicyError(f"{name} is no {axis} part", mend=f"it needs a method {_METHOD[axis]}()")
+        return found
+    for point in entry_points(group=f"wattqueue.{axis}"):
+        if point.name == name:
+            loaded: type[Any] = point.load()
+            return loaded
+    if name not in part_names(axis):
+        raise PolicyError(f"no {axis} part {name!r}", mend=f"one of {', '.join(part_names(axis))}")
+    stem = name.replace("-", "_")
+    module = importlib.import_module(f"wattqueue.parts.{axis}.{stem}")
+    return _main_class(module, stem, name)
+
+
+def _main_class(module: ModuleType, stem: str, name: str) -> type[Any]:
+    wanted = stem.replace("_", "").lower()
+    for key, value in vars(module).items():
+        own = inspect.isclass(value) and value.__module__ == module.__name__
+        if own and key.replace("_", "").lower() == wanted:
+            return cast("type[Any]", value)
+    raise PolicyError(f"part {name!r} has no class named after its file", where=module.__file__)
+
+
+def axes_of(found: type[Any]) -> list[str]:
+    """The axes whose contract a class could fill, by its methods."""
+    axes = [axis for axis in AXES if callable(getattr(found, _METHOD[axis], None))]
+    if hasattr(found, "queue_depth") and hasattr(found, "code") and "backfill" not in axes:
+        axes.append("backfill")
+    return axes
+
+
+def class_from_file(path_and_name: str) -> type[Any]:
+    """The class of ``file.py:Class``, or the only part in ``file.py``.
+
+    Raises: PolicyError if the file or the class is missing, or the file does not load.
+    """
+    path_text, _, name = path_and_name.partition(":")
+    module = load_file(Path(path_text))
+    own = {
+        key: value
+        for key, value in vars(module).items()
+        if inspect.isclass(value) and value.__module__ == module.__name__ and axes_of(value)
+    }
+    if name:
+        value = vars(module).get(name)
+        if not inspect.isclass(value):
+            raise PolicyError(f"no class {name!r}", where=path_text, mend=f"it has {', '.join(own) or 'no part'}")
+        return value
+    if len(own) != 1:
+        raise PolicyError(
+            f"{len(own)} parts in one file", where=path_text, mend=f"name one: {path_text}:{'|'.join(own) or 'Class'}"
+        )
+    return next(iter(own.values()))
+
+
+def load_file(path: Path) -> ModuleType:
+    """Import a Python file by path under a name of its own, once."""
+    if not path.is_file():
+        raise PolicyError("no such file", where=path, mend="give the path of a Python file: my.py:MyPart")
+    name = f"wattqueue_user_{abs(hash(str(path.resolve())))}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise PolicyError("not a Python file", where=path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # so that its classes can be pickled
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise PolicyError(f"does not load: {type(error).__name__}: {error}", where=path) from error
+    return module

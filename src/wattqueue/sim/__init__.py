@@ -1,0 +1,1 @@
+"""The simulator: true times and watts, the engine, the power series."""

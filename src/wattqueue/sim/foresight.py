@@ -1,0 +1,40 @@
+"""Which online estimators run inside the compiled loop, and with what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from wattqueue.kernels.foresight import GREATEST, ON, PREVIOUS_JOB, RULE_SLOTS, Foresight
+from wattqueue.model.jobs import Jobs
+from wattqueue.parts.contracts import Estimator, Prediction
+from wattqueue.parts.estimator._history import HistoryBase, new_history
+
+
+def own_rows(prediction: Prediction, estimator: Estimator) -> Prediction:
+    """A row for each job where an estimator will be asked again: its answers are written there."""
+    if estimator.asked == "once" or prediction.row is None:
+        return prediction
+    row = prediction.row
+    quantiles = {q: watts[row] for q, watts in prediction.quantiles.items()}
+    power, time = prediction.power_w[row], prediction.time_factor[row]
+    return replace(prediction, power_w=power, time_factor=time, row=None, quantiles=quantiles)
+
+
+def foresight_of(estimator: Estimator, jobs: Jobs) -> Foresight:
+    """The state of a history estimator, shared with the loop; one that is off for every other estimator."""
+    if isinstance(estimator, HistoryBase) and estimator.in_loop:
+        found = estimator.loop_state()
+        peak = jobs.peak_power_w()
+        rule = np.zeros(RULE_SLOTS, np.int64)
+        rule[ON] = 1
+        rule[PREVIOUS_JOB] = estimator.column != 0
+        rule[GREATEST] = estimator.target == "max" and peak is not None
+        greatest = peak if peak is not None else np.zeros(0)
+        scale = found.scale
+        user = np.ascontiguousarray(jobs.user.codes, np.int32)
+        return Foresight(rule, found.state, user, greatest, scale.idle_w, scale.max_w, scale.dynamic)
+    nothing = np.zeros(0)
+    nobody = np.zeros(0, np.int32)
+    return Foresight(np.zeros(RULE_SLOTS, np.int64), new_history(nobody), nobody, nothing, nothing, nothing, nothing)

@@ -1,0 +1,45 @@
+"""Which jobs are rejected at submission, because no entry of them could ever run (SEMANTICS rule 4)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.kernels import codes
+from wattqueue.kernels.state import View
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.schedule import Reason
+from wattqueue.model.signals import Cap
+
+
+def rejections(jobs: Jobs, view: View, cap: Cap, *, machine_figures: bool) -> NDArray[np.int8]:
+    """A Reason for each job. Shape (n,).
+
+    The least watts of a job are the machine's own: its idle share, which no job can go below, or,
+    where the estimator takes the machine's stated maxima, those. A learned prediction never rejects.
+    """
+    reason = np.zeros(len(jobs), np.int8)
+    reason[(view.entries.of_job < 0).all(axis=1)] = Reason.TOO_WIDE
+    if not cap.limited:
+        return reason
+    least = least_net_uw(view, machine_figures=machine_figures) + view.counter[codes.BASE]
+    highest = cap.highest_from(jobs.submit_s) * codes.MICRO
+    reason[(reason == Reason.NONE) & (least > np.rint(highest))] = Reason.TOO_MUCH_POWER
+    return reason
+
+
+def least_net_uw(view: View, *, machine_figures: bool) -> NDArray[np.float64]:
+    """Least net microwatts of each job over its entries and options; inf without an entry. Shape (n,)."""
+    entries, idle = view.entries, view.units.idle_uw[view.units.option_partition]
+    least = np.full(len(view.nodes), np.inf)
+    width = int((entries.last - entries.first).max(initial=0)) + 1
+    share = 0 if view.counter[codes.SCOPE_JOBS] else 1
+    for step in range(width):
+        option = np.minimum(entries.first.astype(np.int64) + step, entries.last)
+        unit = idle[option].astype(np.float64)
+        if machine_figures:
+            table = view.predicted
+            row = table.row[entries.job] if len(table.row) else entries.job
+            unit = table.power_uw[0 if len(table.power_uw) == 1 else row, option].astype(np.float64)
+        np.minimum.at(least, entries.job, view.nodes[entries.job] * (unit - share * idle[option]))
+    return least

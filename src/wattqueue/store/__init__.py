@@ -1,0 +1,1 @@
+"""Application database, audit and ledgers, through SQLAlchemy."""

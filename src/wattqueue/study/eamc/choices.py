@@ -1,0 +1,140 @@
+"""What EAMC chooses for each application before any job is queued: frequencies, partitions, energies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.model.eamc_table1 import APPS
+from wattqueue.model.jobs import Jobs
+from wattqueue.parts.contracts import Prediction
+from wattqueue.parts.efficiency import choose, part_eff
+from wattqueue.parts.order.priority_inc_v import PriorityIncV
+from wattqueue.study.eamc.systems import System
+
+Floats = NDArray[np.float64]
+
+WEIGHTS = (1.0, 1.5)
+SHARES = (13, 33, 50)
+"""Per cent of jobs that run application 8; 13 is the even draw of all eight."""
+RATIO_POLICIES = ("min-runtime", "min-energy", "base-slurm", "eamc-priority-inc")
+
+
+def share_of_stream(share: int) -> float:
+    """Exact share of application 8: an even draw of eight where the paper prints 13 %."""
+    return 1 / len(APPS) if share == 13 else share / 100
+
+
+def application_rows(system: System) -> Prediction:
+    """Figures of the eight applications, a row each."""
+    one_each = Jobs.build(np.zeros(8), np.ones(8), np.ones(8), app=list(APPS))
+    return system.estimator.predict(one_each, system.machine)
+
+
+def frequency_rows(system: System, partition: str) -> list[dict[str, Any]]:
+    """Least-energy, fastest and best frequency of each application on one partition, for both weights.
+
+    Reference: paper 1, eq. 4.
+    """
+    prediction, machine = application_rows(system), system.machine
+    p = system.partitions.index(partition)
+    ghz = np.round(machine.option_frequency_hz / 1e9, 3)
+    energy, time = (choose(prediction, machine, cost).option[:, p] for cost in ("energy", "time"))
+    rows = []
+    for weight in WEIGHTS:
+        best = choose(prediction, machine, "distance", weight).option[:, p]
+        rows += [
+            {
+                "app": int(app),
+                "partition": partition,
+                "t_weight": weight,
+                "min_energy_ghz": float(ghz[energy[i]]),
+                "min_time_ghz": float(ghz[time[i]]),
+                "best_ghz": float(ghz[best[i]]),
+            }
+            for i, app in enumerate(APPS)
+        ]
+    return rows
+
+
+def partition_rows(system: System) -> list[dict[str, Any]]:
+    """part_eff of each application on each partition and which is best, for both weights.
+
+    Reference: paper 1, eq. 5.
+    """
+    rows = []
+    for weight in WEIGHTS:
+        efficiency = part_eff(choose(application_rows(system), system.machine, "distance", weight), weight)
+        rows += [
+            {
+                "app": int(app),
+                "t_weight": weight,
+                "part_eff": dict(zip(system.partitions, (float(v) for v in efficiency[i]), strict=True)),
+                "best": system.partitions[int(np.argmin(efficiency[i]))],
+            }
+            for i, app in enumerate(APPS)
+        ]
+    return rows
+
+
+def energy_ratios(system: System) -> list[dict[str, Any]]:
+    """The check without scheduling: energies of the policies over one another, for the three shares.
+
+    Every job has the same run time on p1 at its highest frequency; half of each application's jobs run
+    on each partition (min-runtime, min-energy), or all on the best (base-slurm, eamc-priority-inc).
+    """
+    prediction, machine = application_rows(system), system.machine
+    best = choose(prediction, machine, "distance")
+    favoured = np.argmin(part_eff(best, 1.0), 1)
+    each = np.arange(len(APPS))
+    joules = prediction.power_w * prediction.time_factor
+    highest = machine.option_start[:-1][favoured]
+    of_app = {
+        "min-runtime": _halves(joules, choose(prediction, machine, "time").option),
+        "min-energy": _halves(joules, choose(prediction, machine, "energy").option),
+        "base-slurm": joules[each, highest],
+        "eamc-priority-inc": joules[each, best.option[each, favoured]],
+    }
+    rows = []
+    for share in SHARES:
+        stream = share_of_stream(share)
+        weight = np.array([(1 - stream) / 7] * 7 + [stream])
+        total = {name: float(values @ weight) for name, values in of_app.items()}
+        rows += [
+            {"share": share, "numerator": a, "denominator": b, "value": total[a] / total[b]}
+            for a in RATIO_POLICIES
+            for b in RATIO_POLICIES
+            if a != b
+        ]
+    return rows
+
+
+def _halves(joules: Floats, option: NDArray[np.int32]) -> Floats:
+    """Mean over partitions of an application's energy at the chosen options. Shape (A,)."""
+    mean: Floats = np.take_along_axis(joules, option, 1).mean(1)
+    return mean
+
+
+def threshold_rows(system: System, threshold: float = 0.35) -> list[dict[str, Any]]:
+    """Which applications each reading of "35 % from the optimal part_eff" sends to the bottom of the queue."""
+    prediction, machine = application_rows(system), system.machine
+    rows = []
+    for reading, distance in (("text", "relative"), ("text", "absolute"), ("published-code", "absolute")):
+        for weight in WEIGHTS if reading == "text" else (1.5,):
+            best = choose(prediction, machine, "distance", weight, reading)
+            efficiency = part_eff(best, weight, reading)
+            part = PriorityIncV(t_weight=weight, reading=reading, threshold=threshold, distance=distance)
+            worst, least = efficiency.max(1), efficiency.min(1)
+            rows.append(
+                {
+                    "reading": reading,
+                    "distance": distance,
+                    "t_weight": weight,
+                    "apps": [int(APPS[i]) for i in np.flatnonzero(part.beyond(efficiency).any(axis=1))],
+                    "relative": [float(v) for v in worst / least - 1],
+                    "absolute": [float(v) for v in worst - least],
+                }
+            )
+    return rows

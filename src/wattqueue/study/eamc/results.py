@@ -1,0 +1,93 @@
+"""From samples to rows: means with 95 % intervals, changes against a base, published figures beside ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.report.compare.stats import estimate
+from wattqueue.study.eamc.published import BEST, CLAIMS, Claim, published
+from wattqueue.study.eamc.sweep import Sample, by_key
+
+Floats = NDArray[np.float64]
+
+BASES = ("base-slurm", "min-runtime", "min-energy", "eamc-priority-inc", "eamc-priority-inc-v")
+
+
+def result_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """One row a (system, share, policy, metric, base): value, 95 % interval, change of means in per cent."""
+    values = by_key(samples)
+    rows = []
+    for s in samples:
+        mean, low, high = (_number(v) for v in mean_interval(s.values))
+        for base in BASES:
+            reference = values.get((s.system, s.share, base, s.metric))
+            if reference is None or base == s.policy:
+                continue
+            rows.append(
+                {
+                    "system": s.system,
+                    "share": s.share,
+                    "policy": s.policy,
+                    "metric": s.metric,
+                    "value": mean,
+                    "low": low,
+                    "high": high,
+                    "relative_to": base,
+                    "change_percent": _number(change_percent(s.values.mean(), reference.mean())),
+                    "published_percent": published(s.system, s.share, s.policy, s.metric, base),
+                }
+            )
+    return rows
+
+
+def mean_interval(values: Floats) -> tuple[float, float, float]:
+    """Mean and the ends of its 95 % interval: the mean itself where there is one seed. Shape (seeds,)."""
+    found = estimate(values)
+    if found.low is None or found.high is None:
+        return found.mean, found.mean, found.mean
+    return found.mean, found.low, found.high
+
+
+def change_percent(value: float, base: float) -> float:
+    """Change of ``value`` against ``base`` in per cent."""
+    return 100 * (float(value) / float(base) - 1) if base else math.nan
+
+
+def _number(value: float) -> float | None:
+    """NaN is no JSON: a figure that does not exist is null."""
+    return value if math.isfinite(value) else None
+
+
+def claim_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """Each published figure with ours for every workload that it can mean, and whether its sign came out."""
+    return [_claim_row(claim, samples) for claim in CLAIMS]
+
+
+def _claim_row(claim: Claim, samples: Sequence[Sample]) -> dict[str, Any]:
+    values = by_key(samples)
+    ours = []
+    for share in claim.shares:
+        own = values[claim.system, share, claim.policy, claim.metric]
+        if claim.metric == BEST:
+            ours.append(mean_interval(own))
+            continue
+        base = values[claim.system, share, claim.base, claim.metric]
+        # The interval of the paired change: both policies saw the same workload.
+        mean, low, high = mean_interval(100 * (own / base - 1))
+        centre = change_percent(own.mean(), base.mean())
+        ours.append((centre, centre + low - mean, centre + high - mean))
+    return {"claim": claim, "ours": ours, "agrees": _agrees(claim, ours)}
+
+
+def _agrees(claim: Claim, ours: list[tuple[float, float, float]]) -> bool:
+    """Whether the sign came out for some workload that is meant; 0 means within 5 per cent."""
+    if claim.metric == BEST:
+        return any(abs(centre - claim.percent) <= 10 for centre, _, _ in ours)
+    if claim.percent == 0:
+        return any(abs(centre) <= 5 for centre, _, _ in ours)
+    return any(centre * claim.percent > 0 for centre, _, _ in ours)

@@ -1,0 +1,144 @@
+"""The study's tables as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from wattqueue.study.eamc.choices import SHARES, WEIGHTS
+from wattqueue.study.eamc.published import BEST, Claim
+from wattqueue.study.eamc.results import change_percent, mean_interval
+from wattqueue.study.eamc.study import StudyResult
+from wattqueue.study.eamc.sweep import POLICIES, READINGS, by_key
+
+Cells = Sequence[str]
+
+FIGURE_METRICS = (
+    ("makespan_s", "makespan"),
+    ("turnaround_s_mean", "response"),
+    ("runtime_s_sum", "run times"),
+    ("job_energy_j", "energy"),
+)
+FIGURES = (
+    ("p1/p2", 13, "base-slurm", "Figures 3 and 5"),
+    *(("p1/p2", share, "min-runtime", "Figures 4 and 5") for share in SHARES),
+    ("p1/p3", 13, "min-runtime", "Figure 6"),
+)
+# The check without scheduling: ratio, and what section 5 reports of the simulated workloads.
+RATIOS = (
+    ("min-runtime", "min-energy", {13: "1.12", 33: "1.17", 50: "1.21"}),
+    ("min-energy", "base-slurm", {13: "0.95"}),
+    ("base-slurm", "min-runtime", {50: "0.90"}),
+    ("eamc-priority-inc", "min-runtime", {13: "0.91", 50: "0.80"}),
+    ("eamc-priority-inc", "min-energy", {50: "0.96"}),
+)
+
+
+def table(header: Cells, rows: Iterable[Cells]) -> list[str]:
+    """Columns of equal width, the first to the left, the others to the right."""
+    lines = [header, *rows]
+    width = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    return [
+        "  ".join(
+            c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, width, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def study_lines(result: StudyResult) -> Iterator[str]:
+    """The whole report, line by line."""
+    yield f"EAMC (paper 1): {result.source}"
+    yield f"Workloads: {result.seeds} seeds of {result.jobs:,} jobs, generated (Cirne's form, the text's averages)"
+    yield from _choices(result)
+    yield from _ratios(result)
+    yield from _thresholds(result)
+    for system, share, base, figure in FIGURES:
+        yield from _figure(result, (system, share, base, figure))
+    yield from _claims(result)
+
+
+def _choices(result: StudyResult) -> Iterator[str]:
+    best = {(r["app"], r["partition"], r["t_weight"]): r for r in result.frequencies}
+    where = {(r["app"], r["t_weight"]): r for r in result.partitions}
+    for weight in WEIGHTS:
+        yield ""
+        yield f"Chosen by eq. 4 and 5, t_weight {weight:g}: GHz of least energy / fastest / best; part_eff; partition"
+        rows = []
+        for app in range(1, 9):
+            cells = [str(app)]
+            for p in ("p1", "p2"):
+                r = best[app, p, weight]
+                cells.append(f"{r['min_energy_ghz']:.1f} / {r['min_time_ghz']:.1f} / {r['best_ghz']:.1f}")
+            efficiency = where[app, weight]["part_eff"]
+            rows.append([*cells, f"{efficiency['p1']:.3f}", f"{efficiency['p2']:.3f}", where[app, weight]["best"]])
+        yield from table(("app", "p1 GHz", "p2 GHz", "eff p1", "eff p2", "best"), rows)
+
+
+def _ratios(result: StudyResult) -> Iterator[str]:
+    value = {(r["share"], r["numerator"], r["denominator"]): r["value"] for r in result.energy_ratios}
+    yield ""
+    yield "Check without scheduling: energy ratios on p1/p2 (in brackets: what the paper's simulations gave)"
+    rows = [
+        [f"{a} / {b}", *(f"{value[s, a, b]:.3f}" + (f" ({told[s]})" if s in told else "") for s in SHARES)]
+        for a, b, told in RATIOS
+    ]
+    yield from table(("ratio", *(f"{s} %" for s in SHARES)), rows)
+
+
+def _thresholds(result: StudyResult) -> Iterator[str]:
+    yield ""
+    yield 'Applications beyond "35 % from the optimal part_eff" (the paper: ep.D, number 2, alone)'
+    rows = [
+        [system, r["reading"], r["distance"], f"{r['t_weight']:g}", ", ".join(map(str, r["apps"])) or "none"]
+        for system, found in result.thresholds.items()
+        for r in found
+    ]
+    yield from table(("system", "cost", "distance", "weight", "applications"), rows)
+
+
+def _figure(result: StudyResult, which: tuple[str, int, str, str]) -> Iterator[str]:
+    """One workload: changes over a base, means and 95 % intervals; then means of the other metrics."""
+    system, share, base, figure = which
+    values = {
+        (policy, metric): v for (sys, s, policy, metric), v in by_key(result.samples).items() if (sys, s) == which[:2]
+    }
+    parts = system.split("/")
+    yield ""
+    yield f"{figure}: {system}, {share} %, per cent of change over {base} [95 % of paired changes]"
+    rows = []
+    for name in (*POLICIES, *READINGS):
+        cells = [name]
+        for metric, _ in FIGURE_METRICS:
+            own, reference = values[name, metric], values[base, metric]
+            mean, low, high = mean_interval(100 * (own / reference - 1))
+            centre = change_percent(own.mean(), reference.mean())
+            cells.append(f"{centre:+.1f} [{centre + low - mean:+.1f}, {centre + high - mean:+.1f}]")
+        cells += [f"{values[name, f'frequency_ghz_mean_{p}'].mean():.2f}" for p in parts]
+        cells += [f"{values[name, m].mean():.0f}" for m in (BEST, f"{BEST}_{parts[1]}")]
+        cells += [f"{values[name, f'turnaround_s_mean_{p}'].mean() / 3600:.1f}" for p in parts]
+        rows.append(cells)
+    header = ["policy", *(label for _, label in FIGURE_METRICS), *(f"GHz {p}" for p in parts)]
+    header += ["% on best", f"of {parts[1]}'s", *(f"hours {p}" for p in parts)]
+    yield from table(header, rows)
+    days, hours = values[base, "makespan_s"].mean() / 86400, values[base, "turnaround_s_mean"].mean() / 3600
+    yield f"{base}: makespan {days:.2f} days, response {hours:.1f} hours"
+
+
+def _claims(result: StudyResult) -> Iterator[str]:
+    yield ""
+    yield "Published figures, and ours for every workload that each can mean [95 % of paired changes]"
+    rows = [_claim_cells(row) for row in result.claims]
+    yield from table(("policy", "metric", "over", "system", "workload", "paper", "ours", "sign", "where"), rows)
+    kept = sum(bool(row["agrees"]) for row in result.claims)
+    yield f"{kept} of {len(result.claims)} come out with the published sign"
+
+
+def _claim_cells(row: dict[str, Any]) -> list[str]:
+    claim: Claim = row["claim"]
+    unit = "" if claim.metric == BEST else "+"
+    ours = "; ".join(f"{centre:{unit}.1f} [{low:{unit}.1f}, {high:{unit}.1f}]" for centre, low, high in row["ours"])
+    shares = ", ".join(map(str, claim.shares))
+    sign = "yes" if row["agrees"] else "NO"
+    paper = f"{claim.percent:{unit}.0f}"
+    return [claim.policy, claim.metric, claim.base or "itself", claim.system, shares, paper, ours, sign, claim.where]

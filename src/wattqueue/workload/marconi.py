@@ -1,0 +1,212 @@
+"""A generated workload of Marconi100: users with habits that drift, under the real trace's marginals.
+
+What the trace says and what is assumed stands in docs/marconi-generator.md. In short: sizes, durations
+and walltimes follow PM100's quantiles, conditioned on runs of a minute and more; watts follow paper 4
+(section 6.1, Figure 2); how much of the spread lies within a user is assumed where no data says it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.errors import InputError
+from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.model.profiles import Profiles
+from wattqueue.workload.cycle import DAY_S, WeekCycle
+from wattqueue.workload.marginals import Menu, limited_by, lognormal_mixture, power_tail, ranks
+from wattqueue.workload.phases import LENGTH, RAMP, SHAPES, VARIANTS, library
+from wattqueue.workload.users import Scores, Sessions, Shares, offsets_s, population, sessions
+
+Floats = NDArray[np.float64]
+
+USERS = 576  # paper 4, section 6.1: users left after filtering, January to September 2022
+JOBS = 523_204  # same place
+DAYS = 273.0  # 1 January to 30 September 2022
+JOBS_PER_DAY = JOBS / DAYS  # 1,916
+NODES = 980  # paper 4, section 6.1
+NODE_MAX_W = 2100.0  # paper 4, section 6.4: highest power of a node in 2022
+NODE_LEAST_W = 240.0  # lowest valid reading of a Marconi100 node in 2022: notebook of paper 4's artefact
+
+# PM100, sample of 5,000 jobs, May to October 2020: run time 0, 13, 204, 2,185, 86,428 s (minimum, quartiles,
+# maximum), mean 5,976.6 s, sd 16,760 s. Between the quartiles the distribution is taken log-linear, so 38.89 %
+# run less than a minute; given a minute and more, 204 s stands at p = 0.1818 and 2,185 s at 0.5909. Above that
+# a truncated Pareto tail and an atom at the 24 h limit: exponent and atom are the two unknowns that the sample's
+# mean and sd fix (tests/workload/test_marconi.py solves for them again).
+SHORT_S = 60.0
+LIMIT_S = 86400.0
+RUNTIME = power_tail({0.0: SHORT_S, 0.18184: 204.0, 0.59092: 2185.0}, LIMIT_S, exponent=0.33573, atom=0.03875)
+
+# PM100: nodes 1, 1, 2 (quartiles), most 256, mean 4.126, sd 14.82. Weights: the sizes of 1,994 real Marconi100
+# jobs of a minute and more (gridpilot), tilted by exp(a n + b n^2) to PM100's mean and sd.
+SIZE = Menu.of({
+    1: 0.7037, 2: 0.0865, 3: 0.0286, 4: 0.0395, 6: 0.0033, 8: 0.0567, 12: 0.0190, 16: 0.0166, 20: 0.0069,
+    24: 0.0141, 32: 0.0185, 48: 0.0008, 64: 0.0019, 96: 0.0004, 128: 0.0010, 256: 0.0025,
+})  # fmt: skip
+
+# PM100: time limit 1, 50, 540, 1,440, 1,440 min (minimum, quartiles, maximum), mean 716.7, sd 635.5 min. Which
+# round values users take is assumed; their weights are tilted to the quartiles, mean and sd.
+WALLTIME_MIN = Menu.of({
+    2: 0.0058, 5: 0.0215, 10: 0.0441, 15: 0.0325, 20: 0.0327, 30: 0.0778, 45: 0.0202, 50: 0.0203, 60: 0.0545,
+    90: 0.0186, 120: 0.0420, 180: 0.0241, 240: 0.0295, 300: 0.0177, 360: 0.0279, 480: 0.0256, 540: 0.0117,
+    600: 0.0154, 720: 0.0336, 900: 0.0077, 960: 0.0064, 1080: 0.0087, 1200: 0.0284, 1380: 0.0107, 1440: 0.3826,
+})  # fmt: skip
+WALLTIME_S = Menu(WALLTIME_MIN.x * 60.0, WALLTIME_MIN.mass)
+# Jobs that run into whatever limit they have. 156 of the 1,994 real jobs of gridpilot's extract (7.82 %) ended at
+# their limit; the remaining 24 h atom above adds jobs that would: x + (0.03875 - 0.3826 x) = 0.0782.
+TIMEOUTS = 0.0639
+
+# Mean watts of a node: most near 700 W, a clear share elsewhere (paper 4, Figure 2); the mixture's parts are
+# assumed: (weight, median W, log-sd) of GPU-idle work, the peak, and GPU-heavy work.
+MEAN_WATTS = lognormal_mixture(((0.15, 430.0, 0.18), (0.50, 700.0, 0.10), (0.35, 880.0, 0.32)), NODE_LEAST_W, 2000.0)
+
+# Variance by origin (user, application, drift, session, job). Size and runtime: the real extract's (a user's
+# next job has the same size in 90 %; log run time spreads 0.39 between users and 1.25 within). Walltime and
+# watts: assumed.
+SIZE_SHARES = Shares(0.70, 0.22, 0.03, 0.04, 0.01)
+WALLTIME_SHARES = Shares(0.20, 0.40, 0.05, 0.30, 0.05)
+RUNTIME_SHARES = Shares(0.05, 0.10, 0.05, 0.15, 0.65)
+WATTS_SHARES = Shares(0.25, 0.40, 0.10, 0.10, 0.15)
+
+_NATURAL = limited_by(RUNTIME, WALLTIME_S, TIMEOUTS)
+
+
+@dataclass(frozen=True, eq=False)
+class _Bodies:
+    """Jobs without submit times, session by session. Shapes (n,)."""
+
+    nodes: NDArray[np.int32]
+    walltime_s: Floats
+    runtime_s: Floats
+    watts: Floats
+
+
+def generate(
+    rng: np.random.Generator, *, jobs: int | None = None, days: float | None = None, load: float | None = None,
+    users: int = USERS, nodes: int = NODES, drift: float = 1.0, spread: float = 1.0,
+) -> Jobs:  # fmt: skip
+    """A workload of ``jobs`` jobs, or of ``days`` days, for ``nodes`` nodes; an equal rng gives equal bytes.
+
+    Second 0 is a Monday, 00:00 UTC. Without ``load`` 1,916 jobs a day come, as in paper 4. With it, submissions
+    come faster or slower (jobs keep their sizes and durations, the daily and weekly cycle stays) until node-seconds
+    of work / (``nodes`` x length of the trace) is ``load``: exactly with ``jobs``, to within one job with ``days``.
+    ``drift`` and ``spread`` scale how much habits move, and how much a user's jobs differ; 0 is none.
+    Each job carries a power profile; ``mean_power_w`` and ``max_power_w`` are its own.
+
+    Raises: InputError for counts below 1, or both or neither of ``jobs`` and ``days``.
+
+    Reference: Carastan-Santos et al., Euro-Par 2024, section 6.1 (paper 4).
+    """
+    _check(jobs, days, load, users, nodes, drift, spread)
+    who, what, how, when = rng.spawn(4)
+    cycle = WeekCycle.of()
+    count = jobs if jobs is not None else _enough_jobs(days or 0.0, load, nodes)
+    while True:
+        clock_days = days if days is not None else count / JOBS_PER_DAY
+        people = population(who, users, clock_days)
+        spells = sessions(who, people, count, clock_days, cycle)
+        bodies = _bodies(what, Scores(what, people, spells, drift=drift, spread=spread), nodes)
+        keep, span_s = _reach(bodies, load, nodes, clock_days * DAY_S, fixed_span=days is not None)
+        if keep <= count:
+            break
+        count *= 2  # a draw of small jobs: too little work for the load
+    submit = _submit_s(when, spells, cycle, span_s)
+    order = np.argsort(submit[:keep], kind="stable")
+    return _table(how, people.app_user, spells, bodies, submit, order)
+
+
+def _check(
+    jobs: int | None, days: float | None, load: float | None, users: int, nodes: int, drift: float, spread: float
+) -> None:
+    if (jobs is None) == (days is None):
+        raise InputError("marconi workload: say either how many jobs or how many days")
+    if (jobs is not None and jobs < 1) or (days is not None and not 0 < days < 1e5):
+        raise InputError("marconi workload: needs at least 1 job, or days above 0 and below 100,000")
+    if load is not None and not 0 < load < 1e3:
+        raise InputError(f"marconi workload: load {load} must be above 0 (1 = the machine's whole capacity)")
+    if users < 1 or nodes < 1:
+        raise InputError("marconi workload: needs at least 1 user and 1 node")
+    if not (0 <= drift < 100 and 0 <= spread < 100):
+        raise InputError("marconi workload: drift and spread must be 0 or more")
+
+
+def _enough_jobs(days: float, load: float | None, nodes: int) -> int:
+    """Jobs to draw for a trace of so many days: the natural number, or 1.5 times what the load should take."""
+    if load is None:
+        return max(1, round(days * JOBS_PER_DAY))
+    work = SIZE.at_most(nodes).mean() * float(RUNTIME.value(np.linspace(0.0005, 0.9995, 1000)).mean())
+    return max(50, round(1.5 * load * nodes * days * DAY_S / work))
+
+
+def _bodies(rng: np.random.Generator, scores: Scores, nodes: int) -> _Bodies:
+    """Sizes, walltimes, durations and mean watts by the ranks of their scores."""
+    size = SIZE.at_most(nodes).value(ranks(scores.draw(SIZE_SHARES))).astype(np.int32)
+    walltime = WALLTIME_S.value(ranks(scores.draw(WALLTIME_SHARES)))
+    chance = ranks(scores.draw(RUNTIME_SHARES)) * _NATURAL.cdf(walltime)
+    runtime = np.where(rng.random(len(size)) < TIMEOUTS, walltime, np.maximum(np.rint(_NATURAL.value(chance)), SHORT_S))
+    watts = MEAN_WATTS.value(ranks(scores.draw(WATTS_SHARES)))
+    return _Bodies(size, walltime, np.minimum(runtime, walltime), watts)
+
+
+def _reach(bodies: _Bodies, load: float | None, nodes: int, span_s: float, *, fixed_span: bool) -> tuple[int, float]:
+    """How many of the jobs, over how many seconds, make up the load; more than there are where they fall short."""
+    work = bodies.nodes * bodies.runtime_s
+    if load is None:
+        return len(work), span_s
+    if not fixed_span:
+        return len(work), float(work.sum()) / (load * nodes)
+    return int(np.searchsorted(np.cumsum(work), load * nodes * span_s)) + 1, span_s
+
+
+def _submit_s(rng: np.random.Generator, spells: Sessions, cycle: WeekCycle, span_s: float) -> Floats:
+    """Submit times, session by session; what would come after the end comes at the beginning. Whole seconds."""
+    start = np.repeat(cycle.time_s(spells.share, span_s), spells.jobs)
+    return np.floor((start + offsets_s(rng, spells.jobs)) % span_s)
+
+
+def _table(
+    rng: np.random.Generator, app_user: NDArray[np.int64], spells: Sessions, bodies: _Bodies,
+    submit: Floats, order: NDArray[np.intp],
+) -> Jobs:  # fmt: skip
+    """The job table in order of submission, with labels and power profiles."""
+    app = np.repeat(spells.app, spells.jobs)[order]
+    size, runtime = bodies.nodes[order], bodies.runtime_s[order]
+    profiles = _profiles(rng, app, len(app_user), size, runtime, bodies.watts[order])
+    digits = len(str(int(app_user[-1]) + 1))
+    users = tuple(f"u{k:0{digits}d}" for k in range(1, int(app_user[-1]) + 2))
+    within = np.arange(len(app_user)) - np.searchsorted(app_user, app_user)
+    apps = tuple(f"{users[u]}a{k + 1}" for u, k in zip(app_user.tolist(), within.tolist(), strict=True))
+    return Jobs.build(
+        submit[order], size, runtime, walltime_s=bodies.walltime_s[order],
+        user=Labels(app_user[app].astype(np.int32), users), app=Labels(app.astype(np.int32), apps),
+        mean_power_w=profiles.mean_power_w(runtime), max_power_w=profiles.max_power_w(runtime),
+        origin="generated", profiles=replace(profiles),  # without the sums that the two lines above cached
+    )  # fmt: skip
+
+
+def _profiles(
+    rng: np.random.Generator, app: NDArray[np.int64], apps: int, nodes: NDArray[np.int32], runtime_s: Floats,
+    watts: Floats,
+) -> Profiles:  # fmt: skip
+    """A pattern for each job, scaled to its mean watts and flattened where it would leave the node's range."""
+    shelf = library(rng)
+    shape = rng.integers(0, SHAPES, apps)
+    pattern = shelf.pattern(shape[app], nodes, rng.integers(0, VARIANTS, len(app)))
+    rows = len(shelf.level)
+    first = np.arange(rows + 1, dtype=np.int64) * LENGTH
+    zero, one = np.zeros(len(app)), np.ones(len(app))
+    raw = Profiles(pattern, zero, one, shelf.level.ravel(), first, np.full(rows, len(RAMP), np.int64))
+    mean = raw.level_mean(runtime_s)
+    low, high = raw.level_range(runtime_s)
+    scale = watts / mean
+    scale *= np.minimum(
+        _bend(scale * (high - mean), NODE_MAX_W - watts), _bend(scale * (mean - low), watts - NODE_LEAST_W)
+    )
+    return Profiles(pattern, watts - scale * mean, scale, raw.level, first, raw.resume)
+
+
+def _bend(swing_w: Floats, room_w: Floats) -> Floats:
+    """By how much to shrink a swing so that it stays within the room, gently: 1.5 % at half of it. Shape (n,)."""
+    return (1.0 - 1e-9) / (1.0 + (swing_w / np.maximum(room_w, 1e-6)) ** 4) ** 0.25

@@ -1,0 +1,109 @@
+"""The source tree as syntax trees, for tests that hold the rules of the house."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "wattqueue"
+
+
+@dataclass(frozen=True)
+class Module:
+    """One file of the package."""
+
+    path: Path
+    name: str
+    """Dotted, without ``wattqueue.``; the package itself is the empty string."""
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.path.read_text(encoding="utf-8"), str(self.path))
+
+    @property
+    def area(self) -> str:
+        """The first part of the name: ``kernels`` of ``kernels.tree``."""
+        return self.name.partition(".")[0]
+
+    @property
+    def lines(self) -> int:
+        return len(self.path.read_text(encoding="utf-8").splitlines())
+
+    def at(self, node: ast.AST) -> str:
+        """``file:line`` of a node, as editors read it."""
+        return f"{self.path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """What each imported name stands for: ``np`` -> ``numpy``, ``njit`` -> ``numba.njit``."""
+        found: dict[str, str] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                for a in node.names:
+                    found[a.asname or a.name.partition(".")[0]] = a.name if a.asname else a.name.partition(".")[0]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                found.update({a.asname or a.name: f"{node.module}.{a.name}" for a in node.names})
+        return found
+
+    def full_name(self, node: ast.expr) -> str:
+        """``numpy.random.rand`` for ``np.random.rand``; what cannot be resolved keeps its leading dot."""
+        if isinstance(node, ast.Name):
+            return self.aliases.get(node.id, node.id)
+        if isinstance(node, ast.Attribute):
+            return f"{self.full_name(node.value)}.{node.attr}"
+        if isinstance(node, ast.Call):
+            return f"{self.full_name(node.func)}()"
+        return ""
+
+    def calls(self) -> Iterator[tuple[ast.Call, str]]:
+        """Every call, with the full name of what is called."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call):
+                yield node, self.full_name(node.func)
+
+    def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+        for node in ast.walk(self.tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield node
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    """Every file of the package."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = list(path.relative_to(PACKAGE).with_suffix("").parts)
+        if parts[-1] == "__init__":
+            parts.pop()
+        found.append(Module(path, ".".join(parts)))
+    return tuple(found)
+
+
+def run_time_imports(module: Module) -> Iterator[tuple[ast.stmt, str]]:
+    """Every import that is carried out, wherever it stands: the node and the dotted name imported.
+
+    Imports under ``if TYPE_CHECKING:`` are never carried out. ``from a import b`` gives ``a.b``.
+    """
+    waiting: list[ast.AST] = [module.tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and module.full_name(node.test).endswith("TYPE_CHECKING"):
+            waiting.extend(node.orelse)
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((node, a.name) for a in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node, f"{_base(module, node)}.{a.name}") for a in node.names)
+        waiting.extend(ast.iter_child_nodes(node))
+
+
+def _base(module: Module, node: ast.ImportFrom) -> str:
+    if node.level == 0:
+        return node.module or ""
+    package = ["wattqueue", *module.name.split(".")]
+    keep = len(package) - node.level + (module.path.name == "__init__.py")
+    return ".".join([*package[:keep], *([node.module] if node.module else [])])

@@ -1,0 +1,203 @@
+"""The rules of the house: who may import whom, compile, open files, read clocks; sizes."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+from tests.architecture.source import PACKAGE, ROOT, Module, modules, run_time_imports
+
+FLOORS = [
+    {"errors"},
+    {"model"},
+    {"formats", "workload", "kernels", "parts"},
+    {"policy"},
+    {"sim", "store", "live"},
+    {"study", "report", "checks"},
+    {"cli"},
+]
+"""Each floor may import the floors before it."""
+SAME_FLOOR = {
+    ("parts", "kernels"): "a part names its kernel by an integer of kernels/codes.py",
+    ("live", "store"): "the controller keeps its audit and its application database",
+    ("study", "report"): "a study draws its figures",
+}
+"""Who may import whom on one floor, and why. ``sim`` and ``live`` never import each other."""
+
+MAY_OPEN = {"formats", "store", "policy", "live", "cli"}
+OPENS_TOO = {"kernels._jit": "the folder of compiled kernels"}
+OPENING = {"open", "gzip.open", "io.open", "os.open", "os.replace", "os.remove", "os.makedirs", "os.mkdir"}
+OPENING_METHODS = (
+    ".open",
+    ".read_text",
+    ".write_text",
+    ".read_bytes",
+    ".write_bytes",
+    ".mkdir",
+    ".unlink",
+    ".read_csv",
+    ".write_csv",
+    ".read_parquet",
+    ".write_parquet",
+    ".scan_parquet",
+    ".scan_csv",
+    ".savefig",
+)
+OPENING_ROOTS = ("tempfile.", "shutil.", "numpy.load", "numpy.save", "numpy.genfromtxt", "numpy.fromfile")
+
+OWN_CLOCK = {"live", "cli"}
+CLOCK_TOO = {"kernels._jit": "age of the folders of compiled kernels"}
+CLOCKS = {
+    "time.time",
+    "time.time_ns",
+    "time.monotonic",
+    "time.monotonic_ns",
+    "time.perf_counter",
+    "time.perf_counter_ns",
+    "time.process_time",
+    "time.localtime",
+    "time.gmtime",
+    "datetime.datetime.now",
+    "datetime.datetime.utcnow",
+    "datetime.datetime.today",
+    "datetime.date.today",
+    "uuid.uuid1",
+    "uuid.uuid4",
+    "os.urandom",
+}
+GIVEN_RANDOM = {"Generator", "BitGenerator", "SeedSequence", "PCG64", "Philox"}
+"""What may be used of numpy.random; ``default_rng`` too, where it gets a seed."""
+
+each_module = pytest.mark.parametrize("module", modules(), ids=lambda m: m.name or "wattqueue")
+
+
+def floor_of(area: str) -> int:
+    for i, areas in enumerate(FLOORS):
+        if area in areas:
+            return i
+    raise AssertionError(f"{area} stands on no floor: enter it in FLOORS")
+
+
+def may_import(importer: str, imported: str) -> bool:
+    if imported in ("", importer) or imported.startswith("_"):
+        return True
+    return floor_of(imported) < floor_of(importer) or (importer, imported) in SAME_FLOOR
+
+
+def target_area(name: str) -> str:
+    """``kernels`` of ``wattqueue.kernels.tree``; empty for names of the package itself (the version)."""
+    second = name.split(".")[1] if "." in name else ""
+    return second if (PACKAGE / second).is_dir() or (PACKAGE / f"{second}.py").is_file() else ""
+
+
+@each_module
+def test_imports_follow_the_arrows(module: Module) -> None:
+    if module.area.startswith("__") or not module.area:
+        return
+    wrong = [
+        f"{module.at(node)} imports {name}"
+        for node, name in run_time_imports(module)
+        if name.partition(".")[0] == "wattqueue" and not may_import(module.area, target_area(name))
+    ]
+    assert not wrong
+
+
+def test_the_arrows_are_those_of_the_design() -> None:
+    assert may_import("sim", "policy")
+    assert may_import("cli", "live")
+    assert not may_import("model", "formats")
+    assert not may_import("policy", "sim")
+    assert not may_import("sim", "live")
+    assert not may_import("live", "sim")
+    assert not may_import("formats", "parts")
+
+
+@each_module
+def test_only_kernels_are_compiled(module: Module) -> None:
+    wrong = [
+        f"{module.at(node)} imports {name}"
+        for node, name in run_time_imports(module)
+        if name.partition(".")[0] in ("numba", "llvmlite") and module.name != "kernels._jit"
+    ]
+    assert not wrong, "compiled code lives in kernels/ and is marked by the decorators of kernels/_jit.py"
+
+
+def opens(name: str) -> bool:
+    if "importlib.resources." in name:  # data of the package itself is part of the program
+        return False
+    return name in OPENING or name.endswith(OPENING_METHODS) or name.startswith(OPENING_ROOTS)
+
+
+@each_module
+def test_only_some_open_files(module: Module) -> None:
+    if module.area in MAY_OPEN or module.name in OPENS_TOO:
+        return
+    assert not [f"{module.at(node)} {name}" for node, name in module.calls() if opens(name)]
+
+
+def reads_own_clock_or_chance(node: ast.Call, name: str) -> bool:
+    if name in CLOCKS or name.startswith(("random.", "secrets.")):
+        return True
+    if not name.startswith("numpy.random."):
+        return False
+    what = name.split(".")[2]
+    return not (what in GIVEN_RANDOM or (what == "default_rng" and (node.args or node.keywords)))
+
+
+@each_module
+def test_time_and_chance_are_handed_in(module: Module) -> None:
+    if module.area in OWN_CLOCK or module.name in CLOCK_TOO:
+        return
+    assert not [f"{module.at(node)} {name}" for node, name in module.calls() if reads_own_clock_or_chance(node, name)]
+
+
+@each_module
+def test_sizes(module: Module) -> None:
+    assert module.lines <= 600, f"{module.path.relative_to(ROOT)} has {module.lines} lines"
+    long = [f"{module.at(f)} {f.name}" for f in module.functions() if (f.end_lineno or 0) - f.lineno + 1 > 80]
+    assert not long, "functions of more than 80 lines"
+
+
+@each_module
+def test_every_module_says_what_it_is(module: Module) -> None:
+    assert ast.get_docstring(module.tree)
+
+
+def test_most_functions_are_short() -> None:
+    lengths = sorted((f.end_lineno or 0) - f.lineno + 1 for m in modules() for f in m.functions())
+    assert lengths[int(0.9 * len(lengths))] <= 30, "nine functions in ten have at most 30 lines"
+
+
+def test_light_parts_load_nothing_heavy() -> None:
+    look = (
+        "import sys, wattqueue.model.jobs, wattqueue.model.machine, wattqueue.formats, wattqueue.parts.contracts\n"
+        "print(sorted({'polars', 'numba', 'sklearn', 'matplotlib', 'scipy', 'sqlalchemy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def has_assertion(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a test asserts something itself, expects an error, or hands over to a helper named for that."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assert):
+            return True
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            if any(word in name for word in ("raises", "assert", "check", "expect", "warns")):
+                return True
+    return False
+
+
+def test_every_test_asserts_something() -> None:
+    empty = []
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or not node.name.startswith("test"):
+                continue
+            if not has_assertion(node):
+                empty.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}")
+    assert not empty

@@ -1,0 +1,227 @@
+"""The public suite on every estimator found, and on estimators with one fault each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from wattqueue.checks.estimator import Check, check_estimator, estimator_checks
+from wattqueue.checks.leak import find_leak
+from wattqueue.checks.samples import sample_jobs, sample_machine
+from wattqueue.errors import PolicyError
+from wattqueue.formats.machine_toml import load_machine
+from wattqueue.model.eamc_table1 import APPS
+from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.model.machine import Machine
+from wattqueue.parts.contracts import Asked, Estimator, Finished, Floats, Ints, Prediction
+from wattqueue.parts.estimator.history_mean import HistoryMean
+from wattqueue.parts.estimator.naive import Naive
+from wattqueue.parts.estimator.oracle_mean import OracleMean
+from wattqueue.policy.registry import part_class, part_names
+
+FITTED = {"linear", "linear-svr", "sgd", "random-forest", "gradient-quantiles"}
+SMALLER: dict[str, dict[str, Any]] = {"random-forest": {"trees": 3, "tree_rows": 100}}
+JOBS, MACHINE = sample_jobs(), sample_machine()
+FEW = sample_jobs(170)
+
+
+def maker(name: str) -> Callable[[], Estimator]:
+    if name in FITTED:
+        pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'wattqueue[ml]'")
+    return lambda: cast("Estimator", part_class("estimator", name)(**SMALLER.get(name, {})))
+
+
+def sample_for(name: str) -> tuple[Jobs, Machine]:
+    """Jobs and machine on which a part makes sense: EAR's needs hardware and applications of its profiles."""
+    if name == "ear":
+        app = Labels((np.arange(len(JOBS)) % len(APPS)).astype(np.int32), APPS)
+        return replace(JOBS, app=app), load_machine("eamc-p1p2")
+    return (FEW if name in FITTED else JOBS), MACHINE
+
+
+@pytest.mark.parametrize(
+    ("check_name", "check"), list(estimator_checks()), ids=lambda v: v if isinstance(v, str) else ""
+)
+@pytest.mark.parametrize("name", part_names("estimator"))
+def test_every_estimator_passes_every_check(name: str, check_name: str, check: Check) -> None:
+    check(maker(name), *sample_for(name))
+
+
+def test_the_suite_holds_at_least_the_promised_checks() -> None:
+    names = {name for name, _ in estimator_checks()}
+    promised = {"pure", "deterministic", "picklable", "shapes_and_units", "empty", "bounded_memory", "no_leak"}
+    assert {f"check_{p}" for p in promised} <= names
+
+
+class Answering:
+    """An estimator that learns and answers 500 W; faults are planted in subclasses."""
+
+    asked: Asked = "at_submit"
+    machine_figures = False
+
+    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+        self.jobs, self.options = jobs, len(machine.option_partition)
+        shape = (1, self.options)
+        return Prediction(np.full(shape, 500.0), np.ones(shape), np.zeros(len(jobs), np.int32))
+
+    def predict_rows(self, rows: Ints, now_s: float) -> Floats:
+        return np.full((len(rows), self.options), 500.0)
+
+    def learn(self, finished: Finished) -> None:
+        pass
+
+
+def test_a_sound_estimator_of_ones_own_passes() -> None:
+    check_estimator(Answering)
+
+
+class WholeTraceMean(Answering):
+    """Static, and leaks: the mean of a user's jobs over the whole trace."""
+
+    asked: Asked = "once"
+
+    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+        assert jobs.mean_power_w is not None
+        code, watts = jobs.user.codes + 1, np.nan_to_num(jobs.mean_power_w)
+        mean = np.bincount(code, watts) / np.maximum(np.bincount(code), 1)
+        power = np.repeat(mean[code][:, np.newaxis], len(machine.option_partition), axis=1)
+        return Prediction(power, np.ones_like(power))
+
+
+class OwnWatts(Answering):
+    def predict_rows(self, rows: Ints, now_s: float) -> Floats:
+        assert self.jobs.mean_power_w is not None
+        return np.repeat(np.nan_to_num(self.jobs.mean_power_w[rows])[:, np.newaxis], self.options, axis=1)
+
+
+class OwnRuntime(Answering):
+    def predict_rows(self, rows: Ints, now_s: float) -> Floats:
+        return np.repeat(500.0 + self.jobs.runtime_s[rows, np.newaxis] / 1e5, self.options, axis=1)
+
+
+class OwnEnergy(Answering):
+    def predict_rows(self, rows: Ints, now_s: float) -> Floats:
+        return np.repeat(self.jobs.extra["energy_j"][rows, np.newaxis], self.options, axis=1)
+
+
+class WidestJobToCome(Answering):
+    def predict_rows(self, rows: Ints, now_s: float) -> Floats:
+        return np.full((len(rows), self.options), 500.0 + float(self.jobs.nodes.max()))
+
+
+class LengthOfTheTrace(Answering):
+    def predict_rows(self, rows: Ints, now_s: float) -> Floats:
+        return np.full((len(rows), self.options), 500.0 + len(self.jobs) / 1e3)
+
+
+class OwnStart(Answering):
+    def predict_rows(self, rows: Ints, now_s: float) -> Floats:
+        assert self.jobs.start_s is not None
+        wait = self.jobs.start_s[rows] - now_s
+        return np.repeat(500.0 + wait[:, np.newaxis] / 1e5, self.options, axis=1)
+
+
+@pytest.mark.parametrize(
+    "leaking", [WholeTraceMean, OwnWatts, OwnRuntime, OwnStart, OwnEnergy, WidestJobToCome, LengthOfTheTrace]
+)
+def test_a_planted_leak_is_found(leaking: type[Answering]) -> None:
+    jobs = sample_jobs()
+    jobs.extra["energy_j"] = np.arange(float(len(jobs)))
+    found = find_leak(leaking, jobs, MACHINE)
+    assert found is not None
+    assert "hangs on" in found
+    with pytest.raises(PolicyError, match="hangs on"):
+        check_estimator(leaking, jobs, MACHINE)
+
+
+def test_the_bounds_leak_and_say_so_while_history_does_not() -> None:
+    assert find_leak(OracleMean, JOBS, MACHINE) is not None
+    assert OracleMean().knows_future
+    assert find_leak(HistoryMean, JOBS, MACHINE) is None
+    assert find_leak(Naive, JOBS, MACHINE) is None
+
+
+def test_a_trace_without_jobs_leaks_nothing() -> None:
+    assert find_leak(HistoryMean, JOBS.take(np.zeros(0, np.int64)), MACHINE) is None
+
+
+class NeverAsked(Answering):
+    asked = "sometimes"  # type: ignore[assignment]
+
+
+class CannotLearn:
+    asked: Asked = "at_submit"
+    machine_figures = False
+    predict = Answering.predict
+
+
+class WholeJob(Answering):
+    def predict_rows(self, rows: Ints, now_s: float) -> Floats:
+        return np.repeat(500.0 * self.jobs.nodes[rows, np.newaxis], self.options, axis=1)
+
+
+class OneColumn(Answering):
+    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+        return Prediction(np.full((len(jobs), 1), 500.0), np.ones((len(jobs), 1)))
+
+
+class FlatRows(Answering):
+    def predict_rows(self, rows: Ints, now_s: float) -> Floats:
+        return np.full(len(rows), 500.0)
+
+
+class WritesToTheTable(Answering):
+    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+        jobs.walltime_s[:1] += 1.0
+        return super().predict(jobs, machine)
+
+
+class RollsDice(Answering):
+    def predict_rows(self, rows: Ints, now_s: float) -> Floats:
+        return np.random.default_rng().uniform(400.0, 600.0, (len(rows), self.options))
+
+
+class GlobalDice(Answering):
+    def predict_rows(self, rows: Ints, now_s: float) -> Floats:
+        return super().predict_rows(rows, now_s) + np.random.random()  # noqa: NPY002 - the fault
+
+
+class NeverForgets(Answering):
+    def __init__(self) -> None:
+        self.seen: list[float] = []
+
+    def learn(self, finished: Finished) -> None:
+        self.seen += finished.end_s.tolist() * 20
+
+
+class CannotBePickled(Answering):
+    def __init__(self) -> None:
+        self.rule = lambda watts: watts
+
+
+FAULTS: list[tuple[type[Any], str]] = [
+    (NeverAsked, "asked is 'sometimes'"),
+    (CannotLearn, "cannot learn"),
+    (WholeJob, "watts of one unit"),
+    (OneColumn, r"give \(C, 3\)"),
+    (FlatRows, "gave shape"),
+    (WritesToTheTable, "changed the job table"),
+    (RollsDice, "answer differently"),
+    (GlobalDice, "answer differently"),
+    (NeverForgets, "grows from run to run"),
+]
+
+
+@pytest.mark.parametrize(("faulty", "words"), FAULTS)
+def test_a_fault_is_found_and_said(faulty: type[Any], words: str) -> None:
+    with pytest.raises(PolicyError, match=words):
+        check_estimator(faulty)
+
+
+def test_what_cannot_be_pickled_is_found() -> None:
+    with pytest.raises(PolicyError, match="cannot be pickled"):
+        check_estimator(CannotBePickled)

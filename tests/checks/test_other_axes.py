@@ -1,0 +1,228 @@
+"""The public suite on every part of the other axes, and on parts with one fault each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wattqueue.checks.in_a_run import MOST_JOBS
+from wattqueue.checks.samples import sample_jobs, sample_machine
+from wattqueue.checks.suite import check_part, checks_of
+from wattqueue.errors import PolicyError
+from wattqueue.kernels import codes
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine
+from wattqueue.parts.contracts import Entries, Floats, Ints, Prediction, Start
+from wattqueue.parts.order.fcfs import Fcfs
+from wattqueue.policy.actions import Action, Requeue, SetFrequency, StopNode
+from wattqueue.policy.registry import AXES, part_class, part_names
+from wattqueue.policy.view import View
+
+JOBS, MACHINE = sample_jobs(MOST_JOBS), sample_machine()
+FOUND = [(axis, name) for axis in AXES if axis != "estimator" for name in part_names(axis)]
+
+
+@pytest.mark.parametrize(("axis", "name"), FOUND, ids=str)
+def test_every_part_passes_every_check(axis: str, name: str) -> None:
+    made = part_class(axis, name)
+    names = [each for each, _ in checks_of(axis, made)]
+    assert len(names) >= 6
+    check_part(axis, made, JOBS, MACHINE)
+
+
+class FirstFit:
+    """A sound pass in plain Python."""
+
+    def schedule(self, view: View) -> Sequence[Start]:
+        free, watts, taken, starts = view.free.copy(), view.available_w, set(), []
+        for entry in view.queue.tolist():
+            job, p = view.entry_job(entry), view.entry_partition(entry)
+            option = self.option(view, entry)
+            net_w = view.net_watts(job, option)
+            if job not in taken and view.jobs.nodes[job] <= free[p] and net_w <= watts and self.wants(view, job):
+                starts.append(Start(entry, option))
+                taken.add(job)
+                free[p] -= view.jobs.nodes[job]
+                watts -= net_w
+        return starts
+
+    def option(self, view: View, entry: int) -> int:
+        return view.entry_options(entry)[0]
+
+    def wants(self, view: View, job: int) -> bool:
+        return True
+
+
+class ReadsRunTimes(FirstFit):
+    def wants(self, view: View, job: int) -> bool:
+        return bool(view.jobs.runtime_s[job] < 5_000.0 or len(view.running) == 0)
+
+
+class ReadsTheFuture(FirstFit):
+    def wants(self, view: View, job: int) -> bool:
+        later = view.jobs.nodes[view.jobs.submit_s > view.now_s]
+        return bool(later.sum() % 2 == 0 or len(view.running) == 0)
+
+
+class Writes(FirstFit):
+    def schedule(self, view: View) -> Sequence[Start]:
+        view.free[0] -= 0 if view.free[0] == 0 else 1
+        return []
+
+
+class Draws(FirstFit):
+    def wants(self, view: View, job: int) -> bool:
+        return bool(np.random.default_rng().random() < 0.5 or len(view.running) == 0)
+
+
+class StartsTooMuch(FirstFit):
+    def schedule(self, view: View) -> Sequence[Start]:
+        return [Start(entry, view.entry_options(entry)[0]) for entry in view.queue.tolist()]
+
+
+class StartsFromNothing(FirstFit):
+    def schedule(self, view: View) -> Sequence[Start]:
+        return [Start(0, 0)] if len(view.queue) == 0 else super().schedule(view)
+
+
+class ReturnsNumbers(FirstFit):
+    def schedule(self, view: View) -> Any:
+        return view.queue.tolist()
+
+
+class Hoards(FirstFit):
+    def __init__(self) -> None:
+        self.seen: list[bytes] = []
+
+    def wants(self, view: View, job: int) -> bool:
+        self.seen.append(bytes(200_000))
+        return True
+
+
+class KeepsALambda(FirstFit):
+    def __init__(self) -> None:
+        self.key = lambda job: job
+
+
+class NoCode:
+    queue_depth = 0
+    code = 77
+    pass_interval_s = 0.0
+
+
+class Reranked(Fcfs):
+    """Shortest first, asked again at each pass."""
+
+    def rerank(self, view: View) -> Floats:
+        return -view.jobs.walltime_s[view.kernel.entries.job[view.queue]]
+
+
+class RerankedByRunTime(Fcfs):
+    def rerank(self, view: View) -> Floats:
+        return -view.jobs.runtime_s[view.kernel.entries.job[view.queue]]
+
+
+class RerankedShort(Fcfs):
+    def rerank(self, view: View) -> Floats:
+        return np.zeros(1)
+
+
+class Twice(Fcfs):
+    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+        once = super().entries(jobs, prediction, machine)
+        return Entries(np.repeat(once.job, 2), np.repeat(once.partition, 2), np.repeat(once.priority, 2))
+
+
+class Elsewhere:
+    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
+        zeros = np.zeros(len(entries.job), np.int32)
+        return zeros, zeros
+
+
+class NeedsARow:
+    """Forgets that jobs may share rows of the prediction."""
+
+    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
+        prediction.power_w[entries.job]
+        first = machine.option_start[entries.partition]
+        return first, first
+
+
+class Narrow:
+    def rank(self, apps: int, machine: Machine, prediction: Prediction) -> Floats | None:
+        return np.zeros((apps, 2))
+
+
+class Negative:
+    code = codes.PREDICTED
+
+    def margin_w(self, view: View) -> float:
+        return -5.0
+
+
+class Steers:
+    """A sound control with every sort of action."""
+
+    period_s = 900.0
+    events = frozenset({"completion"})
+
+    def act(self, view: View) -> Sequence[Action]:
+        running = view.running.tolist()
+        changes: list[Action] = [SetFrequency(job, 1) for job in running[:1]]
+        return [*changes, StopNode(3), *(Requeue(job) for job in running[8:9])]
+
+
+class Unheard(Steers):
+    events = frozenset({"breakfast"})
+
+
+class SteersByRunTime(Steers):
+    def act(self, view: View) -> Sequence[Action]:
+        return [SetFrequency(job, 1) for job in view.running.tolist() if view.jobs.runtime_s[job] > 2_000.0]
+
+
+@pytest.mark.parametrize(("axis", "sound"), [("backfill", FirstFit), ("order", Reranked), ("controls", Steers)])
+def test_sound_parts_pass(axis: str, sound: type[Any]) -> None:
+    check_part(axis, sound, JOBS, MACHINE)
+
+
+@pytest.mark.parametrize(
+    ("axis", "faulty", "named", "said"),
+    [
+        ("backfill", ReadsRunTimes, "no_leak", "has not happened"),
+        ("backfill", ReadsTheFuture, "no_leak", "has not happened"),
+        ("backfill", Writes, "pure", "changed the view"),
+        ("backfill", Draws, "deterministic", "answers differently"),
+        ("backfill", StartsTooMuch, "answers", "cannot start"),
+        ("backfill", StartsFromNothing, "empty", "empty queue"),
+        ("backfill", ReturnsNumbers, "answers", "list of Start"),
+        ("backfill", Hoards, "bounded_memory", "bytes"),
+        ("backfill", KeepsALambda, "deterministic", "pickled"),
+        ("backfill", NoCode, "attributes", "code is 77"),
+        ("order", RerankedByRunTime, "no_leak_of_rerank", "has not happened"),
+        ("order", RerankedShort, "answers_of_rerank", "priorities"),
+        ("order", Twice, "shapes", "two entries"),
+        ("frequency", Elsewhere, "shapes", "leaves its entry's partition"),
+        ("placement", Narrow, "shapes", "ranks of shape"),
+        ("ledger", Negative, "answers", "margin"),
+        ("controls", Unheard, "attributes", "breakfast"),
+        ("controls", SteersByRunTime, "no_leak", "has not happened"),
+    ],
+)
+def test_each_fault_is_found_by_its_check(axis: str, faulty: type[Any], named: str, said: str) -> None:
+    check = dict(checks_of(axis, faulty))[f"check_{named}"]
+    with pytest.raises(PolicyError, match=said):
+        check(faulty, JOBS, MACHINE)
+
+
+def test_shared_rows_are_tried() -> None:
+    with pytest.raises(IndexError):
+        dict(checks_of("frequency", NeedsARow))["check_shapes"](NeedsARow, JOBS, MACHINE)
+
+
+def test_an_unknown_axis_is_named() -> None:
+    with pytest.raises(PolicyError, match="unknown axis"):
+        list(checks_of("colour", FirstFit))

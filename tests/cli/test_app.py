@@ -1,0 +1,173 @@
+"""The command line's frame: verbs by file name, errors in one line, exit statuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+import wattqueue
+from wattqueue import cli
+from wattqueue.cli import _app
+from wattqueue.errors import InputError
+
+RUN = [sys.executable, "-c", "from wattqueue.cli import main; main()"]
+
+SINGLE = '''"""Say a number often."""
+
+from typing import Annotated
+import typer
+
+
+def run(how: str, n: Annotated[int, typer.Option(help="How often.")] = 3) -> None:
+    """Say a number often."""
+    if how == "wrong":
+        from wattqueue.errors import InputError
+
+        raise InputError("jobs are bad\\nvery bad", where="a.swf, line 3", mend="leave it out")
+    if how == "stop":
+        raise KeyboardInterrupt
+    if how == "absent":
+        open("/no/such/file")
+    if how == "extra":
+        raise ModuleNotFoundError("No module named 'sklearn.svm'", name="sklearn.svm")
+    if how == "defect":
+        raise ValueError("a defect")
+    for i in range(n):
+        print(i)
+'''
+
+NESTED = '''"""Two commands in one verb."""
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command()
+def show(name: str) -> None:
+    """Show one."""
+    print("shown", name)
+
+
+@app.command("list")
+def list_() -> None:
+    """List all."""
+    print("all")
+'''
+
+
+@pytest.fixture
+def own_verbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "say_.py").write_text(SINGLE)
+    (tmp_path / "two_words").mkdir()
+    (tmp_path / "two_words" / "__init__.py").write_text(NESTED)
+    (tmp_path / "_helper.py").write_text("raise SystemError")
+    (tmp_path / "broken.py").write_text('"""Listed, never imported."""\nraise SystemError')
+    monkeypatch.setattr(_app, "HERE", tmp_path)
+    monkeypatch.setattr(cli, "__path__", [str(tmp_path)])
+    for stem in ("say_", "two_words", "broken"):
+        monkeypatch.delitem(sys.modules, f"wattqueue.cli.{stem}", raising=False)
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
+    monkeypatch.setattr(sys, "argv", ["wattqueue", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    return stop.value.code
+
+
+@pytest.mark.usefixtures("own_verbs")
+def test_a_file_is_a_verb(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _app.verbs() == {"broken": "broken", "say": "say_", "two-words": "two_words"}
+    assert call(monkeypatch, "--help") == 0
+    text = capsys.readouterr().out
+    assert "Listed, never imported." in text
+    assert "Say a number often." in text
+    assert "Two commands in one verb." in text
+    assert call(monkeypatch, "say", "on", "--n", "2") == 0
+    assert capsys.readouterr().out == "0\n1\n"
+
+
+@pytest.mark.usefixtures("own_verbs")
+def test_a_verb_may_have_commands(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(monkeypatch, "two-words", "show", "easy") == 0
+    assert capsys.readouterr().out == "shown easy\n"
+    assert call(monkeypatch, "two-words", "list") == 0
+    assert capsys.readouterr().out == "all\n"
+
+
+@pytest.mark.usefixtures("own_verbs")
+@pytest.mark.parametrize(
+    ("how", "status", "line"),
+    [
+        ("wrong", 2, "wattqueue: a.swf, line 3: jobs are bad very bad (leave it out)\n"),
+        ("absent", 2, "wattqueue: /no/such/file: No such file or directory\n"),
+        ("extra", 2, "wattqueue: this needs the package sklearn.svm: pip install 'wattqueue[ml]'\n"),
+        ("stop", 130, ""),
+    ],
+)
+def test_an_error_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: str, status: int, line: str
+) -> None:
+    assert call(monkeypatch, "say", how) == status
+    assert capsys.readouterr().err == line
+
+
+@pytest.mark.usefixtures("own_verbs")
+def test_a_defect_of_ours_and_the_option_show_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["wattqueue", "say", "defect"])
+    with pytest.raises(ValueError, match="a defect"):
+        cli.main()
+    monkeypatch.setattr(sys, "argv", ["wattqueue", "--traceback", "say", "wrong"])
+    with pytest.raises(InputError, match="jobs are bad"):
+        cli.main()
+
+
+@pytest.mark.usefixtures("own_verbs")
+@pytest.mark.parametrize("arguments", [("nothing-like-it",), ("say",), ("say", "on", "--no-such-option")])
+def test_wrong_usage_is_status_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    assert call(monkeypatch, *arguments) == 2
+    assert "Error" in capsys.readouterr().err
+
+
+def test_version() -> None:
+    done = subprocess.run([*RUN, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"wattqueue {wattqueue.__version__}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*RUN, "--help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "wattqueue: No space left on device\n"
+
+
+def test_a_reader_that_leaves_is_quiet() -> None:
+    with subprocess.Popen([*RUN, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        assert running.stderr.read() == b""
+
+
+def test_help_loads_nothing_heavy() -> None:
+    look = (
+        "import sys; from wattqueue.cli import main; sys.argv = ['wattqueue', '--help']\n"
+        "try: main()\n"
+        "except SystemExit: print(sorted({'numpy', 'numba', 'polars', 'pydantic', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_verb_has_a_summary_and_something_to_run() -> None:
+    for stem in _app.verbs().values():
+        assert _app.summary(stem).endswith((".", "?")), f"the docstring of cli/{stem}.py must start with one sentence"
+        _app._register(typer.Typer(), "verb", stem)

@@ -1,0 +1,123 @@
+"""``wattqueue policies`` and ``wattqueue check``."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+
+from wattqueue import cli
+from wattqueue.cli import check
+from wattqueue.policy.policy import ROW_DEFAULTS, load_policy, published_rows
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+FAULTY = '''
+from wattqueue.parts.contracts import Start
+
+class Sound:
+    """Starts nothing."""
+    def schedule(self, view):
+        return []
+
+class Faulty:
+    def schedule(self, view):
+        return [Start(entry, view.entry_options(entry)[0]) for entry in view.queue.tolist()]
+
+class Breaks:
+    period_s, events = 600.0, frozenset()
+    def act(self, view):
+        raise KeyError("a defect")
+
+class Needy:
+    period_s, events = 600.0, frozenset()
+    def __init__(self, figure):
+        self.figure = figure
+    def act(self, view):
+        return []
+'''
+
+
+def wattqueue(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
+    monkeypatch.setattr("sys.argv", ["wattqueue", *arguments])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    return left.value.code
+
+
+def test_policies_lists_every_row_with_its_parts_and_source(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert wattqueue(monkeypatch, "policies") in (0, None)
+    out = capsys.readouterr().out
+    for name, row in published_rows().items():
+        assert f" {name} " in out
+        assert row["source"].split()[0] in out
+    for axis in ("estimator", "order", "frequency", "placement", "backfill", "ledger", "controls", "source"):
+        assert axis in out
+    assert "reorder, t_weight 1.5" in out
+
+
+@pytest.mark.parametrize("name", sorted(published_rows()))
+def test_show_prints_a_row_that_can_be_used_again(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert wattqueue(monkeypatch, "policies", "show", name) in (0, None)
+    out = capsys.readouterr().out
+    assert tomllib.loads(out)[name] == {**ROW_DEFAULTS, **published_rows()[name]}
+    copy = tmp_path / "mine.toml"
+    copy.write_text(out)
+    assert load_policy(f"{copy}:{name}").row == load_policy(name).row
+
+
+def test_show_of_an_unknown_policy_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert wattqueue(monkeypatch, "policies", "show", "nope") == 2
+    err = capsys.readouterr().err
+    assert err.startswith("wattqueue: no policy 'nope' (one of ")
+    assert err.count("\n") == 1
+
+
+def test_show_of_a_part_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    name = f"{EXAMPLES / 'custom_backfill.py'}:ShortestFirst"
+    assert wattqueue(monkeypatch, "policies", "show", name) in (0, None)
+    out = capsys.readouterr().out
+    assert "Whatever fits starts, the shortest walltime first." in out
+    assert tomllib.loads(out)[name]["backfill"] == name
+
+
+@pytest.mark.parametrize("example", ["custom_backfill", "custom_estimator", "custom_control"])
+def test_the_examples_pass_every_check(example: str, capsys: pytest.CaptureFixture[str]) -> None:
+    check.run(str(EXAMPLES / f"{example}.py"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "every check passed"
+    assert len(lines) >= 7
+    assert all(line.startswith("ok ") for line in lines[:-1])
+
+
+def test_check_names_what_fails_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "parts.py"
+    path.write_text(FAULTY)
+    with pytest.raises(typer.Exit) as left:
+        check.run(str(path))
+    assert left.value.exit_code == 1
+    out = capsys.readouterr().out
+    assert "ok      Sound as backfill: pure\n" in out
+    assert "FAILED  Faulty as backfill: answers: Faulty: starts what cannot start" in out
+    assert "FAILED  Breaks as controls: answers: raised KeyError: 'a defect'" in out
+    assert "FAILED  Needy as controls: made without arguments" in out
+    assert out.splitlines()[-1].endswith("checks failed")
+    check.run(f"{path}:Sound")
+    assert capsys.readouterr().out.endswith("every check passed\n")
+
+
+def test_check_of_a_file_without_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "nothing.py"
+    path.write_text("x = 1\n")
+    assert wattqueue(monkeypatch, "check", str(path)) == 2
+    assert "no part in it" in capsys.readouterr().err

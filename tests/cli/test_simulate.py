@@ -1,0 +1,85 @@
+"""simulate, rerun and demo as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TRACE = "".join(
+    f"{i} {i * 10} -1 {60 + i % 7 * 30} {1 + i % 5} -1 -1 {1 + i % 5} 400 -1 1 1 1 1 -1 -1 -1 -1\n"
+    for i in range(1, 80)
+)
+
+
+def wattqueue(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    call = [sys.executable, "-c", "from wattqueue.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(call, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "trace.swf"
+    path.write_text(TRACE + "80 900 -1 -1 4 -1 -1 4 400 -1 1 1 1 1 -1 -1 -1 -1\n")
+    return path
+
+
+def test_a_run_and_its_repetition(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    plain = ("--nodes", "8", "--node-watts", "95:190.7", "--no-report")
+    done = wattqueue("simulate", trace, *plain, "--cap", "90%", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "1 rows of the trace are unusable" in done.stdout
+    figures = json.loads((out / "metrics.json").read_text())
+    assert figures["jobs_completed"] + figures["jobs_killed"] == 79
+    assert figures["cap_over_s"] == 0
+    again = wattqueue("rerun", out)
+    assert again.returncode == 0, again.stderr
+    assert "the same bytes" in again.stdout
+
+
+def test_a_changed_trace_is_not_repeated(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert wattqueue("simulate", trace, "--nodes", "8", "--out", out, "--no-report").returncode == 0
+    trace.write_text(TRACE)
+    again = wattqueue("rerun", out)
+    assert again.returncode == 2
+    assert "SHA-256" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("--nodes", "8", "--cap", "70%"), "maximum"),
+        (("--nodes", "8", "--cap", "400"), "unit"),
+        (("--nodes", "8", "--node-watts", "95:190", "--cap", "100W"), "idle"),
+        (("--nodes", "8", "--cap", "1kW"), "watts of every job"),
+        ((), "--nodes"),
+        (("--nodes", "0"), "at least 1"),
+        (("--nodes", "8", "--machine", "quartz"), "one machine"),
+        (("--nodes", "8", "--node-watts", "200:100"), "IDLE:MAX"),
+        (("--nodes", "8", "--policy", "nonesuch"), "no policy"),
+        (("--machine", "nonesuch"), "nonesuch"),
+        (("--nodes", "8", "--estimator", "nonesuch"), "nonesuch"),
+    ],
+)
+def test_one_clear_line(trace: Path, tmp_path: Path, arguments: tuple[str, ...], word: str) -> None:
+    out = tmp_path / "out"
+    done = wattqueue("simulate", trace, *arguments, "--out", out)
+    assert done.returncode == 2
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("Compiling")]
+    assert len(lines) == 1, done.stderr
+    assert word in lines[0]
+    assert not out.exists()
+
+
+def test_a_wide_job_is_rejected_and_listed(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = wattqueue("simulate", trace, "--nodes", "4", "--out", out, "--no-report")
+    assert done.returncode == 0
+    rows = (out / "jobs.csv").read_text().splitlines()
+    rejected = [row for row in rows if "REJECTED" in row]
+    assert len(rejected) == json.loads((out / "metrics.json").read_text())["jobs_rejected"] > 0

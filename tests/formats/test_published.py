@@ -1,0 +1,240 @@
+"""Job tables that other projects publish: PM100, F-DATA, Batsim; and the choice of the reader."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from wattqueue.errors import InputError
+from wattqueue.formats.batsim import read_batsim
+from wattqueue.formats.fdata import read_fdata
+from wattqueue.formats.pm100 import read_pm100
+from wattqueue.formats.read import ReadOptions, read_workload, sniff
+from wattqueue.formats.table import read_table, write_table
+
+MAY = datetime(2020, 5, 31, 22, 0, tzinfo=UTC)
+
+
+def pm100(tmp_path: Path, **more: Any) -> Path:
+    """Six jobs in PM100's columns; watts of the first three after rows of the data set."""
+    n = 6
+    columns: dict[str, Any] = {
+        "job_id": [2913594, 3047960, 680209, 4, 5, 6],
+        "user_id": [310, 379, 8, 8, 8, 8],
+        "submit_time": [MAY + timedelta(minutes=i) for i in range(n)],
+        "start_time": [MAY + timedelta(hours=1)] * n,
+        "end_time": [MAY + timedelta(hours=2)] * n,
+        "run_time": [3600, 1133, 3, 3600, 0, 3600],
+        "time_limit": ["60", "INFINITE", "1440", "4294967295", "60", "60"],
+        "num_nodes_alloc": [16, 1, 1, 1, 1, 1],
+        "num_cores_alloc": [2048, 32, 128, 64, 128, 32],
+        "num_gpus_alloc": [64, 4, 4, 0, 4, 4],
+        "nodes": ["[900, 901, 902, 903, 904, 905, 906, 907, 908, 909, 910, 911, 912, 913, 914, 915]", "[416]", "[609]",
+                  "[416]", "[1]", "[2]"],
+        "partition": ["1"] * n,
+        "job_state": ["CANCELLED", "FAILED", *["COMPLETED"] * 4],
+        "shared": ["OK"] * n,
+        "node_power_consumption": [[7970, 8450, 8460], [860, 860, 340], [920], [0, -5, 400], [500], [1]],
+    } | more  # fmt: skip
+    path = tmp_path / "job_table.parquet"
+    pl.DataFrame(columns, strict=False).write_parquet(path)
+    return path
+
+
+def test_pm100_watts_are_of_one_node(tmp_path: Path) -> None:
+    workload = read_pm100(pm100(tmp_path))
+    jobs = workload.jobs
+    assert jobs.job_id.tolist() == [2913594, 3047960, 680209, 4, 6]
+    assert [(line, why) for line, _, why in workload.unusable.rows()] == [(5, "no positive run_time")]
+    assert jobs.mean_power_w is not None
+    assert jobs.max_power_w is not None
+    expected = [(7970 + 8450 + 8460) / 3 / 16, 2060 / 3, 920, 400, np.nan]
+    assert np.allclose(jobs.mean_power_w, expected, equal_nan=True)
+    assert np.allclose(jobs.max_power_w, [8460 / 16, 860, 920, 400, np.nan], equal_nan=True)
+    assert jobs.walltime_s.tolist() == [3600.0, 1133.0, 86400.0, 3600.0, 3600.0]
+    assert jobs.submit_s[0] == MAY.timestamp()
+    assert jobs.extra["alone"].tolist() == ["yes", "no", "yes", "no", "unknown"]
+    assert jobs.extra["energy_quality"].tolist() == ["measured", "attributed", "measured", "attributed", ""]
+    assert jobs.extra["energy_j"][0] == pytest.approx((7970 + 8450 + 8460) / 3 * 3600)
+    assert "2 jobs have samples of 0 W or less" in " ".join(workload.notes)
+
+
+def test_pm100_jobs_that_could_not_share_were_alone(tmp_path: Path) -> None:
+    path = pm100(tmp_path, shared=["0"] * 6, nodes=[[i] for i in range(6)], num_cores_alloc=[1] * 6)
+    assert read_pm100(path).jobs.extra["alone"].tolist() == ["yes"] * 5
+
+
+def test_pm100_without_power_or_with_words_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "plain.parquet"
+    pl.read_parquet(pm100(tmp_path)).drop("node_power_consumption", "nodes", "shared", "start_time").write_parquet(path)
+    workload = read_pm100(path)
+    assert workload.jobs.mean_power_w is None
+    assert "no power" in " ".join(workload.notes)
+    with pytest.raises(InputError, match="holds String, not lists"):
+        read_pm100(pm100(tmp_path, node_power_consumption=["[1, 2]"] * 6))
+    pl.read_parquet(path).drop("run_time").write_parquet(path)
+    with pytest.raises(InputError, match="no column run_time"):
+        read_pm100(path)
+
+
+def test_the_day_of_marconi100(data_dir: Path) -> None:
+    workload = read_workload(data_dir / "jobs/marconi100_jobs_2022-01_gridpilot.parquet")
+    assert workload.format == "pm100"
+    assert len(workload.jobs) == workload.rows == 1994
+    assert workload.jobs.start_s is None
+    assert 100_000 < np.ptp(workload.jobs.submit_s) < 120_000
+    assert (np.diff(workload.jobs.submit_s) >= 0).all()
+
+
+def fdata(tmp_path: Path, **more: Any) -> Path:
+    columns: dict[str, Any] = {
+        "jid": ["a", "b", "c"],
+        "usr": ["u1", "u1", "u2"],
+        "jnam": ["x", "y", "x"],
+        "adt": [MAY, MAY + timedelta(hours=1), MAY],
+        "sdt": [MAY + timedelta(hours=2)] * 3,
+        "edt": [MAY + timedelta(hours=3)] * 3,
+        "elpl": [7200.0, 3600.0, 60.0],
+        "duration": [3600.0, 1800.0, 30.0],
+        "cnumat": [96, 24, 48],
+        "nnuma": [2, 1, 1],
+        "econ": [220.0, 50.0, -3.0],
+        "avgpcon": [220.0, 100.0, -90.0],
+        "maxpcon": [260.0, 120.0, 10.0],
+        "freq_alloc": [2000, 2200, 2000],
+        "exit state": ["completed", "failed", "completed"],
+    } | more
+    path = tmp_path / "fdata.parquet"
+    pl.DataFrame(columns, strict=False).write_parquet(path)
+    return path
+
+
+def test_fdata_power_is_of_the_job_and_energy_in_watt_hours(tmp_path: Path) -> None:
+    workload = read_fdata(fdata(tmp_path))
+    jobs = workload.jobs
+    assert jobs.job_id.tolist() == ["a", "b"]
+    assert jobs.mean_power_w is not None
+    assert jobs.max_power_w is not None
+    assert jobs.mean_power_w.tolist() == [110.0, 100.0]
+    assert jobs.max_power_w.tolist() == [130.0, 120.0]
+    assert jobs.extra["energy_j"].tolist() == [220 * 3600.0, 50 * 3600.0]
+    assert jobs.extra["energy_quality"].tolist() == ["measured", "attributed"]
+    assert jobs.extra["frequency_hz"].tolist() == [2e9, 2.2e9]
+    assert jobs.walltime_s.tolist() == [7200.0, 3600.0]
+    assert list(workload.unusable.rows()) == [(3, "c", "corrupt: negative power")]
+
+
+def test_fdata_times_as_text_on_a_local_clock(tmp_path: Path) -> None:
+    path = fdata(tmp_path, adt=["2021-03-01 09:00:00"] * 3)
+    assert "Asia/Tokyo" in " ".join(read_fdata(path).notes)
+    assert read_fdata(path, time_zone="Asia/Tokyo").jobs.submit_s[0] == datetime(2021, 3, 1, tzinfo=UTC).timestamp()
+
+
+def batsim(tmp_path: Path, jobs: list[Any], profiles: Any = None) -> Path:
+    path = tmp_path / "workload.json"
+    delays = {"ten": {"type": "delay", "delay": 10}, "new": {"type": "DelayProfile", "delay": 20.5},
+              "seq": {"type": "composed", "repeat": 2, "seq": ["ten", "new"]},
+              "flops": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0},
+              "mixed": {"type": "composed", "seq": ["ten", "flops"]},
+              "circle": {"type": "composed", "seq": ["circle"]},
+              "nothing": {"type": "delay", "delay": 0}}  # fmt: skip
+    path.write_text(json.dumps({"nb_res": 4, "jobs": jobs, "profiles": delays if profiles is None else profiles}))
+    return path
+
+
+def test_batsim_delays_of_both_names_and_sequences(tmp_path: Path) -> None:
+    rows = [
+        {"id": "w0!1", "subtime": 5, "res": 2, "profile": "ten", "walltime": 60},
+        {"id": 2, "subtime": 0, "res": 1, "profile": "new", "walltime": -1},
+        {"id": "3", "subtime": 7.5, "res": 4, "profile": "seq"},
+    ]
+    workload = read_batsim(batsim(tmp_path, rows))
+    jobs = workload.jobs
+    assert jobs.job_id.tolist() == ["2", "w0!1", "3"]
+    assert jobs.submit_s.tolist() == [0.0, 5.0, 7.5]
+    assert jobs.runtime_s.tolist() == [20.5, 10.0, 61.0]
+    assert jobs.walltime_s.tolist() == [20.5, 60.0, 61.0]
+    assert jobs.nodes.tolist() == [1, 2, 4]
+    assert jobs.app.names == ("new", "seq", "ten")
+    assert "4 resources" in " ".join(workload.notes)
+
+
+def test_batsim_profiles_without_a_fixed_duration_are_refused(tmp_path: Path) -> None:
+    good = {"id": 1, "subtime": 0, "res": 1, "profile": "ten"}
+    bad: list[Any] = [
+        good | {"id": i, "profile": name} for i, name in enumerate(["flops", "mixed", "circle", "nothing", "?"], 2)
+    ]
+    bad += [good | {"subtime": -1}, good | {"res": 0}, good | {"res": 1.5}, {"subtime": 0}, 5, good | {"subtime": "x"}]
+    workload = read_batsim(batsim(tmp_path, [good, *bad]))
+    assert workload.jobs.job_id.tolist() == [1]
+    assert [line for line, _, _ in workload.unusable.rows()] == list(range(2, 13))
+    reasons = [why for _, _, why in workload.unusable.rows()]
+    assert "'parallel_homogeneous' has no fixed duration" in reasons[0]
+    assert "'parallel_homogeneous' has no fixed duration" in reasons[1]
+    with pytest.raises(InputError, match="0 usable jobs of 1: profile type"):
+        read_batsim(batsim(tmp_path, bad[:1]))
+
+
+@pytest.mark.parametrize(("jobs", "profiles"), [([], {}), ("x", {}), ([{"id": 1}], [])])
+def test_batsim_files_that_are_none(tmp_path: Path, jobs: Any, profiles: Any) -> None:
+    with pytest.raises(InputError, match=r"0 jobs|no Batsim workload"):
+        read_batsim(batsim(tmp_path, jobs, profiles))
+
+
+# The choice of the reader
+
+
+def test_the_reader_is_chosen_by_what_the_file_holds(tmp_path: Path, data_dir: Path) -> None:
+    assert sniff(data_dir / "swf/KTH-SP2.swf.gz") == "swf"
+    assert sniff(data_dir / "swf/wagap-2013.swf.gz") == "swf"
+    assert sniff(data_dir / "swf/lublin_256_synthetic.swf.gz") == "swf"
+    assert sniff(data_dir / "jobs/schedsim_slurm_trace_sample.psv") == "sacct"
+    assert sniff(data_dir / "jobs/archer2_sacct_job_energy_frequency.csv") == "sacct"
+    workload = read_workload(data_dir / "swf/KTH-SP2.swf.gz")
+    assert (len(workload.jobs), len(workload.unusable), workload.rows) == (28_481, 8, 28_489)
+    for name in ("jobs/eurora_historical_jobs_with_pred_power.csv.gz", "README.md", "eamc/eamc_apps.csv", "grid"):
+        with pytest.raises(InputError):
+            read_workload(data_dir / name)
+
+
+def test_our_own_table_and_the_others_by_content(tmp_path: Path) -> None:
+    jobs = read_pm100(pm100(tmp_path)).jobs
+    for name in ("jobs.parquet", "jobs.csv", "jobs.csv.gz"):
+        write_table(tmp_path / name, jobs)
+        assert sniff(tmp_path / name) == "table"
+        again = read_workload(tmp_path / name)
+        assert again.jobs.extra["energy_quality"].tolist() == jobs.extra["energy_quality"].tolist()
+        assert again.summary()["energy_measured"] == 2
+        assert read_table(tmp_path / name).job_id.tolist() == jobs.job_id.tolist()
+    assert sniff(pm100(tmp_path)) == "pm100"
+    assert sniff(fdata(tmp_path)) == "fdata"
+    path = batsim(tmp_path, [{"id": 1, "subtime": 0, "res": 1, "profile": "ten"}])
+    assert sniff(path) == "json"
+    assert read_workload(path).format == "batsim"
+    with pytest.raises(InputError, match="no format 'xls'"):
+        read_workload(path, kind="xls")
+
+
+def test_options_reach_the_reader(tmp_path: Path) -> None:
+    path = tmp_path / "dump"
+    path.write_text("7|2026-09-01T09:00:00|01:00:00|2\n")
+    options = ReadOptions(time_zone="+02:00", columns="JobID,Submit,Elapsed,NNodes", default_walltime_s=9000.0)
+    jobs = read_workload(path, options).jobs
+    assert jobs.submit_s.tolist() == [datetime(2026, 9, 1, 7, tzinfo=UTC).timestamp()]
+    assert jobs.walltime_s.tolist() == [9000.0]
+    with pytest.raises(InputError, match="no header"):
+        read_workload(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"hello\nworld\n", b"PAR1junk", b"\x00\x01\x02", b"a,b\n1,2\n"])
+def test_files_of_no_format_say_what_is_known(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "what"
+    path.write_bytes(content)
+    with pytest.raises(InputError):
+        read_workload(path)

@@ -1,0 +1,168 @@
+"""sacct --json and squeue --json over the shapes that Slurm gave them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wattqueue.errors import InputError
+from wattqueue.formats.read import read_workload
+from wattqueue.formats.slurm_json import read_slurm_json
+from wattqueue.formats.workload import Workload
+
+
+def boxed(value: float | None) -> dict[str, Any]:
+    return {"set": value is not None, "infinite": False, "number": value or 0}
+
+
+def old(job: int, **more: Any) -> dict[str, Any]:
+    """A job as Slurm 21.08 and 22.05 print it."""
+    return {
+        "account": "proj",
+        "allocation_nodes": 2,
+        "array": {"job_id": 0, "task_id": None, "task": None},
+        "association": {"user": "ann", "account": "proj", "cluster": "c", "partition": ""},
+        "het": {"job_id": 0, "job_offset": None},
+        "job_id": job,
+        "name": "app",
+        "nodes": "n[1-2]",
+        "partition": "batch",
+        "state": {"current": "COMPLETED", "reason": "None"},
+        "steps": [],
+        "time": {"elapsed": 3600, "start": 1000, "end": 4600, "submission": 500, "limit": 120},
+        "tres": {"allocated": [{"type": "cpu", "name": None, "id": 1, "count": 64},
+                               {"type": "gres", "name": "gpu", "id": 1001, "count": 8},
+                               {"type": "energy", "name": None, "id": 3, "count": 3600000}]},
+        "user": "ann",
+    } | more  # fmt: skip
+
+
+def new(job: int, **more: Any) -> dict[str, Any]:
+    """A job as Slurm 23.11 to 26 print it."""
+    return old(
+        job,
+        array={"job_id": 0, "task_id": boxed(None), "task": ""},
+        het={"job_id": 0, "job_offset": boxed(None)},
+        state={"current": ["COMPLETED"], "reason": "None"},
+        time={"elapsed": 3600, "start": 1000, "end": 4600, "submission": 500, "limit": boxed(120)},
+        **more,
+    )
+
+
+def shifted(job: dict[str, Any], hours: int) -> dict[str, Any]:
+    """The same some hours later, when its nodes are free again."""
+    time = job["time"]
+    return job | {"time": time | {k: time[k] + 3600 * hours + 10**9 for k in ("start", "end", "submission")}}
+
+
+def read(tmp_path: Path, jobs: list[Any], **options: Any) -> Workload:
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"meta": {"slurm": {}}, "jobs": jobs, "errors": []}))
+    return read_slurm_json(path, **options)
+
+
+@pytest.mark.parametrize("shape", [old, new])
+def test_a_job_of_either_shape(tmp_path: Path, shape: Any) -> None:
+    workload = read(tmp_path, [shifted(shape(7), 0), shifted(shape(8), 2)])
+    jobs = workload.jobs
+    assert jobs.job_id.tolist() == [7, 8]
+    assert jobs.submit_s.tolist() == [1e9 + 500, 1e9 + 7700]
+    assert jobs.runtime_s.tolist() == [3600.0, 3600.0]
+    assert jobs.walltime_s.tolist() == [7200.0, 7200.0]
+    assert jobs.nodes.tolist() == [2, 2]
+    assert jobs.user.names == ("ann",)
+    assert jobs.extra["cpus"].tolist() == [64, 64]
+    assert jobs.extra["gpus"].tolist() == [8, 8]
+    assert jobs.mean_power_w is not None
+    assert jobs.mean_power_w.tolist() == [500.0, 500.0]
+    assert jobs.extra["alone"].tolist() == ["yes", "yes"]
+    assert read_workload(tmp_path / "dump.json").format == "slurm-json"
+
+
+def test_ids_of_arrays_and_heterogeneous_jobs(tmp_path: Path) -> None:
+    jobs = [
+        shifted(old(70, array={"job_id": 12, "task_id": 3}), 0),
+        shifted(new(71) | {"array": {"job_id": 12, "task_id": boxed(4), "task": ""}}, 0),
+        shifted(new(72) | {"het": {"job_id": 20, "job_offset": boxed(1)}}, 0),
+    ]
+    assert read(tmp_path, jobs).jobs.job_id.tolist() == ["12_3", "12_4", "20+1"]
+
+
+def test_steps_are_folded_in_every_shape(tmp_path: Path) -> None:
+    none = {"allocated": [{"type": "energy", "name": None, "count": 18446744073709551614}]}
+    steps = [
+        {"step": {"id": {"job_id": 7, "step_id": 4294967291}}, "time": {"elapsed": 3600}, "nodes": {"count": 1},
+         "statistics": {"energy": {"consumed": 999}}},
+        {"step": {"id": "7.0"}, "time": {"elapsed": 1800}, "nodes": {"count": 2},
+         "statistics": {"energy": {"consumed": boxed(1800000)}}},
+        {"step": {"id": {"job_id": 7, "step_id": 1}}, "time": {"elapsed": 1800}, "nodes": {"count": 2},
+         "tres": {"consumed": {"total": [{"type": "energy", "name": None, "count": 1440000}]}}},
+    ]  # fmt: skip
+    jobs = read(tmp_path, [shifted(new(7, tres=none, steps=steps), 0)]).jobs
+    assert jobs.extra["energy_j"].tolist() == [3_240_000.0]
+    assert jobs.extra["energy_from"].tolist() == ["steps"]
+
+
+def test_what_squeue_lists_has_not_ended(tmp_path: Path) -> None:
+    queued = {
+        "job_id": 9,
+        "job_state": ["PENDING"],
+        "user_name": "bob",
+        "name": "next",
+        "node_count": boxed(4),
+        "partition": "batch",
+        "submit_time": boxed(10**9 + 5),
+        "start_time": boxed(0),
+        "end_time": boxed(0),
+        "time_limit": boxed(60),
+        "nodes": "",
+        "tres_alloc_str": "",
+    }
+    running = queued | {"job_id": 10, "job_state": ["RUNNING"], "nodes": "n[1-4]", "start_time": boxed(10**9 + 60)}
+    with pytest.raises(InputError, match=r"0 usable jobs: 1 had not started.*1 still running"):
+        read(tmp_path, [queued, running])
+    jobs = read(tmp_path, [queued, running], queued=True).jobs
+    assert jobs.job_id.tolist() == [9, 10]
+    assert jobs.runtime_s.tolist() == [3600.0, 3600.0]
+    assert jobs.nodes.tolist() == [4, 4]
+
+
+def test_no_limit_and_odd_entries(tmp_path: Path) -> None:
+    endless = new(7)
+    endless["time"]["limit"] = {"set": True, "infinite": True, "number": 4294967295}
+    workload = read(
+        tmp_path, [shifted(endless, 0), "job", None, {}, {"job_id": [1], "time": 5, "tres": "x", "steps": 7}]
+    )
+    assert workload.jobs.walltime_s.tolist() == [3600.0]
+    assert [line for line, _, _ in workload.unusable.rows()] == [2, 3, 4, 5]
+    assert workload.rows == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "no JSON"),
+        ("[]", "0 jobs"),
+        ('{"jobs": 3}', "no list of jobs"),
+        ("5", "no list of jobs"),
+        ("[" * 100_000, "no JSON"),
+    ],
+)
+def test_files_that_are_no_dump(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "dump.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=words):
+        read_slurm_json(path)
+
+
+def test_energies_are_numbers_or_missing(tmp_path: Path) -> None:
+    jobs = [shifted(new(i), 2 * i) for i in range(3)]
+    jobs[1]["tres"] = {"allocated": [{"type": "energy", "count": "NaN"}]}
+    jobs[2]["tres"] = {"allocated": [None, {"type": "energy", "count": boxed(7200000)}]}
+    power = read(tmp_path, jobs).jobs.mean_power_w
+    assert power is not None
+    assert np.array_equal(power, [500.0, np.nan, 1000.0], equal_nan=True)

@@ -1,0 +1,100 @@
+"""Inner kernels have no Python wrapper; these have, so that a test can call one by itself, compiled or not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wattqueue.kernels._jit import entry
+from wattqueue.kernels.greedy import reserve
+from wattqueue.kernels.heap import heap_push, heap_remove
+from wattqueue.kernels.placement import (
+    give_units,
+    lowest_bit,
+    mask,
+    restore_unit,
+    run_length,
+    take_units,
+    unit_is_free,
+    withhold_unit,
+)
+from wattqueue.kernels.running import running_insert, running_remove
+from wattqueue.kernels.state import Array, Heap, Tree, Units, View
+from wattqueue.kernels.tree import Limits, tree_clear, tree_next, tree_set
+
+
+@entry
+def set_leaf(tree: Tree, p: int, leaf: int, need: int, wall: float, watt: int) -> None:
+    tree_set(tree, p, leaf, need, wall, watt)
+
+
+@entry
+def clear_leaf(tree: Tree, p: int, leaf: int) -> None:
+    tree_clear(tree, p, leaf)
+
+
+@entry
+def next_leaf(tree: Tree, p: int, leaf: int, limits: Limits) -> int:
+    return tree_next(tree, p, leaf, limits)
+
+
+@entry
+def push(heap: Heap, count: Array, time: float, item: int) -> None:
+    heap_push(heap, count, 0, time, item)
+
+
+@entry
+def remove(heap: Heap, count: Array, item: int) -> None:
+    heap_remove(heap, count, 0, item)
+
+
+@entry
+def insert_running(view: View, job: int, net: int) -> None:
+    running_insert(view, job, net)
+
+
+@entry
+def remove_running(view: View, job: int) -> None:
+    running_remove(view, job)
+
+
+@entry
+def promise(view: View, p: int, index: int) -> None:
+    reserve(view, p, index)
+
+
+@entry
+def take(view: View, p: int, job: int) -> None:
+    take_units(view, p, job)
+
+
+@entry
+def give(view: View, p: int, job: int) -> None:
+    give_units(view, p, job)
+
+
+@entry
+def withhold(units: Units, unit: int) -> None:
+    withhold_unit(units, unit)
+
+
+@entry
+def restore(units: Units, unit: int) -> None:
+    restore_unit(units, unit)
+
+
+@entry
+def free_now(units: Units, unit: int) -> bool:
+    return unit_is_free(units, unit)
+
+
+@entry
+def bit_tricks(words: Array, bits: Array, lengths: Array, out: Array) -> None:
+    """Rows of ``out``: lowest set bit of a word, length of its run from a bit on, a mask."""
+    for k in range(len(words)):
+        out[k, 0] = lowest_bit(words[k])
+        out[k, 1] = run_length(words[k], bits[k])
+        out[k, 2] = mask(bits[k], lengths[k])
+
+
+def words(values: list[int]) -> Array:
+    return np.array(values, np.uint64)

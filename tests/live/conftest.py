@@ -1,0 +1,67 @@
+"""The real Slurm as a fixture: one for the session, cleaned before each test that asks for it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live.site import Site, bring_up
+from tests.live.slurmlab import SlurmLab, missing
+
+
+@pytest.fixture
+def lab_folder() -> Iterator[Path]:
+    """A folder that users other than root can walk through (pytest's own is closed to them)."""
+    folder = Path(tempfile.mkdtemp(prefix="wattqueue-lab-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def real_slurm() -> None:
+    """Skips, with the reason, where no real Slurm can be brought up."""
+    reason = missing()
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def real_module() -> None:
+    """As ``real_slurm``, for fixtures of a module."""
+    reason = missing()
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def lab(driven: SlurmLab) -> SlurmLab:
+    """The session's Slurm without a job or a reservation."""
+    driven.clear()
+    return driven
+
+
+@pytest.fixture(scope="session")
+def driven() -> Iterator[SlurmLab]:
+    """A real Slurm with our script and a folder for the controller's account, shared by the session."""
+    reason = missing()
+    if reason is not None:
+        pytest.skip(reason)
+    yield from bring_up()
+
+
+@pytest.fixture
+def site(driven: SlurmLab) -> Iterator[Site]:
+    driven.clear()
+    place = Site(driven)
+    for old in (driven.root / "live").glob("*"):
+        if old.is_file():
+            old.unlink()
+    yield place
+    place.stop()
+    if (driven.root / "live/run/beat").exists():
+        (driven.root / "live/run/beat").unlink()

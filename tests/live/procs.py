@@ -1,0 +1,52 @@
+"""Find and end every process of a test lab by the marker in its environment, however it was started.
+
+Run as a program it is the lab's watchdog: it waits for its standard input to close (the test process
+ended, for whatever reason) and then ends what is left.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+MARKER = "WATTQUEUE_LAB"
+
+
+def marked(value: str) -> list[int]:
+    """Process ids whose environment carries this lab's marker (the caller left out)."""
+    wanted = f"{MARKER}={value}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            environ = (entry / "environ").read_bytes().split(b"\0")
+            state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            continue
+        if wanted in environ and state != "Z":
+            found.append(int(entry.name))
+    return found
+
+
+def end_all(value: str, patience_s: float = 10.0) -> list[int]:
+    """Kill every marked process, again and again until none is left; returns what would not go."""
+    deadline = time.monotonic() + patience_s
+    while left := marked(value):
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        if time.monotonic() > deadline:
+            return left
+        time.sleep(0.05)
+    return []
+
+
+if __name__ == "__main__":
+    sys.stdin.read()
+    end_all(sys.argv[1])

@@ -1,0 +1,204 @@
+"""A lab with our script, and a controller of its own account: started, killed, asked about."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.live.drive import lab_machine, make_controller
+from tests.live.fakeslurm import FakeSlurm
+from tests.live.slurmlab import OPERATOR, SlurmLab, wait_for
+from wattqueue.kernels._jit import CACHE_DIR
+from wattqueue.live.slurm.install import NodeWatts, Settings, prolog, script
+from wattqueue.live.state.audit import rows_of, verify
+from wattqueue.live.status import HEAD
+from wattqueue.model.signals import Cap
+from wattqueue.store.database import open_database
+
+ROOT = Path(__file__).parents[2]
+NET_W = 200
+"""Watts of a node above idle: what a job of one node declares."""
+TOTAL_W = 1600
+MACHINE = """
+name = "lab"
+[[partitions]]
+name = "p1"
+nodes = 4
+idle_w = 100.0
+max_w = 300.0
+[[partitions]]
+name = "p2"
+nodes = 4
+idle_w = 100.0
+max_w = 300.0
+"""
+
+
+def as_operator(*arguments: str) -> list[str]:
+    """The command line under the controller's own account; it may read (not write) an interpreter of root's."""
+    keep = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
+    drop = ("setpriv", f"--reuid={OPERATOR}", f"--regid={OPERATOR}", "--clear-groups", *keep)
+    return [*drop, sys.executable, "-c", "from wattqueue.cli import main; main()", *arguments]
+
+
+class Site:
+    """A lab with our script, and a controller of its own account that can be started and killed."""
+
+    def __init__(self, lab: SlurmLab) -> None:
+        self.lab, self.root = lab, lab.root
+        self.child: subprocess.Popen[str] | None = None
+        self.log = self.root / "log/controller.out"
+
+    def configure(self, cap: str, *, machine: str = MACHINE, **more: Any) -> Path:
+        home = self.root / "live"
+        more = {"period_s": 0.3, "away_s": 5.0, **more}
+        lines = [f"{k} = {v!r}" if not isinstance(v, bool) else f"{k} = {str(v).lower()}" for k, v in more.items()]
+        (home / "machine.toml").write_text(machine)
+        text = f"""
+machine = "machine.toml"
+cap = "{cap}"
+mode = "control"
+run_dir = "run"
+record = "views.jsonl"
+{chr(10).join(lines)}
+[slurm]
+conf = "{self.root}/etc/slurm.conf"
+write_priority = false
+"""
+        file = home / "live.toml"
+        file.write_text(text)
+        return file
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of the controller: the lab's, and compiled kernels that it may read."""
+        own = {"PYTHONPATH": str(ROOT / "src"), "WATTQUEUE_CACHE_DIR": str(self.root / "cache")}
+        return {**os.environ, **self.lab.env, **own}
+
+    def start(self, config: Path) -> None:
+        with self.log.open("a") as out:
+            argv = as_operator("live", "--config", str(config))
+            self.child = subprocess.Popen(
+                argv, env=self.env, stdout=out, stderr=out, text=True, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+
+    def beat_once(self) -> None:
+        """Have job_submit.lua hold what comes in the next seconds, though no controller is up yet."""
+        run_dir = self.root / "live/run"
+        run_dir.mkdir(exist_ok=True)
+        home = self.root.joinpath("live").stat()
+        os.chown(run_dir, home.st_uid, home.st_gid)
+        (run_dir / "beat").write_text(f"control {int(time.time())}\n")
+        os.chown(run_dir / "beat", home.st_uid, home.st_gid)
+
+    def kill(self) -> None:
+        assert self.child is not None
+        self.child.kill()
+        self.child.wait(5.0)
+        self.child = None
+
+    def stop(self) -> None:
+        if self.child is not None:
+            self.child.send_signal(signal.SIGTERM)
+            self.child.wait(20.0)
+            self.child = None
+
+    def wait_up(self) -> None:
+        beat = self.root / "live/run/beat"
+
+        def there() -> bool:
+            if self.child is None or self.child.poll() is not None:
+                raise AssertionError(self.log.read_text()[-3000:])
+            return beat.exists() and self._young(beat)
+
+        wait_for("the controller's beat", there, 90.0, 0.1)
+
+    def _young(self, beat: Path) -> bool:
+        try:
+            return time.time() - float(beat.read_text().split()[1]) < 4.0
+        except (OSError, ValueError, IndexError):
+            return False
+
+    def used_w(self) -> tuple[int, int]:
+        """Watts in use, and watts that a reservation sets aside."""
+        text = self.lab.run(["scontrol", "-o", "show", "lic"]).out
+        fields = dict(piece.split("=") for piece in text.split() if "=" in piece)
+        return int(fields["Used"]), int(fields["Reserved"])
+
+    def wait_ended(self, jobs: Sequence[str], limit_w: int, timeout_s: float = 120.0) -> int:
+        """Wait until every job is completed; returns the most watts that were ever in use."""
+        peak = 0
+
+        def done() -> bool:
+            nonlocal peak
+            peak = max(peak, self.used_w()[0])
+            states = self.lab.states()
+            return all(states.get(job, "GONE") in ("COMPLETED", "COMPLETING") for job in jobs)
+
+        wait_for(f"{len(jobs)} jobs to end", done, timeout_s, 0.1)
+        assert peak <= limit_w
+        return peak
+
+    def starts(self, jobs: Sequence[str]) -> dict[str, int]:
+        """How often each job was started, by slurmctld's own log."""
+        log = (self.root / "log/slurmctld.log").read_text()
+        return {job: log.count(f"Allocate JobId={job} ") + log.count(f"Started JobId={job} in") for job in jobs}
+
+    def check_audit(self) -> list[dict[str, Any]]:
+        engine = open_database(self.root / "live/wattqueue-live.db")
+        try:
+            assert verify(engine, head=self.root / "live/run" / HEAD).broken == 0
+            return [dict(row) for row in rows_of(engine)]
+        finally:
+            engine.dispose()
+
+
+def warm_kernels(cache: Path, account: pwd.struct_passwd) -> None:
+    """Compile the pass once, here, and give the controller's account a copy: it need not compile again."""
+    slurm = FakeSlurm({"p1": ["n1"], "p2": ["n2"]}, 10)
+    slurm.submit(1, 1.0, watts=1)
+    with tempfile.TemporaryDirectory() as folder:
+        where = Path(folder)
+        make_controller(slurm, where, lambda: 1e6, cap=Cap.constant(1e4), machine=lab_machine(2)).round()
+    shutil.copytree(CACHE_DIR, cache / CACHE_DIR.name)
+    for path in (cache, *cache.rglob("*")):
+        os.chown(path, account.pw_uid, account.pw_gid)
+
+
+def bring_up() -> Iterator[SlurmLab]:
+    """A lab of eight nodes with our script; the folder ``live`` belongs to the controller's account."""
+    folder = Path(os.path.realpath(f"/tmp/wattqueue-drive-{os.getpid()}"))  # noqa: S108 - other users walk here
+    folder.mkdir(mode=0o755)
+    operator = pwd.getpwnam(OPERATOR)
+    home = folder / "live"
+    home.mkdir(mode=0o755)
+    os.chown(home, operator.pw_uid, operator.pw_gid)
+    warm_kernels(folder / "cache", operator)
+    nodes = {name: NodeWatts(NET_W, NET_W, 16 if name == "p1" else 8) for name in ("p1", "p2")}
+    settings = Settings(nodes, [operator.pw_uid], home / "run/beat", 5, TOTAL_W)
+    (folder / "bin").mkdir()
+    reads = folder / "bin/prolog.sh"
+    reads.write_text(prolog(home / "freq"))
+    reads.chmod(0o755)
+    (home / "freq").mkdir()
+    os.chown(home / "freq", operator.pw_uid, operator.pw_gid)
+    lab = SlurmLab(folder, nodes=8, licences_w=TOTAL_W, lua=script(settings), task_prolog=reads)
+    try:
+        yield lab.up()
+    finally:
+        lab.down()
+        lab.remove()
+
+
+def cap_text(net_w: int) -> str:
+    """A cap that leaves so many watts above the idle watts of eight nodes."""
+    return f"{8 * 100 + net_w}W"

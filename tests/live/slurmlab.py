@@ -1,0 +1,468 @@
+"""A real Slurm for tests: munge, slurmctld, N slurmd, slurmdbd on MariaDB, from Debian packages, on loopback.
+
+Everything lives in one folder and carries one marker in its environment; ``down`` ends every process
+with that marker, and a watchdog does the same if the test process dies. Nothing listens beyond
+loopback. Each call has a timeout. ``missing()`` says why the lab cannot run here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.live.procs import MARKER, end_all
+
+PACKAGES = (
+    "slurm-wlm slurmdbd slurmrestd slurm-client munge mariadb-server lua-socket slurm-wlm-jwt-plugin"
+    " slurm-wlm-mysql-plugin prometheus"
+)
+PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd", "mariadb-install-db", "scontrol", "unshare")
+USER = "nobody"
+OTHER_USER = "games"
+OPERATOR = "daemon"
+"""The account that plays the controller: not root, operator of Slurm, nothing more."""
+
+
+class LabError(RuntimeError):
+    """The lab did not come up, or a call to it failed; the text holds the logs' ends."""
+
+
+def missing() -> str | None:
+    """Why no real Slurm can be brought up here, None where it can."""
+    if os.geteuid() != 0:
+        return "a real Slurm needs root (slurmd of several nodes, jobs of several users)"
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    absent = [name for name in PROGRAMS if shutil.which(name, path=path) is None]
+    if absent:
+        return f"not installed: {' '.join(absent)} (apt-get install --no-install-recommends {PACKAGES})"
+    return None
+
+
+def wait_for(what: str, ready: Callable[[], bool], timeout_s: float = 20.0, step_s: float = 0.05) -> float:
+    """Wait until ``ready()``; returns the seconds it took. Raises LabError naming what was awaited."""
+    begin = time.monotonic()
+    while not ready():
+        if time.monotonic() - begin > timeout_s:
+            raise LabError(f"{what}: not within {timeout_s} s")
+        time.sleep(step_s)
+    return time.monotonic() - begin
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports on loopback that nobody listens on just now, from below the ephemeral range."""
+    found: list[int] = []
+    port = 20000 + (os.getpid() * 131) % 9000
+    while len(found) < count:
+        port += 1
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                found.append(port)
+    return found
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command said: exit code, both outputs and the seconds it took."""
+
+    code: int
+    out: str
+    err: str
+    took_s: float
+
+
+@dataclass
+class SlurmLab:
+    """A Slurm of ``nodes`` emulated nodes: the first half in partition p1, the rest in p2.
+
+    ``licences_w`` is the count of the ``watts`` licence in slurm.conf. ``accounting`` adds MariaDB
+    and slurmdbd; ``energy`` gives each slurmd a /sys of its own with pm_counters and cpufreq files.
+    """
+
+    root: Path
+    nodes: int = 8
+    licences_w: int = 100_000
+    accounting: bool = True
+    energy: bool = False
+    lua: str | None = None
+    task_prolog: Path | None = None
+    extra: Sequence[str] = ()
+    scheduler: str = "sched_interval=1,bf_interval=1,bf_licenses,bf_window=1440"
+    env: dict[str, str] = field(default_factory=dict)
+    daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    node_w: dict[str, float] = field(default_factory=dict)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _ticker: threading.Thread | None = None
+    _watchdog: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("etc", "run", "log", "state", "spool", "munge", "sql", "sys", "work", "bin"):
+            (self.root / name).mkdir(parents=True, exist_ok=True)
+        (self.root / "work").chmod(0o1777)
+        for folder in (self.root, *self.root.parents):  # job users must be able to walk here
+            with contextlib.suppress(PermissionError):
+                folder.chmod(folder.stat().st_mode | 0o011)
+        keep = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": str(self.root / "work")}
+        keep["SLURM_CONF"] = str(self.root / "etc/slurm.conf")
+        keep["MYSQL_UNIX_PORT"] = str(self.root / "run/sql.sock")
+        keep[MARKER] = str(self.root)
+        self.env.update(keep)
+        self.ports = free_ports(3 + self.nodes)
+
+    # -- configuration -------------------------------------------------------------------------
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the nodes, in order."""
+        return tuple(f"n{i}" for i in range(1, self.nodes + 1))
+
+    def configure(self) -> None:
+        """Write slurm.conf, slurmdbd.conf, cgroup.conf and the plugins' files."""
+        etc, half = self.root / "etc", self.nodes // 2
+        common = "NodeHostname=localhost NodeAddr=127.0.0.1 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=32000"
+        node_lines = [
+            f"NodeName={name} {common} Sockets={2 if i < half else 1} Port={self.ports[3 + i]} State=UNKNOWN"
+            for i, name in enumerate(self.names)
+        ]
+        lines = [*self._plain_lines(), *node_lines]
+        whole = "MaxTime=INFINITE OverSubscribe=EXCLUSIVE State=UP"
+        lines.append(f"PartitionName=p1 Nodes=n[1-{half}] Default=YES {whole}")
+        lines.append(f"PartitionName=p2 Nodes=n[{half + 1}-{self.nodes}] {whole}")
+        (etc / "slurm.conf").write_text("\n".join([*lines, *self.extra, ""]))
+        # 22.05 initialises a cgroup plugin whatever the process tracker; the v1 one asks for no mount
+        (etc / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+        if self.lua is not None:
+            (etc / "job_submit.lua").write_text(self.lua)
+        if self.accounting:
+            self._configure_dbd()
+
+    def _plain_lines(self) -> Iterator[str]:
+        run, log = self.root / "run", self.root / "log"
+        yield f"ClusterName=lab\nSlurmctldHost={socket.gethostname().split('.')[0]}(127.0.0.1)"
+        yield f"SlurmctldPort={self.ports[0]}\nSlurmUser=root\nSlurmdUser=root"
+        yield f"AuthType=auth/munge\nCredType=cred/munge\nAuthInfo=socket={run}/munge.sock"
+        yield "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny"
+        yield f"StateSaveLocation={self.root}/state\nSlurmdSpoolDir={self.root}/spool/%n"
+        yield f"SlurmctldPidFile={run}/slurmctld.pid\nSlurmdPidFile={run}/slurmd.%n.pid"
+        yield f"SlurmctldLogFile={log}/slurmctld.log\nSlurmdLogFile={log}/slurmd.%n.log"
+        yield f"ProctrackType=proctrack/linuxproc\nTaskPlugin={'task/affinity' if self.energy else 'task/none'}"
+        yield "MpiDefault=none\nSwitchType=switch/none\nReturnToService=2\nSlurmdParameters=config_overrides"
+        yield "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nSchedulerType=sched/backfill"
+        yield f"SchedulerParameters={self.scheduler}\nPriorityType=priority/basic"
+        yield "SlurmctldDebug=info\nSlurmdDebug=info\nSlurmctldTimeout=30\nSlurmdTimeout=60\nInactiveLimit=0"
+        yield "KillWait=2\nMinJobAge=300\nMaxJobCount=30000\nMailProg=/bin/true"
+        yield f"Licenses=watts:{self.licences_w}"
+        yield f"JobAcctGatherType=jobacct_gather/{'linux' if self.energy else 'none'}"
+        suspend, resume = self._power_programs()
+        yield f"SuspendProgram={suspend}\nResumeProgram={resume}\nSuspendTime=360000"
+        yield "SuspendTimeout=3\nResumeTimeout=30"
+        if self.lua is not None:
+            yield "JobSubmitPlugins=lua"
+        if self.task_prolog is not None:
+            yield f"TaskProlog={self.task_prolog}"
+        if self.energy:
+            yield "AcctGatherEnergyType=acct_gather_energy/pm_counters\nAcctGatherNodeFreq=1"
+            yield "JobAcctGatherFrequency=task=1,energy=1\nCpuFreqGovernors=UserSpace,OnDemand,Performance"
+        if self.accounting:
+            yield "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=127.0.0.1"
+            yield f"AccountingStoragePort={self.ports[1]}\nAccountingStoragePass={run}/munge.sock"
+            yield "AccountingStorageTRES=energy,license/watts\nAccountingStoreFlags=job_comment"
+            yield "AccountingStorageEnforce=associations"
+
+    def _power_programs(self) -> tuple[Path, Path]:
+        """Scripts that end and start a slurmd: what a site's SuspendProgram and ResumeProgram do."""
+        suspend, resume = self.root / "bin/suspend.sh", self.root / "bin/resume.sh"
+        head = f"#!/bin/bash\nexport PATH={self.env['PATH']} SLURM_CONF={self.env['SLURM_CONF']} {MARKER}={self.root}\n"
+        head += 'for n in $(scontrol show hostnames "$1"); do\n'
+        pid = f"{self.root}/run/slurmd.$n.pid"
+        suspend.write_text(f"{head}  [ -f {pid} ] && kill $(cat {pid})\ndone\nexit 0\n")
+        # the program inherits blocked signals: without --default-signal the new slurmd ignores TERM
+        start = "env --default-signal setsid /usr/sbin/slurmd -N $n -b </dev/null >/dev/null 2>&1"
+        resume.write_text(f"{head}  {start}\ndone\nexit 0\n")
+        for script in (suspend, resume):
+            script.chmod(0o755)
+        return suspend, resume
+
+    def _configure_dbd(self) -> None:
+        conf = self.root / "etc/slurmdbd.conf"
+        run = self.root / "run"
+        conf.write_text(
+            f"AuthType=auth/munge\nAuthInfo=socket={run}/munge.sock\nDbdHost=localhost\nDbdAddr=127.0.0.1\n"
+            f"CommunicationParameters=NoInAddrAny\nDbdPort={self.ports[1]}\nSlurmUser=root\nDebugLevel=info\nLogFile={self.root}/log/slurmdbd.log\n"
+            f"PidFile={run}/slurmdbd.pid\nStorageType=accounting_storage/mysql\nStorageHost=localhost\n"
+            "StorageUser=slurm\nStoragePass=lab\nStorageLoc=slurm_acct\nCommitDelay=0\n"
+        )
+        conf.chmod(0o600)
+
+    # -- up and down ---------------------------------------------------------------------------
+    def up(self) -> SlurmLab:
+        """Bring everything up and wait until all nodes are idle. Raises LabError with the logs' ends."""
+        watchdog = Path(__file__).with_name("procs.py")
+        self._watchdog = subprocess.Popen(
+            [sys.executable, str(watchdog), str(self.root)], stdin=subprocess.PIPE, start_new_session=True
+        )
+        try:
+            self.configure()
+            self._start_munge()
+            if self.accounting:
+                self._start_sql()
+                self._start_dbd()
+            self.start_controller()
+            for name in self.names:
+                self.start_node(name)
+            if self.energy:
+                self._ticker = threading.Thread(target=self._tick, daemon=True)
+                self._ticker.start()
+            self.wait_idle(60.0)
+        except BaseException as error:
+            ends = self.log_ends()
+            self.down()
+            raise LabError(f"{error}\n{ends}") from error
+        return self
+
+    def down(self) -> None:
+        """End every process of the lab. Raises LabError if one would not go."""
+        self._stop.set()
+        if self._ticker is not None:
+            self._ticker.join(5.0)
+        left = end_all(str(self.root))
+        for daemon in self.daemons.values():
+            daemon.wait(5.0)
+        if self._watchdog is not None and self._watchdog.stdin is not None:
+            self._watchdog.stdin.close()
+            self._watchdog.wait(15.0)
+        for name in self.names:
+            with contextlib.suppress(OSError):
+                (self.root / "run" / f"slurmd.{name}.pid").unlink()
+        if left:
+            raise LabError(f"processes {left} would not end")
+
+    def remove(self) -> None:
+        """Remove the lab's folder."""
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def start(self, name: str, argv: Sequence[str]) -> None:
+        """Start a daemon in the foreground of a session of its own; its output goes to a log."""
+        with (self.root / "log" / f"{name}.out").open("ab") as out:
+            self.daemons[name] = subprocess.Popen(
+                argv, env=self.env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd="/"
+            )
+
+    def _start_munge(self) -> None:
+        key = self.root / "munge/key"
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o400)
+        sock, home = self.root / "run/munge.sock", self.root / "munge"
+        files = [f"--{part}-file={home}/{part}" for part in ("pid", "log", "seed", "key")]
+        self.start("munged", ["munged", "-F", "--force", f"--socket={sock}", *files, "--num-threads=4"])
+        wait_for("munge socket", sock.exists)
+
+    def _start_sql(self) -> None:
+        data, sock = self.root / "sql/data", self.root / "run/sql.sock"
+        common = [f"--datadir={data}", "--user=root"]
+        small = ["--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=16M"]
+        quiet = ["--auth-root-authentication-method=normal", "--skip-test-db"]
+        self.run(["mariadb-install-db", "--no-defaults", *common, *quiet], timeout_s=60)
+        own = [f"--socket={sock}", "--skip-networking", f"--pid-file={self.root}/run/sql.pid"]
+        self.start("mariadbd", ["mariadbd", "--no-defaults", *common, *own, *small])
+        client = ["--no-defaults", "-uroot", f"--socket={sock}"]
+        wait_for("MariaDB", lambda: self.run(["mariadb-admin", *client, "ping"], check=False).code == 0)
+        grant = "create database slurm_acct; grant all on slurm_acct.* to slurm@localhost identified by 'lab'"
+        self.run(["mariadb", *client, "-e", grant])
+
+    def _start_dbd(self) -> None:
+        self.start("slurmdbd", ["slurmdbd", "-D"])
+        ready = ["sacctmgr", "-n", "show", "cluster"]
+        wait_for("slurmdbd", lambda: self.run(ready, check=False).code == 0, 30.0)
+        self.run(["sacctmgr", "-i", "add", "cluster", "lab"], check=False)
+        self.run(["sacctmgr", "-i", "add", "account", "all"])
+        for user in ("root", USER, OTHER_USER, OPERATOR):
+            level = ["AdminLevel=Operator"] if user == OPERATOR else []
+            self.run(["sacctmgr", "-i", "add", "user", user, "Account=all", *level])
+
+    def start_controller(self) -> None:
+        """Start slurmctld and wait until it answers."""
+        self.start("slurmctld", ["slurmctld", "-D", "-i"])
+        wait_for("slurmctld", lambda: self.run(["scontrol", "ping"], check=False).out.find("UP") >= 0)
+
+    def kill_controller(self) -> None:
+        """SIGKILL slurmctld, as a crash would."""
+        daemon = self.daemons.pop("slurmctld")
+        daemon.kill()
+        daemon.wait(5.0)
+
+    def restart_controller(self, *, crash: bool = False) -> None:
+        """Stop slurmctld in order (or kill it) and start it again."""
+        if crash:
+            self.kill_controller()
+        else:
+            daemon = self.daemons.pop("slurmctld")
+            daemon.terminate()
+            daemon.wait(20.0)
+        self.start_controller()
+
+    def start_node(self, name: str) -> None:
+        """Start one slurmd; with ``energy`` in a mount namespace of its own with its own /sys."""
+        argv = ["/usr/sbin/slurmd", "-D", "-N", name, "-b"]
+        if self.energy:
+            tree = self.root / "sys" / name
+            self._make_sys(tree)
+            script = f"mount --make-rprivate / && mount --bind {tree} /sys && exec {' '.join(argv)}"
+            argv = ["unshare", "-m", "/bin/sh", "-c", script]
+        self.start(f"slurmd.{name}", argv)
+
+    def _make_sys(self, tree: Path) -> None:
+        counters = tree / "cray/pm_counters"
+        counters.mkdir(parents=True, exist_ok=True)
+        (tree / "fs/cgroup").mkdir(parents=True, exist_ok=True)
+        self.write_counters(counters, 100.0, 0.0)
+        values = {
+            "scaling_available_frequencies": "2600000 2100000 1800000 1200000",
+            "scaling_available_governors": "ondemand performance userspace",
+            "scaling_governor": "ondemand",
+            "scaling_min_freq": "1200000",
+            "scaling_max_freq": "2600000",
+            "cpuinfo_min_freq": "1200000",
+            "cpuinfo_max_freq": "2600000",
+            "scaling_cur_freq": "2600000",
+            "scaling_setspeed": "0",
+        }
+        for cpu in range(os.cpu_count() or 1):
+            folder = tree / f"devices/system/cpu/cpu{cpu}/cpufreq"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder.parent / "topology").mkdir(exist_ok=True)
+            for name, value in values.items():
+                (folder / name).write_text(value + "\n")
+
+    @staticmethod
+    def write_counters(folder: Path, power_w: float, energy_j: float) -> None:
+        """Write a Cray-style power and energy counter pair, stamped now."""
+        stamp = int(time.time() * 1e6)
+        for name, text in (("power", f"{power_w:.0f} W {stamp} us\n"), ("energy", f"{energy_j:.0f} J {stamp} us\n")):
+            with (folder / name).open("r+" if (folder / name).exists() else "w") as file:
+                file.write(text)
+                file.truncate()
+
+    def _tick(self) -> None:
+        """Feed the counters: each node draws ``node_w`` (100 W unless a test says otherwise)."""
+        energy = dict.fromkeys(self.names, 0.0)
+        last = time.monotonic()
+        while not self._stop.wait(0.25):
+            now = time.monotonic()
+            for name in self.names:
+                power = self.node_w.get(name, 100.0)
+                energy[name] += power * (now - last)
+                self.write_counters(self.root / "sys" / name / "cray/pm_counters", power, energy[name])
+            last = now
+
+    # -- calls ---------------------------------------------------------------------------------
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        user: str | None = None,
+        timeout_s: float = 15.0,
+        check: bool = True,
+        env: Mapping[str, str] | None = None,
+    ) -> Done:
+        """Run one command in the lab as ``user``. Raises LabError where it fails, unless ``check`` is off."""
+        ids: dict[str, object] = {}
+        if user is not None:
+            account = pwd.getpwnam(user)
+            ids = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        begin = time.monotonic()
+        done = subprocess.run(  # type: ignore[call-overload]
+            list(argv),
+            check=False,
+            env={**self.env, **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            cwd=self.root / "work",
+            stdin=subprocess.DEVNULL,
+            **ids,
+        )
+        took_s = time.monotonic() - begin
+        if check and done.returncode != 0:
+            raise LabError(f"{' '.join(argv)}: exit {done.returncode}: {done.stderr.strip()} {done.stdout.strip()}")
+        return Done(done.returncode, done.stdout, done.stderr, took_s)
+
+    def submit(self, *options: str, seconds: float = 1.0, user: str = USER, check: bool = True) -> str:
+        """Submit a job that sleeps; returns its id (empty where the submission failed)."""
+        base = ["sbatch", "--parsable", "-o", "/dev/null", f"--wrap=sleep {seconds}"]
+        done = self.run([*base, *options], user=user, check=check)
+        return done.out.strip().split(";")[0]
+
+    def jobs(self, *, fields: str = "%i|%T|%r|%P|%N|%W") -> list[list[str]]:
+        """Rows of squeue, finished jobs of the last minutes included."""
+        text = self.run(["squeue", "-h", "-r", "-t", "all", "-o", fields]).out
+        return [line.split("|") for line in text.splitlines()]
+
+    def states(self) -> dict[str, str]:
+        """State of each job by id."""
+        return {row[0]: row[1] for row in self.jobs(fields="%i|%T")}
+
+    def field(self, job: str, name: str) -> str:
+        """One field of ``scontrol -o show job``."""
+        text = self.run(["scontrol", "-o", "show", "job", job]).out
+        start = text.index(f" {name}=") + len(name) + 2
+        return text[start:].split(" ", 1)[0].strip()
+
+    def wait_idle(self, timeout_s: float = 30.0) -> None:
+        """Wait until every node is idle."""
+
+        def idle() -> bool:
+            rows = self.run(["sinfo", "-h", "-N", "-o", "%N %T"], check=False).out.split("\n")
+            return sum(row.endswith(" idle") for row in rows) == self.nodes
+
+        wait_for("all nodes idle", idle, timeout_s)
+
+    def wait_idle_or_busy(self, timeout_s: float = 30.0) -> None:
+        """Wait until every node answers, idle or not (after a restart they are unknown for some seconds)."""
+
+        def there() -> bool:
+            rows = self.run(["sinfo", "-h", "-N", "-o", "%T"], check=False).out.split()
+            return len(rows) == self.nodes and set(rows) <= {"idle", "allocated", "mixed", "completing"}
+
+        wait_for("all nodes to answer", there, timeout_s)
+
+    def wait_states(self, jobs: Iterable[str], states: Iterable[str], timeout_s: float = 30.0) -> None:
+        """Wait until each of ``jobs`` is in one of ``states``."""
+        wanted, allowed = set(jobs), set(states)
+
+        def there() -> bool:
+            now = self.states()
+            return all(now.get(job, "GONE") in allowed for job in wanted)
+
+        wait_for(f"jobs {sorted(wanted)} in {sorted(allowed)}", there, timeout_s, 0.1)
+
+    def clear(self) -> None:
+        """Cancel every job, wake and resume every node, drop reservations: ready for the next test."""
+        rows = self.jobs(fields="%i|%T")
+        live = [r[0] for r in rows if r[1] in {"PENDING", "RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING"}]
+        if live:
+            self.run(["scancel", "-s", "KILL", "-b", *live], check=False)
+            self.run(["scancel", *live], check=False)
+        for line in self.run(["scontrol", "-o", "show", "reservation"], check=False).out.splitlines():
+            if line.startswith("ReservationName="):
+                name = line.split()[0].split("=")[1]
+                self.run(["scontrol", "delete", f"ReservationName={name}"], check=False)
+        self.wait_idle()
+
+    def log_ends(self, lines: int = 12) -> str:
+        """The last lines of each log, for an error's text."""
+        parts = []
+        for log in sorted((self.root / "log").glob("*")):
+            tail = log.read_text(errors="replace").splitlines()[-lines:]
+            parts.append("\n".join([f"--- {log.name}", *tail]))
+        return "\n".join(parts)

@@ -1,0 +1,137 @@
+"""The audit log: each write twice, and no byte of it changed unseen."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from wattqueue.errors import InputError
+from wattqueue.live.slurm.goal import Write
+from wattqueue.live.slurm.snapshot import JobKey
+from wattqueue.live.state.audit import Audit, rows_of, verify
+from wattqueue.live.state.memory import Memory, Placed, Refused
+from wattqueue.live.state.tables import AUDIT
+from wattqueue.store.database import open_database
+
+WRITE = Write("update", "12", ("scontrol", "update"), "watts:9", "watts:5", "measured 310 W", JobKey("12", 5.0))
+
+
+def filled(path: Path, key: bytes = b"", head: Path | None = None) -> Audit:
+    times = iter(range(1000, 2000))
+    audit = Audit(open_database(path), "controller", lambda: float(next(times)), key, head)
+    for _ in range(4):
+        audit.settle(audit.intend(WRITE), "done")
+    return audit
+
+
+def test_each_write_says_who_why_before_after_and_what_came_of_it(tmp_path: Path) -> None:
+    audit = filled(tmp_path / "a.db")
+    rows = list(rows_of(audit.engine))
+    assert len(rows) == 8
+    assert [rows[0][n] for n in ("who", "event", "target", "before", "after", "why")] == [
+        "controller", "intend", "12", "watts:9", "watts:5", "measured 310 W",
+    ]  # fmt: skip
+    assert (rows[1]["event"], rows[1]["about"], rows[1]["after"]) == ("settle", 1, "done")
+    assert verify(audit.engine).broken == 0
+    assert len(list(rows_of(audit.engine, target="12"))) == 8
+    assert [r["number"] for r in rows_of(audit.engine, last=2)] == [7, 8]
+
+
+@pytest.mark.parametrize("column", [c.name for c in AUDIT.columns])
+@pytest.mark.parametrize("key", [b"", b"secret"])
+def test_any_column_of_any_row_changed_is_found(tmp_path: Path, column: str, key: bytes) -> None:
+    for number in (1, 4, 8):
+        path = tmp_path / f"{number}.db"
+        audit = filled(path, key)
+        with audit.engine.begin() as connection:
+            old = connection.execute(select(AUDIT.c[column]).where(AUDIT.c.number == number)).scalar()
+            new = old + 100 if isinstance(old, int) else (chr(ord(old[0]) ^ 1) + old[1:] if old else "x")
+            connection.execute(update(AUDIT).where(AUDIT.c.number == number).values({column: new}))
+        assert verify(audit.engine, key).broken > 0
+
+
+@pytest.mark.parametrize("number", [1, 4, 8])
+def test_a_missing_row_is_found_even_the_last(tmp_path: Path, number: int) -> None:
+    head = tmp_path / "head"
+    audit = filled(tmp_path / "a.db", head=head)
+    assert verify(audit.engine, head=head) == (8, 0, "")
+    with audit.engine.begin() as connection:
+        connection.execute(delete(AUDIT).where(AUDIT.c.number == number))
+    assert verify(audit.engine, head=head).broken > 0
+
+
+def test_resealed_without_the_key_is_found(tmp_path: Path) -> None:
+    audit = filled(tmp_path / "a.db", key=b"secret")
+    assert verify(audit.engine, b"secret").broken == 0
+    assert verify(audit.engine, b"other").broken == 1
+
+
+def test_every_byte_of_the_stored_rows_counts(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    audit = filled(path, b"secret")
+    audit.engine.dispose()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    whole = path.read_bytes()
+    at = whole.find(b"measured 310 W")
+    assert at > 0
+    for i in range(at - 40, at + 40):
+        copy = tmp_path / "copy.db"
+        copy.write_bytes(whole[:i] + bytes([whole[i] ^ 0x01]) + whole[i + 1 :])
+        engine = open_database(copy)
+        try:
+            found = verify(engine, b"secret").broken > 0
+        except (SQLAlchemyError, UnicodeError, InputError):  # a file that the database itself refuses
+            found = True
+        assert found, f"byte {i}"
+        engine.dispose()
+        for part in tmp_path.glob("copy.db*"):
+            part.unlink()
+
+
+def test_killed_between_the_row_and_its_head_is_no_tampering(tmp_path: Path) -> None:
+    head = tmp_path / "head"
+    audit = filled(tmp_path / "a.db", head=head)
+    before = head.read_text()
+    audit.note("stop", "told to")
+    head.write_text(before)
+    assert verify(audit.engine, head=head).broken == 0
+
+
+def test_goes_on_after_a_restart(tmp_path: Path) -> None:
+    filled(tmp_path / "a.db")
+    again = filled(tmp_path / "a.db")
+    assert verify(again.engine).rows == 16
+
+
+def test_the_database_belongs_to_its_owner_alone(tmp_path: Path) -> None:
+    filled(tmp_path / "deep" / "a.db")
+    for file in (tmp_path / "deep").iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("url", ["mysql://x/y", "nonsense://", "sqlite:////proc/no/such/file.db"])
+def test_other_databases_are_refused(url: str) -> None:
+    with pytest.raises(InputError):
+        open_database(url)
+
+
+def test_memory_survives_a_restart(tmp_path: Path) -> None:
+    memory = Memory(open_database(tmp_path / "m.db"))
+    key, other = JobKey("1", 5.0), JobKey("1", 9.0)
+    memory.place([Placed(key, 6.0, "p1", 2, 300, 420.0, 600.0, "n1"), Placed(other, 9.0, "p1", 0, 1, 1.0, 1.0)])
+    memory.refuse(Refused(other, 99.0, 2, "Licenses"))
+    memory.requeued(key, 3.0)
+    again = Memory(open_database(tmp_path / "m.db"))
+    assert again.placed == {key: Placed(key, 6.0, "p1", 2, 300, 420.0, 600.0, "n1")}
+    assert again.refused == {other: Refused(other, 99.0, 2, "Licenses")}
+    assert again.origin == {key: 3.0}
+    again.forget([key, other])
+    empty = Memory(open_database(tmp_path / "m.db"))
+    assert (empty.placed, empty.refused, empty.origin) == ({}, {}, {})

@@ -1,0 +1,70 @@
+"""A real slurmd on a /sys of its own: its pm_counters reach slurmdbd and us, our frequency reaches the step."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live.slurmlab import OPERATOR, SlurmLab
+from wattqueue.live.slurm.apply import Frequencies
+from wattqueue.live.slurm.commands import Commands
+from wattqueue.live.slurm.install import prolog
+from wattqueue.live.telemetry.pm_counters import PmCounters
+from wattqueue.live.telemetry.slurm_energy import SlurmEnergy
+
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+
+
+@pytest.fixture(scope="module")
+def powered(real_module: None) -> Iterator[SlurmLab]:
+    """Two nodes that measure: n1 draws 300 W, n2 draws 180 W."""
+    folder = Path(os.path.realpath(f"/tmp/wattqueue-energy-{os.getpid()}"))  # noqa: S108 - other users walk here
+    folder.mkdir(mode=0o755)
+    lab = SlurmLab(
+        folder, nodes=2, energy=True, task_prolog=folder / "etc/prolog.sh", node_w={"n1": 300.0, "n2": 180.0}
+    )
+    (folder / "freq").mkdir(mode=0o755)
+    (folder / "etc/prolog.sh").write_text(prolog(folder / "freq"))
+    (folder / "etc/prolog.sh").chmod(0o755)
+    try:
+        yield lab.up()
+    finally:
+        lab.down()
+        lab.remove()
+
+
+def commands(lab: SlurmLab) -> Commands:
+    return Commands(environment={k: v for k, v in lab.env.items() if k == "SLURM_CONF"})
+
+
+def test_energy_of_an_ended_job_comes_from_slurmdbd(powered: SlurmLab) -> None:
+    begin_s = time.time()
+    job = powered.submit("-w", "n1", "--wrap=srun sleep 6", seconds=0)
+    powered.wait_states([job], ["COMPLETED"], 30.0)
+    time.sleep(1.0)
+    ended = [e for e in SlurmEnergy(commands(powered)).finished(begin_s - 1.0) if e.name == job]
+    assert len(ended) == 1
+    assert ended[0].nodes == 1
+    assert ended[0].mean_node_w == pytest.approx(300.0, rel=0.35), "1 s sampling of a job of 6 s"
+
+
+def test_the_nodes_own_counters_are_fresh(powered: SlurmLab) -> None:
+    source = PmCounters({n: powered.root / "sys" / n / "cray/pm_counters" for n in powered.names})
+    source.read(time.time())
+    time.sleep(0.6)
+    reading = source.read(time.time())
+    assert {n: s.power_w for n, s in reading.samples.items()} == {"n1": 300.0, "n2": 180.0}
+    assert all(time.time() - s.taken_s < 0.5 for s in reading.samples.values())
+
+
+def test_a_frequency_written_while_the_job_was_held_reaches_its_step(powered: SlurmLab) -> None:
+    job = powered.submit("--hold", "--wrap=srun --cpu-bind=map_cpu:0 sleep 2; env", seconds=0)
+    Frequencies(powered.root / "freq").set(job, 1_800_000)
+    powered.run(["scontrol", "release", job], user=OPERATOR)
+    powered.wait_states([job], ["COMPLETED"], 30.0)
+    rows = powered.run(["sacct", "-n", "-P", "-j", job, "-o", "JobID,ReqCPUFreqMax"]).out.split()
+    assert f"{job}.0|1.80G" in rows

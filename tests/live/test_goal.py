@@ -1,0 +1,161 @@
+"""From what is to what should be: the fewest writes, lowering before raising, and none where nothing differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.live.fakeslurm import FakeSlurm
+from wattqueue.live.slurm.apply import Applier, Frequencies, Outcome, check
+from wattqueue.live.slurm.commands import SlurmError
+from wattqueue.live.slurm.goal import Goal, JobGoal, NodeGoal, Write, plan
+from wattqueue.live.slurm.observe import Observer
+from wattqueue.live.slurm.snapshot import JobKey, Snapshot
+
+
+class Notes:
+    """A journal that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, str]] = []
+
+    def intend(self, write: Write) -> int:
+        self.rows.append(("intend", write.kind))
+        return len(self.rows)
+
+    def settle(self, number: int, outcome: str) -> None:
+        self.rows.append(("settle", outcome))
+
+
+def make_slurm() -> FakeSlurm:
+    return FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1000)
+
+
+def look(slurm: FakeSlurm) -> Snapshot:
+    return Observer(slurm, lambda: slurm.now_s).snapshot()
+
+
+def carry_out(slurm: FakeSlurm, goal: Goal, folder: Path | None = None) -> list[Outcome]:
+    files = Frequencies(folder)
+    applier = Applier(slurm, Notes(), frequencies=files)
+    return applier.apply(plan(look(slurm), goal, files.now()), slurm.total_w)
+
+
+def test_a_start_is_one_update_a_release_and_a_priority(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    job = slurm.submit(2, 10.0, watts=800, partition="p1,p2", licences={"watts": 800, "matlab": 1})
+    key = JobKey("1", job.submit_s)
+    start = JobGoal(key, False, "p2", 300, ("m3", "m2"), 4000.0, 77, 2_100_000, why="easy starts it")
+    outcomes = carry_out(slurm, Goal(jobs=(start,)), tmp_path)
+    assert [o.write.kind for o in outcomes] == ["update", "frequency", "release", "priority"]
+    assert all(o.error == "" for o in outcomes)
+    assert (job.partition, job.licences, job.requested) == ("p2", {"matlab": 1, "watts": 300}, "m[2-3]")
+    assert (job.limit_s, job.priority) == (67 * 60.0, 77)
+    assert (tmp_path / "1").read_text() == "2100000\n"
+    slurm.step()
+    assert job.held_nodes == ("m2", "m3")
+
+
+def test_what_is_already_so_is_not_written_again(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    job = slurm.submit(1, 10.0, watts=800)
+    goal = Goal(700, (JobGoal(JobKey("1", job.submit_s), False, "p1", 300, (), None, 77, 1_200_000),))
+    assert len(carry_out(slurm, goal, tmp_path)) == 5
+    assert carry_out(slurm, goal, tmp_path) == []
+    slurm.step()
+    assert job.state == "RUNNING"
+    assert carry_out(slurm, goal, tmp_path) == []
+
+
+def test_lowering_comes_before_raising_and_starts_come_last() -> None:
+    slurm = make_slurm()
+    jobs = [slurm.submit(1, 50.0, watts=100) for _ in range(4)]
+    keys = [JobKey(j.name, j.submit_s) for j in jobs]
+    carry_out(slurm, Goal(jobs=tuple(JobGoal(k, False) for k in keys[:2])))
+    slurm.step()
+    goals = (JobGoal(keys[2], False, watts=50), JobGoal(keys[0], watts=200), JobGoal(keys[1], watts=40))
+    down = plan(look(slurm), Goal(800, goals))
+    assert [(w.kind, w.target) for w in down] == [
+        ("pool", "watts"),
+        ("update", "2"),
+        ("update", "1"),
+        ("update", "3"),
+        ("release", "3"),
+    ]
+    carry_out(slurm, Goal(500))
+    up = plan(look(slurm), Goal(900, goals))
+    assert [(w.kind, w.target) for w in up][:3] == [("update", "2"), ("update", "1"), ("pool", "watts")]
+
+
+def test_the_pool_is_a_reservation_and_none_where_all_is_open() -> None:
+    slurm = make_slurm()
+    carry_out(slurm, Goal(600))
+    assert slurm.reservations == {"wattqueue": 400}
+    carry_out(slurm, Goal(250))
+    assert slurm.reservations == {"wattqueue": 750}
+    carry_out(slurm, Goal(5000))
+    assert slurm.reservations == {}
+
+
+def test_a_hold_comes_before_what_the_job_is_set_to() -> None:
+    slurm = make_slurm()
+    slurm.hold_new = False
+    job = slurm.submit(1, 10.0, watts=100)
+    outcomes = carry_out(slurm, Goal(jobs=(JobGoal(JobKey("1", job.submit_s), True, watts=200),)))
+    assert [o.write.kind for o in outcomes] == ["hold", "update"]
+    assert job.priority == 0
+
+
+def test_nodes_and_requeue() -> None:
+    slurm = make_slurm()
+    job = slurm.submit(1, 100.0, watts=100)
+    key = JobKey("1", job.submit_s)
+    carry_out(slurm, Goal(jobs=(JobGoal(key, False),)))
+    slurm.step()
+    goal = Goal(nodes=(NodeGoal("m1", False), NodeGoal("n1", False), NodeGoal("m2", True)), requeue=((key, "cap"),))
+    outcomes = carry_out(slurm, goal)
+    assert [(o.write.kind, o.write.target) for o in outcomes] == [("requeue", "1"), ("power", "m1")]
+    assert job.state == "PENDING"
+    slurm.step(5)
+    assert [(o.write.argv[-1]) for o in carry_out(slurm, Goal(nodes=(NodeGoal("m1", True),)))] == ["State=POWER_UP"]
+
+
+def test_a_failed_update_keeps_its_job_held_and_the_others_going() -> None:
+    slurm = make_slurm()
+    a, b = slurm.submit(1, 10.0, watts=100), slurm.submit(1, 10.0, watts=100)
+    slurm.fault = lambda argv: "fail" if "JobId=1" in argv else None
+    goals = tuple(JobGoal(JobKey(j.name, j.submit_s), False, watts=50) for j in (a, b))
+    outcomes = carry_out(slurm, Goal(jobs=goals))
+    assert [bool(o.error) for o in outcomes] == [True, True, False, False]
+    assert (a.priority, b.priority > 0) == (0, True)
+
+
+def test_nothing_is_released_where_the_pool_could_not_be_lowered() -> None:
+    slurm = make_slurm()
+    job = slurm.submit(1, 10.0, watts=100)
+    slurm.fault = lambda argv: "fail" if "create" in argv else None
+    outcomes = carry_out(slurm, Goal(500, (JobGoal(JobKey("1", job.submit_s), False),)))
+    assert [o.write.kind for o in outcomes if o.error] == ["pool", "release"]
+    assert job.priority == 0
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        Write("hold", "1; rm -rf /", (), "", "", ""),
+        Write("hold", "--help", (), "", "", ""),
+        Write("power", "n1 n2", (), "", "", ""),
+        Write("update", "1", ("scontrol", "update", "JobId=1", "ReqNodeList=n1 Licenses=x"), "", "", ""),
+    ],
+)
+def test_names_that_are_no_names_never_reach_a_command(write: Write) -> None:
+    with pytest.raises(SlurmError):
+        check(write)
+
+
+def test_a_job_that_is_gone_needs_no_write() -> None:
+    assert (
+        plan(look(make_slurm()), Goal(jobs=(JobGoal(JobKey("9", 5.0), False),), requeue=((JobKey("9", 5.0), ""),)))
+        == []
+    )

@@ -1,0 +1,147 @@
+"""What a real sacct prints, as rows and as JSON, is read alike, to the joule."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.live.slurmlab import SlurmLab, wait_for
+from wattqueue.formats.read import ReadOptions, read_workload
+from wattqueue.formats.sacct import ASK_FOR
+from wattqueue.formats.workload import Workload
+
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+
+
+@pytest.fixture(scope="module")
+def dumps(real_module: None) -> Iterator[Path]:
+    """Dumps of a lab whose nodes draw 300, 180, 200 and 200 W, after some jobs of every kind."""
+    folder = Path(os.path.realpath(f"/tmp/wattqueue-import-{os.getpid()}"))  # noqa: S108 - other users walk here
+    folder.mkdir(mode=0o755)
+    lab = SlurmLab(folder, nodes=4, energy=True, node_w={"n1": 300.0, "n2": 180.0, "n3": 200.0, "n4": 200.0})
+    try:
+        lab.up()
+        yield ran(lab)
+    finally:
+        lab.down()
+        lab.remove()
+
+
+def ran(lab: SlurmLab) -> Path:
+    """Run jobs, and dump the accounting in each of its dresses."""
+    one = lab.submit("-w", "n1", "-t", "7", "-J", "a|b", "--wrap=srun sleep 6", seconds=0)
+    two = lab.submit("-p", "p2", "-w", "n[3-4]", "-N2", "--wrap=srun -N2 -n2 sleep 5", seconds=0)
+    array = lab.submit("-w", "n2", "--array=1-2%1", "--wrap=sleep 1", seconds=0)
+    ended = [one, two, f"{array}_1", f"{array}_2"]
+    lab.wait_states(ended, ["COMPLETED"], 60.0)
+    blocker = lab.submit("-w", "n2", "--wrap=sleep 600", seconds=0)
+    lab.wait_states([blocker], ["RUNNING"], 30.0)
+    dead = lab.submit("-w", "n2", "--wrap=sleep 9", seconds=0)
+    lab.run(["scancel", dead])
+    waits = lab.submit("-w", "n2", "--array=5-7", "--wrap=sleep 9", seconds=0)
+    lab.wait_states([dead], ["CANCELLED"], 30.0)
+
+    def settled() -> bool:
+        rows = lab.run(["sacct", "-a", "-n", "-X", "-P", "-S", "now-1hour", "-o", "JobID,State"]).out
+        return all(f"{job}|COMPLETED" in rows for job in ended) and all(f"{job}|" in rows for job in (blocker, dead))
+
+    wait_for("accounting", settled, 30.0, 0.5)
+    out = lab.root / "dumps"
+    out.mkdir()
+    (out / "ids").write_text(f"{one} {two} {array} {dead} {waits} {blocker}")
+    wanted = ",".join(ASK_FOR)
+    for name, argv in {
+        "rows.psv": ["sacct", "-a", "--parsable2", "-S", "now-1hour", f"--format={wanted}"],
+        "closed.psv": ["sacct", "-a", "--parsable", "-S", "now-1hour", f"--format={wanted}"],
+        "other.psv": [
+            "sacct",
+            "-aP",
+            "-S",
+            "now-1hour",
+            "--format=End,NNodes,Elapsed,Submit,ConsumedEnergy,JobIDRaw,State",
+        ],
+        "dump.json": ["sacct", "-a", "--json", "-S", "now-1hour"],
+        "queue.json": ["squeue", "--json"],
+    }.items():
+        (out / name).write_text(lab.run(argv).out)
+    argv = ["sacct", "-a", "--parsable2", "-S", "now-1hour", f"--format={wanted}"]
+    asked = lab.run(argv, env={"SLURM_TIME_FORMAT": "%s", "TZ": "Asia/Kolkata"})
+    (out / "asked.psv").write_text(asked.out)
+    local = lab.run(argv, env={"TZ": "Asia/Kolkata"})
+    (out / "local.psv").write_text(local.out)
+    return out
+
+
+def by_id(workload: Workload) -> dict[str, int]:
+    return {str(job): i for i, job in enumerate(workload.jobs.job_id.tolist())}
+
+
+def test_rows_of_a_real_sacct(dumps: Path) -> None:
+    workload = read_workload(dumps / "rows.psv")
+    one, two, array, dead, waits, blocker = (dumps / "ids").read_text().split()
+    at = by_id(workload)
+    jobs = workload.jobs
+    assert set(at) == {one, two, f"{array}_1", f"{array}_2"}
+    assert jobs.nodes[at[two]] == 2
+    assert jobs.walltime_s[at[one]] == 420.0
+    assert jobs.app.values()[at[one]] == "a|b"
+    assert jobs.mean_power_w is not None
+    assert jobs.mean_power_w[at[one]] == pytest.approx(300.0, rel=0.35), "1 s sampling of a job of 6 s"
+    assert jobs.mean_power_w[at[two]] == pytest.approx(200.0, rel=0.35)
+    assert jobs.extra["alone"].tolist() == ["yes"] * 4
+    left_out = {job: reason for _, job, reason in workload.unusable.rows()}
+    assert left_out[dead] == "never ran"
+    assert left_out[blocker] == "still running when the dump was made"
+    assert any("had not started" in why for job, why in left_out.items() if job.startswith(waits))
+
+
+def test_parsable_is_the_same(dumps: Path) -> None:
+    rows, closed = read_workload(dumps / "rows.psv"), read_workload(dumps / "closed.psv")
+    assert closed.jobs.job_id.tolist() == rows.jobs.job_id.tolist()
+    assert closed.jobs.extra["energy_j"].tolist() == rows.jobs.extra["energy_j"].tolist()
+    assert closed.rows == rows.rows
+
+
+def test_the_command_that_we_ask_for_leaves_no_doubt_about_zones(dumps: Path) -> None:
+    document, asked = read_workload(dumps / "dump.json"), read_workload(dumps / "asked.psv")
+    assert sorted(asked.jobs.submit_s.tolist()) == sorted(document.jobs.submit_s.tolist())
+    assert not any("zone" in note for note in asked.notes)
+
+
+def test_local_times_become_the_same_instants_once_their_zone_is_said(dumps: Path) -> None:
+    document = read_workload(dumps / "dump.json")
+    local = read_workload(dumps / "local.psv", ReadOptions(time_zone="Asia/Kolkata"))
+    assert sorted(local.jobs.submit_s.tolist()) == sorted(document.jobs.submit_s.tolist())
+
+
+def test_other_columns_in_another_order(dumps: Path) -> None:
+    rows, other = read_workload(dumps / "rows.psv"), read_workload(dumps / "other.psv")
+    assert other.jobs.runtime_s.tolist() == rows.jobs.runtime_s.tolist()
+    assert np.allclose(other.jobs.extra["energy_j"], rows.jobs.extra["energy_j"], rtol=0.01, equal_nan=True)
+
+
+def test_json_says_the_same_as_rows(dumps: Path) -> None:
+    rows, document = read_workload(dumps / "rows.psv"), read_workload(dumps / "dump.json")
+    assert document.format == "slurm-json"
+    ours, theirs = by_id(rows), by_id(document)
+    assert set(ours) == set(theirs)
+    for job, i in ours.items():
+        j = theirs[job]
+        for name in ("nodes", "walltime_s", "runtime_s", "submit_s", "start_s"):
+            assert getattr(document.jobs, name)[j] == getattr(rows.jobs, name)[i], (job, name)
+        assert document.jobs.user.values()[j] == rows.jobs.user.values()[i]
+        for name in ("energy_j", "alone", "cpus"):
+            a, b = document.jobs.extra[name][j], rows.jobs.extra[name][i]
+            assert str(a) == str(b), (job, name)
+
+
+def test_the_queue_lists_what_waits(dumps: Path) -> None:
+    waits = (dumps / "ids").read_text().split()[-2]
+    options = ReadOptions(queued=True)
+    workload = read_workload(dumps / "queue.json", options)
+    left_out = {job.partition("_")[0] for _, job, _ in workload.unusable.rows()}
+    assert waits in left_out | {job.partition("_")[0] for job in by_id(workload)}

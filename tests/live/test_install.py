@@ -1,0 +1,188 @@
+"""job_submit.lua in a real Slurm: every job carries watts, waits, and its user cannot get round either."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar, cast
+
+import pytest
+
+from tests.live.slurmlab import OPERATOR, USER, SlurmLab
+from wattqueue.errors import OutputError
+from wattqueue.live.slurm.install import NodeWatts, Settings, install, prolog, script
+
+F = TypeVar("F")
+OPERATOR_UID = pwd.getpwnam(OPERATOR).pw_uid
+
+
+def real(test: F) -> F:
+    """A test in a real Slurm; all such tests run in one worker, one after another."""
+    return cast(F, pytest.mark.slurm(pytest.mark.compiled(pytest.mark.xdist_group("slurm")(test))))
+
+
+NODES = {"p1": NodeWatts(300, 100, 16), "p2": NodeWatts(120, 60, 8)}
+
+
+def settings(beat: Path | None, pool_w: int = 1000) -> Settings:
+    return Settings(NODES, [OPERATOR_UID], beat, 60, pool_w)
+
+
+def beat(file: Path, age_s: float = 0.0) -> None:
+    file.write_text(f"control {int(time.time() - age_s)}\n")
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory, real_module: None) -> Iterator[SlurmLab]:
+    """A Slurm with our script, its pool 1000 W."""
+    folder = Path(os.path.realpath(f"/tmp/wattqueue-guard-{os.getpid()}"))  # noqa: S108 - other users walk here
+    folder.mkdir(mode=0o755)
+    lab = SlurmLab(folder, nodes=4, licences_w=1000, lua=script(settings(folder / "run/beat")))
+    try:
+        yield lab.up()
+    finally:
+        lab.down()
+        lab.remove()
+
+
+@pytest.fixture
+def slurm(guarded: SlurmLab) -> SlurmLab:
+    guarded.clear()
+    beat(guarded.root / "run/beat")
+    return guarded
+
+
+def refused(lab: SlurmLab, *argv: str, user: str = USER) -> str:
+    done = lab.run(argv, user=user, check=False)
+    assert done.code != 0, f"{argv} went through"
+    return done.err
+
+
+@real
+@pytest.mark.parametrize(
+    ("options", "watts"),
+    [
+        ((), 300),
+        (("-N2",), 600),
+        (("-n20",), 600),
+        (("-n20", "-p", "p2"), 360),
+        (("-N1-3",), 900),
+        (("-p", "p1,p2"), 300),
+        (("-n2", "--ntasks-per-node=1"), 600),
+        (("-L", "watts:1"), 300),
+    ],
+)
+def test_every_job_declares_the_most_it_can_draw_and_waits(
+    slurm: SlurmLab, options: tuple[str, ...], watts: int
+) -> None:
+    job = slurm.submit(*options, seconds=60)
+    assert slurm.field(job, "Licenses") == f"watts:{watts}"
+    assert slurm.field(job, "Reason") == "JobHeldUser"
+    assert slurm.field(job, "AdminComment") == "wattqueue:held"
+
+
+@real
+def test_a_job_beyond_the_whole_budget_is_told_so(slurm: SlurmLab) -> None:
+    done = slurm.run(["sbatch", "-N11", "--wrap=true"], user=USER, check=False)
+    assert "the whole budget is 1000 W" in done.err
+
+
+@real
+def test_a_job_that_needs_a_lower_frequency_waits_for_the_controller(slurm: SlurmLab) -> None:
+    job = slurm.submit("-N1-4", seconds=60)
+    assert slurm.field(job, "Licenses") == "watts:1000"
+    assert slurm.field(job, "AdminComment") == "wattqueue:needs-controller"
+
+
+@real
+@pytest.mark.parametrize(
+    "change",
+    [
+        "Licenses=watts:1",
+        "Licenses=",
+        "Priority=5",
+        "Nice=5",
+        "NumNodes=2",
+        "NumTasks=40",
+        "NumCPUs=40",
+        "Partition=p2",
+    ],
+)
+def test_a_user_cannot_lower_his_watts_or_free_his_job(slurm: SlurmLab, change: str) -> None:
+    job = slurm.submit(seconds=60)
+    refused(slurm, "scontrol", "update", f"JobId={job}", change)
+    assert slurm.field(job, "Licenses") == "watts:300"
+    assert slurm.field(job, "Priority") == "0"
+
+
+@real
+@pytest.mark.parametrize("verb", ["release", "hold", "uhold"])
+def test_a_user_cannot_release_or_hold(slurm: SlurmLab, verb: str) -> None:
+    job = slurm.submit(seconds=60)
+    refused(slurm, "scontrol", verb, job)
+    assert slurm.field(job, "Priority") == "0"
+
+
+@real
+@pytest.mark.parametrize("change", ["TimeLimit=7", "Comment=mine", "StartTime=now", "JobName=other"])
+def test_what_does_no_harm_is_still_the_users(slurm: SlurmLab, change: str) -> None:
+    job = slurm.submit("-t", "9", seconds=60)
+    slurm.run(["scontrol", "update", f"JobId={job}", change], user=USER)
+    assert slurm.field(job, "Priority") == "0", "and it does not free the job"
+
+
+@real
+def test_a_job_that_its_user_holds_is_his_to_release(slurm: SlurmLab) -> None:
+    job = slurm.submit("--hold", seconds=60)
+    assert slurm.field(job, "AdminComment") == "wattqueue:user-held"
+    refused(slurm, "scontrol", "update", f"JobId={job}", "Licenses=watts:1")
+    slurm.run(["scontrol", "release", job], user=USER)
+    assert slurm.field(job, "Priority") != "0"
+
+
+@real
+def test_the_operator_may_do_all_that_the_controller_does(slurm: SlurmLab) -> None:
+    job = slurm.submit("-t", "9", seconds=60)
+    slurm.run(["scontrol", "update", f"JobId={job}", "Licenses=watts:5", "Partition=p2", "TimeLimit=30"], user=OPERATOR)
+    slurm.run(["scontrol", "release", job], user=OPERATOR)
+    slurm.run(["scontrol", "update", f"JobId={job}", "Priority=77"], user=OPERATOR)
+    slurm.wait_states([job], ["RUNNING"])
+    slurm.run(["scontrol", "update", f"JobId={job}", "Licenses=watts:4"], user=OPERATOR)
+    slurm.run(["scontrol", "requeuehold", job], user=OPERATOR)
+    assert slurm.field(job, "Licenses") == "watts:4"
+
+
+@real
+@pytest.mark.parametrize("age_s", [61.0, None])
+def test_without_a_controller_jobs_start_alone_under_their_watts(slurm: SlurmLab, age_s: float | None) -> None:
+    file = slurm.root / "run/beat"
+    file.unlink() if age_s is None else beat(file, age_s)
+    jobs = [slurm.submit(seconds=60) for _ in range(4)]
+    slurm.wait_states(jobs[:2], ["RUNNING"])
+    time.sleep(1.5)
+    assert [slurm.states()[j] for j in jobs] == ["RUNNING", "RUNNING", "PENDING", "PENDING"]
+    used = slurm.run(["scontrol", "-o", "show", "lic"]).out
+    assert "Used=600" in used
+
+
+def test_a_sites_own_script_is_kept_and_never_overwritten(tmp_path: Path) -> None:
+    own = "function slurm_job_submit() return 0 end\n"
+    (tmp_path / "job_submit.lua").write_text(own)
+    for _ in range(2):
+        install(tmp_path, settings(None), None)
+        assert (tmp_path / "job_submit.site.lua").read_text() == own
+    (tmp_path / "job_submit.lua").write_text(own)
+    with pytest.raises(OutputError, match="both"):
+        install(tmp_path, settings(None), None)
+    assert (tmp_path / "job_submit.site.lua").read_text() == own
+
+
+@pytest.mark.parametrize("name", ['p"1', "p 1", "x\ny", "]]"])
+def test_no_name_can_become_code(name: str) -> None:
+    with pytest.raises(OutputError):
+        script(Settings({name: NodeWatts(1, 1, 1)}, [], None, 1, 1))
+    with pytest.raises(OutputError):
+        prolog(Path(f"/x/{name}"))

@@ -1,0 +1,246 @@
+"""The verb, the configuration and the metrics: what is wrong is said in one line, and no secret is ever shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from tests.live.drive import make_controller
+from tests.live.fakeslurm import FakeSlurm
+from wattqueue.errors import InputError
+from wattqueue.live.assemble import release_all, whole_pool
+from wattqueue.live.config import LiveConfig, load_config, read_secret
+from wattqueue.live.controller import describe
+from wattqueue.live.metrics import Metrics, serve
+from wattqueue.live.status import RunDir, read_status
+from wattqueue.model.signals import Cap
+
+ROOT = Path(__file__).parents[2]
+MACHINE = """
+name = "lab"
+[[partitions]]
+name = "p1"
+nodes = 4
+idle_w = 100.0
+max_w = 300.0
+[[partitions]]
+name = "p2"
+nodes = 4
+idle_w = 100.0
+max_w = 300.0
+"""
+PLAIN = 'machine = "m.toml"\ncap = "1800W"\n'
+
+
+def write(folder: Path, text: str = PLAIN) -> Path:
+    (folder / "m.toml").write_text(MACHINE)
+    file = folder / "live.toml"
+    file.write_text(text)
+    return file
+
+
+def make_slurm() -> FakeSlurm:
+    return FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1600)
+
+
+def wattqueue(*arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-c", "from wattqueue.cli import main; main()", *arguments]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=env)
+
+
+def test_the_default_writes_nothing(tmp_path: Path) -> None:
+    config = load_config(write(tmp_path))
+    assert config.mode == "observe"
+    assert config.metrics.address == "127.0.0.1"
+    assert Path(config.state) == tmp_path / "wattqueue-live.db"
+    assert Path(config.machine) == tmp_path / "m.toml"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('cap = "1W"', "machine"),
+        (PLAIN + "perod_s = 2\n", "perod_s"),
+        (PLAIN + "period_s = 0\n", "period_s"),
+        (PLAIN + 'mode = "drive"\n', "mode"),
+        (PLAIN + '[metrics]\nport = 9188\naddress = "0.0.0.0"\n', "token"),
+        (PLAIN + '[slurm]\npool = "reconfigure"\n', "pool_file"),
+        ("machine = [", "TOML"),
+    ],
+)
+def test_a_wrong_configuration_names_its_key(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        load_config(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
+def test_a_secret_that_others_may_read_is_refused_without_showing_it(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "token"
+    file.write_text("hunter2\n")
+    file.chmod(mode)
+    with pytest.raises(InputError, match="others may read") as error:
+        read_secret(file)
+    assert "hunter2" not in str(error.value)
+    file.chmod(0o600)
+    assert read_secret(file) == "hunter2"
+
+
+def test_an_empty_or_missing_secret_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "token").touch(mode=0o600)
+    for name in ("token", "gone"):
+        with pytest.raises(InputError):
+            read_secret(tmp_path / name)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[str, Metrics]]:
+    slurm = make_slurm()
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1800.0))
+    controller.meter = metrics = Metrics("control")
+    for _ in range(3):
+        slurm.submit(1, 50.0, watts=200)
+    for _ in range(3):
+        controller.round()
+        slurm.step()
+    slurm.fault = lambda _: "hang"
+    controller.observer.wait = lambda _: None
+    controller.round()
+    held = serve(metrics, "127.0.0.1", 0, "hunter2", lambda: '{"mode": "control"}')
+    yield f"http://127.0.0.1:{held.server_address[1]}", metrics
+    held.shutdown()
+    held.server_close()
+
+
+def get(url: str, token: str | None) -> tuple[int, str]:
+    request = urllib.request.Request(url, headers={} if token is None else {"Authorization": f"Bearer {token}"})  # noqa: S310
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=5.0) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_metrics_behind_a_token(server: tuple[str, Metrics]) -> None:
+    url, _ = server
+    for token in (None, "", "hunter", "hunter22"):
+        for path in ("/metrics", "/status", "/"):
+            code, body = get(url + path, token)
+            assert code == 401
+            assert "wattqueue_" not in body
+            assert "hunter2" not in body
+    code, body = get(url + "/metrics", "hunter2")
+    assert code == 200
+    for line in (
+        "wattqueue_cluster_power_cap_watts 1800.0",
+        'wattqueue_actuations_total{kind="release",result="done"} 3.0',
+        'wattqueue_pool_watts{part="open"} 1000.0',
+        'wattqueue_actuator_mode{mode="control"} 1.0',
+        "wattqueue_observe_failures_total 1.0",
+        "wattqueue_reconcile_duration_seconds_count 3.0",
+    ):
+        assert line in body
+    assert get(url + "/status", "hunter2") == (200, '{"mode": "control"}')
+    assert get(url + "/other", "hunter2")[0] == 404
+
+
+def test_the_dashboard_and_the_rules_name_metrics_that_exist(server: tuple[str, Metrics]) -> None:
+    _, metrics = server
+    known = {sample.name for family in metrics.registry.collect() for sample in family.samples}
+    known |= {family.name for family in metrics.registry.collect()}
+    share = files("wattqueue.live") / "share"
+    for name in ("grafana-dashboard.json", "alerts.yml"):
+        text = (share / name).read_text()
+        used = set(re.findall(r"wattqueue_[a-z_]+", text))
+        assert used
+        assert used <= known, used - known
+    board = json.loads((share / "grafana-dashboard.json").read_text())
+    assert len(board["panels"]) >= 6
+    assert all(panel["targets"] for panel in board["panels"])
+
+
+def test_status_says_what_was_seen(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1800.0))
+    slurm.submit(1, 50.0, watts=200)
+    report = controller.round()
+    assert report is not None
+    values = describe(report, "control", controller.telemetry)
+    assert values["jobs"]["waiting"] == 1
+    assert read_status(tmp_path / "run")["cap_w"] == 1800.0
+    config = write(tmp_path, PLAIN)
+    shown = wattqueue("live", "status", "--config", str(config))
+    assert shown.returncode == 0, shown.stderr
+    assert "1.80 kW" in shown.stdout
+    checked = wattqueue("live", "audit", "--verify", "--config", str(write(tmp_path, PLAIN + 'state = "live.db"\n')))
+    assert "none changed" in checked.stdout, checked.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("live",), "--config"),
+        (("live", "--config", "/no/such/file"), "/no/such/file"),
+        (("live", "status", "--config", "{config}"), "is the controller running"),
+        (("live", "replay", "/no/such/file"), "cannot be read"),
+    ],
+)
+def test_errors_are_one_line_and_status_2(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+    config = write(tmp_path)
+    done = wattqueue(*(a.replace("{config}", str(config)) for a in arguments))
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_two_controllers_never_share_a_run_folder(tmp_path: Path) -> None:
+    first, second = RunDir(tmp_path / "run"), RunDir(tmp_path / "run")
+    first.claim()
+    with pytest.raises(InputError, match="another controller"):
+        second.claim()
+    first.release()
+    second.claim()
+    second.release()
+
+
+def test_release_waits_until_the_controller_is_away_and_leaves_what_is_not_its_own(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    config = LiveConfig(machine="x", run_dir=tmp_path / "run", state=str(tmp_path / "a.db"), away_s=60.0)
+    (tmp_path / "run").mkdir()
+    ours = slurm.submit(1, 10.0, watts=200)
+    users = slurm.submit(1, 10.0, watts=200, mark="wattqueue:user-held")
+    slow = slurm.submit(1, 10.0, watts=200, mark="wattqueue:needs-controller")
+    other = slurm.submit(1, 10.0, watts=200, mark="a site's own")
+    RunDir(tmp_path / "run").beat("control", slurm.now_s, 1.0)
+    assert release_all(config, slurm=slurm, now_s=slurm.now_s + 59.0) == 0
+    assert release_all(config, slurm=slurm, now_s=slurm.now_s + 61.0) == 1
+    assert [j.priority > 0 for j in (ours, users, slow, other)] == [True, False, False, False]
+
+
+def test_the_whole_pool_is_the_highest_cap_less_idle_watts(tmp_path: Path) -> None:
+    from wattqueue.formats.machine_toml import load_machine
+
+    machine = load_machine(str(write(tmp_path).parent / "m.toml"))
+    assert whole_pool(LiveConfig(machine="x", cap="1800W"), machine) == 1000
+    assert whole_pool(LiveConfig(machine="x", cap="none"), machine) == 1600
+    assert whole_pool(LiveConfig(machine="x", cap="50%"), machine) == 400
+
+
+def test_the_unit_file_gives_no_more_rights_than_needed() -> None:
+    text = (files("wattqueue.live") / "share/wattqueue-live.service").read_text()
+    for line in ("NoNewPrivileges=yes", "ProtectSystem=strict", "User=wattqueue", "Restart=always"):
+        assert line in text
+    timer = (files("wattqueue.live") / "share/wattqueue-live-release.timer").read_text()
+    assert "OnUnitActiveSec=" in timer

@@ -1,0 +1,74 @@
+"""The lab itself: it runs jobs, listens on loopback alone, and leaves no process, however the test ends."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.live.procs import MARKER, end_all, marked
+from tests.live.slurmlab import USER, LabError, SlurmLab, wait_for
+
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+ROOT = Path(__file__).parents[2]
+
+
+def test_runs_a_job_with_accounting_and_leaves_nothing(lab: SlurmLab) -> None:
+    job = lab.submit(seconds=0.2)
+    lab.wait_states([job], ["COMPLETED"])
+    rows = lab.run(["sacct", "-n", "-P", "-X", "-j", job, "-o", "JobID,User,AllocTRES"]).out.strip()
+    assert rows.startswith(f"{job}|{USER}|")
+    assert "license/watts=200" in rows
+
+
+def test_listens_on_loopback_alone(lab: SlurmLab) -> None:
+    ours = set(lab.ports)
+    listening = {}
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        address, port = fields[1].split(":")
+        if fields[3] == "0A" and int(port, 16) in ours:
+            listening[int(port, 16)] = address
+    assert listening, "nothing of the lab listens"
+    assert set(listening.values()) == {"0100007F"}
+
+
+def test_down_leaves_no_process(lab_folder: Path, real_slurm: None) -> None:
+    small = SlurmLab(lab_folder, nodes=2, accounting=False).up()
+    small.submit(seconds=60.0)
+    assert len(marked(str(lab_folder))) >= 4
+    small.down()
+    assert marked(str(lab_folder)) == []
+
+
+def test_failed_start_leaves_no_process_and_says_why(lab_folder: Path, real_slurm: None) -> None:
+    broken = SlurmLab(lab_folder, nodes=2, accounting=False, extra=["NoSuchOption=1"])
+    with pytest.raises(LabError, match="NoSuchOption"):
+        broken.up()
+    assert marked(str(lab_folder)) == []
+
+
+def test_watchdog_ends_the_lab_of_a_killed_test(lab_folder: Path, real_slurm: None) -> None:
+    program = (
+        "import sys, time; from pathlib import Path; from tests.live.slurmlab import SlurmLab;"
+        "SlurmLab(Path(sys.argv[1]), nodes=2, accounting=False).up(); print('up', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(lab_folder)], stdout=subprocess.PIPE, cwd=ROOT, text=True
+    ) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline().strip() == "up"
+        owner.send_signal(signal.SIGKILL)
+    wait_for("the watchdog to end the lab", lambda: not marked(str(lab_folder)), 15.0)
+
+
+def test_end_all_reports_only_what_is_marked(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "30"], env={"PATH": "/usr/bin:/bin", MARKER: str(tmp_path)}) as sleeper:
+        time.sleep(0.1)
+        assert marked(str(tmp_path)) == [sleeper.pid]
+        assert end_all(str(tmp_path)) == []
+        assert sleeper.wait(2.0) == -signal.SIGKILL

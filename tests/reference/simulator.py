@@ -1,0 +1,469 @@
+"""The naive twin of engine and passes: SEMANTICS.md rule by rule, lists and loops, written to be read.
+
+It shares no code with kernels/: no tree, no blocks, no heap, no bitmap, no incremental pass.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from wattqueue.kernels import codes
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Cap
+from wattqueue.parts.contracts import Entries, Prediction
+from wattqueue.policy.actions import Requeue, SetFrequency, SetSocketCap, StopNode, WakeNode
+from wattqueue.sim.truth import NodeEvents
+
+INF = math.inf
+
+
+def micro(watts: float) -> int:
+    return round(watts * 1e6) if math.isfinite(watts) else 0
+
+
+@dataclass
+class Running:
+    job: int
+    option: int
+    units: list[int]
+    start: float
+    since: float
+    end: float
+    expected: float
+    uw: int
+    factor: float
+    predicted_factor: float
+    net: int
+
+
+@dataclass
+class Reservation:
+    job: int
+    time: float
+    nodes: float
+    watts: float
+
+
+@dataclass
+class Simulator:
+    """Runs one workload to its end; the results are in ``start``, ``end``, ``state``, ``units``, ``steps``."""
+
+    jobs: Jobs
+    machine: Machine
+    prediction: Prediction
+    actual: Prediction
+    entries: Entries
+    window: tuple[Any, Any]
+    code: int
+    cap: Cap
+    reject: Any
+    depth: int = 0
+    interval: float = 0.0
+    events: NodeEvents = field(default_factory=NodeEvents.none)
+    script: Callable[[int], Sequence[Any]] | None = None
+    period: float = 0.0
+
+    def __post_init__(self) -> None:
+        n = len(self.jobs)
+        self.start = [math.nan] * n
+        self.end = [math.nan] * n
+        self.state = [codes.NOT_STARTED] * n
+        self.energy = [0.0] * n
+        self.units: list[list[int]] = [[] for _ in range(n)]
+        self.option = [-1] * n
+        self.queue: list[int] = []
+        self.running: list[Running] = []
+        self.unit_partition = [p for p, part in enumerate(self.machine.partitions) for _ in range(part.units)]
+        self.unit_state = [codes.UNIT_ON] * len(self.unit_partition)
+        self.unit_cap = [INF] * len(self.unit_partition)
+        self.timers: list[tuple[float, int]] = []
+        self.steps: list[tuple[float, int, int, int, int]] = []
+        self.cap_uw = self._cap_row(0)
+        self.last_pass = -INF
+        self.now = -INF
+        order = sorted(
+            range(len(self.entries.job)),
+            key=lambda e: (
+                -self.entries.priority[e],
+                self.jobs.submit_s[self.entries.job[e]],
+                self.entries.job[e],
+                self.entries.partition[e],
+            ),
+        )
+        self.rank = {e: r for r, e in enumerate(order)}
+
+    # -- what things cost ---------------------------------------------------------------------------
+
+    def _cap_row(self, row: int) -> int:
+        value = float(self.cap.cap_w[row])
+        return round(value * 1e6) if value * 1e6 < codes.NO_CAP else codes.NO_CAP
+
+    def _row(self, table: Prediction, values: Any, job: int) -> Any:
+        if len(values) == 1:
+            return values[0]
+        return values[job if table.row is None else table.row[job]]
+
+    def unit_uw(self, table: Prediction, job: int, option: int) -> int:
+        return micro(float(self._row(table, table.power_w, job)[option]))
+
+    def factor(self, table: Prediction, job: int, option: int) -> float:
+        return float(self._row(table, table.time_factor, job)[option])
+
+    def idle_uw(self, p: int) -> int:
+        return micro(self.machine.partitions[p].idle_w)
+
+    def net(self, job: int, option: int) -> int:
+        p = int(self.machine.option_partition[option])
+        share = 0 if self.machine.cap_scope == "jobs" else self.idle_uw(p)
+        return int(self.jobs.nodes[job]) * (self.unit_uw(self.prediction, job, option) - share)
+
+    def wall(self, job: int, option: int) -> float:
+        return float(self.jobs.walltime_s[job]) * self.factor(self.prediction, job, option)
+
+    def unit_rest_uw(self, unit: int) -> int:
+        part = self.machine.partitions[self.unit_partition[unit]]
+        watts = {
+            codes.UNIT_ON: part.idle_w,
+            codes.UNIT_STOPPING: part.shutdown_w,
+            codes.UNIT_OFF: part.off_w,
+            codes.UNIT_BOOTING: part.boot_w,
+            codes.UNIT_DOWN: 0.0,
+        }
+        return micro(watts[self.unit_state[unit]])
+
+    def available(self) -> int:
+        if self.cap_uw >= codes.NO_CAP:
+            return 1 << 62
+        drawn = sum(r.net for r in self.running)
+        if self.machine.cap_scope == "machine":
+            busy = {u for r in self.running for u in r.units}
+            drawn += sum(
+                self.idle_uw(self.unit_partition[u]) if u in busy else self.unit_rest_uw(u)
+                for u in range(len(self.unit_state))
+            )
+        return self.cap_uw - drawn
+
+    def free_units(self, p: int) -> list[int]:
+        busy = {u for r in self.running for u in r.units}
+        return [
+            u
+            for u, q in enumerate(self.unit_partition)
+            if q == p and self.unit_state[u] == codes.UNIT_ON and u not in busy
+        ]
+
+    # -- passes (rules 7-10) ------------------------------------------------------------------------
+
+    def queued_entries(self) -> list[int]:
+        waiting = set(self.queue)
+        return sorted((e for e in self.rank if self.entries.job[e] in waiting), key=self.rank.__getitem__)
+
+    def launch(self, entry: int, option: int) -> None:
+        job = int(self.entries.job[entry])
+        p = int(self.entries.partition[entry])
+        units = self.free_units(p)[: int(self.jobs.nodes[job])]
+        predicted = self.factor(self.prediction, job, option)
+        r = Running(
+            job, option, units, self.now, self.now, INF, self.now + self.wall(job, option), 0, 1.0, predicted, 0
+        )
+        r.net = self.net(job, option)
+        self.set_physics(r)
+        work = min(float(self.jobs.runtime_s[job]), float(self.jobs.walltime_s[job]))
+        r.end = self.now + work
+        if r.factor != 1.0:
+            r.end = max(self.now, round((self.now + work * r.factor) * 1e6) / 1e6)
+        self.queue.remove(job)
+        self.running.append(r)
+        self.start[job], self.units[job], self.option[job] = self.now, units, option
+        self.state[job] = codes.RUNNING_NOW
+
+    def fits(self, entry: int, option: int) -> bool:
+        job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
+        return self.jobs.nodes[job] <= len(self.free_units(p)) and self.net(job, option) <= self.available()
+
+    def options(self, entry: int) -> range:
+        return range(int(self.window[0][entry]), int(self.window[1][entry]) + 1)
+
+    def schedule(self) -> None:
+        self.last_pass = self.now
+        if self.code == codes.CONSERVATIVE:
+            self.conservative()
+        else:
+            self.greedy()
+
+    def greedy(self) -> None:
+        promised: dict[int, Reservation] = {}
+        closed: set[int] = set()
+        tried = 0
+        for entry in self.queued_entries():
+            job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
+            if job not in self.queue or p in closed:
+                continue
+            if self.depth and tried >= self.depth:
+                break
+            tried += 1
+            for option in self.options(entry):
+                if self.fits(entry, option) and self.keeps(promised, entry, option):
+                    self.consume(promised, entry, option)
+                    self.launch(entry, option)
+                    for q in [q for q, r in promised.items() if r.job == job]:
+                        del promised[q]
+                    break
+            else:
+                if self.code == codes.NO_BACKFILL:
+                    closed.add(p)
+                elif self.code == codes.EASY and p not in promised:
+                    promised[p] = self.reserve(entry)
+
+    def keeps(self, promised: dict[int, Reservation], entry: int, option: int) -> bool:
+        job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
+        for q, r in promised.items():
+            if r.job == job or self.now + self.wall(job, option) <= r.time:
+                continue
+            if self.net(job, option) > r.watts or (q == p and self.jobs.nodes[job] > r.nodes):
+                return False
+        return True
+
+    def consume(self, promised: dict[int, Reservation], entry: int, option: int) -> None:
+        job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
+        for q, r in promised.items():
+            if r.job != job and self.now + self.wall(job, option) > r.time:
+                r.watts -= self.net(job, option)
+                if q == p:
+                    r.nodes -= int(self.jobs.nodes[job])
+
+    def reserve(self, entry: int) -> Reservation:
+        job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
+        option = int(self.window[1][entry])
+        for time in sorted({r.expected for r in self.running}):
+            ended = [r for r in self.running if r.expected <= time]
+            nodes = len(self.free_units(p)) - int(self.jobs.nodes[job])
+            nodes += sum(len(r.units) for r in ended if self.machine.option_partition[r.option] == p)
+            watts = self.available() + sum(r.net for r in ended) - self.net(job, option)
+            if nodes >= 0 and watts >= 0:
+                return Reservation(job, time, nodes, watts)
+        return Reservation(job, INF, 0, 0)
+
+    def conservative(self) -> None:
+        # A plan is a list of (begin, end, partition, nodes, net); running jobs stand in it too.
+        plan: dict[Any, tuple[float, float, int, int, int]] = {}
+        free = [len(self.free_units(p)) for p in range(len(self.machine.partitions))]
+        watts = self.available()
+        for i, r in enumerate(self.running):
+            p = int(self.machine.option_partition[r.option])
+            free[p] += len(r.units)
+            watts += r.net
+            plan["running", i] = (self.now, max(r.expected, self.now + 1e-6), p, len(r.units), r.net)
+        tried = 0
+        for entry in self.queued_entries():
+            job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
+            if job not in self.queue:
+                continue
+            if self.depth and tried >= self.depth:
+                break
+            tried += 1
+            earlier = plan.pop(("job", job), None)
+            begin, option = self.earliest(plan, free[p], watts, entry)
+            if begin is None:
+                if earlier is not None:
+                    plan["job", job] = earlier
+                continue
+            place = (begin, begin + self.wall(job, option), p, int(self.jobs.nodes[job]), self.net(job, option))
+            if begin == self.now:
+                self.launch(entry, option)
+                plan["started", job] = place
+            elif earlier is None or begin < earlier[0]:
+                plan["job", job] = place
+            else:
+                plan["job", job] = earlier
+
+    def earliest(
+        self, plan: dict[Any, tuple[float, float, int, int, int]], free: int, watts: int, entry: int
+    ) -> tuple[float | None, int]:
+        job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
+        instants = {t for begin, end, *_ in plan.values() for t in (begin, end)}
+        instants = sorted({self.now, *(t for t in instants if t >= self.now)})  # type: ignore[assignment]
+
+        def fits(begin: float, option: int) -> bool:
+            end = begin + self.wall(job, option)
+            for t in instants:
+                if t != begin and not begin <= t < end:
+                    continue
+                held = [place for place in plan.values() if place[0] <= t < place[1]]
+                if free - sum(place[3] for place in held if place[2] == p) < self.jobs.nodes[job]:
+                    return False
+                if watts - sum(place[4] for place in held) < self.net(job, option):
+                    return False
+            return True
+
+        for option in self.options(entry):
+            if fits(self.now, option):
+                return self.now, option
+        last = int(self.window[1][entry])
+        return next((t for t in instants if fits(t, last)), None), last
+
+    # -- watts and speed ----------------------------------------------------------------------------
+
+    def throttle(self, table: Prediction, job: int, option: int, units: Sequence[int]) -> tuple[int, float]:
+        """Watts of one unit and time factor under the limits on ``units``."""
+        part = self.machine.partitions[int(self.machine.option_partition[option])]
+        watt, idle = self.unit_uw(table, job, option), micro(part.idle_w)
+        factor = self.factor(table, job, option)
+        limit = min((self.unit_cap[u] for u in units), default=INF)
+        if watt <= limit:
+            return watt, factor
+        speed = 0.1 if limit <= idle else max(0.1, ((limit - idle) / (watt - idle)) ** (1 / part.dvfs_alpha))
+        if speed >= 1.0:
+            return watt, factor
+        watt = round(idle + (watt - idle) * speed**part.dvfs_alpha)
+        return watt, factor * (part.dvfs_beta * (1 / speed - 1) + 1)
+
+    def set_physics(self, r: Running) -> None:
+        unit, r.factor = self.throttle(self.actual, r.job, r.option, r.units)
+        r.uw = unit * len(r.units)
+
+    def bill(self, r: Running) -> None:
+        self.energy[r.job] += (self.now - r.since) * r.uw / 1e6
+        r.since = self.now
+
+    def change_speed(self, r: Running, option: int) -> None:
+        self.bill(r)
+        left = (r.end - self.now) / r.factor
+        r.option = option
+        unit, predicted = self.throttle(self.prediction, r.job, option, r.units)
+        share = 0 if self.machine.cap_scope == "jobs" else self.idle_uw(self.unit_partition[r.units[0]])
+        r.net = len(r.units) * (unit - share)
+        r.expected = round((self.now + (r.expected - self.now) / r.predicted_factor * predicted) * 1e6) / 1e6
+        r.predicted_factor = predicted
+        self.set_physics(r)
+        r.end = max(self.now, round((self.now + left * r.factor) * 1e6) / 1e6)
+
+    # -- actions and node events --------------------------------------------------------------------
+
+    def act(self, action: Any) -> None:
+        by_job = {r.job: r for r in self.running}
+        busy = {u for r in self.running for u in r.units}
+        if isinstance(action, SetFrequency):
+            r = by_job.get(action.job)
+            of = self.machine.option_partition
+            if r is None or not 0 <= action.option < len(of) or of[action.option] != of[r.option]:
+                return
+            more = self.net(r.job, action.option) - self.net(r.job, r.option)
+            if more <= 0 or more <= self.available():
+                self.change_speed(r, action.option)
+        elif isinstance(action, SetSocketCap):
+            for u in action.sockets:
+                self.unit_cap[u] = action.cap_w * 1e6
+            for r in sorted(self.running, key=lambda r: r.job):
+                if set(r.units) & set(action.sockets):
+                    self.change_speed(r, r.option)
+        elif isinstance(action, Requeue):
+            if action.job in by_job:
+                self.requeue(by_job[action.job])
+        elif isinstance(action, StopNode):
+            if self.unit_state[action.node] == codes.UNIT_ON and action.node not in busy:
+                self.unit_state[action.node] = codes.UNIT_STOPPING
+                part = self.machine.partitions[self.unit_partition[action.node]]
+                self.timers.append((self.now + part.shutdown_s, action.node))
+        elif isinstance(action, WakeNode) and self.unit_state[action.node] == codes.UNIT_OFF:
+            self.unit_state[action.node] = codes.UNIT_BOOTING
+            part = self.machine.partitions[self.unit_partition[action.node]]
+            self.timers.append((self.now + part.boot_s, action.node))
+
+    def requeue(self, r: Running) -> None:
+        self.bill(r)
+        self.running.remove(r)
+        self.queue.append(r.job)
+        self.state[r.job] = codes.WAITING
+
+    def node_event(self, unit: int, up: bool) -> None:
+        if up:
+            if self.unit_state[unit] == codes.UNIT_DOWN:
+                self.unit_state[unit] = codes.UNIT_ON
+            return
+        self.timers = [(t, u) for t, u in self.timers if u != unit]
+        for r in [r for r in self.running if unit in r.units]:
+            self.requeue(r)
+        self.unit_state[unit] = codes.UNIT_DOWN
+
+    # -- the clock ----------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        arrivals = sorted(range(len(self.jobs)), key=lambda j: (self.jobs.submit_s[j], j))
+        signals = list(range(1, len(self.cap.time_s)))
+        e = self.events
+        nodes = sorted(range(len(e.time_s)), key=lambda k: (e.time_s[k], e.up[k], e.unit[k]))
+        tick, ticks = (float(self.jobs.submit_s.min()) if self.script else INF), 0
+        deferred = INF
+        while True:
+            coming = [r.end for r in self.running] + [deferred]
+            coming += [float(self.jobs.submit_s[arrivals[0]])] if arrivals else []
+            if min(coming) == INF and not self.queue:
+                break
+            coming += [t for t, _ in self.timers]
+            coming += [float(self.events.time_s[nodes[0]])] if nodes else []
+            coming += [float(self.cap.time_s[signals[0]])] if signals else []
+            if min(coming) == INF and not self.running and (self.script is None or ticks > 500):
+                break
+            self.now = min([*coming, tick])
+            for r in sorted((r for r in self.running if r.end <= self.now), key=lambda r: r.job):
+                self.bill(r)
+                self.running.remove(r)
+                self.end[r.job] = self.now
+                killed = self.jobs.runtime_s[r.job] > self.jobs.walltime_s[r.job]
+                self.state[r.job] = codes.KILLED if killed else codes.COMPLETED
+            for _, unit in sorted(timer for timer in self.timers if timer[0] <= self.now):
+                stopping = self.unit_state[unit] == codes.UNIT_STOPPING
+                self.unit_state[unit] = codes.UNIT_OFF if stopping else codes.UNIT_ON
+            self.timers = [timer for timer in self.timers if timer[0] > self.now]
+            while nodes and self.events.time_s[nodes[0]] <= self.now:
+                k = nodes.pop(0)
+                self.node_event(int(self.events.unit[k]), bool(self.events.up[k]))
+            while arrivals and self.jobs.submit_s[arrivals[0]] <= self.now:
+                job = arrivals.pop(0)
+                self.state[job] = codes.REJECTED if self.reject[job] else codes.WAITING
+                if not self.reject[job]:
+                    self.queue.append(job)
+            while signals and self.cap.time_s[signals[0]] <= self.now:
+                self.cap_uw = self._cap_row(signals.pop(0))
+            if self.script is not None and self.now >= tick:
+                for action in self.script(ticks):
+                    self.act(action)
+                ticks += 1
+                tick = self.now + self.period
+            if self.interval > 0 and self.now < self.last_pass + self.interval:
+                deferred = self.last_pass + self.interval if self.queue else INF
+            else:
+                deferred = INF
+                self.schedule()
+            self.write_step()
+        for job, state in enumerate(self.state):
+            if state == codes.WAITING:
+                self.state[job] = codes.NOT_STARTED
+
+    def write_step(self) -> None:
+        busy = {u for r in self.running for u in r.units}
+        jobs_uw = sum(r.uw for r in self.running)
+        other = sum(self.unit_rest_uw(u) for u in range(len(self.unit_state)) if u not in busy)
+        idle = sum(self.idle_uw(self.unit_partition[u]) for u in busy)
+        self.steps.append((self.now, jobs_uw, other, idle, len(busy)))
+
+
+def integral_j(steps: Sequence[tuple[float, int, int, int, int]], column: int) -> float:
+    """Energy of one column of the steps, joules."""
+    return sum((b[0] - a[0]) * a[column] / 1e6 for a, b in itertools.pairwise(steps))
+
+
+def arrays(simulator: Simulator) -> dict[str, Any]:
+    """What a test compares."""
+    return {
+        "start": np.array(simulator.start),
+        "end": np.array(simulator.end),
+        "state": np.array(simulator.state, np.int8),
+    }

@@ -1,0 +1,37 @@
+"""The report of an evaluation in a headless Chromium."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.report.chromium import Browser
+from wattqueue.study.prediction.page import html
+from wattqueue.study.prediction.scores import score
+
+pytestmark = pytest.mark.browser
+
+SEEN = """
+(() => Object.values(wattqueue.charts).map(({figure, chart}) => {
+  const option = chart.getOption();
+  return [figure.kind, option.yAxis[0].data, option.series.map((s) => s.data.length)];
+}))()
+"""
+
+
+def test_every_estimator_has_its_box(browser: Browser, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    actual, user = rng.uniform(300.0, 900.0, 500), rng.integers(0, 20, 500).astype(np.int32)
+    names = ["history-mean", "<b>mine</b>.py:Part"]
+    scores = [score(name, actual * rng.normal(1.0, 0.2, 500), actual, user) for name in names]
+    page = tmp_path / "report.html"
+    page.write_text(html(scores, target="mean", workload="a & b", origin="generated", remarks=["<i>said</i>"]))
+    browser.open(page)
+    assert browser.errors() == []
+    assert browser.js("wattqueue.errors") == []
+    assert len(browser.requests()) == 1
+    assert browser.js(SEEN) == [["boxes", names[::-1], [2, 2]]] * 2
+    assert "<i>said</i>" in browser.js("document.body.innerText")
+    assert browser.js("document.querySelectorAll('#table tbody tr').length") == 2

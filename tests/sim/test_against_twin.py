@@ -1,0 +1,110 @@
+"""The engine against its naive twin: every start, end and unit, on random worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.reference.simulator import Simulator, integral_j
+from tests.sim.invariants import check_invariants, units_of
+from tests.sim.workloads import World, random_world
+from wattqueue.policy.actions import Action, Requeue, SetFrequency, SetSocketCap, StopNode, WakeNode
+from wattqueue.policy.view import View
+from wattqueue.sim.engine import Run
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+class Scripted:
+    """A control that does what a script says, tick by tick."""
+
+    events: frozenset[str] = frozenset()
+
+    def __init__(self, script: Any, period_s: float) -> None:
+        self.script, self.period_s, self.ticks = script, period_s, 0
+
+    def act(self, view: View) -> Sequence[Action]:
+        self.ticks += 1
+        actions: Sequence[Action] = self.script(self.ticks - 1)
+        return actions
+
+
+def expect_same(run: Run, twin: Simulator) -> None:
+    np.testing.assert_array_equal(run.schedule.state, twin.state)
+    ran = run.schedule.ran
+    np.testing.assert_array_equal(run.schedule.start_s[ran], np.array(twin.start)[ran])
+    np.testing.assert_array_equal(run.schedule.end_s[ran], np.array(twin.end)[ran])
+    for job in np.flatnonzero(ran):
+        assert units_of(run.schedule, int(job)) == twin.units[job]
+    np.testing.assert_allclose(run.schedule.energy_j, twin.energy, rtol=1e-9, atol=1e-6)
+    if ran.any():
+        power = run.power
+        ours = np.sum(np.diff(power.time_s) * power.machine_w[:-1])
+        within = [step for step in twin.steps if jobs_time(run)[0] <= step[0] <= jobs_time(run)[1]]
+        theirs = integral_j(within, 1) + integral_j(within, 2)
+        assert ours == pytest.approx(theirs, rel=1e-9)
+
+
+def jobs_time(run: Run) -> tuple[float, float]:
+    return float(run.jobs.submit_s.min()), float(np.nanmax(run.schedule.end_s))
+
+
+def run_both(world: World, script: Any = None, period_s: float = 0.0) -> tuple[Run, Simulator]:
+    more = {"controls": (Scripted(script, period_s),)} if script else {}
+    simulation = world.simulation(**more)
+    simulation.go()
+    run = simulation.result()
+    twin = world.twin(simulation.truth.reject, script=script, period=period_s)
+    return run, twin
+
+
+@given(SEEDS)
+def test_every_start_is_the_twins(seed: int) -> None:
+    run, twin = run_both(random_world(seed))
+    expect_same(run, twin)
+    check_invariants(run)
+
+
+@given(SEEDS)
+def test_with_failing_nodes(seed: int) -> None:
+    run, twin = run_both(random_world(seed, failures=True))
+    expect_same(run, twin)
+
+
+@given(SEEDS)
+def test_with_random_actions(seed: int) -> None:
+    world = random_world(seed, failures=seed % 2 == 0)
+    run, twin = run_both(world, random_script(seed, world), period_s=7.0)
+    expect_same(run, twin)
+    check_invariants(run)
+
+
+def random_script(seed: int, world: World) -> Any:
+    """Actions of each tick: a pure function of seed and tick, so that both worlds get the same."""
+    options, n, units = len(world.machine.option_partition), len(world.jobs), world.machine.units
+
+    def script(tick: int) -> Sequence[Action]:
+        if tick > 60:
+            return [WakeNode(u) for u in range(units)] if tick % 20 == 0 else []
+        rng = np.random.default_rng((seed, tick))
+        return [one(rng) for _ in range(int(rng.integers(0, 4)))]
+
+    def one(rng: np.random.Generator) -> Action:
+        kind = int(rng.integers(6))
+        if kind <= 1:
+            return SetFrequency(int(rng.integers(n)), int(rng.integers(options)))
+        if kind == 2:
+            sockets = tuple(int(u) for u in rng.choice(units, size=int(rng.integers(1, units + 1)), replace=False))
+            return SetSocketCap(sockets, float(rng.choice([np.inf, 20.0, 90.0, 200.0])))
+        if kind == 3:
+            return StopNode(int(rng.integers(units)))
+        if kind == 4:
+            return WakeNode(int(rng.integers(units)))
+        return Requeue(int(rng.integers(n)))
+
+    return script

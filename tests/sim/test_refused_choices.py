@@ -1,0 +1,40 @@
+"""Choices that the contracts allow and no kernel carries out are refused, never ignored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from wattqueue.errors import PolicyError
+from wattqueue.kernels import codes
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine, plain_machine
+from wattqueue.parts.contracts import Floats, Prediction
+from wattqueue.parts.ledger.predicted import Predicted
+from wattqueue.policy.policy import load_policy
+from wattqueue.sim.engine import simulate
+
+JOBS = Jobs.build([0.0, 1.0], [1, 2], [5.0, 5.0])
+
+
+class Ranked:
+    def rank(self, apps: int, machine: Machine, prediction: Prediction) -> Floats | None:
+        return np.zeros((apps, machine.units))
+
+
+class Measured(Predicted):
+    code = codes.MEASURED
+
+
+def test_ranked_placement_is_refused() -> None:
+    policy = replace(load_policy("easy"), placement=Ranked())
+    with pytest.raises(PolicyError, match="lowest"):
+        simulate(JOBS, plain_machine(4), policy)
+
+
+def test_a_measured_ledger_is_refused() -> None:
+    policy = replace(load_policy("easy"), ledger=Measured())  # type: ignore[arg-type]
+    with pytest.raises(PolicyError, match="measured ledger"):
+        simulate(JOBS, plain_machine(4), policy)

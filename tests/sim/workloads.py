@@ -1,0 +1,177 @@
+"""Small random worlds, for the engine and its naive twin alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tests.reference.simulator import Simulator
+from wattqueue.kernels import codes
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import CapScope, Machine, Partition
+from wattqueue.model.signals import Cap
+from wattqueue.parts.contracts import Entries, Prediction
+from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.sim.engine import Run, Simulation
+from wattqueue.sim.truth import NodeEvents
+
+NAMES = {
+    codes.NO_BACKFILL: "none",
+    codes.FIRST_FIT: "first-fit",
+    codes.EASY: "easy",
+    codes.CONSERVATIVE: "conservative",
+}
+
+
+@dataclass(frozen=True)
+class Ready:
+    """An estimator, order and frequency that return what they were made with."""
+
+    prediction: Prediction
+    table: Entries
+    options: tuple[Any, Any]
+    asked: str = "once"
+    machine_figures: bool = False
+
+    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+        return self.prediction
+
+    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+        return self.table
+
+    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Any, Any]:
+        return self.options
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that a run depends on."""
+
+    jobs: Jobs
+    machine: Machine
+    ready: Ready
+    actual: Prediction
+    cap: Cap
+    code: int
+    depth: int
+    interval_s: float
+    events: NodeEvents
+
+    def policy(self, **more: Any) -> Policy:
+        backfill = {"part": NAMES[self.code], "queue_depth": self.depth, "pass_interval_s": self.interval_s}
+        return replace(
+            load_policy("easy", backfill=backfill),
+            estimator=self.ready,  # type: ignore[arg-type]
+            order=self.ready,
+            frequency=self.ready,
+            **more,
+        )
+
+    def simulation(self, **more: Any) -> Simulation:
+        return Simulation(self.jobs, self.machine, self.policy(**more), self.cap, self.actual, self.events)
+
+    def engine(self, **more: Any) -> Run:
+        simulation = self.simulation(**more)
+        simulation.go()
+        return simulation.result()
+
+    def twin(self, reject: Any, **more: Any) -> Simulator:
+        simulator = Simulator(
+            self.jobs, self.machine, self.ready.prediction, self.actual, self.ready.table, self.ready.options,
+            self.code, self.cap, reject, self.depth, self.interval_s, self.events, **more,
+        )  # fmt: skip
+        simulator.run()
+        return simulator
+
+
+def random_world(seed: int, *, failures: bool = False) -> World:
+    """A world of some jobs on a small machine, drawn from ``seed``; busy enough to queue."""
+    rng = np.random.default_rng(seed)
+    scopes: list[CapScope] = ["machine", "dynamic", "jobs"]
+    parts = []
+    for p in range(int(rng.integers(1, 4))):
+        levels = int(rng.integers(1, 4))
+        clocks = tuple(float(f) for f in (3.0e9, 2.0e9, 1.5e9)[:levels]) if levels > 1 else ()
+        parts.append(
+            Partition(
+                f"p{p}",
+                int(rng.integers(2, 9)),
+                frequencies_hz=clocks,
+                idle_w=float(rng.integers(0, 60)),
+                max_w=400.0,
+                boot_s=float(rng.integers(1, 40)),
+                boot_w=70.0,
+                shutdown_s=float(rng.integers(1, 20)),
+                shutdown_w=30.0,
+                off_w=3.0,
+                dvfs_beta=0.7,
+            )
+        )
+    machine = Machine("random", tuple(parts), scopes[rng.integers(3)])
+    n = int(rng.integers(1, 26))
+    whole = bool(rng.integers(2))  # whole seconds make ties
+    widest = max(p.units for p in parts)
+    runtime = rng.exponential(60.0, n) + 1.0
+    submit = np.sort(rng.exponential(8.0, n).cumsum())
+    wall = runtime * rng.uniform(0.8, 4.0, n)
+    if whole:
+        submit, runtime, wall = np.floor(submit), np.ceil(runtime / 10) * 10, np.ceil(wall / 10) * 10
+    jobs = Jobs.build(submit, rng.integers(1, widest + 1, n), runtime, walltime_s=wall)
+    options = len(machine.option_partition)
+    idle = np.array([parts[p].idle_w for p in machine.option_partition])
+    lowest = -20.0 if rng.random() < 0.15 else 0.0  # some draw less than the idle share
+    base = rng.integers(5, 300, (n, 1)) * machine.option_dynamic_factor + idle
+    predicted = np.maximum(0.0, np.round(base * rng.uniform(0.7, 1.3, (n, 1)) + lowest * 3, 3))
+    speed = np.array(machine.option_time_factor)
+    prediction = Prediction(predicted, np.broadcast_to(speed, (n, options)).copy())
+    slowest = float(rng.choice([1.1, 3.0]))  # some worlds run far past what was expected
+    actual = Prediction(np.round(base, 3), speed[np.newaxis] * rng.uniform(0.9, slowest, (n, 1)))
+    entries, window = random_entries(rng, jobs, machine)
+    top = float((jobs.nodes[:, np.newaxis] * predicted).max()) + machine.idle_w
+    values = [np.inf] if rng.random() < 0.3 else list(rng.uniform(0.6, 1.8, int(rng.integers(1, 4))) * top)
+    times = np.concatenate(([-np.inf], np.sort(rng.uniform(0, submit[-1] + 200, len(values) - 1))))
+    cap = Cap(times, np.round(np.array(values), 3))
+    return World(
+        jobs,
+        machine,
+        Ready(prediction, entries, window),
+        actual,
+        cap,
+        code=int(rng.integers(0, 4)),
+        depth=int(rng.integers(1, 6)) if rng.random() < 0.2 else 0,
+        interval_s=float(rng.integers(1, 30)) if rng.random() < 0.15 else 0.0,
+        events=random_failures(rng, machine, float(submit[-1])) if failures else NodeEvents.none(),
+    )
+
+
+def random_entries(rng: np.random.Generator, jobs: Jobs, machine: Machine) -> tuple[Entries, tuple[Any, Any]]:
+    """An entry for most (job, wide enough partition), sometimes with priorities and frequency windows."""
+    pairs = [
+        (j, p)
+        for j in range(len(jobs))
+        for p, part in enumerate(machine.partitions)
+        if jobs.nodes[j] <= part.units and rng.random() < 0.9
+    ]
+    job = np.array([j for j, _ in pairs], np.int32)
+    partition = np.array([p for _, p in pairs], np.int32)
+    ranked = rng.random() < 0.4
+    priority = rng.integers(0, 3, len(pairs)).astype(float) if ranked else np.zeros(len(pairs))
+    first, end = machine.option_start[partition], machine.option_start[partition + 1]
+    if rng.random() < 0.5:
+        return Entries(job, partition, priority), (first, end - 1)
+    one = np.array([rng.integers(a, b) for a, b in zip(first, end, strict=True)], np.int32)
+    return Entries(job, partition, priority), (one, one)
+
+
+def random_failures(rng: np.random.Generator, machine: Machine, until_s: float) -> NodeEvents:
+    """Units that fail now and then, and mostly return."""
+    rows: list[tuple[float, int, bool]] = []
+    for _ in range(int(rng.integers(0, 5))):
+        unit, time = int(rng.integers(machine.units)), float(np.round(rng.uniform(0, until_s + 60), 1))
+        rows += [(time, unit, False), (time + float(rng.integers(1, 90)), unit, True)]
+    rows.sort()
+    return NodeEvents(
+        np.array([r[0] for r in rows]), np.array([r[1] for r in rows], np.int32), np.array([r[2] for r in rows], bool)
+    )

@@ -1,0 +1,195 @@
+"""The study of paper 1: what needs no schedule against the paper and by hand; small sweeps end to end."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wattqueue.errors import InputError
+from wattqueue.model.eamc_table1 import POWER_W, RUNTIME_S
+from wattqueue.study.eamc.choices import energy_ratios, frequency_rows, partition_rows, threshold_rows
+from wattqueue.study.eamc.published import published
+from wattqueue.study.eamc.results import mean_interval
+from wattqueue.study.eamc.study import StudyResult, run_study
+from wattqueue.study.eamc.sweep import Case, by_key, sweep, workload
+from wattqueue.study.eamc.systems import System, profiles_from, systems
+from wattqueue.study.eamc.text import study_lines
+from wattqueue.workload.cirne import DAY_S, CirneModel
+
+SMALL = CirneModel(jobs=80, span_s=0.1 * DAY_S)
+
+
+@pytest.fixture(scope="module")
+def small() -> StudyResult:
+    return run_study(seeds=2, threads=2, model=SMALL)
+
+
+def published_files(data_dir: Path) -> tuple[Path, Path]:
+    return data_dir / "eamc/eamc_coefficients_tidy.csv", data_dir / "eamc/eamc_apps.csv"
+
+
+def test_the_check_without_scheduling_by_hand() -> None:
+    """Base Slurm from Table 1 as printed: joules of p1 for 1 to 7 and of p2 for STREAM, per second of p1."""
+    ratios = {(r["share"], r["numerator"], r["denominator"]): r["value"] for r in energy_ratios(table1("p1/p2"))}
+    joules = POWER_W * RUNTIME_S / RUNTIME_S[:, :1]
+    stream = 0.5
+    base = joules[:7, 0].mean() * (1 - stream) + joules[7, 1] * stream
+    # Table 1 alone gives no app a fastest frequency below the highest.
+    fastest = joules[:7, :2].mean() * (1 - stream) + joules[7, :2].mean() * stream
+    assert ratios[50, "base-slurm", "min-runtime"] == pytest.approx(base / fastest)
+    assert ratios[50, "min-runtime", "base-slurm"] == pytest.approx(fastest / base)
+    assert len(ratios) == 36
+
+
+def table1(name: str) -> System:
+    return systems(profiles_from(None, None))[name]
+
+
+def test_the_check_without_scheduling_against_the_paper(data_dir: Path) -> None:
+    """Sections 5.1 and 5.2: +12 % (13 %), -5 %, -20 %; what scheduling adds is within a few per cent."""
+    system = systems(profiles_from(*published_files(data_dir)))["p1/p2"]
+    ratios = {(r["share"], r["numerator"], r["denominator"]): r["value"] for r in energy_ratios(system)}
+    assert ratios[13, "min-runtime", "min-energy"] == pytest.approx(1.12, abs=0.005)
+    assert ratios[13, "min-energy", "base-slurm"] == pytest.approx(0.95, abs=0.005)
+    assert ratios[50, "eamc-priority-inc", "min-runtime"] == pytest.approx(0.80, abs=0.005)
+    assert ratios[33, "min-runtime", "min-energy"] == pytest.approx(1.143, abs=0.001)
+
+
+def test_frequencies_and_partitions_of_the_real_hardware(data_dir: Path) -> None:
+    system = systems(profiles_from(*published_files(data_dir)))["p1/p2"]
+    rows = {(r["app"], r["t_weight"]): r for r in frequency_rows(system, "p1")}
+    assert len(rows) == 16
+    # STREAM on p1 is fastest below the highest frequency.
+    assert rows[8, 1.0]["min_time_ghz"] == 2.4
+    assert rows[8, 1.0]["best_ghz"] == rows[8, 1.0]["min_energy_ghz"] == 1.2
+    assert (rows[2, 1.0]["best_ghz"], rows[2, 1.5]["best_ghz"]) == (2.5, 2.7)
+    best = {(r["app"], r["t_weight"]): r["best"] for r in partition_rows(system)}
+    # "the first seven apps favor the first partition, while app 8 favors the second".
+    assert {app for (app, _), where in best.items() if where == "p2"} == {8}
+    assert all(where in {"p1", "p2"} for where in best.values())
+
+
+def test_no_reading_of_the_threshold_leaves_ep_alone(data_dir: Path) -> None:
+    both = systems(profiles_from(*published_files(data_dir)))
+    beyond = {
+        (name, r["reading"], r["distance"], r["t_weight"]): r["apps"]
+        for name in both
+        for r in threshold_rows(both[name])
+    }
+    assert beyond["p1/p2", "text", "relative", 1.0] == []
+    assert beyond["p1/p2", "text", "absolute", 1.0] == [4, 8]
+    assert beyond["p1/p2", "published-code", "absolute", 1.5] == [3, 4, 8]
+    assert [2] not in beyond.values()
+
+
+def test_every_row_has_the_documented_keys(small: StudyResult) -> None:
+    document = json.loads(json.dumps(small.document(), allow_nan=False))
+    keys = {
+        "frequencies": {"app", "partition", "t_weight", "min_energy_ghz", "min_time_ghz", "best_ghz"},
+        "partitions": {"app", "t_weight", "part_eff", "best"},
+        "energy_ratios": {"share", "numerator", "denominator", "value"},
+        "results": {
+            "system", "share", "policy", "metric", "value", "low", "high", "relative_to", "change_percent",
+            "published_percent",
+        },
+    }  # fmt: skip
+    for name, wanted in keys.items():
+        assert document[name]
+        assert all(set(row) == wanted for row in document[name])
+    assert {(r["app"], r["t_weight"]) for r in document["partitions"]} == {
+        (a, w) for a in range(1, 9) for w in (1, 1.5)
+    }
+    assert {r["partition"] for r in document["frequencies"]} == {"p1", "p2", "p3"}
+    assert {(r["system"], r["share"]) for r in document["results"]} == {
+        ("p1/p2", 13), ("p1/p2", 33), ("p1/p2", 50), ("p1/p3", 13),
+    }  # fmt: skip
+
+
+def test_results_are_the_means_of_the_samples(small: StudyResult) -> None:
+    values = by_key(small.samples)
+    for row in small.results[::7]:
+        if row["value"] is None:
+            continue
+        own = values[row["system"], row["share"], row["policy"], row["metric"]]
+        base = values[row["system"], row["share"], row["relative_to"], row["metric"]]
+        assert row["value"] == pytest.approx(own.mean())
+        assert row["low"] <= row["value"] <= row["high"]
+        if row["change_percent"] is not None:
+            assert row["change_percent"] == pytest.approx(100 * (own.mean() / base.mean() - 1))
+    told = {
+        (r["policy"], r["metric"], r["relative_to"], r["share"]): r["published_percent"]
+        for r in small.results
+        if r["system"] == "p1/p2"
+    }
+    assert told["min-runtime", "makespan_s", "base-slurm", 13] == -39
+    assert told["min-runtime", "makespan_s", "base-slurm", 33] is None
+    assert published("p1/p3", 13, "min-energy", "job_energy_j", "eamc-priority-inc-v") == -2
+
+
+def test_the_report_says_what_it_used_and_shows_every_published_figure(small: StudyResult) -> None:
+    text = "\n".join(study_lines(small))
+    assert "Table 1 of the paper (slope of watts assumed)" in text
+    assert "2 seeds of 80 jobs, generated" in text
+    assert "Figures 3 and 5: p1/p2, 13 %, per cent of change over base-slurm" in text
+    assert text.count("5.3") >= 6
+
+
+def test_base_slurm_runs_every_job_on_its_best_partition_at_the_highest_frequency(small: StudyResult) -> None:
+    values = by_key(small.samples)
+    assert (values["p1/p2", 50, "base-slurm", "best_partition_percent"] == 100).all()
+    assert (values["p1/p2", 50, "base-slurm", "frequency_ghz_mean_p1"].round(9) == 2.7).all()
+    assert (values["p1/p2", 50, "base-slurm", "frequency_ghz_mean_p2"].round(9) == 3.1).all()
+
+
+def test_threads_and_seeds_do_not_change_a_sample() -> None:
+    case = Case(table1("p1/p2"), 33)
+    one = sweep([case], ["eamc-priority-inc"], [0, 1], threads=1, model=SMALL)
+    two = sweep([case], ["min-energy", "eamc-priority-inc"], [1], threads=2, model=SMALL)
+    a, b = by_key(one), by_key(two)
+    for key in a:
+        assert np.array_equal(a[key][1:], b[key], equal_nan=True)
+
+
+def test_shares_differ_in_applications_only() -> None:
+    a, b = workload(13, 3), workload(50, 3)
+    assert (a.submit_s == b.submit_s).all()
+    assert (a.nodes == b.nodes).all()
+    assert (a.runtime_s == b.runtime_s).all()
+
+
+def test_half_of_the_input_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--coefficients C --apps A"):
+        profiles_from(tmp_path / "c.csv", None)
+    with pytest.raises(InputError, match="0 seeds"):
+        run_study(seeds=0)
+
+
+@pytest.mark.compiled
+def test_command_line(tmp_path: Path, data_dir: Path) -> None:
+    coefficients, apps = published_files(data_dir)
+    out = tmp_path / "e.json"
+    run = [sys.executable, "-c", "from wattqueue.cli import main; main()", "study", "eamc", "--seeds", "1"]
+    done = subprocess.run(
+        [*run, "--coefficients", coefficients, "--apps", apps, "--json", out],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "p1, p2: EAR coefficients" in done.stdout
+    assert json.loads(out.read_text())["seeds"] == 1
+    wrong = subprocess.run([*run, "--coefficients", coefficients], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2
+    assert wrong.stderr.count("\n") == 1
+    assert "--apps A" in wrong.stderr
+
+
+def test_intervals() -> None:
+    mean, low, high = mean_interval(np.array([1.0, 2.0, 3.0]))
+    assert mean == 2.0
+    assert low == pytest.approx(2 - 4.303 / np.sqrt(3), rel=1e-3)  # Student's t, 2 degrees of freedom
+    assert high == pytest.approx(4 - low)
+    assert mean_interval(np.array([5.0])) == (5.0, 5.0, 5.0)

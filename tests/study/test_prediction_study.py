@@ -1,0 +1,183 @@
+"""The study of section 6.3: its tables, its figures beside the published ones, its honest words."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'wattqueue[ml]'")
+
+from wattqueue.errors import InputError
+from wattqueue.formats.archer2 import read_archer2
+from wattqueue.formats.eurora import read_eurora
+from wattqueue.model.jobs import Jobs
+from wattqueue.parts.timeline import trace_timeline
+from wattqueue.study.prediction.published import published
+from wattqueue.study.prediction.scores import score
+from wattqueue.study.prediction.study import DRIFTS, SPREADS, Result, Row, as_in_6_1, blinded, run_study
+from wattqueue.study.prediction.study_page import study_html
+from wattqueue.study.prediction.text import against_paper, study_lines, verdict
+
+EURORA = "jobs/eurora_historical_jobs_with_pred_power.csv.gz"
+ARCHER2 = "jobs/archer2_sacct_job_energy_frequency.csv"
+RUN = [sys.executable, "-W", "error", "-c", "from wattqueue.cli import main; main()", "study", "prediction"]
+
+EURORA_ROWS = """job_id,queue,submit,start,est_hhmm,n_nodes,cores_used,runtime_s,power_pred_w
+7,debug,2014-03-31 08:00:00,2014-03-31 08:10:00,00:30,1,4,600.0,40.0
+8,debug,2014-03-31 09:00:00,2014-03-31 09:00:00,01:00,1,1,60.0,
+9,parallel,2014-03-31 09:00:01,2014-03-31 09:00:01,01:00,1,0,60.0,5.0
+"""
+ARCHER2_ROWS = """JobID,NNodes,ReqCPUFreq,ElapsedRaw,ConsumedEnergyRaw,app,case,nodes_from_scripts
+11,4,Unknown,110,,A,x,4
+11.bat+,1,0,110,0.0,A,x,4
+11.0,,2G,100,120000.0,A,x,4
+11.1,,2.25G,50,80000.0,A,x,4
+10.0,2,2G,10,4000.0,B,,2
+12.0,,2G,10,4000.0,B,,1|4
+13.0,2,2G,10,,B,,2
+"""
+
+
+@pytest.fixture(scope="module")
+def small() -> Result:
+    return run_study(None, None, jobs=1_200, seed=3, sensitivity_jobs=600, clock=lambda: 0.0, tell=lambda _: None)
+
+
+def test_the_tables_hold_what_they_promise(small: Result) -> None:
+    names = {(r.target, r.score.name) for r in small.rows}
+    regressors = {"linear", "random-forest", "linear-svr", "sgd"}
+    for target in ("mean", "max"):
+        assert {(target, n) for n in regressors | {"naive", "last-job", f"history-{target}"}} <= names
+    assert {(r.setting["drift"], r.setting["spread"]) for r in small.sensitivity} == {
+        (d, s) for d in DRIFTS for s in SPREADS
+    }
+    assert all(r.score.jobs == 1_200 for r in small.rows if r.score.name == "naive")
+
+
+def test_published_figures_stand_beside_ours(small: Result) -> None:
+    rows = {(r.target, r.score.name): r.published_percent for r in small.rows}
+    assert rows["mean", "history-mean"] == 11.5
+    assert rows["mean", "linear"] == 12.8
+    assert rows["max", "history-max"] == 19.5
+    assert rows["max", "linear"] == 21.5
+    assert published("mean", "sgd") is None
+
+
+def test_the_words_say_what_generated_watts_cannot(small: Result) -> None:
+    text = "\n".join(study_lines(small))
+    assert "cannot confirm a published error" in text
+    assert "They can flatter" in text
+    assert "25 % are the user's habit" in text
+    assert "Eurora: not given" in text
+    assert "no model was ever trained" in text
+    page = study_html(small)
+    assert "generated workload" in page
+    assert json.loads(json.dumps(small.document(), allow_nan=False))["study"] == "prediction"
+
+
+def test_the_same_seed_gives_the_same_figures(small: Result) -> None:
+    again = run_study(None, None, jobs=1_200, seed=3, sensitivity_jobs=600, clock=lambda: 0.0, tell=lambda _: None)
+    assert again.document() == small.document()
+
+
+def test_only_orders_that_hold_everywhere_are_claimed() -> None:
+    def row(name: str, drift: float, predicted: float) -> Row:
+        actual = np.full(4, 100.0)
+        found = score(name, np.full(4, predicted), actual, np.zeros(4, np.int32))
+        return Row("generated", "mean", found, setting={"drift": drift, "spread": 1.0})
+
+    rows = [row("linear", 0.0, 110.0), row("sgd", 0.0, 120.0), row("last-job", 0.0, 150.0)]
+    rows += [row("linear", 1.0, 125.0), row("sgd", 1.0, 120.0), row("last-job", 1.0, 150.0)]
+    rows += [row(name, d, 190.0) for name in ("history-mean", "linear-svr") for d in (0.0, 1.0)]
+    said = verdict(rows)
+    assert "Best in some cell: linear, sgd" in said
+    assert "linear before last-job" in said
+    assert "linear before sgd" not in said
+
+
+def test_blinded_jobs_end_as_before_but_ask_for_nothing_that_tells() -> None:
+    jobs = Jobs.build([0.0, 1.0, 2.0], [1, 2, 3], [50.0, 200.0, 80.0], walltime_s=[60.0, 100.0, 90.0])
+    got = blinded(jobs, np.random.default_rng(2))
+    np.testing.assert_array_equal(trace_timeline(got).end_s, trace_timeline(jobs).end_s)
+    assert sorted(got.nodes.tolist()) == [1, 2, 3]
+    assert len(set(got.walltime_s.tolist())) == 1
+
+
+def test_the_papers_order_and_ours_are_said(small: Result) -> None:
+    said = "\n".join(against_paper(small))
+    assert "by 1.3 points (mean watts)" in said
+    assert "by 2 points (max watts)" in said
+    assert "Where requests say nothing" in said
+
+
+def test_short_runs_and_shared_nodes_are_left_out() -> None:
+    extra = {"alone": np.array(["yes", "no", "unknown", "no"], object)}
+    jobs = Jobs.build([0.0] * 4, [1] * 4, [60.0, 600.0, 600.0, 59.0], extra=extra)
+    kept, short, shared = as_in_6_1(jobs)
+    assert kept.job_id.tolist() == [1, 3]
+    assert (short, shared) == (1, 1)
+
+
+def test_eurora_by_hand(tmp_path: Path) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text(EURORA_ROWS)
+    read = read_eurora(path)
+    jobs = read.jobs
+    assert jobs.mean_power_w is not None
+    assert jobs.start_s is not None
+    np.testing.assert_array_equal(jobs.mean_power_w, [10.0, np.nan])
+    assert jobs.walltime_s.tolist() == [1_800.0, 3_600.0]
+    assert (jobs.start_s - jobs.submit_s).tolist() == [600.0, 0.0]
+    assert jobs.submit_s[1] - jobs.submit_s[0] == 3_600.0
+    assert list(read.unusable.rows()) == [(4, "9", "no positive size, run time or limit")]
+
+
+def test_archer2_by_hand(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(ARCHER2_ROWS)
+    read = read_archer2(path)
+    assert read.jobs.job_id.tolist() == ["10.0", "11.0", "11.1"]
+    assert read.jobs.mean_power_w is not None
+    assert read.jobs.mean_power_w.tolist() == [200.0, 300.0, 400.0]
+    assert read.jobs.submit_s.tolist() == [0.0, 10.0, 110.0]
+    assert read.jobs.user.values().tolist() == ["B", "A x", "A x"]
+    assert sorted(reason for *_, reason in read.unusable.rows()) == ["no joules", "number of nodes not known"]
+
+
+@pytest.mark.parametrize("read", [read_eurora, read_archer2])
+def test_another_file_is_refused_in_words(tmp_path: Path, read: object) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="is no"):
+        read(path)  # type: ignore[operator]
+
+
+def test_the_real_rows(data_dir: Path) -> None:
+    eurora, archer2 = read_eurora(data_dir / EURORA), read_archer2(data_dir / ARCHER2)
+    assert (len(eurora.jobs), int(np.isfinite(eurora.jobs.mean_power_w).sum())) == (5_930, 4_795)  # type: ignore[arg-type]
+    assert len(archer2.jobs) == 51
+    assert np.median(archer2.jobs.mean_power_w) == pytest.approx(361.0, abs=0.1)  # type: ignore[arg-type]
+
+
+def test_the_command(tmp_path: Path) -> None:
+    out, page = tmp_path / "s.json", tmp_path / "s.html"
+    done = subprocess.run(
+        [*RUN, "--jobs", "300", "--json", str(out), "--html", str(page)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "published" in done.stdout
+    assert json.loads(out.read_text())["jobs"] == 300
+    assert "History against regression" in page.read_text()
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    missing = str(tmp_path / "none.csv")
+    done = subprocess.run([*RUN, "--jobs", "50", "--eurora", missing], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "none.csv" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
