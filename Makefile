@@ -58,7 +58,7 @@ lock: $(VENV)/.dev ## Renew both lock files (with the oldest Python supported: D
 	$(LOCK) --upgrade --build-deps-for editable --constraint requirements-dev.lock --output-file requirements.lock pyproject.toml
 
 warm: $(VENV)/.dev
-	@$(BIN)/python -m tools.warm
+	@$(BIN)/python -m wattqueue.sim.warm
 
 system:
 	@tools/system-packages.sh

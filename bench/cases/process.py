@@ -33,7 +33,7 @@ def first_compile() -> Measured:
     """An empty cache, the stock policies run on a few jobs."""
     with tempfile.TemporaryDirectory() as folder:
         env = {**os.environ, "WATTQUEUE_CACHE_DIR": folder}
-        warm = [sys.executable, "-m", "tools.warm"]
+        warm = [sys.executable, "-m", "wattqueue.sim.warm"]
         cold_s, _ = timed(lambda: subprocess.run(warm, check=True, env=env))
         warm_s, _ = timed(lambda: subprocess.run(warm, check=True, env=env))
         size = sum(p.stat().st_size for p in Path(folder).rglob("*") if p.is_file())

@@ -5,6 +5,7 @@ WattQueueError
 ├── MachineError    a machine description that contradicts itself or the workload
 ├── PolicyError     an unknown policy, part or option, or a part that breaks its contract
 ├── OutputError     a result that could not be written
+├── CampaignError   runs of a campaign that could not be done, or workers that cannot do them
 └── EngineError     an invariant of the engine was broken: a defect of ours, please report it
 """
 
@@ -40,6 +41,10 @@ class PolicyError(WattQueueError):
 
 class OutputError(WattQueueError):
     """A result that could not be written."""
+
+
+class CampaignError(WattQueueError):
+    """Runs of a campaign that could not be done, or workers that cannot do them; what was finished is kept."""
 
 
 class EngineError(WattQueueError):

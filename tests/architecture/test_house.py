@@ -16,6 +16,7 @@ FLOORS = [
     {"formats", "workload", "kernels", "parts"},
     {"policy"},
     {"sim", "store", "live"},
+    {"campaign"},
     {"study", "report", "checks"},
     {"cli"},
 ]
@@ -28,7 +29,12 @@ SAME_FLOOR = {
 """Who may import whom on one floor, and why. ``sim`` and ``live`` never import each other."""
 
 MAY_OPEN = {"formats", "store", "policy", "live", "cli"}
-OPENS_TOO = {"kernels._jit": "the folder of compiled kernels"}
+OPENS_TOO = {
+    "kernels._jit": "the folder of compiled kernels",
+    "campaign.program": "the sources that run",
+    "campaign.shelf": "finished runs, kept while others go on",
+    "campaign.work": "the lock under which one process compiles for all of its machine",
+}
 OPENING = {"open", "gzip.open", "io.open", "os.open", "os.replace", "os.remove", "os.makedirs", "os.mkdir"}
 OPENING_METHODS = (
     ".open",
@@ -108,6 +114,8 @@ def test_imports_follow_the_arrows(module: Module) -> None:
 def test_the_arrows_are_those_of_the_design() -> None:
     assert may_import("sim", "policy")
     assert may_import("cli", "live")
+    assert may_import("study", "campaign")
+    assert not may_import("sim", "campaign")
     assert not may_import("model", "formats")
     assert not may_import("policy", "sim")
     assert not may_import("sim", "live")

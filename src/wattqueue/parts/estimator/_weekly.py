@@ -151,7 +151,7 @@ def one_thread() -> AbstractContextManager[object]:
 def _libraries() -> Any:
     """The thread pools of this process, looked up once after scikit-learn has loaded its own."""
     import sklearn.ensemble  # noqa: F401 - brings its OpenMP library
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+    from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 

@@ -1,4 +1,4 @@
-"""Compile the kernels once, before several processes want them at the same time: ``python -m tools.warm``."""
+"""Compile the kernels once, before several processes want them at the same time: ``python -m wattqueue.sim.warm``."""
 
 from __future__ import annotations
 

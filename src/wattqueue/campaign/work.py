@@ -1,0 +1,75 @@
+"""What a worker does: look whether it is of the right program, then one cell after another."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+from dataclasses import dataclass
+from functools import cache
+
+from wattqueue.campaign.cell import Cell, Row
+from wattqueue.campaign.program import program
+from wattqueue.campaign.shared import Shared
+from wattqueue.errors import CampaignError, WattQueueError
+from wattqueue.kernels._jit import CACHE_DIR
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a cell: its row, or why there is none. ``place`` is its place in the grid."""
+
+    place: int
+    row: Row | None
+    failure: str = ""
+
+
+def perform(place: int, cell: Cell, shared: Shared, expected: str) -> Done:
+    """Run one cell in this process. A run that cannot be done is told, not raised.
+
+    Raises: CampaignError where this process runs another program than the one that sent the cell.
+    """
+    if program() != expected:
+        raise CampaignError(
+            f"a worker runs {program()}, this campaign {expected}", mend="install one version everywhere"
+        )
+    ready()
+    try:
+        return Done(place, cell.perform(shared))
+    except WattQueueError as error:
+        return Done(place, None, " ".join(str(error).split()))
+
+
+@cache
+def ready() -> None:
+    """Compile the kernels unless this machine has them; let BLAS compute in one thread.
+
+    A product of long vectors is summed in as many pieces as there are threads, which shows in its last digit.
+    """
+    compile_once()
+    one_thread()
+
+
+def compile_once() -> None:
+    """Compile the kernels once a machine: the first process does, others wait for it and load what it left."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        return
+    mark = CACHE_DIR / f"warm-{platform.node()}"
+    if mark.exists():
+        return
+    with (CACHE_DIR / "warm.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not mark.exists():
+            from wattqueue.sim.warm import warm_up
+
+            warm_up()
+            mark.touch()
+
+
+def one_thread() -> None:
+    """Let BLAS and OpenMP compute in one thread from here on, in this process, where they can be told."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ModuleNotFoundError:
+        return
+    threadpool_limits(1)
