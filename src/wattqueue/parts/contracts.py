@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.past import Past
 from wattqueue.parts.actions import Action
 
 if TYPE_CHECKING:
@@ -100,6 +101,15 @@ class OnlineEstimator(Protocol):
 
     def learn(self, finished: Finished) -> None:
         """Jobs that ended since the last call, in order of their ends."""
+        ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """An online estimator that can begin with what ended before the run (``simulate(past=...)``)."""
+
+    def remember(self, past: Past) -> None:
+        """Take in jobs of another table, in order of their ends; after ``predict``, before anything is learned."""
         ...
 
 

@@ -15,13 +15,14 @@ from wattqueue.kernels.loop import run
 from wattqueue.kernels.schedule import budget_once
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.past import Past
 from wattqueue.model.schedule import PowerSeries, Schedule
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings, Window, build_view
 from wattqueue.policy.policy import Policy
 from wattqueue.sim.answers import Answers
-from wattqueue.sim.foresight import foresight_of, own_rows
+from wattqueue.sim.foresight import foresight_of, own_rows, recall
 from wattqueue.sim.rejection import rejections
 from wattqueue.sim.truth import NodeEvents, actual_power, build_truth
 
@@ -49,17 +50,20 @@ def simulate(
     cap: Cap | None = None,
     actual: Prediction | None = None,
     events: NodeEvents | None = None,
+    past: Past | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Replay ``jobs`` on ``machine`` under ``policy`` and ``cap``.
 
     ``actual`` gives true watts and time factors by option where the trace's own figures and the
-    machine's exponents are not the truth; ``events`` failures and returns; ``progress`` is called
-    with (jobs ended or rejected, n).
+    machine's exponents are not the truth; ``events`` failures and returns; ``past`` what had ended before
+    the first submission, and an estimator that learns begins with; ``progress`` is called with
+    (jobs ended or rejected, n).
 
-    Raises: MachineError if a cap needs watts that nobody states; PolicyError for a broken part.
+    Raises: MachineError if a cap needs watts that nobody states; PolicyError for a broken part, or an
+    estimator that learns but cannot take in a past.
     """
-    simulation = Simulation(jobs, machine, policy, cap or Cap.none(), actual, events or NodeEvents.none())
+    simulation = Simulation(jobs, machine, policy, cap or Cap.none(), actual, events or NodeEvents.none(), past)
     simulation.go(progress)
     return simulation.result()
 
@@ -68,10 +72,13 @@ class Simulation:
     """A run under way: the kernels' view and truth, the log, and who answers what Python is asked."""
 
     def __init__(
-        self, jobs: Jobs, machine: Machine, policy: Policy, cap: Cap, actual: Prediction | None, events: NodeEvents
-    ) -> None:
+        self, jobs: Jobs, machine: Machine, policy: Policy, cap: Cap, actual: Prediction | None, events: NodeEvents,
+        past: Past | None = None,
+    ) -> None:  # fmt: skip
         self.jobs, self.machine, self.policy, self.cap = jobs, machine, policy, cap
         prediction = own_rows(policy.estimator.predict(jobs, machine), policy.estimator)
+        if past is not None:
+            recall(policy.estimator, past)
         self.foresight = foresight_of(policy.estimator, jobs)
         entries = policy.order.entries(jobs, prediction, machine)
         window = policy.frequency.window(entries, prediction, machine)

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from wattqueue.errors import PolicyError
 from wattqueue.kernels.foresight import GREATEST, ON, PREVIOUS_JOB, RULE_SLOTS, Foresight
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Estimator, Prediction
 from wattqueue.parts.estimator._history import HistoryBase, new_history
 
@@ -20,6 +22,23 @@ def own_rows(prediction: Prediction, estimator: Estimator) -> Prediction:
     quantiles = {q: watts[row] for q, watts in prediction.quantiles.items()}
     power, time = prediction.power_w[row], prediction.time_factor[row]
     return replace(prediction, power_w=power, time_factor=time, row=None, quantiles=quantiles)
+
+
+def recall(estimator: Estimator, past: Past) -> None:
+    """Let an estimator that learns begin with a past; one that is asked once has nothing to remember.
+
+    Raises: PolicyError for one that learns and has no ``remember``.
+    """
+    if estimator.asked == "once":
+        return
+    remember = getattr(estimator, "remember", None)
+    if remember is None:
+        raise PolicyError(
+            "learns, but cannot begin with what ended before the run",
+            where=type(estimator).__name__,
+            mend="give it a method remember(past), or use a history estimator",
+        )
+    remember(past)
 
 
 def foresight_of(estimator: Estimator, jobs: Jobs) -> Foresight:

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Asked, Ints
 from wattqueue.parts.estimator._online import Completions, OnlineBase, Target
 from wattqueue.parts.estimator._scale import Scale
-from wattqueue.parts.timeline import Timeline
+from wattqueue.parts.timeline import Timeline, job_watts
 
 if TYPE_CHECKING:
     from wattqueue.kernels.history import History
@@ -81,6 +82,7 @@ class HistoryBase(OnlineBase):
         self.alpha, self.window_s = float(alpha), float(window_s)
         self._state: History | None = None
         self._user = np.zeros(0, np.int32)
+        self._names: tuple[str, ...] = ()
 
     def state(self, jobs: Jobs) -> History:
         """An empty state for these jobs, for a loop that calls the kernels itself."""
@@ -105,7 +107,7 @@ class HistoryBase(OnlineBase):
         return LoopState(self._known(), self._scale)
 
     def reset(self, jobs: Jobs) -> None:
-        self._user = jobs.user.codes
+        self._user, self._names = jobs.user.codes, jobs.user.names
         self._state = self.state(jobs)
 
     def lags(self, rows: Ints, now_s: float) -> Floats:
@@ -123,6 +125,16 @@ class HistoryBase(OnlineBase):
         from wattqueue.kernels.history import history_teach
 
         history_teach(self._known(), self._user[rows], end_s, watts)
+
+    def remember(self, past: Past) -> None:
+        """Jobs that ended before this table's begin; to be called after predict() and before anything is learned.
+
+        Users are the same where their names are.
+        """
+        from wattqueue.kernels.history import history_teach
+
+        watts = np.ascontiguousarray(job_watts(past.jobs, self.target))
+        history_teach(self._known(), past.user_codes(self._names), past.end_s, watts)
 
     def replay_watts(self, jobs: Jobs, line: Timeline, watts: Floats) -> Floats:
         return self._answer(history_columns(self.state(jobs), jobs, line, watts))

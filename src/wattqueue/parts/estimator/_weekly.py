@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Ints
 from wattqueue.parts.estimator._history import HistoryBase, history_columns
 from wattqueue.parts.estimator._online import Completions, Target, measured
@@ -77,6 +78,14 @@ class WeeklyBase(HistoryBase):
         self._origin_s = float(jobs.submit_s.min()) if len(jobs) else 0.0
         self._asked = asked_features(jobs)
         self._table = np.full((len(jobs), len(FEATURES)), np.nan)
+
+    def remember(self, past: Past) -> None:
+        """Refused: a model trains on features as they stood at each submission, which a past does not have."""
+        raise PolicyError(
+            "learns features, and cannot begin with what ended before the run",
+            where=type(self).__name__,
+            mend="use a history estimator, or a run that begins with the trace",
+        )
 
     def watts(self, rows: Ints, now_s: float) -> Floats:
         return self.answer_rows(rows, now_s)[:, 0]
