@@ -26,6 +26,20 @@ def running(jobs: int, what: str) -> Iterator[Callable[[int, int], None] | None]
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
+@contextmanager
+def counting(what: str, unit: str = "runs") -> Iterator[Callable[[int, int], None] | None]:
+    """Give a progress callback (done, total) for many runs, where somebody is looking."""
+    errors = Console(stderr=True)
+    say_if_compiling(errors)
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
 def say_if_compiling(console: Console) -> None:
     """The first run of a version compiles its kernels: say so, it takes some seconds."""
     from wattqueue.kernels._jit import compiled_before

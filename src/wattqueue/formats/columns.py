@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from wattqueue.model.profiles import Profiles
 
 Array = NDArray[Any]
 _MOST_BYTES = 64 << 20
+_MOST_OPEN = 4096
 
 
 def put_arrays(folder: Path, arrays: Mapping[str, Array]) -> str:
@@ -91,11 +93,16 @@ def _put(folder: Path, array: Array) -> dict[str, Any]:
 
 
 def _get(folder: Path, column: Mapping[str, Any]) -> Array:
-    """One column, copied only if it was objects.
+    """One column; two tables that share it get the same array, mapped once a process."""
+    return _opened(folder / f"{column['column']}.npy", bool(column["words"]))
+
+
+@lru_cache(_MOST_OPEN)
+def _opened(path: Path, words: bool) -> Array:
+    """A column, copied only if it was objects.
 
     Copy on write: kernels want writable arrays (a read-only one is another type and compiles them anew).
     """
-    path = folder / f"{column['column']}.npy"
     try:
         found: Array = np.load(path, mmap_mode="c", allow_pickle=False)
     except ValueError:  # nothing in it: there is nothing to map
@@ -103,7 +110,7 @@ def _get(folder: Path, column: Mapping[str, Any]) -> Array:
     except OSError as error:
         raise _missing(path) from error
     found = np.asarray(found)
-    return found.astype(object) if column["words"] else found
+    return found.astype(object) if words else found
 
 
 def _put_table(folder: Path, table: Mapping[str, Any]) -> str:

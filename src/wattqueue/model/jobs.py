@@ -123,8 +123,8 @@ class Jobs:
     def __len__(self) -> int:
         return len(self.submit_s)
 
-    def take(self, index: NDArray[Any]) -> Jobs:
-        """The rows of ``index`` (a mask, or row numbers), in that order."""
+    def take(self, index: NDArray[Any] | slice) -> Jobs:
+        """The rows of ``index`` (a mask, row numbers, or a slice, which copies nothing), in that order."""
         parts: dict[str, Any] = {}
         for f in fields(self):
             value = getattr(self, f.name)

@@ -80,8 +80,8 @@ class Profiles:
         """Columns only: sums that were worked out on the way do not travel to other processes."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
-    def take(self, index: NDArray[Any]) -> Profiles:
-        """The jobs of ``index`` (a mask, or row numbers), over the same library."""
+    def take(self, index: NDArray[Any] | slice) -> Profiles:
+        """The jobs of ``index`` (a mask, row numbers, or a slice), over the same library."""
         return Profiles(
             self.pattern[index], self.base_w[index], self.scale_w[index],
             self.level, self.first, self.resume, self.period_s,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,13 @@ class Policy:
 
 def published_rows() -> dict[str, Row]:
     """The rows of policies.toml by name."""
-    rows: dict[str, Row] = tomllib.loads((files("wattqueue.policy") / "policies.toml").read_text())
-    return rows
+    return {name: dict(row) for name, row in _published().items()}
+
+
+@cache
+def _published() -> dict[str, Row]:
+    """Read once a process: a campaign asks for each of its runs."""
+    return tomllib.loads((files("wattqueue.policy") / "policies.toml").read_text())
 
 
 def load_policy(name: str, **overrides: Any) -> Policy:

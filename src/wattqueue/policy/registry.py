@@ -11,7 +11,8 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -31,11 +32,17 @@ _METHOD = {
 }
 
 
+@cache
+def _installed(axis: str) -> tuple[EntryPoint, ...]:
+    """What other packages add to an axis: looked up once a process, since that reads a file a package."""
+    return tuple(entry_points(group=f"wattqueue.{axis}"))
+
+
 def part_names(axis: str) -> list[str]:
     """The keys of all parts of an axis, our own and those of other packages."""
     folder = Path(contracts.__file__).parent / axis
     own = [p.stem.replace("_", "-") for p in folder.glob("*.py") if not p.stem.startswith("_")]
-    return sorted({*own, *(point.name for point in entry_points(group=f"wattqueue.{axis}"))})
+    return sorted({*own, *(point.name for point in _installed(axis))})
 
 
 def part_class(axis: str, name: str) -> type[Any]:
@@ -50,7 +57,7 @@ def part_class(axis: str, name: str) -> type[Any]:
         if axis not in axes_of(found):
             raise PolicyError(f"{name} is no {axis} part", mend=f"it needs a method {_METHOD[axis]}()")
         return found
-    for point in entry_points(group=f"wattqueue.{axis}"):
+    for point in _installed(axis):
         if point.name == name:
             loaded: type[Any] = point.load()
             return loaded

@@ -1,0 +1,48 @@
+"""Paper 4, sections 6.4 and 6.5: which prediction makes the best use of a capped window."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    workloads: Annotated[int, typer.Option(min=2, help="Windows of the long trace; the paper has 30.")] = 30,
+    days: Annotated[float, typer.Option(min=0.125, help="Length of a window; the cap is on for 3 hours.")] = 3.0,
+    load: Annotated[float, typer.Option(min=0.05, help="Work of the long trace over what the machine can do.")] = 0.8,
+    seed: Annotated[int, typer.Option(min=0, help="Of the long trace and its windows.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Simulations at a time.")] = os.cpu_count() or 1,
+    folder: Annotated[
+        Path | None, typer.Option(help="Keep workloads and finished runs here, to go on after a stop.")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write every run and average here.")] = None,
+    page: Annotated[Path | None, typer.Option("--html", help="Write Figures 4 and 5 here.")] = None,
+) -> None:
+    """EASY+PC with five estimators under 13 caps on 30 workloads, printed figures beside ours (paper 4)."""
+    import json
+    import tempfile
+    from contextlib import ExitStack
+
+    from wattqueue.cli._progress import counting
+    from wattqueue.formats._aside import aside
+    from wattqueue.study.powercap.page import study_html
+    from wattqueue.study.powercap.prepare import Choice
+    from wattqueue.study.powercap.study import run_study
+    from wattqueue.study.powercap.text import study_lines
+
+    choice = Choice(workloads=workloads, days=days, load=load, seed=seed)
+    with ExitStack() as stack:
+        place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wattqueue-powercap-")))
+        progress = stack.enter_context(counting("simulating"))
+        result = run_study(place, choice, workers=workers, progress=progress)
+    if json_file is not None:
+        with aside(json_file) as part:
+            part.write_text(json.dumps(result.document(), allow_nan=False, indent=1) + "\n", encoding="utf-8")
+    if page is not None:
+        with aside(page) as part:
+            part.write_text(study_html(result), encoding="utf-8")
+    for line in study_lines(result):
+        typer.echo(line)

@@ -1,0 +1,173 @@
+"""The capped window of paper 4: measures by hand, averages, what is left out, and a small campaign."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wattqueue.campaign.cell import Row
+from wattqueue.errors import EngineError
+from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.schedule import PowerSeries
+from wattqueue.study.powercap.cell import PowercapCell, Trace, hours, quantiles, window_cap
+from wattqueue.study.powercap.page import study_html
+from wattqueue.study.powercap.prepare import Choice
+from wattqueue.study.powercap.published import CAPPED_S, CLAIMS, EASY, HIGHEST_DYNAMIC_W, MEAN, NAIVE
+from wattqueue.study.powercap.results import claim_rows, groups_of, left_out
+from wattqueue.study.powercap.study import StudyResult, cells_of, run_study
+from wattqueue.study.powercap.text import study_lines
+
+MACHINE = Machine("m", (Partition("p", 10, idle_w=50.0, max_w=1000.0),), cap_scope="dynamic")
+
+
+def series(time_s: list[float], dynamic_w: list[float]) -> PowerSeries:
+    """Two busy nodes throughout: 100 W of the jobs' watts are their idle share."""
+    time, idle = np.array(time_s), np.full(len(time_s), 100.0)
+    return PowerSeries(
+        time, np.array(dynamic_w) + idle, np.full(len(time), 400.0), idle, np.full(len(time), 2, np.int32)
+    )
+
+
+def test_the_capped_hours_by_hand() -> None:
+    """One hour at 80 kW, one at 110 kW, one at 100 kW, under 10 % of 955,080 W = 95,508 W."""
+    begin = 7200.0
+    cap = window_cap(begin, 10)
+    assert cap.cap_w.tolist() == [np.inf, 95_508.0, np.inf]
+    assert cap.time_s.tolist() == [-np.inf, 7200.0, 7200.0 + 10_800.0]
+    power = series([7200.0, 10_800.0, 14_400.0, 18_000.0], [80e3, 110e3, 100e3, 0.0])
+    row = hours(power, MACHINE, cap, begin, begin + CAPPED_S)
+    assert row["power_w_mean"] == pytest.approx(290e3 / 3)
+    assert row["power_w_max"] == 110e3
+    assert row["cap_w"] == pytest.approx(95_508.0)
+    assert row["excess_w"] == pytest.approx(110e3 - 95_508)
+    assert row["over_share"] == pytest.approx(2 / 3)
+    assert row["over_w_mean"] == pytest.approx((110e3 - 95_508 + 100e3 - 95_508) / 3)
+    assert row["under_w_mean"] == pytest.approx((95_508 - 80e3) / 3)
+    found = row["power_w_quantiles"]
+    assert isinstance(found, list)
+    assert [found[0], found[10], found[20]] == [80e3, 100e3, 110e3]
+
+
+def test_without_a_cap_there_are_no_figures_of_one() -> None:
+    row = hours(series([0.0, 10_800.0], [5.0, 0.0]), MACHINE, window_cap(0.0, None), 0.0, CAPPED_S)
+    assert row["power_w_mean"] == 5.0
+    assert row["cap_w"] is row["excess_w"] is row["over_share"] is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 9)), min_size=1, max_size=30), st.floats(0, 1))
+def test_weighted_quantiles_are_those_of_repeated_values(pairs: list[tuple[int, int]], at: float) -> None:
+    values, weights = (np.array(c, np.float64) for c in zip(*pairs, strict=True))
+    repeated = np.sort(np.repeat(values, weights.astype(int)))
+    place = min(int(np.ceil(round(at * len(repeated), 9))), len(repeated))
+    want = repeated[max(place - 1, 0)]
+    assert quantiles(values, weights, np.array([at]))[0] == want
+
+
+def run_row(window: int, policy: str, cap: float | None, turnaround: float, mean: float, most: float) -> Row:
+    limit = None if cap is None else cap / 100 * HIGHEST_DYNAMIC_W
+    row: Row = {"window": window, "policy": policy, "cap_percent": cap, "turnaround_s_mean": turnaround, "cap_w": limit}
+    if limit is None:
+        return row
+    over = max(mean - 1.0, 0.0) * limit
+    return row | {
+        "power_w_mean": mean * limit, "over_w_mean": over, "under_w_mean": limit - mean * limit + over,
+        "over_share": 0.5, "excess_w": max(most - 1.0, 0.0) * limit,
+    }  # fmt: skip
+
+
+def few_rows() -> list[Row]:
+    rows = [run_row(w, EASY, None, 100.0, 0, 0) for w in range(3)]
+    for w, slower in enumerate((1.2, 0.7, 1.1)):
+        for cap in (10.0, 70.0):
+            rows.append(run_row(w, NAIVE, cap, 100.0 * slower, 0.25, 0.5))
+            rows.append(run_row(w, MEAN, cap, 100.0 * slower, 1.02, 1.1 if cap == 10 else 0.9))
+    return rows
+
+
+def test_averages_are_over_groups() -> None:
+    groups = groups_of(few_rows())
+    naive, mean = groups[NAIVE], groups[MEAN]
+    assert naive.values["unused_percent"].shape == (3, 2)
+    assert naive.mean("unused_percent") == pytest.approx(75.0)
+    assert naive.mean("turnaround_change_percent") == pytest.approx(0.0)
+    assert mean.mean("unused_percent") == pytest.approx(-2.0)
+    assert mean.mean("over_percent") - mean.mean("under_percent") == pytest.approx(2.0)
+    assert mean.mean("broken") == pytest.approx(50.0)
+    assert mean.mean("excess_percent") == pytest.approx(5.0)
+    found = naive.interval("turnaround_change_percent")
+    assert found.low is not None
+    assert found.low < 0 < (found.high or 0)
+
+
+def test_the_workload_that_capping_helps_most_is_left_out() -> None:
+    groups = groups_of(few_rows())
+    assert left_out(groups) == (1,)
+    assert groups[NAIVE].without([1]).workloads == (0, 2)
+    assert groups[NAIVE].without([1]).mean("turnaround_change_percent") == pytest.approx(15.0)
+
+
+def test_published_figures_stand_beside_ours() -> None:
+    rows = {(r["claim"].policy, r["claim"].metric): r for r in claim_rows(groups_of(few_rows()))}
+    assert rows[NAIVE, "unused_percent"]["ours"] == pytest.approx(75.0)
+    assert rows[NAIVE, "unused_percent"]["difference"] == pytest.approx(1.0)
+    assert rows[NAIVE, "turnaround_change_percent"]["without"] == pytest.approx(15.0)
+    assert rows[MEAN, "excess_percent_median"]["ours"] == pytest.approx(5.0)
+    assert all(c.percent == r["claim"].percent for c in CLAIMS for r in rows.values() if r["claim"] is c)
+
+
+def test_a_capped_run_without_its_figures_is_a_defect() -> None:
+    rows = few_rows()
+    rows[3]["cap_w"] = None
+    with pytest.raises(EngineError, match="cap_w"):
+        groups_of(rows)
+
+
+def test_the_grid_is_the_papers() -> None:
+    trace = Trace("a", "b", ("c",) * 30, tuple(float(w) for w in range(30)))
+    cells = cells_of(trace, ["x"] * 5, range(10, 71, 5))
+    assert len([c for c in cells if c.cap_percent is not None]) == 1950
+    assert len([c for c in cells if c == PowercapCell(trace, c.window, EASY)]) == 30
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudyResult, Path]:
+    folder = tmp_path_factory.mktemp("powercap")
+    choice = Choice(workloads=2, days=0.5, trace_days=16.0, warm_days=4.0, seed=3, load=0.9, machines=0.5)
+    return run_study(folder, choice, caps=(20, 50), workers=1), folder
+
+
+@pytest.mark.compiled
+def test_a_small_campaign(small: tuple[StudyResult, Path]) -> None:
+    result, _ = small
+    assert len(result.rows) == 2 * (1 + 2 * 5)
+    assert all(row["jobs_not_started"] == 0 for row in result.rows)
+    unused = {p: g.mean("unused_percent") for p, g in result.groups.items()}
+    assert unused[NAIVE] > unused["easy+pc-real-max"] > unused["easy+pc-real-mean"]
+    assert result.groups[NAIVE].mean("excess_percent") == 0.0
+    assert result.groups["easy+pc-real-max"].mean("excess_percent") == 0.0
+
+
+@pytest.mark.compiled
+def test_finished_runs_are_not_done_again(small: tuple[StudyResult, Path]) -> None:
+    result, folder = small
+    seen: list[tuple[int, int]] = []
+    again = run_study(folder, result.choice, caps=(20, 50), workers=1, progress=lambda *at: seen.append(at))
+    assert again.rows == result.rows
+    assert seen == []
+
+
+@pytest.mark.compiled
+def test_the_report_says_what_it_rests_on(small: tuple[StudyResult, Path]) -> None:
+    result, _ = small
+    text = "\n".join(study_lines(result))
+    assert "generated trace" in text
+    assert "Without workload" in text
+    assert "share of runs that break the cap" in text
+    page = study_html(result)
+    assert "easy+pc-mean" in page
+    assert page.count("</html>") == 1
+    document = result.document()
+    assert document["workloads"]["origin"] == "generated"
+    assert len(document["runs"]) == len(result.rows)
