@@ -28,6 +28,7 @@ SHOWN_BY = {
         "job_of_unit",
     ),
     "available": ("budget_once", "set_margin"),
+    "margin": ("fits_watts", "follow_margin", "margin_uw", "square_w"),
     "queued_entries": ("list_queue", "list_running"),
     "schedule": ("schedule_once", "load_queue", "load_running", "load_unusable", "take_interval"),
     # One figure by definition from all jobs that ended, against sums kept up to date.

@@ -69,6 +69,7 @@ class Simulator:
     events: NodeEvents = field(default_factory=NodeEvents.none)
     script: Callable[[int], Sequence[Any]] | None = None
     period: float = 0.0
+    chance: tuple[float, float, float] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.jobs)
@@ -148,7 +149,20 @@ class Simulator:
                 self.idle_uw(self.unit_partition[u]) if u in busy else self.unit_rest_uw(u)
                 for u in range(len(self.unit_state))
             )
-        return self.cap_uw - drawn
+        budget = self.cap_uw
+        if self.chance is not None:
+            base = drawn - sum(r.net for r in self.running)
+            budget = math.floor((self.cap_uw - base) / self.chance[0]) + base
+            drawn += self.margin([r.net for r in self.running])
+        return budget - drawn
+
+    def margin(self, nets: list[int]) -> int:
+        """What a chance ledger keeps free beside jobs of these net watts."""
+        if self.chance is None or self.cap_uw >= codes.NO_CAP:
+            return 0
+        _, own, common = self.chance
+        squares = sum(round((net / 1e6) ** 2) for net in nets)
+        return math.ceil(math.sqrt(own * squares + common * (sum(nets) / 1e6) ** 2) * 1e6)
 
     def free_units(self, p: int) -> list[int]:
         busy = {u for r in self.running for u in r.units}
@@ -185,7 +199,10 @@ class Simulator:
 
     def fits(self, entry: int, option: int) -> bool:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
-        return self.jobs.nodes[job] <= len(self.free_units(p)) and self.net(job, option) <= self.available()
+        running = [r.net for r in self.running]
+        more = self.margin([*running, self.net(job, option)]) - self.margin(running)
+        enough = self.net(job, option) <= self.available() and self.net(job, option) + more <= self.available()
+        return self.jobs.nodes[job] <= len(self.free_units(p)) and enough
 
     def options(self, entry: int) -> range:
         return range(int(self.window[0][entry]), int(self.window[1][entry]) + 1)

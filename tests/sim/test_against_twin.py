@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 
 from tests.reference.simulator import Simulator, integral_j
 from tests.sim.invariants import check_invariants, units_of
-from tests.sim.workloads import World, random_world
+from tests.sim.workloads import NAMES, World, random_world
+from wattqueue.kernels import codes
+from wattqueue.parts.ledger.chance import Chance
 from wattqueue.policy.actions import Action, Requeue, SetFrequency, SetSocketCap, StopNode, WakeNode
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run
@@ -108,3 +111,14 @@ def random_script(seed: int, world: World) -> Any:
         return Requeue(int(rng.integers(n)))
 
     return script
+
+
+@given(SEEDS, st.floats(0.5, 2.0), st.floats(0.0, 0.5), st.floats(0.0, 0.1))
+def test_with_a_chance_ledger(seed: int, share: float, own: float, common: float) -> None:
+    world = random_world(seed)
+    if NAMES[world.code] == "conservative":
+        world = replace(world, code=codes.EASY)
+    ledger = Chance(epsilon=0.05, share=share, own=own, common=common)
+    simulation = world.simulation(ledger=ledger)
+    simulation.go()
+    expect_same(simulation.result(), world.twin(simulation.truth.reject, chance=ledger.terms))

@@ -76,7 +76,7 @@ def expect_attributes(axis: str, part: Any) -> None:
             fail(part, "queue_depth is not 0 or more", "0 tries the whole queue")
     if axis == "backfill" and not float(getattr(part, "pass_interval_s", 0.0)) >= 0:
         fail(part, "pass_interval_s is not 0 or more", "0 gives a pass at every event")
-    if axis == "ledger" and getattr(part, "code", None) not in (codes.PREDICTED, codes.MEASURED):
+    if axis == "ledger" and getattr(part, "code", None) not in (codes.PREDICTED, codes.MEASURED, codes.CHANCE):
         fail(part, f"code is {getattr(part, 'code', None)!r}", "0 counts predictions, 1 measurements")
     if axis == "controls":
         if not float(getattr(part, "period_s", -1.0)) >= 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._jit import direct, entry, kernel, wide
+from wattqueue.kernels.chance import fits_watts
 from wattqueue.kernels.entries import entry_partition, net_watt, row_of, start_entry
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.nodes import job_on, requeue_job, stop_unit, wake_unit
@@ -34,7 +35,7 @@ def start_checked(view: View, index: int, option: int) -> int:
         return codes.REFUSED_OPTION
     if view.nodes[job] > view.units.free[p]:
         return codes.REFUSED_BUSY
-    if net_watt(view, job, option) > view.counter[codes.AVAILABLE]:
+    if not fits_watts(view, net_watt(view, job, option)):
         return codes.REFUSED_POWER
     start_entry(view, index, option)
     return 0

@@ -12,11 +12,15 @@ CUSTOM = 4
 # Ledgers.
 PREDICTED = 0
 MEASURED = 1
+CHANCE = 2
 
 # Slots of View.num (float64).
 NOW = 0
 LAST_PASS = 1
-NUM_SLOTS = 2
+CHANCE_SHARE = 2  # watts to expect for a watt of the ledger
+CHANCE_OWN = 3  # margin = sqrt(own x sum of squares + common x square of the sum), both of net watts
+CHANCE_COMMON = 4
+NUM_SLOTS = 5
 
 # Slots of View.counter (int64). Watts are microwatts.
 CODE = 0
@@ -43,7 +47,9 @@ SCOPE_JOBS = 20  # 1 where a cap covers running jobs alone
 SCOPE_MACHINE = 21
 PLANNED = 22  # the plan of the last conservative pass still stands
 STAMP = 23  # number of the profile, so that places in older ones are not mistaken for places in this
-COUNT_SLOTS = 24
+BY_CHANCE = 24  # 1 where the ledger keeps a margin that follows from what runs
+SQUARES = 25  # sum of squares of running jobs' net watts (W^2); kept where BY_CHANCE
+COUNT_SLOTS = 26
 
 NO_CAP = 1 << 61
 NEVER = 1 << 30  # the need of a leaf that is not queued

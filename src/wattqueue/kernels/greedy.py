@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._jit import inlined, kernel, wide
+from wattqueue.kernels.chance import fits_watts
 from wattqueue.kernels.entries import net_watt, start_entry, wall_s
 from wattqueue.kernels.state import View
 from wattqueue.kernels.tree import Limits, class_of, tree_next
@@ -150,7 +151,7 @@ def try_entry(view: View, p: int, entry: int) -> bool:
         return False
     for option in range(wide(view.entries.first[entry]), wide(view.entries.last[entry]) + 1):
         watt = net_watt(view, job, option)
-        if watt <= view.counter[codes.AVAILABLE] and keeps_promises(view, p, job, option):
+        if fits_watts(view, watt) and keeps_promises(view, p, job, option):
             end = view.num[codes.NOW] + wall_s(view, job, option)
             start_entry(view, entry, option)
             consume_leftovers(view, p, job, watt, end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._jit import inlined, kernel, wide
+from wattqueue.kernels.chance import follow_margin
 from wattqueue.kernels.state import View
 
 BLOCK = 128
@@ -119,6 +120,8 @@ def running_insert(view: View, job: int, net: int) -> None:
     view.counter[codes.RUNNING] += 1
     view.counter[codes.LEDGER] += net
     view.counter[codes.AVAILABLE] -= net
+    if view.counter[codes.BY_CHANCE] != 0:
+        follow_margin(view, net, wide(1))
 
 
 @inlined
@@ -143,6 +146,8 @@ def running_remove(view: View, job: int) -> None:
     view.counter[codes.RUNNING] -= 1
     view.counter[codes.LEDGER] -= net
     view.counter[codes.AVAILABLE] += net
+    if view.counter[codes.BY_CHANCE] != 0:
+        follow_margin(view, net, wide(-1))
     if last > 0:
         running.last_end[block] = running.end[block, last - 1]
     running_tidy(view, at)

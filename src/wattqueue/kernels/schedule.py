@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from wattqueue.kernels import codes
 from wattqueue.kernels._jit import direct, inlined
 from wattqueue.kernels.greedy import pass_greedy
@@ -27,7 +29,10 @@ def set_budget(view: View) -> None:
     if count[codes.CAP] >= codes.NO_CAP:
         count[codes.AVAILABLE] = codes.NO_CAP - count[codes.LEDGER]
     else:
-        count[codes.AVAILABLE] = count[codes.CAP] - count[codes.BASE] - count[codes.MARGIN] - count[codes.LEDGER]
+        budget = count[codes.CAP] - count[codes.BASE]
+        if count[codes.BY_CHANCE] != 0:
+            budget = math.floor(budget / view.num[codes.CHANCE_SHARE])
+        count[codes.AVAILABLE] = budget - count[codes.MARGIN] - count[codes.LEDGER]
     count[codes.DIRTY] = 1
 
 

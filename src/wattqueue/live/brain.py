@@ -110,6 +110,7 @@ class Brain:
             self.policy.backfill.code,  # type: ignore[union-attr]
             getattr(self.policy.backfill, "queue_depth", 0),
             self.layout.machine.cap_scope,
+            getattr(self.policy.ledger, "terms", None),
         )
 
     def think(self, snapshot: Snapshot, power: Mapping[str, NodePower], *, believed: bool) -> Thought:

@@ -26,6 +26,8 @@ class PassSettings:
     code: int
     queue_depth: int
     cap_scope: str
+    chance: tuple[float, float, float] | None = None
+    """``terms`` of a chance ledger (parts/ledger/chance.py)."""
 
 
 def kernel_array(column: NDArray[Any], dtype: type[Any]) -> NDArray[Any]:
@@ -251,6 +253,9 @@ def fill_counters(view: state.View, machine: Machine, settings: PassSettings, jo
     count[codes.SCOPE_MACHINE] = machine.cap_scope == "machine"
     if machine.cap_scope == "machine":
         count[codes.BASE] = sum(p.units * round(p.idle_w * codes.MICRO) for p in machine.partitions)
+    if settings.chance is not None:
+        count[codes.BY_CHANCE] = 1
+        view.num[[codes.CHANCE_SHARE, codes.CHANCE_OWN, codes.CHANCE_COMMON]] = settings.chance
     count[codes.FCFS_RANKS] = appends_only(view.entries, jobs)
     if machine.cap_scope != "jobs":
         idle = view.units.idle_uw[view.units.option_partition]

@@ -15,6 +15,7 @@ from wattqueue.kernels import codes
 from wattqueue.kernels.foresight import ON
 from wattqueue.kernels.schedule import schedule_once
 from wattqueue.parts.contracts import Finished
+from wattqueue.parts.ledger.chance import Chance
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.policy.actions import (
     Action,
@@ -71,7 +72,7 @@ class Answers:
         if self.online is not None:
             wishes |= codes.ASK_PREDICTION
             truth.tally[codes.STEERED] = 1
-        if self.custom is not None or not isinstance(self.simulation.policy.ledger, Predicted):
+        if self.custom is not None or not isinstance(self.simulation.policy.ledger, Predicted | Chance):
             wishes |= codes.ASK_PASS
         if self.rerank is not None:
             wishes |= codes.ASK_RERANK

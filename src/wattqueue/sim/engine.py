@@ -186,7 +186,9 @@ def refuse_what_no_kernel_does(jobs: Jobs, machine: Machine, policy: Policy, pre
             where=policy.name,
             mend='use placement = "lowest" and an estimator without unit factors',
         )
-    if policy.ledger.code != codes.PREDICTED:
+    if policy.ledger.code == codes.CHANCE:
+        refuse_chance(policy)
+    elif policy.ledger.code != codes.PREDICTED:
         raise PolicyError(
             "the simulator counts predicted watts; a measured ledger is not built yet",
             where=policy.name,
@@ -194,10 +196,22 @@ def refuse_what_no_kernel_does(jobs: Jobs, machine: Machine, policy: Policy, pre
         )
 
 
+def refuse_chance(policy: Policy) -> None:
+    """Raises PolicyError where a pass does not check starts one by one, as a margin that grows with them needs."""
+    code = getattr(policy.backfill, "code", codes.CUSTOM)
+    if code not in (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY) or hasattr(policy.order, "rerank"):
+        raise PolicyError(
+            "a chance ledger goes with greedy passes and static orders alone",
+            where=policy.name,
+            mend='use backfill = "easy", "first-fit" or "none", and order = "fcfs"',
+        )
+
+
 def pass_settings(policy: Policy, machine: Machine) -> PassSettings:
     """What the pass is told; a backfill without a compiled pass is asked in Python."""
     code = getattr(policy.backfill, "code", codes.CUSTOM)
-    return PassSettings(code, getattr(policy.backfill, "queue_depth", 0), machine.cap_scope)
+    chance = getattr(policy.ledger, "terms", None)
+    return PassSettings(code, getattr(policy.backfill, "queue_depth", 0), machine.cap_scope, chance)
 
 
 def longer(column: NDArray[Any], more: int) -> NDArray[Any]:

@@ -1,0 +1,47 @@
+"""Predicted watts with a margin that follows from what runs: P(power > cap) stays at or below epsilon."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import TYPE_CHECKING, ClassVar
+
+from wattqueue.errors import PolicyError
+from wattqueue.kernels import codes
+
+if TYPE_CHECKING:
+    from wattqueue.policy.view import View
+
+
+class Chance:
+    """A job starts if, with it, ``share (x + z sqrt(own s2 + common x^2))`` stays within the cap.
+
+    x sums the net predictions of running jobs, s2 their squares; z is the normal quantile of 1 - ``epsilon``.
+    ``share``: watts drawn for a watt predicted; ``own``: variance of a job's relative error; ``common``: the part
+    of it that all running jobs share, their correlation times their variance. All three come from residuals of
+    the past (``study.powercap.calibrate``); the defaults are those of generated Marconi100 jobs predicted by
+    history-mean. Reservations count predictions with the margin of now. Goes with the greedy passes (none,
+    first-fit, EASY), which check a start at a time.
+
+    Raises: PolicyError for an epsilon outside (0, 0.5], a share that is not above 0, or a negative variance.
+    """
+
+    code: ClassVar[int] = codes.CHANCE
+
+    def __init__(self, *, epsilon: float = 0.01, share: float = 1.0, own: float = 0.11, common: float = 0.002) -> None:
+        if not 0.0 < epsilon <= 0.5:
+            raise PolicyError(f"epsilon {epsilon}", mend="use a probability above 0 and at most 0.5")
+        if not (share > 0.0 and own >= 0.0 and common >= 0.0):
+            raise PolicyError(
+                f"share {share}, own {own}, common {common}", mend="a share above 0 and variances of 0 or more"
+            )
+        self.epsilon, self.share, self.own, self.common = epsilon, share, own, common
+
+    @property
+    def terms(self) -> tuple[float, float, float]:
+        """What the pass computes with: share, z^2 own, z^2 common."""
+        z = NormalDist().inv_cdf(1.0 - self.epsilon)
+        return self.share, z * z * self.own, z * z * self.common
+
+    def margin_w(self, view: View) -> float:
+        """Watts that must stay free beside the margin, which the pass keeps itself: none."""
+        return 0.0
