@@ -88,10 +88,12 @@ def follow_candidates(view: View) -> None:
 @inlined
 def leaf_of_rank(view: View, p: int, rank: int) -> int:
     """The first entry of partition p, counted from its begin, whose rank is at least ``rank``."""
+    if rank <= 0:
+        return 0
     low = wide(view.entries.start[p])
     high = wide(view.entries.start[p + 1])
     while low < high:
-        mid = (low + high) // 2
+        mid = (low + high) >> 1
         if view.entries.rank[mid] < rank:
             low = mid + 1
         else:
@@ -140,7 +142,10 @@ def find_candidate(view: View, p: int, leaf: int) -> int:
     need_class = class_of(view.tree.need_step, need)
     watt_class = class_of(view.tree.watt_step, watt)
     limits = Limits(need, watt, wall, spare_need, spare_watt, need_class, watt_class)
-    return tree_next(view.tree, p, leaf, limits)
+    found = tree_next(view.tree, p, leaf, limits)
+    if need == codes.ANY_NEED and leaf <= view.tree.head[p] < found:
+        view.tree.head[p] = found  # whatever is queued would have been found
+    return found
 
 
 @inlined

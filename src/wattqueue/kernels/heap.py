@@ -34,7 +34,7 @@ def heap_swap(heap: Heap, i: int, k: int) -> None:
 def heap_up(heap: Heap, i: int) -> None:
     """Move row i towards the top until it fits."""
     while i > 0:
-        parent = (i - 1) // 2
+        parent = (i - 1) >> 1
         if not heap_before(heap, i, parent):
             return
         heap_swap(heap, i, parent)

@@ -200,7 +200,7 @@ def profile_row(view: View, time: float) -> int:
     low = wide(view.counter[codes.PROFILE_HEAD])
     high = wide(view.counter[codes.PROFILE])
     while low < high:
-        mid = (low + high) // 2
+        mid = (low + high) >> 1
         if plan.time[mid] < time:
             low = mid + 1
         else:

@@ -23,7 +23,7 @@ def running_find(view: View, end: float) -> int:
     low = 0
     high = wide(view.counter[codes.BLOCKS])
     while low < high:
-        mid = (low + high) // 2
+        mid = (low + high) >> 1
         if view.running.last_end[view.running.order[mid]] < end:
             low = mid + 1
         else:
@@ -156,10 +156,21 @@ def running_remove(view: View, job: int) -> None:
 @inlined
 def running_row(view: View, at: int, job: int) -> int:
     """The row of ``job`` in the block at position ``at``, or -1."""
-    block = wide(view.running.order[at])
-    for k in range(view.running.filled[block]):
-        if view.running.job[block, k] == job:
-            return k
+    running = view.running
+    block = wide(running.order[at])
+    end = view.held.end[job]
+    low = 0
+    high = wide(running.filled[block])
+    while low < high:
+        mid = (low + high) >> 1
+        if running.end[block, mid] < end:
+            low = mid + 1
+        else:
+            high = mid
+    while low < running.filled[block] and running.end[block, low] == end:
+        if running.job[block, low] == job:
+            return low
+        low += 1
     return -1
 
 

@@ -16,12 +16,12 @@ def take_interval(units: Units, p: int, low: int, high: int) -> None:
     unit = low - units.unit_start[p]
     end = high - units.unit_start[p] + 1
     while unit < end:
-        bit = unit % 64
+        bit = unit & 63
         length = min(64 - bit, end - unit)
-        w = units.word_start[p] + unit // 64
+        w = units.word_start[p] + (unit >> 6)
         units.word[w] &= ~mask(bit, length)
         if units.word[w] == ZERO:
-            units.filled[w // 64] &= ~mask(w % 64, wide(1))
+            units.filled[w >> 6] &= ~mask(w & 63, wide(1))
         unit += length
 
 

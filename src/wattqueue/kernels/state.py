@@ -47,8 +47,9 @@ class Tree(NamedTuple):
     ``need`` int32, ``wall`` float64 s, ``watt`` int64: the m leaves in entry order, then the inner nodes;
     ``need_class``, ``watt_class`` (m,) int8 of the leaves; ``by_need``, ``by_watt`` (inner, CLASSES)
     float32: least walltime among leaves of at most a class, whose upper ends are ``need_step``,
-    ``watt_step`` (CLASSES - 1,) int64; ``offset`` (P, L) where a level begins; ``size`` (P, L) its
-    length; ``height`` (P,) levels.
+    ``watt_step`` (CLASSES - 1,) int64; ``least`` (2, CLASSES) float32 room to work in; ``offset`` (P, L)
+    where a level begins; ``size`` (P, L) its length; ``height`` (P,) levels; ``head`` (P,) a leaf before
+    which nothing is queued.
     """
 
     need: Array
@@ -60,9 +61,11 @@ class Tree(NamedTuple):
     by_watt: Array
     need_step: Array
     watt_step: Array
+    least: Array
     offset: Array
     size: Array
     height: Array
+    head: Array
 
 
 class Running(NamedTuple):

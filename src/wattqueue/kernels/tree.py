@@ -17,6 +17,7 @@ from wattqueue.kernels._jit import inlined, kernel, wide
 from wattqueue.kernels.state import Array, Tree
 
 FAN = 16
+SHIFT = 4  # its logarithm: shifts, since floor division of signed numbers costs a branch
 CLASSES = 8
 INF = float("inf")
 HAIR = 1.0 - 1e-6  # walltimes of classes are kept in single precision, rounded down
@@ -51,6 +52,7 @@ def class_of(steps: Array, value: int) -> int:
 @kernel
 def tree_set(tree: Tree, p: int, leaf: int, need: int, wall: float, watt: int) -> None:
     """Queue the entry at ``leaf`` of partition p."""
+    tree.head[p] = min(tree.head[p], leaf)
     k = tree.offset[p, 0] + leaf
     tree.need[k] = need
     tree.wall[k] = wall
@@ -61,7 +63,7 @@ def tree_set(tree: Tree, p: int, leaf: int, need: int, wall: float, watt: int) -
     tree.watt_class[k] = watt_class
     i = leaf
     for level in range(1, tree.height[p]):
-        i //= FAN
+        i >>= SHIFT
         k = tree.offset[p, level] + i
         changed = need < tree.need[k] or wall < tree.wall[k] or watt < tree.watt[k]
         tree.need[k] = min(need, tree.need[k])
@@ -97,7 +99,7 @@ def tree_clear(tree: Tree, p: int, leaf: int) -> None:
     tree.watt[k] = codes.ANY_WATT
     i = leaf
     for level in range(1, tree.height[p]):
-        i //= FAN
+        i >>= SHIFT
         up = tree.offset[p, level] + i
         if tree.need[up] < need and tree.wall[up] < wall and tree.watt[up] < watt:
             if not was_least(tree, k, up - len(tree.need_class), wall):
@@ -135,40 +137,50 @@ def tree_pull(tree: Tree, p: int, level: int, i: int) -> bool:
     tree.need[k] = need
     tree.wall[k] = wall
     tree.watt[k] = watt
-    inner = k - len(tree.need_class)
+    leaves = len(tree.need_class)
     if level > 1:
-        below = first - len(tree.need_class)
-        changed |= pull_classes(tree.by_need, inner, below, end - first)
-        return pull_classes(tree.by_watt, inner, below, end - first) or changed
-    changed |= pull_leaves(tree, tree.by_need, tree.need_class, inner, first, end)
-    return pull_leaves(tree, tree.by_watt, tree.watt_class, inner, first, end) or changed
+        gather_nodes(tree.least, tree.by_need, tree.by_watt, first - leaves, end - first)
+    else:
+        gather_leaves(tree, first, end)
+    changed |= write_classes(tree.by_need, k - leaves, tree.least, wide(0))
+    return write_classes(tree.by_watt, k - leaves, tree.least, wide(1)) or changed
 
 
 @inlined
-def pull_classes(table: Array, inner: int, below: int, children: int) -> bool:
-    """Recompute the classes of an inner node from inner children; whether any changed."""
-    changed = False
+def gather_nodes(least: Array, by_need: Array, by_watt: Array, below: int, children: int) -> None:
+    """Into ``least``, the least walltime of each class among inner nodes. Row by row, eight classes at once."""
     for c in range(CLASSES):
-        low = table[below, c]
-        for k in range(below + 1, below + children):
-            low = min(low, table[k, c])
-        changed |= table[inner, c] != low
-        table[inner, c] = low
-    return changed
+        least[0, c] = by_need[below, c]
+        least[1, c] = by_watt[below, c]
+    for k in range(below + 1, below + children):
+        for c in range(CLASSES):
+            least[0, c] = min(least[0, c], by_need[k, c])
+            least[1, c] = min(least[1, c], by_watt[k, c])
 
 
 @inlined
-def pull_leaves(tree: Tree, table: Array, classes: Array, inner: int, first: int, end: int) -> bool:
-    """Recompute the classes of an inner node from leaves; whether any changed. Idle leaves are infinite."""
+def gather_leaves(tree: Tree, first: int, end: int) -> None:
+    """Into ``least``, the least walltime of each class among leaves. Idle leaves are infinite."""
+    least = tree.least
+    for c in range(CLASSES):
+        least[0, c] = INF
+        least[1, c] = INF
+    for k in range(first, end):
+        low = np.float32(tree.wall[k] * HAIR)
+        least[0, tree.need_class[k]] = min(least[0, tree.need_class[k]], low)
+        least[1, tree.watt_class[k]] = min(least[1, tree.watt_class[k]], low)
+    for c in range(1, CLASSES):
+        least[0, c] = min(least[0, c], least[0, c - 1])
+        least[1, c] = min(least[1, c], least[1, c - 1])
+
+
+@inlined
+def write_classes(table: Array, inner: int, least: Array, row: int) -> bool:
+    """Write what was gathered into an inner node; whether anything changed."""
     changed = False
     for c in range(CLASSES):
-        low = INF
-        for k in range(first, end):
-            if classes[k] <= c:
-                low = min(low, tree.wall[k] * HAIR)
-        before = table[inner, c]
-        table[inner, c] = low
-        changed |= table[inner, c] != before
+        changed |= table[inner, c] != least[row, c]
+        table[inner, c] = least[row, c]
     return changed
 
 
@@ -194,12 +206,12 @@ def tree_next(tree: Tree, p: int, leaf: int, limits: Limits) -> int:
     if top < 0 or not tree_passes(tree, top, wide(tree.offset[p, top]), limits):
         return -1
     level = 0
-    i = leaf
+    i = max(leaf, tree.head[p])
     while True:
         if i >= tree.size[p, level]:
             if level == top:
                 return -1
-            i = (i + FAN - 1) // FAN
+            i = (i + FAN - 1) >> SHIFT
             level += 1
         elif tree_passes(tree, level, tree.offset[p, level] + i, limits):
             if level == 0:
@@ -208,6 +220,6 @@ def tree_next(tree: Tree, p: int, leaf: int, limits: Limits) -> int:
             i *= FAN
         else:
             i += 1
-            while level < top and i % FAN == 0:
-                i //= FAN
+            while level < top and i & (FAN - 1) == 0:
+                i >>= SHIFT
                 level += 1

@@ -102,9 +102,11 @@ def empty_tree(entries: state.Entries, need: NDArray[Any], watt: NDArray[Any]) -
         np.full(classes, np.inf, np.float32),
         class_steps(need),
         class_steps(watt),
+        np.empty((2, CLASSES), np.float32),
         offset,
         size,
         height,
+        np.zeros(len(sizes), np.int64),
     )
 
 

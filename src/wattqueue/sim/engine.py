@@ -124,21 +124,14 @@ class Simulation:
             raise EngineError("the run ended while jobs were running")
 
     def _make_room(self) -> None:
-        """Give every buffer that may run full half as much again, and at least what the next instant needs."""
+        """Give every buffer that may run full a quarter more, and at least what the next instant needs."""
         tally, held, plan, log = self.truth.tally, self.view.held, self.view.plan, self.log
         if self.view.counter[codes.INTERVALS] + self.machine.units > len(held.low):
-            room = len(held.low) // 2 + self.machine.units
-            held = held._replace(low=longer(held.low, room), high=longer(held.high, room))
+            lengthen(len(held.low) // 4 + self.machine.units, held.low, held.high)
         if tally[codes.POWER_ROWS] + 1 >= len(log.time):
-            room = len(log.time) // 2 + 1024
-            names = ("time", "jobs_uw", "other_uw", "busy_idle_uw", "busy")
-            self.log = log._replace(**{name: longer(getattr(log, name), room) for name in names})
+            lengthen(len(log.time) // 4 + 1024, log.time, log.jobs_uw, log.other_uw, log.busy_idle_uw, log.busy)
         if self.view.counter[codes.CODE] == codes.CONSERVATIVE:
-            room = len(plan.time)
-            plan = plan._replace(
-                time=longer(plan.time, room), nodes=longer(plan.nodes, room), watt=longer(plan.watt, room)
-            )
-        self.view = self.view._replace(held=held, plan=plan)
+            lengthen(len(plan.time), plan.time, plan.nodes, plan.watt)
 
     def result(self) -> Run:
         """The schedule and the power series of the finished run."""
@@ -214,11 +207,11 @@ def pass_settings(policy: Policy, machine: Machine) -> PassSettings:
     return PassSettings(code, getattr(policy.backfill, "queue_depth", 0), machine.cap_scope, chance)
 
 
-def longer(column: NDArray[Any], more: int) -> NDArray[Any]:
-    """A copy with ``more`` unfilled rows behind it."""
-    out = np.empty((len(column) + more, *column.shape[1:]), column.dtype)
-    out[: len(column)] = column
-    return out
+def lengthen(rows: int, *columns: NDArray[Any]) -> None:
+    """Put ``rows`` more behind each column, in place: the operating system moves the pages of a large one,
+    where a copy would touch as much memory again."""
+    for column in columns:
+        column.resize((len(column) + rows, *column.shape[1:]), refcheck=False)
 
 
 def empty_log(n: int) -> state.Log:
