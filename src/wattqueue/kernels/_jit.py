@@ -129,7 +129,7 @@ def wide(number: int) -> int:
     return number + 0
 
 
-def _count_zeros(_: Any, word: Any) -> Any:
+def _count_zeros(_: Any, word: Any) -> Any:  # noqa: ARG001 - numba asks for it by name
     def generate(__: Any, builder: Any, ___: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
@@ -140,7 +140,7 @@ def _count_zeros_plainly(word: Any) -> int:
     return (int(word) & -int(word)).bit_length() - 1
 
 
-trailing_zeros: Callable[[Any], int] = _count_zeros_plainly if _config.DISABLE_JIT else intrinsic(_count_zeros)
+trailing_zeros: Any = _count_zeros_plainly if _config.DISABLE_JIT else intrinsic(_count_zeros)
 """Zero bits below the lowest set bit of an unsigned 64-bit word that is not 0: one instruction."""
 
 

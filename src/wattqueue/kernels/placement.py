@@ -19,7 +19,7 @@ ZERO = np.uint64(0)
 @inlined
 def lowest_bit(word: np.uint64) -> int:
     """Number of the lowest set bit; ``word`` is not 0."""
-    return trailing_zeros(word)
+    return int(trailing_zeros(word))
 
 
 @inlined

@@ -206,7 +206,7 @@ def tree_next(tree: Tree, p: int, leaf: int, limits: Limits) -> int:
     if top < 0 or not tree_passes(tree, top, wide(tree.offset[p, top]), limits):
         return -1
     level = 0
-    i = max(leaf, tree.head[p])
+    i = max(leaf, int(tree.head[p]))
     while True:
         if i >= tree.size[p, level]:
             if level == top:

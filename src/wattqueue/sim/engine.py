@@ -208,8 +208,10 @@ def pass_settings(policy: Policy, machine: Machine) -> PassSettings:
 
 
 def lengthen(rows: int, *columns: NDArray[Any]) -> None:
-    """Put ``rows`` more behind each column, in place: the operating system moves the pages of a large one,
-    where a copy would touch as much memory again."""
+    """Put ``rows`` more behind each column, in place.
+
+    The operating system moves the pages of a large one; a copy would touch as much memory again.
+    """
     for column in columns:
         column.resize((len(column) + rows, *column.shape[1:]), refcheck=False)
 
