@@ -32,7 +32,7 @@ def marked(value: str) -> list[int]:
     return found
 
 
-def end_all(value: str, patience_s: float = 10.0) -> list[int]:
+def end_all(value: str, patience_s: float = 60.0) -> list[int]:
     """Kill every marked process, again and again until none is left; returns what would not go."""
     deadline = time.monotonic() + patience_s
     while left := marked(value):

@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
-from tests.live.slurmlab import OPERATOR, SlurmLab, wait_for
+from tests.live.slurmlab import OPERATOR, PATIENCE_S, LabError, SlurmLab, wait_for
 from wattqueue.kernels._jit import CACHE_DIR
 from wattqueue.live.slurm.install import NodeWatts, Settings, prolog, script
 from wattqueue.live.state.audit import rows_of, verify
@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 NET_W = 200
 """Watts of a node above idle: what a job of one node declares."""
 TOTAL_W = 1600
+FAILED = frozenset({"FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "DEADLINE"})
 MACHINE = """
 name = "lab"
 [[partitions]]
@@ -56,6 +57,7 @@ class Site:
     def __init__(self, lab: SlurmLab) -> None:
         self.lab, self.root = lab, lab.root
         self.child: subprocess.Popen[str] | None = None
+        self.started_s = 0.0
         self.log = self.root / "log/controller.out"
 
     def configure(self, cap: str, *, machine: str = MACHINE, **more: Any) -> Path:
@@ -85,6 +87,7 @@ write_priority = false
         return {**os.environ, **self.lab.env, **own}
 
     def start(self, config: Path) -> None:
+        self.started_s = time.time()
         with self.log.open("a") as out:
             argv = as_operator("live", "--config", str(config))
             self.child = subprocess.Popen(
@@ -92,24 +95,40 @@ write_priority = false
             )  # fmt: skip
 
     def beat_once(self) -> None:
-        """Have job_submit.lua hold what comes in the next seconds, though no controller is up yet."""
+        """Have job_submit.lua hold what comes until a controller is up (or away, as the beat then says)."""
         run_dir = self.root / "live/run"
         run_dir.mkdir(exist_ok=True)
         home = self.root.joinpath("live").stat()
         os.chown(run_dir, home.st_uid, home.st_gid)
-        (run_dir / "beat").write_text(f"control {int(time.time())}\n")
+        self.set_beat(-PATIENCE_S)
         os.chown(run_dir / "beat", home.st_uid, home.st_gid)
+
+    def set_beat(self, age_s: float) -> None:
+        """A beat of that age; below zero it is still young in so many seconds."""
+        (self.root / "live/run/beat").write_text(f"control {int(time.time() - age_s)}\n")
+
+    def gated(self, *options: str) -> str:
+        """Submit a job that ends when the test says so (``open_gate``), not after some seconds."""
+        gates = self.root / "gates"
+        gates.mkdir(exist_ok=True, mode=0o755)
+        return self.lab.submit(*options, f"--wrap=until [ -e {gates}/$SLURM_JOB_ID ]; do sleep 0.1; done")
+
+    def open_gate(self, *jobs: str) -> None:
+        """Let these jobs end, and wait until they have (and hold no watts any more)."""
+        for job in jobs:
+            (self.root / "gates" / job).touch()
+        self.lab.wait_states(jobs, ["COMPLETED"])
 
     def kill(self) -> None:
         assert self.child is not None
         self.child.kill()
-        self.child.wait(5.0)
+        self.child.wait(60.0)
         self.child = None
 
     def stop(self) -> None:
         if self.child is not None:
             self.child.send_signal(signal.SIGTERM)
-            self.child.wait(20.0)
+            self.child.wait(60.0)
             self.child = None
 
     def wait_up(self) -> None:
@@ -118,15 +137,29 @@ write_priority = false
         def there() -> bool:
             if self.child is None or self.child.poll() is not None:
                 raise AssertionError(self.log.read_text()[-3000:])
-            return beat.exists() and self._young(beat)
+            return beat.exists() and beat.stat().st_mtime >= self.started_s
 
-        wait_for("the controller's beat", there, 90.0, 0.1)
+        wait_for("the controller's beat", there, step_s=0.1)
 
-    def _young(self, beat: Path) -> bool:
-        try:
-            return time.time() - float(beat.read_text().split()[1]) < 4.0
-        except (OSError, ValueError, IndexError):
-            return False
+    def running(self) -> list[str]:
+        """Jobs that run, in order of their ids."""
+        return sorted((job for job, state in self.lab.states().items() if state == "RUNNING"), key=int)
+
+    def wait_running(self, jobs: Sequence[str]) -> None:
+        """Wait until each of these jobs runs."""
+        self.lab.wait_states(jobs, ["RUNNING"])
+
+    def wait_used(self, watts: int) -> None:
+        """Wait until running jobs hold so many watts of the pool."""
+        wait_for(f"{watts} W in use", lambda: self.used_w()[0] == watts, step_s=0.1)
+
+    def wait_open(self, watts: int) -> None:
+        """Wait until so many watts of the pool are open to jobs."""
+        wait_for(f"{watts} W open", lambda: TOTAL_W - self.used_w()[1] == watts, step_s=0.1)
+
+    def wait_started(self, jobs: Sequence[str]) -> None:
+        """Wait until each job has been started, whether it runs still or not."""
+        self.lab.wait_states(jobs, ["RUNNING", "COMPLETING", "COMPLETED"])
 
     def used_w(self) -> tuple[int, int]:
         """Watts in use, and watts that a reservation sets aside."""
@@ -134,7 +167,7 @@ write_priority = false
         fields = dict(piece.split("=") for piece in text.split() if "=" in piece)
         return int(fields["Used"]), int(fields["Reserved"])
 
-    def wait_ended(self, jobs: Sequence[str], limit_w: int, timeout_s: float = 120.0) -> int:
+    def wait_ended(self, jobs: Sequence[str], limit_w: int) -> int:
         """Wait until every job is completed; returns the most watts that were ever in use."""
         peak = 0
 
@@ -142,9 +175,14 @@ write_priority = false
             nonlocal peak
             peak = max(peak, self.used_w()[0])
             states = self.lab.states()
+            bad = {job: states.get(job, "GONE") for job in jobs} if FAILED & set(states.values()) else {}
+            assert not FAILED & set(bad.values()), f"{bad}\n{self.log.read_text()[-3000:]}"
             return all(states.get(job, "GONE") in ("COMPLETED", "COMPLETING") for job in jobs)
 
-        wait_for(f"{len(jobs)} jobs to end", done, timeout_s, 0.1)
+        try:
+            wait_for(f"{len(jobs)} jobs to end", done, 2 * PATIENCE_S, 0.1)
+        except LabError as error:
+            raise LabError(f"{error}\n{self.lab.jobs()}\n{self.log.read_text()[-3000:]}") from error
         assert peak <= limit_w
         return peak
 

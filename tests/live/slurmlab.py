@@ -27,6 +27,8 @@ PACKAGES = (
     " slurm-wlm-mysql-plugin prometheus"
 )
 PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd", "mariadb-install-db", "scontrol", "unshare")
+PATIENCE_S = 180.0
+"""How long a state is awaited before it counts as never: the machine may be busy with anything else."""
 USER = "nobody"
 OTHER_USER = "games"
 OPERATOR = "daemon"
@@ -48,12 +50,12 @@ def missing() -> str | None:
     return None
 
 
-def wait_for(what: str, ready: Callable[[], bool], timeout_s: float = 20.0, step_s: float = 0.05) -> float:
+def wait_for(what: str, ready: Callable[[], bool], timeout_s: float = PATIENCE_S, step_s: float = 0.05) -> float:
     """Wait until ``ready()``; returns the seconds it took. Raises LabError naming what was awaited."""
     begin = time.monotonic()
     while not ready():
         if time.monotonic() - begin > timeout_s:
-            raise LabError(f"{what}: not within {timeout_s} s")
+            raise LabError(f"{what}: not within {timeout_s:g} s")
         time.sleep(step_s)
     return time.monotonic() - begin
 
@@ -159,13 +161,13 @@ class SlurmLab:
         yield "MpiDefault=none\nSwitchType=switch/none\nReturnToService=2\nSlurmdParameters=config_overrides"
         yield "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nSchedulerType=sched/backfill"
         yield f"SchedulerParameters={self.scheduler}\nPriorityType=priority/basic"
-        yield "SlurmctldDebug=info\nSlurmdDebug=info\nSlurmctldTimeout=30\nSlurmdTimeout=60\nInactiveLimit=0"
-        yield "KillWait=2\nMinJobAge=300\nMaxJobCount=30000\nMailProg=/bin/true"
+        yield "SlurmctldDebug=info\nSlurmdDebug=info\nSlurmctldTimeout=120\nSlurmdTimeout=300\nInactiveLimit=0"
+        yield "KillWait=2\nMinJobAge=3600\nMessageTimeout=60\nMaxJobCount=30000\nMailProg=/bin/true"
         yield f"Licenses=watts:{self.licences_w}"
         yield f"JobAcctGatherType=jobacct_gather/{'linux' if self.energy else 'none'}"
         suspend, resume = self._power_programs()
         yield f"SuspendProgram={suspend}\nResumeProgram={resume}\nSuspendTime=360000"
-        yield "SuspendTimeout=3\nResumeTimeout=30"
+        yield "SuspendTimeout=3\nResumeTimeout=120"
         if self.lua is not None:
             yield "JobSubmitPlugins=lua"
         if self.task_prolog is not None:
@@ -223,7 +225,7 @@ class SlurmLab:
             if self.energy:
                 self._ticker = threading.Thread(target=self._tick, daemon=True)
                 self._ticker.start()
-            self.wait_idle(60.0)
+            self.wait_idle()
         except BaseException as error:
             ends = self.log_ends()
             self.down()
@@ -234,13 +236,13 @@ class SlurmLab:
         """End every process of the lab. Raises LabError if one would not go."""
         self._stop.set()
         if self._ticker is not None:
-            self._ticker.join(5.0)
+            self._ticker.join(60.0)
         left = end_all(str(self.root))
         for daemon in self.daemons.values():
-            daemon.wait(5.0)
+            daemon.wait(60.0)
         if self._watchdog is not None and self._watchdog.stdin is not None:
             self._watchdog.stdin.close()
-            self._watchdog.wait(15.0)
+            self._watchdog.wait(60.0)
         for name in self.names:
             with contextlib.suppress(OSError):
                 (self.root / "run" / f"slurmd.{name}.pid").unlink()
@@ -258,6 +260,16 @@ class SlurmLab:
                 argv, env=self.env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd="/"
             )
 
+    def _wait_up(self, name: str, ready: Callable[[], bool]) -> None:
+        """Wait until a daemon answers. Raises LabError at once where it has ended instead."""
+
+        def there() -> bool:
+            if self.daemons[name].poll() is not None:
+                raise LabError(f"{name} ended with status {self.daemons[name].returncode}")
+            return ready()
+
+        wait_for(name, there)
+
     def _start_munge(self) -> None:
         key = self.root / "munge/key"
         key.write_bytes(os.urandom(1024))
@@ -265,25 +277,25 @@ class SlurmLab:
         sock, home = self.root / "run/munge.sock", self.root / "munge"
         files = [f"--{part}-file={home}/{part}" for part in ("pid", "log", "seed", "key")]
         self.start("munged", ["munged", "-F", "--force", f"--socket={sock}", *files, "--num-threads=4"])
-        wait_for("munge socket", sock.exists)
+        self._wait_up("munged", sock.exists)
 
     def _start_sql(self) -> None:
         data, sock = self.root / "sql/data", self.root / "run/sql.sock"
         common = [f"--datadir={data}", "--user=root"]
         small = ["--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=16M"]
         quiet = ["--auth-root-authentication-method=normal", "--skip-test-db"]
-        self.run(["mariadb-install-db", "--no-defaults", *common, *quiet], timeout_s=60)
+        self.run(["mariadb-install-db", "--no-defaults", *common, *quiet], timeout_s=PATIENCE_S)
         own = [f"--socket={sock}", "--skip-networking", f"--pid-file={self.root}/run/sql.pid"]
         self.start("mariadbd", ["mariadbd", "--no-defaults", *common, *own, *small])
         client = ["--no-defaults", "-uroot", f"--socket={sock}"]
-        wait_for("MariaDB", lambda: self.run(["mariadb-admin", *client, "ping"], check=False).code == 0)
+        self._wait_up("mariadbd", lambda: self.run(["mariadb-admin", *client, "ping"], check=False).code == 0)
         grant = "create database slurm_acct; grant all on slurm_acct.* to slurm@localhost identified by 'lab'"
         self.run(["mariadb", *client, "-e", grant])
 
     def _start_dbd(self) -> None:
         self.start("slurmdbd", ["slurmdbd", "-D"])
         ready = ["sacctmgr", "-n", "show", "cluster"]
-        wait_for("slurmdbd", lambda: self.run(ready, check=False).code == 0, 30.0)
+        self._wait_up("slurmdbd", lambda: self.run(ready, check=False).code == 0)
         self.run(["sacctmgr", "-i", "add", "cluster", "lab"], check=False)
         self.run(["sacctmgr", "-i", "add", "account", "all"])
         for user in ("root", USER, OTHER_USER, OPERATOR):
@@ -293,13 +305,13 @@ class SlurmLab:
     def start_controller(self) -> None:
         """Start slurmctld and wait until it answers."""
         self.start("slurmctld", ["slurmctld", "-D", "-i"])
-        wait_for("slurmctld", lambda: self.run(["scontrol", "ping"], check=False).out.find("UP") >= 0)
+        self._wait_up("slurmctld", lambda: self.run(["scontrol", "ping"], check=False).out.find("UP") >= 0)
 
     def kill_controller(self) -> None:
         """SIGKILL slurmctld, as a crash would."""
         daemon = self.daemons.pop("slurmctld")
         daemon.kill()
-        daemon.wait(5.0)
+        daemon.wait(60.0)
 
     def restart_controller(self, *, crash: bool = False) -> None:
         """Stop slurmctld in order (or kill it) and start it again."""
@@ -308,7 +320,7 @@ class SlurmLab:
         else:
             daemon = self.daemons.pop("slurmctld")
             daemon.terminate()
-            daemon.wait(20.0)
+            daemon.wait(60.0)
         self.start_controller()
 
     def start_node(self, name: str) -> None:
@@ -371,7 +383,7 @@ class SlurmLab:
         argv: Sequence[str],
         *,
         user: str | None = None,
-        timeout_s: float = 15.0,
+        timeout_s: float = 120.0,
         check: bool = True,
         env: Mapping[str, str] | None = None,
     ) -> Done:
@@ -398,7 +410,7 @@ class SlurmLab:
         return Done(done.returncode, done.stdout, done.stderr, took_s)
 
     def submit(self, *options: str, seconds: float = 1.0, user: str = USER, check: bool = True) -> str:
-        """Submit a job that sleeps; returns its id (empty where the submission failed)."""
+        """Submit a job that sleeps (or what ``--wrap`` says); returns its id (empty where the submission failed)."""
         base = ["sbatch", "--parsable", "-o", "/dev/null", f"--wrap=sleep {seconds}"]
         done = self.run([*base, *options], user=user, check=check)
         return done.out.strip().split(";")[0]
@@ -418,25 +430,25 @@ class SlurmLab:
         start = text.index(f" {name}=") + len(name) + 2
         return text[start:].split(" ", 1)[0].strip()
 
-    def wait_idle(self, timeout_s: float = 30.0) -> None:
+    def wait_idle(self) -> None:
         """Wait until every node is idle."""
 
         def idle() -> bool:
             rows = self.run(["sinfo", "-h", "-N", "-o", "%N %T"], check=False).out.split("\n")
             return sum(row.endswith(" idle") for row in rows) == self.nodes
 
-        wait_for("all nodes idle", idle, timeout_s)
+        wait_for("all nodes idle", idle)
 
-    def wait_idle_or_busy(self, timeout_s: float = 30.0) -> None:
+    def wait_idle_or_busy(self) -> None:
         """Wait until every node answers, idle or not (after a restart they are unknown for some seconds)."""
 
         def there() -> bool:
             rows = self.run(["sinfo", "-h", "-N", "-o", "%T"], check=False).out.split()
             return len(rows) == self.nodes and set(rows) <= {"idle", "allocated", "mixed", "completing"}
 
-        wait_for("all nodes to answer", there, timeout_s)
+        wait_for("all nodes to answer", there)
 
-    def wait_states(self, jobs: Iterable[str], states: Iterable[str], timeout_s: float = 30.0) -> None:
+    def wait_states(self, jobs: Iterable[str], states: Iterable[str]) -> None:
         """Wait until each of ``jobs`` is in one of ``states``."""
         wanted, allowed = set(jobs), set(states)
 
@@ -444,7 +456,16 @@ class SlurmLab:
             now = self.states()
             return all(now.get(job, "GONE") in allowed for job in wanted)
 
-        wait_for(f"jobs {sorted(wanted)} in {sorted(allowed)}", there, timeout_s, 0.1)
+        wait_for(f"jobs {sorted(wanted)} in {sorted(allowed)}", there, step_s=0.1)
+
+    def wait_considered(self, job: str) -> str:
+        """Wait until Slurm's scheduler has looked at a pending job and left it; the reason that it gives."""
+
+        def given() -> bool:
+            return self.field(job, "Reason") not in ("None", "(null)", "BeginTime")
+
+        wait_for(f"Slurm to consider job {job}", given, step_s=0.1)
+        return self.field(job, "Reason")
 
     def clear(self) -> None:
         """Cancel every job, wake and resume every node, drop reservations: ready for the next test."""

@@ -15,7 +15,7 @@ from tests.live.site import TOTAL_W, Site, cap_text
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import load_policy
-from wattqueue.sim.engine import simulate
+from wattqueue.sim.engine import Run, simulate
 
 NET_W = 200
 
@@ -35,22 +35,21 @@ class Outcome(NamedTuple):
     starts: int
 
 
-# Ends lie 2.5 s or more apart, so that the second a real Slurm takes to start a job changes no order;
-# FCFS, first-fit and EASY each start these jobs in an order of their own.
+# FCFS, first-fit and EASY each start these jobs in an order of their own. On the real Slurm a job
+# ends when the test opens its gate, in the simulator's order of ends: no clock takes part.
 WORKLOAD = (
-    Job(1, 60, "p2", 11.25),
-    Job(1, 1, "p1", 13.75),
-    Job(1, 1, "p2", 5.0),
-    Job(3, 1, "p2", 5.0),
-    Job(1, 1, "p2", 8.75),
-    Job(2, 60, "p2", 11.25),
+    Job(1, 600, "p2", 11.25),
+    Job(1, 10, "p1", 13.75),
+    Job(1, 10, "p2", 5.0),
+    Job(3, 10, "p2", 5.0),
+    Job(1, 10, "p2", 8.75),
+    Job(2, 600, "p2", 11.25),
 )
 POOL_W = 800
 Driver = Callable[[str], Outcome]
 
 
-def simulated(policy: str) -> tuple[list[frozenset[int]], Outcome]:
-    """The simulator's sets of jobs that start at one instant, in order, and its outcome."""
+def simulate_it(policy: str) -> Run:
     jobs = Jobs.build(
         [0.0] * len(WORKLOAD),
         [j.nodes for j in WORKLOAD],
@@ -58,7 +57,26 @@ def simulated(policy: str) -> tuple[list[frozenset[int]], Outcome]:
         walltime_s=[60.0 * j.limit_min for j in WORKLOAD],
         partition=[j.partition for j in WORKLOAD],
     )
-    run = simulate(jobs, lab_machine(), load_policy(policy), cap=Cap.constant(800.0 + POOL_W))
+    return simulate(jobs, lab_machine(), load_policy(policy), cap=Cap.constant(800.0 + POOL_W))
+
+
+def quiescent(policy: str) -> list[tuple[list[int], list[int]]]:
+    """What ends at each moment of the simulation, and what runs after it."""
+    schedule = simulate_it(policy).schedule
+    times = sorted({*schedule.start_s.tolist(), *schedule.end_s.tolist()})
+    rows = range(len(WORKLOAD))
+    return [
+        (
+            [i for i in rows if schedule.end_s[i] == t],
+            [i for i in rows if schedule.start_s[i] <= t < schedule.end_s[i]],
+        )
+        for t in times
+    ]
+
+
+def simulated(policy: str) -> tuple[list[frozenset[int]], Outcome]:
+    """The simulator's sets of jobs that start at one instant, in order, and its outcome."""
+    run = simulate_it(policy)
     start = run.schedule.start_s
     sets = [frozenset(i for i in range(len(WORKLOAD)) if start[i] == t) for t in sorted(set(start.tolist()))]
     peak = max(float(w) for w in run.power.jobs_w - run.power.busy_idle_w)
@@ -82,14 +100,20 @@ def on_the_fake(policy: str, folder: Path) -> Outcome:
 
 
 def on_the_real(policy: str, site: Site) -> Outcome:
-    """All jobs wait before the controller comes, so that its first round sees them all, as the simulator does."""
+    """All jobs wait before the controller comes, so that its first round sees them all, as the simulator does.
+
+    Between two events the test waits until all that the simulator starts runs, and compares what runs.
+    """
     site.beat_once()
-    ids = [
-        site.lab.submit(f"-N{j.nodes}", "-t", str(j.limit_min), "-p", j.partition, seconds=j.seconds) for j in WORKLOAD
-    ]
+    ids = [site.gated(f"-N{j.nodes}", "-t", str(j.limit_min), "-p", j.partition) for j in WORKLOAD]
     site.start(site.configure(cap_text(POOL_W), policy=policy))
-    site.wait_up()
-    peak = site.wait_ended(ids, POOL_W)
+    peak = 0
+    for ends, runs in quiescent(policy):
+        site.open_gate(*(ids[i] for i in ends))
+        wanted = sorted((ids[i] for i in runs), key=int)
+        site.wait_running(wanted)
+        peak = max(peak, site.used_w()[0])
+        assert site.running() == wanted
     site.stop()
     released = [row["target"] for row in site.check_audit() if row["event"] == "intend" and row["kind"] == "release"]
     return Outcome([ids.index(name) for name in released], peak, sum(site.starts(ids).values()))

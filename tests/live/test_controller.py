@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from wattqueue.live.brain import Rules
+from wattqueue.live.capfile import CapFile
 from wattqueue.live.controller import Controller
 from wattqueue.live.recording import replay
 from wattqueue.live.state.audit import rows_of, verify
@@ -119,6 +121,47 @@ def test_the_order_is_that_of_the_policy(tmp_path: Path) -> None:
     short = slurm.submit(1, 50.0, watts=200, limit_s=60.0, partition="p1")
     run_to_the_end(controller, slurm, [first, wide, long, short])
     assert first.start_s == short.start_s < wide.start_s < long.start_s
+
+
+@pytest.mark.parametrize("short_of", ["watts", "nodes"])
+@pytest.mark.parametrize("before", ["sinfo", "squeue", "scontrol"])
+@pytest.mark.parametrize("event", ["ends", "starts"])
+def test_nobody_overtakes_because_a_job_came_between_two_commands(
+    tmp_path: Path, event: str, before: str, short_of: str
+) -> None:
+    """The lists of one round are read one after the other; a job that ends or starts meanwhile belongs to nobody."""
+    slurm = make_slurm()
+    cap = Cap.constant(8 * 100.0 + (800.0 if short_of == "watts" else 1600.0))
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=cap)
+    first = slurm.submit(3, 100.0, watts=600, limit_s=3000.0, partition="p1")
+    controller.round()  # released, not started yet
+    if event == "ends":
+        slurm.step()
+        assert first.state == "RUNNING"
+    wide = slurm.submit(4, 50.0, watts=800, limit_s=60.0, partition="p2" if short_of == "watts" else "p1")
+    long = slurm.submit(1, 400.0, watts=200, limit_s=6000.0, partition="p1")
+    waited: list[str] = []
+
+    def meanwhile(argv: Sequence[str]) -> None:
+        if argv[0] == before and not waited:
+            waited.append(before)
+            slurm.step(100.0 if event == "ends" else 0.0)
+
+    slurm.fault = meanwhile
+    run_to_the_end(controller, slurm, [first, wide, long])
+    assert waited
+    assert wide.start_s < long.start_s
+
+
+def test_a_node_that_is_busy_without_a_job_counts_as_free_once_and_as_taken_from_then_on(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(CAP_W))
+    hidden = slurm.submit(4, 1000.0, watts=0, partition="p1", priority=1)
+    run(controller, slurm, 3)
+    assert hidden.state == "RUNNING"
+    slurm._listed = lambda: [j for j in slurm.jobs.values() if j is not hidden]  # type: ignore[method-assign]
+    used = [len(report.thought.view.unusable) for report in (controller.round() for _ in range(3)) if report]
+    assert used == [0, 4, 4]
 
 
 def test_cap_lowered_and_raised_midway(tmp_path: Path) -> None:
@@ -261,6 +304,55 @@ def test_a_start_that_slurm_does_not_carry_out_is_taken_back_and_tried_later(tmp
     run(controller, slurm, 60)
     assert stuck.state == "COMPLETED"
     assert stuck.starts == 1
+
+
+def test_a_job_that_slurm_will_never_update_again_is_told_and_holds_nobody_up(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(CAP_W))
+    lost, other = slurm.submit(5, 10.0, watts=1000, partition="p1"), slurm.submit(1, 10.0, watts=200)
+    lost.nodes = 4
+    slurm.fault = lambda argv: "fail" if argv[-1] == lost.name else None
+    run(controller, slurm, 40)
+    assert other.state == "COMPLETED"
+    run(controller, slurm, 100)
+    assert controller.last is not None
+    (told,) = controller.last.problems
+    assert told.startswith("job 1 was not started 3 times: scontrol release 1: exit 1")
+    slurm.fault = lambda _: None
+    run_to_the_end(controller, slurm, [lost])
+    run(controller, slurm, 2)
+    assert controller.last.problems == [], "and it is forgotten when it is gone"
+
+
+def test_a_cap_file_is_read_again_when_it_changes_and_the_last_good_one_stays(tmp_path: Path) -> None:
+    slurm, file = make_slurm(), tmp_path / "cap.csv"
+    file.write_text("time_s,cap_w\n0,1800\n")
+    caps = CapFile(str(file), lab_machine())
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=caps.cap)
+    controller.caps = caps
+    controller.round()
+    assert slurm.open_w == 1000
+    for number, (text, open_w, problem) in enumerate(
+        (
+            ("time_s,cap_w\n0,1200\n", 400, False),
+            ("time_s,cap_w\n0,lots\n", 400, True),
+            ("time_s,cap_w\n0,100\n", 400, True),  # below what the idle machine draws
+            ("time_s,cap_w\n0,2400\n", 1600, False),
+        )
+    ):
+        file.write_text(text)
+        os.utime(file, ns=(0, number))
+        report = controller.round()
+        assert slurm.open_w == open_w
+        assert report is not None
+        assert bool(report.problems) == problem
+    file.unlink()
+    report = controller.round()
+    assert slurm.open_w == 1600
+    assert report is not None
+    assert "stays in force" in report.problems[0]
+    notes = [row["why"] for row in rows_of(controller.audit.engine) if row["event"] == "note"]
+    assert [why.startswith("read again") for why in notes] == [True, True], "each change that took is in the audit log"
 
 
 def test_a_job_under_way_counts_until_it_runs(tmp_path: Path) -> None:

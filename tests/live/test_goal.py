@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,24 @@ def test_a_job_that_is_gone_needs_no_write() -> None:
         plan(look(make_slurm()), Goal(jobs=(JobGoal(JobKey("9", 5.0), False),), requeue=((JobKey("9", 5.0), ""),)))
         == []
     )
+
+
+def test_a_write_that_fails_slowly_leaves_the_rest_to_the_next_round(tmp_path: Path) -> None:
+    """Slurm waits 5 s for a job whose accounting index it lost; a round must not wait so for each of many."""
+    slurm = make_slurm()
+    jobs = [slurm.submit(1, 10.0, watts=100) for _ in range(4)]
+    clock = [0.0]
+
+    def fault(argv: Sequence[str]) -> str | None:
+        if argv[-1] not in ("2", "3"):
+            return None
+        clock[0] += 5.0
+        return "fail"
+
+    slurm.fault = fault
+    applier = Applier(slurm, Notes(), clock=lambda: clock[0])
+    snapshot = look(slurm)
+    goals = tuple(JobGoal(JobKey(job.name, job.submit_s), False, why="start") for job in jobs)
+    outcomes = applier.apply(plan(snapshot, Goal(jobs=goals)), slurm.total_w)
+    assert [(o.write.target, bool(o.error)) for o in outcomes] == [("1", False), ("2", True)]
+    assert [job.priority > 0 for job in jobs] == [True, False, False, False]

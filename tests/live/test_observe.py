@@ -80,8 +80,10 @@ def test_limits(text: str, seconds: float) -> None:
         ("idle%", "stopping", False, False),
         ("idle!", "stopping", False, False),
         ("idle*", "on", False, False),
-        ("allocated", "on", False, True),
-        ("mixed", "on", False, True),
+        ("planned", "on", True, False),
+        ("allocated", "on", True, True),
+        ("mixed-", "on", True, True),
+        ("mixed*", "on", False, True),
         ("draining", "on", False, False),
         ("down*", "on", False, False),
         ("unknown", "on", False, False),
@@ -128,7 +130,7 @@ def test_a_snapshot_keeps_what_it_knew() -> None:
     calls = len(slurm.calls)
     again = observer.snapshot()
     assert again.jobs[0] is seen.jobs[0]
-    assert [argv[0] for argv in slurm.calls[calls:]] == ["scontrol", "sinfo", "squeue"], "details are asked once"
+    assert [argv[0] for argv in slurm.calls[calls:]] == ["sinfo", "squeue", "scontrol"], "details are asked once"
 
 
 def test_a_reused_id_is_another_job() -> None:

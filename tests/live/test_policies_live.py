@@ -19,7 +19,7 @@ from tests.store import postgres
 from wattqueue.live.brain import Rules
 from wattqueue.live.learning import Lessons
 from wattqueue.live.predictor import Asked, Learned, Predictor
-from wattqueue.live.slurm.commands import Commands
+from wattqueue.live.slurm.commands import Answer, Commands
 from wattqueue.live.slurm.snapshot import JobKey
 from wattqueue.live.state.audit import rows_of, verify
 from wattqueue.live.telemetry.base import JobEnergy
@@ -77,6 +77,21 @@ def test_idle_nodes_are_stopped_and_woken_and_the_base_moves_with_them(tmp_path:
         if write[2].startswith("NodeName="):
             said.setdefault(write[2], []).append(write[3])
     assert all(one != other for words in said.values() for one, other in pairwise(words))
+
+
+def test_a_node_is_told_once_though_slurm_shows_it_late_and_again_if_nothing_comes_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = make_slurm()
+    rules = Rules(mode="control", write_priority=False, power_nodes=True, start_timeout_s=10.0)
+    controller = make_controller(
+        slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1800.0), rules=rules, policy=with_control(StopIdle())
+    )
+    monkeypatch.setattr(slurm, "_node", lambda _: Answer(0, "", "", 0.0))
+    for _ in range(15):
+        controller.round()
+        slurm.step()
+    assert [sum(w[2] == f"NodeName=n{i}" for w in slurm.writes) for i in (1, 4)] == [2, 2]
 
 
 def test_without_the_right_nodes_are_left_and_what_needs_an_agent_is_refused(tmp_path: Path) -> None:
@@ -230,8 +245,8 @@ def test_a_real_node_is_stopped_and_woken(site: Site, tmp_path: Path) -> None:
         controller.round()
         return site.lab.run(["sinfo", "-h", "-N", "-n", "n8", "-o", "%T"]).out.strip()
 
-    wait_for("the node to be off", lambda: state() == "idle~", 30.0, 0.5)
+    wait_for("the node to be off", lambda: state() == "idle~", step_s=0.5)
     last.stop = False
-    wait_for("the node to be back", lambda: state() == "idle", 40.0, 0.5)
+    wait_for("the node to be back", lambda: state() == "idle", step_s=0.5)
     powered = [row["after"] for row in rows_of(controller.audit.engine) if row["kind"] == "power"]
     assert powered == ["off", "on"], "each said once"

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tests.live.site import TOTAL_W, Site, as_operator, cap_text
-from tests.live.slurmlab import USER, SlurmLab, wait_for
+from tests.live.slurmlab import PATIENCE_S, USER, SlurmLab, wait_for
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
 
@@ -21,7 +21,7 @@ def fill(lab: SlurmLab, count: int, seed: int) -> list[str]:
     jobs = []
     for _ in range(count):
         nodes, seconds = random_.choice([1, 1, 2]), random_.uniform(0.2, 1.5)
-        jobs.append(lab.submit(f"-N{nodes}", "-t", "1", "-p", random_.choice(["p1", "p2", "p1,p2"]), seconds=seconds))
+        jobs.append(lab.submit(f"-N{nodes}", "-t", "10", "-p", random_.choice(["p1", "p2", "p1,p2"]), seconds=seconds))
     return jobs
 
 
@@ -29,9 +29,12 @@ def test_forty_jobs_under_a_cap(site: Site) -> None:
     """Never more watts admitted than the cap, every job ends, each ran once, and its views replay byte for byte."""
     site.start(site.configure(cap_text(1000)))
     site.wait_up()
-    jobs = fill(site.lab, 40, 1)
-    peak = site.wait_ended(jobs, 1000)
-    assert peak >= 800
+    first = [site.gated("-N1", "-p", "p1,p2") for _ in range(5)]
+    site.lab.wait_states(first, ["RUNNING"])
+    jobs = [*first, *fill(site.lab, 35, 1)]
+    site.wait_used(1000)
+    site.open_gate(*first)
+    site.wait_ended(jobs, 1000)
     assert set(site.starts(jobs).values()) == {1}
     assert site.used_w() == (0, TOTAL_W - 1000)
     site.stop()
@@ -48,36 +51,42 @@ def test_the_order_is_that_of_easy(site: Site) -> None:
     site.start(site.configure(cap_text(800)))
     site.wait_up()
     lab = site.lab
-    blocker = lab.submit("-N3", "-t", "1", "-p", "p1", seconds=6)
+    blocker = site.gated("-N3", "-t", "60", "-p", "p1")
     lab.wait_states([blocker], ["RUNNING"])
-    wide = lab.submit("-N4", "-t", "1", "-p", "p2", seconds=1)
-    long = lab.submit("-N1", "-t", "30", "-p", "p1", seconds=1)
-    narrow = lab.submit("-N1", "-t", "1", "-p", "p1", seconds=1)
-    site.wait_ended([blocker, wide, long, narrow], 800)
-    text = lab.run(["squeue", "-h", "-t", "all", "-o", "%i|%S"], env={"SLURM_TIME_FORMAT": "%s"}).out
-    begin = {line.split("|")[0]: float(line.split("|")[1]) for line in text.splitlines()}
-    assert begin[wide] <= begin[long], "the long job would have delayed the wide one"
+    wide = lab.submit("-N4", "-t", "60", "-p", "p2", seconds=1)
+    long = lab.submit("-N1", "-t", "600", "-p", "p1", seconds=1)
+    short = lab.submit("-N1", "-t", "20", "-p", "p1", seconds=1)
+    lab.wait_states([short], ["COMPLETED"])
+    assert {lab.states()[job] for job in (wide, long)} == {"PENDING"}
+    site.open_gate(blocker)
+    site.wait_ended([wide, long], 800)
+    site.stop()
+    released = [r["target"] for r in site.check_audit() if r["event"] == "intend" and r["kind"] == "release"]
+    assert released == [blocker, short, wide, long], "the long job would have delayed the wide one"
 
 
 def test_cap_lowered_and_raised_midway(site: Site) -> None:
-    now = time.time()
-    (site.root / "live/cap.csv").write_text(f"time_s,cap_w\n0,1800\n{now + 14},1200\n{now + 24},2400\n")
+    """The cap's file is written anew while jobs run: the pool follows, they run on, nothing more is admitted."""
+    cap = site.root / "live/cap.csv"
+    cap.write_text("time_s,cap_w\n0,1800\n")
     site.start(site.configure("cap.csv"))
     site.wait_up()
-    jobs = [site.lab.submit("-N1", "-t", "1", "-p", "p1,p2", seconds=1.5) for _ in range(60)]
-    seen: list[tuple[float, int, int]] = []
-
-    def done() -> bool:
-        used, aside = site.used_w()
-        seen.append((time.time() - now, used, TOTAL_W - aside))
-        states = site.lab.states()
-        return all(states.get(job) in ("COMPLETED", "COMPLETING") for job in jobs)
-
-    wait_for("60 jobs to end", done, 90.0, 0.1)
-    assert {open_w for t, _, open_w in seen if 16 < t < 23.5} == {400}
-    assert max(used for t, used, _ in seen if 18.5 < t < 23.5) <= 400
-    assert max(used for t, used, _ in seen if t < 14) <= 1000
+    jobs = [site.gated("-N1", "-p", "p1,p2") for _ in range(8)]
+    site.wait_used(1000)
+    running = site.running()
+    cap.write_text("time_s,cap_w\n0,1200\n")
+    site.wait_open(400)
+    assert site.running() == running, "those that run run on"
+    site.open_gate(*running[:3])
+    assert site.used_w()[0] == 400, "five less three: nothing was admitted"
+    site.open_gate(running[3])
+    site.wait_used(400)
+    cap.write_text("time_s,cap_w\n0,2400\n")
+    site.wait_open(TOTAL_W)
+    site.wait_started(jobs)
+    site.open_gate(*jobs)
     assert site.used_w() == (0, 0), "the whole pool is open again, no reservation stands"
+    assert set(site.starts(jobs).values()) == {1}
 
 
 def check_crashes(site: Site, rounds: int, seed: int) -> None:
@@ -94,7 +103,8 @@ def check_crashes(site: Site, rounds: int, seed: int) -> None:
         peak = max(peak, site.used_w()[0])
         site.kill()
         site.start(config)
-        site.wait_up()
+        if random_.random() < 0.7:  # else it is killed while it starts
+            site.wait_up()
     peak = max(peak, site.wait_ended(jobs, 1000))
     assert peak <= 1000
     assert set(site.starts(jobs).values()) == {1}, "no double action"
@@ -111,9 +121,17 @@ def test_killed_at_fifty_random_points(site: Site) -> None:
     check_crashes(site, 50, 12)
 
 
-# Slow until it is understood: it passed several times, and once not all jobs had ended 120 s after the kill.
-@pytest.mark.slow
+def updatable(lab: SlurmLab, job: str) -> bool:
+    """Whether Slurm itself can still change a job: not where it lost the job's index in the accounting database.
+
+    Slurm 22.05 saves jobs whose index is just being asked for as if the answer were still to come;
+    after the restart it never does, and every update, hold and release is refused for ever, to root too.
+    """
+    return "DB index" not in lab.run(["scontrol", "update", f"JobId={job}", "Comment=x"], check=False).err
+
+
 def test_slurmctld_restarted_and_killed_right_after_a_submit(site: Site) -> None:
+    """What Slurm kept and can still change comes to its end under the cap; what it lost holds up nobody."""
     site.start(site.configure(cap_text(1000)))
     site.wait_up()
     jobs = fill(site.lab, 8, 3)
@@ -127,7 +145,10 @@ def test_slurmctld_restarted_and_killed_right_after_a_submit(site: Site) -> None
     known = site.lab.states()
     kept = [j for j in dict.fromkeys([*jobs, *more, *after]) if j in known]
     assert set(after) <= set(kept)
-    site.wait_ended(kept, 1000)
+    pending = [j for j in kept if known[j] == "PENDING" and j not in after]
+    lost = [j for j in pending if not updatable(site.lab, j)]
+    site.wait_ended([j for j in kept if j not in lost], 1000)
+    assert all(site.lab.states()[j] == "PENDING" for j in lost), "held, by Slurm's doing"
     site.stop()
     site.check_audit()
 
@@ -136,21 +157,31 @@ def test_away_longer_than_stated_slurm_schedules_alone_under_the_pool(site: Site
     config = site.configure(cap_text(600))
     site.start(config)
     site.wait_up()
-    wait_for("the pool to be set", lambda: site.used_w()[1] == TOTAL_W - 600)
-    site.lab.run(["scancel", "--state=PENDING", "-u", USER], check=False)
-    os.kill(site.child.pid if site.child else 0, signal.SIGSTOP)
-    jobs = [site.lab.submit("-N1", "-t", "1", "-p", "p2", seconds=2) for _ in range(6)]
+    site.wait_open(600)
+    assert site.child is not None
+    os.kill(site.child.pid, signal.SIGSTOP)
+    site.set_beat(-PATIENCE_S)
+    jobs = [site.gated("-N1", "-p", "p2") for _ in range(4)]
     assert {site.lab.field(j, "Reason") for j in jobs} == {"JobHeldUser"}
     site.kill()
     argv = as_operator("live", "release", "--config", str(config))
-    early = subprocess.run(argv, env=site.env, capture_output=True, text=True, timeout=60, check=True)
-    assert early.stdout.strip() == "released 0 jobs", "its beat is young"
-    time.sleep(5.5)
-    late = subprocess.run(argv, env=site.env, capture_output=True, text=True, timeout=60, check=True)
-    assert late.stdout.strip() == "released 6 jobs"
-    alone = site.lab.submit("-N1", "-t", "1", "-p", "p1", seconds=1)
+
+    def release() -> str:
+        done = subprocess.run(argv, env=site.env, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+        return done.stdout.strip()
+
+    assert release() == "released 0 jobs", "its beat is young"
+    site.set_beat(60.0)
+    assert release() == "released 4 jobs"
+    site.wait_used(600)
+    alone = site.gated("-N1", "-p", "p1")
     assert site.lab.field(alone, "Reason") != "JobHeldUser", "without a beat nothing is held"
-    assert site.wait_ended([*jobs, alone], 600) == 600
+    three = site.running()
+    assert len(three) == 3
+    site.open_gate(*three)
+    site.wait_started([*jobs, alone])
+    assert site.used_w() == (400, TOTAL_W - 600), "the pool stands as the controller left it"
+    site.open_gate(*jobs, alone)
 
 
 def test_a_user_reads_neither_state_nor_audit(site: Site) -> None:
@@ -158,7 +189,7 @@ def test_a_user_reads_neither_state_nor_audit(site: Site) -> None:
     site.wait_up()
     home = site.root / "live"
     for file in ("wattqueue-live.db", "views.jsonl", "run/audit.head"):
-        wait_for(file, (home / file).exists, 10.0)
+        wait_for(file, (home / file).exists)
         done = site.lab.run(["cat", str(home / file)], user=USER, check=False)
         assert "Permission denied" in done.err
     done = site.lab.run(["touch", str(home / "run/beat")], user=USER, check=False)
@@ -185,7 +216,7 @@ def test_eamc_gives_each_job_one_partition_and_one_frequency_that_reaches_its_st
     site.start(config)
     site.wait_up()
     wrap = "--wrap=srun --cpu-bind=none true; sleep 1"
-    jobs = [lab.submit("-N1", "-t", "2", "-p", "p1,p2", "-J", app, wrap, seconds=0) for app in "12345678"]
+    jobs = [lab.submit("-N1", "-p", "p1,p2", "-J", app, wrap) for app in "12345678"]
     site.wait_ended(jobs, TOTAL_W)
     site.stop()
     rows = site.check_audit()
@@ -197,8 +228,12 @@ def test_eamc_gives_each_job_one_partition_and_one_frequency_that_reaches_its_st
     assert set(chosen) == set(jobs), "every job got a frequency while it was held"
     where = dict(line.split("|") for line in lab.run(["squeue", "-h", "-t", "all", "-o", "%i|%P"]).out.split())
     assert {where[job] for job in jobs} == {"p1", "p2"}, "one partition each, and both are used"
-    ran = lab.run(["sacct", "-n", "-P", "-o", "JobID,ReqCPUFreqMax", "-j", ",".join(jobs)]).out.split()
-    steps = dict(line.split("|") for line in ran)
+
+    def steps() -> dict[str, str]:
+        ran = lab.run(["sacct", "-n", "-P", "-o", "JobID,ReqCPUFreqMax", "-j", ",".join(jobs)]).out.split()
+        return dict(line.split("|") for line in ran)
+
+    wait_for("the steps in the accounting", lambda: {f"{job}.0" for job in jobs} <= steps().keys())
     for job in jobs:
-        assert round(float(steps[f"{job}.0"].rstrip("MG")) * 1e3) == round(chosen[job] / 1e3)
+        assert round(float(steps()[f"{job}.0"].rstrip("MG")) * 1e3) == round(chosen[job] / 1e3)
     assert len(set(chosen.values())) > 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,7 @@ def test_listens_on_loopback_alone(lab: SlurmLab) -> None:
 
 def test_down_leaves_no_process(lab_folder: Path, real_slurm: None) -> None:
     small = SlurmLab(lab_folder, nodes=2, accounting=False).up()
-    small.submit(seconds=60.0)
+    small.submit(seconds=600.0)
     assert len(marked(str(lab_folder))) >= 4
     small.down()
     assert marked(str(lab_folder)) == []
@@ -55,7 +54,7 @@ def test_failed_start_leaves_no_process_and_says_why(lab_folder: Path, real_slur
 def test_watchdog_ends_the_lab_of_a_killed_test(lab_folder: Path, real_slurm: None) -> None:
     program = (
         "import sys, time; from pathlib import Path; from tests.live.slurmlab import SlurmLab;"
-        "SlurmLab(Path(sys.argv[1]), nodes=2, accounting=False).up(); print('up', flush=True); time.sleep(60)"
+        "SlurmLab(Path(sys.argv[1]), nodes=2, accounting=False).up(); print('up', flush=True); time.sleep(600)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program, str(lab_folder)], stdout=subprocess.PIPE, cwd=ROOT, text=True
@@ -63,12 +62,11 @@ def test_watchdog_ends_the_lab_of_a_killed_test(lab_folder: Path, real_slurm: No
         assert owner.stdout is not None
         assert owner.stdout.readline().strip() == "up"
         owner.send_signal(signal.SIGKILL)
-    wait_for("the watchdog to end the lab", lambda: not marked(str(lab_folder)), 15.0)
+    wait_for("the watchdog to end the lab", lambda: not marked(str(lab_folder)))
 
 
 def test_end_all_reports_only_what_is_marked(tmp_path: Path) -> None:
-    with subprocess.Popen(["sleep", "30"], env={"PATH": "/usr/bin:/bin", MARKER: str(tmp_path)}) as sleeper:
-        time.sleep(0.1)
-        assert marked(str(tmp_path)) == [sleeper.pid]
+    with subprocess.Popen(["sleep", "600"], env={"PATH": "/usr/bin:/bin", MARKER: str(tmp_path)}) as sleeper:
+        wait_for("the process to carry its marker", lambda: marked(str(tmp_path)) == [sleeper.pid])
         assert end_all(str(tmp_path)) == []
-        assert sleeper.wait(2.0) == -signal.SIGKILL
+        assert sleeper.wait(60.0) == -signal.SIGKILL

@@ -17,6 +17,7 @@ from wattqueue.formats.cap import parse_cap
 from wattqueue.formats.machine_toml import load_machine
 from wattqueue.live.asking import Controls, decide_with
 from wattqueue.live.brain import Brain, Rules
+from wattqueue.live.capfile import CapFile
 from wattqueue.live.config import LiveConfig, read_secret
 from wattqueue.live.controller import Controller
 from wattqueue.live.learning import Lessons
@@ -157,8 +158,8 @@ def assemble(config: LiveConfig, slurm: Slurm | None = None, clock: Callable[[],
     predictor = Predictor(policy.estimator, layout)
     predictor.learn(lessons.recall())
     ranks = type(policy.placement).__name__ != "Lowest"
-    rules, cap = rules_of(config, ranks_nodes=ranks), parse_cap(config.cap, machine)
-    brain = Brain(layout, policy, cap, rules, memory, predictor, decide_with(policy))
+    rules, caps = rules_of(config, ranks_nodes=ranks), CapFile(config.cap, machine)
+    brain = Brain(layout, policy, caps.cap, rules, memory, predictor, decide_with(policy))
     pool: Pool = ReservationPool()
     if config.slurm.pool == "reconfigure" and config.slurm.pool_file is not None:
         pool = ReconfigurePool(config.slurm.pool_file, config.slurm.pool_line)
@@ -174,6 +175,7 @@ def assemble(config: LiveConfig, slurm: Slurm | None = None, clock: Callable[[],
         brain, Observer(slurm, clock), applier, telemetry, audit, run_dir, clock, config.away_s, metrics,
         Recorder(config.record) if config.record is not None else None,
     )  # fmt: skip
+    controller.caps = caps
     if policy.controls:
         controller.controls = Controls(policy, layout)
     teach(controller, lessons, SlurmEnergy(slurm) if config.telemetry.slurm_energy else None)

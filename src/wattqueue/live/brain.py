@@ -255,13 +255,25 @@ class Brain:
         asking = self._asking(rows, believed=believed)
         busy = occupation.busy
         row = np.concatenate((asking.row, np.zeros(len(busy), np.int32)))
-        known = sum(b.row.watts for b in busy if b.row.active and b.row.watts > 0)
-        unseen = max(0, snapshot.pool.used - known) if snapshot.pool is not None and self.rules.mode == "control" else 0
-        running, unusable = occupation.as_running(len(asking.jobs)), occupation.unusable(self.nodes.usable)
+        running = occupation.as_running(len(asking.jobs))
+        unusable = occupation.unusable(self.nodes.usable, self.nodes.hidden(occupation.taken))
+        elsewhere_w = float(self._elsewhere_w(snapshot, rows, busy))
         return PolicySnapshot(
             snapshot.taken_s, _joined(asking.jobs, busy), self.layout.machine, replace(asking.prediction, row=row),
-            asking.entries, asking.window, self.settings, running, cap_w, float(unseen), base, unusable,
+            asking.entries, asking.window, self.settings, running, cap_w, elsewhere_w, base, unusable,
         )  # fmt: skip
+
+    def _elsewhere_w(self, snapshot: Snapshot, rows: Sorted, busy: Sequence[Busy]) -> int:
+        """Watts of the pool that jobs outside the machine hold, and what no row accounts for.
+
+        A job under way may have started since its row was read, so its watts account for some of the pool.
+        """
+        if snapshot.pool is None or self.rules.mode != "control":
+            return 0
+        ours = {id(job.row) for job in busy}
+        outside = sum(max(row.watts, 0) for row in rows.running if id(row) not in ours)
+        known = sum(max(row.watts, 0) for row in (*rows.running, *rows.under_way))
+        return outside + max(0, snapshot.pool.used - known)
 
     def _asking(self, rows: Sorted, *, believed: bool) -> Asking:
         """Waiting jobs with their predictions, entries and frequencies; as before where the queue is as before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Any, Protocol
 
 from wattqueue.live.asking import Controls
 from wattqueue.live.brain import Brain, Thought
+from wattqueue.live.capfile import CapFile
 from wattqueue.live.predictor import Asked, Learned
 from wattqueue.live.recording import Recorder
 from wattqueue.live.slurm.apply import Applier, Outcome
@@ -22,6 +24,8 @@ from wattqueue.live.status import RunDir
 from wattqueue.live.telemetry.base import NodePower, Telemetry
 
 LONGEST_WAIT_S = 30.0
+STUCK_AFTER = 3
+"""A job whose start came to nothing so often is told in the status."""
 
 
 class Meter(Protocol):
@@ -44,6 +48,8 @@ class Report:
     took_s: float
     think_s: float
     believed: bool
+    problems: Sequence[str] = ()
+    """What a person should know: a cap that cannot be read, jobs that Slurm does not start."""
 
 
 @dataclass
@@ -64,6 +70,7 @@ class Controller:
     meter: Meter | None = None
     recorder: Recorder | None = None
     controls: Controls | None = None
+    caps: CapFile | None = None
     on_learned: Callable[[Sequence[Learned]], None] | None = None
     on_ended: Callable[[Asked, float, float], None] | None = None
     after_round: Callable[[float], None] | None = None
@@ -75,6 +82,7 @@ class Controller:
     _names: dict[str, JobKey] = field(default_factory=dict)
     _ran: dict[JobKey, tuple[Asked, float]] = field(default_factory=dict)
     _advised: dict[JobKey, str] = field(default_factory=dict)
+    _powered: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     @property
     def mode(self) -> str:
@@ -93,6 +101,7 @@ class Controller:
                 self.meter.failed(str(error))
             return None
         self.failures = 0
+        self._take_cap()
         power = self._power(snapshot)
         believed = self._believed(power)
         begin_think = time.perf_counter()
@@ -107,7 +116,9 @@ class Controller:
         self._learn(thought)
         if self.after_round is not None:
             self.after_round(snapshot.taken_s)
-        report = Report(snapshot, thought, power, outcomes, would, time.perf_counter() - begin, think_s, believed)
+        report = Report(
+            snapshot, thought, power, outcomes, would, time.perf_counter() - begin, think_s, believed, self._problems()
+        )  # fmt: skip
         self._show(report)
         return report
 
@@ -116,6 +127,18 @@ class Controller:
         return period_s if self.failures == 0 else min(period_s * 2.0 ** min(self.failures, 10), LONGEST_WAIT_S)
 
     # -- parts of a round ----------------------------------------------------------------------
+    def _take_cap(self) -> None:
+        if self.caps is not None and self.caps.changed():
+            self.brain.cap = self.caps.cap
+            self.audit.note("cap", f"read again: {self.caps.text}")
+
+    def _problems(self) -> list[str]:
+        refused = [r for r in self.brain.memory.refused.values() if r.times >= STUCK_AFTER]
+        told = [f"job {r.key.name} was not started {r.times} times: {r.reason}" for r in refused[:STUCK_AFTER]]
+        if len(refused) > STUCK_AFTER:
+            told.append(f"and {len(refused) - STUCK_AFTER} more jobs like these")
+        return [self.caps.problem, *told] if self.caps is not None and self.caps.problem else told
+
     def _power(self, snapshot: Snapshot) -> dict[str, NodePower]:
         if not self.telemetry.sources:
             return {}
@@ -169,14 +192,24 @@ class Controller:
             advice = self._advice(snapshot, thought)
             return self.applier.apply(plan(snapshot, advice)), plan(snapshot, thought.goal, files)
         self.brain.memory.place(thought.placed)
-        writes = plan(snapshot, thought.goal, files)
+        writes = [write for write in plan(snapshot, thought.goal, files) if not self._said(write, snapshot.taken_s)]
         known = {row.key.name for row in snapshot.jobs}
-        for name in sorted(files.keys() - known):
-            writes.append(Write("frequency", name, (), str(files[name]), "0", "the job is gone"))
+        gone = sorted(files.keys() - known)
+        writes += [Write("frequency", name, (), str(files[name]), "0", "the job is gone") for name in gone]
         total = snapshot.pool.total if snapshot.pool is not None else 0
         outcomes = self.applier.apply(writes, total)
         self._settle(snapshot, thought, outcomes)
         return outcomes, []
+
+    def _said(self, write: Write, now_s: float) -> bool:
+        """Whether a node was told just now to stop or wake: Slurm shows it some seconds later."""
+        if write.kind != "power":
+            return False
+        word, since_s = self._powered.get(write.target, ("", -math.inf))
+        if word == write.after and now_s - since_s < self.brain.rules.start_timeout_s:
+            return True
+        self._powered[write.target] = (write.after, now_s)
+        return False
 
     def _settle(self, snapshot: Snapshot, thought: Thought, outcomes: Sequence[Outcome]) -> None:
         """Starts that failed, and those taken back, are refused for a while; the rest is under way."""
@@ -242,6 +275,7 @@ def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
     thought, pool = report.thought, report.snapshot.pool
     rows = thought.sorted
     labels = [p.label for p in report.power.values()]
+    unreadable = [f"unreadable: {line[:80]}" for line in report.snapshot.unreadable[:3]]
     return {
         "time_s": report.snapshot.taken_s,
         "mode": mode,
@@ -260,7 +294,7 @@ def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
         },
         "telemetry": {label: labels.count(label) for label in ("measured", "stale", "missing")},
         "believed": report.believed,
-        "problems": [*telemetry.problems[:5], *(f"unreadable: {t[:80]}" for t in report.snapshot.unreadable[:3])],
+        "problems": [*report.problems, *telemetry.problems[:5], *unreadable],
         "writes": len(report.outcomes),
         "errors": [o.error for o in report.outcomes if o.error][:5],
         "would": [f"{w.kind} {w.target}: {w.after}" for w in report.would[:20]],

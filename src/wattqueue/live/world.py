@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from wattqueue.policy.decide import RunningJobs
 
 NO_LIMIT_S = 365.0 * 86400.0
 OVERDUE_S = 60.0
-"""A job beyond its limit is expected to be gone within this."""
+"""A job beyond its limit, or one that is completing, is expected to be gone within this."""
 _NATURAL = re.compile(r"(\d+)")
 
 
@@ -186,7 +186,7 @@ class Occupation:
             runs = tuple(intervals(mine))
         if mine:
             end_s = row.start_s + min(row.walltime_s, NO_LIMIT_S)
-            end_s = end_s if end_s > now_s else now_s + OVERDUE_S
+            end_s = end_s if end_s > now_s and row.state != "COMPLETING" else now_s + OVERDUE_S
             self.busy.append(Busy(row, seen.partition, option, end_s, net_w, mine, runs))
             self.taken.update(mine)
 
@@ -229,9 +229,9 @@ class Occupation:
             np.array(high, np.int32),
         )
 
-    def unusable(self, usable: NDArray[np.bool_]) -> Ints:
-        """Units that no job of ours holds and none can have. Shape (u,)."""
-        out = ~usable
+    def unusable(self, usable: NDArray[np.bool_], hidden: NDArray[np.bool_]) -> Ints:
+        """Units that no job of ours holds and none can have, ``hidden`` ones among them. Shape (u,)."""
+        out = ~usable | hidden
         if self.withheld:
             out[list(self.withheld)] = True
         if self.taken:
@@ -246,16 +246,33 @@ class Nodes:
     layout: Layout
     _rows: tuple[NodeRow, ...] = ()
     usable: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    busy: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     base_uw: int = 0
+    _alone: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def look(self, snapshot: Snapshot) -> None:
         """Take in the nodes of a snapshot."""
         if snapshot.nodes == self._rows:
             return
         self._rows = snapshot.nodes
-        good = {node.name for node in snapshot.nodes if node.usable}
-        self.usable = np.fromiter((name in good for name in self.layout.names), np.bool_, len(self.layout.names))
+        self.usable = self._units(node.name for node in snapshot.nodes if node.usable)
+        self.busy = self._units(node.name for node in snapshot.nodes if node.busy)
         self.base_uw = base_uw(self.layout, snapshot)
+
+    def hidden(self, taken: set[int]) -> NDArray[np.bool_]:
+        """Units that were busy without a job's row in this round and in the one before. Shape (units,).
+
+        Once is a job that ended between two commands: the unit is as good as free. Twice is a job
+        that we may not see.
+        """
+        alone = self.busy.copy()
+        alone[np.fromiter(taken, np.int64, len(taken))] = False
+        before, self._alone = self._alone, alone
+        return alone & before if len(before) == len(alone) else np.zeros_like(alone)
+
+    def _units(self, names: Iterable[str]) -> NDArray[np.bool_]:
+        found = set(names)
+        return np.fromiter((name in found for name in self.layout.names), np.bool_, len(self.layout.names))
 
 
 def intervals(units: Sequence[int]) -> list[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,8 @@ from wattqueue.live.slurm.commands import HOSTS, JOB, WORD, Slurm, SlurmError, f
 from wattqueue.live.slurm.goal import RESERVATION, Write
 from wattqueue.live.slurm.snapshot import LICENCE, JobKey
 
-RESERVED = re.compile(rf"(?:^|,){LICENCE}:(\d+)")
+SLOW_S = 2.0
+"""A write that fails after so long ends the round's writing: the next one might stall as well."""
 
 
 class Outcome(NamedTuple):
@@ -131,7 +132,11 @@ class Frequencies:
 class Applier:
     """Carries out writes. A failed write ends the others of its job in this round, never the round.
 
-    ``boundary`` is called before and after each write: where the tests kill the controller.
+    But a write that failed slowly leaves what follows to the next round. Slurm 22.05 waits 5 s for a
+    job whose accounting index was lost when slurmctld stopped, then refuses, and does so for ever.
+
+    ``boundary`` is called before and after each write: where the tests kill the controller;
+    ``clock`` counts seconds.
     """
 
     slurm: Slurm
@@ -139,9 +144,10 @@ class Applier:
     pool: Pool = field(default_factory=ReservationPool)
     frequencies: Frequencies = field(default_factory=lambda: Frequencies(None))
     boundary: Callable[[str], None] = lambda _: None
+    clock: Callable[[], float] = time.monotonic
 
     def apply(self, writes: Sequence[Write], total_w: int = 0) -> list[Outcome]:
-        """Do each write in order; the outcomes, in that order. ``total_w`` is the whole pool of slurm.conf."""
+        """Do each write in order; the outcomes of those tried. ``total_w`` is the whole pool of slurm.conf."""
         outcomes: list[Outcome] = []
         failed: set[JobKey] = set()
         blocked = False
@@ -151,6 +157,7 @@ class Applier:
                 continue
             number = self.journal.intend(write)
             self.boundary("before")
+            begin_s = self.clock()
             error = self._do(write, total_w)
             self.boundary("done")
             self.journal.settle(number, error or "done")
@@ -160,6 +167,8 @@ class Applier:
             # a pool or a licence that could not be lowered leaves no room to start anything on
             blocked |= bool(error) and write.kind in ("pool", "hold", "requeue")
             outcomes.append(Outcome(write, error))
+            if error and self.clock() - begin_s > SLOW_S:
+                break
         return outcomes
 
     def _do(self, write: Write, total_w: int) -> str:

@@ -157,7 +157,7 @@ def _power(snapshot: Snapshot, goal: NodeGoal) -> Iterator[Write]:
         return
     if goal.powered and node.power == "off":
         state = "POWER_UP"
-    elif not goal.powered and node.power == "on" and node.usable:
+    elif not goal.powered and node.power == "on" and node.usable and not node.busy:
         state = "POWER_DOWN"
     else:
         return

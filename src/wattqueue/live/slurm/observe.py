@@ -27,7 +27,7 @@ NONE = frozenset({"", "(null)", "N/A", "NONE", "None", "Unknown"})
 NO_LIMIT = frozenset({"UNLIMITED", "INVALID", "NOT_SET", "Partition_Limit"})
 POWER = {"~": "off", "#": "booting", "%": "stopping", "!": "stopping"}
 FLAGS = "*~#!%$@^-+"
-FREE = frozenset({"idle"})
+FREE = frozenset({"idle", "planned"})
 BUSY = frozenset({"allocated", "mixed", "completing"})
 
 
@@ -47,11 +47,15 @@ class Observer:
     _details: dict[JobKey, Details] = field(default_factory=dict)
 
     def snapshot(self) -> Snapshot:
-        """The Slurm now. Raises SlurmError where a list cannot be had, or is cut short."""
-        pool = parse_pool(self._read(POOL))
+        """The Slurm now. Raises SlurmError where a list cannot be had, or is cut short.
+
+        Jobs end and start while the lists are read. The pool comes after the jobs: read before, it
+        would count the watts of a job that has ended since and is in no list any more.
+        """
         nodes = self._read_nodes(self._read(NODES))
         now_s = self.clock()
         jobs, unreadable = self._read_jobs(self._read(JOBS), now_s)
+        pool = parse_pool(self._read(POOL))
         if self.with_details:
             self._ask_details(jobs)
         return Snapshot(now_s, jobs, nodes, pool, self._details, unreadable)
@@ -182,7 +186,7 @@ def parse_nodes(line: str) -> tuple[NodeRow, ...]:
     marks = state[len(plain) :]
     power = next((POWER[m] for m in marks if m in POWER), "on")
     power = {"powered_down": "off", "powering_down": "stopping", "powering_up": "booting"}.get(plain, power)
-    usable = plain in FREE and not set(marks) & set("*$@^#%!~")
+    usable = plain in FREE | BUSY and not set(marks) & set("*$@^#%!~")
     row = (plain, power, usable, plain in BUSY, (partition,), int(cpus.rstrip("+")))
     return tuple(NodeRow(name, *row) for name in expand(names))
 

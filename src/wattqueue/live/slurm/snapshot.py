@@ -77,7 +77,10 @@ class Details(NamedTuple):
 
 
 class NodeRow(NamedTuple):
-    """A node as sinfo shows it. ``power`` is on, off, booting or stopping; ``usable`` means that a job could start."""
+    """A node as sinfo shows it. ``power`` is on, off, booting or stopping.
+
+    ``usable`` means that a job could start, ``busy`` that one holds it: which one, the jobs' rows say.
+    """
 
     name: str
     state: str
