@@ -51,6 +51,12 @@ def test_a_share_scales_what_is_expected() -> None:
     assert started(500.0, own=0.0, common=0.0, share=0.8) == 6
 
 
+def test_deviations_replace_the_normals() -> None:
+    need = 500.0 + 3.0 * 20.0 * math.sqrt(5)
+    assert started(need + 0.01, deviations=3.0, own=0.04, common=0.0) == 5
+    assert started(need - 0.01, deviations=3.0, own=0.04, common=0.0) == 4
+
+
 def test_even_odds_keep_no_margin() -> None:
     assert started(500.0, epsilon=0.5, own=0.09, common=0.01) == 5
 
@@ -70,7 +76,8 @@ def test_a_smaller_epsilon_admits_no_more(a: float, b: float, own: float, common
 
 
 @pytest.mark.parametrize(
-    "options", [{"epsilon": 0.0}, {"epsilon": 0.6}, {"share": 0.0}, {"own": -0.1}, {"common": math.nan}]
+    "options",
+    [{"epsilon": 0.0}, {"epsilon": 0.6}, {"share": 0.0}, {"own": -0.1}, {"common": math.nan}, {"deviations": -1.0}],
 )
 def test_wrong_options_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(PolicyError, match=r"use a probability|a share above"):

@@ -14,8 +14,10 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition, plain_machine
 from wattqueue.parts.contracts import Finished, Floats, OnlineEstimator
 from wattqueue.parts.estimator._online import OnlineBase
+from wattqueue.parts.estimator.app_mean import AppMean
 from wattqueue.parts.estimator.history_max import HistoryMax
 from wattqueue.parts.estimator.history_mean import HistoryMean
+from wattqueue.parts.estimator.history_quantile import HistoryQuantile
 from wattqueue.parts.estimator.last_job import LastJob
 from wattqueue.parts.estimator.profiled import Profiled
 from wattqueue.parts.estimator.user_figure import UserFigure
@@ -27,6 +29,8 @@ MAKERS: list[Callable[[], OnlineBase]] = [
     HistoryMax,
     LastJob,
     Profiled,
+    AppMean,
+    HistoryQuantile,
     lambda: HistoryMean(alpha=1.0, window_s=5_000.0),
     lambda: HistoryMean(alpha=0.5, window_s=5_000.0),
     lambda: LastJob(target="max"),

@@ -13,8 +13,10 @@ from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Ints
+from wattqueue.parts.estimator.app_mean import AppMean
 from wattqueue.parts.estimator.history_max import HistoryMax
 from wattqueue.parts.estimator.history_mean import HistoryMean
+from wattqueue.parts.estimator.history_quantile import HistoryQuantile
 from wattqueue.parts.estimator.last_job import LastJob
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
@@ -41,6 +43,7 @@ def some_jobs(seed: int, n: int = 400) -> Jobs:
         run,
         walltime_s=run * rng.choice([0.8, 1.0, 2.0, 5.0], n),
         user=[f"u{k}" if k else "" for k in user],
+        app=[f"x{k}" if k else "" for k in rng.integers(0, 4, n)],
         partition=["a" if k else "b" for k in rng.integers(0, 4, n)],
         mean_power_w=mean,
         max_power_w=np.where(rng.random(n) < 0.2, np.nan, mean * 1.2),
@@ -77,6 +80,9 @@ def columns(found: Run) -> list[Any]:
         (HistoryMean, {"alpha": 0.5, "window_s": 9_000.0}),
         (LastJob, {}),
         (LastJob, {"target": "max"}),
+        (AppMean, {}),
+        (HistoryQuantile, {}),
+        (HistoryQuantile, {"at": 0.9, "least": 0.3}),
     ],
 )
 def test_inside_the_loop_and_through_python_are_the_same_run(

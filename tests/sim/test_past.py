@@ -14,7 +14,7 @@ from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate
 from wattqueue.workload.windows import cut
 
-HISTORIES = ("history-mean", "history-max", "last-job")
+HISTORIES = ("history-mean", "history-max", "last-job", "app-mean", "history-quantile")
 
 
 def test_two_jobs_of_a_known_user_fit_under_the_cap() -> None:
@@ -41,7 +41,8 @@ def halves(seed: int) -> Jobs:
     mean = rng.uniform(100, 900, n).round(3)
     return Jobs.build(
         submit, rng.integers(1, 4, n), rng.integers(1, 60, n).astype(np.float64),
-        user=rng.choice(["a", "b", "c"], n), mean_power_w=mean, max_power_w=mean * 1.1,
+        user=rng.choice(["a", "b", "c"], n), app=rng.choice(["x", "y", ""], n),
+        mean_power_w=mean, max_power_w=mean * 1.1,
     )  # fmt: skip
 
 

@@ -11,10 +11,11 @@ from wattqueue.campaign.cell import Row
 from wattqueue.errors import EngineError
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import PowerSeries
+from wattqueue.study.powercap.beyond import BEYOND, beyond_lines, verdicts
 from wattqueue.study.powercap.cell import PowercapCell, Trace, hours, quantiles, window_cap
 from wattqueue.study.powercap.page import study_html
-from wattqueue.study.powercap.prepare import Choice
-from wattqueue.study.powercap.published import CAPPED_S, CLAIMS, EASY, HIGHEST_DYNAMIC_W, MEAN, NAIVE
+from wattqueue.study.powercap.prepare import Choice, Prepared
+from wattqueue.study.powercap.published import CAPPED_S, CLAIMS, EASY, HIGHEST_DYNAMIC_W, MEAN, NAIVE, POLICIES
 from wattqueue.study.powercap.results import claim_rows, groups_of, left_out
 from wattqueue.study.powercap.study import StudyResult, cells_of, run_study
 from wattqueue.study.powercap.text import study_lines
@@ -126,7 +127,8 @@ def test_a_capped_run_without_its_figures_is_a_defect() -> None:
 
 def test_the_grid_is_the_papers() -> None:
     trace = Trace("a", "b", ("c",) * 30, tuple(float(w) for w in range(30)))
-    cells = cells_of(trace, ["x"] * 5, range(10, 71, 5))
+    prepared = Prepared(trace, 1, (1,) * 30, (1.0,) * 30)
+    cells = cells_of(prepared, POLICIES, range(10, 71, 5))
     assert len([c for c in cells if c.cap_percent is not None]) == 1950
     assert len([c for c in cells if c == PowercapCell(trace, c.window, EASY)]) == 30
 
@@ -171,3 +173,33 @@ def test_the_report_says_what_it_rests_on(small: tuple[StudyResult, Path]) -> No
     document = result.document()
     assert document["workloads"]["origin"] == "generated"
     assert len(document["runs"]) == len(result.rows)
+
+
+def test_both_sides_are_judged_by_pairs() -> None:
+    rows = few_rows()
+    for w, (under, most) in enumerate([(1.03, 1.05), (1.01, 1.05), (1.02, 1.04)]):
+        rows += [run_row(w, "easy+pc-app", cap, 100.0, under, most) for cap in (10.0, 70.0)]
+    groups = groups_of(rows)
+    (found,) = verdicts(groups)
+    # mean: 1.02 on average and 10 % above at one of two caps; of ours 5, 5 and 4 % above at both.
+    assert found.excess.difference.mean == pytest.approx((5 + 5 + 4) / 3 - 5)
+    assert found.under.difference.mean == pytest.approx(0.0)
+    assert found.says == "no"
+    assert found.document()["beats_mean_on_both_sides"] == "no"
+
+
+@pytest.mark.compiled
+def test_a_chance_ledger_takes_its_own_past(small: tuple[StudyResult, Path]) -> None:
+    result, folder = small
+    ours = run_study(folder, result.choice, policies=(MEAN, *BEYOND), caps=(20, 50), workers=1)
+    cells = cells_of(ours.prepared, ("easy+pc-chance-1", MEAN), (20,))
+    known = [dict(c.ledger) for c in cells if c.policy == "easy+pc-chance-1"]
+    assert len(known) == 2
+    assert known[0] != known[1]
+    assert cells[1].loaded().ledger.share == known[0]["share"]  # type: ignore[attr-defined]
+    assert [c.ledger for c in cells if c.policy == MEAN] == [(), ()]
+    over = {p: g.mean("over_percent") for p, g in ours.groups.items()}
+    assert over["easy+pc-chance-0.1"] <= over["easy+pc-chance-1"] <= over[MEAN]
+    lines = "\n".join(beyond_lines(ours))
+    assert "Hold-out: 2 workloads" in lines
+    assert "easy+pc-quantile-0.1" in lines

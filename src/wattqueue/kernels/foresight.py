@@ -10,43 +10,79 @@ import math
 from typing import NamedTuple
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import inlined, wide
+from wattqueue.kernels._jit import inlined, kernel, wide
 from wattqueue.kernels.entries import row_of
-from wattqueue.kernels.history import History, history_learn, history_predict, history_previous
+from wattqueue.kernels.history import (
+    History,
+    history_learn,
+    history_predict,
+    history_previous,
+    history_spread,
+)
 from wattqueue.kernels.state import Array, Log, View
 
 # Slots of Foresight.rule.
 ON = 0
 PREVIOUS_JOB = 1  # the user's last job stands for the next one, as LastJob does
 GREATEST = 2  # the greatest watts are learned, not the mean
-RULE_SLOTS = 3
+BY_APP = 3  # the user's jobs of the same application count, where there are any
+RULE_SLOTS = 4
+
+# Slots of Foresight.knob.
+SPREADS = 0  # standard deviations that are added
+LEAST_SPREAD = 1  # a standard deviation counts as at least this share of the prediction
+KNOB_SLOTS = 2
 
 
 class Foresight(NamedTuple):
     """What the loop predicts with.
 
-    ``rule`` (3,) int64; ``user`` (n,) int32; ``peak_w`` (n,) greatest watts that a meter would show, NaN
-    unknown; ``idle_w``, ``max_w``, ``dynamic`` (O,): figures of a unit by option.
+    ``rule`` (4,) int64, ``knob`` (2,) float64; ``history`` by ``user`` (n,) int32, ``by_app`` by ``pair``
+    (n,) int32, a number for each (user, application); ``peak_w`` (n,) greatest watts that a meter would show,
+    NaN unknown; ``idle_w``, ``max_w``, ``dynamic`` (O,): figures of a unit by option.
     """
 
     rule: Array
+    knob: Array
     history: History
     user: Array
+    by_app: History
+    pair: Array
     peak_w: Array
     idle_w: Array
     max_w: Array
     dynamic: Array
 
 
-@inlined
-def foresee(view: View, foresight: Foresight, job: int) -> None:
-    """Write the predicted watts of a job that arrives now, at every option."""
+@kernel
+def foreseen(foresight: Foresight, job: int, now: float) -> float:
+    """Watts of a job that arrives now; NaN where nothing is known."""
     user = wide(foresight.user[job])
-    watts = history_predict(foresight.history, user, view.num[codes.NOW])
+    watts = history_predict(foresight.history, user, now)
+    spread = history_spread(foresight.history, user)
     if foresight.rule[PREVIOUS_JOB] != 0:
         last = history_previous(foresight.history, user)
         if not math.isnan(last):
             watts = last
+    if foresight.rule[BY_APP] != 0:
+        pair = wide(foresight.pair[job])
+        if not math.isnan(history_previous(foresight.by_app, pair)):
+            predicted = history_predict(foresight.by_app, pair, now)
+            if not math.isnan(predicted):
+                watts = predicted
+                spread = history_spread(foresight.by_app, pair)
+    if foresight.knob[SPREADS] > 0.0:
+        least = foresight.knob[LEAST_SPREAD] * watts
+        if spread < least:
+            spread = least
+        watts += foresight.knob[SPREADS] * spread
+    return float(watts)
+
+
+@inlined
+def foresee(view: View, foresight: Foresight, job: int) -> None:
+    """Write the predicted watts of a job that arrives now, at every option."""
+    watts = foreseen(foresight, job, view.num[codes.NOW])
     row = row_of(view.predicted, view.predicted.power_uw, job)
     for option in range(len(foresight.idle_w)):
         power = foresight.max_w[option] if math.isnan(watts) else watts
@@ -65,3 +101,5 @@ def learn_end(view: View, log: Log, foresight: Foresight, job: int) -> None:
     if foresight.rule[GREATEST] != 0 and foresight.peak_w[job] > watts:
         watts = foresight.peak_w[job]
     history_learn(foresight.history, wide(foresight.user[job]), log.end[job], watts)
+    if foresight.rule[BY_APP] != 0:
+        history_learn(foresight.by_app, wide(foresight.pair[job]), log.end[job], watts)

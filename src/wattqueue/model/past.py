@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.jobs import Floats, Jobs, Labels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,9 +40,17 @@ class Past:
 
     def user_codes(self, names: tuple[str, ...]) -> NDArray[np.int32]:
         """The users by their places in ``names``; -1 for those that are not there. Shape (n,)."""
-        if self.jobs.user.names == names:
-            return self.jobs.user.codes
-        place = {name: i for i, name in enumerate(names)}
-        found = np.array([*(place.get(name, -1) for name in self.jobs.user.names), -1], np.int32)
-        codes: NDArray[np.int32] = found[self.jobs.user.codes]
-        return codes
+        return _codes(self.jobs.user, names)
+
+    def app_codes(self, names: tuple[str, ...]) -> NDArray[np.int32]:
+        """The applications by their places in ``names``; -1 for those that are not there. Shape (n,)."""
+        return _codes(self.jobs.app, names)
+
+
+def _codes(column: Labels, names: tuple[str, ...]) -> NDArray[np.int32]:
+    if column.names == names:
+        return column.codes
+    place = {name: i for i, name in enumerate(names)}
+    found = np.array([*(place.get(name, -1) for name in column.names), -1], np.int32)
+    codes: NDArray[np.int32] = found[column.codes]
+    return codes

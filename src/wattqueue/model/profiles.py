@@ -97,6 +97,14 @@ class Profiles:
         watts: Floats = self.base_w[job] + self.scale_w[job] * self.level[self.first[q] + k].astype(np.float64)
         return watts
 
+    def power_at(self, jobs: NDArray[Any], elapsed_s: Floats) -> Floats:
+        """Watts of one unit of each job so long after its start; NaN without a profile. Shapes (k,)."""
+        q = np.maximum(self.pattern[jobs], 0)
+        place = np.floor(elapsed_s / self.period_s).astype(np.int64)
+        place = _position(place, self.first[q + 1] - self.first[q], self.resume[q])
+        watts = self.base_w[jobs] + self.scale_w[jobs] * self.level[self.first[q] + place].astype(np.float64)
+        return np.where(self.pattern[jobs] < 0, np.nan, watts)
+
     @cached_property
     def _running(self) -> tuple[Floats, NDArray[np.float32], NDArray[np.float32]]:
         """By sample: sum of its pattern up to and without it; highest and lowest up to and with it."""
@@ -149,7 +157,9 @@ class Profiles:
         return self.pattern, self.first[q], self.first[q + 1] - self.first[q], self.resume[q]
 
 
-def _position(k: NDArray[np.int64], length: np.int64, resume: np.int64) -> NDArray[np.int64]:
+def _position(
+    k: NDArray[np.int64], length: np.int64 | NDArray[np.int64], resume: np.int64 | NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Place in the pattern of the k-th period."""
     return np.where(k < length, k, resume + (k - resume) % (length - resume))
 

@@ -7,7 +7,17 @@ from dataclasses import replace
 import numpy as np
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels.foresight import GREATEST, ON, PREVIOUS_JOB, RULE_SLOTS, Foresight
+from wattqueue.kernels.foresight import (
+    BY_APP,
+    GREATEST,
+    KNOB_SLOTS,
+    LEAST_SPREAD,
+    ON,
+    PREVIOUS_JOB,
+    RULE_SLOTS,
+    SPREADS,
+    Foresight,
+)
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Estimator, Prediction
@@ -50,10 +60,17 @@ def foresight_of(estimator: Estimator, jobs: Jobs) -> Foresight:
         rule[ON] = 1
         rule[PREVIOUS_JOB] = estimator.column != 0
         rule[GREATEST] = estimator.target == "max" and peak is not None
+        rule[BY_APP] = estimator.by_app
+        knob = np.zeros(KNOB_SLOTS)
+        knob[SPREADS], knob[LEAST_SPREAD] = estimator.spreads, estimator.least_spread
         greatest = peak if peak is not None else np.zeros(0)
         scale = found.scale
         user = np.ascontiguousarray(jobs.user.codes, np.int32)
-        return Foresight(rule, found.state, user, greatest, scale.idle_w, scale.max_w, scale.dynamic)
+        pair = np.ascontiguousarray(found.pair, np.int32)
+        own = (found.state, user, found.by_app, pair)
+        return Foresight(rule, knob, *own, greatest, scale.idle_w, scale.max_w, scale.dynamic)
     nothing = np.zeros(0)
     nobody = np.zeros(0, np.int32)
-    return Foresight(np.zeros(RULE_SLOTS, np.int64), new_history(nobody), nobody, nothing, nothing, nothing, nothing)
+    none = (new_history(nobody), nobody)
+    off = np.zeros(RULE_SLOTS, np.int64)
+    return Foresight(off, np.zeros(KNOB_SLOTS), *none, *none, nothing, nothing, nothing, nothing)

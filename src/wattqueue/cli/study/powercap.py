@@ -14,6 +14,9 @@ def run(
     days: Annotated[float, typer.Option(min=0.125, help="Length of a window; the cap is on for 3 hours.")] = 3.0,
     load: Annotated[float, typer.Option(min=0.05, help="Work of the long trace over what the machine can do.")] = 0.8,
     seed: Annotated[int, typer.Option(min=0, help="Of the long trace and its windows.")] = 1,
+    beyond: Annotated[
+        bool, typer.Option(help="Also quantile and chance-constrained admission, on these and on hold-out workloads.")
+    ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Simulations at a time.")] = os.cpu_count() or 1,
     folder: Annotated[
         Path | None, typer.Option(help="Keep workloads and finished runs here, to go on after a stop.")
@@ -25,11 +28,14 @@ def run(
     import json
     import tempfile
     from contextlib import ExitStack
+    from dataclasses import replace
 
     from wattqueue.cli._progress import counting
     from wattqueue.formats._aside import aside
+    from wattqueue.study.powercap.beyond import BEYOND, beyond_lines, verdicts
     from wattqueue.study.powercap.page import study_html
     from wattqueue.study.powercap.prepare import Choice
+    from wattqueue.study.powercap.published import MEAN, POLICIES
     from wattqueue.study.powercap.study import run_study
     from wattqueue.study.powercap.text import study_lines
 
@@ -37,12 +43,23 @@ def run(
     with ExitStack() as stack:
         place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wattqueue-powercap-")))
         progress = stack.enter_context(counting("simulating"))
-        result = run_study(place, choice, workers=workers, progress=progress)
+        policies = (*POLICIES, *BEYOND) if beyond else POLICIES
+        result = run_study(place, choice, policies=policies, workers=workers, progress=progress)
+        others = replace(choice, seed=seed + 1)
+        hold_out = None
+        if beyond:
+            hold_out = run_study(place, others, policies=(MEAN, *BEYOND), workers=workers, progress=progress)
     if json_file is not None:
+        document = result.document()
+        if hold_out is not None:
+            document["hold_out"] = hold_out.document() | {"verdicts": [v.document() for v in verdicts(hold_out.groups)]}
         with aside(json_file) as part:
-            part.write_text(json.dumps(result.document(), allow_nan=False, indent=1) + "\n", encoding="utf-8")
+            part.write_text(json.dumps(document, allow_nan=False, indent=1) + "\n", encoding="utf-8")
     if page is not None:
         with aside(page) as part:
             part.write_text(study_html(result), encoding="utf-8")
     for line in study_lines(result):
         typer.echo(line)
+    if hold_out is not None:
+        for line in ("", *beyond_lines(hold_out)):
+            typer.echo(line)

@@ -14,6 +14,7 @@ from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Asked, Ints
 from wattqueue.parts.estimator._online import Completions, OnlineBase, Target
+from wattqueue.parts.estimator._pairs import Pairs
 from wattqueue.parts.estimator._scale import Scale
 from wattqueue.parts.timeline import Timeline, job_watts
 
@@ -49,6 +50,8 @@ class LoopState:
 
     state: History
     scale: Scale
+    by_app: History
+    pair: NDArray[np.int32]
 
 
 class HistoryBase(OnlineBase):
@@ -64,6 +67,12 @@ class HistoryBase(OnlineBase):
     """
 
     column = 0
+    by_app = False
+    """Whether the user's jobs of the same application count, where there are any."""
+    spreads = 0.0
+    """How many standard deviations of those jobs' watts are added; unknown watts then are the unit's maximum."""
+    least_spread = 0.0
+    """A standard deviation counts as at least this share of the prediction."""
 
     def __init__(
         self,
@@ -83,6 +92,8 @@ class HistoryBase(OnlineBase):
         self._state: History | None = None
         self._user = np.zeros(0, np.int32)
         self._names: tuple[str, ...] = ()
+        self._pairs: Pairs | None = None
+        self._apps: History | None = None
 
     def state(self, jobs: Jobs) -> History:
         """An empty state for these jobs, for a loop that calls the kernels itself."""
@@ -104,11 +115,16 @@ class HistoryBase(OnlineBase):
         """
         if self._scale is None:
             raise PolicyError("asked before it was given jobs and machine", where=type(self).__name__)
-        return LoopState(self._known(), self._scale)
+        if self._pairs is None or self._apps is None:
+            return LoopState(self._known(), self._scale, new_history(np.zeros(0, np.int32)), np.zeros(0, np.int32))
+        return LoopState(self._known(), self._scale, self._apps, self._pairs.code)
 
     def reset(self, jobs: Jobs) -> None:
         self._user, self._names = jobs.user.codes, jobs.user.names
         self._state = self.state(jobs)
+        if self.by_app:
+            self._pairs = Pairs.of(jobs)
+            self._apps = self._app_state(self._pairs)
 
     def lags(self, rows: Ints, now_s: float) -> Floats:
         """Prediction, spread and last watts for jobs that arrive now. Shape (k, 3)."""
@@ -119,12 +135,20 @@ class HistoryBase(OnlineBase):
         return out
 
     def watts(self, rows: Ints, now_s: float) -> Floats:
-        return self._answer(self.lags(rows, now_s))
+        from wattqueue.kernels.history import WALK_COLUMNS, history_answer
+
+        of_user, of_app = self.lags(rows, now_s), None
+        if self._pairs is not None and self._apps is not None:
+            of_app = np.empty((len(rows), WALK_COLUMNS))
+            history_answer(self._apps, self._pairs.code[rows], now_s, of_app)
+        return self._answer(of_user, of_app)
 
     def take_in(self, rows: Ints, end_s: Floats, watts: Floats) -> None:
         from wattqueue.kernels.history import history_teach
 
         history_teach(self._known(), self._user[rows], end_s, watts)
+        if self._pairs is not None and self._apps is not None:
+            history_teach(self._apps, self._pairs.code[rows], end_s, watts)
 
     def remember(self, past: Past) -> None:
         """Jobs that ended before this table's begin; to be called after predict() and before anything is learned.
@@ -135,24 +159,46 @@ class HistoryBase(OnlineBase):
 
         watts = np.ascontiguousarray(job_watts(past.jobs, self.target))
         history_teach(self._known(), past.user_codes(self._names), past.end_s, watts)
+        if self._pairs is not None and self._apps is not None:
+            history_teach(self._apps, self._pairs.of_past(past), past.end_s, watts)
 
     def replay_watts(self, jobs: Jobs, line: Timeline, watts: Floats) -> Floats:
-        return self._answer(history_columns(self.state(jobs), jobs, line, watts))
+        of_user = history_columns(self.state(jobs), jobs, line, watts)
+        if not self.by_app:
+            return self._answer(of_user)
+        pairs = Pairs.of(jobs)
+        return self._answer(of_user, history_columns(self._app_state(pairs), jobs, line, watts, pairs.code))
+
+    def _app_state(self, pairs: Pairs) -> History:
+        known = pairs.code[pairs.code >= 0]
+        return new_history(np.bincount(known, minlength=len(pairs.known)), alpha=self.alpha, window_s=self.window_s)
 
     def _known(self) -> History:
         if self._state is None:
             raise PolicyError("asked before it was given jobs and machine", where=type(self).__name__)
         return self._state
 
-    def _answer(self, out: Floats) -> Floats:
-        """The wanted column of what the kernel gives; a gap in it is a user without history."""
-        return np.where(np.isnan(out[:, self.column]), out[:, 0], out[:, self.column])
+    def _answer(self, of_user: Floats, of_app: Floats | None = None) -> Floats:
+        """The wanted column of what the kernel gives, (k, 3) each; a gap in it is a user without history."""
+        out = of_user
+        if of_app is not None:  # a user without jobs of this application has no last one of it
+            out = np.where(np.isnan(of_app[:, 2:]), of_user, of_app)
+        watts: Floats = np.where(np.isnan(out[:, self.column]), out[:, 0], out[:, self.column])
+        if self.spreads > 0.0:
+            watts = watts + self.spreads * np.maximum(out[:, 1], self.least_spread * watts)
+        return watts
 
 
-def history_columns(state: History, jobs: Jobs, line: Timeline, watts: Floats) -> Floats:
-    """Prediction, spread and last watts of every job at its submission. Shape (n, 3)."""
+def history_columns(
+    state: History, jobs: Jobs, line: Timeline, watts: Floats, who: NDArray[np.int32] | None = None
+) -> Floats:
+    """Prediction, spread and last watts of every job at its submission. Shape (n, 3).
+
+    ``who`` (n,) says whose jobs belong together, -1 for nobody's; None: the user's.
+    """
     from wattqueue.kernels.history import WALK_COLUMNS, history_walk
 
     out = np.empty((len(jobs), WALK_COLUMNS))
-    history_walk(state, line.by_submit, line.by_end, jobs.submit_s, line.end_s, jobs.user.codes, watts, out)
+    who = jobs.user.codes if who is None else who
+    history_walk(state, line.by_submit, line.by_end, jobs.submit_s, line.end_s, who, watts, out)
     return out

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class Chance:
     """A job starts if, with it, ``share (x + z sqrt(own s2 + common x^2))`` stays within the cap.
 
-    x sums the net predictions of running jobs, s2 their squares; z is the normal quantile of 1 - ``epsilon``.
+    x sums the net predictions of running jobs, s2 their squares; z is ``deviations``, or else the normal quantile
+    of 1 - ``epsilon``: real errors have longer tails.
     ``share``: watts drawn for a watt predicted; ``own``: variance of a job's relative error; ``common``: the part
     of it that all running jobs share, their correlation times their variance. All three come from residuals of
     the past (``study.powercap.calibrate``); the defaults are those of generated Marconi100 jobs predicted by
@@ -27,7 +28,15 @@ class Chance:
 
     code: ClassVar[int] = codes.CHANCE
 
-    def __init__(self, *, epsilon: float = 0.01, share: float = 1.0, own: float = 0.11, common: float = 0.002) -> None:
+    def __init__(
+        self,
+        *,
+        epsilon: float = 0.01,
+        share: float = 1.0,
+        own: float = 0.11,
+        common: float = 0.002,
+        deviations: float | None = None,
+    ) -> None:
         if not 0.0 < epsilon <= 0.5:
             raise PolicyError(f"epsilon {epsilon}", mend="use a probability above 0 and at most 0.5")
         if not (share > 0.0 and own >= 0.0 and common >= 0.0):
@@ -35,11 +44,14 @@ class Chance:
                 f"share {share}, own {own}, common {common}", mend="a share above 0 and variances of 0 or more"
             )
         self.epsilon, self.share, self.own, self.common = epsilon, share, own, common
+        self.deviations = NormalDist().inv_cdf(1.0 - epsilon) if deviations is None else deviations
+        if not self.deviations >= 0.0:
+            raise PolicyError(f"deviations {deviations}", mend="use a share above 0, or leave it to epsilon")
 
     @property
     def terms(self) -> tuple[float, float, float]:
         """What the pass computes with: share, z^2 own, z^2 common."""
-        z = NormalDist().inv_cdf(1.0 - self.epsilon)
+        z = self.deviations
         return self.share, z * z * self.own, z * z * self.common
 
     def margin_w(self, view: View) -> float:

@@ -17,7 +17,7 @@ from wattqueue.model.metrics import TOLERANCE_W, cap_figures
 from wattqueue.model.past import Past
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.model.signals import Cap
-from wattqueue.policy.policy import load_policy
+from wattqueue.policy.policy import Policy, find_row, load_policy
 from wattqueue.sim.engine import simulate
 from wattqueue.sim.profiles import profile_power
 from wattqueue.study.powercap.published import CAPPED_S, EASY, HIGHEST_DYNAMIC_W
@@ -46,6 +46,8 @@ class PowercapCell:
     window: int
     policy: str
     cap_percent: float | None = None
+    ledger: tuple[tuple[str, float], ...] = ()
+    """Options of the policy's ledger that this workload's own past gives."""
 
     def identity(self) -> Mapping[str, object]:
         """All that goes in."""
@@ -55,7 +57,14 @@ class PowercapCell:
         """Simulate, and measure the capped hours and all turnarounds."""
         window = opened(shared, self.trace, self.window)
         head: Row = {"window": self.window, "policy": self.policy, "cap_percent": self.cap_percent}
-        return head | measured(window, _machine(), self.policy, self.cap_percent)
+        return head | measured(window, _machine(), self.loaded(), self.cap_percent)
+
+    def loaded(self) -> Policy:
+        """The policy's row with the ledger's own options."""
+        if not self.ledger:
+            return load_policy(self.policy)
+        row = find_row(self.policy)["ledger"]
+        return load_policy(self.policy, ledger={**row, **dict(self.ledger)})
 
 
 @lru_cache(1)
@@ -80,10 +89,10 @@ def window_cap(begin_s: float, cap_percent: float | None) -> Cap:
     return Cap(np.array([-np.inf, begin_s, begin_s + CAPPED_S]), np.array([np.inf, watts, np.inf]))
 
 
-def measured(window: Window, machine: Machine, policy: str, cap_percent: float | None) -> Row:
+def measured(window: Window, machine: Machine, policy: Policy, cap_percent: float | None) -> Row:
     """One run of a window: counts, seconds, watts of the capped hours in the cap's scope (dynamic)."""
     cap = window_cap(window.begin_s, cap_percent)
-    run = simulate(window.jobs, machine, load_policy(policy), cap=cap, past=window.past)
+    run = simulate(window.jobs, machine, policy, cap=cap, past=window.past)
     end = window.begin_s + CAPPED_S
     power = profile_power(run, begin_s=window.begin_s, end_s=end)
     wait = run.schedule.start_s - window.jobs.submit_s

@@ -11,7 +11,7 @@ from wattqueue import SCHEMA_VERSION
 from wattqueue.campaign.cell import Row
 from wattqueue.campaign.run import run_cells
 from wattqueue.campaign.shared import Shared
-from wattqueue.study.powercap.cell import PowercapCell, Trace, easy_cells
+from wattqueue.study.powercap.cell import PowercapCell, easy_cells
 from wattqueue.study.powercap.prepare import Choice, Prepared, prepare
 from wattqueue.study.powercap.published import CAPS_PERCENT, POLICIES
 from wattqueue.study.powercap.results import METRICS, Groups, claim_rows, groups_of, left_out
@@ -77,17 +77,19 @@ def run_study(
     """
     choice = choice or Choice()
     shared = Shared(folder)
-    prepared = prepare(choice, shared)
-    cells = cells_of(prepared.trace, policies, caps)
+    prepared = prepare(choice, shared, policies)
+    cells = cells_of(prepared, policies, caps)
     frame = run_cells(cells, shared=shared, shelf=folder, workers=workers, progress=progress)
     rows: list[Row] = frame.to_dicts()
     groups = groups_of(rows)
     return StudyResult(choice, prepared, rows, groups, claim_rows(groups), left_out(groups))
 
 
-def cells_of(trace: Trace, policies: Sequence[str], caps: Sequence[float]) -> list[PowercapCell]:
+def cells_of(prepared: Prepared, policies: Sequence[str], caps: Sequence[float]) -> list[PowercapCell]:
     """The grid, workload by workload, so that a worker opens few of them."""
     cells = []
-    for base in easy_cells(trace):
-        cells += [base, *(PowercapCell(trace, base.window, p, cap) for cap in caps for p in policies)]
+    for base in easy_cells(prepared.trace):
+        known = {p: prepared.ledger_options(p, base.window) for p in policies}
+        cells.append(base)
+        cells += [PowercapCell(prepared.trace, base.window, p, cap, known[p]) for cap in caps for p in policies]
     return cells
