@@ -97,6 +97,13 @@ def read_swf(path: Path, *, default_walltime_s: float | None = None, procs_per_n
     return _trace(path, rows, header, default_walltime_s, procs_per_node)
 
 
+def read_header(block: bytes) -> dict[str, str]:
+    """Comments ahead of the first job by key, from the first lines of a trace."""
+    header: dict[str, str] = {}
+    _header(block, 1, header)
+    return header
+
+
 def _header(block: bytes, line: int, header: dict[str, str]) -> tuple[bytes, int]:
     """Take the comments ahead of the first job off a block; returns the rest and the number of its first line."""
     begin, key = len(BOM) if block.startswith(BOM) else 0, next(reversed(header), "Note")

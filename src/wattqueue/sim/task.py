@@ -101,9 +101,13 @@ def perform(inputs: Inputs, progress: Progress | None = None) -> Outcome:
 
 def watts_known(inputs: Inputs) -> bool:
     """Whether workload or machine says what anything draws; joules of nothing known are no zero."""
-    jobs = inputs.jobs
+    return watts_stated(inputs.jobs, inputs.machine)
+
+
+def watts_stated(jobs: Jobs, machine: Machine) -> bool:
+    """Whether jobs or machine say what anything draws."""
     stated = (jobs.mean_power_w is not None, jobs.max_power_w is not None, jobs.profiles is not None)
-    return any(stated) or any(p.max_w is not None or p.idle_w > 0 for p in inputs.machine.partitions)
+    return any(stated) or any(p.max_w is not None or p.idle_w > 0 for p in machine.partitions)
 
 
 def warnings_of(inputs: Inputs) -> dict[str, int]:

@@ -1,0 +1,166 @@
+"""The lowest cap that the data call safe.
+
+**Definition.** Risk r is the share of time with true power above the cap. A cap is called safe at r if, under
+it, in the simulation of this workload with this policy and estimator,
+
+1. the true watts of every job that ran are in the data, and the estimator does not know the future;
+2. every job that runs without a cap also runs under it;
+3. an upper bound (95 %, one-sided) of the share of time above the cap, from the first submission to the last
+   start, is at most r; or no excess is possible: every job is counted at the machine's maximum and none drew more;
+
+and if the same holds for every higher cap that was tried. The caps are tested from the highest down, and testing
+ends at the first that fails, so that the 95 % hold for all of them together (fixed-sequence testing).
+
+**The bound.** Power is correlated from hour to hour. The span T is worth n = T / tau independent looks at the
+machine, tau being the integrated autocorrelation time of the hourly mean power. For the mean p of n independent
+shares, each anywhere within 0..1, the bound is the q > p with n KL(p || q) = ln 20: no distribution is assumed, and
+with p = 0 it is the exact binomial bound, 1 - 0.05**(1/n). So 1 % takes n = 299 looks, even if no excess was ever seen.
+
+References: Hoeffding, Probability inequalities for sums of bounded random variables, JASA 58 (1963), theorem 1,
+(2.1); Geyer, Practical Markov chain Monte Carlo, Statistical Science 7 (1992), section 3.3 (initial positive
+sequence); Maurer, Hothorn, Lehmacher, Multiple comparisons in drug clinical trials (1995) for the fixed sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wattqueue.model.jobs import Floats
+from wattqueue.whatif.digest import HOUR_S
+
+CONFIDENCE = 0.95
+LEAST_DAYS = 7.0
+"""Less than a week has not seen a week's cycle: nothing is called safe."""
+WATTS_KNOWN = 0.99
+"""Share of the node-seconds whose true watts the data must know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What one run says of its cap. ``span_s`` from first submission to last start, ``over_s`` of it above.
+
+    ``looks`` is n, ``never`` whether no excess is possible, ``lost`` counts jobs that run only without a cap.
+    """
+
+    span_s: float
+    over_s: float
+    looks: float
+    never: bool = False
+    lost: int = 0
+
+    @property
+    def share(self) -> float:
+        """Share of time above the cap."""
+        return min(self.over_s / self.span_s, 1.0) if self.span_s > 0 else 0.0
+
+    @property
+    def upper(self) -> float:
+        """Upper bound of the share of time above the cap."""
+        return 0.0 if self.never else upper_share(self.share, self.looks)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Which caps are safe: ``lowest`` is a row or None, ``why`` one sentence, ``each`` a word a cap."""
+
+    lowest: int | None
+    why: str
+    each: tuple[str, ...]
+
+
+def upper_share(share: float, looks: float, confidence: float = CONFIDENCE) -> float:
+    """Upper bound of a mean of ``looks`` independent shares that came to ``share``."""
+    if looks <= 0 or share >= 1:
+        return 1.0
+    wanted = -np.log(1.0 - confidence) / looks
+    low, high = share, 1.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if divergence(share, middle) < wanted else (low, middle)
+    return float(high)
+
+
+def divergence(p: float, q: float) -> float:
+    """KL divergence of two coins, KL(p || q), for p < q < 1."""
+    first = p * np.log(p / q) if p > 0 else 0.0
+    return float(first + (1.0 - p) * np.log((1.0 - p) / (1.0 - q))) if q < 1 else float(np.inf)
+
+
+def looks_needed(risk: float) -> float:
+    """Independent looks without any excess from which ``risk`` can be vouched for."""
+    return float(np.log(1.0 - CONFIDENCE) / np.log1p(-risk))
+
+
+def correlation_time_s(hour_w: Floats) -> float:
+    """Integrated autocorrelation time of hourly means: at least an hour. Shape (h,).
+
+    Sums of neighbouring autocorrelations are added while they are positive and falling (Geyer). A power that never
+    changes has one look: it says nothing of what it would do if it did.
+    """
+    centred = hour_w - hour_w.mean() if len(hour_w) else hour_w
+    n = len(centred)
+    spread = float(np.dot(centred, centred))
+    if n < 4 or spread <= 1e-18 * max(1.0, float(np.dot(hour_w, hour_w))):
+        return max(n, 1) * HOUR_S
+    size = 1 << (2 * n - 1).bit_length()
+    spectrum = np.fft.rfft(centred, size)
+    rho = np.fft.irfft(spectrum * np.conj(spectrum), size)[:n] / spread
+    pairs = rho[0 : n - n % 2 : 2] + rho[1::2]
+    ends = np.flatnonzero(pairs <= 0)
+    pairs = np.minimum.accumulate(pairs[: ends[0] if len(ends) else len(pairs)])
+    return HOUR_S * min(max(1.0, 2.0 * float(pairs.sum()) - 1.0), float(n))
+
+
+def judge(evidence: Sequence[Evidence], risk: float, refusal: str = "") -> Verdict:
+    """Test caps from the highest (the last) down; ``refusal`` says why nothing can be called safe at all."""
+    words = ["" for _ in evidence]
+    reason = refusal or _too_little(evidence, risk)
+    if reason:
+        return Verdict(None, reason, tuple("not judged" for _ in evidence))
+    lowest = None
+    for row in reversed(range(len(evidence))):
+        words[row] = _fails(evidence[row], risk)
+        if words[row]:
+            break
+        words[row], lowest = "safe", row
+    words = [word or "not tested: a higher cap failed" for word in words]
+    if lowest is None:
+        return Verdict(None, f"no cap is safe: under the highest, {words[-1]}", tuple(words))
+    kind = "cannot be exceeded" if evidence[lowest].never else f"is exceeded at most {percent(risk)} of the time"
+    below = f"; under the next lower one, {words[lowest - 1]}" if lowest else "; lower ones were not tried"
+    return Verdict(lowest, f"{kind} by these data{below}", tuple(words))
+
+
+def _fails(found: Evidence, risk: float) -> str:
+    if found.lost:
+        return f"{found.lost:,} jobs that run without a cap are rejected"
+    if found.upper <= risk:
+        return ""
+    return f"power is above it {percent(found.share)} of the time, by the upper bound {percent(found.upper)}"
+
+
+def _too_little(evidence: Sequence[Evidence], risk: float) -> str:
+    """A sentence where the data could not vouch for any cap, even without an excess."""
+    judged = [e for e in evidence if not e.never]
+    if not judged:
+        return ""
+    best = max(judged, key=lambda e: e.looks)
+    days = best.span_s / (24 * HOUR_S)
+    needed = looks_needed(risk)
+    if days >= LEAST_DAYS and best.looks >= needed:
+        return ""
+    wanted = max(LEAST_DAYS, days * needed / best.looks if best.looks else np.inf)
+    least = upper_share(0.0, best.looks)
+    more = f", or --risk {100 * least:.2g}%" if days >= LEAST_DAYS and least < 0.5 else ""
+    return (
+        f"too little data: {days:,.3g} days are worth {best.looks:,.3g} independent looks at the machine, and a risk of "
+        f"{percent(risk)} takes {needed:,.0f} even without any excess (about {wanted:,.0f} days{more})"
+    )
+
+
+def percent(share: float) -> str:
+    """A share of time as text: two figures below ten percent."""
+    return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
