@@ -18,6 +18,7 @@ FLOORS = [
     {"sim", "store", "live"},
     {"campaign"},
     {"study", "report", "checks"},
+    {"whatif"},
     {"cli"},
 ]
 """Each floor may import the floors before it."""

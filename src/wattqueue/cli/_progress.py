@@ -13,16 +13,21 @@ SHOW_FROM_JOBS = 200_000
 
 
 @contextmanager
-def running(jobs: int, what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Give a progress callback where a run is long enough and somebody is looking."""
+def running(
+    jobs: int, what: str, steps: int | None = None, unit: str = "jobs"
+) -> Iterator[Callable[[int, int], None] | None]:
+    """Give a progress callback where a run is long enough and somebody is looking.
+
+    ``jobs`` are simulated in all; the bar counts them, or ``steps`` of another ``unit``.
+    """
     errors = Console(stderr=True)
     say_if_compiling(errors)
     if jobs < SHOW_FROM_JOBS or not sys.stderr.isatty():
         yield None
         return
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("jobs"), TimeRemainingColumn())
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True) as bar:
-        task = bar.add_task(what, total=jobs)
+        task = bar.add_task(what, total=jobs if steps is None else steps)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 

@@ -36,7 +36,7 @@ def mend_offset(times: NDArray[Any], offsets: NDArray[Any], lines: NDArray[Any],
         return None
     for wrong in (row, row + 1):
         for neighbour in (wrong - 1, wrong + 1):
-            if not 0 < wrong or neighbour >= len(times) or offsets[neighbour] == offsets[wrong]:
+            if not wrong > 0 or neighbour >= len(times) or offsets[neighbour] == offsets[wrong]:
                 continue
             moved = times[wrong] + offsets[wrong] - offsets[neighbour]
             if moved == times[wrong - 1] + step and (wrong > row or moved < times[wrong + 1]):

@@ -18,9 +18,9 @@ from wattqueue.report.payload import encode, script_json
 from wattqueue.report.run import Run
 from wattqueue.report.sections import metrics, sources, tiles
 
-SCRIPTS = ("core.js", "charts.js", "boxes.js", "gantt.js", "compare.js", "page.js")
-TIMED = ("power", "gantt", "queue", "overlay")
-HALF = ("cdf", "density", "bars", "cdfs")
+SCRIPTS = ("core.js", "charts.js", "boxes.js", "gantt.js", "compare.js", "whatif.js", "page.js")
+TIMED = ("power", "gantt", "queue", "overlay", "hours")
+HALF = ("cdf", "density", "bars", "cdfs", "payers", "capcurve-small")
 ECHARTS_VERSION = re.compile(r"Apache ECharts\]\(.*?\) (\S+),")
 
 ACRONYMS = {"easy": "EASY", "fcfs": "FCFS"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -94,8 +94,10 @@ def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[Ran], end_
     policy = setup.policy(name)
     extra = tuple(Extra.of((plain.start_s, plain.end_s), (r.start_s, r.end_s)) for r in ran)
     never = never_above(setup.jobs, setup.machine, policy)
+    most = _evidence(plain, setup.zero_s).looks
     evidence = tuple(
-        _evidence(r, setup.zero_s, never=never, lost=int(e.lost.sum())) for r, e in zip(ran, extra, strict=True)
+        replace(seen, looks=min(seen.looks, most), never=never, lost=int(e.lost.sum()))
+        for seen, e in zip((_evidence(r, setup.zero_s) for r in ran), extra, strict=True)
     )
     verdict = judge(evidence, setup.question.risk, _refusal(setup.jobs, plain, policy))
     wait = np.array([_figure(r, "wait_s_mean") for r in ran])
@@ -119,22 +121,20 @@ def _figure(ran: Ran, name: str) -> float:
 
 def _bill(setup: Setup, power: Digest, end_s: float) -> Bill:
     idle = setup.machine.idle_w
-    cost, carbon = (
-        None if t is None else t.amount(power, idle, end_s) for t in (setup.prices, setup.intensity)
-    )
+    cost, carbon = (None if t is None else t.amount(power, idle, end_s) for t in (setup.prices, setup.intensity))
     return Bill(float(power.machine_j.sum()) + idle * (end_s - float(power.edge_s[-1])), cost, carbon)
 
 
-def _evidence(ran: Ran, zero_s: float, *, never: bool, lost: int) -> Evidence:
+def _evidence(ran: Ran, zero_s: float) -> Evidence:
     """From the first submission to the end of the hour of the last start: the drain after it would dilute."""
     if not np.isfinite(ran.start_s).any():
-        return Evidence(0.0, 0.0, 0.0, never=never, lost=lost)
+        return Evidence(0.0, 0.0, 0.0)
     by_hour = hourly(ran.power, zero_s)[1]
     keep = by_hour.edge_s[:-1] <= np.nanmax(ran.start_s)
     length = np.diff(by_hour.edge_s)[keep]
     span = float(length.sum())
     tau = correlation_time_s(by_hour.scope_j[keep] / length)
-    return Evidence(span, float(by_hour.over_s[keep].sum()), span / tau, never=never, lost=lost)
+    return Evidence(span, float(by_hour.over_s[keep].sum()), span / tau)
 
 
 def never_above(jobs: Jobs, machine: Machine, policy: Policy) -> bool:
@@ -150,12 +150,15 @@ def never_above(jobs: Jobs, machine: Machine, policy: Policy) -> bool:
 def _refusal(jobs: Jobs, plain: Ran, policy: Policy) -> str:
     """Why nothing can be called safe at all."""
     if getattr(policy.estimator, "knows_future", False):
-        return f"{policy.row['estimator']} knows what jobs will draw, which nobody does: its caps bound what a predictor can reach"
+        knows = f"{policy.row['estimator']} knows what jobs will draw, which nobody does"
+        return f"{knows}: its caps bound what a predictor can reach"
     watts = jobs.max_power_w if jobs.mean_power_w is None else jobs.mean_power_w
     held = np.where(np.isfinite(plain.start_s), jobs.nodes * (plain.end_s - plain.start_s), 0.0)
     known = 0.0 if watts is None else float(held[np.isfinite(watts)].sum() / max(float(held.sum()), 1e-300))
     if known < WATTS_KNOWN:
-        return f"the watts of {100 * (1 - known):.3g} % of the node-hours are not in the data: nothing says what they draw"
+        return (
+            f"the watts of {100 * (1 - known):.3g} % of the node-hours are not in the data: nothing says what they draw"
+        )
     return ""
 
 

@@ -8,17 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
+from wattqueue.campaign.shared import Shared
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap
 from wattqueue.formats.epoch import date_words, parse_date, trace_epoch_s
 from wattqueue.formats.unusable import Unusable
-from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.policy.policy import Policy, policy_from_row
 from wattqueue.sim.task import Task, policy_row, task_jobs, task_machine, watts_stated, with_hashes
 from wattqueue.whatif.bill import Source, Tariff, read_tariff, require_cover
 from wattqueue.whatif.caps import CapPoint, parse_caps
 from wattqueue.whatif.digest import HOUR_S
+from wattqueue.whatif.grid import CapCell, Inputs, run_grid
 from wattqueue.whatif.run import Ran
 
 
@@ -66,14 +68,13 @@ class Setup:
         """Where whole hours begin, on the trace's clock."""
         return -(self.epoch_s % HOUR_S) if self.epoch_s is not None else 0.0
 
-    @property
-    def breaks(self) -> list[Floats]:
-        """Times at which a price or intensity changes."""
-        return [t.series.time_s for t in (self.prices, self.intensity) if t is not None]
+    def task_of(self, name: tuple[str, str | None]) -> Task:
+        """The task of one configuration, a policy and its estimator."""
+        return replace(self.task, policy=name[0], estimator=name[1])
 
     def policy(self, name: tuple[str, str | None]) -> Policy:
         """A fresh policy of one configuration: estimators keep what they learned."""
-        return policy_from_row(name[0], policy_row(replace(self.task, policy=name[0], estimator=name[1])))
+        return policy_from_row(name[0], policy_row(self.task_of(name)))
 
     def words(self, time_s: float) -> str:
         """A moment of the trace as people read it: its date where that is known."""
@@ -156,14 +157,25 @@ def _epoch_s(question: Question, jobs: Jobs) -> float | None:
     return begin - float(jobs.submit_s.min()) if own == 0.0 else begin
 
 
-Tell = Callable[[int, int], None]
+def ask(
+    setup: Setup, shared: Shared, *, workers: int | None = None, tell: Callable[[int, int], None] | None = None
+) -> tuple[tuple[Ran, ...], ...]:
+    """Run every configuration without a cap and under every cap: configurations x (1 + caps), uncapped first.
 
-
-def ask(setup: Setup, *, workers: int = 1, tell: Tell | None = None) -> tuple[tuple[Ran, ...], ...]:
-    """Run every configuration without a cap and under every cap: configurations x (1 + caps), uncapped first."""
-    from wattqueue.whatif.grid import run_grid
-
+    ``shared`` is a folder for the campaign's columns, which the runs keep mapped; ``workers`` counts processes
+    (default: one a core). Raises: CampaignError for a run that cannot be done.
+    """
+    inputs = Inputs(shared.put_jobs(setup.jobs), _put_breaks(setup, shared), setup.machine, setup.zero_s)
     limits = (float("inf"), *(cap.cap_w for cap in setup.caps))
-    cells = [(name, cap_w) for name in setup.names for cap_w in limits]
-    done = run_grid(setup, cells, workers=workers, tell=tell)
+    cells = [
+        CapCell(inputs, name[0], policy_row(setup.task_of(name)), cap_w) for name in setup.names for cap_w in limits
+    ]
+    done = run_grid(cells, shared, workers=workers, jobs=len(setup.jobs), tell=tell)
     return tuple(tuple(done[k : k + len(limits)]) for k in range(0, len(cells), len(limits)))
+
+
+def _put_breaks(setup: Setup, shared: Shared) -> str:
+    """Times from the first submission on at which a price or intensity changes; empty without such a series."""
+    begin = float(setup.jobs.submit_s.min())
+    found = [t.series.time_s[t.series.time_s > begin] for t in (setup.prices, setup.intensity) if t is not None]
+    return shared.put_arrays({"time_s": np.unique(np.concatenate(found))}) if found else ""

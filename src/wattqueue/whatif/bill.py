@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.formats._offsets import Repair
+from wattqueue.formats._source import sha256_of
 from wattqueue.formats.series import read_steps
 from wattqueue.model.jobs import Floats
 from wattqueue.model.signals import Series
@@ -31,6 +32,7 @@ class Source:
     """A series as it was asked for: file, what an amount is counted in, joules that the stated amount is for."""
 
     path: Path
+    unit: str
     amount: str
     per_j: float
 
@@ -46,6 +48,7 @@ class Tariff:
     series: Series
     line: NDArray[np.int64]
     repairs: tuple[Repair, ...]
+    sha256: str
 
     def amount(self, power: Digest, idle_w: float, until_s: float) -> float:
         """Cost or emission of a run's machine, idling from the run's end to ``until_s``.
@@ -69,7 +72,7 @@ def parse_source(path: Path, unit: str, option: str) -> Source:
     found = UNIT.fullmatch(unit)
     if not found or found[2].lower() not in JOULES:
         raise InputError(f"{unit!r} is no unit per energy", where=option, mend="for example EUR/MWh or gCO2/kWh")
-    return Source(path, found[1], JOULES[found[2].lower()])
+    return Source(path, unit.strip(), found[1], JOULES[found[2].lower()])
 
 
 def read_tariff(source: Source, epoch_s: float | None, *, repair: bool) -> Tariff:
@@ -78,7 +81,7 @@ def read_tariff(source: Source, epoch_s: float | None, *, repair: bool) -> Tarif
     Raises: InputError naming file and line.
     """
     steps = read_steps(source.path, None, None, epoch_s=epoch_s, repair=repair)
-    return Tariff(source, Series(steps.time_s, steps.value), steps.line, steps.repairs)
+    return Tariff(source, Series(steps.time_s, steps.value), steps.line, steps.repairs, sha256_of(source.path))
 
 
 def require_cover(tariff: Tariff, begin_s: float, end_s: float, words: tuple[str, str]) -> None:
@@ -101,8 +104,8 @@ def require_cover(tariff: Tariff, begin_s: float, end_s: float, words: tuple[str
     if len(row):
         length = float(time[row[0] + 1] - time[row[0]])
         raise InputError(
-            f"a hole of {length / 3_600:,.3g} h where the usual step is {step / 3_600:,.3g} h ({len(row)} such within the "
-            "runs)",
+            f"a hole of {length / 3_600:,.3g} h where the usual step is {step / 3_600:,.3g} h; within the runs are "
+            f"{len(row)} such",
             where=f"{where}:{tariff.line[row[0]]}",
             mend="fill it in, or move the workload with --start",
         )

@@ -64,7 +64,7 @@ def digest(windows: Iterable[PowerSeries], machine: Machine, cap_w: float, edge_
                 sums[2] += integrals(power.time_s, excess > 0.0, edge_s)
                 sums[3] += integrals(power.time_s, excess, edge_s)
                 most = max(most, float(held.max()))
-    return Digest(edge_s, *sums, most)
+    return Digest(edge_s, sums[0], sums[1], sums[2], sums[3], most)
 
 
 def integrals(time_s: Floats, value: NDArray[np.float64] | NDArray[np.bool_], edge_s: Floats) -> Floats:
@@ -86,7 +86,11 @@ def hourly(digest: Digest, zero_s: float = 0.0) -> tuple[Floats, Digest]:
     """The same integrals by whole hours of the clock: begin of each hour, and sums. Shapes (h,)."""
     hour = np.floor((digest.edge_s[:-1] - zero_s) / HOUR_S)
     begins, place = np.unique(hour, return_inverse=True)
-    columns = (digest.machine_j, digest.scope_j, digest.over_s, digest.over_j)
-    sums = [np.bincount(place, column, len(begins)) for column in columns]
+
+    def total(column: Floats) -> Floats:
+        return np.asarray(np.bincount(place, column, len(begins)), np.float64)
+
     starts = np.concatenate(([digest.edge_s[0]], zero_s + begins[1:] * HOUR_S, [digest.edge_s[-1]]))
-    return zero_s + begins * HOUR_S, Digest(starts, *sums, digest.overshoot_w)
+    machine, scope = total(digest.machine_j), total(digest.scope_j)
+    sums = Digest(starts, machine, scope, total(digest.over_s), total(digest.over_j), digest.overshoot_w)
+    return zero_s + begins * HOUR_S, sums

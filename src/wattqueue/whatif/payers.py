@@ -73,7 +73,7 @@ def payers(kind: str, group: Labels, jobs: Jobs, extra: Extra, ran_s: Floats) ->
     size = len(names)
 
     def total(weight: Floats) -> Floats:
-        return np.bincount(code[both], weight[both], size)
+        return np.asarray(np.bincount(code[both], weight[both], size), np.float64)
 
     jobs_ran = np.bincount(code[both], minlength=size)
     wait = total(jobs.nodes * extra.wait_s) / HOUR_S
@@ -109,7 +109,7 @@ def cost_of_hours(jobs: Jobs, extra: Extra, zero_s: float = 0.0) -> tuple[Floats
 
 
 def worst_hours(jobs: Jobs, extra: Extra, plain_start_s: Floats, zero_s: float = 0.0) -> tuple[Hour, ...]:
-    """The hours whose submissions the cap costs most node-hours of waiting, the worst first; none that costs nothing."""
+    """The hours whose submissions the cap costs most node-hours of waiting, the worst first; none that costs none."""
     begins, cost = cost_of_hours(jobs, extra, zero_s)
     place = hour_of(jobs.submit_s, zero_s)[1]
     found = []

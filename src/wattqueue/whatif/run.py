@@ -46,7 +46,10 @@ def run_cap(
     figures = metrics(run.jobs, run.schedule, run.power, machine, cap)
     begin = float(run.power.time_s[0]) if len(run.power.time_s) else float(jobs.submit_s.min(initial=0.0))
     end = float(run.power.time_s[-1]) if len(run.power.time_s) else begin
-    found = digest(_windows(run), machine, cap_w, bin_edges(begin, max(end, begin + 1.0), breaks, zero_s))
+    breaks = list(breaks)
+    phases = np.isfinite(cap_w) or bool(breaks)  # without cap and prices nothing asks for more than energy
+    windows = _windows(run) if phases else [run.power]
+    found = digest(windows, machine, cap_w, bin_edges(begin, max(end, begin + 1.0), breaks, zero_s))
     if np.isfinite(cap_w) and end > begin and jobs.profiles is not None:
         figures |= _with_phases(found, cap_w, end - begin)
     option = run.schedule.option
@@ -68,5 +71,3 @@ def _with_phases(found: Digest, cap_w: float, span_s: float) -> Metrics:
         "cap_over_s": float(found.over_s.sum()),
         "cap_over_j": float(found.over_j.sum()),
     }
-
-

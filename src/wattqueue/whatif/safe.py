@@ -3,7 +3,7 @@
 **Definition.** Risk r is the share of time with true power above the cap. A cap is called safe at r if, under
 it, in the simulation of this workload with this policy and estimator,
 
-1. the true watts of every job that ran are in the data, and the estimator does not know the future;
+1. the data know the true watts of 99 % of the node-hours run, and the estimator does not know the future;
 2. every job that runs without a cap also runs under it;
 3. an upper bound (95 %, one-sided) of the share of time above the cap, from the first submission to the last
    start, is at most r; or no excess is possible: every job is counted at the machine's maximum and none drew more;
@@ -12,9 +12,10 @@ and if the same holds for every higher cap that was tried. The caps are tested f
 ends at the first that fails, so that the 95 % hold for all of them together (fixed-sequence testing).
 
 **The bound.** Power is correlated from hour to hour. The span T is worth n = T / tau independent looks at the
-machine, tau being the integrated autocorrelation time of the hourly mean power. For the mean p of n independent
-shares, each anywhere within 0..1, the bound is the q > p with n KL(p || q) = ln 20: no distribution is assumed, and
-with p = 0 it is the exact binomial bound, 1 - 0.05**(1/n). So 1 % takes n = 299 looks, even if no excess was ever seen.
+machine, tau being the integrated autocorrelation time of the hourly mean power; n is at most that of the run without
+a cap, since a longer queue brings no more jobs to look at. For the mean p of n independent shares, each anywhere
+within 0..1, the bound is the q > p with n KL(p || q) = ln 20: no distribution is assumed, and with p = 0 it is the
+exact binomial bound, 1 - 0.05**(1/n). So 1 % takes n = 299 looks, even if no excess was ever seen.
 
 References: Hoeffding, Probability inequalities for sums of bounded random variables, JASA 58 (1963), theorem 1,
 (2.1); Geyer, Practical Markov chain Monte Carlo, Statistical Science 7 (1992), section 3.3 (initial positive
@@ -117,7 +118,7 @@ def correlation_time_s(hour_w: Floats) -> float:
 def judge(evidence: Sequence[Evidence], risk: float, refusal: str = "") -> Verdict:
     """Test caps from the highest (the last) down; ``refusal`` says why nothing can be called safe at all."""
     words = ["" for _ in evidence]
-    reason = refusal or _too_little(evidence, risk)
+    reason = refusal or _too_little(evidence[-1], risk)
     if reason:
         return Verdict(None, reason, tuple("not judged" for _ in evidence))
     lowest = None
@@ -139,28 +140,30 @@ def _fails(found: Evidence, risk: float) -> str:
         return f"{found.lost:,} jobs that run without a cap are rejected"
     if found.upper <= risk:
         return ""
-    return f"power is above it {percent(found.share)} of the time, by the upper bound {percent(found.upper)}"
+    seen = f"power is above it {percent(found.share)} of the time" if found.over_s > 0 else "no excess was seen"
+    return f"{seen}, which bounds it at {percent(found.upper)}"
 
 
-def _too_little(evidence: Sequence[Evidence], risk: float) -> str:
-    """A sentence where the data could not vouch for any cap, even without an excess."""
-    judged = [e for e in evidence if not e.never]
-    if not judged:
+def _too_little(found: Evidence, risk: float) -> str:
+    """A sentence where the data could not vouch for the highest cap, even without an excess under it."""
+    days, needed = found.span_s / (24 * HOUR_S), looks_needed(risk)
+    if found.never or (days >= LEAST_DAYS and upper_share(0.0, found.looks) <= risk):
         return ""
-    best = max(judged, key=lambda e: e.looks)
-    days = best.span_s / (24 * HOUR_S)
-    needed = looks_needed(risk)
-    if days >= LEAST_DAYS and best.looks >= needed:
-        return ""
-    wanted = max(LEAST_DAYS, days * needed / best.looks if best.looks else np.inf)
-    least = upper_share(0.0, best.looks)
-    more = f", or --risk {100 * least:.2g}%" if days >= LEAST_DAYS and least < 0.5 else ""
+    wanted = max(LEAST_DAYS, days * needed / found.looks if found.looks else LEAST_DAYS)
+    least = upper_share(0.0, found.looks)
+    more = f", or --risk {rounded_up(100 * least)}%" if days >= LEAST_DAYS and least < 0.5 else ""
     return (
-        f"too little data: {days:,.3g} days are worth {best.looks:,.3g} independent looks at the machine, and a risk of "
-        f"{percent(risk)} takes {needed:,.0f} even without any excess (about {wanted:,.0f} days{more})"
+        f"too little data: {days:,.3g} days are worth {found.looks:,.3g} independent looks at the machine, and a risk "
+        f"of {percent(risk)} takes {needed:,.0f} even without any excess (about {wanted:,.0f} days{more})"
     )
 
 
+def rounded_up(value: float) -> str:
+    """The next number of two figures that is not below ``value``."""
+    unit = 10.0 ** (np.floor(np.log10(value)) - 1)
+    return f"{np.ceil(value / unit) * unit:.2g}"
+
+
 def percent(share: float) -> str:
-    """A share of time as text: two figures below ten percent."""
+    """A share of time as text, with two figures."""
     return f"{100 * share:.2g} %" if share < 0.995 else "100 %"

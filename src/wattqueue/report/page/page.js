@@ -1,6 +1,6 @@
 "use strict";
 // Wiring: start the charts, keep their zoom together, theme, keyboard, tables, print.
-const TIMED = new Set(["power", "gantt", "queue", "overlay"]);
+const TIMED = new Set(["power", "gantt", "queue", "overlay", "hours"]);
 const MOST_ROWS = 250;
 
 function show(figure) {
@@ -58,11 +58,11 @@ function cells(figure) {
 function shown(name, value) {
   if (value == null) return "–";
   if (typeof value === "string") return value;
-  if (name === "wait_s") return span(value);
+  if (name === "wait_s" || name === "extra_wait_s") return (value < 0 ? "−" : "") + span(Math.abs(value));
   if (name.endsWith("_s")) return moment(value);
   if (name.endsWith("_w")) return watts(value);
   if (name.endsWith("_j")) return si(value / 3600, "Wh");
-  if (name === "share" || name === "busy" || name === "utilization") return `${figures(100 * value, 4)} %`;
+  if (name === "share" || name === "work_share" || name === "busy" || name === "utilization") return `${figures(100 * value, 4)} %`;
   return figures(value, 5);
 }
 function table(figure, details) {
