@@ -94,10 +94,10 @@ def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[Ran], end_
     policy = setup.policy(name)
     extra = tuple(Extra.of((plain.start_s, plain.end_s), (r.start_s, r.end_s)) for r in ran)
     never = never_above(setup.jobs, setup.machine, policy)
-    most = _evidence(plain, setup.zero_s).looks
+    most = evidence_of(plain, setup.zero_s).looks
     evidence = tuple(
         replace(seen, looks=min(seen.looks, most), never=never, lost=int(e.lost.sum()))
-        for seen, e in zip((_evidence(r, setup.zero_s) for r in ran), extra, strict=True)
+        for seen, e in zip((evidence_of(r, setup.zero_s) for r in ran), extra, strict=True)
     )
     verdict = judge(evidence, setup.question.risk, _refusal(setup.jobs, plain, policy))
     wait = np.array([_figure(r, "wait_s_mean") for r in ran])
@@ -125,7 +125,7 @@ def _bill(setup: Setup, power: Digest, end_s: float) -> Bill:
     return Bill(float(power.machine_j.sum()) + idle * (end_s - float(power.edge_s[-1])), cost, carbon)
 
 
-def _evidence(ran: Ran, zero_s: float) -> Evidence:
+def evidence_of(ran: Ran, zero_s: float) -> Evidence:
     """From the first submission to the end of the hour of the last start: the drain after it would dilute."""
     if not np.isfinite(ran.start_s).any():
         return Evidence(0.0, 0.0, 0.0)

@@ -154,7 +154,8 @@ def _too_little(found: Evidence, risk: float) -> str:
     more = f", or --risk {rounded_up(100 * least)}%" if days >= LEAST_DAYS and least < 0.5 else ""
     return (
         f"too little data: {days:,.3g} days are worth {found.looks:,.3g} independent looks at the machine, and a risk "
-        f"of {percent(risk)} takes {needed:,.0f} even without any excess (about {wanted:,.0f} days{more})"
+        f"of {percent(risk)} takes {np.ceil(needed):,.0f} even without any excess "
+        f"(about {np.ceil(wanted):,.0f} days{more})"
     )
 
 

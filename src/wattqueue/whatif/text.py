@@ -116,6 +116,8 @@ def sentences(answer: Answer, curve: Curve) -> Iterator[str]:
 
 def knee_sentence(answer: Answer, curve: Curve) -> str:
     """Where waits begin to climb."""
+    if not any(e.lost or (x.wait_s > 0).any() for e, x in zip(curve.evidence, curve.extra, strict=True)):
+        return "No job waits longer under any cap that was tried: try lower ones."
     if curve.knee is None:
         return "No knee: the mean wait has no bend within these caps."
     cap = answer.setup.caps[curve.knee]

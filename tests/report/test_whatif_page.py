@@ -1,0 +1,84 @@
+"""The page of what a cap would do, in a headless Chromium."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.report.chromium import Browser
+from wattqueue.campaign.shared import Shared
+from wattqueue.formats.table import write_table
+from wattqueue.model.jobs import Jobs
+from wattqueue.sim.task import Task
+from wattqueue.whatif.answer import conclude
+from wattqueue.whatif.ask import Question, ask, prepare
+from wattqueue.whatif.bill import parse_source
+from wattqueue.whatif.page import html
+
+pytestmark = pytest.mark.browser
+
+KINDS = "Object.values(wattqueue.charts).map(({figure}) => [figure.key, figure.kind])"
+SIDEWAYS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whatif")
+    rng = np.random.default_rng(3)
+    n = 400
+    jobs = Jobs.build(
+        np.cumsum(rng.exponential(700.0, n)).round(),
+        rng.choice([1, 2, 4, 8], n),
+        rng.lognormal(7.8, 1.0, n).round() + 1.0,
+        user=rng.choice(["ann", "<b>bob</b>"], n),
+        partition=rng.choice(["thin", "fat"], n),
+        mean_power_w=rng.uniform(180.0, 340.0, n).round(),
+    )
+    write_table(folder / "jobs.csv", jobs)
+    days = "".join(f"{day * 86_400},{100 - 20 * day}\n" for day in range(60))
+    (folder / "prices.csv").write_text(f"time_s,price\n{days}")
+    task = Task(str(folder / "jobs.csv"), nodes=16, node_watts="90:350")
+    prices, intensity = (parse_source(folder / "prices.csv", unit, "-") for unit in ("EUR/MWh", "gCO2/kWh"))
+    question = Question(task, "30%..70%", ("easy",), ("history-mean", "naive"), 0.01, prices, intensity)
+    setup = prepare(question)
+    path = folder / "report.html"
+    path.write_text(html(conclude(setup, ask(setup, Shared(folder / "shared"), workers=1))))
+    return path
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)])
+def test_all_pictures_are_drawn(browser: Browser, page: Path, width: int, dark: bool) -> None:
+    browser.open(page, width=width, dark=dark)
+    assert browser.errors() == []
+    assert browser.js("wattqueue.errors") == []
+    assert len(browser.requests()) == 1
+    assert browser.js(KINDS) == [
+        ["wait", "capcurve"],
+        ["risk", "capcurve"],
+        ["hours", "hours"],
+        *([key, "capcurve-small"] for key in ("slowdown", "energy", "cost", "carbon")),
+        ["users", "payers"],
+        ["partitions", "payers"],
+    ]
+    assert browser.js(SIDEWAYS)
+    assert "<b>bob</b>" in browser.js("document.body.innerText")
+    assert browser.js("[...document.querySelectorAll('.says')].every((s) => s.textContent.length > 20)")
+
+
+def test_a_configuration_can_be_taken_out(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    lines = "wattqueue.charts.wait.chart.getOption().series.filter((s) => s.symbol === 'circle').length"
+    assert browser.js(lines) == 2
+    browser.js("document.querySelector('#fig-wait .key button').click()")
+    assert browser.js(lines) == 1
+    assert browser.js("document.activeElement.getAttribute('aria-pressed')") == "false"  # a button, and focus stays
+
+
+def test_hours_zoom_with_the_keyboard(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    browser.js("document.querySelector('#fig-hours .chart').focus()")
+    browser.key("+")
+    zoom = browser.js("(({start, end}) => end - start)(wattqueue.charts.hours.chart.getOption().dataZoom[0])")
+    assert zoom == pytest.approx(50.0)

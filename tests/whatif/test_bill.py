@@ -1,0 +1,78 @@
+"""Cost and carbon: exact integrals, units, what a series must cover."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wattqueue.errors import InputError
+from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.schedule import PowerSeries
+from wattqueue.whatif.bill import parse_source, read_tariff, require_cover
+from wattqueue.whatif.digest import bin_edges, digest
+
+MACHINE = Machine("m", (Partition("batch", 10, idle_w=100.0, max_w=500.0),))
+WORDS = ("then", "later")
+
+
+def tariff_file(folder: Path, rows: str, head: str = "time_s,price") -> Path:
+    path = folder / "prices.csv"
+    path.write_text(f"{head}\n{rows}")
+    return path
+
+
+def test_cost_is_the_sum_over_steps_of_power_and_price(tmp_path: Path) -> None:
+    path = tariff_file(tmp_path, "0,10\n3600,-20\n7200,50\n")
+    tariff = read_tariff(parse_source(path, "EUR/kWh", "--price-unit"), None, repair=False)
+    # 2 kW to 5,400 s, then 3 kW to 9,000 s; idle 1 kW from there to 10,800 s.
+    zeros, time = np.zeros(3), np.array([0.0, 5_400.0, 9_000.0])
+    power = PowerSeries(time, np.array([2_000.0, 3_000.0, 0.0]), zeros, zeros, zeros.astype(np.int32))
+    found = digest([power], MACHINE, np.inf, bin_edges(0.0, 9_000.0, [tariff.series.time_s]))
+    wanted = 2 * 10 - 2 * 0.5 * 20 - 3 * 0.5 * 20 + 3 * 0.5 * 50
+    assert tariff.amount(found, MACHINE.idle_w, 9_000.0) == pytest.approx(wanted)
+    assert tariff.amount(found, MACHINE.idle_w, 10_800.0) == pytest.approx(wanted + 0.5 * 50)
+
+
+def test_dates_stand_on_the_traces_clock(tmp_path: Path) -> None:
+    path = tariff_file(tmp_path, "1970-01-02T01:00+01:00,1\n1970-01-02T02:00+01:00,2\n", "Date,Price")
+    tariff = read_tariff(parse_source(path, "EUR/MWh", "--price-unit"), 86_400.0 - 600.0, repair=False)
+    assert tariff.series.time_s.tolist() == [600.0, 4_200.0]
+    with pytest.raises(InputError, match=r"prices\.csv:2: .*--start"):
+        read_tariff(parse_source(path, "EUR/MWh", "--price-unit"), None, repair=False)
+
+
+def test_units() -> None:
+    source = parse_source(Path("x.csv"), "gCO2/kWh", "--intensity-unit")
+    assert (source.amount, source.per_j) == ("gCO2", 3.6e6)
+    assert parse_source(Path("x.csv"), " EUR / MWh ", "--price-unit").per_j == 3.6e9
+    for unit in ("EUR", "EUR/J", "/MWh", "EUR/MWh/h", ""):
+        with pytest.raises(InputError, match="no unit per energy"):
+            parse_source(Path("x.csv"), unit, "--price-unit")
+
+
+def test_a_series_must_cover_the_runs(tmp_path: Path) -> None:
+    hours = "".join(f"{k * 3_600},{k}\n" for k in range(48))
+    tariff = read_tariff(parse_source(tariff_file(tmp_path, hours), "EUR/MWh", "--price-unit"), None, repair=False)
+    require_cover(tariff, 0.0, 48 * 3_600.0, WORDS)  # the last value holds for an hour too
+    with pytest.raises(InputError, match=r"ends before the runs do, which last from then to later: 0\.5 h"):
+        require_cover(tariff, 0.0, 48.5 * 3_600.0, WORDS)
+    with pytest.raises(InputError, match="begins after"):
+        require_cover(tariff, -1.0, 3_600.0, WORDS)
+
+
+def test_a_hole_within_the_runs_is_refused_and_one_outside_is_not(tmp_path: Path) -> None:
+    hours = "".join(f"{k * 3_600},{k}\n" for k in range(60) if k not in {30, 31})
+    tariff = read_tariff(parse_source(tariff_file(tmp_path, hours), "EUR/MWh", "--price-unit"), None, repair=False)
+    with pytest.raises(InputError, match=r"prices\.csv:31: a hole of 3 h"):
+        require_cover(tariff, 0.0, 50 * 3_600.0, WORDS)
+    require_cover(tariff, 0.0, 29 * 3_600.0, WORDS)
+    require_cover(tariff, 33 * 3_600.0, 50 * 3_600.0, WORDS)
+
+
+def test_a_tariff_of_day_and_night_has_no_holes(tmp_path: Path) -> None:
+    rows = "".join(f"{d * 86_400},10\n{d * 86_400 + 21_600},30\n" for d in range(30))
+    tariff = read_tariff(parse_source(tariff_file(tmp_path, rows), "EUR/MWh", "--price-unit"), None, repair=False)
+    require_cover(tariff, 0.0, 29 * 86_400.0, WORDS)
+    assert tariff.integral(0.0, 86_400.0) == 10 * 21_600 + 30 * 64_800

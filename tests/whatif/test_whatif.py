@@ -1,0 +1,175 @@
+"""wattqueue whatif as a user runs it, and its answer held to single runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.test_simulate import wattqueue
+from wattqueue.campaign.shared import Shared
+from wattqueue.errors import CampaignError, InputError, PolicyError
+from wattqueue.formats.table import write_table
+from wattqueue.model.jobs import Jobs
+from wattqueue.sim.task import Task, load, perform
+from wattqueue.whatif.answer import Answer, conclude, never_above
+from wattqueue.whatif.ask import Question, ask, prepare
+from wattqueue.whatif.bill import parse_source
+
+HERE = ("--nodes", "32", "--node-watts", "90:350")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(3)
+    n = 600
+    jobs = Jobs.build(
+        np.cumsum(rng.exponential(450.0, n)).round(),
+        rng.choice([1, 2, 4, 8], n),
+        rng.lognormal(7.8, 1.0, n).round() + 1.0,
+        walltime_s=np.full(n, 86_400.0),
+        user=rng.choice(["ann", "bob", "cid"], n),
+        mean_power_w=rng.uniform(180.0, 340.0, n).round(),
+        origin="generated",
+    )
+    path = tmp_path_factory.mktemp("whatif") / "jobs.csv"
+    write_table(path, jobs)
+    return path
+
+
+def task(table: Path) -> Task:
+    return Task(str(table), nodes=32, node_watts="90:350")
+
+
+def answer(question: Question, folder: Path, workers: int = 1) -> Answer:
+    setup = prepare(question)
+    return conclude(setup, ask(setup, Shared(folder), workers=workers))
+
+
+def test_each_point_is_the_run_that_simulate_makes(table: Path, tmp_path: Path) -> None:
+    found = answer(Question(task(table), "50%..90%:20%", estimators=("history-mean",)), tmp_path)
+    curve = found.curves[0]
+    for cap, ran in zip(found.setup.caps, curve.ran, strict=True):
+        single = perform(load(Task(**{**task(table).values(), "estimator": "history-mean", "cap": cap.text})))
+        assert np.array_equal(ran.start_s, single.run.schedule.start_s, equal_nan=True)
+        assert ran.metrics == pytest.approx(single.metrics, nan_ok=True)
+        assert ran.power.over_s.sum() == pytest.approx(single.metrics["cap_over_s"])
+        assert ran.power.machine_j.sum() == pytest.approx(single.metrics["machine_energy_j"])
+    plain = perform(load(Task(**{**task(table).values(), "estimator": "history-mean"})))
+    assert curve.plain.metrics["wait_s_mean"] == plain.metrics["wait_s_mean"]
+
+
+def test_processes_give_the_same_answer(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("joblib")
+    from wattqueue.whatif import grid
+    from wattqueue.whatif.document import to_json
+
+    question = Question(task(table), "50%..90%:20%", ("easy", "fcfs"), ("history-max", None))
+    here = to_json(answer(question, tmp_path / "a"))
+    monkeypatch.setattr(grid, "SMALL", 0)
+    assert to_json(answer(question, tmp_path / "b", workers=2)) == here
+
+
+def test_phases_count_in_what_is_above_the_cap(tmp_path: Path) -> None:
+    question = Question(Task("marconi:days=2,load=0.8", machine="marconi100"), "15%", estimators=("oracle-mean",))
+    found = answer(question, tmp_path).curves[0].ran[0]
+    assert (found.metrics["cap_over_s"] or 0) > 0  # means held to the cap, the phases above them are not
+    assert found.metrics["cap_overshoot_w"] == found.power.overshoot_w
+
+
+def test_naive_can_never_be_above(table: Path, tmp_path: Path) -> None:
+    found = answer(Question(task(table), "60%..100%:20%", estimators=("naive", "oracle-max")), tmp_path)
+    naive, oracle = found.curves
+    assert naive.verdict.lowest == 0
+    assert all(e.never and e.over_s == 0 for e in naive.evidence)
+    assert oracle.verdict.lowest is None
+    assert "nobody does" in oracle.verdict.why
+
+
+def test_a_job_above_the_stated_maximum_can_be_above(table: Path) -> None:
+    setup = prepare(Question(Task(str(table), nodes=32, node_watts="90:300")))
+    assert not never_above(setup.jobs, setup.machine, setup.policy(("easy", None)))
+
+
+def test_without_watts_nothing_is_safe(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("submit_s,nodes,runtime_s\n0,4,5000\n10,4,5000\n")
+    found = answer(Question(Task(str(path), nodes=4, node_watts="90:350")), tmp_path)
+    assert found.curves[0].verdict.lowest is None
+    assert "not in the data" in found.curves[0].verdict.why
+
+
+def test_the_bill_is_for_the_same_time_whatever_the_cap(table: Path, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.csv"
+    prices.write_text("time_s,price\n0,100\n")  # one price: the bill is energy times it
+    source = parse_source(prices, "EUR/MWh", "--price-unit")
+    found = answer(Question(task(table), "50%..90%:20%", prices=source), tmp_path)
+    curve = found.curves[0]
+    for bill in (*curve.bills, curve.plain_bill):
+        assert bill.cost == pytest.approx(100.0 * bill.energy_j / 3.6e9)
+        assert bill.energy_j == pytest.approx(curve.plain_bill.energy_j)  # the same work, the same time
+
+
+def test_prices_too_short_for_the_queue_are_refused(table: Path, tmp_path: Path) -> None:
+    last = float(perform(load(task(table))).run.jobs.submit_s.max())
+    prices = tmp_path / "prices.csv"
+    prices.write_text("time_s,price\n" + "".join(f"{k},1\n" for k in range(0, int(last) + 1, 3_600)))
+    question = Question(task(table), "45%", prices=parse_source(prices, "EUR/MWh", "--price-unit"))
+    with pytest.raises(InputError, match="ends before the runs do"):
+        answer(question, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "word"),
+    [
+        ({"policies": ("esy",)}, PolicyError, "esy"),
+        ({"estimators": ("fcfs",)}, PolicyError, "fcfs"),
+        ({"caps": "10%..90%"}, Exception, "idle"),
+        ({"at": "61%"}, InputError, "not among"),
+        ({"risk": 1.0}, InputError, "risk"),
+        ({"start": "soon"}, InputError, "no date"),
+    ],
+)
+def test_what_cannot_end_well_is_refused_at_once(
+    table: Path, change: dict[str, object], error: type[Exception], word: str
+) -> None:
+    with pytest.raises(error, match=word):
+        prepare(Question(task(table), **change))  # type: ignore[arg-type]
+
+
+def test_a_cap_without_known_watts_is_one_clear_error(table: Path, tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="watts of every job"):
+        answer(Question(Task(str(table), nodes=32), "3kW..4kW"), tmp_path)
+
+
+def test_files_and_table(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = wattqueue("whatif", table, *HERE, "--cap", "40%..80%", "--estimator", "history-mean", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "too little data" in done.stdout.lower()
+    with (out / "whatif.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["cap"] for row in rows] == ["none", *(f"{k}%" for k in range(40, 81, 5))]
+    waits = [float(row["wait_s_mean"]) for row in rows]
+    assert waits[1] > waits[-1]
+    document = json.loads((out / "whatif.json").read_text())
+    assert document["configurations"][0]["lowest_safe_cap"] is None
+    assert len(document["rows"]) == 10
+    with (out / "payers.csv").open(newline="") as file:
+        users = [row for row in csv.DictReader(file) if row["cap"] == "40%" and row["kind"] == "user"]
+    assert {row["name"] for row in users} == {"ann", "bob", "cid"}
+    assert sum(float(row["share_of_work"]) for row in users) == pytest.approx(1.0)
+    assert (out / "report.html").stat().st_size > 1_000_000
+
+
+def test_a_wrong_call_writes_nothing(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for more in (("--cap", "60..x"), ("--risk", "0"), ("--prices", tmp_path / "no.csv"), ("--policy", "easy,easy")):
+        done = wattqueue("whatif", table, *HERE, *more, "--out", out)
+        assert done.returncode == 2
+        assert done.stderr.startswith("wattqueue: ")
+        assert done.stderr.count("\n") == 1
+    assert not out.exists()
