@@ -5,11 +5,12 @@ it, in the simulation of this workload with this policy and estimator,
 
 1. the data know the true watts of 99 % of the node-hours run, and the estimator does not know the future;
 2. every job that runs without a cap also runs under it;
-3. an upper bound (95 %, one-sided) of the share of time above the cap, from the first submission to the last
-   start, is at most r; or no excess is possible: every job is counted at the machine's maximum and none drew more;
+3. an upper bound (95 %, one-sided) of the share of time above the cap is at most r, or no excess is possible;
 
-and if the same holds for every higher cap that was tried. The caps are tested from the highest down, and testing
-ends at the first that fails, so that the 95 % hold for all of them together (fixed-sequence testing).
+and if the same holds for every higher cap that was tried. The time counted reaches from the first submission to the
+last start. No excess is possible where every job is counted at the machine's maximum and none drew more. The caps are
+tested from the highest down, and testing ends at the first that fails, so that the 95 % hold for all of them together
+(fixed-sequence testing).
 
 **The bound.** Power is correlated from hour to hour. The span T is worth n = T / tau independent looks at the
 machine, tau being the integrated autocorrelation time of the hourly mean power; n is at most that of the run without
