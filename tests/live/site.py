@@ -60,7 +60,7 @@ class Site:
         self.started_s = 0.0
         self.log = self.root / "log/controller.out"
 
-    def configure(self, cap: str, *, machine: str = MACHINE, **more: Any) -> Path:
+    def configure(self, cap: str, *, machine: str = MACHINE, slurm: str = "", **more: Any) -> Path:
         home = self.root / "live"
         more = {"period_s": 0.3, "away_s": 5.0, **more}
         lines = [f"{k} = {v!r}" if not isinstance(v, bool) else f"{k} = {str(v).lower()}" for k, v in more.items()]
@@ -75,6 +75,7 @@ record = "views.jsonl"
 [slurm]
 conf = "{self.root}/etc/slurm.conf"
 write_priority = false
+{slurm}
 """
         file = home / "live.toml"
         file.write_text(text)
@@ -229,7 +230,7 @@ def bring_up() -> Iterator[SlurmLab]:
     reads.chmod(0o755)
     (home / "freq").mkdir()
     os.chown(home / "freq", operator.pw_uid, operator.pw_gid)
-    lab = SlurmLab(folder, nodes=8, licences_w=TOTAL_W, lua=script(settings), task_prolog=reads)
+    lab = SlurmLab(folder, nodes=8, licences_w=TOTAL_W, lua=script(settings), task_prolog=reads, rest=True)
     try:
         yield lab.up()
     finally:

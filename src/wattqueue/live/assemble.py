@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import signal
 import threading
 import time
@@ -28,6 +29,7 @@ from wattqueue.live.slurm.apply import Applier, Frequencies, Pool, ReconfigurePo
 from wattqueue.live.slurm.commands import Commands, Slurm
 from wattqueue.live.slurm.install import NodeWatts, Settings
 from wattqueue.live.slurm.observe import NODES, Observer, parse_nodes
+from wattqueue.live.slurm.rest import Rest
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.status import BEAT, HEAD, RunDir, read_beat
@@ -44,10 +46,20 @@ from wattqueue.store.database import open_database
 ACCOUNTING_S = 60.0
 
 
-def slurm_of(config: LiveConfig) -> Commands:
-    """The commands of the configured Slurm."""
+def slurm_of(config: LiveConfig) -> Slurm:
+    """The configured Slurm: its commands, and where configured slurmrestd for the lists.
+
+    Raises: InputError for a token that cannot be read, or that others may read.
+    """
     environment = {} if config.slurm.conf is None else {"SLURM_CONF": str(config.slurm.conf)}
-    return Commands(config.slurm.timeout_s, environment, config.slurm.bin_dir)
+    commands = Commands(config.slurm.timeout_s, environment, config.slurm.bin_dir)
+    if not config.slurm.rest:
+        return commands
+    file, user = config.slurm.rest_token_file, config.user or pwd.getpwuid(os.geteuid()).pw_name
+    if file is not None:
+        read_secret(file)
+    token = (lambda: "") if file is None else (lambda: read_secret(file))
+    return Rest(commands, config.slurm.rest, user, token, config.slurm.rest_version, config.slurm.timeout_s)
 
 
 def layout_of(config: LiveConfig, slurm: Slurm, machine: Machine) -> Layout:
@@ -97,8 +109,6 @@ def settings_of(config: LiveConfig, slurm: Slurm, whole_pool_w: int) -> Settings
 
 def uid_of(config: LiveConfig) -> int:
     """The account that the controller runs as. Raises InputError for one that is not there."""
-    import pwd
-
     if not config.user:
         return os.geteuid()
     try:
@@ -246,6 +256,7 @@ def run_until_told(controller: Controller, config: LiveConfig, say: Callable[[st
             server.shutdown()
             server.server_close()
         controller.telemetry.close()
+        controller.observer.close()
         controller.run_dir.away()
         controller.run_dir.release()
 

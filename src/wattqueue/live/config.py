@@ -7,6 +7,7 @@ import stat
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -28,8 +29,10 @@ class SlurmSection(_Strict):
     bin_dir: str = ""
     timeout_s: Seconds = 10.0
     rest: str = ""
-    """slurmrestd: ``unix:/path`` or ``http://host:port``; jobs and nodes are then read through it."""
+    """slurmrestd: ``unix:/path`` or ``http://host:port``; jobs, nodes and licences are then read through it."""
     rest_token_file: Path | None = None
+    """JWT of the controller's account, for a slurmrestd that is not on a unix socket; read anew for each request."""
+    rest_version: Annotated[str, Field(pattern=r"v\d+\.\d+\.\d+")] = "v0.0.38"
     partitions: dict[str, str] = {}
     """Machine partition of a Slurm partition where their names differ."""
     pool: Literal["reservation", "reconfigure"] = "reservation"
@@ -133,7 +136,17 @@ def load_config(path: Path) -> LiveConfig:
         raise InputError("metrics.address is open to others without a token", where=path, mend=mend)
     if config.slurm.pool == "reconfigure" and config.slurm.pool_file is None:
         raise InputError("slurm.pool_file is needed to set the pool by reconfigure", where=path)
+    _check_rest(config, path)
     return config
+
+
+def _check_rest(config: LiveConfig, path: Path) -> None:
+    rest, token = config.slurm.rest, config.slurm.rest_token_file
+    if rest and not rest.startswith(("unix:/", "http://", "https://")):
+        raise InputError(f"slurm.rest: {rest!r} is no address", where=path, mend="unix:/path, or http://host:port")
+    if token is not None and rest.startswith("http://") and not _is_local(urlsplit(rest).hostname or ""):
+        mend = "use https://, or a slurmrestd on this host"
+        raise InputError("slurm.rest: the token would cross the network in the clear", where=path, mend=mend)
 
 
 _PATHS = {"conf", "rest_token_file", "pool_file", "run_dir", "frequency_dir", "record", "audit_key_file"}

@@ -71,8 +71,8 @@ class Sorter:
         """Each row into one list."""
         self._update(snapshot, origin)
         now_s, details = snapshot.taken_s, snapshot.details
-        out = Sorted(running=list(self._of("running")), hand_over=list(self._of("hand_over")))
-        for row in self._of("free"):
+        out = Sorted(running=sorted(self._of("running"), key=_age), hand_over=list(self._of("hand_over")))
+        for row in sorted(self._of("free"), key=_age):
             self._free(row, details.get(row.key, _PLAIN), placed.get(row.key), now_s, out)
         free = {row.key for row in out.foreign}
         self.foreign_since = {k: v for k, v in self.foreign_since.items() if k in free}
@@ -168,6 +168,11 @@ class Sorter:
                 if room[array] < 0:
                     more.add(key)
         return more
+
+
+def _age(row: JobRow) -> tuple[float, int]:
+    """The order of rows that run or are about to, whatever order Slurm lists them in."""
+    return row.key.submit_s, row.job_id
 
 
 def _array(key: JobKey) -> tuple[str, float]:

@@ -60,6 +60,12 @@ class Observer:
             self._ask_details(jobs)
         return Snapshot(now_s, jobs, nodes, pool, self._details, unreadable)
 
+    def close(self) -> None:
+        """Let go of a connection, where there is one."""
+        close = getattr(self.slurm, "close", None)
+        if close is not None:
+            close()
+
     def _read(self, argv: tuple[str, ...]) -> str:
         return read(self.slurm, argv, wait=self.wait)
 
