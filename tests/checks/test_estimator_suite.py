@@ -38,8 +38,11 @@ def maker(name: str) -> Callable[[], Estimator]:
 def sample_for(name: str) -> tuple[Jobs, Machine]:
     """Jobs and machine on which a part makes sense: EAR's needs hardware and applications of its profiles."""
     if name == "ear":
-        app = Labels((np.arange(len(JOBS)) % len(APPS)).astype(np.int32), APPS)
-        return replace(JOBS, app=app), load_machine("eamc-p1p2")
+        names = (*APPS, "never seen before")
+        app = Labels((np.arange(len(JOBS)) % len(names)).astype(np.int32), names)
+        machine = load_machine("eamc-p1p2")  # which states no maximum, what an unknown application counts as
+        parts = tuple(replace(p, max_w=1_000.0) for p in machine.partitions)
+        return replace(JOBS, app=app), replace(machine, partitions=parts)
     return (FEW if name in FITTED else JOBS), MACHINE
 
 

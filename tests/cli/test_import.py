@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from wattqueue.cli import _app
-from wattqueue.cli._given import duration_s, node_watts
+from wattqueue.cli._given import duration_s
 from wattqueue.errors import InputError, MachineError
 from wattqueue.formats.machine_toml import read_machine
+from wattqueue.formats.node_watts import parse_node_watts
 from wattqueue.formats.swf import read_swf
 from wattqueue.formats.table import read_table
 
@@ -80,7 +81,7 @@ def test_an_swf_as_a_table(tmp_path: Path, data_dir: Path) -> None:
     [
         (["-o", "jobs.xlsx"], "cannot write jobs.xlsx"),
         (["-o", "jobs.csv", "--node-watts", "200"], "is not IDLE:MAX"),
-        (["-o", "jobs.csv", "--node-watts", "500:200"], "0 <= IDLE <= MAX"),
+        (["-o", "jobs.csv", "--node-watts", "500:200"], "is not IDLE:MAX"),
         (["-o", "jobs.csv", "--default-walltime", "soon"], "no time above 0"),
         (["-o", "jobs.csv", "--time-zone", "Nowhere"], "no time zone"),
         (["-o", "jobs.csv", "--from", "pbs"], "no format 'pbs'"),
@@ -129,8 +130,10 @@ def test_times_on_the_command_line(text: str, seconds: float) -> None:
 
 
 def test_watts_on_the_command_line() -> None:
-    assert node_watts("95:240.5") == (95.0, 240.5)
-    assert node_watts(None) is None
+    assert parse_node_watts("95:240.5") == (95.0, 240.5)
+    for text in ("", "95", "95:", "240:95", "-1:5", "1:inf", "nan:5"):
+        with pytest.raises(InputError, match="IDLE:MAX"):
+            parse_node_watts(text)
 
 
 def test_a_machine_is_drafted_and_read_back(tmp_path: Path) -> None:

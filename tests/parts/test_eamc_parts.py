@@ -173,7 +173,8 @@ def test_ear_from_table_1_gives_the_printed_figures_at_the_highest_frequency() -
 
 def test_an_unknown_application_runs_at_the_highest_frequency_only() -> None:
     machine = eamc_machine()
-    jobs = Jobs.build([0.0, 1.0, 2.0], [1, 1, 1], [60.0] * 3, app=["1", None, "new"], mean_power_w=[1.0, 250.0, np.nan])
+    stated = {"user_power_w": np.array([1.0, 250.0, np.nan])}
+    jobs = Jobs.build([0, 1, 2], [1, 1, 1], [60] * 3, app=["1", None, "new"], mean_power_w=[9.0] * 3, extra=stated)
     got = Ear().predict(jobs, machine)
     assert got.row is not None
     assert got.row.tolist() == [0, 8, 9]

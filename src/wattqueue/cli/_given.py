@@ -5,19 +5,6 @@ from __future__ import annotations
 from wattqueue.errors import InputError
 
 
-def node_watts(text: str | None) -> tuple[float, float] | None:
-    """``IDLE:MAX`` in watts of a node. Raises: InputError."""
-    if text is None:
-        return None
-    idle, colon, most = text.partition(":")
-    try:
-        if not colon:
-            raise ValueError
-        return float(idle), float(most)
-    except ValueError as error:
-        raise InputError(f"--node-watts {text!r} is not IDLE:MAX", mend="for example 95:240") from error
-
-
 def duration_s(text: str | None, option: str) -> float | None:
     """``30min``, ``24h``, ``2d`` or a bare number of seconds. Raises: InputError."""
     if text is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wattqueue.cli._given import duration_s, node_watts
+from wattqueue.cli._given import duration_s
 from wattqueue.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def run(
     carries a label in the column x_energy_quality: measured (the job had its nodes alone), attributed (it
     shared them, or nobody can tell) or modelled.
     """
+    from wattqueue.formats.node_watts import parse_node_watts
     from wattqueue.formats.read import ReadOptions, read_workload
     from wattqueue.formats.unusable import write_unusable
 
@@ -56,7 +57,8 @@ def run(
     if out.exists() and file.exists() and out.samefile(file):
         raise InputError("input and output are the same file", where=out, mend="take another name with -o")
     default_s = duration_s(default_walltime, "--default-walltime")
-    options = ReadOptions(time_zone, columns, node_watts(watts), default_s, procs_per_node, queued)
+    bounds = None if watts is None else parse_node_watts(watts)
+    options = ReadOptions(time_zone, columns, bounds, default_s, procs_per_node, queued)
     workload = read_workload(file, options, kind=kind)
     _write(out, workload)
     listed = out.with_name("unusable.csv")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from wattqueue.cli._given import duration_s, node_watts
+from wattqueue.cli._given import duration_s
 from wattqueue.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,13 +73,14 @@ def eval_(
 def _machine(name: str | None, watts: str | None, read: Workload) -> Machine:
     """What is stated of the machine: its partitions, or one partition with or without watts."""
     from wattqueue.formats.machine_toml import load_machine
+    from wattqueue.formats.node_watts import parse_node_watts
     from wattqueue.model.machine import plain_machine
 
     if name is not None:
         if watts is not None:
             raise InputError("--machine and --node-watts both state a node's watts", mend="leave one out")
         return load_machine(name)
-    idle, most = node_watts(watts) or (0.0, None)
+    idle, most = (0.0, None) if watts is None else parse_node_watts(watts)
     return plain_machine(int(read.jobs.nodes.max(initial=1)), idle, most)
 
 

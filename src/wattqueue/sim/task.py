@@ -15,6 +15,7 @@ from wattqueue.errors import InputError
 from wattqueue.formats._source import sha256_of
 from wattqueue.formats.cap import parse_cap
 from wattqueue.formats.machine_toml import load_machine
+from wattqueue.formats.node_watts import parse_node_watts
 from wattqueue.formats.read import ReadOptions, read_workload
 from wattqueue.formats.rundir import RunRecord, read_facts
 from wattqueue.formats.unusable import Unusable
@@ -144,22 +145,8 @@ def task_machine(task: Task) -> Machine:
     nodes = int(task.nodes or 0)
     if nodes < 1:
         raise InputError(f"{nodes} nodes", where="--nodes", mend="at least 1")
-    idle_w, max_w = parse_node_watts(task.node_watts) if task.node_watts else (0.0, None)
+    idle_w, max_w = parse_node_watts(task.node_watts) if task.node_watts is not None else (0.0, None)
     return plain_machine(nodes, idle_w, max_w)
-
-
-def parse_node_watts(text: str) -> tuple[float, float]:
-    """``95:190.738`` -> idle and maximum watts of a node."""
-    idle, _, most = text.partition(":")
-    try:
-        watts = float(idle), float(most)
-    except ValueError:
-        watts = (np.nan, np.nan)
-    if not (np.isfinite(watts).all() and 0 <= watts[0] <= watts[1]):
-        raise InputError(
-            f"{text!r} is not IDLE:MAX in watts", where="--node-watts", mend="for example 95:190.7, idle first"
-        )
-    return watts
 
 
 def task_jobs(task: Task) -> tuple[Jobs, Unusable]:

@@ -13,7 +13,7 @@ from wattqueue.model.eamc_table1 import table1_profiles
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.parts.contracts import Asked, Floats, Ints, Prediction
-from wattqueue.parts.estimator._scale import static_prediction
+from wattqueue.parts.estimator.user_figure import UserFigure
 
 _SAME_HZ = 0.5e6
 
@@ -27,7 +27,8 @@ class Ear:
     there are several, ``with_configurations`` makes the partition whose options they are.
 
     A frequency without a profile is never offered. An application without one (first run) runs at the
-    highest frequency only, with the watts of the job's own column, or else the machine's maximum:
+    highest frequency only, with the user's figure, or else the machine's maximum (never the job's own watts, which
+    nobody knows at submission):
     ``on_new_hardware`` says whether an application that is known elsewhere may have such a trial run
     on hardware where it is not (``trial``) or is not offered it (``skip``).
 
@@ -112,8 +113,7 @@ class Ear:
 
     def _first_run(self, jobs: Jobs, rows: NDArray[np.int64], machine: Machine) -> Prediction:
         """Jobs whose application has no entry: the highest frequency of each partition, and no other."""
-        own = np.full(len(rows), np.nan) if jobs.mean_power_w is None else jobs.mean_power_w[rows]
-        guess = static_prediction(own, machine)
+        guess = UserFigure().predict(jobs.take(rows), machine)
         highest = np.zeros(len(machine.option_partition), bool)
         highest[machine.option_start[:-1]] = True
         power = np.where(highest, guess.power_w, np.inf)
