@@ -105,8 +105,36 @@ def cap_figures(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, 
 
     ``power_utilization`` is the energy drawn over the energy allowed while a finite cap is in force.
     """
+    return cap_sums(power, machine, cap, begin_s, end_s).figures()
+
+
+class CapSums(NamedTuple):
+    """Sums over the time with a finite cap, which add up over pieces of a run; ``capped_s`` is that time."""
+
+    used_j: float = 0.0
+    allowed_j: float = 0.0
+    overshoot_w: float = 0.0
+    over_s: float = 0.0
+    over_j: float = 0.0
+    capped_s: float = 0.0
+
+    def plus(self, other: CapSums) -> CapSums:
+        """Of two pieces of one run."""
+        most = max(self.overshoot_w, other.overshoot_w)
+        return CapSums(*(a + b for a, b in zip(self, other, strict=True)))._replace(overshoot_w=most)
+
+    def figures(self) -> CapFigures:
+        """The metrics; none where no cap was in force."""
+        if self.capped_s <= 0:
+            return CapFigures(None, None, None, None)
+        share = self.used_j / self.allowed_j if self.allowed_j > 0 else None
+        return CapFigures(share, self.overshoot_w, self.over_s, self.over_j)
+
+
+def cap_sums(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end_s: float) -> CapSums:
+    """What ``cap_figures`` is made of, between two instants."""
     if not cap.limited or end_s <= begin_s:
-        return CapFigures(None, None, None, None)
+        return CapSums()
     time, watts = _with_start(power, machine, begin_s)
     inside = cap.time_s[(cap.time_s > time[0]) & (cap.time_s < end_s)]
     if len(inside):
@@ -117,18 +145,14 @@ def cap_figures(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, 
     limit = cap.at(time[rows])
     capped = np.isfinite(limit) & (length > 0)
     if not capped.any():
-        return CapFigures(None, None, None, None)
+        return CapSums()
     watts, limit, length = watts[rows][capped], limit[capped], length[capped]
     allowed = float(np.dot(limit, length))
     used = float(np.dot(watts, length))
     watts -= limit  # from here on the excess
     watts[watts <= TOLERANCE_W] = 0.0
-    return CapFigures(
-        used / allowed if allowed > 0 else None,
-        float(watts.max()),
-        float(length[watts > 0].sum()),
-        float(np.dot(watts, length)),
-    )
+    over_s = float(length[watts > 0].sum())
+    return CapSums(used, allowed, float(watts.max()), over_s, float(np.dot(watts, length)), float(length.sum()))
 
 
 def mape_percent(schedule: Schedule) -> float | None:

@@ -25,6 +25,7 @@ from wattqueue.model.metrics import Metrics, metrics
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import ROW_DEFAULTS, Policy, find_row, policy_from_row
 from wattqueue.sim.engine import Progress, Run, simulate
+from wattqueue.sim.phases import has_phases, with_phases
 from wattqueue.workload.generated import generate, is_generated
 
 
@@ -91,9 +92,13 @@ def load(
 
 
 def perform(inputs: Inputs, progress: Progress | None = None) -> Outcome:
-    """Simulate, and compute every metric."""
-    run = simulate(inputs.jobs, inputs.machine, inputs.policy, cap=inputs.cap, progress=progress)
+    """Simulate, and compute every metric; where jobs carry power profiles, from their exact sum."""
+    run, kept = simulate(inputs.jobs, inputs.machine, inputs.policy, cap=inputs.cap, progress=progress), None
+    if has_phases(run):
+        run, kept = with_phases(run)
     figures = metrics(run.jobs, run.schedule, run.power, run.machine, run.cap, rows_unusable=len(inputs.unusable.line))
+    if kept is not None:
+        figures |= kept._asdict()
     if not watts_known(inputs):
         figures |= dict.fromkeys(("job_energy_j", "machine_energy_j", "edp_js"))
     run.notes.update(warnings_of(inputs))

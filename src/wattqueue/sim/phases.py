@@ -1,0 +1,73 @@
+"""A finished run whose jobs carry power profiles: its figures and its series follow from their exact sum.
+
+The exact sum changes with every sample of every running job, and has millions of rows a week. So it is gone
+through window by window: figures of the cap are taken from the sum itself; what a run keeps is its mean between
+rows of 20 s and of its own (every start, end and change of nodes), which has the same energy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from wattqueue.kernels import codes
+from wattqueue.model.jobs import Floats
+from wattqueue.model.metrics import CapFigures, CapSums, cap_sums, span
+from wattqueue.model.profiles import PERIOD_S
+from wattqueue.model.schedule import PowerSeries
+from wattqueue.sim.engine import Run
+from wattqueue.sim.profiles import energies_j, power_windows, profiled
+
+
+def has_phases(run: Run) -> bool:
+    """Whether some job carries a power profile."""
+    profiles = run.jobs.profiles
+    return profiles is not None and bool((profiles.pattern >= 0).any())
+
+
+def with_phases(run: Run, period_s: float = PERIOD_S) -> tuple[Run, CapFigures]:
+    """The run with the power of its jobs' profiles, and how its cap was kept by their exact sum.
+
+    The series holds means over at most ``period_s``; energies of jobs are those of their samples.
+    ``notes`` counts ``profile_unused`` jobs, which keep their constant watts (sim.profiles.Profiled).
+
+    Raises: InputError if no job has a profile.
+    """
+    found = profiled(run.jobs, run.schedule, run.machine)
+    begin, end = span(run.jobs, run.schedule)
+    kept, parts = CapSums(), []
+    for series in power_windows(found, run.power):
+        low, high = max(begin, float(series.time_s[0])), min(end, float(series.time_s[-1]))
+        kept = kept.plus(cap_sums(series, run.machine, run.cap, low, high))
+        parts.append(_means(series, run.power.time_s, period_s))
+    energy = run.schedule.energy_j.copy()
+    energy[found.rows] = energies_j(found)
+    notes = {**run.notes, "profile_unused": found.left} if found.left else run.notes
+    power = _joined(parts)
+    return replace(run, power=power, schedule=replace(run.schedule, energy_j=energy), notes=notes), kept.figures()
+
+
+def _means(series: PowerSeries, own_s: Floats, period_s: float) -> PowerSeries:
+    """The mean of the sum between rows of the run's own and of a grid; the last row stands at the window's end."""
+    time = series.time_s
+    first, last = float(time[0]), float(time[-1])
+    if len(time) < 2:
+        return series
+    grid = np.arange(np.floor(first / period_s) + 1, np.ceil(last / period_s)) * period_s
+    own = own_s[(own_s > first) & (own_s < last)]
+    edges = np.unique(np.concatenate(([first], grid, own, [last])))
+    energy = np.concatenate(([0.0], np.cumsum(series.jobs_w[:-1] * np.diff(time))))
+    mean = np.diff(np.interp(edges, time, energy)) / np.diff(edges)
+    watts = np.rint(np.append(mean, series.jobs_w[-1]) * codes.MICRO) / codes.MICRO
+    at = np.searchsorted(time, edges, side="right") - 1
+    return PowerSeries(edges, watts, series.other_w[at], series.busy_idle_w[at], series.busy_units[at])
+
+
+def _joined(parts: list[PowerSeries]) -> PowerSeries:
+    """Windows one after the other; the last row of each but the last is the first of the next."""
+    names = ("time_s", "jobs_w", "other_w", "busy_idle_w", "busy_units")
+    cut = [slice(None, -1)] * (len(parts) - 1) + [slice(None)]
+    return PowerSeries(
+        **{n: np.concatenate([getattr(p, n)[c] for p, c in zip(parts, cut, strict=True)]) for n in names}
+    )
