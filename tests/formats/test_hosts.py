@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wattqueue.formats import _hosts
-from wattqueue.formats._hosts import SWEEP_ROWS, HostIndex, count_nodes, expand_hosts, shared_with_others
+from wattqueue.formats._hosts import SWEEP_ROWS, HostIndex, count_nodes, shared_with_others
+from wattqueue.formats.hostlist import expand_hosts
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from wattqueue.formats.hostlist import compress
 from wattqueue.live.slurm.commands import Answer
-from wattqueue.live.slurm.hostlist import compress
 
 NOW_S = 1_800_000_000.0
 

@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from wattqueue.formats.hostlist import compress, expand
 from wattqueue.live.slurm.commands import Answer, SlurmError
-from wattqueue.live.slurm.hostlist import compress, expand
 
 READS = {"squeue", "sinfo"}
 

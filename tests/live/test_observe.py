@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import InputError
+from wattqueue.formats.hostlist import compress, expand
 from wattqueue.live.slurm.commands import SlurmError
-from wattqueue.live.slurm.hostlist import compress, expand
 from wattqueue.live.slurm.observe import Observer, parse_job, parse_limit, parse_nodes, parse_pool, split_licences
 from wattqueue.live.slurm.snapshot import JobKey
 

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tests.live.slurmlab import OPERATOR, USER
 from wattqueue.errors import InputError
 from wattqueue.live.config import load_config
 from wattqueue.live.recording import dumps, encode
-from wattqueue.live.slurm.commands import Commands, SlurmError
+from wattqueue.live.slurm.commands import Commands, Slurm, SlurmError
 from wattqueue.live.slurm.observe import DETAILS, JOBS, NODES, POOL
 from wattqueue.live.slurm.rest import CutShortError, Rest, job_lines, node_state, tasks_of
 from wattqueue.model.signals import Cap
@@ -58,7 +59,7 @@ def test_an_array_cut_short_is_left_to_squeue() -> None:
 def test_rows_of_jobs() -> None:
     assert list(job_lines(JOB)) == ["7|7|100|PENDING|JobHeldUser|p1,p2|2|20|1560:00|watts:300|0|1000|N/A||n8|"]
     assert [line.split("|")[8] for line in job_lines(JOB | {"time_limit": None})] == ["UNLIMITED"]
-    names = {
+    names: dict[str, dict[str, Any]] = {
         "3_1 3_2": {"array_job_id": 3, "array_task_string": "1-2"},
         "3_9": {"array_job_id": 3, "array_task_id": 9},
         "5+1": {"het_job_id": 5, "het_job_offset": 1},
@@ -175,7 +176,7 @@ def test_a_wrong_configuration_is_refused(tmp_path: Path, lines: str, says: str)
 real = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
 
 
-def both(site: Site) -> tuple[Commands, Rest]:
+def both(site: Site) -> tuple[Slurm, Rest]:
     commands = Commands(environment={"SLURM_CONF": site.lab.env["SLURM_CONF"]})
     return commands, Rest(commands, f"unix:{site.lab.rest_socket}")
 
@@ -208,7 +209,8 @@ class TestReal:
         jobs_of_every_kind(site)
         now_s = time.time()
         views, seen = [], []
-        for name, slurm in zip(("commands", "rest"), both(site), strict=True):
+        for slurm in both(site):
+            name = type(slurm).__name__
             folder = tmp_path / name
             folder.mkdir()
             cap = Cap.constant(8 * 100.0 + 800.0)
@@ -233,7 +235,7 @@ class TestReal:
         for argv in (JOBS, DETAILS, NODES, POOL):
             assert jwt.run(argv).out == unix.run(argv).out
         for user, word in ((OPERATOR, "wrong"), (OPERATOR, ""), (OPERATOR, site.lab.token(USER))):
-            closed = Rest(commands, site.lab.rest_url, user, lambda word=word: word)
+            closed = Rest(commands, site.lab.rest_url, user, partial(str, word))
             with pytest.raises(SlurmError, match=r"status (401|500)"):
                 closed.run(JOBS)
             closed.close()

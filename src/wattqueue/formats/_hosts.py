@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.formats.hostlist import NO_HOSTS, expand_hosts
 from wattqueue.model.jobs import Floats
 
 if TYPE_CHECKING:
@@ -22,10 +22,6 @@ MOST_NAMES = 65_536
 """Names that one list of an unusual shape may hold; a longer one is called unreadable."""
 SWEEP_ROWS = 1_000_000
 """Occupations of a run of nodes sorted at a time: bounds the memory of the sweep."""
-
-RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
-NO_HOSTS = ("", "none assigned", "(null)", "none", "n/a", "unknown")
-"""What stands in the list of a job that has no nodes."""
 
 
 class HostRanges(NamedTuple):
@@ -118,36 +114,10 @@ def _spelled_out(lists: pl.DataFrame) -> pl.DataFrame:
     rows: list[int] = []
     names: list[str] = []
     for row, text in lists.iter_rows():
-        found = expand_hosts(text)
+        found = expand_hosts(text, MOST_NAMES)
         names += found
         rows += [row] * len(found)
     return pl.DataFrame({"row": np.asarray(rows, np.int32), "text": pl.Series(names, dtype=pl.String)})
-
-
-def expand_hosts(text: str) -> list[str]:
-    """The names of a host list such as ``n[01-03,7],login1``; empty where it cannot be read."""
-    names: list[str] = []
-    for item in re.split(r",(?![^\[]*\])", text):
-        pieces = re.split(r"\[([\d,-]+)\]", item)
-        if not item or re.search(r"[\[\]\s,+]", "".join(pieces[::2])):
-            return []
-        choices = [list(_numbers(p)) if i % 2 else [p] for i, p in enumerate(pieces)]
-        total = np.prod([len(c) for c in choices], dtype=np.float64)
-        if not 0 < total <= MOST_NAMES - len(names):
-            return []
-        names += ["".join(parts) for parts in itertools.product(*choices)]
-    return names
-
-
-def _numbers(body: str) -> Iterator[str]:
-    """``08-11,20`` spelled out with the padding of its lower ends; at most MOST_NAMES + 1."""
-    for part in body.split(","):
-        ends = RANGE.fullmatch(part)
-        if not ends:
-            return
-        low, high = ends[1], ends[2] or ends[1]
-        for number in range(int(low), min(int(high), int(low) + MOST_NAMES) + 1):
-            yield str(number).zfill(len(low))
 
 
 def count_nodes(ranges: HostRanges) -> int:

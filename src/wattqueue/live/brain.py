@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.formats.hostlist import compress, expand
 from wattqueue.live.predictor import Asked, Predictor
 from wattqueue.live.slurm.goal import Goal, JobGoal, NodeGoal
-from wattqueue.live.slurm.hostlist import compress, expand
 from wattqueue.live.slurm.snapshot import Details, JobKey, JobRow, Snapshot
 from wattqueue.live.sorting import Mode, Sorted, Sorter
 from wattqueue.live.state.memory import Memory, Placed, Refused

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from wattqueue.formats.hostlist import expand
 from wattqueue.live.asking import Controls
 from wattqueue.live.brain import Brain, Thought
 from wattqueue.live.capfile import CapFile
@@ -16,7 +17,6 @@ from wattqueue.live.recording import Recorder
 from wattqueue.live.slurm.apply import Applier, Outcome
 from wattqueue.live.slurm.commands import SlurmError
 from wattqueue.live.slurm.goal import Goal, JobGoal, Write, plan
-from wattqueue.live.slurm.hostlist import expand
 from wattqueue.live.slurm.observe import Observer
 from wattqueue.live.slurm.snapshot import JobKey, Snapshot
 from wattqueue.live.state.audit import Audit

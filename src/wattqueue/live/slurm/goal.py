@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from wattqueue.live.slurm.hostlist import compress, expand
+from wattqueue.formats.hostlist import compress, expand
 from wattqueue.live.slurm.snapshot import LICENCE, JobKey, JobRow, Snapshot
 
 Kind = Literal["pool", "update", "hold", "release", "priority", "requeue", "frequency", "power"]

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from wattqueue.formats.hostlist import expand
 from wattqueue.live.slurm.commands import Slurm, SlurmError, read
-from wattqueue.live.slurm.hostlist import expand
 from wattqueue.live.slurm.snapshot import LICENCE, Details, JobKey, JobRow, NodeRow, PoolRow, Snapshot
 
 JOB_FIELDS = "%i|%A|%V|%T|%r|%P|%D|%C|%l|%W|%Q|%U|%S|%N|%n|%E"

@@ -1,16 +1,21 @@
-"""Slurm's lists of host names: ``n[1-3,07],login`` and back."""
+"""Slurm's lists of host names: ``n[1-3,07],login``, names and back."""
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from wattqueue.errors import InputError
 
-_PART = re.compile(r"([^,\[\]]*)(?:\[([0-9,\-]+)\])?([^,\[\]]*)(?:,|$)")
+MOST_NAMES = 1_000_000
+"""Names that one list may hold."""
+NO_HOSTS = ("", "none assigned", "(null)", "none", "n/a", "unknown")
+"""What stands in the list of a job that has no nodes (in small letters)."""
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _NUMBERED = re.compile(r"(.*?)(\d+)$")
-LONGEST = 1_000_000
 
 
 @lru_cache(maxsize=4096)
@@ -19,29 +24,37 @@ def expand(text: str) -> tuple[str, ...]:
 
     Raises: InputError for text that is no host list, or one of more than a million names.
     """
-    if text in ("", "(null)", "N/A", "None"):
+    if text.lower() in NO_HOSTS:
         return ()
-    names: list[str] = []
-    place = 0
-    while place < len(text):
-        found = _PART.match(text, place)
-        if found is None or found.end() == place:
-            raise InputError(f"{text[:80]!r} is no list of hosts", mend="expected names such as n[1-3,7],login")
-        head, ranges, tail = found.groups()
-        names += [head + number + tail for number in _numbers(ranges, text)] if ranges else [head + tail]
-        place = found.end()
+    names = expand_hosts(text)
+    if not names:
+        raise InputError(f"{text[:80]!r} is no list of hosts", mend="expected names such as n[1-3,7],login")
     return tuple(names)
 
 
-def _numbers(ranges: str, text: str) -> list[str]:
-    out: list[str] = []
-    for piece in ranges.split(","):
-        low, _, high = piece.partition("-")
-        high = high or low
-        if not (low.isdigit() and high.isdigit()) or int(high) < int(low) or int(high) - int(low) > LONGEST:
-            raise InputError(f"range {piece!r} in {text[:80]!r}", mend="expected LOW-HIGH")
-        out += [str(number).zfill(len(low)) for number in range(int(low), int(high) + 1)]
-    return out
+def expand_hosts(text: str, most: int = MOST_NAMES) -> list[str]:
+    """The names of ``n[01-03,7],login1``; empty where it cannot be read, or holds more than ``most``."""
+    names: list[str] = []
+    for item in re.split(r",(?![^\[]*\])", text):
+        pieces = re.split(r"\[([\d,-]+)\]", item)
+        if not item or re.search(r"[\[\]\s,+]", "".join(pieces[::2])):
+            return []
+        choices = [list(_numbers(p, most)) if i % 2 else [p] for i, p in enumerate(pieces)]
+        if not 0 < math.prod(len(c) for c in choices) <= most - len(names):
+            return []
+        names += ["".join(parts) for parts in itertools.product(*choices)]
+    return names
+
+
+def _numbers(body: str, most: int) -> Iterator[str]:
+    """``08-11,20`` spelled out with the padding of its lower ends; at most ``most + 1``."""
+    for part in body.split(","):
+        ends = _RANGE.fullmatch(part)
+        if not ends:
+            return
+        low, high = ends[1], ends[2] or ends[1]
+        for number in range(int(low), min(int(high), int(low) + most) + 1):
+            yield str(number).zfill(len(low))
 
 
 def compress(names: Iterable[str]) -> str:

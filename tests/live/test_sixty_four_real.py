@@ -1,0 +1,65 @@
+"""A real Slurm of 64 emulated nodes: the same promises as on eight."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live.drive import lab_machine, make_controller
+from tests.live.slurmlab import PATIENCE_S, SlurmLab, wait_for
+from wattqueue.live.recording import replay
+from wattqueue.live.slurm.commands import Commands
+from wattqueue.live.slurm.install import NodeWatts, Settings, script
+from wattqueue.live.state.audit import verify
+from wattqueue.live.status import BEAT, HEAD
+from wattqueue.model.signals import Cap
+
+pytestmark = [pytest.mark.slow, pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+NODES, NET_W, OPEN_W = 64, 200, 4000
+
+
+@pytest.fixture
+def large(lab_folder: Path, real_slurm: None) -> Iterator[SlurmLab]:
+    nodes = {name: NodeWatts(NET_W, NET_W, 16 if name == "p1" else 8) for name in ("p1", "p2")}
+    settings = Settings(nodes, [], lab_folder / BEAT, 600, NODES * NET_W)
+    lab = SlurmLab(lab_folder, nodes=NODES, licences_w=NODES * NET_W, lua=script(settings))
+    try:
+        yield lab.up()
+    finally:
+        lab.down()
+
+
+def test_two_hundred_jobs_on_sixty_four_nodes(large: SlurmLab, tmp_path: Path) -> None:
+    """Never more watts than the cap, every job ends and ran once, the audit holds, views replay byte for byte."""
+    (large.root / BEAT).write_text(f"control {int(time.time())}\n")
+    random_ = random.Random(64)
+    jobs = [
+        large.submit(f"-N{random_.choice([1, 1, 2, 4, 8])}", "-t", "10", "-p", random_.choice(["p1", "p2", "p1,p2"]),
+                     seconds=random_.uniform(0.2, 4.0))
+        for _ in range(200)
+    ]  # fmt: skip
+    commands = Commands(60.0, {"SLURM_CONF": large.env["SLURM_CONF"]})
+    cap = Cap.constant(NODES * 100.0 + OPEN_W)
+    controller = make_controller(commands, tmp_path, time.time, cap=cap, machine=lab_machine(NODES), record=True)
+    used: list[int] = []
+
+    def done() -> bool:
+        report = controller.round()
+        if report is not None and report.snapshot.pool is not None:
+            used.append(report.snapshot.pool.used)
+        states = large.states()
+        return all(states.get(job) == "COMPLETED" for job in jobs)
+
+    wait_for("200 jobs to end", done, 5 * PATIENCE_S, 0.2)
+    assert max(used) <= OPEN_W
+    log = (large.root / "log/slurmctld.log").read_text()
+    starts = {log.count(f"Allocate JobId={j} ") + log.count(f"_start_job: Started JobId={j} in") for j in jobs}
+    assert starts == {1}
+    assert verify(controller.audit.engine, head=tmp_path / HEAD).broken == 0
+    lines = list(replay(tmp_path / "views.jsonl"))
+    assert len(lines) > 10
+    assert all(recorded == again for _, recorded, again in lines)
