@@ -12,6 +12,7 @@ WattQueueError
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 
 class WattQueueError(Exception):
@@ -21,10 +22,18 @@ class WattQueueError(Exception):
         self.what, self.where, self.mend = what, where, mend
         super().__init__(what, where, mend)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors of workers come back as they are."""
+        return _again, (type(self), self.what, self.where, self.mend)
+
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where is not None else ""
         cure = f" ({self.mend})" if self.mend else ""
         return f"{place}{self.what}{cure}"
+
+
+def _again(kind: type[WattQueueError], what: str, where: str | Path | None, mend: str | None) -> WattQueueError:
+    return kind(what, where=where, mend=mend)
 
 
 class InputError(WattQueueError):

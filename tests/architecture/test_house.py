@@ -32,6 +32,7 @@ SAME_FLOOR = {
 MAY_OPEN = {"formats", "store", "policy", "live", "cli"}
 OPENS_TOO = {
     "kernels._jit": "the folder of compiled kernels",
+    "campaign.campaign": "shared workloads are cleared away",
     "campaign.program": "the sources that run",
     "campaign.shelf": "finished runs, kept while others go on",
     "campaign.work": "the lock under which one process compiles for all of its machine",

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import resource
+import signal
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wattqueue.campaign.cell import Row, key_of
 from wattqueue.campaign.run import run_cells
 from wattqueue.campaign.shared import Shared
-from wattqueue.errors import CampaignError, InputError
+from wattqueue.campaign.shelf import opened_shelf
+from wattqueue.errors import CampaignError, InputError, OutputError
+from wattqueue.formats.results import results_frame
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.profiles import Profiles
 
@@ -24,6 +32,9 @@ class Square:
 
     number: int
     marks: str
+
+    def __str__(self) -> str:
+        return f"square of {self.number}"
 
     def identity(self) -> Mapping[str, object]:
         return {"number": self.number}
@@ -52,7 +63,7 @@ def test_rows_stand_in_order_and_nothing_is_done_twice(tmp_path: Path, workers: 
 
 
 def test_a_run_that_fails_lets_the_others_go_on(tmp_path: Path) -> None:
-    with pytest.raises(CampaignError, match=r"run 2 \(number=-1\): .*a negative number"):
+    with pytest.raises(CampaignError, match=r"^square of -1: here: a negative number"):
         run_cells(squares(tmp_path / "marks", [1, -1, 2]), shelf=tmp_path / "shelf", workers=1)
     assert len((tmp_path / "shelf" / "finished.jsonl").read_text().splitlines()) == 2
 
@@ -101,3 +112,127 @@ def test_a_key_holds_class_values_and_program(monkeypatch: pytest.MonkeyPatch) -
     before = key_of(one)
     monkeypatch.setattr("wattqueue.campaign.cell.program", lambda: "wattqueue 99")
     assert key_of(one) != before
+
+
+@dataclass(frozen=True)
+class Dying(Square):
+    """A cell that kills its worker: ``times`` times, then does its work."""
+
+    times: int = 1
+
+    def perform(self, shared: Shared) -> Row:
+        died = Path(self.marks) / f"died-{self.number}"
+        before = len(died.read_text()) if died.exists() else 0
+        if before < self.times:
+            died.write_text("x" * (before + 1))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().perform(shared)
+
+
+def test_a_killed_worker_is_replaced(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    cells: list[Square] = squares(marks, range(1, 8))
+    cells[3] = Dying(4, str(marks))
+    shelf = tmp_path / "shelf"
+    assert run_cells(cells, shelf=shelf, workers=2)["square"].to_list() == [i * i for i in range(1, 8)]
+    assert (marks / "died-4").read_text() == "x"
+
+
+def test_workers_that_always_die_end_the_campaign(tmp_path: Path) -> None:
+    cells: list[Square] = squares(tmp_path / "marks", range(1, 4))
+    cells[0] = Dying(1, str(tmp_path / "marks"), times=99)
+    with pytest.raises(CampaignError, match="workers died 3 times in a row without finishing anything"):
+        run_cells(cells, shelf=tmp_path / "shelf", workers=2)
+
+
+def test_a_torn_line_is_left_out_and_done_again(tmp_path: Path) -> None:
+    shelf, marks = tmp_path / "shelf", tmp_path / "marks"
+    run_cells(squares(marks, [1, 2, 3]), shelf=shelf, workers=1)
+    kept = shelf / "finished.jsonl"
+    whole = kept.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    kept.write_bytes(lines[0] + b"\0" * 20 + b"\n" + lines[2][:-5])
+    frame = run_cells(squares(marks, [1, 2, 3]), shelf=shelf, workers=1)
+    assert frame["number"].to_list() == [1, 2, 3]
+    assert {p.name: len(p.read_text()) for p in marks.iterdir()} == {"1": 1, "2": 2, "3": 2}
+    run_cells(squares(marks, [1, 2, 3]), shelf=shelf, workers=1)
+    assert (marks / "1").read_text() == "x"
+
+
+def test_a_full_disk_takes_back_the_half_line(tmp_path: Path) -> None:
+    """The kernel writes a part of the last line, then refuses: as a disk does that runs full."""
+    row: Row = {"text": "x" * 1000, "figure": 0.1}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with opened_shelf(tmp_path) as shelf:
+        shelf.put("one", row)
+        one = (tmp_path / "finished.jsonl").read_bytes()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(one) + 300, hard))
+        try:
+            with pytest.raises(OutputError, match="what was finished is kept"):
+                shelf.put("two", row)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert (tmp_path / "finished.jsonl").read_bytes() == one
+    with opened_shelf(tmp_path) as shelf:
+        assert shelf.rows == {"one": row}
+
+
+def test_one_campaign_a_folder(tmp_path: Path) -> None:
+    with opened_shelf(tmp_path):  # noqa: SIM117 - the first one stands outside of what is expected to fail
+        with pytest.raises(OutputError, match="another campaign is writing here"), opened_shelf(tmp_path):
+            pass
+
+
+@given(st.dictionaries(st.text(min_size=1), st.none() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False)))
+def test_rows_come_back_to_the_last_bit(row: Row) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        with opened_shelf(Path(name)) as shelf:
+            shelf.put("key", row)
+        with opened_shelf(Path(name)) as shelf:
+            assert shelf.rows["key"] == row
+            assert [type(v) for v in shelf.rows["key"].values()] == [type(v) for v in row.values()]
+
+
+def test_columns_of_results_have_the_kind_of_all_rows() -> None:
+    rows: list[Row] = [{"a": 1, "b": None, "c": None, "d": [1.0]}, {"a": 2, "b": 1, "c": 0.5, "d": []}]
+    rows.append({"a": 3, "e": "x"})
+    frame = results_frame(rows)
+    assert [str(t) for t in frame.dtypes] == ["Int64", "Int64", "Float64", "List(Float64)", "String"]
+    assert frame["c"].to_list() == [None, 0.5, None]
+    assert str(results_frame([{"a": 1, "b": None}, {"a": 0.5, "b": None}]).dtypes) == "[Float64, Float64]"
+
+
+def test_errors_of_workers_come_back_whole() -> None:
+    error = InputError("what", where="here", mend="so")
+    back = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    assert type(back) is InputError
+    assert str(back) == str(error) == "here: what (so)"
+
+
+def test_another_program_in_the_middle_ends_the_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wattqueue.campaign.backends.program", lambda: "wattqueue 99")
+    with pytest.raises(CampaignError, match=r"a worker on .*: runs wattqueue 0.*, this campaign wattqueue 99"):
+        run_cells(squares(tmp_path / "marks", [1, 2]), shelf=tmp_path / "shelf", workers=2)
+
+
+@dataclass(frozen=True)
+class Mapping400(Square):
+    """A cell that reads 400 MB of shared columns, and says what its worker then takes itself to need."""
+
+    table: str = ""
+
+    def perform(self, shared: Shared) -> Row:
+        from joblib.externals.loky import process_executor
+
+        before = process_executor._get_memory_usage(os.getpid())
+        total = float(shared.arrays(self.table)["column"].sum())
+        return {"sum": total, "grown": process_executor._get_memory_usage(os.getpid()) - before}
+
+
+def test_mapped_columns_are_no_leak(tmp_path: Path) -> None:
+    shared = Shared(tmp_path / "shared")
+    table = shared.put_arrays({"column": np.ones(50_000_000)})
+    cells = [Mapping400(i, "", table) for i in range(2)]
+    frame = run_cells(cells, shared=shared, workers=2)
+    assert frame["sum"].to_list() == [5e7, 5e7]
+    assert max(frame["grown"].to_list()) < 50_000_000

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from wattqueue.cli import _app
-from wattqueue.cli._given import duration_s
 from wattqueue.errors import InputError, MachineError
+from wattqueue.formats.duration import duration_s
 from wattqueue.formats.machine_toml import read_machine
 from wattqueue.formats.node_watts import parse_node_watts
 from wattqueue.formats.swf import read_swf

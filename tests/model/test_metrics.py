@@ -200,3 +200,20 @@ def test_integrals_equal_a_sum_over_seconds(run: tuple[PowerSeries, Cap, float, 
             assert kept.power_utilization == pytest.approx(total["used"] / total["limit"])
     else:
         assert total["limit"] == 0
+
+
+def test_figures_do_not_hang_on_the_threads_of_blas() -> None:
+    rng, rows = np.random.default_rng(1), 60_000
+    time, watts = np.cumsum(rng.random(rows)), rng.random(rows) * 1e6
+    power = PowerSeries(time, watts, watts / 3, watts / 9, rng.integers(0, 4, rows).astype(np.int32))
+    cap = Cap.constant(7e5)
+
+    def found() -> tuple[object, ...]:
+        end = float(time[-1]) + 1
+        return energies(power, machine(), 0.0, end), cap_figures(power, machine(), cap, 0.0, end)
+
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    with threadpoolctl.threadpool_limits(1):
+        alone = found()
+    with threadpoolctl.threadpool_limits(2):
+        assert found() == alone

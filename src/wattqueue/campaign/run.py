@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wattqueue.campaign.backends import Backend, Local
-from wattqueue.campaign.cell import Cell, key_of
+from wattqueue.campaign.cell import Cell, Row, key_of
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.shelf import Shelf, opened_shelf
 from wattqueue.campaign.work import Done, compile_once
 from wattqueue.errors import CampaignError
+from wattqueue.formats.results import results_frame
 
 if TYPE_CHECKING:
     import polars as pl
 
 Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What cells are run with: shared inputs, who runs them, who is told (finished, all)."""
+
+    shared: Shared
+    backend: Backend
+    progress: Progress | None = None
 
 
 def run_cells(
@@ -37,50 +48,56 @@ def run_cells(
     Raises: CampaignError naming the first cell that cannot be run, once all others are finished; OutputError
     where the shelf cannot be written.
     """
-    import polars as pl
-
-    keys = [key_of(cell) for cell in cells]
+    means = Means(shared or Shared(Path()), backend or Local(workers), progress)
     with opened_shelf(shelf) as kept:
-        place_of: dict[str, int] = {}
-        for place, key in enumerate(keys):
-            if key not in kept.rows:
-                place_of.setdefault(key, place)
-        waiting = [(place, cells[place]) for place in place_of.values()]
-        if waiting:
-            compile_once()
-            failed = _perform(waiting, keys, kept, shared or Shared(Path()), backend or Local(workers), progress)
-            if failed:
-                raise _explained(failed, cells)
-        rows = [kept.rows[key] for key in keys]
-    return pl.DataFrame(rows, infer_schema_length=None, orient="row") if rows else pl.DataFrame()
+        return results_frame(complete(cells, kept, means))
+
+
+def complete(cells: Sequence[Cell], kept: Shelf, means: Means) -> list[Row]:
+    """The rows of all cells, in their order; those that the shelf has not are run first, equal ones once.
+
+    Raises: as ``run_cells``.
+    """
+    keys = [key_of(cell) for cell in cells]
+    waiting = waiting_places(keys, kept)
+    if waiting:
+        compile_once()
+        failed = _perform(cells, keys, waiting, kept, means)
+        if failed:
+            raise _explained(failed, cells)
+    return [kept.rows[key] for key in keys]
+
+
+def waiting_places(keys: Sequence[str], kept: Shelf) -> list[int]:
+    """Places of the keys that the shelf has not, the first of each."""
+    first: dict[str, int] = {}
+    for place, key in enumerate(keys):
+        if key not in kept.rows:
+            first.setdefault(key, place)
+    return list(first.values())
 
 
 def _perform(
-    waiting: list[tuple[int, Cell]],
-    keys: list[str],
-    kept: Shelf,
-    shared: Shared,
-    backend: Backend,
-    progress: Progress | None,
+    cells: Sequence[Cell], keys: Sequence[str], waiting: Sequence[int], kept: Shelf, means: Means
 ) -> list[Done]:
     """Run what is waiting, keep each row as it comes; what failed, by place."""
     failed: list[Done] = []
     total = len(set(keys))
-    before = total - len(waiting)
-    for count, done in enumerate(backend.results(waiting, shared), 1):
+    finished = total - len(waiting)
+    for done in means.backend.results([(place, cells[place]) for place in waiting], means.shared):
         if done.row is None:
             failed.append(done)
         else:
             kept.put(keys[done.place], done.row)
-        if progress:
-            progress(before + count, total)
+        finished += 1
+        if means.progress:
+            means.progress(finished, total)
     return sorted(failed, key=lambda d: d.place)
 
 
 def _explained(failed: list[Done], cells: Sequence[Cell]) -> CampaignError:
     first = failed[0]
-    what = ", ".join(f"{k}={v}" for k, v in cells[first.place].identity().items() if v not in (None, ""))
-    more = f"{len(failed)} runs of {len(cells)} could not be done, the first: " if len(failed) > 1 else ""
-    return CampaignError(
-        f"{more}{first.failure}", where=f"run {first.place + 1} ({what})", mend="the others are kept; mend and repeat"
-    )
+    where = str(cells[first.place])
+    said = first.failure.removeprefix(f"{where}: ")
+    more = f"{len(failed)} of {len(cells)} could not be done, the first: " if len(failed) > 1 else ""
+    return CampaignError(f"{more}{said}", where=where, mend="the others are kept; mend and repeat")

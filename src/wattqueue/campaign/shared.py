@@ -7,6 +7,7 @@ workloads) lie there once, and a name in a cell's identity says what went in.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,26 @@ KEPT = 256
 """Opened tables a process keeps: mapped ones cost address space, not memory."""
 
 
+@dataclass(frozen=True)
 class Shared:
-    """A folder of columns. Cheap to make and to pickle: it holds the path alone."""
+    """A folder of columns. Cheap to make and to pickle: it holds the path alone. Equal ones are one folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder.absolute()
+    folder: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", self.folder.absolute())
+
+    def mark(self) -> None:
+        """Leave a mark by which others know that they see this very folder. Raises: OutputError."""
+        columns.put_mark(self.folder)
+
+    def marked(self) -> bool:
+        """Whether the mark is there."""
+        return columns.marked(self.folder)
+
+    def has(self, name: str) -> bool:
+        """Whether something of this name lies here."""
+        return columns.holds(self.folder, name)
 
     def put_jobs(self, jobs: Jobs) -> str:
         """Save a job table; the name to open it by. Raises: OutputError."""

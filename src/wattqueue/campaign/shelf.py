@@ -52,8 +52,9 @@ class Shelf:
             return
         line = json.dumps({"key": key, "row": row}).encode() + b"\n"
         try:
-            self._file.write(line)
-            self._file.flush()
+            rest = memoryview(line)
+            while rest:  # a disk that is nearly full takes a part, and refuses the rest
+                rest = rest[self._file.write(rest) :]
         except OSError as error:
             self._take_back()
             raise _full(self.path, error) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -32,17 +33,36 @@ def running(
 
 
 @contextmanager
-def counting(what: str, unit: str = "runs") -> Iterator[Callable[[int, int], None] | None]:
-    """Give a progress callback (done, total) for many runs, where somebody is looking."""
+def counting(what: str, unit: str = "runs") -> Iterator[Callable[[int, int], None]]:
+    """Give a callback for (finished, all): a bar with the time left, or a line every tenth where nobody looks."""
     errors = Console(stderr=True)
     say_if_compiling(errors)
     if not sys.stderr.isatty():
-        yield None
+        yield _Lines(what, unit)
         return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+class _Lines:
+    """Progress for a log: a line each time a further tenth is finished."""
+
+    def __init__(self, what: str, unit: str) -> None:
+        self.what, self.unit = what, unit
+        self.began: tuple[float, int] | None = None
+        self.tenth = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        now_s = time.monotonic()
+        if self.began is None:  # what went before (reading, compiling) says nothing of what is left
+            self.began, self.tenth = (now_s, done), 10 * done // total
+        if 10 * done // total <= self.tenth:
+            return
+        self.tenth = 10 * done // total
+        left_s = (now_s - self.began[0]) / (done - self.began[1]) * (total - done)
+        print(f"{self.what}: {done:,} of {total:,} {self.unit}, {left_s:,.0f} s left", file=sys.stderr, flush=True)
 
 
 def say_if_compiling(console: Console) -> None:

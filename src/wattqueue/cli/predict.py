@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from wattqueue.cli._given import duration_s
 from wattqueue.errors import InputError
+from wattqueue.formats.duration import duration_s
 
 if TYPE_CHECKING:
     from wattqueue.formats.workload import Workload

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from wattqueue.cli._given import duration_s
+from wattqueue.formats.duration import duration_s
 
 
 def run(

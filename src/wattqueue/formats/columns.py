@@ -23,8 +23,25 @@ from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.profiles import Profiles
 
 Array = NDArray[Any]
+MARK = "README"
 _MOST_BYTES = 64 << 20
 _MOST_OPEN = 4096
+
+
+def put_mark(folder: Path) -> None:
+    """Leave a file by which other machines know that they see this folder. Raises: OutputError."""
+    with aside(folder / MARK) as part:
+        part.write_text("Columns that workers share while a campaign runs.\n", encoding="utf-8")
+
+
+def marked(folder: Path) -> bool:
+    """Whether ``put_mark`` was here."""
+    return (folder / MARK).is_file()
+
+
+def holds(folder: Path, name: str) -> bool:
+    """Whether a table of this name lies in the folder."""
+    return (folder / f"{name}.json").is_file()
 
 
 def put_arrays(folder: Path, arrays: Mapping[str, Array]) -> str:

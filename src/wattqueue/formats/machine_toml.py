@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from wattqueue import SCHEMA_VERSION
 from wattqueue.errors import MachineError, WattQueueError
 from wattqueue.formats._aside import aside
+from wattqueue.formats._schema import first_finding
 from wattqueue.formats._toml import dumps, read_toml
 from wattqueue.model.machine import Machine, Partition
 
@@ -102,19 +103,7 @@ def write_machine(path: Path, machine: Machine, marks: Mapping[str, str] | None 
 
 def _explained(error: ValidationError, where: str | Path) -> MachineError:
     """The first of pydantic's findings in our words."""
-    found = error.errors(include_url=False)
-    first = next((f for f in found if f["type"] == "extra_forbidden"), found[0])
-    place = "".join(f"[{step + 1}]" if isinstance(step, int) else f".{step}" for step in first["loc"]).lstrip(".")
-    inside = "partitions" in first["loc"]
-    known = [f.name for f in fields(Partition if inside else Machine)]
-    if first["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(str(first["loc"][-1]), known, 1, 0.6)
-        return MachineError(
-            f"unknown key {place}",
-            where=where,
-            mend=f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}",
-        )
-    if first["type"] == "missing":
-        return MachineError(f"no {place}", where=where, mend="state it")
-    value = repr(first["input"])
-    return MachineError(f"{place} = {value[:40]}: {first['msg'].lower()}", where=where, mend="mend the figure")
+    what, mend = first_finding(
+        error, lambda place: [f.name for f in fields(Partition if "partitions" in place else Machine)]
+    )
+    return MachineError(what, where=where, mend=mend)

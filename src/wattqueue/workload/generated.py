@@ -22,6 +22,16 @@ def is_generated(workload: str) -> bool:
 
 def generate(call: str, rng: np.random.Generator) -> Jobs:
     """Run ``name:key=value,...``. Raises: InputError for unknown names, keys, or values that are no numbers."""
+    function, options = _parsed(call)
+    return function(rng, **options)
+
+
+def check_call(call: str) -> None:
+    """Whether a call can be understood, without running it. Raises: InputError as ``generate``."""
+    _parsed(call)
+
+
+def _parsed(call: str) -> tuple[Callable[..., Jobs], dict[str, Any]]:
     name, _, rest = call.partition(":")
     function: Callable[..., Jobs] = importlib.import_module(f"wattqueue.workload.{name}").generate
     known = [key for key in inspect.signature(function).parameters if key != "rng"]
@@ -31,7 +41,7 @@ def generate(call: str, rng: np.random.Generator) -> Jobs:
         if key not in known:
             raise InputError(f"unknown option {key!r}", where=call, mend=f"one of {', '.join(known)}")
         options[key] = _number(value, call)
-    return function(rng, **options)
+    return function, options
 
 
 def _number(text: str, call: str) -> float | int:

@@ -1,11 +1,11 @@
-"""Values as people write them on the command line."""
+"""Spans of time as people write them: ``30min``, ``24h``, ``2d``."""
 
 from __future__ import annotations
 
 from wattqueue.errors import InputError
 
 
-def duration_s(text: str | None, option: str) -> float | None:
+def duration_s(text: str | None, where: str) -> float | None:
     """``30min``, ``24h``, ``2d`` or a bare number of seconds. Raises: InputError."""
     if text is None:
         return None
@@ -17,5 +17,5 @@ def duration_s(text: str | None, option: str) -> float | None:
     except ValueError:
         value = -1.0
     if not 0 < value < 1e12:
-        raise InputError(f"{option} {text!r} is no time above 0", mend="for example 24h, 90min or 3600")
+        raise InputError(f"{where} {text!r} is no time above 0", mend="for example 24h, 90min or 3600")
     return value

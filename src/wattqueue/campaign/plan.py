@@ -1,0 +1,163 @@
+"""From a campaign file to the grid of its runs, everything in it read and checked before any work starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from wattqueue.campaign.cell import Row, Value
+from wattqueue.campaign.file import CampaignFile, WorkloadTable, read_campaign
+from wattqueue.campaign.source import Source
+from wattqueue.campaign.task_cell import TaskCell
+from wattqueue.formats._source import opened, sha256_of
+from wattqueue.formats.cap import parse_cap
+from wattqueue.formats.duration import duration_s
+from wattqueue.formats.machine_toml import catalogue
+from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Cap
+from wattqueue.policy.policy import policy_from_row
+from wattqueue.sim.task import Task, machine_cap, policy_row, task_machine
+from wattqueue.workload.generated import check_call, is_generated
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """One value of the axis of policies and estimators, resolved."""
+
+    policy: str
+    estimator: str
+    path: str
+    row: Mapping[str, Any]
+    hashes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A campaign file, resolved. ``sources`` and ``labels`` go together; ``cells`` makes the runs of them."""
+
+    path: Path
+    file: CampaignFile
+    sources: tuple[Source, ...]
+    labels: tuple[Mapping[str, Value], ...]
+    machines: tuple[tuple[str, Machine], ...]
+    choices: tuple[Choice, ...]
+    caps: tuple[str | None, ...]
+    cap_of: Mapping[tuple[str, str | None], Cap]
+
+    @property
+    def runs(self) -> int:
+        """How many runs the grid has."""
+        return len(self.sources) * len(self.machines) * len(self.choices) * len(self.caps)
+
+    def cells(self, tables: Sequence[Row]) -> list[TaskCell]:
+        """The runs, in the order of the file's axes, of what ``sources`` gave."""
+        return list(self._cells(tables))
+
+    def _cells(self, tables: Sequence[Row]) -> Iterator[TaskCell]:
+        axes = product(zip(self.labels, tables, strict=True), self.machines, self.choices, self.caps)
+        for (label, table), (name, machine), choice, cap in axes:
+            limit = self.cap_of[name, cap]
+            names: dict[str, Value] = {
+                **label,
+                "machine": name,
+                "policy": choice.policy,
+                "estimator": choice.estimator,
+                "cap": cap or "none",
+                "cap_w": float(limit.cap_w[0]) if limit.limited and len(limit.cap_w) == 1 else None,
+            }
+            yield TaskCell(
+                names, str(table["table"]), machine, choice.path, choice.row, limit,
+                int(str(table["rows_unusable"])), choice.hashes,
+            )  # fmt: skip
+
+
+def plan_of(path: Path) -> Plan:
+    """Read a campaign file; relative paths in it start at its folder.
+
+    Raises: InputError, MachineError or PolicyError naming what is wrong.
+    """
+    file, folder = read_campaign(path), path.parent
+    sources, labels = _sources(file, folder)
+    machines = tuple(_machines(file, folder))
+    choices = tuple(
+        _choice(policy, estimator, folder) for policy in file.policies for estimator in file.estimators or (None,)
+    )
+    caps = tuple(file.caps or (None,))
+    cap_of = {(name, cap): _cap(cap, machine, folder) for name, machine in machines for cap in caps}
+    return Plan(path, file, sources, labels, machines, choices, caps, cap_of)
+
+
+def _sources(file: CampaignFile, folder: Path) -> tuple[tuple[Source, ...], tuple[Mapping[str, Value], ...]]:
+    """Workloads one by one; seeds concern generators alone, so a trace stands here once."""
+    found: list[Source] = []
+    labels: list[Mapping[str, Value]] = []
+    default_s = duration_s(file.default_walltime, "default_walltime")
+    for workload in file.workloads:
+        generated = is_generated(workload.trace)
+        where, sha256 = workload.trace, ""
+        if generated:
+            check_call(where)
+        else:
+            where = str(folder / where)
+            with opened(Path(where)):  # a folder, or nothing at all: the words of every other verb
+                sha256 = sha256_of(Path(where))
+        begin_s, length_s = _window(workload)
+        for seed in file.seeds if generated else [0]:
+            found.append(Source(where, seed, default_s, file.procs_per_node, begin_s, length_s, sha256))
+            label: dict[str, Value] = {"workload": _label(workload), "seed": seed if generated else None}
+            labels.append(label)
+    return tuple(found), tuple(labels)
+
+
+def _window(workload: WorkloadTable) -> tuple[float, float | None]:
+    begin = duration_s(workload.begin, "workloads.begin") or 0.0
+    return begin, duration_s(workload.length, "workloads.length")
+
+
+def _label(workload: WorkloadTable) -> str:
+    if workload.length is None:
+        return workload.trace
+    return f"{workload.trace} [{workload.begin or '0s'}, {workload.length}]"
+
+
+def _machines(file: CampaignFile, folder: Path) -> Iterator[tuple[str, Machine]]:
+    if file.machines is None:
+        machine = task_machine(Task("", nodes=file.nodes, node_watts=file.node_watts))
+        yield machine.name, machine
+    for name in file.machines or ():
+        yield name, task_machine(Task("", machine=name if name in catalogue() else _anchored(name, folder)))
+
+
+def _choice(policy: str, estimator: str | None, folder: Path) -> Choice:
+    path = _anchored(policy, folder)
+    row = policy_row(Task("", policy=path, estimator=_anchored(estimator, folder) if estimator else None))
+    policy_from_row(path, row)
+    own = estimator or row["estimator"]
+    shown = own if isinstance(own, str) else str(own["part"])
+    files = [value.partition(":")[0] for value in _texts(row) if ".py" in value]
+    return Choice(policy, shown, path, row, {name: sha256_of(Path(name)) for name in files if Path(name).is_file()})
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in nested tables and lists."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(inner)
+
+
+def _cap(cap: str | None, machine: Machine, folder: Path) -> Cap:
+    if cap is None:
+        return machine_cap(machine)
+    return parse_cap(_anchored(cap, folder), machine)
+
+
+def _anchored(name: str, folder: Path) -> str:
+    """A file's name, with what follows its colon, from the folder of the campaign file; other names as they are."""
+    path, colon, rest = name.partition(":")
+    here = folder / path
+    return f"{here}{colon}{rest}" if here.is_file() or path.endswith((".toml", ".py", ".csv", ".gz")) else name

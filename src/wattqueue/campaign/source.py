@@ -1,0 +1,77 @@
+"""A workload of a campaign as a cell of its own: read or generated once, by whichever worker, then shared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from wattqueue.campaign.cell import Row
+from wattqueue.campaign.shared import Shared
+from wattqueue.errors import InputError
+from wattqueue.model.jobs import Jobs
+from wattqueue.sim.task import Task, task_jobs
+
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """A trace's file or a generator's call, read as ``simulate`` does, and the window that is taken of it.
+
+    ``begin_s`` and ``length_s`` count from the first submission; no length: all of it. ``sha256`` is the file's.
+    """
+
+    trace: str
+    seed: int = 0
+    default_walltime_s: float | None = None
+    procs_per_node: int = 1
+    begin_s: float = 0.0
+    length_s: float | None = None
+    sha256: str = ""
+
+    def __str__(self) -> str:
+        return self.trace if self.sha256 else f"{self.trace}, seed {self.seed}"
+
+    def identity(self) -> Mapping[str, object]:
+        """All fields; of a file its content, wherever it lies."""
+        return asdict(self) | ({"trace": Path(self.trace).suffix} if self.sha256 else {})
+
+    def perform(self, shared: Shared) -> Row:
+        """Save the jobs; the row names them. Raises: InputError where the trace cannot be used, or is too short."""
+        task = Task(
+            self.trace,
+            seed=self.seed,
+            default_walltime_s=self.default_walltime_s,
+            procs_per_node=self.procs_per_node,
+        )
+        jobs, unusable = task_jobs(task)
+        if self.length_s is not None:
+            jobs = window(jobs, self.begin_s, self.length_s, self.trace)
+        return {
+            "table": shared.put_jobs(jobs),
+            "jobs": len(jobs),
+            "rows_unusable": len(unusable),
+            "generated": int(jobs.origin == "generated"),
+        }
+
+
+def window(jobs: Jobs, begin_s: float, length_s: float, where: str) -> Jobs:
+    """Jobs submitted from ``begin_s`` to just before ``begin_s + length_s`` after the first submission.
+
+    Times stay on the trace's clock. Raises: InputError where the submissions end before the window does.
+    """
+    since = jobs.submit_s - jobs.submit_s.min()
+    span, end = float(since.max()), begin_s + length_s
+    if end > span:
+        raise InputError(
+            f"its submissions span {span / DAY_S:.4g} d, the window ends {end / DAY_S:.4g} d after the first",
+            where=where,
+            mend="shorten the window, begin earlier, or take a longer trace",
+        )
+    inside = np.asarray((since >= begin_s) & (since < end), np.bool_)
+    if not inside.any():
+        raise InputError("no job was submitted in the window", where=where, mend="take another window")
+    return jobs.take(inside)

@@ -1,0 +1,119 @@
+"""Campaign files: what they say, and one clear line for what they cannot say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from wattqueue.campaign.plan import plan_of
+from wattqueue.campaign.shared import Shared
+from wattqueue.errors import InputError, WattQueueError
+
+TRACE = "".join(
+    f"{i} {i * 10} -1 {60 + i % 7 * 30} {1 + i % 5} -1 -1 {1 + i % 5} 400 -1 1 1 1 1 -1 -1 -1 -1\n"
+    for i in range(1, 80)
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "trace.swf").write_text(TRACE)
+    (tmp_path / "rows.toml").write_text('[mine]\nbackfill = { part = "easy", queue_depth = 3 }\n')
+    (tmp_path / "day.csv").write_text("time_s,cap_w\n0,1200\n300,1500\n")
+    return tmp_path
+
+
+def plan_text(folder: Path, text: str) -> Path:
+    path = folder / "grid.toml"
+    path.write_text(text)
+    return path
+
+
+PLAIN = 'workloads = ["trace.swf"]\nnodes = 8\nnode_watts = "95:190.7"\n'
+
+
+def test_the_grid_is_the_product_of_its_axes_the_last_the_fastest(folder: Path) -> None:
+    text = """
+        workloads = ["marconi:days=1", { trace = "trace.swf", begin = "1min", length = "5min" }]
+        machines = ["marconi100", "quartz"]
+        policies = ["easy", "rows.toml:mine"]
+        estimators = ["naive", "history-mean"]
+        caps = ["none", "60%"]
+        seeds = "1..2"
+    """
+    plan = plan_of(plan_text(folder, text))
+    assert [str(s) for s in plan.sources] == [
+        "marconi:days=1, seed 1", "marconi:days=1, seed 2", str(folder / "trace.swf")
+    ]  # fmt: skip
+    assert plan.runs == 3 * 2 * 2 * 2 * 2
+    cells = plan.cells([{"table": str(i), "rows_unusable": i} for i in range(3)])
+    assert len(cells) == plan.runs
+    assert (
+        str(cells[0]) == "workload marconi:days=1, seed 1, machine marconi100, policy easy, estimator naive, cap none"
+    )
+    assert [c.names["cap"] for c in cells[:4]] == ["none", "60%", "none", "60%"]
+    last = cells[-1]
+    assert last.names["workload"] == "trace.swf [1min, 5min]"
+    assert (last.names["seed"], last.names["policy"], last.rows_unusable) == (None, "rows.toml:mine", 2)
+    assert last.row["backfill"] == {"part": "easy", "queue_depth": 3}
+    assert last.names["cap_w"] == pytest.approx(0.6 * (last.machine.scope_max_w() or 0))
+
+
+def test_a_window_counts_from_the_first_submission(folder: Path) -> None:
+    text = 'workloads = [{ trace = "trace.swf", begin = "100s", length = "5min" }]\nnodes = 8\n'
+    source = plan_of(plan_text(folder, text)).sources[0]
+    shared = Shared(folder / "shared")
+    row = source.perform(shared)
+    jobs = shared.jobs(str(row["table"]))
+    assert (jobs.submit_s[0], jobs.submit_s[-1]) == (110.0, 400.0)
+    assert row["jobs"] == len(jobs) == 30
+
+
+def test_a_trace_shorter_than_its_window(folder: Path) -> None:
+    text = 'workloads = [{ trace = "trace.swf", begin = "10min", length = "5min" }]\nnodes = 8\n'
+    with pytest.raises(InputError, match=r"trace.swf: its submissions span 0.009028 d, the window ends 0.01042 d"):
+        plan_of(plan_text(folder, text)).sources[0].perform(Shared(folder))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (PLAIN + 'polices = ["easy"]', r"unknown key polices \(did you mean policies\?\)"),
+        (PLAIN + "[slurm]\nmemroy = '1GB'", r"unknown key slurm.memroy \(did you mean memory\?\)"),
+        ('nodes = 8\nworkloads = [{ trace = "trace.swf", lenght = "1d" }]', r"unknown key workloads\[1\].lenght"),
+        ('nodes = 8\nworkloads = [{ trace = "trace.swf", begin = "1d" }]', "a window has a length"),
+        ('nodes = 8\nworkloads = [{ trace = "trace.swf", length = "soon" }]', "'soon' is no time above 0"),
+        ("nodes = 8", "no workloads"),
+        ("nodes = 8\nworkloads = []", "at least 1 item"),
+        ("nodes = 8\nworkloads = [3]", r"workloads\[1\] = 3"),
+        ('workloads = ["trace.swf"]', "name machines, or nodes of a plain one"),
+        (PLAIN + 'machines = ["quartz"]', "name machines, or nodes of a plain one"),
+        ('workloads = ["trace.swf"]\nnodes = 0', "nodes = 0"),
+        ('workloads = ["trace.swf"]\nmachines = ["quarz"]', "did you mean quartz"),
+        ('workloads = ["gone.swf"]\nnodes = 8', "gone.swf: no such file"),
+        ('workloads = ["marconi:dais=3"]\nnodes = 8', "unknown option 'dais'"),
+        (PLAIN + 'policies = ["easier"]', "no policy 'easier'"),
+        (PLAIN + 'policies = ["rows.toml:yours"]', "no row 'yours'"),
+        (PLAIN + 'estimators = ["guess"]', "no estimator part 'guess'"),
+        (PLAIN + 'caps = ["400"]', "has no unit"),
+        (PLAIN + 'caps = ["100W"]', "idle"),
+        (PLAIN + 'caps = ["90%", "90%"]', "'90%' stands here twice"),
+        (PLAIN + 'seeds = "5..1"', "first..last"),
+        (PLAIN + "seeds = 3", "seeds = 3"),
+        (PLAIN + "= 3", "is not TOML"),
+    ],
+)
+def test_one_clear_line(folder: Path, text: str, line: str) -> None:
+    with pytest.raises(WattQueueError) as caught:
+        plan_of(plan_text(folder, text))
+    said = str(caught.value)
+    assert re.search(line, said), said
+    assert "\n" not in said
+
+
+def test_a_cap_file_stands_beside_the_campaign_file(folder: Path) -> None:
+    plan = plan_of(plan_text(folder, PLAIN + 'caps = ["day.csv"]'))
+    assert plan.cap_of["8-nodes", "day.csv"].cap_w.tolist() == [1200.0, 1500.0]
+    assert plan.cells([{"table": "", "rows_unusable": 0}])[0].names["cap_w"] is None
