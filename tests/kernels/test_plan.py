@@ -86,7 +86,7 @@ def test_the_plan_is_the_twins(seed: int) -> None:
 
 def expect_same_profile(view: state.View, twin: PlaceList) -> None:
     filled = slice(int(view.counter[codes.PROFILE_HEAD]), int(view.counter[codes.PROFILE]))
-    time, nodes, watt = (c[filled] for c in (view.plan.time, view.plan.nodes, view.plan.watt))
+    time, nodes, watt = (c[filled] for c in (view.plan.time, view.plan.nodes.T, view.plan.watt))
     assert time[0] == NOW
     assert (np.diff(time) > 0).all()
     asked = sorted({*time.tolist(), *(t for place in twin.places for t in (place.begin, place.end))})

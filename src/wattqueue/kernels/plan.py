@@ -8,11 +8,13 @@ expected end, which moves what was planned behind it.
 
 from __future__ import annotations
 
+import numpy as np
+
 from wattqueue.kernels import codes
 from wattqueue.kernels._jit import inlined, kernel, wide
 from wattqueue.kernels.entries import net_watt, start_entry, wall_s
 from wattqueue.kernels.greedy import find_candidate, follow_candidates, next_partition, refresh_candidates
-from wattqueue.kernels.state import View
+from wattqueue.kernels.state import Plan, View
 
 INF = float("inf")
 OVERDUE_S = 1e-6  # a job past its expected end holds its units at least to the next microsecond
@@ -75,7 +77,7 @@ def build_profile(view: View) -> None:
     plan.time[0] = now
     plan.watt[0] = view.counter[codes.AVAILABLE]
     for p in range(partitions):
-        plan.nodes[0, p] = view.units.free[p]
+        plan.nodes[p, 0] = view.units.free[p]
     row = 0
     for at in range(view.counter[codes.BLOCKS]):
         block = wide(running.order[at])
@@ -86,10 +88,10 @@ def build_profile(view: View) -> None:
                 plan.time[row] = end
                 plan.watt[row] = plan.watt[row - 1]
                 for p in range(partitions):
-                    plan.nodes[row, p] = plan.nodes[row - 1, p]
+                    plan.nodes[p, row] = plan.nodes[p, row - 1]
             job = wide(running.job[block, k])
             plan.watt[row] += running.net[block, k]
-            plan.nodes[row, view.units.option_partition[view.held.option[job]]] += view.nodes[job]
+            plan.nodes[view.units.option_partition[view.held.option[job]], row] += view.nodes[job]
     view.counter[codes.PROFILE] = row + 1
     view.counter[codes.PROFILE_HEAD] = 0
     view.counter[codes.STAMP] += 1
@@ -110,12 +112,15 @@ def plan_entry(view: View, p: int, entry: int) -> bool:
     """Give ``entry`` its earliest place beside all placed before it; whether it started."""
     job = wide(view.entries.job[entry])
     before = withdraw_plan(view, job)
-    for option in range(wide(view.entries.first[entry]), wide(view.entries.last[entry]) + 1):
-        if fits_from(view, p, entry, option, view.counter[codes.PROFILE_HEAD]) < 0:
+    last = wide(view.entries.last[entry])
+    for option in range(wide(view.entries.first[entry]), last):
+        if fits_now(view, p, job, option):
             start_planned(view, entry, option)
             return True
-    last = wide(view.entries.last[entry])
-    row = earliest_row(view, p, entry, last)
+    row = earliest_row(view, p, job, last)
+    if row == view.counter[codes.PROFILE_HEAD]:
+        start_planned(view, entry, last)
+        return True
     if row >= 0 and (before < 0 or view.plan.time[row] < view.plan.begin[job]):
         view.plan.entry[job] = entry
         view.plan.begin[job] = view.plan.time[row]
@@ -149,31 +154,50 @@ def start_planned(view: View, entry: int, option: int) -> None:
 
 
 @inlined
-def fits_from(view: View, p: int, entry: int, option: int, row: int) -> int:
-    """-1 if the entry fits for its whole walltime from ``row`` on, else the first row that is too low."""
-    job = wide(view.entries.job[entry])
-    plan = view.plan
-    need = view.nodes[job]
+def fits_now(view: View, p: int, job: int, option: int) -> bool:
+    """Whether ``job`` fits from now on for its whole walltime at ``option``."""
+    end = view.num[codes.NOW] + wall_s(view, job, option)
+    head = wide(view.counter[codes.PROFILE_HEAD])
     watt = net_watt(view, job, option)
-    end = plan.time[row] + wall_s(view, job, option)
-    k = row
-    filled = view.counter[codes.PROFILE]
-    while k < filled and (k == row or plan.time[k] < end):
-        if plan.nodes[k, p] < need or plan.watt[k] < watt:
-            return k
-        k += 1
+    if is_low(view.plan, p, head, view.nodes[job], watt):
+        return False
+    return first_low(view.plan, p, head + 1, view.counter[codes.PROFILE], end, view.nodes[job], watt) < 0
+
+
+@inlined
+def earliest_row(view: View, p: int, job: int, option: int) -> int:
+    """The first row of the profile at which ``job`` fits for its whole walltime; -1 for never."""
+    plan = view.plan
+    need = wide(view.nodes[job])
+    watt = net_watt(view, job, option)
+    wall = wall_s(view, job, option)
+    filled = wide(view.counter[codes.PROFILE])
+    row = wide(view.counter[codes.PROFILE_HEAD])
+    while row < filled:
+        if is_low(plan, p, row, need, watt):
+            row += 1
+            continue
+        low = first_low(plan, p, row + 1, filled, plan.time[row] + wall, need, watt)
+        if low < 0:
+            return row
+        row = low + 1
     return -1
 
 
 @inlined
-def earliest_row(view: View, p: int, entry: int, option: int) -> int:
-    """The first row of the profile at which the entry fits for its whole walltime; -1 for never."""
-    row = view.counter[codes.PROFILE_HEAD]
-    while row < view.counter[codes.PROFILE]:
-        low = fits_from(view, p, entry, option, row)
-        if low < 0:
-            return int(row)
-        row = low + 1
+def is_low(plan: Plan, p: int, row: int, need: int, watt: int) -> bool:
+    """Whether a row of the profile has less than ``need`` units in partition p, or less than ``watt``."""
+    return bool(plan.nodes[p, row] < need or plan.watt[row] < watt)
+
+
+@inlined
+def first_low(plan: Plan, p: int, row: int, filled: int, end: float, need: int, watt: int) -> int:
+    """The first row from ``row`` on, before ``end``, that is too low; -1 for none."""
+    k = row
+    while k < filled and plan.time[k] < end:
+        if is_low(plan, p, k, need, watt):
+            return k
+        k += 1
     return -1
 
 
@@ -189,7 +213,7 @@ def change_profile(view: View, entry: int, option: int, sign: int) -> None:
     need = sign * view.nodes[job]
     watt = sign * net_watt(view, job, option)
     for k in range(first, last):
-        plan.nodes[k, p] += need
+        plan.nodes[p, k] += need
         plan.watt[k] += watt
 
 
@@ -208,15 +232,26 @@ def profile_row(view: View, time: float) -> int:
     filled = view.counter[codes.PROFILE]
     if low < filled and plan.time[low] == time:
         return int(low)
-    partitions = plan.nodes.shape[1]
-    for k in range(filled, low, -1):
-        plan.time[k] = plan.time[k - 1]
-        plan.watt[k] = plan.watt[k - 1]
-        for p in range(partitions):
-            plan.nodes[k, p] = plan.nodes[k - 1, p]
+    shift_rows(plan, low, filled)
     plan.time[low] = time
-    plan.watt[low] = plan.watt[low - 1]
-    for p in range(partitions):
-        plan.nodes[low, p] = plan.nodes[low - 1, p]
     view.counter[codes.PROFILE] = filled + 1
     return int(low)
+
+
+@inlined
+def shift_rows(plan: Plan, low: int, filled: int) -> None:
+    """Move the rows from ``low`` on one up; row ``low`` keeps what holds before it. A column at a time, and by
+    unsigned rows, which cannot count from the end: both let the compiler move several rows at once."""
+    one = np.uint64(1)
+    for i in range(filled - low):
+        k = np.uint64(filled - i)
+        plan.time[k] = plan.time[k - one]
+    for i in range(filled - low):
+        k = np.uint64(filled - i)
+        plan.watt[k] = plan.watt[k - one]
+    plan.watt[low] = plan.watt[low - 1]
+    for p in range(plan.nodes.shape[0]):
+        for i in range(filled - low):
+            k = np.uint64(filled - i)
+            plan.nodes[p, k] = plan.nodes[p, k - one]
+        plan.nodes[p, low] = plan.nodes[p, low - 1]

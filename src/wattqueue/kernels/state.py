@@ -134,7 +134,7 @@ class Promise(NamedTuple):
 class Plan(NamedTuple):
     """Conservative backfilling: free nodes and watts over time, and each job's place in it.
 
-    ``time`` (M,), ``nodes`` (M, P), ``watt`` (M,): a row holds to the next, the last for ever;
+    ``time`` (M,), ``nodes`` (P, M), ``watt`` (M,): a row holds to the next, the last for ever;
     ``entry`` (n,) int32 and ``begin`` (n,) float64: what is planned for a job, -1 for nothing;
     ``stamp`` (n,) int32 the profile in which it is.
     """

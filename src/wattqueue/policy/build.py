@@ -200,7 +200,7 @@ def no_plan(n: int, room: int, partitions: int) -> state.Plan:
     """An empty plan; ``room`` rows of profile."""
     return state.Plan(
         np.empty(room),
-        np.empty((room, partitions), np.int64),
+        np.empty((partitions, room), np.int64),
         np.empty(room, np.int64),
         np.full(n, -1, np.int32),
         np.zeros(n),

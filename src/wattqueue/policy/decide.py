@@ -91,7 +91,7 @@ def view_of(snapshot: Snapshot) -> state.View:
     if s.settings.code == codes.CONSERVATIVE:
         partitions = len(s.machine.partitions)
         plan = plan._replace(
-            time=np.empty(rows), nodes=np.empty((rows, partitions), np.int64), watt=np.empty(rows, np.int64)
+            time=np.empty(rows), nodes=np.empty((partitions, rows), np.int64), watt=np.empty(rows, np.int64)
         )
     view = view._replace(held=held._replace(low=low, high=high), plan=plan)
     load_running(view, np.asarray(running.row, np.int32), np.asarray(running.net_uw, np.int64))

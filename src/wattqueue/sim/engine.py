@@ -131,7 +131,10 @@ class Simulation:
         if tally[codes.POWER_ROWS] + 1 >= len(log.time):
             lengthen(len(log.time) // 4 + 1024, log.time, log.jobs_uw, log.other_uw, log.busy_idle_uw, log.busy)
         if self.view.counter[codes.CODE] == codes.CONSERVATIVE:
-            lengthen(len(plan.time), plan.time, plan.nodes, plan.watt)
+            room = len(plan.time)
+            lengthen(room, plan.time, plan.watt)
+            wider = np.concatenate((plan.nodes, np.empty_like(plan.nodes)), axis=1)
+            self.view = self.view._replace(plan=plan._replace(nodes=wider))
 
     def result(self) -> Run:
         """The schedule and the power series of the finished run."""
