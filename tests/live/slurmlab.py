@@ -480,6 +480,10 @@ class SlurmLab:
         """State of each job by id."""
         return {row[0]: row[1] for row in self.jobs(fields="%i|%T")}
 
+    def job_names(self) -> dict[str, str]:
+        """Name of each job by id (the tests' own names: no line ends, no bars)."""
+        return {row[0]: row[1] for row in self.jobs(fields="%i|%j")}
+
     def field(self, job: str, name: str) -> str:
         """One field of ``scontrol -o show job``."""
         text = self.run(["scontrol", "-o", "show", "job", job]).out
