@@ -141,7 +141,6 @@ def withhold_unit(units: Units, unit: int) -> None:
     if units.word[w] == ZERO:
         units.filled[w >> 6] &= ~mask(w & 63, wide(1))
     units.free[p] -= 1
-    units.usable[p] -= 1
 
 
 @kernel
@@ -151,4 +150,3 @@ def restore_unit(units: Units, unit: int) -> None:
     give_interval(units, p, unit, unit)
     look_from(units, p, unit)
     units.free[p] += 1
-    units.usable[p] += 1

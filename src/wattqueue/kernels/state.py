@@ -92,7 +92,7 @@ class Units(NamedTuple):
     ``word`` uint64; ``filled`` uint64, a bit for each word that is not 0; ``word_start`` (P + 1,);
     ``low`` (P,) first word that may hold a free unit;
     ``unit_start`` (P + 1,) first unit number; ``free`` (P,) free units; ``idle_uw`` (P,) of a unit;
-    ``option_partition`` (O,) int32; ``usable`` (P,) units that are not down, off or in transition.
+    ``option_partition`` (O,) int32.
     """
 
     word: Array
@@ -103,7 +103,6 @@ class Units(NamedTuple):
     free: Array
     idle_uw: Array
     option_partition: Array
-    usable: Array
 
 
 class Held(NamedTuple):

@@ -169,7 +169,7 @@ def all_free(machine: Machine) -> state.Units:
     idle = np.array([round(p.idle_w * codes.MICRO) for p in machine.partitions], np.int64)
     unit_start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
     low, of_option = word_start[:-1].copy(), kernel_array(machine.option_partition, np.int32)
-    return state.Units(word, filled, word_start, low, unit_start, counts.copy(), idle, of_option, counts.copy())
+    return state.Units(word, filled, word_start, low, unit_start, counts.copy(), idle, of_option)
 
 
 def nothing_held(n: int, room: int) -> state.Held:
