@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
-from wattqueue.model.metrics import Metrics, metrics
+from wattqueue.model.metrics import CapSums, Metrics, metrics
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import Policy
 from wattqueue.sim.engine import Run, simulate
+from wattqueue.sim.phases import has_phases
 from wattqueue.sim.profiles import power_windows, profiled
 from wattqueue.whatif.digest import Digest, bin_edges, digest
 
@@ -50,8 +51,8 @@ def run_cap(
     phases = np.isfinite(cap_w) or bool(breaks)  # without cap and prices nothing asks for more than energy
     windows = _windows(run) if phases else [run.power]
     found = digest(windows, machine, cap_w, bin_edges(begin, max(end, begin + 1.0), breaks, zero_s))
-    if np.isfinite(cap_w) and end > begin and jobs.profiles is not None:
-        figures |= _with_phases(found, cap_w, end - begin)
+    if np.isfinite(cap_w) and has_phases(run):
+        figures |= _sums(found, cap_w, end - begin).figures()._asdict()
     option = run.schedule.option
     partition = np.where(option < 0, -1, machine.option_partition[option]).astype(np.int16)
     return Ran(figures, run.schedule.start_s, run.schedule.end_s, partition, found, dict(run.notes))
@@ -59,15 +60,12 @@ def run_cap(
 
 def _windows(run: Run) -> Iterable[PowerSeries]:
     """The run's true power: with the phases of its jobs where they are known, window by window."""
-    if run.jobs.profiles is None:
+    if not has_phases(run):
         return [run.power]
     return power_windows(profiled(run.jobs, run.schedule, run.machine), run.power)
 
 
-def _with_phases(found: Digest, cap_w: float, span_s: float) -> Metrics:
-    return {
-        "power_utilization": float(found.scope_j.sum()) / (cap_w * span_s),
-        "cap_overshoot_w": found.overshoot_w,
-        "cap_over_s": float(found.over_s.sum()),
-        "cap_over_j": float(found.over_j.sum()),
-    }
+def _sums(found: Digest, cap_w: float, span_s: float) -> CapSums:
+    """What the metrics of a cap are made of, from the sums by bin."""
+    used, over_s, over_j = (float(c.sum()) for c in (found.scope_j, found.over_s, found.over_j))
+    return CapSums(used, cap_w * span_s, found.overshoot_w, over_s, over_j, span_s)
