@@ -60,7 +60,7 @@ class Answers:
         in_loop = simulation.foresight.rule[ON] != 0
         self.online = policy.estimator if policy.estimator.asked != "once" and not in_loop else None
         self.controls = policy.controls
-        self.peak_w = simulation.jobs.peak_power_w()
+        self.peak_w = simulation.jobs.peak_power_w() if self.online is not None else None
         self.due = [simulation.jobs.submit_s.min(initial=np.inf) if c.period_s > 0 else np.inf for c in self.controls]
         self.unseen: dict[str | int, list[Refusal]] = {}
         self.refused: Counter[str] = Counter()

@@ -124,12 +124,12 @@ class Simulation:
             raise EngineError("the run ended while jobs were running")
 
     def _make_room(self) -> None:
-        """Give every buffer that may run full a quarter more, and at least what the next instant needs."""
+        """Give every buffer that may run full an eighth more, and at least what the next instant needs."""
         tally, held, plan, log = self.truth.tally, self.view.held, self.view.plan, self.log
         if self.view.counter[codes.INTERVALS] + self.machine.units > len(held.low):
-            lengthen(len(held.low) // 4 + self.machine.units, held.low, held.high)
+            lengthen(len(held.low) // 8 + self.machine.units, held.low, held.high)
         if tally[codes.POWER_ROWS] + 1 >= len(log.time):
-            lengthen(len(log.time) // 4 + 1024, log.time, log.jobs_uw, log.other_uw, log.busy_idle_uw, log.busy)
+            lengthen(len(log.time) // 8 + 1024, log.time, log.jobs_uw, log.other_uw, log.busy_idle_uw, log.busy)
         if self.view.counter[codes.CODE] == codes.CONSERVATIVE:
             room = len(plan.time)
             lengthen(room, plan.time, plan.watt)
@@ -137,7 +137,7 @@ class Simulation:
             self.view = self.view._replace(plan=plan._replace(nodes=wider))
 
     def result(self) -> Run:
-        """The schedule and the power series of the finished run."""
+        """The schedule and the power series of the finished run; the log's own columns, so ask once."""
         return Run(self.jobs, self.machine, self.cap, self._schedule(), self._power(), self.answers.notes())
 
     def _schedule(self) -> Schedule:
@@ -147,9 +147,11 @@ class Simulation:
             column[~ran] = np.nan
         log.state[log.state == codes.WAITING] = codes.NOT_STARTED
         log.option[~ran] = -1
-        rows = np.arange(len(self.jobs)) if len(table.row) == 0 else table.row
-        unit = table.power_uw[0 if len(table.power_uw) == 1 else rows, log.option]
-        predicted = np.where(ran, unit * self.jobs.nodes / codes.MICRO, np.nan)
+        rows = np.arange(len(self.jobs), dtype=np.int32) if len(table.row) == 0 else table.row
+        predicted = table.power_uw[0 if len(table.power_uw) == 1 else rows, log.option]
+        predicted *= self.jobs.nodes
+        predicted = watts_in_place(predicted)
+        predicted[~ran] = np.nan
         held.pieces[~ran] = 0
         used = int(self.view.counter[codes.INTERVALS])
         return Schedule(
@@ -164,8 +166,8 @@ class Simulation:
         first, last = self.jobs.submit_s.min(initial=np.inf), np.nanmax(log.end, initial=-np.inf)
         begin = max(int(np.searchsorted(time, first, side="right")) - 1, 0)
         rows = slice(begin, int(np.searchsorted(time, last, side="right")))
-        time = np.maximum(time[rows], first)
-        jobs_w, other_w, idle_w = (c[rows] / codes.MICRO for c in (log.jobs_uw, log.other_uw, log.busy_idle_uw))
+        time = np.maximum(time[rows], first, out=time[rows])
+        jobs_w, other_w, idle_w = (watts_in_place(c[rows]) for c in (log.jobs_uw, log.other_uw, log.busy_idle_uw))
         return PowerSeries(time, jobs_w, other_w, idle_w, log.busy[rows])
 
 
@@ -217,6 +219,14 @@ def lengthen(rows: int, *columns: NDArray[Any]) -> None:
     """
     for column in columns:
         column.resize((len(column) + rows, *column.shape[1:]), refcheck=False)
+
+
+def watts_in_place(micro: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Integer microwatts as watts, written over them: at its end a run's memory is at its peak."""
+    watts = micro.view(np.float64)
+    for k in range(0, len(micro), 1 << 16):
+        watts[k : k + (1 << 16)] = micro[k : k + (1 << 16)] / codes.MICRO
+    return watts
 
 
 def empty_log(n: int) -> state.Log:
