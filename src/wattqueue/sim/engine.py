@@ -124,10 +124,10 @@ class Simulation:
             raise EngineError("the run ended while jobs were running")
 
     def _make_room(self) -> None:
-        """Give every buffer that may run full an eighth more, and at least what the next instant needs."""
+        """Give every buffer that may run full a part more, and at least what the next instant needs."""
         tally, held, plan, log = self.truth.tally, self.view.held, self.view.plan, self.log
         if self.view.counter[codes.INTERVALS] + self.machine.units > len(held.low):
-            lengthen(len(held.low) // 8 + self.machine.units, held.low, held.high)
+            lengthen(len(held.low) // 16 + self.machine.units, held.low, held.high)
         if tally[codes.POWER_ROWS] + 1 >= len(log.time):
             lengthen(len(log.time) // 8 + 1024, log.time, log.jobs_uw, log.other_uw, log.busy_idle_uw, log.busy)
         if self.view.counter[codes.CODE] == codes.CONSERVATIVE:

@@ -1,0 +1,5 @@
+"""``python -m wattqueue`` is ``wattqueue``."""
+
+from wattqueue.cli import main
+
+main()
