@@ -109,6 +109,12 @@ def test_the_workload_that_capping_helps_most_is_left_out() -> None:
     assert groups[NAIVE].without([1]).mean("turnaround_change_percent") == pytest.approx(15.0)
 
 
+def test_of_one_workload_none_is_left_out() -> None:
+    groups = groups_of([r for r in few_rows() if r["window"] == 0])
+    assert left_out(groups) == ()
+    assert all(np.isfinite(r["without"]) for r in claim_rows(groups))
+
+
 def test_published_figures_stand_beside_ours() -> None:
     rows = {(r["claim"].policy, r["claim"].metric): r for r in claim_rows(groups_of(few_rows()))}
     assert rows[NAIVE, "unused_percent"]["ours"] == pytest.approx(75.0)

@@ -90,9 +90,12 @@ def _number(row: Row, name: str) -> float:
 def left_out(groups: dict[str, Groups], count: int = LEFT_OUT) -> tuple[int, ...]:
     """The workloads on which capping helps most: lowest mean change of turnaround over caps and the paper's policies.
 
-    The paper says of the one it left out that "powercapping greatly increases scheduling performance on it".
+    None where nothing would remain. The paper says of the one that it left out that "powercapping greatly increases
+    scheduling performance on it".
     """
     own = [groups[p] for p in POLICIES if p in groups]
+    if not own or len(own[0].workloads) <= count:
+        return ()
     change = np.mean([g.values["turnaround_change_percent"].mean(axis=1) for g in own], axis=0)
     order: NDArray[np.intp] = np.argsort(change, kind="stable")
     return tuple(own[0].workloads[i] for i in order[:count])

@@ -46,9 +46,10 @@ def study_lines(result: StudyResult) -> Iterator[str]:
     yield f"All {len(next(iter(result.groups.values())).workloads)} workloads"
     yield from averages(result.groups.values())
     yield ""
-    yield f"Without {named(result.left_out)}, on which capping helps most (by the paper's reason for leaving one out)"
-    yield from averages([g.without(result.left_out) for g in result.groups.values()])
-    yield ""
+    if result.left_out:
+        yield f"Without {named(result.left_out)}, on which capping helps most (the paper's reason for leaving one out)"
+        yield from averages([g.without(result.left_out) for g in result.groups.values()])
+        yield ""
     yield "Published figures (%), and ours"
     yield from table(("policy", "figure", "paper", "ours", "difference", "without"), map(_claim, result.claims))
     yield ""
