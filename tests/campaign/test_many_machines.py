@@ -7,15 +7,18 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.campaign.cluster import ROOT, Cluster, cluster, wait_for
+from tests.live.slurmlab import SlurmLab, missing
 from wattqueue.campaign.dask import opened_backend, scheduler_address, slurm_cluster
 from wattqueue.campaign.file import SlurmTable
 from wattqueue.errors import CampaignError, InputError
+from wattqueue.kernels._jit import CACHE_DIR
 
 GRID = """
 workloads = ["marconi:days=1,load=0.9"]
@@ -38,11 +41,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def start(home: Path, out: str, *options: str, most_bytes: int | None = None) -> subprocess.Popen[str]:
+def start(
+    home: Path, out: str, *options: str, most_bytes: int | None = None, file: str = "grid.toml"
+) -> subprocess.Popen[str]:
     code = "from wattqueue.cli import main; main()"
     if most_bytes is not None:
         code = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most_bytes}, {most_bytes})); {code}"
-    call = [sys.executable, "-c", code, "campaign", str(home / "grid.toml"), "--out", str(home / out), *options]
+    call = [sys.executable, "-c", code, "campaign", str(home / file), "--out", str(home / out), *options]
     return subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -111,13 +116,13 @@ def test_the_whole_campaign_killed_midway(home: Path) -> None:
     process = start(home, "killed", "--jobs", "2")
     midway(home, "killed", process)
     process.send_signal(signal.SIGKILL)
+    wait_for("its workers to leave", lambda: not members(process.pid))
     finish(process)
     before = kept(home, "killed")
     done = finish(start(home, "killed", "--jobs", "2"))
     assert done.returncode == 0, done.stderr
     assert f"{RUNS - before} runs done, {before} kept" in done.stdout
     assert table(home, "killed") == table(home, "alone")
-    wait_for("orphans to leave", lambda: not members(process.pid))
 
 
 def members(session: int) -> list[int]:
@@ -262,3 +267,41 @@ def test_without_the_extra(tmp_path: Path) -> None:
     done = subprocess.run(call, capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 2
     assert "pip install 'wattqueue[scale]'" in said(done)[0], done.stderr
+
+
+@pytest.fixture
+def slurm() -> Iterator[SlurmLab]:
+    reason = missing()
+    if reason is not None:
+        pytest.skip(reason)
+    folder = Path(tempfile.mkdtemp(prefix="wattqueue-lab-"))
+    lab = SlurmLab(folder, nodes=2, accounting=False)
+    try:
+        yield lab.up()
+    finally:
+        lab.down()
+        lab.remove()
+
+
+@pytest.mark.slow
+@pytest.mark.slurm
+def test_workers_that_slurm_starts(home: Path, slurm: SlurmLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two jobs of a real Slurm run the grid, one of them is cancelled midway, and none is left."""
+    (home / "slurm.toml").write_text(
+        f'{GRID}[slurm]\npartition = "p1"\nmemory = "1GB"\nwalltime = "00:20:00"\ninterface = "lo"\n'
+        f'log_folder = "{slurm.root}/work"\n'
+    )
+    monkeypatch.setenv("WATTQUEUE_CACHE_DIR", str(CACHE_DIR.parent))
+    for name, value in slurm.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'src'}{os.pathsep}{ROOT}")
+    process = start(home, "slurm", "--cluster", "slurm", "--jobs", "2", file="slurm.toml")
+    midway(home, "slurm", process)
+    running = slurm.run(["squeue", "-h", "-o", "%i %T"]).out.split()
+    assert "RUNNING" in running
+    slurm.run(["scancel", running[0]])
+    done = finish(process)
+    assert done.returncode == 0, done.stderr
+    assert said(done) == []
+    assert table(home, "slurm") == table(home, "alone")
+    wait_for("jobs to end", lambda: slurm.run(["squeue", "-h"]).out.strip() == "")

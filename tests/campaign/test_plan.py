@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from wattqueue.campaign.cell import key_of
 from wattqueue.campaign.plan import plan_of
 from wattqueue.campaign.shared import Shared
 from wattqueue.errors import InputError, WattQueueError
@@ -117,3 +118,37 @@ def test_a_cap_file_stands_beside_the_campaign_file(folder: Path) -> None:
     plan = plan_of(plan_text(folder, PLAIN + 'caps = ["day.csv"]'))
     assert plan.cap_of["8-nodes", "day.csv"].cap_w.tolist() == [1200.0, 1500.0]
     assert plan.cells([{"table": "", "rows_unusable": 0}])[0].names["cap_w"] is None
+
+
+PART = """
+import numpy as np
+from wattqueue.parts.contracts import Prediction
+
+class Flat:
+    asked = "once"
+    machine_figures = True
+
+    def predict(self, jobs, machine):
+        shape = (len(jobs), len(machine.option_partition))
+        return Prediction(np.full(shape, WATTS), np.ones(shape))
+
+    def learn(self, finished):
+        pass
+"""
+
+
+def test_a_part_of_ones_own_is_known_by_its_content(folder: Path) -> None:
+    """Edited, it is another run, and the edited one is what runs, in this process too."""
+    text = PLAIN + 'caps = ["90%"]\nestimators = ["flat.py:Flat"]\n'
+    shared = Shared(folder / "shared")
+    found = []
+    for watts in ("150.0", "185.0"):
+        (folder / "flat.py").write_text(PART.replace("WATTS", watts))
+        plan = plan_of(plan_text(folder, text))
+        cell = plan.cells([plan.sources[0].perform(shared)])[0]
+        found.append((key_of(cell), cell.perform(shared)["wait_s_mean"]))
+    assert found[0][0] != found[1][0]
+    assert found[0][1] != found[1][1]
+    (folder / "flat.py").write_text(PART)
+    with pytest.raises(InputError, match=r"flat\.py: changed while the campaign ran"):
+        cell.perform(shared)

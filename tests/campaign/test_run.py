@@ -16,7 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.campaign.cluster import ROOT
 from wattqueue.campaign.cell import Row, key_of
+from wattqueue.campaign.program import SHOWS
 from wattqueue.campaign.run import run_cells
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.shelf import opened_shelf
@@ -236,3 +238,9 @@ def test_mapped_columns_are_no_leak(tmp_path: Path) -> None:
     frame = run_cells(cells, shared=shared, workers=2)
     assert frame["sum"].to_list() == [5e7, 5e7]
     assert max(frame["grown"].to_list()) < 50_000_000
+
+
+def test_what_shows_only_is_no_part_of_the_program() -> None:
+    folders = {path.name for path in (ROOT / "src" / "wattqueue").iterdir() if (path / "__init__.py").is_file()}
+    assert folders >= SHOWS
+    assert {"model", "formats", "kernels", "sim", "study", "campaign"} <= folders - SHOWS

@@ -133,9 +133,10 @@ def _machines(file: CampaignFile, folder: Path) -> Iterator[tuple[str, Machine]]
 
 def _choice(policy: str, estimator: str | None, folder: Path) -> Choice:
     path = _anchored(policy, folder)
-    row = policy_row(Task("", policy=path, estimator=_anchored(estimator, folder) if estimator else None))
+    named = policy_row(Task("", policy=path, estimator=_anchored(estimator, folder) if estimator else None))
+    row = _from_anywhere(named)
     policy_from_row(path, row)
-    own = estimator or row["estimator"]
+    own = estimator or named["estimator"]
     shown = own if isinstance(own, str) else str(own["part"])
     files = [value.partition(":")[0] for value in _texts(row) if ".py" in value]
     return Choice(policy, shown, path, row, {name: sha256_of(Path(name)) for name in files if Path(name).is_file()})
@@ -148,6 +149,16 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, Mapping | list):
         for inner in value.values() if isinstance(value, Mapping) else value:
             yield from _texts(inner)
+
+
+def _from_anywhere(value: Any) -> Any:
+    """Nested tables and lists, Python files in them as workers elsewhere can find them."""
+    if isinstance(value, Mapping):
+        return {key: _from_anywhere(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_from_anywhere(inner) for inner in value]
+    path = value.partition(":")[0] if isinstance(value, str) else ""
+    return str(Path(path).absolute()) + value.removeprefix(path) if path.endswith(".py") else value
 
 
 def _cap(cap: str | None, machine: Machine, folder: Path) -> Cap:

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import wattqueue
 
-COMPUTES = (
-    "model", "formats", "workload", "kernels", "parts", "policy", "sim", "campaign", "study",
-)  # fmt: skip
-"""Packages of ours that a run's figures can depend on; what only shows or watches is left out."""
+SHOWS = {"checks", "cli", "live", "report", "store"}
+"""Packages of ours that no run's figures depend on: they show, watch and check."""
 OTHERS = ("numpy", "numba", "scikit-learn")
 
 
@@ -31,8 +29,8 @@ def program() -> str:
 def _source_hash() -> str:
     root = Path(wattqueue.__file__).parent
     digest = hashlib.sha256()
-    for area in COMPUTES:
-        for path in sorted((root / area).rglob("*")):
-            if path.suffix in {".py", ".toml", ".csv"}:
-                digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root)
+        if path.suffix in {".py", ".toml", ".csv"} and name.parts[0] not in SHOWS:
+            digest.update(str(name).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]

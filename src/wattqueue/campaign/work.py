@@ -7,8 +7,10 @@ import gc
 import os
 import platform
 import sys
+import threading
 from dataclasses import dataclass
 from functools import cache
+from multiprocessing import current_process
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,9 @@ from wattqueue.campaign.program import program
 from wattqueue.campaign.shared import Shared
 from wattqueue.errors import CampaignError, WattQueueError
 from wattqueue.kernels._jit import CACHE_DIR
+
+LOOK_S = 0.5
+"""How often a worker looks whether its campaign still lives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,9 @@ def ready() -> None:
     """
     compile_once()
     one_thread()
-    count_own_memory()
+    if current_process().name.startswith("LokyProcess"):
+        count_own_memory()
+        leave_with_parent()
 
 
 def compile_once() -> None:
@@ -113,3 +120,15 @@ def own_bytes(pid: int, force_gc: bool = False) -> int:
     with Path(f"/proc/{pid}/statm").open() as statm:
         resident, shared = (int(word) for word in statm.read().split()[1:3])
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+def leave_with_parent() -> None:
+    """End this process soon after its parent; loky's workers wait five minutes for one that was killed."""
+    parent, never = os.getppid(), threading.Event()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            never.wait(LOOK_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="leave-with-parent", daemon=True).start()

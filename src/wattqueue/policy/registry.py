@@ -7,6 +7,7 @@ file is named by path: ``my.py:MyPart``.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -110,10 +111,11 @@ def class_from_file(path_and_name: str) -> type[Any]:
 
 
 def load_file(path: Path) -> ModuleType:
-    """Import a Python file by path under a name of its own, once."""
+    """Import a Python file by path under a name of its own, once; anew where it has changed since."""
     if not path.is_file():
         raise PolicyError("no such file", where=path, mend="give the path of a Python file: my.py:MyPart")
-    name = f"wattqueue_user_{abs(hash(str(path.resolve())))}"
+    content = hashlib.sha256(f"{path.resolve()}\0".encode() + path.read_bytes()).hexdigest()
+    name = f"wattqueue_user_{content[:16]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
