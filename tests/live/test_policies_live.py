@@ -18,7 +18,7 @@ from tests.live.slurmlab import wait_for
 from tests.store import postgres
 from wattqueue.live.brain import Rules
 from wattqueue.live.learning import Lessons
-from wattqueue.live.predictor import Asked, Learned, Predictor
+from wattqueue.live.predictor import Asked, Learned, Predictor, Ran
 from wattqueue.live.slurm.commands import Answer, Commands
 from wattqueue.live.slurm.snapshot import JobKey
 from wattqueue.live.state.audit import rows_of, verify
@@ -186,7 +186,7 @@ def make_controller_nodes() -> Any:
 def test_accounting_teaches_what_telemetry_did_not_see(tmp_path: Path) -> None:
     ratios: list[float] = []
     lessons = Lessons(open_database(tmp_path / "l.db"), ratios.append)
-    lessons.ended(Asked(JobKey("7", 10.0), "u1", "app", "p1", 2, 600.0), 300.0, 120.0)
+    lessons.ended(Ran(Asked(JobKey("7", 10.0), "u1", "app", "p1", 2, 600.0), 300.0), 120.0)
     energies = [
         JobEnergy("7", 10.0, 20.0, 120.0, 2, 30_000.0, "COMPLETED", "slurmdbd"),
         JobEnergy("8", 10.0, 20.0, 120.0, 2, 30_000.0, "COMPLETED", "slurmdbd"),

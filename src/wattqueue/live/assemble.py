@@ -16,6 +16,7 @@ from sqlalchemy import Engine
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.formats.cap import parse_cap
 from wattqueue.formats.machine_toml import load_machine
+from wattqueue.live.applications import Applications
 from wattqueue.live.asking import Controls, decide_with
 from wattqueue.live.brain import Brain, Rules
 from wattqueue.live.capfile import CapFile
@@ -40,6 +41,7 @@ from wattqueue.live.telemetry.prometheus import Prometheus
 from wattqueue.live.telemetry.slurm_energy import SlurmEnergy
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
+from wattqueue.parts.estimator.ear import Ear
 from wattqueue.policy.policy import load_policy
 from wattqueue.store.database import open_database
 
@@ -156,7 +158,9 @@ def assemble(config: LiveConfig, slurm: Slurm | None = None, clock: Callable[[],
     """
     slurm = slurm or slurm_of(config)
     machine = load_machine(config.machine)
-    policy = load_policy(config.policy)
+    policy, applications = load_policy(config.policy), applications_of(config)
+    if applications is not None:
+        policy = applications.into(policy)
     if not hasattr(policy.backfill, "code"):
         raise InputError(f"policy {policy.name} has a pass of its own, which live does not drive", where="policy")
     layout = layout_of(config, slurm, machine)
@@ -188,16 +192,31 @@ def assemble(config: LiveConfig, slurm: Slurm | None = None, clock: Callable[[],
     controller.caps = caps
     if policy.controls:
         controller.controls = Controls(policy, layout)
-    teach(controller, lessons, SlurmEnergy(slurm) if config.telemetry.slurm_energy else None)
+    teach(controller, lessons, SlurmEnergy(slurm) if config.telemetry.slurm_energy else None, applications)
     return controller
 
 
-def teach(controller: Controller, lessons: Lessons, accounting: SlurmEnergy | None) -> None:
-    """Measured jobs are stored; those that only accounting measured are asked for once a minute."""
+def applications_of(config: LiveConfig) -> Applications | None:
+    """The application database that is configured. Raises: InputError for one that cannot be opened."""
+    section = config.applications
+    return None if section is None else Applications.open(section.database, section.coefficients, section.first_run)
+
+
+def teach(
+    controller: Controller, lessons: Lessons, accounting: SlurmEnergy | None, applications: Applications | None = None
+) -> None:
+    """Measured jobs are stored and teach; those that only accounting measured are asked for once a minute."""
     last = controller.clock()
+    predictor = controller.brain.predictor
+
+    def keep(jobs: Sequence[Learned]) -> list[Learned]:
+        fresh = lessons.keep(jobs)
+        if applications is not None and applications.learn(fresh) and isinstance(predictor.estimator, Ear):
+            predictor.estimator.profiles = applications.profiles()
+        return fresh
 
     def learned(jobs: Sequence[Learned]) -> None:
-        lessons.keep(jobs)
+        keep(jobs)
 
     controller.on_learned = learned
     if accounting is None:
@@ -207,13 +226,13 @@ def teach(controller: Controller, lessons: Lessons, accounting: SlurmEnergy | No
         nonlocal last
         if now_s - last < ACCOUNTING_S or not lessons.gone:
             return
-        since = min(at for _, _, at in lessons.gone.values()) - 3600.0
+        since = min(at for _, at in lessons.gone.values()) - 3600.0
         last = now_s
         try:
             found = lessons.from_accounting(accounting.finished(since))
         except WattQueueError:
             return
-        controller.brain.predictor.learn(lessons.keep(found))
+        predictor.learn(keep(found))
 
     controller.after_round = ask
     controller.on_ended = lessons.ended

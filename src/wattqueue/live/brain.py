@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.formats.hostlist import compress, expand
-from wattqueue.live.predictor import Asked, Predictor
+from wattqueue.live.predictor import Asked, Predictor, Ran
 from wattqueue.live.slurm.goal import Goal, JobGoal, NodeGoal
 from wattqueue.live.slurm.snapshot import Details, JobKey, JobRow, Snapshot
 from wattqueue.live.sorting import Mode, Sorted, Sorter
@@ -153,10 +153,12 @@ class Brain:
         goal = thought.goal._replace(nodes=tuple(nodes), requeue=tuple(requeue))
         return replace(thought, goal=goal, refusals=tuple(refusals), actions=tuple(actions))
 
-    def expected(self, busy: Busy) -> tuple[Asked, float]:
-        """What was asked for a running job, and the watts of one node that were predicted for it."""
-        known = self.predictor.of(busy.row.key)
-        return self.sorter.asked[busy.row.key], math.nan if known is None else float(known[0][busy.option])
+    def ran(self, busy: Busy) -> Ran:
+        """What was asked for a running job, the watts of one node that were predicted for it, and where it runs."""
+        known, machine = self.predictor.of(busy.row.key), self.layout.machine
+        watts = math.nan if known is None else float(known[0][busy.option])
+        hardware, hertz = machine.partitions[busy.partition].name, float(machine.option_frequency_hz[busy.option])
+        return Ran(self.sorter.asked[busy.row.key], watts, hardware, hertz)
 
     def refuse(self, key: JobKey, reason: str, now_s: float) -> None:
         """A start that came to nothing: tried again after 30 s, then twice as long, up to an hour."""

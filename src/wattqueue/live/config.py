@@ -71,6 +71,16 @@ class TelemetrySection(_Strict):
         return bool(self.powercap or self.pm_counters or self.prometheus_url)
 
 
+class ApplicationsSection(_Strict):
+    """The application database of a policy with estimator ``ear``; without it the policy has paper 1's Table 1."""
+
+    database: Annotated[str, Field(min_length=1)]
+    """SQLite file, or the URL of a PostgreSQL (``wattqueue apps``)."""
+    coefficients: Path
+    """EAR coefficients by partition (CSV, as ``wattqueue apps`` writes them)."""
+    first_run: Literal["estimate", "trial"] = "estimate"
+
+
 class MetricsSection(_Strict):
     """Where metrics are served; no port: nowhere."""
 
@@ -104,6 +114,7 @@ class LiveConfig(_Strict):
     slurm: SlurmSection = SlurmSection()
     telemetry: TelemetrySection = TelemetrySection()
     metrics: MetricsSection = MetricsSection()
+    applications: ApplicationsSection | None = None
 
     @field_validator("policy", "machine", "cap", "state")
     @classmethod
@@ -150,7 +161,7 @@ def _check_rest(config: LiveConfig, path: Path) -> None:
 
 
 _PATHS = {"conf", "rest_token_file", "pool_file", "run_dir", "frequency_dir", "record", "audit_key_file"}
-_PATHS |= {"token_file", "prometheus_token_file"}
+_PATHS |= {"token_file", "prometheus_token_file", "coefficients"}
 
 
 def _anchored(data: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -169,7 +180,7 @@ def _is_path(key: str, value: Any, folder: Path) -> bool:
         return False
     if key in ("machine", "cap"):
         return (folder / value).is_file()
-    return key in _PATHS or (key == "state" and "://" not in value)
+    return key in _PATHS or (key in ("state", "database") and "://" not in value)
 
 
 def _is_local(address: str) -> bool:

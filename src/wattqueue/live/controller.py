@@ -12,7 +12,7 @@ from wattqueue.formats.hostlist import expand
 from wattqueue.live.asking import Controls
 from wattqueue.live.brain import Brain, Thought
 from wattqueue.live.capfile import CapFile
-from wattqueue.live.predictor import Asked, Learned
+from wattqueue.live.predictor import Learned, Ran
 from wattqueue.live.recording import Recorder
 from wattqueue.live.slurm.apply import Applier, Outcome
 from wattqueue.live.slurm.commands import SlurmError
@@ -72,7 +72,7 @@ class Controller:
     controls: Controls | None = None
     caps: CapFile | None = None
     on_learned: Callable[[Sequence[Learned]], None] | None = None
-    on_ended: Callable[[Asked, float, float], None] | None = None
+    on_ended: Callable[[Ran, float], None] | None = None
     after_round: Callable[[float], None] | None = None
     problem: str = ""
     """Why Slurm could not be observed in the last round."""
@@ -80,7 +80,7 @@ class Controller:
     blind_rounds: int = 0
     last: Report | None = None
     _names: dict[str, JobKey] = field(default_factory=dict)
-    _ran: dict[JobKey, tuple[Asked, float]] = field(default_factory=dict)
+    _ran: dict[JobKey, Ran] = field(default_factory=dict)
     _advised: dict[JobKey, str] = field(default_factory=dict)
     _powered: dict[str, tuple[str, float]] = field(default_factory=dict)
 
@@ -239,21 +239,24 @@ class Controller:
 
     def _learn(self, thought: Thought) -> None:
         running = {row.key for row in thought.sorted.running}
-        learned = self.brain.tracker.gone(running)
+        learned = [self._placed(one) for one in self.brain.tracker.gone(running)]
         if learned:
             self.brain.predictor.learn(learned)
             if self.on_learned is not None:
                 self.on_learned(learned)
-        if self.on_ended is None:
-            return
         known = {one.asked.key for one in learned}
         for key in [k for k in self._ran if k not in running]:
-            asked, predicted_w = self._ran.pop(key)
-            if key not in known:
-                self.on_ended(asked, predicted_w, thought.view.now_s)
+            ran = self._ran.pop(key)
+            if self.on_ended is not None and key not in known:
+                self.on_ended(ran, thought.view.now_s)
         for busy in thought.busy:
             if busy.row.active and busy.row.key not in self._ran:
-                self._ran[busy.row.key] = self.brain.expected(busy)
+                self._ran[busy.row.key] = self.brain.ran(busy)
+
+    def _placed(self, one: Learned) -> Learned:
+        """A measured job with where it ran."""
+        ran = self._ran.get(one.asked.key)
+        return one if ran is None else one._replace(hardware=ran.hardware, frequency_hz=ran.frequency_hz)
 
     def _show(self, report: Report) -> None:
         now_s = self.clock()

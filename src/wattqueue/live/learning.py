@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Column, Engine, Float, Integer, Table, Text, insert, select
 
-from wattqueue.live.predictor import Asked, Learned
+from wattqueue.live.predictor import Asked, Learned, Ran
 from wattqueue.live.slurm.snapshot import JobKey
 from wattqueue.live.state.tables import METADATA
 from wattqueue.live.telemetry.base import JobEnergy
@@ -39,7 +39,7 @@ class Lessons:
 
     engine: Engine
     on_ratio: Callable[[float], None] = lambda _: None
-    gone: dict[JobKey, tuple[Asked, float, float]] = field(default_factory=dict)
+    gone: dict[JobKey, tuple[Ran, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         METADATA.create_all(self.engine, tables=[LEARNED])
@@ -79,10 +79,10 @@ class Lessons:
                 self.on_ratio(one.mean_node_w / one.predicted_node_w)
         return fresh
 
-    def ended(self, asked: Asked, predicted_node_w: float, now_s: float) -> None:
+    def ended(self, ran: Ran, now_s: float) -> None:
         """A job that runs no more: accounting may still tell its energy."""
-        self.gone[asked.key] = (asked, predicted_node_w, now_s)
-        self.gone = {k: v for k, v in self.gone.items() if now_s - v[2] < FORGET_S}
+        self.gone[ran.asked.key] = (ran, now_s)
+        self.gone = {k: v for k, v in self.gone.items() if now_s - v[1] < FORGET_S}
 
     def from_accounting(self, energies: Sequence[JobEnergy]) -> list[Learned]:
         """Jobs of ours that accounting has measured."""
@@ -90,9 +90,10 @@ class Lessons:
         for e in energies:
             known = self.gone.get(JobKey(e.name, e.submit_s))
             if known is not None and not math.isnan(e.mean_node_w):
-                asked, predicted_w, _ = self.gone.pop(JobKey(e.name, e.submit_s))
-                asked = asked._replace(nodes=e.nodes)
-                out.append(Learned(asked, e.start_s, e.end_s, e.mean_node_w, math.nan, predicted_w))
+                ran, _ = self.gone.pop(JobKey(e.name, e.submit_s))
+                asked, where = ran.asked._replace(nodes=e.nodes), (ran.hardware, ran.frequency_hz)
+                times = (e.start_s, e.end_s)
+                out.append(Learned(asked, *times, e.mean_node_w, math.nan, ran.predicted_node_w, *where))
         return out
 
 

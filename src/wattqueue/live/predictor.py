@@ -7,6 +7,7 @@ restart changes nothing.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -32,8 +33,17 @@ class Asked(NamedTuple):
     walltime_s: float
 
 
+class Ran(NamedTuple):
+    """A job that runs or ran: what was predicted for one of its nodes, and on what at which frequency (NaN: any)."""
+
+    asked: Asked
+    predicted_node_w: float
+    hardware: str = ""
+    frequency_hz: float = math.nan
+
+
 class Learned(NamedTuple):
-    """A job that ended and was measured; watts are of one node."""
+    """A job that ended and was measured; watts are of one node. ``hardware`` and frequency where it ran, if known."""
 
     asked: Asked
     start_s: float
@@ -41,6 +51,8 @@ class Learned(NamedTuple):
     mean_node_w: float
     max_node_w: float
     predicted_node_w: float
+    hardware: str = ""
+    frequency_hz: float = math.nan
 
 
 def job_table(asked: Sequence[Asked], learned: Sequence[Learned] = ()) -> Jobs:
