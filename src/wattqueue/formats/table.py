@@ -4,7 +4,8 @@
 gaps: a missing ``job_id`` column counts from 1, a missing walltime is the runtime. Further columns
 begin with ``x_``; any other name is refused, so that a slip of the pen does not pass for a missing
 column. A CSV may begin with a line such as ``# wattqueue jobs schema_version=1 origin=generated``;
-Parquet carries the same two in its metadata. Rows that cannot be used are refused, not left out.
+Parquet carries the same two in its metadata, and may hold power profiles (formats/_profile_column.py). Rows that
+cannot be used are refused, not left out.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from numpy.typing import NDArray
 
 from wattqueue import SCHEMA_VERSION
 from wattqueue.errors import InputError
-from wattqueue.formats import _csv
+from wattqueue.formats import _csv, _profile_column
 from wattqueue.formats._aside import aside, polars_errors
 from wattqueue.formats._source import opened
 from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.model.profiles import Profiles
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,7 +56,12 @@ def read_table(path: Path, *, default_walltime_s: float | None = None) -> Jobs:
     walltime = numbers.pop("walltime_s", np.full(len(frame), np.nan))
     if default_walltime_s is not None:
         walltime = np.where(np.isnan(walltime), default_walltime_s, walltime)
+    if _profile_column.COLUMN in frame.columns:
+        profiles = _profile_column.read_profiles(str(path), frame[_profile_column.COLUMN], facts)
+        numbers |= _profiled_watts(path, profiles, numbers, walltime)
     more: dict[str, Any] = {name: labels_of(frame[name]) for name in TEXTS if name in frame.columns}
+    if _profile_column.COLUMN in frame.columns:
+        more["profiles"] = profiles
     if "job_id" in frame.columns:
         more["job_id"] = _ids(path, frame["job_id"])
     return Jobs.build(
@@ -66,8 +73,19 @@ def read_table(path: Path, *, default_walltime_s: float | None = None) -> Jobs:
     )
 
 
+def _profiled_watts(
+    path: Path, profiles: Profiles, numbers: dict[str, NDArray[Any]], walltime_s: NDArray[np.float64]
+) -> dict[str, NDArray[Any]]:
+    """Mean and greatest watts, where they are not stated those of the profiles."""
+    if not (profiles.pattern >= 0).any():
+        return {}
+    work = np.fmin(numbers["runtime_s"], walltime_s)
+    own = {"mean_power_w": profiles.mean_power_w(work), "max_power_w": profiles.max_power_w(work)}
+    return {n: _profile_column.filled(str(path), n, numbers.get(n), column) for n, column in own.items()}
+
+
 def write_table(path: Path, jobs: Jobs) -> None:
-    """Write a job table, Parquet where the name ends in ``.parquet``, else CSV (gzip for ``.gz``).
+    """Write a job table, Parquet where the name ends in ``.parquet``, else CSV (gzip for ``.gz``) without profiles.
 
     The same jobs give the same bytes.
 
@@ -77,16 +95,20 @@ def write_table(path: Path, jobs: Jobs) -> None:
     facts = {"schema_version": str(SCHEMA_VERSION), "origin": jobs.origin}
     with aside(path) as temporary, polars_errors(path):
         if path.suffix == ".parquet":
+            profile = _profile_column.profile_column(jobs)
+            if profile is not None and jobs.profiles is not None:
+                frame = frame.with_columns(profile)
+                facts[_profile_column.PERIOD] = repr(jobs.profiles.period_s)
             frame.write_parquet(temporary, metadata={f"wattqueue.{k}": v for k, v in facts.items()})
         else:
             _csv.write(temporary, frame, "wattqueue jobs", facts, packed=path.suffix == ".gz")
 
 
-def _check_columns(where: str, names: list[str]) -> None:
+def _check_columns(where: str, names: list[str], further: tuple[str, ...] = ()) -> None:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"two columns {name}", where=where, mend="keep one")
-        if name not in COLUMNS and not name.startswith(EXTRA):
+        if name not in COLUMNS + further and not name.startswith(EXTRA):
             raise InputError(
                 f"unknown column {_csv.shown(name)}",
                 where=where,
@@ -149,7 +171,7 @@ def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
     except (pl.exceptions.PolarsError, OSError, pl.exceptions.PanicException) as error:
         reason = (str(error).splitlines() or ["unknown"])[0]
         raise InputError(f"is no Parquet file that can be read: {reason}", where=path, mend="write it again") from error
-    _check_columns(str(path), frame.columns)
+    _check_columns(str(path), frame.columns, (_profile_column.COLUMN,))
     for name in NUMBERS:
         if name in frame.columns and not (frame.schema[name].is_numeric() or frame.schema[name] == pl.Null):
             kind = frame.schema[name]
