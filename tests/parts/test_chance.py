@@ -9,10 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wattqueue.errors import PolicyError
+from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import plain_machine
 from wattqueue.model.signals import Cap
+from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.ledger.chance import Chance
+from wattqueue.policy.build import PassSettings
+from wattqueue.policy.decide import RunningJobs, Snapshot, decide
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate
 
@@ -67,6 +71,31 @@ def test_margins_go_with_the_jobs() -> None:
     policy = load_policy("easy+pc-real-mean", ledger={"part": "chance", "own": 0.04, "common": 0.0})
     run = simulate(jobs, plain_machine(10, 0.0, 200.0), policy, cap=Cap.constant(500.0))
     assert run.schedule.start_s.tolist() == [0.0] * 4 + [60.0] * 4
+
+
+def test_a_snapshot_is_decided_with_the_same_margin() -> None:
+    """As a live controller asks: one job of 100 W runs, of nine that wait three more fit, as in the hand example."""
+    jobs = Jobs.build(np.zeros(10), np.ones(10, int), np.full(10, 60.0))
+    machine = plain_machine(10, 0.0, 200.0)
+    prediction = Prediction(np.full((1, 1), 100.0), np.ones((1, 1)))
+    waiting = np.arange(1, 10, dtype=np.int32)
+    entries = Entries(waiting, np.zeros(9, np.int32), np.zeros(9))
+    ledger = Chance(own=0.04, common=0.0)
+    settings = PassSettings(codes.EASY, 0, machine.cap_scope, ledger.terms)
+    one, unit = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    running = RunningJobs(
+        one,
+        np.zeros(1, np.int16),
+        np.array([60.0]),
+        np.array([100_000_000]),
+        np.zeros(1, np.int64),
+        one + 1,
+        unit,
+        unit,
+    )
+    window = (np.zeros(9, np.int16), np.zeros(9, np.int16))
+    at = Snapshot(0.0, jobs, machine, prediction, entries, window, settings, running, 500.0)
+    assert [start.job for start in decide(at)] == [1, 2, 3]
 
 
 @given(st.floats(0.001, 0.5), st.floats(0.001, 0.5), st.floats(0, 0.2), st.floats(0, 0.02))

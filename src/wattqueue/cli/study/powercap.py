@@ -31,6 +31,7 @@ def run(
     from dataclasses import replace
 
     from wattqueue.cli._progress import counting
+    from wattqueue.errors import OutputError
     from wattqueue.formats._aside import aside
     from wattqueue.study.powercap.beyond import BEYOND, beyond_lines, verdicts
     from wattqueue.study.powercap.page import study_html
@@ -39,6 +40,9 @@ def run(
     from wattqueue.study.powercap.study import run_study
     from wattqueue.study.powercap.text import study_lines
 
+    for given in (json_file, page):
+        if given is not None and given.is_dir():  # said now, not after the campaign
+            raise OutputError("is a directory, not a file", where=given, mend="name a file")
     choice = Choice(workloads=workloads, days=days, load=load, seed=seed)
     with ExitStack() as stack:
         place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wattqueue-powercap-")))
