@@ -13,7 +13,7 @@ from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.study.powercap.beyond import BEYOND, beyond_lines, verdicts
 from wattqueue.study.powercap.cell import PowercapCell, Trace, hours, quantiles, window_cap
-from wattqueue.study.powercap.page import study_html
+from wattqueue.study.powercap.page import power_pictures, study_html
 from wattqueue.study.powercap.prepare import Choice, Prepared
 from wattqueue.study.powercap.published import CAPPED_S, CLAIMS, EASY, HIGHEST_DYNAMIC_W, MEAN, NAIVE, POLICIES
 from wattqueue.study.powercap.results import claim_rows, groups_of, left_out
@@ -209,3 +209,13 @@ def test_a_chance_ledger_takes_its_own_past(small: tuple[StudyResult, Path]) -> 
     lines = "\n".join(beyond_lines(ours))
     assert "Hold-out: 2 workloads" in lines
     assert "easy+pc-quantile-0.1" in lines
+
+
+@pytest.mark.compiled
+def test_pictures_say_that_the_mark_is_the_cap(small: tuple[StudyResult, Path]) -> None:
+    figure = power_pictures(small[0])[0][0]
+    assert figure.heads["published"] == "cap"
+    assert figure.columns["published"].tolist() == [20.0, 50.0]
+    assert figure.columns["name"].tolist() == ["cap 20 %", "cap 50 %"]
+    naive = figure.columns["median"]
+    assert (naive < figure.columns["published"]).all()

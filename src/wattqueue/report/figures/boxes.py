@@ -57,9 +57,14 @@ def figure(
     boxes: Mapping[str, Box],
     *,
     published: Sequence[float | None] | None = None,
+    mark: str = "published",
+    rows: str = "estimator",
     from_zero: bool = True,
 ) -> Figure:
-    """Boxes of one quantity, a row a name; ``published`` marks a figure in each row, None for none."""
+    """Boxes of one quantity, a row a name; ``published`` marks a figure in each row, None for none.
+
+    ``mark`` and ``rows`` say what that figure and the names are.
+    """
     found = list(boxes.values())
     columns: dict[str, NDArray[np.generic] | NDArray[np.object_]] = {"name": np.array(list(boxes), object)}
     for name in ("low", "q1", "median", "q3", "high", "mean"):
@@ -67,5 +72,7 @@ def figure(
     columns["count"] = np.array([b.count for b in found], np.int64)
     if published is not None:
         columns["published"] = np.array([np.nan if p is None else p for p in published], np.float64)
-    heads = {name: HEADS[name] for name in columns}
+    heads = {name: HEADS[name] for name in columns} | {"name": rows}
+    if published is not None:
+        heads["published"] = mark
     return Figure(key, title, says, axis, Axis(""), columns, heads, {"whiskers": TUKEY, "from_zero": from_zero})

@@ -2,20 +2,20 @@
 // Box plots side by side: a row a name; box from first to third quartile, whiskers as the columns say.
 kinds.boxes = (figure) => {
   const c = figure.columns, option = base(), n = c.name.length, unit = figure.x.unit, s = figure.x.scale, short = (t) => (t.length > 18 ? t.slice(0, 17) + "…" : t);
-  const read = (v) => `${figures(v / s)} ${unit}`, at = (i) => n - 1 - i, whiskers = figure.extra.whiskers;
+  const read = (v) => `${figures(v / s)} ${unit}`, at = (i) => n - 1 - i, whiskers = figure.extra.whiskers, mark = figure.heads.published;
   const items = [["median", colours.blue, "line"], ["mean", colours.ink, "box"]];
-  if (c.published) items.push(["published", colours.red, "box"]);
+  if (c.published) items.push([mark, colours.red, "box"]);
   key(figure, items, `<span>${escaped(whiskers)}</span>`);
   option.grid.left = SMALL() ? 104 : 150;
   option.tooltip = { ...option.tooltip, axisPointer: { type: "shadow", shadowStyle: { color: fade(colours.blue, .08) } }, formatter: (hits) => {
     const i = at(hits[0].dataIndex), rows = [["median", read(c.median[i])], ["mean", read(c.mean[i])], ["quartiles", `${figures(c.q1[i] / s)} to ${read(c.q3[i])}`], ["whiskers", `${figures(c.low[i] / s)} to ${read(c.high[i])}`]];
-    if (c.published && c.published[i] != null) rows.push(["published", read(c.published[i])]);
+    if (c.published && c.published[i] != null) rows.push([mark, read(c.published[i])]);
     return tip(c.name[i], rows);
   } };
   const row = (f) => Array.from({ length: n }, (_, k) => f(at(k))), dot = (name, column, colour, symbol) => ({ name, type: "scatter", data: row((i) => [column[i] == null ? null : column[i] / s, at(i)]), symbol, symbolSize: 9, z: 6, itemStyle: { color: colour, borderColor: colours.paper, borderWidth: 1 }, emphasis: { disabled: true } });
   const series = [{ name: "users", type: "boxplot", layout: "vertical", boxWidth: [8, 26], data: row((i) => [c.low[i], c.q1[i], c.median[i], c.q3[i], c.high[i]].map((v) => v / s)), itemStyle: { color: fade(colours.blue, .16), borderColor: colours.blue, borderWidth: 1.6 }, emphasis: { disabled: true } }];
   series.push(dot("mean", c.mean, colours.ink, "diamond"));
-  if (c.published) series.push(dot("published", c.published, colours.red, "triangle"));
+  if (c.published) series.push(dot(mark, c.published, colours.red, "triangle"));
   return {
     ...option, series, xAxis: axis(figure.x, { splitNumber: 6, min: figure.extra.from_zero ? 0 : undefined, splitLine: { show: true, lineStyle: { color: colours.rule } }, axisLine: { show: false }, axisTick: { show: false } }),
     yAxis: { ...vertical(figure.y), type: "category", data: row((i) => c.name[i]), nameTextStyle: { color: colours.soft, fontSize: 12.5, align: "right", padding: [0, 8, 0, 0] }, splitLine: { show: false }, axisLabel: { color: colours.soft, formatter: short, interval: 0 } },

@@ -59,6 +59,8 @@ def power_pictures(result: StudyResult) -> list[Drawn]:
             Axis("power", "% of the highest dynamic power"),
             {f"cap {cap:g} %": Box.of(pooled_percent(result, policy, cap)) for cap in group.caps},
             published=list(group.caps),
+            mark="cap",
+            rows="cap",
         )
         found.append((figure, "boxes"))
     return found
@@ -92,7 +94,7 @@ AXES = {
 
 def _metric(key: str, title: str, says: str, groups: dict[str, Groups], metric: str) -> Figure:
     shown = {p: Box.of(g.values[metric].ravel()) for p, g in groups.items()}
-    return boxes.figure(key, title, says, AXES[metric], shown, from_zero=False)
+    return boxes.figure(key, title, says, AXES[metric], shown, rows="policy", from_zero=False)
 
 
 def table(result: StudyResult) -> str:
