@@ -166,15 +166,14 @@ def _write(
 
 def _print(found: list[Evaluated], remarks: list[str]) -> None:
     """The figures as a table; percent of the actual watts of one node."""
+    from wattqueue.report.text_table import table
     from wattqueue.study.prediction.page import row
 
     heads = ["estimator", "MAPE", "median", "mean/users", "median/users", "too low", "too low by (p95)"]
     heads += ["coverage", "CPU", "jobs"]
-    rows = [heads, *(row(e.score) for e in found)]
-    keep = [k for k in range(len(heads)) if heads[k] != "coverage" or any(r[k] != "–" for r in rows[1:])]
-    widths = [max(len(r[k]) for r in rows) for k in keep]
-    for r in rows:
-        cells = [r[k].ljust(w) if i == 0 else r[k].rjust(w) for i, (k, w) in enumerate(zip(keep, widths, strict=True))]
-        typer.echo("  ".join(cells).rstrip())
+    rows = [row(e.score) for e in found]
+    keep = [k for k in range(len(heads)) if heads[k] != "coverage" or any(r[k] != "–" for r in rows)]
+    for line in table([heads[k] for k in keep], [[r[k] for k in keep] for r in rows]):
+        typer.echo(line)
     for remark in remarks:
         typer.echo(f"note: {remark}")

@@ -168,7 +168,7 @@ def _node_lines(system: System, seeds: Sequence[int], threads: int, model: Cirne
 
 def beyond_lines(lines: Sequence[Line]) -> Iterator[str]:
     """The comparisons as text, and the verdict on wait-aware EAMC."""
-    from wattqueue.study.eamc.text import table
+    from wattqueue.report.text_table import table
 
     yield ""
     yield "Per cent of change (p of Student's paired test over the seeds)"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
+from wattqueue.report.text_table import table
 from wattqueue.study.eamc.choices import SHARES, WEIGHTS
 from wattqueue.study.eamc.published import BEST, Claim
 from wattqueue.study.eamc.results import change_percent, mean_interval
 from wattqueue.study.eamc.study import StudyResult
 from wattqueue.study.eamc.sweep import POLICIES, READINGS, by_key
-
-Cells = Sequence[str]
 
 FIGURE_METRICS = (
     ("makespan_s", "makespan"),
@@ -32,18 +31,6 @@ RATIOS = (
     ("eamc-priority-inc", "min-runtime", {13: "0.91", 50: "0.80"}),
     ("eamc-priority-inc", "min-energy", {50: "0.96"}),
 )
-
-
-def table(header: Cells, rows: Iterable[Cells]) -> list[str]:
-    """Columns of equal width, the first to the left, the others to the right."""
-    lines = [header, *rows]
-    width = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    return [
-        "  ".join(
-            c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, width, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
 
 
 def study_lines(result: StudyResult) -> Iterator[str]:

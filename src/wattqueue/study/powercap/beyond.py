@@ -14,10 +14,11 @@ from typing import Any
 
 from wattqueue.model.jobs import Floats
 from wattqueue.report.compare.stats import Paired, paired
+from wattqueue.report.text_table import table
 from wattqueue.study.powercap.published import MEAN
 from wattqueue.study.powercap.results import Groups
 from wattqueue.study.powercap.study import StudyResult
-from wattqueue.study.powercap.text import averages, table
+from wattqueue.study.powercap.text import averages
 
 BEYOND = (
     "easy+pc-app", "easy+pc-even", "easy+pc-quantile-1", "easy+pc-quantile-0.1", "easy+pc-chance-1",

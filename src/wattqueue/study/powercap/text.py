@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from wattqueue.report import words
+from wattqueue.report.text_table import table
 from wattqueue.study.powercap.published import CAPPED_S, POLICIES, Claim
 from wattqueue.study.powercap.results import Groups
 from wattqueue.study.powercap.study import StudyResult
-
-Cells = Sequence[str]
 
 HEADS = (
     "policy",
@@ -114,18 +113,6 @@ def _by_cap(result: StudyResult, metric: str) -> list[str]:
     means = [g.values[metric].mean(axis=0) for g in groups]
     head = ("policy", *(f"{c:g}" for c in groups[0].caps))
     return table(head, [[g.policy, *(words.figures(float(v)) for v in m)] for g, m in zip(groups, means, strict=True)])
-
-
-def table(header: Cells, rows: Iterable[Cells]) -> list[str]:
-    """Columns of equal width, the first to the left, the others to the right."""
-    lines = [header, *rows]
-    width = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    return [
-        "  ".join(
-            c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, width, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
 
 
 def paper_policies(result: StudyResult) -> list[Groups]:

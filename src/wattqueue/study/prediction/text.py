@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from wattqueue.report import words
+from wattqueue.report.text_table import table, without_gaps
 from wattqueue.study.prediction.page import percent
 from wattqueue.study.prediction.published import published
 from wattqueue.study.prediction.study import DRIFTS, SENSITIVITY, SPREADS, Result, Row
@@ -75,7 +76,7 @@ def _table(rows: Sequence[Row]) -> Iterable[str]:
                 f"{words.figures(1e6 * s.prediction_cpu_s)} µs",
             ]
         )
-    yield from _aligned(cells)
+    yield from table(*without_gaps(cells[0], cells[1:]))
 
 
 def _sensitivity(rows: Sequence[Row]) -> Iterable[str]:
@@ -85,7 +86,7 @@ def _sensitivity(rows: Sequence[Row]) -> Iterable[str]:
             here = {r.score.name: r.score.mape_percent for r in rows if r.setting == {"drift": drift, "spread": spread}}
             best = min(here, key=lambda name: here[name])
             cells.append([f"{drift:g}", f"{spread:g}", *(percent(here[name]) for name in SENSITIVITY), best])
-    yield from _aligned(cells)
+    yield from table(*without_gaps(cells[0], cells[1:]))
 
 
 def verdict(rows: Sequence[Row]) -> str:
@@ -120,10 +121,3 @@ def against_paper(result: Result) -> Iterable[str]:
         f"Where requests say nothing of watts, {'history' if here > 0 else 'regression'} is ahead by "
         f"{words.figures(abs(here))} points (mean watts)."
     )
-
-
-def _aligned(cells: Sequence[Sequence[str]]) -> Iterable[str]:
-    keep = [k for k in range(len(cells[0])) if any(row[k] != "–" for row in cells[1:])]
-    width = {k: max(len(row[k]) for row in cells) for k in keep}
-    for row in cells:
-        yield "  ".join(row[k].ljust(width[k]) if k == 0 else row[k].rjust(width[k]) for k in keep).rstrip()
