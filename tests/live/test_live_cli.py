@@ -17,8 +17,8 @@ import pytest
 
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
-from wattqueue.errors import InputError
-from wattqueue.live.assemble import release_all, whole_pool
+from wattqueue.errors import InputError, WattQueueError
+from wattqueue.live.assemble import assemble, release_all, whole_pool
 from wattqueue.live.config import LiveConfig, load_config, read_secret
 from wattqueue.live.controller import describe
 from wattqueue.live.metrics import Metrics, serve
@@ -193,6 +193,8 @@ def test_status_says_what_was_seen(tmp_path: Path) -> None:
     [
         (("live",), "--config"),
         (("live", "--config", "/no/such/file"), "/no/such/file"),
+        (("live", "--config", "{config}", "--mode", "drive"), "drive"),
+        (("live", "--config", "{config}", "--rounds", "-3"), "--rounds"),
         (("live", "status", "--config", "{config}"), "is the controller running"),
         (("live", "replay", "/no/such/file"), "cannot be read"),
     ],
@@ -203,6 +205,24 @@ def test_errors_are_one_line_and_status_2(tmp_path: Path, arguments: tuple[str, 
     assert done.returncode == 2
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ('cap = "80 bananas"', "is no cap"),
+        ('frequency_dir = "nope"', "no folder"),
+        ('policy = "easyy"', "no policy 'easyy'"),
+        ('[applications]\ndatabase = "a.db"\ncoefficients = "no.csv"', "no such file"),
+        ('[telemetry]\nprometheus_url = "http://x"\nprometheus_token_file = "t"', "others may read"),
+    ],
+)
+def test_what_the_files_say_wrong_is_told_before_slurm_is_asked(tmp_path: Path, lines: str, says: str) -> None:
+    text = 'machine = "m.toml"\n' + ("" if lines.startswith("cap") else 'cap = "1800W"\n') + lines
+    (tmp_path / "t").write_text("hunter2")
+    (tmp_path / "t").chmod(0o644)
+    with pytest.raises(WattQueueError, match=says):
+        assemble(load_config(write(tmp_path, f"{text}\n")))
 
 
 def test_two_controllers_never_share_a_run_folder(tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 app = typer.Typer(rich_markup_mode=None)
+Mode = Literal["observe", "advise", "control"]
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The controller's TOML file.", show_default=False)]
 
 
@@ -18,8 +19,8 @@ def run(
     config: Annotated[
         Path | None, typer.Option("--config", "-c", help="The controller's TOML file.", show_default=False)
     ] = None,
-    mode: Annotated[str | None, typer.Option(help="observe, advise or control, in place of the file's.")] = None,
-    rounds: Annotated[int, typer.Option(help="Stop after so many rounds; 0: when told to.")] = 0,
+    mode: Annotated[Mode | None, typer.Option(help="observe, advise or control, in place of the file's.")] = None,
+    rounds: Annotated[int, typer.Option(min=0, help="Stop after so many rounds; 0: when told to.")] = 0,
 ) -> None:
     """Run the controller: it observes, and in control mode writes to Slurm. The default writes nothing."""
     if context.invoked_subcommand is not None:
@@ -27,11 +28,11 @@ def run(
     if config is None:
         raise typer.BadParameter("live needs --config FILE, or a command: install, status, audit, release, replay")
     from wattqueue.live.assemble import assemble, run_until_told
-    from wattqueue.live.config import LiveConfig, load_config
+    from wattqueue.live.config import load_config
 
     settings = load_config(config)
     if mode is not None:
-        settings = LiveConfig.model_validate({**settings.model_dump(), "mode": mode})
+        settings = settings.model_copy(update={"mode": mode})
     run_until_told(assemble(settings), settings, _say, rounds)
 
 

@@ -156,13 +156,18 @@ def assemble(config: LiveConfig, slurm: Slurm | None = None, clock: Callable[[],
 
     Raises: the errors of ours that say which part of the configuration cannot be had.
     """
-    slurm = slurm or slurm_of(config)
     machine = load_machine(config.machine)
-    policy, applications = load_policy(config.policy), applications_of(config)
+    policy, applications, caps = load_policy(config.policy), applications_of(config), CapFile(config.cap, machine)
     if applications is not None:
         policy = applications.into(policy)
     if not hasattr(policy.backfill, "code"):
         raise InputError(f"policy {policy.name} has a pass of its own, which live does not drive", where="policy")
+    if config.frequency_dir is not None and not config.frequency_dir.is_dir():
+        raise InputError(
+            "frequency_dir is no folder", where=config.frequency_dir, mend="make it, on storage all nodes see"
+        )
+    telemetry = Telemetry(sources_of(config), config.telemetry.stale_s)
+    slurm = slurm or slurm_of(config)  # asked last: what the files say wrong needs no Slurm
     layout = layout_of(config, slurm, machine)
     run_dir = RunDir(config.run_dir)
     run_dir.claim()
@@ -172,19 +177,14 @@ def assemble(config: LiveConfig, slurm: Slurm | None = None, clock: Callable[[],
     predictor = Predictor(policy.estimator, layout)
     predictor.learn(lessons.recall())
     ranks = type(policy.placement).__name__ != "Lowest"
-    rules, caps = rules_of(config, ranks_nodes=ranks), CapFile(config.cap, machine)
+    rules = rules_of(config, ranks_nodes=ranks)
     brain = Brain(layout, policy, caps.cap, rules, memory, predictor, decide_with(policy))
     pool: Pool = ReservationPool()
     if config.slurm.pool == "reconfigure" and config.slurm.pool_file is not None:
         pool = ReconfigurePool(config.slurm.pool_file, config.slurm.pool_line)
-    if config.frequency_dir is not None and not config.frequency_dir.is_dir():
-        raise InputError(
-            "frequency_dir is no folder", where=config.frequency_dir, mend="make it, on storage all nodes see"
-        )
     applier = Applier(slurm, audit, pool, Frequencies(config.frequency_dir))
     metrics = Metrics(config.mode)
     lessons.on_ratio = metrics.learned
-    telemetry = Telemetry(sources_of(config), config.telemetry.stale_s)
     controller = Controller(
         brain, Observer(slurm, clock), applier, telemetry, audit, run_dir, clock, config.away_s, metrics,
         Recorder(config.record) if config.record is not None else None,
