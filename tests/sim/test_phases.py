@@ -79,6 +79,7 @@ def test_without_a_cap_there_is_nothing_to_sum() -> None:
     assert with_phases(run)[1] == (None, None, None, None)
 
 
+@pytest.mark.compiled
 def test_a_task_takes_its_figures_from_the_sum() -> None:
     task = Task("marconi:days=1,load=0.6", machine="marconi100", estimator="oracle-mean", cap="300000W", seed=3)
     outcome = perform(load(task))
