@@ -58,7 +58,9 @@ def finish(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
 
 def said(done: subprocess.CompletedProcess[str]) -> list[str]:
     """The lines of an error, without progress."""
-    return [line for line in done.stderr.splitlines() if not line.startswith(("campaign: ", "Compiling"))]
+    return [
+        line for line in done.stderr.splitlines() if not line.startswith(("campaign: ", "Compiling", "Waiting for"))
+    ]
 
 
 def kept(home: Path, out: str) -> int:
@@ -195,6 +197,21 @@ def test_a_worker_of_another_version(home: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_worker_without_this_program(home: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other" / "wattqueue"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text('__version__ = "0.0.1"')
+    with cluster(tmp_path / "dask") as found:
+        found.worker("old", tmp_path / "other")
+        done = finish(start(home, "none", "--cluster", found.address))
+    assert done.returncode == 2
+    assert len(said(done)) == 1, done.stderr
+    assert "has no WattQueue that can do this (" in said(done)[0]
+    assert "ModuleNotFoundError" in said(done)[0]
+    assert "install one version everywhere" in said(done)[0]
+
+
+@pytest.mark.slow
 def test_a_scheduler_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wattqueue.campaign.dask.WORKERS_S", 0.5)
     with (
@@ -258,6 +275,41 @@ def test_what_slurm_is_asked_for() -> None:
     assert "--nthreads 1" in script
     assert "--nworkers 2" in script
     assert sys.executable in script
+
+
+@pytest.mark.parametrize(
+    ("script", "line"),
+    [
+        (
+            "#!/bin/sh\necho 'sbatch: error: invalid partition specified: p9' >&2; exit 1",
+            "invalid partition specified: p9",
+        ),
+        ("#!/bin/sh\nexit 1", "no reason given"),
+        (None, "sbatch does not answer"),
+    ],
+)
+def test_what_slurm_would_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, line: str
+) -> None:
+    if script is not None:
+        (tmp_path / "sbatch").write_text(script)
+        (tmp_path / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CampaignError, match=line), opened_backend("slurm", 1, SlurmTable(interface="lo")):
+        pass
+
+
+def test_no_such_network() -> None:
+    pytest.importorskip("dask_jobqueue")
+    line = "'nonet0' is not a valid network interface"
+    with pytest.raises(CampaignError, match=line), opened_backend("slurm", 1, SlurmTable(interface="nonet0")):
+        pass
+
+
+def test_jobs_go_with_this_machine_or_slurm() -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(InputError, match="leave it out"), opened_backend("dask://127.0.0.1:1", 2):
+        pass
 
 
 def test_without_the_extra(tmp_path: Path) -> None:

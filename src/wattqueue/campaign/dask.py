@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 CONNECT_S = 5.0
 WORKERS_S = 30.0
+SUBMIT_S = 60.0
 SCHEMES = {"dask": "tcp", "tcp": "tcp", "tls": "tls"}
 
 
@@ -48,6 +50,8 @@ def opened_backend(
         with _slurm_jobs(slurm or SlurmTable(), workers or 1) as backend:
             yield backend
         return
+    if workers is not None:
+        raise InputError("a running scheduler has the workers it has", where="--jobs", mend="leave it out")
     with _connected(scheduler_address(cluster), CONNECT_S) as client:
         _wait_for_workers(client, cluster, WORKERS_S)
         yield Dask(client)
@@ -191,13 +195,38 @@ def _wait_for_workers(client: Client, cluster: str, timeout_s: float) -> None:
 
 @contextmanager
 def _slurm_jobs(table: SlurmTable, jobs: int) -> Iterator[Dask]:
-    """A scheduler in this process, and workers that Slurm starts for it. They end with it."""
-    cluster = slurm_cluster(table)
+    """A scheduler in this process, and workers that Slurm starts for it. They end with it.
+
+    Raises: CampaignError where Slurm would not take such a job, or none starts in time.
+    """
+    try:
+        cluster = slurm_cluster(table)
+    except (RuntimeError, ValueError, OSError) as error:
+        said = " ".join(str(error).split())
+        raise CampaignError(said, where="[slurm]", mend="see interface, memory and cores") from error
     with cluster:
+        try_submission(cluster.job_script())
         cluster.scale(jobs=jobs)
         with _connected(cluster, CONNECT_S) as client:
             _wait_for_workers(client, "slurm", duration_s(table.wait, "slurm.wait") or WORKERS_S)
             yield Dask(client)
+
+
+def try_submission(script: str) -> None:
+    """Ask Slurm whether it would take a job, without submitting it: what Dask submits fails unheard.
+
+    Raises: CampaignError with Slurm's own words.
+    """
+    try:
+        done = subprocess.run(
+            ["sbatch", "--test-only"], input=script, capture_output=True, text=True, check=False, timeout=SUBMIT_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CampaignError("sbatch does not answer", where="slurm", mend="run this where Slurm is") from error
+    if done.returncode:
+        lines = [line.removeprefix("sbatch: error: ") for line in done.stderr.splitlines() if line.strip()]
+        said = " ".join((lines or ["no reason given"])[-1].split())
+        raise CampaignError(f"sbatch refuses: {said}", where="slurm", mend="see [slurm] of the campaign file")
 
 
 def slurm_cluster(table: SlurmTable) -> Any:

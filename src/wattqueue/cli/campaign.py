@@ -43,6 +43,8 @@ def run(
 
     plan = plan_of(file)
     folder = out or (file.parent / plan.file.out if plan.file.out else file.with_suffix(""))
+    if cluster == "slurm":
+        typer.echo("Waiting for the first of Slurm's jobs ...", err=True)
     with counting("campaign", "runs") as progress, opened_backend(cluster, jobs, plan.file.slurm) as backend:
         finished = run_campaign(plan, folder, backend, progress)
     show(finished.table, f"{file.name}: {finished.runs:,} runs, means over workloads and seeds")
