@@ -132,7 +132,7 @@ def _document(answer: Answer) -> Row:
         "rows_unusable": len(setup.unusable),
         "begin_s": answer.begin_s,
         "end_s": answer.end_s,
-        "trace_zero": None if setup.epoch_s is None else setup.words(0.0),
+        "first_submission": setup.words(answer.begin_s),
         "prices": _series(setup.prices),
         "intensity": _series(setup.intensity),
         "risk": setup.question.risk,

@@ -178,7 +178,7 @@ def remarks(answer: Answer) -> Iterator[str]:
                 for r in tariff.repairs
             )
     if (setup.prices or setup.intensity) and setup.epoch_s is not None:
-        yield f"The trace's time 0 is taken as {setup.words(0.0)}."
+        yield f"The first submission is taken to be at {setup.words(answer.begin_s)}."
     for curve in answer.curves:
         found = {text: count for ran in curve.ran for text, count in ran.notes.items()}
         yield from (f"{curve.label}: {count:,} x {text}" for text, count in found.items())
