@@ -210,7 +210,7 @@ def test_errors_are_one_line_and_status_2(tmp_path: Path, arguments: tuple[str, 
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        ('cap = "80 bananas"', "is no cap"),
+        ('cap = "80 bananas"', "unit 'bananas'"),
         ('frequency_dir = "nope"', "no folder"),
         ('policy = "easyy"', "no policy 'easyy'"),
         ('[applications]\ndatabase = "a.db"\ncoefficients = "no.csv"', "no such file"),

@@ -25,7 +25,7 @@ def least_ms(controller: Controller, snapshots: list[Snapshot]) -> float:
         begin = time.process_time()
         controller.brain.think(snapshot, {}, believed=True)
         took.append(1e3 * (time.process_time() - begin))
-    return min(took)
+    return min(took)  # the machine may be busy: even time of the processor grows then
 
 
 def without_line(text: str, number: int) -> str:
@@ -44,9 +44,9 @@ def test_view_and_decision_for_ten_thousand_jobs_on_ten_thousand_nodes(
     assert len(thought.sorted.waiting) == QUEUED
     assert len(thought.busy) > 1500
     assert bool(thought.starts) == (room_w > 0)
-    steady = least_ms(controller, [controller.observer.snapshot() for _ in range(5)])
+    steady = least_ms(controller, [controller.observer.snapshot() for _ in range(15)])
     changing = []
-    for k in range(5):  # each time another waiting job is gone
+    for k in range(15):  # each time another waiting job is gone
         slurm.text = without_line(slurm.text, 5000 + 7 * k)
         changing.append(controller.observer.snapshot())
     changed = least_ms(controller, changing)
