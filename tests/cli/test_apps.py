@@ -11,6 +11,9 @@ from wattqueue.formats.ear import read_coefficients_binary, read_coefficients_cs
 from wattqueue.model.ear import Coefficients, Metrics, project
 from wattqueue.store.applications import ApplicationDatabase
 
+# In processes of their own, which coverage does not follow.
+pytestmark = pytest.mark.compiled
+
 RUN = [sys.executable, "-c", "from wattqueue.cli import main; main()", "apps"]
 HEADER = "JOBID;USERID;JOBNAME;NODENAME;AVG_CPUFREQ_KHZ;TIME_SEC;CPI;TPI;MEM_GBS;DC_NODE_POWER_W"
 TRUTH = Coefficients.of_pairs(

@@ -10,6 +10,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+# In processes of their own, which coverage does not follow.
+pytestmark = pytest.mark.compiled
+
 TRACE = "".join(
     f"{i} {i * 10} -1 {60 + i % 7 * 30} {1 + i % 5} -1 -1 {1 + i % 5} 400 -1 1 1 1 1 -1 -1 -1 -1\n"
     for i in range(1, 80)

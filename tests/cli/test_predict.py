@@ -20,6 +20,9 @@ LEAKING = '''
 import numpy as np
 from wattqueue.parts.contracts import Prediction
 
+# In processes of their own, which coverage does not follow.
+pytestmark = pytest.mark.compiled
+
 
 class TooGood:
     """Knows what every job draws."""

@@ -12,6 +12,9 @@ import pytest
 from tests.report.cases import generated_record
 from wattqueue.formats.rundir import write_run
 
+# In processes of their own, which coverage does not follow.
+pytestmark = pytest.mark.compiled
+
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -17,7 +17,11 @@ from wattqueue.sim.engine import simulate
 
 
 @pytest.mark.parametrize(
-    ("first", "wait_s", "machine_j"), [(5_000, 9_462.25, 105_834_387_060.83), (28_481, 6_834.59, None)]
+    ("first", "wait_s", "machine_j"),
+    [
+        (5_000, 9_462.25, 105_834_387_060.83),
+        pytest.param(28_481, 6_834.59, None, marks=pytest.mark.compiled),
+    ],
 )
 def test_easy_on_kth_sp2(data_dir: Path, tmp_path: Path, first: int, wait_s: float, machine_j: float | None) -> None:
     jobs = read_swf(data_dir / "swf" / "KTH-SP2.swf.gz").jobs.take(np.arange(first))

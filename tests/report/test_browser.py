@@ -12,7 +12,7 @@ from tests.report.chromium import Browser
 from wattqueue.model.signals import Cap
 from wattqueue.report.document import report
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.compiled]  # what a browser shows hangs on no kernel
 
 # Everything a person would see at a glance, asked of the page itself.
 LOOK = """

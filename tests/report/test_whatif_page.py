@@ -17,7 +17,7 @@ from wattqueue.whatif.ask import Question, ask, prepare
 from wattqueue.whatif.bill import parse_source
 from wattqueue.whatif.page import html
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.compiled]  # what a browser shows hangs on no kernel
 
 KINDS = "Object.values(wattqueue.charts).map(({figure}) => [figure.key, figure.kind])"
 SIDEWAYS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"

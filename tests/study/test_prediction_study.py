@@ -80,6 +80,7 @@ def test_the_words_say_what_generated_watts_cannot(small: Result) -> None:
     assert json.loads(json.dumps(small.document(), allow_nan=False))["study"] == "prediction"
 
 
+@pytest.mark.compiled
 def test_the_same_seed_gives_the_same_figures(small: Result) -> None:
     again = run_study(None, None, jobs=1_200, seed=3, sensitivity_jobs=600, clock=lambda: 0.0, tell=lambda _: None)
     assert again.document() == small.document()
@@ -164,6 +165,7 @@ def test_the_real_rows(data_dir: Path) -> None:
     assert np.median(archer2.jobs.mean_power_w) == pytest.approx(361.0, abs=0.1)  # type: ignore[arg-type]
 
 
+@pytest.mark.compiled
 def test_the_command(tmp_path: Path) -> None:
     out, page = tmp_path / "s.json", tmp_path / "s.html"
     done = subprocess.run(

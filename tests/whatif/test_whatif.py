@@ -19,6 +19,9 @@ from wattqueue.sim.task import Task, load, perform
 from wattqueue.whatif.answer import Answer, conclude, never_above
 from wattqueue.whatif.ask import Question, ask, prepare
 from wattqueue.whatif.bill import parse_source
+from wattqueue.whatif.document import payer_rows, to_csv
+from wattqueue.whatif.page import html
+from wattqueue.whatif.text import heads, remarks, sentences, table_rows
 
 HERE = ("--nodes", "32", "--node-watts", "90:350")
 
@@ -63,6 +66,7 @@ def test_each_point_is_the_run_that_simulate_makes(table: Path, tmp_path: Path) 
     assert curve.plain.metrics["wait_s_mean"] == plain.metrics["wait_s_mean"]
 
 
+@pytest.mark.compiled
 def test_processes_give_the_same_answer(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("joblib")
     from wattqueue.whatif import grid
@@ -81,6 +85,19 @@ def test_phases_count_in_what_is_above_the_cap(tmp_path: Path) -> None:
     assert (found.metrics["cap_over_s"] or 0) > 0  # means held to the cap, the phases above them are not
     single = perform(load(replace(week, estimator="oracle-mean", cap="15%")))
     assert found.metrics == pytest.approx(single.metrics, rel=1e-9, abs=1e-6)  # samples are rounded to microwatts
+
+
+def test_page_and_files_say_the_verdict(table: Path, tmp_path: Path) -> None:
+    question = Question(task(table), "60%..100%:20%", ("easy", "fcfs"), ("naive",))
+    found = answer(question, tmp_path)
+    page = html(found)
+    assert page.count('<figure class="fig') == 6  # wait, risk, hours, slowdown, energy, users; of one partition none
+    assert all(text in page for text in ("easy, naive", "fcfs, naive", "cannot be exceeded", "Limits", "generated"))
+    rows = list(csv.DictReader(to_csv(list(payer_rows(found))).splitlines()))
+    assert len(rows) == 2 * 3 * (3 + 1)  # configurations, caps, three users and a partition
+    lines = [line for curve in found.curves for line in (*sentences(found, curve), *remarks(found))]
+    assert any("Lowest safe cap at a risk of 1 %: 60%" in line for line in lines)
+    assert all(len(row) == len(heads(found)) for curve in found.curves for row in table_rows(found, curve))
 
 
 def test_naive_can_never_be_above(table: Path, tmp_path: Path) -> None:
