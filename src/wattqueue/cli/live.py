@@ -27,10 +27,14 @@ def run(
         return
     if config is None:
         raise typer.BadParameter("live needs --config FILE, or a command: install, status, audit, release, replay")
+    from rich.console import Console
+
+    from wattqueue.cli._progress import say_if_compiling
     from wattqueue.live.assemble import assemble, run_until_told
     from wattqueue.live.config import load_config
 
     settings = load_config(config)
+    say_if_compiling(Console(stderr=True))
     if mode is not None:
         settings = settings.model_copy(update={"mode": mode})
     run_until_told(assemble(settings), settings, _say, rounds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 
 from wattqueue.errors import InputError
@@ -39,22 +39,24 @@ def expand_hosts(text: str, most: int = MOST_NAMES) -> list[str]:
         pieces = re.split(r"\[([\d,-]+)\]", item)
         if not item or re.search(r"[\[\]\s,+]", "".join(pieces[::2])):
             return []
-        choices = [list(_numbers(p, most)) if i % 2 else [p] for i, p in enumerate(pieces)]
+        choices = [_numbers(p, most) if i % 2 else [p] for i, p in enumerate(pieces)]
         if not 0 < math.prod(len(c) for c in choices) <= most - len(names):
             return []
         names += ["".join(parts) for parts in itertools.product(*choices)]
     return names
 
 
-def _numbers(body: str, most: int) -> Iterator[str]:
-    """``08-11,20`` spelled out with the padding of its lower ends; at most ``most + 1``."""
+def _numbers(body: str, most: int) -> list[str]:
+    """``08-11,20`` spelled out with the padding of its lower ends, some ``most`` at most; empty if unreadable."""
+    names: list[str] = []
     for part in body.split(","):
         ends = _RANGE.fullmatch(part)
-        if not ends:
-            return
-        low, high = ends[1], ends[2] or ends[1]
-        for number in range(int(low), min(int(high), int(low) + most) + 1):
-            yield str(number).zfill(len(low))
+        low, high = (ends[1], ends[2] or ends[1]) if ends else ("1", "0")
+        if int(high) < int(low):
+            return []
+        last = min(int(high), int(low) + most - len(names))
+        names += [str(number).zfill(len(low)) for number in range(int(low), last + 1)]
+    return names
 
 
 def compress(names: Iterable[str]) -> str:
