@@ -14,14 +14,14 @@ import pytest
 from wattqueue.formats.table import write_table
 from wattqueue.model.jobs import Jobs
 
+# In processes of their own, which coverage does not follow.
+pytestmark = pytest.mark.compiled
+
 RUN = [sys.executable, "-W", "error", "-c", "from wattqueue.cli import main; main()", "predict", "eval"]
 
 LEAKING = '''
 import numpy as np
 from wattqueue.parts.contracts import Prediction
-
-# In processes of their own, which coverage does not follow.
-pytestmark = pytest.mark.compiled
 
 
 class TooGood:
