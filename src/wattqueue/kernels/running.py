@@ -7,7 +7,7 @@ from wattqueue.kernels._jit import inlined, kernel, wide
 from wattqueue.kernels.chance import follow_margin
 from wattqueue.kernels.state import View
 
-BLOCK = 128
+BLOCK = 64
 MERGE_BELOW = BLOCK // 2
 
 
