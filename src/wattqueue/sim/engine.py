@@ -124,15 +124,17 @@ class Simulation:
             raise EngineError("the run ended while jobs were running")
 
     def _make_room(self) -> None:
-        """Give every buffer that may run full a part more, and at least what the next instant needs."""
+        """Give the buffer that may run full some more, and at least what the next instant needs.
+
+        The plan is asked last: where another one was full, it may not be (the loop comes back if it is).
+        """
         tally, held, plan, log = self.truth.tally, self.view.held, self.view.plan, self.log
         if self.view.counter[codes.INTERVALS] + self.machine.units > len(held.low):
             lengthen(len(held.low) // 16 + self.machine.units, held.low, held.high)
-        if tally[codes.POWER_ROWS] + 1 >= len(log.time):
+        elif tally[codes.POWER_ROWS] + 1 >= len(log.time):
             lengthen(len(log.time) // 8 + 1024, log.time, log.jobs_uw, log.other_uw, log.busy_idle_uw, log.busy)
-        if self.view.counter[codes.CODE] == codes.CONSERVATIVE:
-            room = len(plan.time)
-            lengthen(room, plan.time, plan.watt)
+        else:
+            lengthen(len(plan.time), plan.time, plan.watt)
             wider = np.concatenate((plan.nodes, np.empty_like(plan.nodes)), axis=1)
             self.view = self.view._replace(plan=plan._replace(nodes=wider))
 
