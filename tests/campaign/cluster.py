@@ -60,7 +60,7 @@ class Cluster:
         log = (self.folder / f"{name or what}.log").open("wb")
         with log:
             self.processes[name or what] = subprocess.Popen(
-                [sys.executable, "-m", "dask", what, "--no-dashboard", *options],
+                [sys.executable, "-m", "dask", what, "--no-dashboard", "--dashboard-address", "localhost:0", *options],
                 env=os.environ | {"PYTHONPATH": path}, stdout=log, stderr=log, cwd=self.folder,
             )  # fmt: skip
 

@@ -245,7 +245,7 @@ def slurm_cluster(table: SlurmTable) -> Any:
         job_script_prologue=list(table.prologue),
         log_directory=table.log_folder,
         python=sys.executable,
-        scheduler_options={"dashboard": False},
+        scheduler_options={"dashboard": False, "dashboard_address": "localhost:0"},  # its pages want a port even so
     )
 
 
