@@ -60,8 +60,12 @@ def test_energy_of_an_ended_job_comes_from_slurmdbd(powered: SlurmLab) -> None:
 
 def test_the_nodes_own_counters_are_fresh(powered: SlurmLab) -> None:
     source = PmCounters({n: powered.root / "sys" / n / "cray/pm_counters" for n in powered.names})
+
+    def powers() -> dict[str, float]:
+        return {n: s.power_w for n, s in source.read(time.time()).samples.items()}
+
+    wait_for("the nodes' own watts", lambda: powers() == {"n1": 300.0, "n2": 180.0})
     first = source.read(time.time()).samples
-    assert {n: s.power_w for n, s in first.items()} == {"n1": 300.0, "n2": 180.0}
 
     def newer() -> bool:
         now = source.read(time.time()).samples
