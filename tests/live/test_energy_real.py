@@ -66,6 +66,7 @@ def test_the_nodes_own_counters_are_fresh(powered: SlurmLab) -> None:
 
     wait_for("the nodes' own watts", lambda: powers() == {"n1": 300.0, "n2": 180.0})
     first = source.read(time.time()).samples
+    assert {n: s.power_w for n, s in first.items()} == {"n1": 300.0, "n2": 180.0}
 
     def newer() -> bool:
         now = source.read(time.time()).samples

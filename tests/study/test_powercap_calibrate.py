@@ -11,7 +11,8 @@ from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.profiles import Profiles
 from wattqueue.parts.estimator.history_mean import HistoryMean
-from wattqueue.study.powercap.calibrate import DAY_S, HOUR_S, Hours, deviations_of, hours_of, predictions_of, spread_of
+from wattqueue.study.powercap.calibrate import Hours, deviations_of, hours_of, predictions_of, spread_of
+from wattqueue.workload.cycle import DAY_S, HOUR_S
 
 
 def test_hours_by_hand() -> None:

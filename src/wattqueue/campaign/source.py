@@ -13,8 +13,7 @@ from wattqueue.campaign.shared import Shared
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs
 from wattqueue.sim.task import Task, task_jobs
-
-DAY_S = 86_400.0
+from wattqueue.workload.cycle import DAY_S
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,8 @@ def running(
     if jobs < SHOW_FROM_JOBS or not sys.stderr.isatty():
         yield None
         return
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True) as bar:
-        task = bar.add_task(what, total=jobs if steps is None else steps)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    with _bar(errors, what, unit, jobs if steps is None else steps) as told:
+        yield told
 
 
 @contextmanager
@@ -40,9 +38,16 @@ def counting(what: str, unit: str = "runs") -> Iterator[Callable[[int, int], Non
     if not sys.stderr.isatty():
         yield _Lines(what, unit)
         return
+    with _bar(errors, what, unit, None) as told:
+        yield told
+
+
+@contextmanager
+def _bar(console: Console, what: str, unit: str, total: int | None) -> Iterator[Callable[[int, int], None]]:
+    """A bar with the time left, which goes away when it is done."""
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True) as bar:
-        task = bar.add_task(what, total=None)
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=total)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 

@@ -220,7 +220,7 @@ def lengthen(rows: int, *columns: NDArray[Any]) -> None:
     The operating system moves the pages of a large one; a copy would touch as much memory again.
     """
     for column in columns:
-        column.resize((len(column) + rows, *column.shape[1:]), refcheck=False)
+        column.resize(len(column) + rows, refcheck=False)
 
 
 def watts_in_place(micro: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -99,19 +99,14 @@ def perform(inputs: Inputs, progress: Progress | None = None) -> Outcome:
     figures = metrics(run.jobs, run.schedule, run.power, run.machine, run.cap, rows_unusable=len(inputs.unusable.line))
     if kept is not None:
         figures |= kept._asdict()
-    if not watts_known(inputs):
+    if not watts_stated(inputs.jobs, inputs.machine):
         figures |= dict.fromkeys(("job_energy_j", "machine_energy_j", "edp_js"))
     run.notes.update(warnings_of(inputs))
     return Outcome(inputs, run, figures)
 
 
-def watts_known(inputs: Inputs) -> bool:
-    """Whether workload or machine says what anything draws; joules of nothing known are no zero."""
-    return watts_stated(inputs.jobs, inputs.machine)
-
-
 def watts_stated(jobs: Jobs, machine: Machine) -> bool:
-    """Whether jobs or machine say what anything draws."""
+    """Whether jobs or machine say what anything draws; joules of nothing known are no zero."""
     stated = (jobs.mean_power_w is not None, jobs.max_power_w is not None, jobs.profiles is not None)
     return any(stated) or any(p.max_w is not None or p.idle_w > 0 for p in machine.partitions)
 

@@ -18,9 +18,7 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.past import Past
-
-DAY_S = 86_400.0
-HOUR_S = 3_600.0
+from wattqueue.workload.cycle import DAY_S, HOUR_S
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,9 +18,8 @@ from wattqueue.errors import InputError
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.parts.estimator._history import HistoryBase
 from wattqueue.parts.timeline import Timeline, job_watts
+from wattqueue.workload.cycle import DAY_S, HOUR_S
 
-HOUR_S = 3_600.0
-DAY_S = 86_400.0
 LOOK_BACK_DAYS = 30.0
 FEWEST_HOURS = 48
 

@@ -112,8 +112,9 @@ def hours(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end_s:
     ``over_w_mean`` and ``under_w_mean`` are means over time of what is above, and of what is left below.
     """
     watts, length = power.scope_w(machine.cap_scope)[:-1], np.diff(power.time_s)
+    drawn_j = watts @ length
     found: Row = {
-        "power_w_mean": float(watts @ length / length.sum()),
+        "power_w_mean": float(drawn_j / length.sum()),
         "power_w_max": float(watts.max(initial=0.0)),
         "power_w_quantiles": quantiles(watts, length, np.array(QUANTILES)).tolist(),
     }
@@ -123,7 +124,7 @@ def hours(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end_s:
         return found | none
     limit = float(cap.at(np.array([begin_s]))[0])
     span = end_s - begin_s
-    mean, over = float(watts @ length / span), kept.cap_over_j / span
+    mean, over = float(drawn_j / span), kept.cap_over_j / span
     excess = kept.cap_overshoot_w or 0.0
     return found | {
         "cap_w": limit,

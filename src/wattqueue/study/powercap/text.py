@@ -9,7 +9,7 @@ import numpy as np
 
 from wattqueue.report import words
 from wattqueue.report.text_table import table
-from wattqueue.study.powercap.published import CAPPED_S, POLICIES, Claim
+from wattqueue.study.powercap.published import CAPPED_S, Claim
 from wattqueue.study.powercap.results import Groups
 from wattqueue.study.powercap.study import StudyResult
 
@@ -113,8 +113,3 @@ def _by_cap(result: StudyResult, metric: str) -> list[str]:
     means = [g.values[metric].mean(axis=0) for g in groups]
     head = ("policy", *(f"{c:g}" for c in groups[0].caps))
     return table(head, [[g.policy, *(words.figures(float(v)) for v in m)] for g, m in zip(groups, means, strict=True)])
-
-
-def paper_policies(result: StudyResult) -> list[Groups]:
-    """The paper's five, as far as they were run."""
-    return [result.groups[p] for p in POLICIES if p in result.groups]
