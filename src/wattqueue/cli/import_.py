@@ -66,7 +66,7 @@ def run(
     if as_json:
         print(json.dumps(workload.summary() | {"rejected_by_reason": _by_reason(workload)}, indent=2))
     else:
-        print("\n".join([*_said(file, workload), f"wrote {out} and {listed}"]))
+        print("\n".join([*_said(file, workload), *_lost(out, workload), f"wrote {out} and {listed}"]))
 
 
 def _write(out: Path, workload: Workload) -> None:
@@ -91,6 +91,8 @@ def _said(file: Path, workload: Workload) -> list[str]:
     lines = [f"{file}: {workload.format}, {rows:,} rows", f"  {jobs:,} jobs, {found['rejected']:,} rejected"]
     lines += [f"    {count:,} {reason}" for reason, count in _by_reason(workload).items()]
     lines.append(f"  watts of {found['with_power']:,} jobs ({_share(found['with_power'], jobs)})")
+    if found["with_profile"]:
+        lines.append(f"  power profiles of {found['with_profile']:,} jobs ({_share(found['with_profile'], jobs)})")
     qualities = [(word, found[f"energy_{word}"]) for word in ("measured", "attributed", "modelled")]
     if any(count for _, count in qualities):
         lines.append("  energy: " + ", ".join(f"{count:,} {word}" for word, count in qualities))
@@ -101,6 +103,13 @@ def _said(file: Path, workload: Workload) -> list[str]:
         said = ", ".join(f"{count:,} {word} ({_share(count, jobs)})" for word, count in alone)
         lines.append(f"  on their nodes: {said}")
     return [*lines, *(f"  note: {note}" for note in found["notes"])]
+
+
+def _lost(out: Path, workload: Workload) -> list[str]:
+    """What the output's format cannot hold."""
+    if out.name.endswith(".parquet") or not workload.summary()["with_profile"]:
+        return []
+    return ["  note: the power profiles are left out: only a .parquet holds them"]
 
 
 def _share(part: int, whole: int) -> str:

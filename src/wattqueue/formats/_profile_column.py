@@ -37,14 +37,15 @@ def profile_column(jobs: Jobs) -> pl.Series | None:
     count = np.ceil(np.minimum(jobs.runtime_s, jobs.walltime_s) / profiles.period_s).astype(np.int64)
     count[profiles.pattern < 0] = 0
     total = np.concatenate(([0], np.cumsum(count)))
-    samples: list[pl.Series | None] = []
+    pieces: list[pl.Series] = []
     for begin, end in _pieces(total):
         job = np.repeat(np.arange(begin, end), count[begin:end])
         place = np.arange(total[begin], total[end]) - total[job]
         watts = profiles.power_at(job, (place + 0.5) * profiles.period_s).astype(np.float32)
-        parts = np.split(watts, total[begin + 1 : end] - total[begin])
-        samples += [pl.Series(part) if len(part) else None for part in parts]
-    return pl.Series(COLUMN, samples, pl.List(pl.Float32))
+        lists = pl.DataFrame({"job": job, COLUMN: watts}).group_by("job", maintain_order=True).agg(COLUMN)[COLUMN]
+        has = count[begin:end] > 0
+        pieces.append(lists.gather(pl.Series(np.cumsum(has) - 1).set(pl.Series(~has), None)))
+    return pl.concat(pieces, rechunk=True)
 
 
 def _pieces(total: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -73,10 +74,7 @@ def read_profiles(where: str, column: pl.Series, facts: Mapping[str, str]) -> Pr
             where=f"{where}: row {row + 1}",
             mend="mend the samples, or leave the job's list empty",
         )
-    pattern = np.where(has, np.cumsum(has) - 1, -1).astype(np.int32)
-    first = np.concatenate(([0], np.cumsum(length[has]))).astype(np.int64)
-    n = len(length)
-    return Profiles(pattern, np.zeros(n), np.ones(n), level, first, length[has] - 1, _period(where, facts))
+    return Profiles.recorded(level, length, _period(where, facts))
 
 
 def _period(where: str, facts: Mapping[str, str]) -> float:

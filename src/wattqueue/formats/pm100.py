@@ -1,7 +1,7 @@
 """PM100: jobs of Marconi100 with their power, and other tables of M100 jobs with these column names.
 
-Power is watts summed over a job's nodes, a sample every 20 s; times have a zone; ``time_limit`` is
-minutes or INFINITE.
+Power is watts summed over a job's nodes, a sample every 20 s (formats/_pm100_power.py); times have a
+zone; ``time_limit`` is minutes or INFINITE.
 
 Reference: Antici et al., PM100: A Job Power Consumption Dataset of a Large-scale Production HPC System,
 SC-W 2023; its features are described in job_features.md of that repository.
@@ -10,7 +10,7 @@ SC-W 2023; its features are described in job_features.md of that repository.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.formats import _parquet
 from wattqueue.formats._hosts import HostIndex, HostRanges, count_nodes, shared_with_others
+from wattqueue.formats._pm100_power import Recorded, recorded_power
 from wattqueue.formats._sacct_columns import Clock
-from wattqueue.formats._sacct_energy import HIGH_W, LOW_W
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import ALL_NODES, ALONE, ENERGY, QUALITY, Workload, alone_words, quality_labels
 from wattqueue.model.jobs import Floats, Jobs
@@ -43,7 +43,7 @@ NEVER_SHARED = ("0", "no", "false", "exclusive", "none")
 
 
 def read_pm100(path: Path, *, time_zone: str | None = None, default_walltime_s: float | None = None) -> Workload:
-    """Read a PM100 Parquet file: mean and maximum watts of one node where samples are there.
+    """Read a PM100 Parquet file: power profile, mean and maximum watts of one node where samples are there.
 
     A job is alone on its nodes where ``shared`` forbids others or it holds all their cores, and is not
     where another job of the file overlaps it; else nobody can tell, since the file leaves jobs out.
@@ -53,6 +53,7 @@ def read_pm100(path: Path, *, time_zone: str | None = None, default_walltime_s: 
     lazy, schema = _parquet.scan(path)
     _parquet.require(path, schema.names(), NEEDED, "PM100")
     frame = _parquet.collected(path, lazy.select(_expressions(path, schema)))
+    samples = frame.drop_in_place(POWER) if POWER in frame.columns else None
     clock = Clock(time_zone)
     submit, naive = _parquet.instants(frame, "submit_time", clock)
     runtime, nodes = _parquet.number(frame, "run_time"), _parquet.number(frame, "num_nodes_alloc")
@@ -64,25 +65,28 @@ def read_pm100(path: Path, *, time_zone: str | None = None, default_walltime_s: 
     start, _ = _parquet.instants(kept, "start_time", clock)
     ranges = _hosts_of(kept)
     alone = _alone(kept, ranges, start, runtime, nodes)
-    mean, peak, broken = _watts(kept, nodes)
-    jobs = _jobs(kept, (submit, start, runtime, nodes), (mean, peak), alone, default_walltime_s)
+    limit = _limits(kept, default_walltime_s)
+    power = None if samples is None else recorded_power(samples.filter(good), nodes, runtime, np.fmin(runtime, limit))
+    jobs = _jobs(kept, (submit, start, runtime, limit, nodes), power, alone)
     if len(ranges.row):
         jobs.extra[ALL_NODES] = np.full(len(jobs), count_nodes(ranges), np.int64)
     order = np.argsort(submit, kind="stable")
     notes = []
     if naive and time_zone is None:
         notes.append("times have no zone and are read as UTC (--time-zone Europe/Rome)")
-    if broken:
+    if power is not None and power.broken:
         notes.append(
-            f"{broken:,} jobs have samples of 0 W or less, or watts that no node draws: left out of their power"
+            f"{power.broken:,} jobs have samples of 0 W or less, or watts that no node draws: left out of their power"
         )
+    if power is not None and power.uncovered:
+        notes.append(f"{power.uncovered:,} jobs have samples that do not cover their run: mean and maximum, no profile")
     if POWER not in schema.names():
         notes.append(f"no power: the file has no column {POWER}")
     return Workload(jobs.take(order), unusable, "pm100", len(frame), tuple(notes))
 
 
 def _expressions(path: Path, schema: pl.Schema) -> list[pl.Expr]:
-    """The columns that are read, and the samples of each job as figures."""
+    """The columns that are read."""
     import polars as pl
 
     chosen = [pl.col(name) for name in COLUMNS if name in schema.names()]
@@ -91,14 +95,7 @@ def _expressions(path: Path, schema: pl.Schema) -> list[pl.Expr]:
     kind = schema[POWER]
     if not isinstance(kind, (pl.List, pl.Array)):
         raise InputError(f"column {POWER} holds {kind}, not lists of numbers", where=path, mend="read PM100's Parquet")
-    samples = pl.col(POWER).list.eval(pl.element().cast(pl.Float64, strict=False))
-    counted = samples.list.eval(pl.element().filter(pl.element() > 0))
-    return [
-        *chosen,
-        counted.list.mean().alias("_mean"),
-        counted.list.max().alias("_max"),
-        (samples.list.len() - counted.list.len()).alias("_broken"),
-    ]
+    return [*chosen, pl.col(POWER).cast(pl.List(pl.Float32), strict=False)]
 
 
 def _usable(frame: pl.DataFrame, submit: Floats, runtime: Floats, nodes: Floats) -> tuple[NDArray[np.bool_], Unusable]:
@@ -137,33 +134,28 @@ def _alone(frame: pl.DataFrame, ranges: HostRanges, start: Floats, runtime: Floa
     return alone
 
 
-def _watts(frame: pl.DataFrame, nodes: Floats) -> tuple[Floats, Floats, int]:
-    """Mean and maximum watts of one node, NaN where unknown or impossible, and how many jobs have bad samples."""
-    mean, peak = (_parquet.number(frame, name) / nodes for name in ("_mean", "_max"))
-    impossible = (mean < LOW_W) | (peak > HIGH_W)
-    mean[impossible], peak[impossible] = np.nan, np.nan
-    return mean, peak, int((impossible | (_parquet.number(frame, "_broken") > 0)).sum())
+def _limits(frame: pl.DataFrame, default_walltime_s: float | None) -> Floats:
+    """Seconds of ``time_limit``, else the default, NaN without one. Shape (n,)."""
+    minutes = _parquet.number(frame, "time_limit")
+    return np.where((minutes > 0) & (minutes < LONGEST_LIMIT_MIN), minutes * 60.0, default_walltime_s or np.nan)
 
 
 def _jobs(
     frame: pl.DataFrame,
-    columns: tuple[Floats, Floats, Floats, Floats],
-    watts: tuple[Floats, Floats],
+    columns: tuple[Floats, Floats, Floats, Floats, Floats],
+    power: Recorded | None,
     alone: NDArray[np.int8],
-    default_walltime_s: float | None,
 ) -> Jobs:
-    submit, start, runtime, nodes = columns
-    mean, peak = watts
-    minutes = _parquet.number(frame, "time_limit")
-    limit = np.where((minutes > 0) & (minutes < LONGEST_LIMIT_MIN), minutes * 60.0, default_walltime_s or np.nan)
-    has = np.isfinite(mean)
+    submit, start, runtime, limit, nodes = columns
     extra = {"state": _parquet.text(frame, "job_state").fill_null("").to_numpy(), ALONE: alone_words(alone)}
     for name, source in (("cpus", "num_cores_alloc"), ("gpus", "num_gpus_alloc")):
         figures = _parquet.number(frame, source)
         if np.isfinite(figures).any():
             extra[name] = np.nan_to_num(figures).astype(np.int64)
-    if has.any():
-        extra |= {ENERGY: mean * nodes * runtime, QUALITY: quality_labels(has, alone)}
+    watts: dict[str, Any] = {}
+    if power is not None and (has := np.isfinite(power.mean_w)).any():
+        extra |= {ENERGY: power.mean_w * nodes * runtime, QUALITY: quality_labels(has, alone)}
+        watts = {"mean_power_w": power.mean_w, "max_power_w": power.max_w, "profiles": power.profiles}
     ids = frame["job_id"]
     return Jobs.build(
         submit,
@@ -173,8 +165,7 @@ def _jobs(
         job_id=ids.to_numpy() if ids.dtype.is_integer() else ids.cast(str).fill_null("").to_numpy(),
         user=_parquet.labels(frame, "user_id"),
         partition=_parquet.labels(frame, "partition"),
-        mean_power_w=mean if has.any() else None,
-        max_power_w=peak if has.any() else None,
         start_s=start if np.isfinite(start).any() else None,
         extra=extra,
+        **watts,
     )

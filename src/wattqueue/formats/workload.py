@@ -33,7 +33,7 @@ class Workload:
     notes: tuple[str, ...] = field(default=())
 
     def summary(self) -> dict[str, Any]:
-        """Counts that describe the import: jobs, rejected, with power, alone, and energy by quality."""
+        """Counts that describe the import: jobs, rejected, with watts or profile, alone, and energy by quality."""
         jobs = self.jobs
         power = np.zeros(len(jobs), np.bool_)
         for column in (jobs.mean_power_w, jobs.max_power_w):
@@ -47,6 +47,7 @@ class Workload:
             "jobs": len(jobs),
             "rejected": len(self.unusable),
             "with_power": int(power.sum()),
+            "with_profile": 0 if jobs.profiles is None else int((jobs.profiles.pattern >= 0).sum()),
             **{f"alone_{word}": int((alone == word).sum()) for word in ("yes", "no", "unknown")},
             **{f"energy_{word}": int((quality == word).sum()) for word in (MEASURED, ATTRIBUTED, MODELLED)},
             "energy_j": float(np.nansum(energy)) if energy is not None else None,

@@ -63,13 +63,21 @@ class Profiles:
         Past its last sample a job keeps drawing what that one says.
         """
         series = [np.asarray(s, np.float32) for s in samples]
-        length = np.array([len(s) for s in series], np.int64)
-        has = length > 0
-        pattern = np.where(has, np.cumsum(has) - 1, -1).astype(np.int32)
-        level = np.concatenate([s for s in series if len(s)]) if has.any() else np.zeros(0, np.float32)
+        level = np.concatenate([np.zeros(0, np.float32), *series])
+        return cls.recorded(level, np.array([len(s) for s in series], np.int64), period_s)
+
+    @classmethod
+    def recorded(cls, level: NDArray[np.float32], length: NDArray[np.int64], period_s: float = PERIOD_S) -> Self:
+        """Recorded profiles: the samples of all jobs one after the other, and how many each has.
+
+        Shapes (samples,) and (n,).
+
+        Raises: InputError for samples that are negative or not finite.
+        """
         if not (np.isfinite(level).all() and (level >= 0).all()):
             raise InputError("power profiles: samples must be finite and 0 W or more")
-        n = len(series)
+        has, n = length > 0, len(length)
+        pattern = np.where(has, np.cumsum(has) - 1, -1).astype(np.int32)
         first = np.concatenate(([0], np.cumsum(length[has]))).astype(np.int64)
         return cls(pattern, np.zeros(n), np.ones(n), level, first, length[has] - 1, period_s)
 
