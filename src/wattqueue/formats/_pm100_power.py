@@ -80,9 +80,10 @@ def _watts_of_a_node(samples: pl.Series, length: Ints, nodes: Floats) -> NDArray
     """All samples one after the other, NaN where there is no number. Shape (samples,)."""
     import polars as pl
 
-    flat = samples.filter(pl.Series(length > 0)).explode().cast(pl.Float32).fill_null(float("nan")).to_numpy()
-    watts: NDArray[np.float32] = flat / np.repeat(nodes.astype(np.float32), length)
-    return watts
+    listed = samples.filter(pl.Series(length > 0)).explode().cast(pl.Float32).fill_null(float("nan"))
+    flat: NDArray[np.float32] = listed.to_numpy()
+    units: NDArray[np.float32] = np.repeat(nodes.astype(np.float32), length)
+    return flat / units
 
 
 def _plain(watts: NDArray[np.float32], length: Ints) -> tuple[Ints, Floats, Floats]:
