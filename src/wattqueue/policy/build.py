@@ -57,12 +57,16 @@ def queue_entries(jobs: Jobs, entries: Entries, window: Window, machine: Machine
         rank[order] = np.arange(m, dtype=np.int32)
     by_partition = np.lexsort((rank, entries.partition)) if partitions > 1 else order
     pick: Any = slice(None) if by_partition is None else by_partition
-    job = kernel_array(entries.job[pick], np.int32)
     part = entries.partition[pick]
+    start = np.searchsorted(part, np.arange(partitions + 1)).astype(np.int64)
+    first = kernel_array(window[0][pick], np.int16)
+    last = first if window[1] is window[0] else kernel_array(window[1][pick], np.int16)
+    if m == n and partitions == 1 and order is None and np.array_equal(entries.job, rank):
+        # Entry k is job k, and stands at place k: one array says so three times, as kernels only read it.
+        return state.Entries(rank, first, last, rank, rank.reshape(n, 1), start)
+    job = kernel_array(entries.job[pick], np.int32)
     of_job = np.full((n, partitions), -1, np.int32)
     of_job[job, part] = np.arange(m, dtype=np.int32)
-    start = np.searchsorted(part, np.arange(partitions + 1)).astype(np.int64)
-    first, last = (kernel_array(side[pick], np.int16) for side in window)
     return state.Entries(job, first, last, kernel_array(rank[pick], np.int32), of_job, start)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from weakref import proxy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +54,8 @@ class Answers:
     """Answers the loop with the policy's Python parts; carries out their actions in the truth."""
 
     def __init__(self, simulation: Simulation) -> None:
-        self.simulation = simulation
+        # Not owned: a cycle would keep view and truth, some GB of a long trace, until the collector comes by.
+        self.simulation: Simulation = proxy(simulation)
         policy = simulation.policy
         self.custom = getattr(policy.backfill, "schedule", None)
         self.rerank = getattr(policy.order, "rerank", None)

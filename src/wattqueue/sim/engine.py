@@ -28,6 +28,7 @@ from wattqueue.sim.truth import NodeEvents, actual_power, build_truth
 
 Progress = Callable[[int, int], None]
 _EVENTS_A_STEP = 400_000
+_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +133,7 @@ class Simulation:
         if self.view.counter[codes.INTERVALS] + self.machine.units > len(held.low):
             lengthen(len(held.low) // 16 + self.machine.units, held.low, held.high)
         elif tally[codes.POWER_ROWS] + 1 >= len(log.time):
-            lengthen(len(log.time) // 8 + 1024, log.time, log.jobs_uw, log.other_uw, log.busy_idle_uw, log.busy)
+            lengthen(len(log.time) // 16 + 1024, log.time, log.jobs_uw, log.other_uw, log.busy_idle_uw, log.busy)
         else:
             lengthen(len(plan.time), plan.time, plan.watt)
             wider = np.concatenate((plan.nodes, np.empty_like(plan.nodes)), axis=1)
@@ -143,16 +144,13 @@ class Simulation:
         return Run(self.jobs, self.machine, self.cap, self._schedule(), self._power(), self.answers.notes())
 
     def _schedule(self) -> Schedule:
-        log, held, table = self.log, self.view.held, self.view.predicted
+        log, held = self.log, self.view.held
         ran = (log.state == codes.COMPLETED) | (log.state == codes.KILLED)
         for column in (log.start, log.end):
             column[~ran] = np.nan
         log.state[log.state == codes.WAITING] = codes.NOT_STARTED
         log.option[~ran] = -1
-        rows = np.arange(len(self.jobs), dtype=np.int32) if len(table.row) == 0 else table.row
-        predicted = table.power_uw[0 if len(table.power_uw) == 1 else rows, log.option]
-        predicted *= self.jobs.nodes
-        predicted = watts_in_place(predicted)
+        predicted = self._predicted()
         predicted[~ran] = np.nan
         held.pieces[~ran] = 0
         used = int(self.view.counter[codes.INTERVALS])
@@ -160,6 +158,15 @@ class Simulation:
             log.state, log.reason, log.start, log.end, log.option, log.energy_j, predicted,
             held.first, held.pieces, held.low[:used], held.high[:used],
         )  # fmt: skip
+
+    def _predicted(self) -> NDArray[np.float64]:
+        """Watts of each job that the ledger counted, written over its last true ones: nobody draws any more."""
+        table, micro = self.view.predicted, self.truth.uw
+        for k in range(0, len(micro), _BLOCK):
+            rows = np.arange(k, min(k + _BLOCK, len(micro)))
+            row = 0 if len(table.power_uw) == 1 else table.row[rows] if len(table.row) else rows
+            micro[rows] = table.power_uw[row, self.log.option[rows]] * self.jobs.nodes[rows]
+        return watts_in_place(micro)
 
     def _power(self) -> PowerSeries:
         """From the first submission to the last end; what nodes do before and after is nobody's run."""
@@ -226,14 +233,18 @@ def lengthen(rows: int, *columns: NDArray[Any]) -> None:
 def watts_in_place(micro: NDArray[np.int64]) -> NDArray[np.float64]:
     """Integer microwatts as watts, written over them: at its end a run's memory is at its peak."""
     watts = micro.view(np.float64)
-    for k in range(0, len(micro), 1 << 16):
-        watts[k : k + (1 << 16)] = micro[k : k + (1 << 16)] / codes.MICRO
+    for k in range(0, len(micro), _BLOCK):
+        watts[k : k + _BLOCK] = micro[k : k + _BLOCK] / codes.MICRO
     return watts
 
 
 def empty_log(n: int) -> state.Log:
-    """Nothing has happened; room for a power step an end and some starts."""
-    rows = n + n // 2 + 1024
+    """Nothing has happened; room for a power step a job, most traces need somewhat more.
+
+    numpy asks for huge pages for a part of a new array, and the system moves no half of a mapping: the first time
+    that a column is lengthened copies it. So that is to happen early, while other buffers still are short.
+    """
+    rows = n + 1024
     return state.Log(
         np.zeros(n, np.int8), np.zeros(n, np.int8), np.full(n, np.nan), np.full(n, np.nan), np.zeros(n),
         np.full(n, -1, np.int16), np.empty(rows), np.empty(rows, np.int64), np.empty(rows, np.int64),

@@ -81,10 +81,12 @@ def build_truth(
     node_order = np.lexsort((events.unit, events.up, events.time_s))  # of one instant: down before up, then by unit
     when = np.full(codes.WHEN_SLOTS, np.inf)
     when[[codes.PASS_INTERVAL, codes.PATIENCE]] = 0.0
+    kill = jobs.runtime_s > jobs.walltime_s
+    work = np.minimum(jobs.runtime_s, jobs.walltime_s) if kill.any() else kernel_array(jobs.runtime_s, np.float64)
     return state.Truth(
-        np.minimum(jobs.runtime_s, jobs.walltime_s),
+        work,
         rows_of(actual),
-        jobs.runtime_s > jobs.walltime_s,
+        kill,
         np.zeros(n, np.int64),
         np.ones(n),
         reject,
