@@ -32,6 +32,7 @@ def plan_text(folder: Path, text: str) -> Path:
     return path
 
 
+WARM = 'nodes = 8\nworkloads = [{{ trace = "trace.swf", windows = {{ {} }} }}]\n'
 PLAIN = 'workloads = ["trace.swf"]\nnodes = 8\nnode_watts = "95:190.7"\n'
 
 
@@ -86,6 +87,26 @@ def test_a_trace_shorter_than_its_window(folder: Path) -> None:
         ('nodes = 8\nworkloads = [{ trace = "trace.swf", lenght = "1d" }]', r"unknown key workloads\[1\].lenght"),
         ('nodes = 8\nworkloads = [{ trace = "trace.swf", begin = "1d" }]', "a window has a length"),
         ('nodes = 8\nworkloads = [{ trace = "trace.swf", length = "soon" }]', "'soon' is no time above 0"),
+        (
+            WARM.format('lenght = "1d", count = 2'),
+            r"unknown key workloads\[1\].windows.lenght \(did you mean length\?\)",
+        ),
+        (WARM.format("count = 2"), r"no workloads\[1\].windows.length"),
+        (WARM.format('length = "5min"'), "windows have a count, or begins"),
+        (WARM.format('length = "5min", count = 2, begins = ["1min"]'), "windows have a count, or begins"),
+        (WARM.format('length = "5min", begins = ["1min"], seed = 3'), "seed goes with count: begins are not drawn"),
+        (WARM.format('length = "5min", begins = ["soon"]'), "workloads.windows.begins 'soon' is no time above 0"),
+        (WARM.format('length = "5min", count = 2, busy = -1.0'), "windows.busy = -1.0"),
+        (WARM.format('length = "5min", count = 2, machine = "quarz"'), "did you mean quartz"),
+        (
+            WARM.format('length = "5min", count = 2').replace("nodes = 8", 'machines = ["quartz", "montblanc"]'),
+            'here are several .state machine = "quartz"',
+        ),
+        (WARM.format('length = "5min", count = 2') + 'estimators = ["linear"]', "cannot begin with what ended before"),
+        (
+            'nodes = 8\nworkloads = [{ trace = "trace.swf", length = "1d", windows = { length = "1d", count = 1 } }]',
+            "take windows, or one of begin and length",
+        ),
         ("nodes = 8", "no workloads"),
         ("nodes = 8\nworkloads = []", "at least 1 item"),
         ("nodes = 8\nworkloads = [3]", r"workloads\[1\] = 3"),
@@ -117,7 +138,7 @@ def test_one_clear_line(folder: Path, text: str, line: str) -> None:
 def test_a_cap_file_stands_beside_the_campaign_file(folder: Path) -> None:
     plan = plan_of(plan_text(folder, PLAIN + 'caps = ["day.csv"]'))
     assert plan.cap_of["8-nodes", "day.csv"].cap_w.tolist() == [1200.0, 1500.0]
-    assert plan.cells([{"table": "", "rows_unusable": 0}])[0].names["cap_w"] is None
+    assert plan.cells([{"table": "day", "rows_unusable": 0}])[0].names["cap_w"] is None
 
 
 PART = """

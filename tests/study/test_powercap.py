@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wattqueue.campaign.cell import Row
+from wattqueue.campaign.windows import Trace
 from wattqueue.errors import EngineError
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.study.powercap.beyond import BEYOND, beyond_lines, verdicts
-from wattqueue.study.powercap.cell import PowercapCell, Trace, hours, quantiles, window_cap
+from wattqueue.study.powercap.cell import PowercapCell, hours, quantiles, window_cap
 from wattqueue.study.powercap.page import power_pictures, study_html
 from wattqueue.study.powercap.prepare import Choice, Prepared
 from wattqueue.study.powercap.published import CAPPED_S, CLAIMS, EASY, HIGHEST_DYNAMIC_W, MEAN, NAIVE, POLICIES

@@ -17,6 +17,7 @@ from wattqueue.campaign.run import Means, Progress, complete, waiting_places
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.shelf import Shelf, opened_shelf
 from wattqueue.campaign.task_cell import TaskCell
+from wattqueue.campaign.windows import saved_names
 from wattqueue.formats.results import results_frame, write_results
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _bring_back(plan: Plan, tables: Sequence[Row], waiting: Sequence[TaskCell], 
     needed = {cell.table for cell in waiting}
     gone = [
         source
-        for source, table in zip(plan.sources, tables, strict=True)
-        if table["table"] in needed and not means.shared.has(str(table["table"]))
+        for source, row in zip(plan.sources, tables, strict=True)
+        if not needed.isdisjoint(str(row["table"]).split()) and not all(map(means.shared.has, saved_names(row)))
     ]
     complete(gone, Shelf(None, None), means)

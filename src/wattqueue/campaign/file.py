@@ -21,17 +21,42 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class WindowsTable(_Strict):
+    """Warm windows of a trace: ``count`` that are drawn, or those that ``begins`` names."""
+
+    length: Name
+    count: Count | None = None
+    begins: Annotated[list[Name], Field(min_length=1)] | None = None
+    seed: int = 1
+    warm: Name | None = None
+    busy: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 1.0
+    apart: Name | None = None
+    machine: Name | None = None
+
+    @model_validator(mode="after")
+    def _either(self) -> WindowsTable:
+        if (self.count is None) == (self.begins is None):
+            raise ValueError("windows have a count, or begins")
+        drawn = sorted({"seed", "warm", "busy", "apart"} & self.model_fields_set)
+        if self.begins is not None and drawn:
+            raise ValueError(f"{drawn[0]} goes with count: begins are not drawn")
+        return self
+
+
 class WorkloadTable(_Strict):
-    """A workload: a trace or a generator's call; of it a window of submissions, counted from the first one."""
+    """A workload: a trace or a generator's call; of it a window of submissions, or windows that begin warm."""
 
     trace: Name
     begin: Name | None = None
     length: Name | None = None
+    windows: WindowsTable | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> WorkloadTable:
         if self.begin is not None and self.length is None:
             raise ValueError("a window has a length")
+        if self.windows is not None and self.length is not None:
+            raise ValueError("take windows, or one of begin and length")
         return self
 
 
@@ -118,7 +143,7 @@ def read_campaign(path: Path) -> CampaignFile:
 def _known(place: Place) -> list[str]:
     table: type[BaseModel] = CampaignFile
     if place[0] == "workloads":
-        table = WorkloadTable
+        table = WindowsTable if "windows" in place[:-1] else WorkloadTable
     elif place[0] == "slurm" and len(place) > 1:
         table = SlurmTable
     return list(table.model_fields)

@@ -11,6 +11,7 @@ import numpy as np
 from wattqueue.campaign.cell import Row
 from wattqueue.campaign.shared import Shared
 from wattqueue.errors import InputError
+from wattqueue.formats.unusable import Unusable
 from wattqueue.model.jobs import Jobs
 from wattqueue.sim.task import Task, task_jobs
 from wattqueue.workload.cycle import DAY_S
@@ -38,8 +39,13 @@ class Source:
         """All fields; of a file its content, wherever it lies."""
         return asdict(self) | ({"trace": Path(self.trace).suffix} if self.sha256 else {})
 
-    def perform(self, shared: Shared) -> Row:
-        """Save the jobs; the row names them. Raises: InputError where the trace cannot be used, or is too short."""
+    @property
+    def pieces(self) -> int:
+        """How many workloads it gives."""
+        return 1
+
+    def read(self) -> tuple[Jobs, Unusable]:
+        """The jobs, and the rows that no schedule can use. Raises: InputError as ``perform``."""
         task = Task(
             self.trace,
             seed=self.seed,
@@ -49,11 +55,15 @@ class Source:
         jobs, unusable = task_jobs(task)
         if self.length_s is not None:
             jobs = window(jobs, self.begin_s, self.length_s, self.trace)
+        return jobs, unusable
+
+    def perform(self, shared: Shared) -> Row:
+        """Save the jobs; the row names them. Raises: InputError where the trace cannot be used, or is too short."""
+        jobs, unusable = self.read()
         return {
             "table": shared.put_jobs(jobs),
             "jobs": len(jobs),
             "rows_unusable": len(unusable),
-            "generated": int(jobs.origin == "generated"),
         }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from wattqueue.campaign.cell import Row, Value
 from wattqueue.campaign.shared import Shared
+from wattqueue.campaign.windows import Before
 from wattqueue.errors import InputError
 from wattqueue.formats._source import sha256_of
 from wattqueue.formats.unusable import Unusable
@@ -23,7 +24,7 @@ class TaskCell:
     """A run whose every choice is resolved: no file but those of a user's own parts is read again.
 
     ``names`` are the leading columns of its row; ``table`` names the jobs in Shared; ``hashes`` hold the SHA-256
-    of the Python files that the policy's row names.
+    of the Python files that the policy's row names; ``before`` what had ended when the workload begins.
     """
 
     names: Mapping[str, Value]
@@ -34,6 +35,7 @@ class TaskCell:
     cap: Cap
     rows_unusable: int = 0
     hashes: Mapping[str, str] = field(default_factory=dict)
+    before: Before | None = None
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {value}" for name, value in self.names.items() if value is not None)
@@ -48,6 +50,7 @@ class TaskCell:
             "cap": [self.cap.time_s.tolist(), self.cap.cap_w.tolist()],
             "rows_unusable": self.rows_unusable,
             "hashes": sorted(self.hashes.values()),
+            "before": None if self.before is None else asdict(self.before),
         }
 
     def perform(self, shared: Shared) -> Row:
@@ -60,6 +63,7 @@ class TaskCell:
                 raise InputError("changed while the campaign ran", where=name, mend="start again")
         policy = policy_from_row(self.policy, dict(self.row))
         task = Task(self.table, policy=self.policy)
-        inputs = Inputs(task, shared.jobs(self.table), Unusable(), self.machine, policy, self.cap)
+        past = None if self.before is None else self.before.past(shared)
+        inputs = Inputs(task, shared.jobs(self.table), Unusable(), self.machine, policy, self.cap, past)
         figures = perform(inputs).metrics
         return {**self.names, **figures, "rows_unusable": self.rows_unusable}

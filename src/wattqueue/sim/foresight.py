@@ -19,6 +19,7 @@ from wattqueue.kernels.foresight import (
     Foresight,
 )
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine
 from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Estimator, Prediction
 from wattqueue.parts.estimator._history import HistoryBase, new_history
@@ -49,6 +50,17 @@ def recall(estimator: Estimator, past: Past) -> None:
             mend="give it a method remember(past), or use a history estimator",
         )
     remember(past)
+
+
+def check_recall(estimator: Estimator, machine: Machine) -> None:
+    """Whether an estimator can begin with a past: asked of it with one job, and a past of none.
+
+    Raises: PolicyError as ``recall``.
+    """
+    if estimator.asked != "once":
+        jobs = Jobs.build([0.0], [1], [1.0])
+        estimator.predict(jobs, machine)
+        recall(estimator, Past(jobs.take(slice(0)), np.zeros(0)))
 
 
 def foresight_of(estimator: Estimator, jobs: Jobs) -> Foresight:

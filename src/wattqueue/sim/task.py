@@ -22,6 +22,7 @@ from wattqueue.formats.unusable import Unusable
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.metrics import Metrics, metrics
+from wattqueue.model.past import Past
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import ROW_DEFAULTS, Policy, find_row, policy_from_row
 from wattqueue.sim.engine import Progress, Run, simulate
@@ -65,6 +66,8 @@ class Inputs:
     machine: Machine
     policy: Policy
     cap: Cap
+    past: Past | None = None
+    """What had ended before, where the workload begins in the middle of a trace."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +96,8 @@ def load(
 
 def perform(inputs: Inputs, progress: Progress | None = None) -> Outcome:
     """Simulate, and compute every metric; where jobs carry power profiles, from their exact sum."""
-    run, kept = simulate(inputs.jobs, inputs.machine, inputs.policy, cap=inputs.cap, progress=progress), None
+    past = inputs.past
+    run, kept = simulate(inputs.jobs, inputs.machine, inputs.policy, cap=inputs.cap, past=past, progress=progress), None
     if has_phases(run):
         run, kept = with_phases(run)
     figures = metrics(run.jobs, run.schedule, run.power, run.machine, run.cap, rows_unusable=len(inputs.unusable.line))

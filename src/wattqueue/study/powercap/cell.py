@@ -10,11 +10,11 @@ import numpy as np
 
 from wattqueue.campaign.cell import Row
 from wattqueue.campaign.shared import Shared
+from wattqueue.campaign.windows import Trace
 from wattqueue.formats.machine_toml import load_machine
 from wattqueue.model.jobs import Floats
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import TOLERANCE_W, cap_figures
-from wattqueue.model.past import Past
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import Policy, find_row, load_policy
@@ -26,16 +26,6 @@ from wattqueue.workload.windows import Window
 MACHINE = "marconi100"
 QUANTILES = tuple(np.linspace(0.0, 1.0, 21).round(2).tolist())
 """Of power over time: what the boxes of Figure 4 are drawn from."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """A long trace in a shared folder: its jobs in order of their ends, those ends, and its windows' jobs."""
-
-    ended: str
-    ends: str
-    windows: tuple[str, ...]
-    begins_s: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +45,7 @@ class PowercapCell:
 
     def perform(self, shared: Shared) -> Row:
         """Simulate, and measure the capped hours and all turnarounds."""
-        window = opened(shared, self.trace, self.window)
+        window = self.trace.opened(shared, self.window)
         head: Row = {"window": self.window, "policy": self.policy, "cap_percent": self.cap_percent}
         return head | measured(window, _machine(), self.loaded(), self.cap_percent)
 
@@ -70,15 +60,6 @@ class PowercapCell:
 @lru_cache(1)
 def _machine() -> Machine:
     return load_machine(MACHINE)
-
-
-@lru_cache(2)
-def opened(shared: Shared, trace: Trace, number: int) -> Window:
-    """A window with its past, its columns mapped into memory."""
-    begin = trace.begins_s[number]
-    jobs, ends = shared.jobs(trace.ended), shared.arrays(trace.ends)["end_s"]
-    before = int(np.searchsorted(ends, begin, side="right"))
-    return Window(begin, shared.jobs(trace.windows[number]), Past(jobs.take(slice(before)), ends[:before]))
 
 
 def window_cap(begin_s: float, cap_percent: float | None) -> Cap:

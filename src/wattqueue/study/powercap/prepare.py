@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from wattqueue.campaign.shared import Shared
+from wattqueue.campaign.windows import Trace, put_windows
 from wattqueue.errors import PolicyError
 from wattqueue.formats.machine_toml import load_machine
 from wattqueue.model.jobs import Jobs
@@ -18,10 +19,10 @@ from wattqueue.parts.ledger.chance import Chance
 from wattqueue.policy.policy import ROW_DEFAULTS, find_row, load_policy
 from wattqueue.sim.engine import simulate
 from wattqueue.study.powercap.calibrate import Hours, deviations_of, hours_of, predictions_of, spread_of
-from wattqueue.study.powercap.cell import MACHINE, Trace
+from wattqueue.study.powercap.cell import MACHINE
 from wattqueue.study.powercap.published import EASY, WORKLOADS
 from wattqueue.workload.marconi import generate
-from wattqueue.workload.windows import busy_begins, cut, nodes_in_system
+from wattqueue.workload.windows import busy_begins, nodes_in_system
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +81,11 @@ def prepare(choice: Choice, shared: Shared, policies: Sequence[str] = ()) -> Pre
         rng, jobs, end, count=choice.workloads, nodes=choice.machines * machine.units, days=choice.days,
         warm_days=choice.warm_days, apart_days=choice.days,
     )  # fmt: skip
-    order = np.argsort(end, kind="stable")
-    ended = replace(jobs, profiles=None).take(order)
-    windows = [cut(jobs, end, float(begin), choice.days).jobs for begin in begins]
-    trace = Trace(
-        shared.put_jobs(ended),
-        shared.put_arrays({"end_s": end[order]}),
-        tuple(shared.put_jobs(w) for w in windows),
-        tuple(begins.tolist()),
-    )
+    trace = put_windows(shared, jobs, end, begins.tolist(), choice.days)
     asked = nodes_in_system(jobs, end, begins)
     hours = residuals(jobs, machine, replay, policies)
-    return Prepared(trace, len(jobs), tuple(len(w) for w in windows), tuple(asked.tolist()), hours)
+    sizes = tuple(len(shared.jobs(name)) for name in trace.windows)
+    return Prepared(trace, len(jobs), sizes, tuple(asked.tolist()), hours)
 
 
 def residuals(jobs: Jobs, machine: Machine, replay: Schedule, policies: Sequence[str]) -> dict[str, Hours]:
