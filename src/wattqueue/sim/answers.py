@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-from weakref import proxy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,11 +50,13 @@ _BACKFILL = "backfill"
 
 
 class Answers:
-    """Answers the loop with the policy's Python parts; carries out their actions in the truth."""
+    """Answers the loop with the policy's Python parts; carries out their actions in the truth.
+
+    The simulation is handed in with each question: it owns its answers, and a cycle would keep view and truth, some
+    GB of a long trace, until the collector comes by.
+    """
 
     def __init__(self, simulation: Simulation) -> None:
-        # Not owned: a cycle would keep view and truth, some GB of a long trace, until the collector comes by.
-        self.simulation: Simulation = proxy(simulation)
         policy = simulation.policy
         self.custom = getattr(policy.backfill, "schedule", None)
         self.rerank = getattr(policy.order, "rerank", None)
@@ -67,14 +68,14 @@ class Answers:
         self.unseen: dict[str | int, list[Refusal]] = {}
         self.refused: Counter[str] = Counter()
         self.patience = _PATIENCE
-        self._set_wishes()
+        self._set_wishes(simulation)
 
-    def _set_wishes(self) -> None:
-        truth, wishes = self.simulation.truth, 0
+    def _set_wishes(self, s: Simulation) -> None:
+        truth, wishes = s.truth, 0
         if self.online is not None:
             wishes |= codes.ASK_PREDICTION
             truth.tally[codes.STEERED] = 1
-        if self.custom is not None or not isinstance(self.simulation.policy.ledger, Predicted | Chance):
+        if self.custom is not None or not isinstance(s.policy.ledger, Predicted | Chance):
             wishes |= codes.ASK_PASS
         if self.rerank is not None:
             wishes |= codes.ASK_RERANK
@@ -90,29 +91,28 @@ class Answers:
         truth.when[codes.CONTROL_AT] = min(self.due, default=np.inf)
         truth.when[codes.PATIENCE] = self.patience if self.controls else 0
 
-    def to(self, code: int) -> None:
+    def to(self, s: Simulation, code: int) -> None:
         """Answer what the loop returned with."""
         if code == codes.NEED_PREDICTION:
-            self._predict()
+            self._predict(s)
         elif code == codes.NEED_PASS:
-            self._pass()
+            self._pass(s)
         else:
-            self._control()
+            self._control(s)
 
     def notes(self) -> dict[str, int]:
         """Refused actions by reason."""
         return {f"refused: {reason}": count for reason, count in sorted(self.refused.items())}
 
-    def view(self, asker: str | int) -> View:
+    def view(self, s: Simulation, asker: str | int) -> View:
         """What a part sees now: the pass, or a control by its place; refusals since it was last asked."""
-        s = self.simulation
         refusals, self.unseen[asker] = tuple(self.unseen[asker]), []
         return View(s.jobs, s.machine, s.view, s.truth.unit_state, refusals)
 
-    def _predict(self) -> None:
-        s, tally = self.simulation, self.simulation.truth.tally
+    def _predict(self, s: Simulation) -> None:
+        tally = s.truth.tally
         rows = s.truth.arrival[tally[codes.BATCH] : tally[codes.NEXT_ARRIVAL]]
-        self._teach()
+        self._teach(s)
         watts = np.asarray(self.online.predict_rows(rows, float(s.view.num[codes.NOW])), np.float64)  # type: ignore[union-attr]
         options = len(s.machine.option_partition)
         if watts.shape != (len(rows), options) or not (np.isfinite(watts) & (watts >= 0)).all():
@@ -125,9 +125,8 @@ class Answers:
             for option in range(options):
                 act.set_prediction(s.view, int(job), option, int(micro[row, option]))
 
-    def _teach(self) -> None:
+    def _teach(self, s: Simulation) -> None:
         """Hand the jobs that ended since the last time to the estimator, as measured."""
-        s = self.simulation
         count = int(s.truth.tally[codes.FINISHED])
         if count == 0:
             return
@@ -139,9 +138,8 @@ class Answers:
         top = mean if peak is None else np.where(np.isnan(peak[rows]), mean, np.maximum(peak[rows], mean))
         self.online.learn(Finished(rows, s.log.end[rows], mean, top))  # type: ignore[union-attr]
 
-    def _pass(self) -> None:
-        s = self.simulation
-        view = self.view(_BACKFILL)
+    def _pass(self, s: Simulation) -> None:
+        view = self.view(s, _BACKFILL)
         margin = s.policy.ledger.margin_w(view)
         act.set_margin(s.view, round(margin * codes.MICRO))
         if self.custom is None and self.rerank is None:
@@ -154,8 +152,7 @@ class Answers:
                 job = int(s.view.entries.job[start.entry]) if 0 <= start.entry < len(s.view.entries.job) else -1
                 self._refuse(StartJob(job, -1, (), int(start.option)), code)
 
-    def _control(self) -> None:
-        s = self.simulation
+    def _control(self, s: Simulation) -> None:
         now = float(s.view.num[codes.NOW])
         happened = int(s.truth.wish[codes.HAPPENED])
         done = 0
@@ -165,14 +162,14 @@ class Answers:
             if ticked:
                 self.due[i] = now + control.period_s
             if named or ticked:
-                done += sum(self.carry_out(action) for action in control.act(self.view(i)))
+                done += sum(self.carry_out(s, action) for action in control.act(self.view(s, i)))
         s.truth.when[codes.CONTROL_AT] = min(self.due, default=np.inf)
         self.patience = _PATIENCE if done else self.patience - 1
         s.truth.when[codes.PATIENCE] = self.patience
 
-    def carry_out(self, action: Action) -> bool:
+    def carry_out(self, s: Simulation, action: Action) -> bool:
         """One action in the truth; whether it was carried out. A refusal comes back in the next view."""
-        code = _CARRIERS[type(action)](self.simulation, action)
+        code = _CARRIERS[type(action)](s, action)
         if code:
             self._refuse(action, code)
         return code == 0

@@ -118,7 +118,7 @@ class Simulation:
                 if progress:
                     progress(int(tally[codes.NEXT_ARRIVAL] - tally[codes.HEAP]), len(self.jobs))
             else:
-                self.answers.to(code)
+                self.answers.to(self, code)
         if progress:
             progress(len(self.jobs), len(self.jobs))
         if (self.log.state == codes.RUNNING_NOW).any():
