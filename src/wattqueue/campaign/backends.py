@@ -38,6 +38,10 @@ class Local:
 
     def results(self, cells: Places, shared: Shared) -> Iterator[Done]:
         """As Backend says. Workers that die (killed, out of memory) are replaced, and what they had done again."""
+        if self.workers == 1:
+            for place, cell in cells:
+                yield perform(place, cell, shared, program())
+            return
         from joblib.externals.loky.process_executor import TerminatedWorkerError
 
         left = dict(cells)
@@ -59,7 +63,7 @@ class Local:
 
     def _processes(self, cells: int) -> int:
         """Never this process alone where there may be several: a run that is killed would take the campaign along."""
-        return max(2, min(self.workers, cells)) if self.workers > 1 else 1
+        return max(2, min(self.workers, cells))
 
 
 def spread(cells: Places, shared: Shared, **settings: Any) -> Iterator[Done]:

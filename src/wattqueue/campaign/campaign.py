@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wattqueue.campaign.backends import Backend
-from wattqueue.campaign.cell import Row, key_of
+from wattqueue.campaign.cell import Row
 from wattqueue.campaign.plan import Plan
 from wattqueue.campaign.program import program
-from wattqueue.campaign.run import Means, Progress, complete, waiting_places
+from wattqueue.campaign.run import Means, Progress, complete, keys_of, waiting_places
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.shelf import Shelf, opened_shelf
 from wattqueue.campaign.task_cell import TaskCell
@@ -45,12 +45,12 @@ def run_campaign(plan: Plan, out: Path, backend: Backend, progress: Progress | N
     shared = Shared(out / WORKLOADS)
     means = Means(shared, backend)
     with opened_shelf(out) as kept:
-        tables = complete(plan.sources, kept, means)
+        tables = complete(plan.sources, keys_of(plan.sources), kept, means)
         cells = plan.cells(tables)
-        keys = [key_of(cell) for cell in cells]
+        keys = keys_of(cells)
         waiting = waiting_places(keys, kept)
         _bring_back(plan, tables, [cells[i] for i in waiting], means)
-        rows = complete(cells, kept, replace(means, progress=progress))
+        rows = complete(cells, keys, kept, replace(means, progress=progress))
         table = results_frame(rows)
         path = out / RESULTS
         write_results(path, table, {"program": program(), "campaign": campaign_hash(keys)})
@@ -71,4 +71,4 @@ def _bring_back(plan: Plan, tables: Sequence[Row], waiting: Sequence[TaskCell], 
         for source, row in zip(plan.sources, tables, strict=True)
         if not needed.isdisjoint(str(row["table"]).split()) and not all(map(means.shared.has, saved_names(row)))
     ]
-    complete(gone, Shelf(None, None), means)
+    complete(gone, keys_of(gone), Shelf(None, None), means)

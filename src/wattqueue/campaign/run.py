@@ -50,15 +50,19 @@ def run_cells(
     """
     means = Means(shared or Shared(Path()), backend or Local(workers), progress)
     with opened_shelf(shelf) as kept:
-        return results_frame(complete(cells, kept, means))
+        return results_frame(complete(cells, keys_of(cells), kept, means))
 
 
-def complete(cells: Sequence[Cell], kept: Shelf, means: Means) -> list[Row]:
+def keys_of(cells: Sequence[Cell]) -> list[str]:
+    """What each cell is known by; equal ones have one key."""
+    return [key_of(cell) for cell in cells]
+
+
+def complete(cells: Sequence[Cell], keys: Sequence[str], kept: Shelf, means: Means) -> list[Row]:
     """The rows of all cells, in their order; those that the shelf has not are run first, equal ones once.
 
-    Raises: as ``run_cells``.
+    ``keys`` are the cells' (``keys_of``). Raises: as ``run_cells``.
     """
-    keys = [key_of(cell) for cell in cells]
     waiting = waiting_places(keys, kept)
     if waiting:
         compile_once()

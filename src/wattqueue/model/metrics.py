@@ -6,15 +6,15 @@ machine's ``cap_scope``; energies say theirs in their names.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.schedule import PowerSeries, Schedule, State
 from wattqueue.model.signals import Cap
+from wattqueue.model.sums import sum_of_products
 
 TAU_S = 10.0
 """Shortest run that a bounded slowdown divides by."""
@@ -22,7 +22,6 @@ TOLERANCE_W = 1e-6
 """What admission may let pass; less than this above the cap is no excess."""
 QUANTILES = {"median": 0.50, "p95": 0.95, "p99": 0.99}
 Metrics = dict[str, float | int | None]
-_BLOCK = 1 << 20
 
 
 class JobFigures(NamedTuple):
@@ -93,12 +92,12 @@ def energies(power: PowerSeries, machine: Machine, begin_s: float, end_s: float)
     """
     early, first, length = _steps(power.time_s, begin_s, end_s)
     rows = slice(first, first + len(length))
-    jobs_j = _integral(power.jobs_w[rows], length)
-    other_j = _integral(power.other_w[rows], length) + early * machine.idle_w
+    jobs_j = sum_of_products(power.jobs_w[rows], length)
+    other_j = sum_of_products(power.other_w[rows], length) + early * machine.idle_w
     return {
         "jobs_j": jobs_j,
         "machine_j": jobs_j + other_j,
-        "busy_unit_s": _integral(power.busy_units[rows], length),
+        "busy_unit_s": sum_of_products(power.busy_units[rows], length),
     }
 
 
@@ -149,12 +148,12 @@ def cap_sums(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end
     if not capped.any():
         return CapSums()
     watts, limit, length = watts[rows][capped], limit[capped], length[capped]
-    allowed = _integral(limit, length)
-    used = _integral(watts, length)
+    allowed = sum_of_products(limit, length)
+    used = sum_of_products(watts, length)
     watts -= limit  # from here on the excess
     watts[watts <= TOLERANCE_W] = 0.0
     over_s = float(length[watts > 0].sum())
-    return CapSums(used, allowed, float(watts.max()), over_s, _integral(watts, length), float(length.sum()))
+    return CapSums(used, allowed, float(watts.max()), over_s, sum_of_products(watts, length), float(length.sum()))
 
 
 def mape_percent(schedule: Schedule) -> float | None:
@@ -205,15 +204,6 @@ def _steps(time_s: Floats, begin_s: float, end_s: float) -> tuple[float, int, Fl
     else:
         early = end_s - begin_s
     return early, first, np.diff(edges)
-
-
-def _integral(values: NDArray[Any], length: Floats) -> float:
-    """Sum of values times seconds, block by block so that 50 million rows need no second table.
-
-    Not BLAS: its last digit hangs on how many threads it has, and the same run shall give the same bytes.
-    """
-    blocks = (slice(i, i + _BLOCK) for i in range(0, len(length), _BLOCK))
-    return float(sum((values[b] * length[b]).sum() for b in blocks))
 
 
 def _with_start(power: PowerSeries, machine: Machine, begin_s: float) -> tuple[Floats, Floats]:

@@ -19,6 +19,7 @@ from wattqueue.formats._source import sha256_of
 from wattqueue.formats.series import read_steps
 from wattqueue.model.jobs import Floats
 from wattqueue.model.signals import Series
+from wattqueue.model.sums import sum_of_products
 from wattqueue.whatif.digest import Digest
 
 JOULES = {"kwh": 3.6e6, "mwh": 3.6e9, "gwh": 3.6e12}
@@ -55,7 +56,7 @@ class Tariff:
 
         The digest's bins must begin wherever the series changes.
         """
-        spent = float(np.dot(power.machine_j, self.series.at(power.edge_s[:-1])))
+        spent = sum_of_products(power.machine_j, self.series.at(power.edge_s[:-1]))
         return (spent + idle_w * self.integral(float(power.edge_s[-1]), until_s)) / self.source.per_j
 
     def integral(self, begin_s: float, end_s: float) -> float:
@@ -64,7 +65,7 @@ class Tariff:
             return 0.0
         inside = self.series.time_s[(self.series.time_s > begin_s) & (self.series.time_s < end_s)]
         edges = np.concatenate(([begin_s], inside, [end_s]))
-        return float(np.dot(self.series.at(edges[:-1]), np.diff(edges)))
+        return sum_of_products(self.series.at(edges[:-1]), np.diff(edges))
 
 
 def parse_source(path: Path, unit: str, option: str) -> Source:

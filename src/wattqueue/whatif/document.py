@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from wattqueue import SCHEMA_VERSION, __version__
+from wattqueue.model.sums import sum_of_products
 from wattqueue.whatif import safe
 from wattqueue.whatif.answer import Answer, Bill, Curve
 from wattqueue.whatif.bill import Tariff
@@ -52,7 +53,7 @@ def _capped(answer: Answer, curve: Curve) -> Iterator[Row]:
             **_figures(curve.ran[k]),
             "jobs_lost": found.lost,
             "extra_wait_s_mean": float(wait[both].mean()) if both.any() else None,
-            "extra_wait_node_h": float(np.dot(wait[both], answer.setup.jobs.nodes[both])) / 3_600.0,
+            "extra_wait_node_h": sum_of_products(answer.setup.jobs.nodes[both], wait[both]) / 3_600.0,
             **_billed(answer, curve.bills[k]),
             "over_share": found.share,
             "over_share_upper": found.upper,

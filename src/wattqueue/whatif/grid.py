@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from wattqueue.campaign.backends import Backend, Local
-from wattqueue.campaign.cell import Cell, Row
-from wattqueue.campaign.program import program
+from wattqueue.campaign.backends import Local
+from wattqueue.campaign.cell import Row
 from wattqueue.campaign.run import run_cells
 from wattqueue.campaign.shared import Arrays, Shared
-from wattqueue.campaign.work import Done, perform
 from wattqueue.errors import CampaignError
 from wattqueue.model.machine import Machine
 from wattqueue.policy.policy import policy_from_row
@@ -74,15 +72,6 @@ class CapCell:
         return {"columns": kept, "overshoot_w": ran.power.overshoot_w, **ran.metrics, **notes}
 
 
-class Here:
-    """One cell after the other in this process."""
-
-    def results(self, cells: Sequence[tuple[int, Cell]], shared: Shared) -> Iterator[Done]:
-        """As ``campaign.backends.Backend`` says."""
-        for place, cell in cells:
-            yield perform(place, cell, shared, program())
-
-
 def run_grid(
     cells: Sequence[CapCell],
     shared: Shared,
@@ -96,7 +85,7 @@ def run_grid(
     Raises: CampaignError for a run that cannot be done.
     """
     small = workers == 1 or jobs * len(cells) <= SMALL or find_spec("joblib") is None
-    backend: Backend = Here() if small else Local(workers)
+    backend = Local(1 if small else workers)
     try:
         rows = run_cells(cells, shared=shared, backend=backend, progress=tell).to_dicts()
     except CampaignError as error:  # nothing is kept here, whatever its cure says

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wattqueue.model.jobs import Floats
+from wattqueue.model.sums import sum_of_products
 from wattqueue.whatif.digest import HOUR_S
 
 CONFIDENCE = 0.95
@@ -104,8 +105,8 @@ def correlation_time_s(hour_w: Floats) -> float:
     """
     centred = hour_w - hour_w.mean() if len(hour_w) else hour_w
     n = len(centred)
-    spread = float(np.dot(centred, centred))
-    if n < 4 or spread <= 1e-18 * max(1.0, float(np.dot(hour_w, hour_w))):
+    spread = sum_of_products(centred, centred)
+    if n < 4 or spread <= 1e-18 * max(1.0, sum_of_products(hour_w, hour_w)):
         return max(n, 1) * HOUR_S
     size = 1 << (2 * n - 1).bit_length()
     spectrum = np.fft.rfft(centred, size)

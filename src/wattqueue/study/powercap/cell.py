@@ -17,6 +17,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import TOLERANCE_W, cap_figures
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.model.signals import Cap
+from wattqueue.model.sums import sum_of_products
 from wattqueue.policy.policy import Policy, find_row, load_policy
 from wattqueue.sim.engine import simulate
 from wattqueue.sim.profiles import profile_power
@@ -93,7 +94,7 @@ def hours(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end_s:
     ``over_w_mean`` and ``under_w_mean`` are means over time of what is above, and of what is left below.
     """
     watts, length = power.scope_w(machine.cap_scope)[:-1], np.diff(power.time_s)
-    drawn_j = watts @ length
+    drawn_j = sum_of_products(watts, length)
     found: Row = {
         "power_w_mean": float(drawn_j / length.sum()),
         "power_w_max": float(watts.max(initial=0.0)),
