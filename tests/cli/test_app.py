@@ -32,8 +32,8 @@ def run(how: str, n: Annotated[int, typer.Option(help="How often.")] = 3) -> Non
         raise KeyboardInterrupt
     if how == "absent":
         open("/no/such/file")
-    if how == "extra":
-        raise ModuleNotFoundError("No module named 'sklearn.svm'", name="sklearn.svm")
+    if how in {"sklearn.svm", "joblib"}:
+        raise ModuleNotFoundError(f"No module named {how!r}", name=how)
     if how == "defect":
         raise ValueError("a defect")
     for i in range(n):
@@ -106,7 +106,8 @@ def test_a_verb_may_have_commands(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     [
         ("wrong", 2, "wattqueue: a.swf, line 3: jobs are bad very bad (leave it out)\n"),
         ("absent", 2, "wattqueue: /no/such/file: No such file or directory\n"),
-        ("extra", 2, "wattqueue: this needs the package sklearn.svm: pip install 'wattqueue[ml]'\n"),
+        ("sklearn.svm", 2, "wattqueue: this needs the package sklearn.svm: pip install 'wattqueue[ml]'\n"),
+        ("joblib", 2, "wattqueue: this needs the package joblib: pip install 'wattqueue[scale]'\n"),
         ("stop", 130, ""),
     ],
 )

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 EXTRAS = {
     "sklearn": "ml",
     "scipy": "ml",
-    "joblib": "ml",
+    "joblib": "scale",
     "sqlalchemy": "live",
     "alembic": "live",
     "httpx": "live",

@@ -59,19 +59,19 @@ def foreseen(foresight: Foresight, job: int, now: float) -> float:
     """Watts of a job that arrives now; NaN where nothing is known."""
     user = wide(foresight.user[job])
     watts = history_predict(foresight.history, user, now)
-    spread = history_spread(foresight.history, user)
     if foresight.rule[PREVIOUS_JOB] != 0:
         last = history_previous(foresight.history, user)
         if not math.isnan(last):
             watts = last
+    pair = -1  # whose spread it is: this pair's, else the user's
     if foresight.rule[BY_APP] != 0:
-        pair = wide(foresight.pair[job])
-        if not math.isnan(history_previous(foresight.by_app, pair)):
-            predicted = history_predict(foresight.by_app, pair, now)
+        own = wide(foresight.pair[job])
+        if not math.isnan(history_previous(foresight.by_app, own)):
+            predicted = history_predict(foresight.by_app, own, now)
             if not math.isnan(predicted):
-                watts = predicted
-                spread = history_spread(foresight.by_app, pair)
+                watts, pair = predicted, own
     if foresight.knob[SPREADS] > 0.0:
+        spread = history_spread(foresight.by_app, pair) if pair >= 0 else history_spread(foresight.history, user)
         least = foresight.knob[LEAST_SPREAD] * watts
         if spread < least:
             spread = least
