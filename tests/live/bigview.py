@@ -64,6 +64,11 @@ class BigSlurm:
             f'{{"job_id": {number}, "submit_time": {submit}, "name": "{app}", "admin_comment": "wattqueue:held"}}'
         )
 
+    def without_line(self, number: int) -> None:
+        """A job is gone from squeue's list."""
+        lines = self.text.splitlines(keepends=True)
+        self.text = "".join(lines[:number] + lines[number + 1 :])
+
     def run(self, argv: Sequence[str]) -> Answer:
         self.calls += 1
         if argv[0] == "sinfo":

@@ -305,7 +305,10 @@ class SlurmLab:
 
     def _start_sql(self) -> None:
         data, sock = self.root / "sql/data", self.root / "run/sql.sock"
-        common = [f"--datadir={data}", "--user=root"]
+        # Starting servers clear their folder for temporary tables, whose they ever are: each lab has its own.
+        own_tmp = self.root / "sql/tmp"
+        own_tmp.mkdir()
+        common = [f"--datadir={data}", f"--tmpdir={own_tmp}", "--user=root"]
         small = ["--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=16M"]
         quiet = ["--auth-root-authentication-method=normal", "--skip-test-db"]
         self.run(["mariadb-install-db", "--no-defaults", *common, *quiet], timeout_s=PATIENCE_S)
