@@ -125,14 +125,46 @@ def test_the_arrows_are_those_of_the_design() -> None:
     assert not may_import("formats", "parts")
 
 
+COMPILERS = {
+    "kernels._jit": "the marks",
+    "kernels._lent": "tuples behind a pointer",
+    "kernels._inner": "what waits for an entry",
+}
+
+
 @each_module
 def test_only_kernels_are_compiled(module: Module) -> None:
     wrong = [
         f"{module.at(node)} imports {name}"
         for node, name in run_time_imports(module)
-        if name.partition(".")[0] in ("numba", "llvmlite") and module.name != "kernels._jit"
+        if name.partition(".")[0] in ("numba", "llvmlite") and module.name not in COMPILERS
     ]
     assert not wrong, "compiled code lives in kernels/ and is marked by the decorators of kernels/_jit.py"
+
+
+LARGE_TUPLES = {"View", "Truth", "Log", "Foresight"}
+
+
+@each_module
+def test_an_entry_lends_the_large_tuples_that_it_is_given(module: Module) -> None:
+    """Handed on as they are, they would make numba compile every kernel below once more, and worse."""
+    if module.area != "kernels":
+        return
+    for node in module.tree.body:
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        marks = {d.id for d in node.decorator_list if isinstance(d, ast.Name)}
+        given = {
+            a.arg for a in node.args.args if isinstance(a.annotation, ast.Name) and a.annotation.id in LARGE_TUPLES
+        }
+        if given and marks & {"entry", "direct"}:
+            first = node.body[1]
+            lent = {
+                ast.unparse(call.args[0])
+                for call in ast.walk(first)
+                if isinstance(call, ast.Call) and ast.unparse(call.func) == "lent"
+            }
+            assert lent == given, f"{module.at(first)}: {node.name} lends {sorted(given)} first"
 
 
 def opens(name: str) -> bool:

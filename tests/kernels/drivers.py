@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.kernels._jit import entry
+from wattqueue.kernels._jit import entry, lent
 from wattqueue.kernels.greedy import reserve
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.placement import (
@@ -24,67 +24,67 @@ from wattqueue.kernels.tree import Limits, tree_clear, tree_next, tree_set
 
 @entry
 def set_leaf(tree: Tree, p: int, leaf: int, need: int, wall: float, watt: int) -> None:
-    tree_set(tree, p, leaf, need, wall, watt)
+    tree_set(lent(tree), p, leaf, need, wall, watt)
 
 
 @entry
 def clear_leaf(tree: Tree, p: int, leaf: int) -> None:
-    tree_clear(tree, p, leaf)
+    tree_clear(lent(tree), p, leaf)
 
 
 @entry
 def next_leaf(tree: Tree, p: int, leaf: int, limits: Limits) -> int:
-    return tree_next(tree, p, leaf, limits)
+    return tree_next(lent(tree), p, leaf, limits)
 
 
 @entry
 def push(heap: Heap, count: Array, time: float, item: int) -> None:
-    heap_push(heap, count, 0, time, item)
+    heap_push(lent(heap), count, 0, time, item)
 
 
 @entry
 def remove(heap: Heap, count: Array, item: int) -> None:
-    heap_remove(heap, count, 0, item)
+    heap_remove(lent(heap), count, 0, item)
 
 
 @entry
 def insert_running(view: View, job: int, net: int) -> None:
-    running_insert(view, job, net)
+    running_insert(lent(view), job, net)
 
 
 @entry
 def remove_running(view: View, job: int) -> None:
-    running_remove(view, job)
+    running_remove(lent(view), job)
 
 
 @entry
 def promise(view: View, p: int, index: int) -> None:
-    reserve(view, p, index)
+    reserve(lent(view), p, index)
 
 
 @entry
 def take(view: View, p: int, job: int) -> None:
-    take_units(view, p, job)
+    take_units(lent(view), p, job)
 
 
 @entry
 def give(view: View, p: int, job: int) -> None:
-    give_units(view, p, job)
+    give_units(lent(view), p, job)
 
 
 @entry
 def withhold(units: Units, unit: int) -> None:
-    withhold_unit(units, unit)
+    withhold_unit(lent(units), unit)
 
 
 @entry
 def restore(units: Units, unit: int) -> None:
-    restore_unit(units, unit)
+    restore_unit(lent(units), unit)
 
 
 @entry
 def free_now(units: Units, unit: int) -> bool:
-    return unit_is_free(units, unit)
+    return unit_is_free(lent(units), unit)
 
 
 @entry

@@ -1,11 +1,12 @@
 """The one place where kernels are compiled.
 
 ``kernel`` marks an inner kernel (called by kernels only), ``inlined`` one that its callers take in,
-``entry`` one that Python calls, ``direct`` one that it calls often, always with the same types. Kernels do
-not allocate: they get every array from outside, so reference counting is switched off (docs/adr/0001:
-nested named tuples of arrays otherwise cost 13-18 times the run time). The cache folder carries a hash
-of all kernel sources, because numba's own cache goes stale when a *called* kernel changes. With
-``NUMBA_DISABLE_JIT=1`` both marks leave plain Python behind.
+``entry`` one that Python calls, ``direct`` one that it calls often, always with the same types. An entry
+hands its named tuples on as ``lent``, behind one pointer each. Kernels do not allocate: they get every array
+from outside, so reference counting is switched off (docs/adr/0001: nested named tuples of arrays otherwise
+cost 13-18 times the run time). Entries alone become machine code and are cached; the cache folder carries a
+hash of all kernel sources, because numba's own cache goes stale when a *called* kernel changes. With
+``NUMBA_DISABLE_JIT=1`` all marks leave plain Python behind.
 """
 
 from __future__ import annotations
@@ -25,9 +26,16 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from wattqueue.kernels._inner import InnerCompiler
+from wattqueue.kernels._lent import lent
+
+__all__ = ["CACHE_DIR", "compiled_before", "direct", "entry", "inlined", "kernel", "lent", "trailing_zeros", "wide"]
+
 _config: Any = numba.config  # its settings are made at run time, unseen by type checkers
 F = TypeVar("F", bound=Callable[..., Any])
-_OPTIONS: dict[str, Any] = {"cache": True, "_nrt": False, "error_model": "numpy"}
+_OPTIONS: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
+_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": InnerCompiler}
+_ENTRY: dict[str, Any] = {"no_cfunc_wrapper": True, "nogil": True, "cache": True}
 _STALE_S = 30 * 86400.0
 
 
@@ -78,22 +86,18 @@ def _compile(function: Callable[..., Any], **more: Any) -> Any:
 
 
 def kernel(function: F) -> F:
-    """An inner kernel: no Python wrapper, which halves the time to compile."""
-    return cast("F", _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True))
+    """An inner kernel."""
+    return cast("F", _compile(function, **_INNER))
 
 
 def inlined(function: F) -> F:
-    """An inner kernel that becomes part of its callers.
-
-    A call hands over every array of a tuple one by one, some 400 words for a whole View: more than
-    most kernels on the way of a job do. Cold kernels stay calls, so that the code stays small.
-    """
-    return cast("F", _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True))
+    """An inner kernel that becomes part of its callers: one on the way of every job (docs/adr/0002)."""
+    return cast("F", _compile(function, **_INNER, forceinline=True))
 
 
 def entry(function: F) -> F:
     """A kernel that Python calls. It lets go of the interpreter, so that simulations run in threads."""
-    return cast("F", _compile(function, no_cfunc_wrapper=True, nogil=True))
+    return cast("F", _compile(function, **_ENTRY))
 
 
 def direct(function: F) -> F:

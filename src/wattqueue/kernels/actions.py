@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import direct, entry, kernel, wide
+from wattqueue.kernels._jit import direct, entry, kernel, lent, wide
 from wattqueue.kernels.chance import fits_watts
 from wattqueue.kernels.entries import entry_partition, net_watt, row_of, start_entry
 from wattqueue.kernels.heap import heap_push, heap_remove
@@ -25,6 +25,7 @@ from wattqueue.kernels.state import Log, Truth, View
 @direct
 def start_checked(view: View, index: int, option: int) -> int:
     """Start an entry for a custom pass, if it is queued and fits."""
+    view = lent(view)
     if index < 0 or index >= len(view.entries.job):
         return codes.REFUSED_STATE
     p = entry_partition(view, index)
@@ -44,6 +45,7 @@ def start_checked(view: View, index: int, option: int) -> int:
 @direct
 def set_prediction(view: View, job: int, option: int, uw: int) -> None:
     """Watts of one unit of ``job`` at ``option``, before it is queued."""
+    view = lent(view)
     view.predicted.power_uw[row_of(view.predicted, view.predicted.power_uw, job), option] = uw
     p = wide(view.units.option_partition[option])
     if view.counter[codes.SCOPE_JOBS] == 0 and uw < view.units.idle_uw[p]:
@@ -53,6 +55,7 @@ def set_prediction(view: View, job: int, option: int, uw: int) -> None:
 @direct
 def set_margin(view: View, margin_uw: int) -> None:
     """What must stay free below the cap from now on."""
+    view = lent(view)
     if view.counter[codes.MARGIN] != margin_uw:
         view.counter[codes.MARGIN] = margin_uw
         set_budget(view)
@@ -61,6 +64,7 @@ def set_margin(view: View, margin_uw: int) -> None:
 @direct
 def set_frequency(view: View, truth: Truth, log: Log, job: int, option: int) -> int:
     """Run ``job`` at another option of its partition; raised only within the cap."""
+    view, truth, log = lent(view), lent(truth), lent(log)
     if job < 0 or job >= len(log.state) or log.state[job] != codes.RUNNING_NOW:
         return codes.REFUSED_STATE
     before = wide(view.held.option[job])
@@ -114,6 +118,7 @@ def expect_speed(view: View, truth: Truth, job: int, option: int) -> None:
 @entry
 def set_unit_cap(truth: Truth, unit: int, cap_uw: float) -> int:
     """Limit one unit; ``refresh_job`` then lets its job feel it."""
+    truth = lent(truth)
     if unit < 0 or unit >= len(truth.unit_cap_uw) or not cap_uw >= 0.0:
         return codes.REFUSED_OPTION
     before = truth.unit_cap_uw[unit] < codes.NO_CAP
@@ -126,6 +131,7 @@ def set_unit_cap(truth: Truth, unit: int, cap_uw: float) -> int:
 @direct
 def refresh_job(view: View, truth: Truth, log: Log, job: int) -> None:
     """Let a running job go on under the limits of now."""
+    view, truth, log = lent(view), lent(truth), lent(log)
     # With the last limit lifted, lowest_limit() answers inf without a look at the units.
     change_speed(view, truth, log, job, view.held.option[job])
 
@@ -133,6 +139,7 @@ def refresh_job(view: View, truth: Truth, log: Log, job: int) -> None:
 @direct
 def stop_node(view: View, truth: Truth, unit: int) -> int:
     """Shut a free unit down."""
+    view, truth = lent(view), lent(truth)
     if unit < 0 or unit >= len(truth.unit_state):
         return codes.REFUSED_OPTION
     return stop_unit(view, truth, unit)
@@ -141,6 +148,7 @@ def stop_node(view: View, truth: Truth, unit: int) -> int:
 @direct
 def wake_node(view: View, truth: Truth, unit: int) -> int:
     """Boot a stopped unit."""
+    view, truth = lent(view), lent(truth)
     if unit < 0 or unit >= len(truth.unit_state):
         return codes.REFUSED_OPTION
     return wake_unit(view, truth, unit)
@@ -149,6 +157,7 @@ def wake_node(view: View, truth: Truth, unit: int) -> int:
 @direct
 def requeue(view: View, truth: Truth, log: Log, job: int) -> int:
     """Take a running job back to its old place in the queue."""
+    view, truth, log = lent(view), lent(truth), lent(log)
     if job < 0 or job >= len(log.state) or log.state[job] != codes.RUNNING_NOW:
         return codes.REFUSED_STATE
     requeue_job(view, truth, log, job)
@@ -158,10 +167,12 @@ def requeue(view: View, truth: Truth, log: Log, job: int) -> int:
 @entry
 def load_running(view: View, job: int, net: int) -> None:
     """Put a job that already runs into a view that is built from a snapshot; ``held`` is filled in."""
+    view = lent(view)
     running_insert(view, job, net)
 
 
 @direct
 def job_of_unit(view: View, unit: int) -> int:
     """The running job that holds ``unit``, or -1."""
+    view = lent(view)
     return job_on(view, unit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import direct, wide
+from wattqueue.kernels._jit import direct, lent, wide
 from wattqueue.kernels.greedy import next_partition
 from wattqueue.kernels.state import Array, View
 from wattqueue.kernels.tree import CLASSES, Limits, tree_next
@@ -14,6 +14,7 @@ INF = float("inf")
 @direct
 def list_queue(view: View, out: Array) -> int:
     """Write the queued entries in the global order; returns how many."""
+    view = lent(view)
     everything = Limits(codes.ANY_NEED, codes.ANY_WATT, INF, codes.ANY_NEED, codes.ANY_WATT, CLASSES - 1, CLASSES - 1)
     for p in range(len(view.units.free)):
         view.promise.candidate[p] = tree_next(view.tree, p, 0, everything)
@@ -33,6 +34,7 @@ def list_queue(view: View, out: Array) -> int:
 @direct
 def list_running(view: View, out: Array) -> int:
     """Write the rows of running jobs by expected end; returns how many."""
+    view = lent(view)
     k = 0
     for at in range(view.counter[codes.BLOCKS]):
         block = wide(view.running.order[at])

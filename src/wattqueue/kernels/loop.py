@@ -7,7 +7,7 @@ signals, controls, then one pass. ``tally[PHASE]`` says where to go on after a r
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import direct, inlined, wide
+from wattqueue.kernels._jit import direct, inlined, lent, wide
 from wattqueue.kernels.entries import enqueue_job, release_job
 from wattqueue.kernels.foresight import ON, Foresight, foresee, learn_end
 from wattqueue.kernels.heap import heap_push, heap_remove
@@ -28,6 +28,7 @@ APPLY = 5
 @direct
 def run(view: View, truth: Truth, log: Log, foresight: Foresight) -> int:
     """Run until the end, or until Python is needed; says which (kernels/codes.py)."""
+    view, truth, log, foresight = lent(view), lent(truth), lent(log), lent(foresight)
     tally = truth.tally
     while True:
         phase = tally[codes.PHASE]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import direct, inlined
+from wattqueue.kernels._jit import direct, inlined, lent
 from wattqueue.kernels.greedy import pass_greedy
 from wattqueue.kernels.plan import pass_conservative
 from wattqueue.kernels.state import View
@@ -39,6 +39,7 @@ def set_budget(view: View) -> None:
 @direct
 def schedule_once(view: View) -> None:
     """``schedule`` for callers in Python, on a view whose budget may have changed."""
+    view = lent(view)
     set_budget(view)
     schedule(view)
 
@@ -46,4 +47,5 @@ def schedule_once(view: View) -> None:
 @direct
 def budget_once(view: View) -> None:
     """``set_budget`` for callers in Python."""
+    view = lent(view)
     set_budget(view)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import entry, kernel, wide
+from wattqueue.kernels._jit import entry, kernel, lent, wide
 from wattqueue.kernels.entries import enqueue_job
 from wattqueue.kernels.placement import ZERO, mask, withhold_unit
 from wattqueue.kernels.running import running_insert, running_partition
@@ -28,6 +28,7 @@ def take_interval(units: Units, p: int, low: int, high: int) -> None:
 @entry
 def load_running(view: View, rows: Array, net_uw: Array) -> None:
     """Jobs that run already: ``held`` says where, until when and at which option."""
+    view = lent(view)
     for k in range(len(rows)):
         job = wide(rows[k])
         p = running_partition(view, job)
@@ -40,6 +41,7 @@ def load_running(view: View, rows: Array, net_uw: Array) -> None:
 @entry
 def load_queue(view: View, rows: Array) -> None:
     """Jobs that wait."""
+    view = lent(view)
     for k in range(len(rows)):
         enqueue_job(view, wide(rows[k]))
     view.counter[codes.DIRTY] = 1
@@ -48,5 +50,6 @@ def load_queue(view: View, rows: Array) -> None:
 @entry
 def load_unusable(view: View, units: Array) -> None:
     """Free units that are down, off or on their way."""
+    view = lent(view)
     for k in range(len(units)):
         withhold_unit(view.units, wide(units[k]))
