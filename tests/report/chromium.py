@@ -141,10 +141,10 @@ class Browser:
             raise RuntimeError(f"{expression}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
-    def key(self, key: str, code: str = "") -> None:
-        """Press and release a key."""
+    def key(self, key: str, code: str = "", *, number: int = 0) -> None:
+        """Press and release a key; what a control of the browser's own does with it hangs on its Windows ``number``."""
         for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=code or key)
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=code or key, windowsVirtualKeyCode=number)
 
     def errors(self) -> list[str]:
         """What the script engine threw and the console calls an error."""

@@ -82,3 +82,39 @@ def test_hours_zoom_with_the_keyboard(browser: Browser, page: Path) -> None:
     browser.key("+")
     zoom = browser.js("(({start, end}) => end - start)(wattqueue.charts.hours.chart.getOption().dataZoom[0])")
     assert zoom == pytest.approx(50.0)
+
+
+def test_the_keyboard_chooses_whose_hours_and_payers_are_shown(browser: Browser, page: Path) -> None:
+    """One choice for all three pictures: title, sentence, table, what is drawn, and what is printed."""
+    browser.open(page)
+    chosen = "['hours', 'users', 'partitions'].map((k) => document.querySelector(`#fig-${k} select`).value)"
+    drawn = "wattqueue.charts.users.chart.getOption().series.map((s) => s.data)"
+    told = "document.querySelector('#fig-users .says').textContent"
+    first = browser.js(drawn)
+    assert browser.js(chosen) == ["easy, history-mean"] * 3
+    assert browser.js(told).startswith("easy, history-mean: ")
+    browser.js("document.querySelector('#fig-users details').open = true")
+    browser.wait("document.querySelector('#fig-users table')")
+    before = browser.js("document.querySelector('#fig-users table').innerText")
+    browser.js("document.querySelector('#fig-hours select').focus()")
+    browser.key("ArrowDown", number=40)
+    browser.wait(f"{chosen}.every((name) => name === 'easy, naive')")
+    assert browser.js("document.activeElement.closest('figure').id") == "fig-hours"
+    assert browser.js(told).startswith("easy, naive: ")
+    assert "(easy, naive)" in browser.js("document.querySelector('#fig-hours .says').textContent")
+    assert browser.js(drawn) != first
+    assert browser.js("document.querySelector('#fig-users table').innerText") != before
+    title = browser.js("document.querySelector('#fig-users h2').textContent")
+    assert title in browser.js("document.querySelector('#fig-users .chart').getAttribute('aria-label')")
+    paper = [{"name": "prefers-color-scheme", "value": "light"}]
+    browser.call("Emulation.setEmulatedMedia", media="print", features=paper)
+    shown = "[...document.querySelectorAll('.chosen')].map((e) => [getComputedStyle(e).display, e.textContent])"
+    assert browser.js(shown) == [["block", "easy, naive"]] * 3
+    assert browser.js("getComputedStyle(document.querySelector('.choose').parentElement).display") == "none"
+    browser.call("Emulation.setEmulatedMedia", media="")
+    browser.js("document.querySelector('#fig-hours select').focus()")
+    browser.key("ArrowUp", number=38)
+    browser.wait(f"{chosen}.every((name) => name === 'easy, history-mean')")
+    assert browser.js(drawn) == first
+    assert browser.errors() == []
+    assert browser.js("wattqueue.errors") == []

@@ -171,18 +171,26 @@ def figures_html(drawn: Sequence[Drawn]) -> str:
 def figure_html(figure: Figure, kind: str, *, half: bool) -> str:
     """Heading, tools, the place of the chart, the sentence, and the table behind it."""
     key, name = figure.key, escape(figure.title)
-    tools = (colour_switch(figure) if kind == "gantt" else "") + (ZOOM if kind in TIMED else "")
+    tools = choice(figure) + (colour_switch(figure) if kind == "gantt" else "") + (ZOOM if kind in TIMED else "")
+    chosen = f'<span class="chosen">{escape(figure.called)}</span>' if figure.others else ""
     keys = " Arrow keys move in time, plus and minus zoom, 0 shows all." if kind in TIMED else ""
     label = f"{name}. {escape(figure.x.label)} across, {escape(figure.y.label)} up.{keys}"
     return (
         f'<figure class="fig{" half" if half else ""}" id="fig-{key}" data-kind="{kind}">'
-        f'<header><h2 id="h-{key}">{name}</h2>{f"<div class=tools>{tools}</div>" if tools else ""}</header>'
+        f'<header><h2 id="h-{key}">{name}</h2>{chosen}{f"<div class=tools>{tools}</div>" if tools else ""}</header>'
         '<div class="key"></div>'
         '<div class="chart" tabindex="0" role="group" aria-roledescription="chart" '
         f'aria-label="{label}" aria-describedby="s-{key}"></div>'
         f'<figcaption class="says" id="s-{key}">{escape(together(figure.says))}</figcaption>'
         f"<details><summary>Data of this picture</summary></details></figure>"
     )
+
+
+def choice(figure: Figure) -> str:
+    """Which of several configurations a picture shows; on paper the chosen one's name stands instead."""
+    names = [figure.called, *(other.called for other in figure.others)]
+    options = "".join(f"<option>{escape(name)}</option>" for name in names)
+    return f'<label class="choose">Configuration <select>{options}</select></label>' if figure.others else ""
 
 
 def colour_switch(figure: Figure) -> str:

@@ -32,7 +32,11 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Figure:
-    """One picture. ``columns`` have equal lengths and SI units in their names; ``extra`` is for the drawing."""
+    """One picture. ``columns`` have equal lengths and SI units in their names; ``extra`` is for the drawing.
+
+    Where a reader may choose between several of one key and kind, the first holds the ``others``, and each says
+    what it is ``called``.
+    """
 
     key: str
     title: str
@@ -43,6 +47,8 @@ class Figure:
     heads: dict[str, str]
     """What each column is called in the table behind the picture."""
     extra: Mapping[str, Any] = field(default_factory=dict)
+    called: str = ""
+    others: tuple[Figure, ...] = ()
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))

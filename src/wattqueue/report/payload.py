@@ -40,6 +40,8 @@ def encode(figure: Figure, kind: str) -> dict[str, Any]:
         "heads": figure.heads,
         "columns": {name: encode_column(column) for name, column in figure.columns.items()},
         "extra": extra,
+        "called": figure.called,
+        "others": [encode(other, kind) for other in figure.others],
     }
 
 

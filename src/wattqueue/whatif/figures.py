@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,10 @@ MOST = 12
 
 def pictures(answer: Answer) -> list[Drawn]:
     """All pictures, in the order of the page."""
-    curve = answer.curves[0]
     found: list[Drawn] = [
         (wait(answer), "capcurve"),
         (risk(answer), "capcurve"),
-        (hours(answer, curve), "hours"),
+        (_choice(answer, [hours(answer, curve) for curve in answer.curves]), "hours"),
         (slowdown(answer), "capcurve-small"),
         (energy(answer), "capcurve-small"),
     ]
@@ -34,8 +34,20 @@ def pictures(answer: Answer) -> list[Drawn]:
         found.append((cost(answer), "capcurve-small"))
     if answer.setup.intensity is not None:
         found.append((carbon(answer), "capcurve-small"))
-    groups = answer.payers(curve, curve.at)
-    return found + [(payers(answer, curve, g), "payers") for g in groups if len(g.name) > 1]
+    by_kind = zip(*(answer.payers(curve, curve.at) for curve in answer.curves), strict=True)
+    for groups in by_kind:
+        if max(len(group.name) for group in groups) > 1:
+            drawn = [payers(answer, curve, group) for curve, group in zip(answer.curves, groups, strict=True)]
+            found.append((_choice(answer, drawn), "payers"))
+    return found
+
+
+def _choice(answer: Answer, drawn: Sequence[Figure]) -> Figure:
+    """One picture of several configurations, of which the page shows one at a time."""
+    if len(drawn) == 1:
+        return drawn[0]
+    called = [replace(figure, called=curve.label) for figure, curve in zip(drawn, answer.curves, strict=True)]
+    return replace(called[0], others=tuple(called[1:]))
 
 
 def wait(answer: Answer) -> Figure:
@@ -129,7 +141,7 @@ def hours(answer: Answer, curve: Curve) -> Figure:
     worst = answer.hours(curve, curve.at)
     since = np.maximum(begin - answer.begin_s, 0.0)
     end = float(since[-1]) + 3_600.0
-    factor, prefix = (1e3, "1,000 ") if finite_max(np.abs(cost_h)) >= 1e5 else (1.0, "")
+    factor, prefix = (1e3, "1,000 ") if finite_max(np.abs(cost_h)) >= 1e4 else (1.0, "")
     cap = answer.setup.caps[curve.at].text
     says = (
         f"What {cap} costs the jobs submitted in each hour, against no cap ({curve.label}); below 0 they gain. "
@@ -157,7 +169,8 @@ def payers(answer: Answer, curve: Curve, group: Payers) -> Figure:
     cap = answer.setup.caps[curve.at].text
     return Figure(
         f"{group.kind}s", f"{group.kind.capitalize()}s that pay under {cap}",
-        f"{text.payer_sentence(group, cap)} A bar longer than its grey one pays more than its work would ask for.",
+        f"{_of(answer, curve)}{text.payer_sentence(group, cap)} "
+        "A bar longer than its grey one pays more than its work would ask for.",
         Axis("share", "%", 0.01), Axis(group.kind),
         {
             "name": np.array(group.name[best], object),

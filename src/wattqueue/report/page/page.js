@@ -45,9 +45,34 @@ async function start(figure) {
   }
   box.addEventListener("mousemove", (e) => { const r = box.getBoundingClientRect(); figure.mouse = [e.clientX - r.left, e.clientY - r.top]; }, true);
   element.querySelectorAll("fieldset input").forEach((input) => input.addEventListener("change", () => { figure.colour = input.value; show(figure); }));
-  const details = element.querySelector("details");
-  if (details) details.addEventListener("toggle", () => table(figure, details), { once: true });
+  const details = element.querySelector("details"), select = element.querySelector(".choose select");
+  if (details) details.addEventListener("toggle", () => { if (details.open && !details.querySelector("table")) table(figure, details); });
+  if (select) {
+    figure.versions = [figure, ...figure.others].map(version);
+    figure.versions.slice(1).forEach((v) => decode(v.columns));
+    select.value = figure.called;  // a browser that comes back to a page remembers another one
+    select.addEventListener("change", () => choose(select.value));
+  }
   show(figure);
+}
+
+// A picture of several configurations shows one; the choice holds for all such pictures.
+function version({ called, title, says, x, y, heads, columns, extra }) { return { called, title, says, x, y, heads, columns, extra }; }
+function choose(called) {
+  for (const { figure } of Object.values(state.charts)) {
+    const next = (figure.versions || []).find((v) => v.called === called);
+    if (!next) continue;
+    const { element } = figure, box = element.querySelector(".chart"), details = element.querySelector("details");
+    const label = [["title"], ["x", "label"], ["y", "label"]].reduce((text, path) => text.replace(...[figure, next].map((v) => path.reduce((o, k) => o[k], v))), box.getAttribute("aria-label"));
+    Object.assign(figure, next);
+    box.setAttribute("aria-label", label);
+    element.querySelector("h2").textContent = figure.title;
+    element.querySelector(".chosen").textContent = element.querySelector(".choose select").value = called;
+    element.querySelector(".says").textContent = figure.says.replace(/(\d) (?=[A-Za-z%])/g, "$1\u00a0");
+    details.querySelector("div")?.remove();
+    if (details.open) table(figure, details);
+    show(figure);
+  }
 }
 
 // The table behind a picture, made when it is first opened.
@@ -80,7 +105,7 @@ function save(figure) {
   for (let i = 0; i < length; i++) lines.push(names.map((n) => quoted(figure.columns[n][i])).join(","));
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
-  link.download = figure.key + ".csv";
+  link.download = [figure.key, ...(figure.called.match(/[\w.]+/g) || [])].join("-") + ".csv";
   link.click();
   URL.revokeObjectURL(link.href);
 }
