@@ -18,6 +18,7 @@ import pytest
 from tests.report.cases import by_hand, generated, generated_record
 from wattqueue.formats.rundir import read_run, write_run
 from wattqueue.model.jobs import Labels
+from wattqueue.model.machine import plain_machine
 from wattqueue.model.signals import Cap
 from wattqueue.report import provenance
 from wattqueue.report.document import report
@@ -90,6 +91,28 @@ def test_the_page_says_what_was_measured_generated_and_predicted(page: str) -> N
     assert '<span class="kind measured">' not in page  # by_hand is labelled generated
     assert "estimator history-mean" in page
     assert "two-speeds: typed in for a test" in page
+
+
+def test_a_run_without_watts_has_no_picture_of_them_and_says_so() -> None:
+    record = generated_record(300, 16)
+    none = np.zeros_like(record.power.time_s)
+    dark = replace(record.power, jobs_w=none, other_w=none, busy_idle_w=none)
+    bare = replace(
+        record,
+        jobs=replace(record.jobs, mean_power_w=None),
+        machine=plain_machine(16),
+        cap=Cap.none(),
+        schedule=replace(record.schedule, energy_j=np.zeros(300)),
+        power=dark,
+    )
+    page = report(of_record(bare))
+    found = {figure["key"]: figure for figure in payload(page)["figures"]}
+    assert list(found) == ["gantt", "queue", "wait", "slowdown"]
+    assert found["gantt"]["extra"]["power"] is None
+    assert " W" not in found["gantt"]["says"]
+    assert '<span class="kind unknown">' in page
+    assert "--node-watts IDLE:MAX" in page
+    assert '<span class="kind predicted">' not in page
 
 
 def test_watts_are_called_the_machines_where_the_trace_has_none(tmp_path: Path) -> None:

@@ -47,8 +47,8 @@ def report(run: Run) -> str:
 
 def pictures(run: Run) -> list[Drawn]:
     """All pictures of a run, in the order of the page."""
-    found: list[Drawn] = [
-        (power.figure(run), "power"),
+    found: list[Drawn] = [(power.figure(run), "power")] if run.has_watts else []
+    found += [
         (gantt.figure(run), "gantt"),
         (queue.figure(run), "queue"),
         (waiting.wait(run), "cdf"),

@@ -14,6 +14,7 @@ KINDS = {
     "simulated": "computed by WattQueue from the rows above and below it",
     "predicted": "what the estimator said before the job ran",
     "stated": "given by the machine description or the command",
+    "unknown": "said by nobody",
 }
 
 
@@ -33,10 +34,14 @@ def sources(run: Run) -> list[Source]:
     machine = about.machine_source or "the machine description"
     rows = [
         Source("Jobs: submission, size, run time, walltime", origin, about.workload or "the workload"),
-        _watts(run, origin),
         Source(
             "Start and end times, waits, queue", "simulated", f"policy {about.policy}" if about.policy else "the policy"
         ),
+    ]
+    if not run.has_watts:
+        return [*rows, Source(f"Number of {run.unit}s", "stated", _joined(about.machine, machine)), _no_watts(run)]
+    rows.insert(1, _watts(run, origin))
+    rows += [
         Source(
             "Power and energy of the machine",
             "simulated",
@@ -57,6 +62,11 @@ def _watts(run: Run, origin: str) -> Source:
         "workload in part": (origin, "the workload's where it has them, the machine's figures for the other jobs"),
     }.get(run.about.watts, (origin, f"the workload's figures for one {run.unit}"))
     return Source("Watts of jobs", kind, where)
+
+
+def _no_watts(run: Run) -> Source:
+    where = f"neither the workload nor the machine states watts of a {run.unit}: --node-watts IDLE:MAX, or a machine file"
+    return Source("Watts, power, energy", "unknown", where)
 
 
 def _estimator(name: str) -> str:

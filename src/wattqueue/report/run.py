@@ -156,6 +156,9 @@ class Run:
         lasted = schedule.end_s - schedule.start_s
         with np.errstate(invalid="ignore", divide="ignore"):
             unit_w = schedule.energy_j / (jobs.nodes * lasted)
+        series = Series.of(power, cap, machine, float(jobs.submit_s.min()))
+        if not series.power_w.any():
+            unit_w = np.full(len(jobs), np.nan)  # neither the trace nor the machine states watts
         frequency = np.append(machine.option_frequency_hz, np.nan)[schedule.option]
         return cls(
             about,
@@ -167,13 +170,18 @@ class Run:
             schedule.predicted_w / jobs.nodes,
             frequency,
             Placed.of(schedule),
-            Series.of(power, cap, machine, float(jobs.submit_s.min())),
+            series,
             cap,
             tuple((p.name, p.units) for p in machine.partitions),
             machine.partitions[0].unit,
             machine.cap_scope,
             dict(metrics),
         )
+
+    @property
+    def has_watts(self) -> bool:
+        """Whether the trace or the machine states any watts; without them power and energy are unknown, not 0."""
+        return bool(self.series.power_w.any())
 
     @property
     def units(self) -> int:

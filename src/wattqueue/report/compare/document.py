@@ -14,8 +14,9 @@ from wattqueue.report.document import Drawn, figures_html, page
 
 def pictures(groups: tuple[Group, ...]) -> list[Drawn]:
     """All pictures of a comparison, in the order of the page."""
-    found: list[Drawn] = [
-        (figures.power(groups), "overlay"),
+    watts = any(member.run.has_watts for group in groups for member in group.members)
+    found: list[Drawn] = [(figures.power(groups), "overlay")] if watts else []
+    found += [
         (figures.waiting_jobs(groups), "overlay"),
         (figures.utilization(groups), "overlay"),
         (figures.distribution(groups, "wait"), "cdfs"),

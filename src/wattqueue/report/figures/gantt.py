@@ -291,5 +291,5 @@ def says(run: Run, exact: bool) -> str:
     cell = f"{words.count(rows, run.unit)} for {words.span(column)}"
     return (
         f"{drawn}, as a grid: a cell covers {cell}; its strength is the share that was busy, "
-        f"its colour the mean over it.{watts}"
+        f"its colour {'the mean over it' if watts else 'the user with most of it'}.{watts}"
     )

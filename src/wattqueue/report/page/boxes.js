@@ -3,8 +3,8 @@
 kinds.boxes = (figure) => {
   const c = figure.columns, option = base(), n = c.name.length, unit = figure.x.unit, s = figure.x.scale, short = (t) => (t.length > 18 ? t.slice(0, 17) + "…" : t);
   const read = (v) => `${figures(v / s)} ${unit}`, at = (i) => n - 1 - i, whiskers = figure.extra.whiskers, mark = figure.heads.published;
-  const items = [["median", colours.blue, "line"], ["mean", colours.ink, "box"]];
-  if (c.published) items.push([mark, colours.red, "box"]);
+  const items = [["median", colours.blue, "line"], ["mean", colours.ink, "diamond"]];
+  if (c.published) items.push([mark, colours.red, "triangle"]);
   key(figure, items, `<span>${escaped(whiskers)}</span>`);
   option.grid.left = SMALL() ? 104 : 150;
   option.tooltip = { ...option.tooltip, axisPointer: { type: "shadow", shadowStyle: { color: fade(colours.blue, .08) } }, formatter: (hits) => {

@@ -92,7 +92,7 @@ function view(api, box) {
 function key(figure, items, extra = "") {
   figure.element.querySelector(".key").innerHTML = items.map(([name, colour, form]) => `<span>${mark(colour, form)}${escaped(name)}</span>`).join("") + extra;
 }
-function mark(colour, form) { return form === "box" ? `<i style="background:${colour}"></i>` : `<i class="${form}" style="border-color:${colour}"></i>`; }
+function mark(colour, form) { return form === "box" ? `<i style="background:${colour}"></i>` : form === "diamond" || form === "triangle" ? `<i class="${form}" style="background:${colour}"></i>` : `<i class="${form}" style="border-color:${colour}"></i>`; }
 
 const kinds = {};
 kinds.power = (figure) => {
@@ -194,7 +194,7 @@ kinds.density = (figure) => {
   const c = figure.columns, { step_w: step, low_w: low, high_w: high } = figure.extra, s = figure.x.scale, option = base(), most = Math.log(greatest(c.jobs, 0, c.jobs.length) + 1);
   option.tooltip = { ...option.tooltip, trigger: "item", formatter: (hit) => { const i = hit.dataIndex; return tip(`${c.jobs[i].toLocaleString("en")} jobs`, [["predicted", watts(c.predicted_from_w[i] + step / 2)], ["true", watts(c.true_from_w[i] + step / 2)]]); } };
   const colour = (jobs) => `rgb(${colours.heat[Math.round((Math.log(jobs + 1) / most) * 63)].join(",")})`;
-  key(figure, [["predicted = true", colours.ink, "dash"]], `<span>1</span>${rampBar(colours.heat)}<span>${figures(Math.exp(most) - 1)} jobs</span>`);
+  key(figure, [["predicted = true", colours.ink, "dash"]], rampBar(colours.heat, "1", `${figures(Math.exp(most) - 1)} jobs`));
   const ends = { min: low / s, max: high / s, axisLabel: plainEnds({ showMinLabel: false }) };
   return {
     ...option, xAxis: axis(figure.x, { ...ends, splitNumber: 5 }), yAxis: vertical(figure.y, ends),
@@ -208,11 +208,13 @@ kinds.density = (figure) => {
     ],
   };
 };
-function rampBar(scale) { return `<span class="ramp" style="background:linear-gradient(90deg, ${[0, 12, 25, 38, 50, 63].map((i) => `rgb(${scale[i].join(",")})`).join(",")})"></span>`; }
+// A colour scale between its ends, kept on one line.
+function rampBar(scale, low, high) { return `<span class="scale"><span>${low}</span><span class="ramp" style="background:linear-gradient(90deg, ${[0, 12, 25, 38, 50, 63].map((i) => `rgb(${scale[i].join(",")})`).join(",")})"></span><span>${high}</span></span>`; }
 
 kinds.bars = (figure) => {
   const c = figure.columns, option = base(), s = figure.x.scale, n = c.name.length, short = (t) => (t.length > 14 ? t.slice(0, 13) + "…" : t);
   option.grid.left = SMALL() ? 84 : 112;
+  option.grid.right = 44; // room for the label of the longest bar
   option.tooltip = { ...option.tooltip, axisPointer: { type: "shadow", shadowStyle: { color: fade(colours.blue, .08) } }, formatter: (hits) => { const i = n - 1 - hits[0].dataIndex; return tip(c.name[i], [["energy", si(c.energy_j[i] / 3600, "Wh")], ["share", `${figures(100 * c.share[i])} %`], ["jobs", c.jobs[i].toLocaleString("en")], ["mean wait", span(c.wait_s[i])]]); } };
   key(figure, []);
   const values = Array.from(c.energy_j, (v) => v / s).reverse(), names = [...c.name].reverse();

@@ -118,8 +118,8 @@ function cellTip(figure, t, unit) {
 
 // The key beside the switch: what the colours mean.
 function ganttKey(figure) {
-  const e = figure.extra, scaled = (scale, range, read) => `<span>${read(range[0])}</span>${rampBar(scale)}<span>${read(range[1])}</span>`;
-  if (figure.colour === "user") key(figure, [...e.users.map((name, i) => [name, colours.users[i + 1], "box"]), ["others", colours.users[0], "box"]]);
+  const e = figure.extra, scaled = (scale, range, read) => rampBar(scale, read(range[0]), read(range[1]));
+  if (figure.colour === "user") key(figure, [...e.users.map((name, i) => [/^\d+$/.test(name) ? `user ${name}` : name, colours.users[i + 1], "box"]), ["others", colours.users[0], "box"]]);
   else if (figure.colour === "frequency") key(figure, [], scaled(colours.cool, e.frequency, hertz));
   else key(figure, [], e.power ? scaled(colours.heat, e.power, watts) + `<span>mean power of one busy ${escaped(e.unit)}</span>` : "no watts are known");
 }

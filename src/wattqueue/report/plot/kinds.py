@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection, PolyCollection
-from matplotlib.colors import LogNorm, Normalize
+from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure as Drawing
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
@@ -52,14 +52,14 @@ def power(drawing: Drawing, figure: Figure) -> None:
 
 
 def gantt(drawing: Drawing, figure: Figure) -> None:
-    """Units by time, coloured by watts."""
+    """Units by time, coloured by watts where they are known."""
     axes = drawing.subplots()
     end = figure.extra["end_s"] / figure.x.scale
     axes.grid(visible=False)
     _label(axes, figure, end)
     axes.set_ylim(figure.extra["units"], 0)
     norm = Normalize(*(figure.extra["power"] or (0.0, 1.0)))
-    colours = style.heat()
+    colours = style.heat() if figure.extra["power"] else ListedColormap([style.BLUE])
     grid: Grid | None = figure.extra.get("grid")
     if grid is not None:
         pixels = colours(norm(np.nan_to_num(grid.unit_w, nan=norm.vmin or 0.0)))
@@ -69,7 +69,7 @@ def gantt(drawing: Drawing, figure: Figure) -> None:
         axes.set_ylim(figure.extra["units"], 0)
     else:
         c = figure.columns
-        shapes = _rectangles(figure, lambda k: c["unit_w"][k])
+        shapes = _rectangles(figure, lambda k: np.nan_to_num(c["unit_w"][k]))
         shapes.set(cmap=colours, norm=norm, linewidth=0.2, edgecolor="white")
         axes.add_collection(shapes)
     if figure.extra["power"]:
