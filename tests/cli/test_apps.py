@@ -84,7 +84,15 @@ def test_finished_jobs_become_entries(eacct: Path, tmp_path: Path) -> None:
     database.engine.dispose()
     listed = apps("list", "--database", base)
     assert listed.stdout.count("2 runs") == 6
-    assert apps("misfits", "eve", "--database", base).stdout == ""
+    assert apps("misfits", "eve", "--database", base).stdout == f"{base}: no misfits of eve\n"
+
+
+@pytest.mark.parametrize("verb", [("list",), ("misfits", "eve")])
+def test_looking_makes_no_database(tmp_path: Path, verb: tuple[str, ...]) -> None:
+    done = apps(*verb, "--database", tmp_path / "none.db")
+    assert done.returncode == 2
+    assert "no such database" in done.stderr
+    assert not (tmp_path / "none.db").exists()
 
 
 def test_a_module_that_is_not_there_is_named(eacct: Path, tmp_path: Path) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import tomllib
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import typer
+from rich.console import Console
 
 from wattqueue import cli
-from wattqueue.cli import check
+from wattqueue.cli import check, policies
 from wattqueue.policy.policy import ROW_DEFAULTS, load_policy, published_rows
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -58,6 +60,18 @@ def test_policies_lists_every_row_with_its_parts_and_source(
     for axis in ("estimator", "order", "frequency", "placement", "backfill", "ledger", "controls", "source"):
         assert axis in out
     assert "reorder, t_weight 1.5" in out
+
+
+def test_a_narrow_terminal_gets_a_paragraph_a_policy() -> None:
+    out = StringIO()
+    Console(file=out, width=80, color_system=None).print(policies._paragraphs())
+    text = out.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    assert " ".join(text.split()).count("estimator naive, order fcfs, frequency highest, placement lowest") == 1
+    for name, row in published_rows().items():
+        assert any(line.startswith(f"{name} ") for line in text.splitlines()), name
+        assert row["source"].split()[0] in text
+    assert "no controls" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("name", sorted(published_rows()))

@@ -79,6 +79,67 @@ def test_one_clear_line(trace: Path, tmp_path: Path, arguments: tuple[str, ...],
     assert not out.exists()
 
 
+PARTS = """
+class Raises:
+    def schedule(self, view):
+        raise ValueError("a defect")
+
+class Answers:
+    def schedule(self, view):
+        return 5
+
+class Bare:
+    def predict(self, jobs, machine):
+        return []
+"""
+ROWS = """
+[figure]
+estimator = 5
+[option]
+backfill = { part = "easy", queue_dept = 500 }
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--policy", "own.py:Raises"), ("own.py:4: ValueError: a defect", "wattqueue check")),
+        (("--policy", "own.py:Answers"), ("own.py: TypeError", "wattqueue check")),
+        (("--estimator", "own.py:Bare"), ("own.py: AttributeError", "wattqueue check")),
+        (("--policy", "own.toml"), ("2 rows in one file", "own.toml:figure|option")),
+        (("--policy", "own.toml:figure"), ("own.toml:figure: estimator is 5",)),
+        (("--policy", "own.toml:option"), ("queue_dept", "it takes queue_depth")),
+    ],
+)
+def test_parts_and_rows_of_ones_own_fail_in_one_line(
+    trace: Path, tmp_path: Path, arguments: tuple[str, str], words: tuple[str, ...]
+) -> None:
+    (tmp_path / "own.py").write_text(PARTS)
+    (tmp_path / "own.toml").write_text(ROWS)
+    option, value = arguments
+    done = wattqueue("simulate", trace, "--nodes", "8", option, tmp_path / value, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("Compiling")]
+    assert len(lines) == 1, done.stderr
+    assert all(word in lines[0] for word in words), lines
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_machine_that_no_job_fits_is_refused(tmp_path: Path) -> None:
+    table = tmp_path / "wide.csv"
+    table.write_text("job_id,submit_s,nodes,runtime_s\n1,0,9,60\n2,5,12,60\n")
+    done = wattqueue("simulate", table, "--nodes", "8", "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert "none of 2 jobs fits 8-nodes: the narrowest takes 9 nodes, the widest partition has 8" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_generator_that_is_not_there_is_no_missing_file() -> None:
+    done = wattqueue("simulate", "cirno:days=1", "--nodes", "8")
+    assert done.returncode == 2
+    assert "no generator 'cirno' (one of marconi, fugaku" in done.stderr
+
+
 def test_a_wide_job_is_rejected_and_listed(trace: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = wattqueue("simulate", trace, "--nodes", "4", "--out", out, "--no-report")

@@ -206,6 +206,17 @@ except OutputError as error:
 """
 
 
+def test_a_mounted_folder_is_written_within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    before = out.stat().st_ino
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == out)
+    write_run(out, example())
+    assert out.stat().st_ino == before, "what is mounted cannot be renamed away"
+    assert {p.name for p in out.iterdir()} >= {"jobs.csv", "metrics.json", "run.toml"}
+    assert not [p for p in tmp_path.rglob("*") if p.suffix == ".part"]
+
+
 @pytest.mark.parametrize("limit", [0, 100, 900])
 @pytest.mark.parametrize("new", [True, False])
 def test_a_disk_that_fills(tmp_path: Path, limit: int, new: bool) -> None:

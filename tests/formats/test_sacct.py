@@ -425,6 +425,8 @@ def test_times_of_day(tmp_path: Path, time: str, zone: str | None, seconds: floa
 def test_an_unknown_zone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no time zone 'Mars/Olympus'"):
         read(tmp_path, row("7"), time_zone="Mars/Olympus")
+    with pytest.raises(InputError, match=r"no time zone '\+99:00'"):
+        read(tmp_path, row("7"), time_zone="+99:00")
 
 
 def test_mixed_zones_are_not_guessed(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from wattqueue.errors import InputError
 from wattqueue.live.slurm.goal import Write
 from wattqueue.live.slurm.snapshot import JobKey
-from wattqueue.live.state.audit import Audit, rows_of, verify
+from wattqueue.live.state.audit import Audit, open_log, rows_of, verify
 from wattqueue.live.state.memory import Memory, Placed, Refused
 from wattqueue.live.state.tables import AUDIT
 from wattqueue.store.database import open_database
@@ -120,6 +120,15 @@ def test_the_database_belongs_to_its_owner_alone(tmp_path: Path) -> None:
 def test_other_databases_are_refused(url: str) -> None:
     with pytest.raises(InputError):
         open_database(url)
+
+
+def test_a_log_is_not_made_by_reading_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such database"):
+        open_log(str(tmp_path / "none.db"))
+    assert not (tmp_path / "none.db").exists()
+    open_database(tmp_path / "bare.db").dispose()
+    with pytest.raises(InputError, match="holds no audit log"):
+        open_log(str(tmp_path / "bare.db"))
 
 
 def test_memory_survives_a_restart(tmp_path: Path) -> None:

@@ -71,7 +71,8 @@ def test_the_default_writes_nothing(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ('cap = "1W"', "machine"),
-        (PLAIN + "perod_s = 2\n", "perod_s"),
+        (PLAIN + "perod_s = 2\n", "unknown key perod_s .did you mean period_s"),
+        (PLAIN + "[slurm]\npol = 1\n", "unknown key slurm.pol .did you mean pool"),
         (PLAIN + "period_s = 0\n", "period_s"),
         (PLAIN + 'mode = "drive"\n', "mode"),
         (PLAIN + '[metrics]\nport = 9188\naddress = "0.0.0.0"\n', "token"),
@@ -197,6 +198,8 @@ def test_status_says_what_was_seen(tmp_path: Path) -> None:
         (("live", "--config", "{config}", "--rounds", "-3"), "--rounds"),
         (("live", "status", "--config", "{config}"), "is the controller running"),
         (("live", "replay", "/no/such/file"), "cannot be read"),
+        (("live", "replay", sys.executable), "line 1 is no recorded view"),
+        (("live", "audit", "--config", "{config}"), "no such database"),
     ],
 )
 def test_errors_are_one_line_and_status_2(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:

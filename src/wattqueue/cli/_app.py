@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -93,7 +95,7 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
     ] = False,
-    traceback: Annotated[bool, typer.Option("--traceback", help="Show where in the program an error arose.")] = False,
+    _traceback: Annotated[bool, typer.Option("--traceback", help="Show where in the program an error arose.")] = False,
 ) -> None:
     """Options before the verb; both are handled elsewhere."""
 
@@ -106,12 +108,25 @@ def explain(error: BaseException) -> str | None:
 def _explanations(error: BaseException) -> Iterator[str]:
     if isinstance(error, WattQueueError):
         yield " ".join(str(error).split())
-    elif isinstance(error, ModuleNotFoundError):
-        extra = EXTRAS.get((error.name or "").partition(".")[0])
-        if extra:
-            yield f"this needs the package {error.name}: pip install 'wattqueue[{extra}]'"
+    elif isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
+        yield f"this needs the package {error.name}: pip install 'wattqueue[{extra}]'"
     elif isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename is not None else ""
         yield f"{place}{error.strerror}"
     elif isinstance(error, MemoryError):
         yield "out of memory (use a smaller workload, or a machine with more)"
+    elif isinstance(error, Exception):
+        yield from _of_own_part(error)
+
+
+def _of_own_part(error: Exception) -> Iterator[str]:
+    """What a part file of the user's own raised, or what its answer made the engine raise."""
+    files = [str(m.__file__) for name, m in sys.modules.items() if name.startswith("wattqueue_user_")]
+    if not files:
+        return
+    inside = [f"{f.filename}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__) if f.filename in files]
+    said = " ".join(str(error).split())
+    yield (
+        f"{inside[-1] if inside else ', '.join(files)}: {type(error).__name__}: {said} "
+        "(wattqueue check FILE says what a part has to answer, --traceback where it failed)"
+    )

@@ -68,7 +68,10 @@ def list_(database: Database = DEFAULT) -> None:
     """List the entries of the application database."""
     from wattqueue.store.applications import ApplicationDatabase
 
-    for e in ApplicationDatabase.open(database).entries():
+    entries = list(ApplicationDatabase.open(database, make=False).entries())
+    if not entries:
+        print(f"{database}: no entries yet (wattqueue apps import adds finished jobs)")
+    for e in entries:
         print(
             f"{e.app:<20} {e.hardware:<12} {e.frequency_hz / 1e9:5.2f} GHz {e.time_s:12.2f} s {e.power_w:8.1f} W "
             f"CPI {e.cpi:6.3f} TPI {e.tpi:9.3f}  {e.runs} runs"
@@ -82,7 +85,10 @@ def misfits(
     """List a user's jobs that were not the application that they named."""
     from wattqueue.store.applications import ApplicationDatabase
 
-    for m in ApplicationDatabase.open(database).misfits(user):
+    found = list(ApplicationDatabase.open(database, make=False).misfits(user))
+    if not found:
+        print(f"{database}: no misfits of {user}")
+    for m in found:
         print(f"job {m.job_id}: said {m.claimed}, was {m.found or 'nothing known'} ({m.distance:.1f} tolerances away)")
 
 

@@ -113,13 +113,12 @@ def audit(
     """Every write to Slurm with who, why, before and after."""
     from wattqueue.errors import OutputError
     from wattqueue.live.config import load_config, read_secret
-    from wattqueue.live.state.audit import rows_of
+    from wattqueue.live.state.audit import open_log, rows_of
     from wattqueue.live.state.audit import verify as check
     from wattqueue.live.status import HEAD
-    from wattqueue.store.database import open_database
 
     settings = load_config(config)
-    engine = open_database(settings.state)
+    engine = open_log(settings.state)
     if verify:
         key = read_secret(settings.audit_key_file).encode() if settings.audit_key_file is not None else b""
         verdict = check(engine, key, settings.run_dir / HEAD)

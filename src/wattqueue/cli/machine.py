@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import shorten
 from typing import Annotated
 
 import typer
@@ -18,7 +19,7 @@ def list_() -> None:
     for name in catalogue():
         machine = load_machine(name)
         sizes = " + ".join(f"{p.units} {p.unit}s" for p in machine.partitions)
-        print(f"{name:<12} {sizes:<24} {machine.source.split(':')[0].split('.')[0][:80]}")
+        print(f"{name:<12} {sizes:<24} {shorten(machine.source.partition(':')[0], 80, placeholder=' ...')}")
 
 
 @app.command()
@@ -41,7 +42,7 @@ def show(
 @app.command()
 def guess(
     jobs: Annotated[Path, typer.Argument(help="A job table, or anything that import reads.", show_default=False)],
-    name: Annotated[str | None, typer.Option(help="Name of the machine; by default that of the file.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the machine; by default that of the file written.")] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write here instead of to the terminal.")] = None,
 ) -> None:
     """Draft a machine file from the jobs that ran on it; every guessed figure says "please confirm"."""
@@ -49,7 +50,7 @@ def guess(
     from wattqueue.formats.machine_toml import machine_toml, write_machine
     from wattqueue.formats.read import read_workload
 
-    machine, marks = guess_machine(read_workload(jobs).jobs, name or jobs.name.split(".")[0] or "machine")
+    machine, marks = guess_machine(read_workload(jobs).jobs, name or (out or jobs).name.split(".")[0] or "machine")
     if out is None:
         print(machine_toml(machine, marks), end="")
     else:

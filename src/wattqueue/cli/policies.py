@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 app = typer.Typer(rich_markup_mode=None)
+WIDE = 190
+"""Columns of a terminal from which nine columns of a table can be read."""
 
 
 @app.callback(invoke_without_command=True)
@@ -15,12 +20,21 @@ def list_(context: typer.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = 220  # in a pipe or a file nothing is folded to 80 columns
+    console.print(_table() if console.width >= WIDE else _paragraphs())
+
+
+def _table() -> Table:
+    """A column a choice."""
     from rich.table import Table
 
     from wattqueue.policy.policy import ROW_DEFAULTS, published_rows
     from wattqueue.policy.registry import AXES
 
-    table = Table(title=f"{len(published_rows())} policies (wattqueue policies show NAME; --policy NAME)")
+    table = Table(title=_title())
     table.add_column("policy", no_wrap=True, style="bold")
     for axis in AXES:
         table.add_column(axis, overflow="fold")
@@ -28,10 +42,38 @@ def list_(context: typer.Context) -> None:
     for name, row in published_rows().items():
         full = {**ROW_DEFAULTS, **row}
         table.add_row(name, *(part_text(full[axis]) for axis in AXES), full["source"])
-    console = Console()
-    if not console.is_terminal:
-        console.width = 220  # in a pipe or a file nothing is folded to 80 columns
-    console.print(table)
+    return table
+
+
+def _paragraphs() -> Table:
+    """A paragraph a policy, for terminals that nine columns do not fit: what a row says beyond the usual parts."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from wattqueue.policy.policy import ROW_DEFAULTS, published_rows
+    from wattqueue.policy.registry import AXES
+
+    def said(row: dict[str, Any]) -> str:
+        return ", ".join(
+            f"{axis} {part_text(row[axis])}" if row[axis] else f"no {axis}" for axis in AXES if axis in row
+        )
+
+    grid = Table(
+        title=_title(), title_justify="left", box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False
+    )
+    grid.add_column(no_wrap=True, style="bold")
+    grid.add_column(overflow="fold")
+    grid.add_row("", Text(f"where nothing else is said: {said(ROW_DEFAULTS)}", style="italic"))
+    for name, row in published_rows().items():
+        own = {axis: value for axis, value in row.items() if value != ROW_DEFAULTS.get(axis)}
+        grid.add_row(name, Text.assemble(f"{said(own) or 'the usual parts'}\n", (str(row["source"]), "dim")))
+    return grid
+
+
+def _title() -> str:
+    from wattqueue.policy.policy import published_rows
+
+    return f"{len(published_rows())} policies (wattqueue policies show NAME; --policy NAME)"
 
 
 @app.command()

@@ -52,7 +52,8 @@ def aside_folder(folder: Path) -> Iterator[Path]:
         if folder.exists() and not folder.is_dir():
             raise OutputError("is a file, not a directory", where=folder, mend="name another directory")
         folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
+        beside = folder if folder.is_mount() else folder.parent  # a rename stays within one file system
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=beside))
         yield temporary
         for file in sorted(temporary.iterdir()):
             if (folder / file.name).is_dir():
@@ -67,8 +68,8 @@ def aside_folder(folder: Path) -> Iterator[Path]:
 
 
 def _move_in(temporary: Path, folder: Path) -> None:
-    """One rename where the folder is new or empty, else one a file."""
-    if not folder.exists() or not any(folder.iterdir()):
+    """One rename where the folder is new or empty, else (and where a file system is mounted there) one a file."""
+    if not folder.is_mount() and (not folder.exists() or not any(folder.iterdir())):
         _grant(temporary, 0o777)
         temporary.replace(folder)
         return

@@ -61,7 +61,7 @@ class Clock:
         self.zone: str | None = None
         self.offset_s = 0.0
         offset = re.fullmatch(r"(?:UTC)?([+-])(\d{1,2}):?(\d\d)?", zone or "")
-        if offset:
+        if offset and int(offset[2]) <= 14:
             size = timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0)).total_seconds()
             self.offset_s = -size if offset[1] == "-" else size
             zone = None

@@ -37,7 +37,7 @@ def guess_machine(jobs: Jobs, name: str) -> tuple[Machine, dict[str, str]]:
         marks["partitions.0.name"] = (
             f"{CONFIRM}: {', '.join(jobs.partition.names[:8])} share nodes, so they are one here"
         )
-    source = f"drafted from {len(jobs)} {jobs.origin} jobs by wattqueue machine guess"
+    source = f"drafted from {len(jobs):,} {jobs.origin} jobs by wattqueue machine guess"
     return Machine(name, tuple(partitions), source=source), marks
 
 

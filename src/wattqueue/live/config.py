@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from wattqueue.errors import InputError
+from wattqueue.formats._schema import Place, first_finding
 
 Mode = Literal["observe", "advise", "control"]
 Seconds = Annotated[float, Field(gt=0)]
@@ -139,9 +140,8 @@ def load_config(path: Path) -> LiveConfig:
         data = {"state": "wattqueue-live.db", "run_dir": "run", **data}
         config = LiveConfig.model_validate(_anchored(data, path.resolve().parent))
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{key}: {first['msg']}", where=path, mend="see: wattqueue live, configuration") from error
+        what, mend = first_finding(error, _known)
+        raise InputError(what, where=path, mend=mend) from error
     if not _is_local(config.metrics.address) and config.metrics.token_file is None:
         mend = "name a token_file, or listen on 127.0.0.1"
         raise InputError("metrics.address is open to others without a token", where=path, mend=mend)
@@ -158,6 +158,16 @@ def _check_rest(config: LiveConfig, path: Path) -> None:
     if token is not None and rest.startswith("http://") and not _is_local(urlsplit(rest).hostname or ""):
         mend = "use https://, or a slurmrestd on this host"
         raise InputError("slurm.rest: the token would cross the network in the clear", where=path, mend=mend)
+
+
+def _known(place: Place) -> list[str]:
+    table: type[BaseModel] = LiveConfig
+    for step in place[:-1]:
+        inner = table.model_fields[str(step)].annotation if str(step) in table.model_fields else None
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            break
+        table = inner
+    return list(table.model_fields)
 
 
 _PATHS = {"conf", "rest_token_file", "pool_file", "run_dir", "frequency_dir", "record", "audit_key_file"}

@@ -24,8 +24,8 @@ COMMANDS = {
     "sinfo": "the state of nodes is unknown: nothing can be driven live from here",
 }
 PACKAGES = {
-    "sklearn": ("ml", "the estimators that learn by regression"),
-    "scipy": ("ml", "placement by assignment"),
+    "sklearn": ("ml", "estimators that learn by regression, and studies"),
+    "scipy": ("ml", "placement by assignment, intervals over seeds, and studies"),
     "joblib": ("scale", "campaigns on several cores"),
     "dask": ("scale", "campaigns on several machines"),
     "matplotlib": ("plot", "figures as PDF and SVG"),
@@ -204,7 +204,7 @@ def _packages() -> Iterator[Check]:
             there = importlib.util.find_spec(name) is not None
         except (ImportError, ValueError):
             there = False
-        cost = "" if there else f"without it: no {what}; pip install 'wattqueue[{extra}]'"
+        cost = "" if there else f"needed for {what}: pip install 'wattqueue[{extra}]'"
         yield Check("Packages", name, YES if there else NO, "installed" if there else "not installed", cost)
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     yield Check(

@@ -133,7 +133,7 @@ def replay(path: Path) -> Iterator[tuple[int, str, str]]:
     Raises: InputError for a file that is no recording.
     """
     try:
-        with path.open() as lines:
+        with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 try:
                     data = json.loads(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import tomllib
 from dataclasses import dataclass, field
 from functools import cache
@@ -89,6 +90,9 @@ def _row_from_toml(path: Path, inner: str) -> Row:
         raise PolicyError(f"not TOML: {error}", where=path) from error
     if not inner and len(rows) == 1:
         inner = next(iter(rows))
+    if not inner and rows:
+        names = "|".join(rows)
+        raise PolicyError(f"{len(rows)} rows in one file", where=path, mend=f"name one: {path}:{names}")
     if not isinstance(rows.get(inner), dict):
         raise PolicyError(f"no row {inner!r}", where=path, mend=f"it has {', '.join(rows) or 'no row'}")
     return rows[inner]
@@ -107,6 +111,8 @@ def policy_from_row(name: str, row: Row) -> Policy:
 
 def build_part(policy: str, axis: str, value: Any) -> Any:
     """One part from its name, or from a table with its options; a ready part passes through."""
+    if isinstance(value, int | float | list):
+        raise PolicyError(f"{axis} is {value!r}, no part", where=policy, mend='write "name", or { part = "name", ... }')
     if not isinstance(value, str | dict):
         return value
     options = dict(value) if isinstance(value, dict) else {}
@@ -117,4 +123,5 @@ def build_part(policy: str, axis: str, value: Any) -> Any:
     try:
         return found(**options)
     except TypeError as error:
-        raise PolicyError(f"{axis} {name!r}: {error}", where=policy) from error
+        takes = ", ".join(inspect.signature(found).parameters) or "no options"
+        raise PolicyError(f"{axis} {name!r}: {error}", where=policy, mend=f"it takes {takes}") from error

@@ -112,6 +112,8 @@ def class_from_file(path_and_name: str) -> type[Any]:
 
 def load_file(path: Path) -> ModuleType:
     """Import a Python file by path under a name of its own, once; anew where it has changed since."""
+    if path.is_dir():
+        raise PolicyError("is a directory, not a file", where=path, mend="give the path of a Python file: my.py:MyPart")
     if not path.is_file():
         raise PolicyError("no such file", where=path, mend="give the path of a Python file: my.py:MyPart")
     content = hashlib.sha256(f"{path.resolve()}\0".encode() + path.read_bytes()).hexdigest()

@@ -65,7 +65,9 @@ def _watts(run: Run, origin: str) -> Source:
 
 
 def _no_watts(run: Run) -> Source:
-    where = f"neither the workload nor the machine states watts of a {run.unit}: --node-watts IDLE:MAX, or a machine file"
+    where = (
+        f"neither the workload nor the machine states watts of a {run.unit}: --node-watts IDLE:MAX, or a machine file"
+    )
     return Source("Watts, power, energy", "unknown", where)
 
 

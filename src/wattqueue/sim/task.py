@@ -27,7 +27,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import ROW_DEFAULTS, Policy, find_row, policy_from_row
 from wattqueue.sim.engine import Progress, Run, simulate
 from wattqueue.sim.phases import has_phases, with_phases
-from wattqueue.workload.generated import generate, is_generated
+from wattqueue.workload.generated import generate, is_generated, refuse_unknown
 
 
 @dataclass(frozen=True)
@@ -157,6 +157,8 @@ def task_jobs(task: Task) -> tuple[Jobs, Unusable]:
     """The workload of a task, and the rows that no schedule can use."""
     if is_generated(task.workload):
         return generate(task.workload, np.random.default_rng(task.seed)), Unusable()
+    if not Path(task.workload).exists():
+        refuse_unknown(task.workload)
     options = ReadOptions(default_walltime_s=task.default_walltime_s, procs_per_node=task.procs_per_node)
     workload = read_workload(Path(task.workload), options)
     if len(workload.jobs) == 0:

@@ -76,12 +76,12 @@ class ApplicationDatabase:
         self._insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[engine.dialect.name]
 
     @classmethod
-    def open(cls, url: str | Path) -> ApplicationDatabase:
+    def open(cls, url: str | Path, *, make: bool = True) -> ApplicationDatabase:
         """The database of a URL or an SQLite file, its schema brought up to date.
 
-        Raises: InputError for what is no database of ours.
+        Raises: InputError for what is no database of ours, or without ``make`` for an SQLite file that is not there.
         """
-        engine = open_database(url)
+        engine = open_database(url, make=make)
         upgrade(engine)
         return cls(engine)
 

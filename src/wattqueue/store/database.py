@@ -15,12 +15,12 @@ from wattqueue.errors import InputError
 SCHEMES = ("sqlite", "postgresql+psycopg")
 
 
-def open_database(url: str | Path) -> Engine:
+def open_database(url: str | Path, *, make: bool = True) -> Engine:
     """An engine for a URL, or for the path of an SQLite file (made, for its owner alone, where there is none).
 
     SQLite runs in WAL mode, waits 10 s for a lock, and keeps foreign keys. ``postgresql://`` takes psycopg.
 
-    Raises: InputError for a URL of another kind, or a file that cannot be made.
+    Raises: InputError for a URL of another kind, or a file that cannot be made (or, without ``make``, is not there).
     """
     text = str(url)
     if "://" not in text:
@@ -32,7 +32,10 @@ def open_database(url: str | Path) -> Engine:
         if parsed.drivername not in SCHEMES:
             raise InputError(f"{parsed.drivername} is no database of ours", mend=f"one of {', '.join(SCHEMES)}")
         if parsed.drivername == "sqlite" and parsed.database not in (None, "", ":memory:"):
-            _make_private(Path(str(parsed.database)))
+            file = Path(str(parsed.database))
+            if not make and not file.exists():
+                raise InputError("no such database", where=file, mend="check the path; nothing was written to it yet")
+            _make_private(file)
         engine = create_engine(parsed, pool_pre_ping=parsed.drivername != "sqlite")
     except (ArgumentError, NoSuchModuleError) as error:
         raise InputError("not the URL of a database", mend="sqlite:///FILE or postgresql://USER@HOST/NAME") from error

@@ -97,7 +97,7 @@ def require_cover(tariff: Tariff, begin_s: float, end_s: float, words: tuple[str
         side = "begins after" if time[0] > begin_s else "ends before"
         gap_s = max(float(time[0]) - begin_s, end_s - float(time[-1]) - step)
         raise InputError(
-            f"{side} the runs do, which last from {words[0]} to {words[1]}: {gap_s / 3_600:,.3g} h are not covered",
+            f"{side} the runs do, which last from {words[0]} to {words[1]}: {gap_s / 3_600:,.1f} h are not covered",
             where=where,
             mend="give a series that covers them, or move the workload with --start",
         )

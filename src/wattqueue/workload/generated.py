@@ -20,6 +20,15 @@ def is_generated(workload: str) -> bool:
     return workload.partition(":")[0] in _SPEAKS
 
 
+def refuse_unknown(workload: str) -> None:
+    """Say which generators there are, where a workload looks like a call. Raises: InputError."""
+    name, _, options = workload.partition(":")
+    if "=" in options and name.isidentifier():
+        raise InputError(
+            f"no generator {name!r}", where=workload, mend=f"one of {', '.join(_SPEAKS)}, or a file's name"
+        )
+
+
 def generate(call: str, rng: np.random.Generator) -> Jobs:
     """Run ``name:key=value,...``. Raises: InputError for unknown names, keys, or values that are no numbers."""
     function, options = _parsed(call)

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import Engine, func, insert, select
+from sqlalchemy import Engine, func, insert, inspect, select
 
 from wattqueue.errors import InputError
 from wattqueue.live.slurm.goal import Write
 from wattqueue.live.state.tables import AUDIT
+from wattqueue.store.database import open_database
 
 START = "0" * 64
 SEALED = ("number", "time_us", "who", "event", "about", "kind", "target", "before", "after", "why", "previous")
@@ -85,6 +86,14 @@ def seal(row: Mapping[str, Any], key: bytes) -> str:
     """Hash of a row's every column and of the row before it; keyed where there is a key."""
     text = json.dumps([row[name] for name in SEALED], ensure_ascii=True, separators=(",", ":")).encode()
     return hmac.new(key, text, hashlib.sha256).hexdigest() if key else hashlib.sha256(text).hexdigest()
+
+
+def open_log(url: str) -> Engine:
+    """The database that holds a log. Raises: InputError where there is none."""
+    engine = open_database(url, make=False)
+    if not inspect(engine).has_table(AUDIT.name):
+        raise InputError("holds no audit log", where=url, mend="has the controller run with this configuration?")
+    return engine
 
 
 def rows_of(engine: Engine, *, target: str | None = None, last: int = 0) -> Iterator[Mapping[str, Any]]:
