@@ -159,9 +159,10 @@ def test_files_that_are_no_dump(tmp_path: Path, text: str, words: str) -> None:
         read_slurm_json(path)
 
 
-def test_energies_are_numbers_or_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", ["NaN", "Infinity", 10**400, True])
+def test_energies_are_numbers_or_missing(tmp_path: Path, count: Any) -> None:
     jobs = [shifted(new(i), 2 * i) for i in range(3)]
-    jobs[1]["tres"] = {"allocated": [{"type": "energy", "count": "NaN"}]}
+    jobs[1]["tres"] = {"allocated": [{"type": "energy", "count": count}]}
     jobs[2]["tres"] = {"allocated": [None, {"type": "energy", "count": boxed(7200000)}]}
     power = read(tmp_path, jobs).jobs.mean_power_w
     assert power is not None

@@ -1,9 +1,10 @@
-"""Write a finished run: its directory, and the report beside it."""
+"""Write a finished run: its directory, and the report beside it; say early what cannot be written."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from wattqueue.errors import OutputError
 from wattqueue.formats.rundir import RunRecord, write_run
 from wattqueue.sim.task import Outcome, record
 
@@ -22,3 +23,10 @@ def write_report(path: Path, finished: RunRecord) -> None:
     from wattqueue.report.load import of_record
 
     write_text(path, report(of_record(finished)))
+
+
+def refuse_folders(*files: Path | None) -> None:
+    """Say before the work begins that a folder stands where a file shall be. Raises: OutputError."""
+    for path in files:
+        if path is not None and path.is_dir():
+            raise OutputError("is a directory, not a file", where=path, mend="name a file")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats._json import load_json
+from wattqueue.formats._json import figure, load_json
 from wattqueue.formats._source import shown
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
@@ -82,30 +82,20 @@ def _row(
     """Id, submission, resources, duration, walltime, profile of a job."""
     if not isinstance(job, Mapping) or not name:
         raise _RejectedError("no id")
-    submit = _figure(job.get("subtime"))
+    submit = figure(job.get("subtime"))
     if submit is None or submit < 0:
         raise _RejectedError("subtime is no number of 0 or more")
-    size = _figure(job.get("res"))
+    size = figure(job.get("res"))
     if size is None or not 1 <= size < 2**31 or size != int(size):
         raise _RejectedError("res is no whole number from 1")
     profile = str(job.get("profile", ""))
     duration = _duration(profile, profiles, 0)
     if not 0 < duration < math.inf:
         raise _RejectedError("its profile takes no time")
-    walltime = _figure(job.get("walltime"))
+    walltime = figure(job.get("walltime"))
     if walltime is None or walltime <= 0:
         walltime = default_walltime_s or math.nan
     return name, submit, int(size), duration, walltime, profile
-
-
-def _figure(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        found = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return found if math.isfinite(found) else None
 
 
 def _duration(name: str, profiles: Mapping[str, Any], depth: int) -> float:
@@ -115,7 +105,7 @@ def _duration(name: str, profiles: Mapping[str, Any], depth: int) -> float:
         raise _RejectedError("its profile is not among the profiles")
     kind = str(profile.get("type", ""))
     if kind.lower() in DELAYS:
-        delay = _figure(profile.get("delay"))
+        delay = figure(profile.get("delay"))
         if delay is None:
             raise _RejectedError("its profile has no delay")
         return delay
@@ -123,7 +113,7 @@ def _duration(name: str, profiles: Mapping[str, Any], depth: int) -> float:
     if kind.lower() in SEQUENCES and isinstance(sequence, list):
         if depth >= DEEPEST or len(sequence) > 10_000:
             raise _RejectedError("its profile is a sequence without end")
-        repeat = _figure(profile.get("repeat", 1)) or 0.0
+        repeat = figure(profile.get("repeat", 1)) or 0.0
         return repeat * sum(_duration(str(part), profiles, depth + 1) for part in sequence)
     raise _RejectedError(f"profile type {shown(kind)} has no fixed duration: it hangs on Batsim's platform")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from wattqueue.formats._aside import aside, aside_folder
 
@@ -12,6 +14,11 @@ def write_text(path: Path, text: str) -> None:
     """One text file. Raises: OutputError; ``path`` is then as before."""
     with aside(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="")
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """One JSON file. Raises: OutputError as ``write_text``."""
+    write_text(path, json.dumps(document, allow_nan=False, indent=1) + "\n")
 
 
 def write_files(folder: Path, files: Mapping[str, bytes | str]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats._json import load_json
+from wattqueue.formats._json import figure, load_json
 from wattqueue.formats._sacct_runs import take_rows
 from wattqueue.formats._slurm_jobs import workload_of
 from wattqueue.formats.sacct import reading_of
@@ -85,13 +85,8 @@ def number(value: Any) -> float | None:
         if value.get("set") is False or value.get("infinite") is True:
             return None
         value = value.get("number")
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        found = float(value)
-    except ValueError:
-        return None
-    unset = not np.isfinite(found) or found in {float(NO_VALUE), float(NO_VALUE + 1)} or found >= 2.0**63
+    found = figure(value)
+    unset = found is None or found in {float(NO_VALUE), float(NO_VALUE + 1)} or found >= 2.0**63
     return None if unset else found
 
 

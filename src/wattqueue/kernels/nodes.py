@@ -109,16 +109,22 @@ def requeue_job(view: View, truth: Truth, log: Log, job: int) -> None:
 
 
 @kernel
+def change_for_a_time(view: View, truth: Truth, unit: int, state: int, lasts: int) -> None:
+    """A unit's new state, until its timer rings after what slot ``lasts`` of its node's figures says."""
+    change_unit(view, truth, unit, state)
+    p = unit_partition(view.units, unit)
+    end = view.num[codes.NOW] + truth.node_figures[p, lasts]
+    heap_push(truth.timers, truth.tally, codes.TIMERS, end, unit)
+
+
+@kernel
 def stop_unit(view: View, truth: Truth, unit: int) -> int:
     """Shut a free unit down; 0, or why not (kernels/codes.py)."""
     if truth.unit_state[unit] != codes.UNIT_ON:
         return codes.REFUSED_STATE
     if not unit_is_free(view.units, unit):
         return codes.REFUSED_BUSY
-    change_unit(view, truth, unit, codes.UNIT_STOPPING)
-    p = unit_partition(view.units, unit)
-    end = view.num[codes.NOW] + truth.node_figures[p, codes.SHUTDOWN_S]
-    heap_push(truth.timers, truth.tally, codes.TIMERS, end, unit)
+    change_for_a_time(view, truth, unit, codes.UNIT_STOPPING, codes.SHUTDOWN_S)
     return 0
 
 
@@ -127,8 +133,5 @@ def wake_unit(view: View, truth: Truth, unit: int) -> int:
     """Boot a stopped unit; 0, or why not."""
     if truth.unit_state[unit] != codes.UNIT_OFF:
         return codes.REFUSED_STATE
-    change_unit(view, truth, unit, codes.UNIT_BOOTING)
-    p = unit_partition(view.units, unit)
-    end = view.num[codes.NOW] + truth.node_figures[p, codes.BOOT_S]
-    heap_push(truth.timers, truth.tally, codes.TIMERS, end, unit)
+    change_for_a_time(view, truth, unit, codes.UNIT_BOOTING, codes.BOOT_S)
     return 0

@@ -115,6 +115,21 @@ def give_interval(units: Units, p: int, low: int, high: int) -> None:
 
 
 @kernel
+def take_interval(units: Units, p: int, low: int, high: int) -> None:
+    """Clear the bits of units ``low..high`` (whole-machine numbers) of partition p."""
+    unit = low - units.unit_start[p]
+    end = high - units.unit_start[p] + 1
+    while unit < end:
+        bit = unit & 63
+        length = min(64 - bit, end - unit)
+        w = units.word_start[p] + (unit >> 6)
+        units.word[w] &= ~mask(bit, length)
+        if units.word[w] == ZERO:
+            units.filled[w >> 6] &= ~mask(w & 63, wide(1))
+        unit += length
+
+
+@kernel
 def unit_partition(units: Units, unit: int) -> int:
     """The partition of a unit number."""
     p = 0
@@ -135,11 +150,7 @@ def unit_is_free(units: Units, unit: int) -> bool:
 def withhold_unit(units: Units, unit: int) -> None:
     """Take a free unit out of use."""
     p = unit_partition(units, unit)
-    i = unit - units.unit_start[p]
-    w = units.word_start[p] + (i >> 6)
-    units.word[w] &= ~mask(i & 63, wide(1))
-    if units.word[w] == ZERO:
-        units.filled[w >> 6] &= ~mask(w & 63, wide(1))
+    take_interval(units, p, unit, unit)
     units.free[p] -= 1
 
 

@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import entry, kernel, lent, wide
+from wattqueue.kernels._jit import entry, lent, wide
 from wattqueue.kernels.entries import enqueue_job
-from wattqueue.kernels.placement import ZERO, mask, withhold_unit
+from wattqueue.kernels.placement import take_interval, withhold_unit
 from wattqueue.kernels.running import running_insert, running_partition
-from wattqueue.kernels.state import Array, Units, View
-
-
-@kernel
-def take_interval(units: Units, p: int, low: int, high: int) -> None:
-    """Clear the bits of units ``low..high`` (whole-machine numbers) of partition p."""
-    unit = low - units.unit_start[p]
-    end = high - units.unit_start[p] + 1
-    while unit < end:
-        bit = unit & 63
-        length = min(64 - bit, end - unit)
-        w = units.word_start[p] + (unit >> 6)
-        units.word[w] &= ~mask(bit, length)
-        if units.word[w] == ZERO:
-            units.filled[w >> 6] &= ~mask(w & 63, wide(1))
-        unit += length
+from wattqueue.kernels.state import Array, View
 
 
 @entry

@@ -87,6 +87,19 @@ def page(
     return re.sub(r"\{\{(\w+)\}\}", lambda hit: parts[hit[1]], part("page/report.html"))
 
 
+def findings(*, title: str, eyebrow: str, lede: str, drawn: Sequence[Drawn], cards: Sequence[str]) -> str:
+    """A page of pictures and below them cards: a table (``#table``), and notes (``#notes``). ``lede`` is HTML."""
+    return page(
+        title=title,
+        eyebrow=eyebrow,
+        lede=lede,
+        body="\n".join(['<div class="figures">', figures_html(drawn), *cards, "</div>"]),
+        drawn=drawn,
+        footer=f"Made by WattQueue {escape(__version__)}.",
+        links=(("table", "Figures"), ("notes", "Reading them")),
+    )
+
+
 def part(name: str) -> str:
     """A file of the package that becomes part of the page."""
     return files("wattqueue.report").joinpath(name).read_text(encoding="utf-8")

@@ -25,22 +25,21 @@ def run(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every row here.")] = None,
 ) -> None:
     """EAMC against Base Slurm, Min_runtime and Min_energy on two clusters (paper 1)."""
-    import json
-
     from rich.console import Console
 
     from wattqueue.cli._progress import say_if_compiling
-    from wattqueue.formats._aside import aside
+    from wattqueue.cli._write import refuse_folders
+    from wattqueue.formats.pages import write_json
     from wattqueue.study.eamc import beyond as more
     from wattqueue.study.eamc.study import run_study
     from wattqueue.study.eamc.systems import profiles_from, systems
     from wattqueue.study.eamc.text import study_lines
 
+    refuse_folders(json_file)
     say_if_compiling(Console(stderr=True))
     result = run_study(coefficients, apps, seeds=seeds, threads=threads)
     if json_file is not None:
-        with aside(json_file) as part:
-            part.write_text(json.dumps(result.document(), allow_nan=False, indent=1) + "\n")
+        write_json(json_file, result.document())
     for line in study_lines(result):
         typer.echo(line)
     both = systems(profiles_from(coefficients, apps))

@@ -25,14 +25,13 @@ def run(
     page: Annotated[Path | None, typer.Option("--html", help="Write Figures 4 and 5 here.")] = None,
 ) -> None:
     """EASY+PC with five estimators under 13 caps on 30 workloads, printed figures beside ours (paper 4)."""
-    import json
     import tempfile
     from contextlib import ExitStack
     from dataclasses import replace
 
     from wattqueue.cli._progress import counting
-    from wattqueue.errors import OutputError
-    from wattqueue.formats._aside import aside
+    from wattqueue.cli._write import refuse_folders
+    from wattqueue.formats.pages import write_json, write_text
     from wattqueue.study.powercap.beyond import BEYOND, beyond_lines, verdicts
     from wattqueue.study.powercap.page import study_html
     from wattqueue.study.powercap.prepare import Choice
@@ -40,9 +39,7 @@ def run(
     from wattqueue.study.powercap.study import run_study
     from wattqueue.study.powercap.text import study_lines
 
-    for given in (json_file, page):
-        if given is not None and given.is_dir():  # said now, not after the campaign
-            raise OutputError("is a directory, not a file", where=given, mend="name a file")
+    refuse_folders(json_file, page)
     choice = Choice(workloads=workloads, days=days, load=load, seed=seed)
     with ExitStack() as stack:
         place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wattqueue-powercap-")))
@@ -57,11 +54,9 @@ def run(
         document = result.document()
         if hold_out is not None:
             document["hold_out"] = hold_out.document() | {"verdicts": [v.document() for v in verdicts(hold_out.groups)]}
-        with aside(json_file) as part:
-            part.write_text(json.dumps(document, allow_nan=False, indent=1) + "\n", encoding="utf-8")
+        write_json(json_file, document)
     if page is not None:
-        with aside(page) as part:
-            part.write_text(study_html(result), encoding="utf-8")
+        write_text(page, study_html(result))
     for line in study_lines(result):
         typer.echo(line)
     if hold_out is not None:

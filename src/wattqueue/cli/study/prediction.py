@@ -22,20 +22,18 @@ def run(
 
     Takes about seven minutes of CPU time with all of the paper's jobs; --jobs 50000 takes two.
     """
-    import json
-
-    from wattqueue.formats._aside import aside
+    from wattqueue.cli._write import refuse_folders
+    from wattqueue.formats.pages import write_json, write_text
     from wattqueue.study.prediction.study import run_study
     from wattqueue.study.prediction.study_page import study_html
     from wattqueue.study.prediction.text import study_lines
 
+    refuse_folders(json_file, page)
     result = run_study(eurora, archer2, jobs=jobs, seed=seed, clock=time.process_time, tell=_tell)
     if json_file is not None:
-        with aside(json_file) as part:
-            part.write_text(json.dumps(result.document(), allow_nan=False, indent=1) + "\n", encoding="utf-8")
+        write_json(json_file, result.document())
     if page is not None:
-        with aside(page) as part:
-            part.write_text(study_html(result), encoding="utf-8")
+        write_text(page, study_html(result))
     for line in study_lines(result):
         typer.echo(line)
 

@@ -6,9 +6,8 @@ from html import escape
 
 import numpy as np
 
-from wattqueue import __version__
 from wattqueue.model.jobs import Floats
-from wattqueue.report.document import Drawn, figures_html, page
+from wattqueue.report.document import Drawn, findings
 from wattqueue.report.figure import Axis, Figure
 from wattqueue.report.figures import boxes
 from wattqueue.report.figures.boxes import Box
@@ -26,15 +25,12 @@ SHARES = np.linspace(0.005, 0.995, 100)
 def study_html(result: StudyResult) -> str:
     """One self-contained page."""
     drawn = [*power_pictures(result), *performance_pictures(result)]
-    body = ['<div class="figures">', figures_html(drawn), table(result), notes(result), "</div>"]
-    return page(
+    return findings(
         title="Which prediction makes the best use of a capped window",
         eyebrow=f"paper 4, section 6.5  ·  generated workload  ·  {len(result.rows):,} simulations",
         lede=lede(result),
-        body="\n".join(body),
         drawn=drawn,
-        footer=f"Made by WattQueue {escape(__version__)}.",
-        links=(("table", "Figures"), ("notes", "Reading them")),
+        cards=[table(result), notes(result)],
     )
 
 

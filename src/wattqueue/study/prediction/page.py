@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from wattqueue import __version__
 from wattqueue.report import words
-from wattqueue.report.document import Drawn, figures_html, page
+from wattqueue.report.document import Drawn, findings
 from wattqueue.report.figure import Axis
 from wattqueue.report.figures import boxes
 from wattqueue.study.prediction.scores import Score
@@ -18,15 +17,12 @@ PERCENT = "%"
 def html(scores: Sequence[Score], *, target: str, workload: str, origin: str, remarks: Sequence[str] = ()) -> str:
     """One self-contained page. ``workload`` and ``remarks`` are plain text."""
     drawn = pictures(scores, target)
-    body = ['<div class="figures">', figures_html(drawn), table(scores), notes(remarks), "</div>"]
-    return page(
+    return findings(
         title=f"Predicting the {'mean' if target == 'mean' else 'greatest'} power of jobs",
         eyebrow="  ·  ".join(w for w in (workload, "generated workload" if origin == "generated" else "") if w),
         lede=lede(scores),
-        body="\n".join(body),
         drawn=drawn,
-        footer=f"Made by WattQueue {escape(__version__)}.",
-        links=(("table", "Figures"), ("notes", "Reading them")),
+        cards=[table(scores), notes(remarks)],
     )
 
 

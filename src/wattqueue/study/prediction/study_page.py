@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from html import escape
-
-from wattqueue import __version__
-from wattqueue.report.document import Drawn, figures_html, page
+from wattqueue.report.document import Drawn, findings
 from wattqueue.report.figure import Axis
 from wattqueue.report.figures import boxes
 from wattqueue.study.prediction.page import notes, table
@@ -19,17 +16,13 @@ def study_html(result: Result) -> str:
     """One self-contained page."""
     drawn = pictures(result)
     scores = [r.score for r in result.rows if r.data == "generated"]
-    body = ['<div class="figures">', figures_html(drawn), table(scores)]
     said = [verdict(result.sensitivity), *against_paper(result), " ".join(ASSUMED), *result.notes]
-    body += [notes(said), "</div>"]
-    return page(
+    return findings(
         title="History against regression",
         eyebrow=f"paper 4, section 6.3  ·  generated workload  ·  {result.about['jobs']:,} jobs",
         lede="How well a job's watts are known before it runs, on <strong>generated</strong> jobs of Marconi100.",
-        body="\n".join(body),
         drawn=drawn,
-        footer=f"Made by WattQueue {escape(__version__)}.",
-        links=(("table", "Figures"), ("notes", "Reading them")),
+        cards=[table(scores), notes(said)],
     )
 
 
