@@ -100,6 +100,19 @@ def test_a_verb_may_have_commands(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert capsys.readouterr().out == "all\n"
 
 
+def test_what_is_registered_for_the_exit_still_runs(tmp_path: Path) -> None:
+    # The collector is stopped at exit, which must keep no finalizer from its work.
+    code = (
+        "import tempfile\n"
+        "from wattqueue.cli import main\n"
+        f"kept = tempfile.TemporaryDirectory(dir={str(tmp_path)!r})\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.usefixtures("own_verbs")
 @pytest.mark.parametrize(
     ("how", "status", "line"),
