@@ -23,7 +23,7 @@ from wattqueue.sim.engine import Run, simulate
 def measured(run: Run) -> Measured:
     """Seconds from what the simulator returned to the text of the page; its megabytes beside them."""
     found = metrics(run.jobs, run.schedule, run.power, run.machine, run.cap)
-    record = RunRecord(run.jobs, run.machine, run.cap, run.schedule, run.power, found, {"policy": "easy"})
+    record = RunRecord(run.jobs, run.machine, run.cap, run.schedule, run.power, found, {"task": {"policy": "easy"}})
     seconds, page = timed(lambda: report(of_record(record)))
     (power, _), (gantt, _), *_ = pictures(of_record(record))
     shown = [np.rint(power.columns["power_max_w"]), np.rint(1e3 * gantt.extra["grid"].busy)]

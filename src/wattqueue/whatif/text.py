@@ -58,8 +58,8 @@ def marks(curve: Curve, row: int) -> str:
 def _waits(ran: Ran) -> tuple[str, str, str]:
     mean, late, slow = (ran.metrics.get(n) for n in ("wait_s_mean", "wait_s_p95", "bounded_slowdown_mean"))
     return (
-        "–" if mean is None else words.figures(float(mean) / 3_600),
-        "–" if late is None else words.figures(float(late) / 3_600),
+        "–" if mean is None else words.figures(round(float(mean) / 3_600, 4)),
+        "–" if late is None else words.figures(round(float(late) / 3_600, 4)),
         "–" if slow is None else words.figures(float(slow)),
     )
 

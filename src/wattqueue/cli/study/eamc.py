@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +37,8 @@ def run(
     from wattqueue.study.eamc.text import study_lines
 
     refuse_folders(json_file)
+    if seeds > 1:
+        import_module("scipy.stats")  # of the intervals: where it is missing, that is said before the work
     say_if_compiling(Console(stderr=True))
     result = run_study(coefficients, apps, seeds=seeds, threads=threads)
     if json_file is not None:

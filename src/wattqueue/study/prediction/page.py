@@ -85,11 +85,16 @@ def table(scores: Sequence[Score]) -> str:
         for i, (name, more) in enumerate(HEADS)
     )
     rows = "".join(
-        "<tr>" + "".join(f"<td{' class=n' if i else ''}>{escape(v)}</td>" for i, v in enumerate(row(s))) + "</tr>"
-        for s in scores
+        f'<tr><th scope="row">{escape(name)}</th>'
+        + "".join(
+            f'<td class="n" data-label="{escape(f"{head} {more}".strip())}"><span>{escape(cell)}</span></td>'
+            for (head, more), cell in zip(HEADS[1:], cells, strict=True)
+        )
+        + "</tr>"
+        for name, *cells in map(row, scores)
     )
     return (
-        '<section class="card" id="table"><h2>Figures</h2><div class="wide"><table>'
+        '<section class="card" id="table"><h2>Figures</h2><div class="wide"><table class="side">'
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></section>"
     )
 
