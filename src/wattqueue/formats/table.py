@@ -240,6 +240,9 @@ def _series(name: str, values: NDArray[Any]) -> pl.Series:
 
     if values.dtype.kind in "biuf":
         return pl.Series(name, values, nan_to_null=True)
-    texts = ["" if v is None else v if type(v) is str else str(v) for v in values.tolist()]
-    column = pl.Series(name, texts, pl.String)
+    found = values.tolist()
+    try:
+        column = pl.Series(name, found, pl.String)
+    except TypeError:  # not texts alone
+        column = pl.Series(name, ["" if v is None else str(v) for v in found], pl.String)
     return column.set(column == "", None)
