@@ -117,15 +117,21 @@ def plan_entry(view: View, p: int, entry: int) -> bool:
         if fits_now(view, p, job, option):
             start_planned(view, entry, option)
             return True
-    row = earliest_row(view, p, job, last)
-    if row == view.counter[codes.PROFILE_HEAD]:
-        start_planned(view, entry, last)
-        return True
-    if row >= 0 and (before < 0 or view.plan.time[row] < view.plan.begin[job]):
-        view.plan.entry[job] = entry
+    need = wide(view.nodes[job])
+    watt = net_watt(view, job, last)
+    wall = wall_s(view, job, last)
+    row, behind = earliest_place(view, p, need, watt, wall)
+    if row >= 0 and (
+        row == view.counter[codes.PROFILE_HEAD] or before < 0 or view.plan.time[row] < view.plan.begin[job]
+    ):
         view.plan.begin[job] = view.plan.time[row]
+        take_rows(view, p, row, behind, view.plan.time[row] + wall, need, watt)
+        if row == view.counter[codes.PROFILE_HEAD]:
+            view.plan.entry[job] = -1
+            start_entry(view, entry, last)
+            return True
+        view.plan.entry[job] = entry
         view.plan.stamp[job] = view.counter[codes.STAMP]
-        change_profile(view, entry, last, wide(-1))
     elif before >= 0:
         view.plan.entry[job] = before
         change_profile(view, before, wide(view.entries.last[before]), wide(-1))
@@ -158,63 +164,80 @@ def fits_now(view: View, p: int, job: int, option: int) -> bool:
     """Whether ``job`` fits from now on for its whole walltime at ``option``."""
     end = view.num[codes.NOW] + wall_s(view, job, option)
     head = wide(view.counter[codes.PROFILE_HEAD])
-    watt = net_watt(view, job, option)
-    if is_low(view.plan, p, head, view.nodes[job], watt):
-        return False
-    return first_low(view.plan, p, head + 1, view.counter[codes.PROFILE], end, view.nodes[job], watt) < 0
-
-
-@inlined
-def earliest_row(view: View, p: int, job: int, option: int) -> int:
-    """The first row of the profile at which ``job`` fits for its whole walltime; -1 for never."""
-    plan = view.plan
     need = wide(view.nodes[job])
     watt = net_watt(view, job, option)
-    wall = wall_s(view, job, option)
     filled = wide(view.counter[codes.PROFILE])
-    row = wide(view.counter[codes.PROFILE_HEAD])
-    while row < filled:
-        if is_low(plan, p, row, need, watt):
-            row += 1
-            continue
-        low = first_low(plan, p, row + 1, filled, plan.time[row] + wall, need, watt)
-        if low < 0:
-            return row
-        row = low + 1
-    return -1
+    behind = first_low(view.plan, p, head, filled, end, need, watt)
+    return behind == filled or view.plan.time[behind] >= end
 
 
 @inlined
-def is_low(plan: Plan, p: int, row: int, need: int, watt: int) -> bool:
-    """Whether a row of the profile has less than ``need`` units in partition p, or less than ``watt``."""
-    return bool(plan.nodes[p, row] < need or plan.watt[row] < watt)
+def earliest_place(view: View, p: int, need: int, watt: int, wall: float) -> tuple[int, int]:
+    """The first row of the profile from which ``need`` units and ``watt`` are there for ``wall`` seconds, and the
+    first row at or past their end; -1 and -1 for never."""
+    time = view.plan.time
+    filled = wide(view.counter[codes.PROFILE])
+    row = wide(view.counter[codes.PROFILE_HEAD])
+    while True:
+        row = first_high(view.plan, p, row, filled, need, watt)
+        if row == filled:
+            return -1, -1
+        end = time[row] + wall
+        behind = first_low(view.plan, p, row + 1, filled, end, need, watt)
+        if behind == filled or time[behind] >= end:
+            return row, behind
+        row = behind + 1
+
+
+@inlined
+def first_high(plan: Plan, p: int, row: int, filled: int, need: int, watt: int) -> int:
+    """The first row from ``row`` on with ``need`` units in partition p and ``watt``; ``filled`` for none."""
+    nodes, watts = plan.nodes, plan.watt
+    while row < filled and (nodes[p, row] < need or watts[row] < watt):
+        row += 1
+    return row
 
 
 @inlined
 def first_low(plan: Plan, p: int, row: int, filled: int, end: float, need: int, watt: int) -> int:
-    """The first row from ``row`` on, before ``end``, that is too low; -1 for none."""
-    k = row
-    while k < filled and plan.time[k] < end:
-        if is_low(plan, p, k, need, watt):
-            return k
-        k += 1
-    return -1
+    """The first row from ``row`` on that has less, or that lies at ``end`` or past it; ``filled`` for none."""
+    nodes, watts, time = plan.nodes, plan.watt, plan.time
+    while row < filled and time[row] < end and nodes[p, row] >= need and watts[row] >= watt:
+        row += 1
+    return row
+
+
+@kernel
+def take_rows(view: View, p: int, first: int, behind: int, end: float, need: int, watt: int) -> None:
+    """Take units and watts from row ``first`` on until ``end``; ``behind`` is the first row at or past it."""
+    plan = view.plan
+    filled = view.counter[codes.PROFILE]
+    if behind == filled or plan.time[behind] != end:
+        shift_rows(plan, behind, filled)
+        plan.time[behind] = end
+        view.counter[codes.PROFILE] = filled + 1
+    add_rows(plan, p, first, behind, -need, -watt)
+
+
+@inlined
+def add_rows(plan: Plan, p: int, first: int, behind: int, need: int, watt: int) -> None:
+    """Add units and watts to rows ``first`` to ``behind``, the last not included."""
+    nodes, watts = plan.nodes, plan.watt
+    for k in range(first, behind):
+        nodes[p, k] += need
+    for k in range(first, behind):
+        watts[k] += watt
 
 
 @kernel
 def change_profile(view: View, entry: int, option: int, sign: int) -> None:
     """Add (1) or take (-1) the units and watts of ``entry`` over its place in the plan."""
     job = wide(view.entries.job[entry])
-    plan = view.plan
     begin = view.plan.begin[job]
     p = wide(view.units.option_partition[option])
     first = profile_row(view, begin)
     last = profile_row(view, begin + wall_s(view, job, option))
-    need = sign * view.nodes[job]
-    watt = sign * net_watt(view, job, option)
-    for k in range(first, last):
-        plan.nodes[p, k] += need
-        plan.watt[k] += watt
+    add_rows(view.plan, p, first, last, sign * view.nodes[job], sign * net_watt(view, job, option))
 
 
 @kernel
@@ -242,16 +265,17 @@ def profile_row(view: View, time: float) -> int:
 def shift_rows(plan: Plan, low: int, filled: int) -> None:
     """Move the rows from ``low`` on one up; row ``low`` keeps what holds before it. A column at a time, and by
     unsigned rows, which cannot count from the end: both let the compiler move several rows at once."""
+    time, watt, nodes = plan.time, plan.watt, plan.nodes
     one = np.uint64(1)
     for i in range(filled - low):
         k = np.uint64(filled - i)
-        plan.time[k] = plan.time[k - one]
+        time[k] = time[k - one]
     for i in range(filled - low):
         k = np.uint64(filled - i)
-        plan.watt[k] = plan.watt[k - one]
-    plan.watt[low] = plan.watt[low - 1]
-    for p in range(plan.nodes.shape[0]):
+        watt[k] = watt[k - one]
+    watt[low] = watt[low - 1]
+    for p in range(nodes.shape[0]):
         for i in range(filled - low):
             k = np.uint64(filled - i)
-            plan.nodes[p, k] = plan.nodes[p, k - one]
-        plan.nodes[p, low] = plan.nodes[p, low - 1]
+            nodes[p, k] = nodes[p, k - one]
+        nodes[p, low] = nodes[p, low - 1]
