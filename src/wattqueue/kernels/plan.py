@@ -223,10 +223,10 @@ def take_rows(view: View, p: int, first: int, behind: int, end: float, need: int
 def add_rows(plan: Plan, p: int, first: int, behind: int, need: int, watt: int) -> None:
     """Add units and watts to rows ``first`` to ``behind``, the last not included."""
     nodes, watts = plan.nodes, plan.watt
-    for k in range(first, behind):
-        nodes[p, k] += need
-    for k in range(first, behind):
-        watts[k] += watt
+    for i in range(behind - first):
+        nodes[p, np.uint64(first + i)] += need
+    for i in range(behind - first):
+        watts[np.uint64(first + i)] += watt
 
 
 @kernel
