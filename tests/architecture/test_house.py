@@ -129,6 +129,7 @@ COMPILERS = {
     "kernels._jit": "the marks",
     "kernels._lent": "tuples behind a pointer",
     "kernels._inner": "what waits for an entry",
+    "kernels._words": "instructions on words of 64 bits",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.kernels._jit import entry, lent
+from wattqueue.kernels._jit import at_least, entry, lent
 from wattqueue.kernels.greedy import reserve
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.placement import (
@@ -94,6 +94,11 @@ def bit_tricks(words: Array, bits: Array, lengths: Array, out: Array) -> None:
         out[k, 0] = lowest_bit(words[k])
         out[k, 1] = run_length(words[k], bits[k])
         out[k, 2] = mask(bits[k], lengths[k])
+
+
+@entry
+def compare(column: Array, at: int, least: int) -> int:
+    return at_least(column, at, least)
 
 
 def words(values: list[int]) -> Array:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kernels.drivers import bit_tricks, free_now, give, restore, take, withhold, words
+from tests.kernels.drivers import bit_tricks, compare, free_now, give, restore, take, withhold, words
 from tests.kernels.views import view_with
 from tests.reference import placement as twin
 from wattqueue.kernels import codes, state
@@ -67,3 +67,13 @@ def test_bit_tricks(cases: list[tuple[int, int, int]]) -> None:
     bit_tricks(words([word for word, _, _ in cases]), bits, lengths, out)
     for (word, bit, length), got in zip(cases, out.tolist(), strict=True):
         assert got == [twin.lowest_bit(word), twin.run_length(word, bit), twin.mask(bit, length)]
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_which_numbers_are_at_least(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    column = rng.integers(-3, 4, (3, 80))
+    column[1, 5:9] = np.iinfo(np.int64).min, np.iinfo(np.int64).max, 1 << 61, -(1 << 61)
+    at, least = int(rng.integers(0, 3 * 80 - 64)), int(rng.choice([-3, 0, 2, 4, 1 << 61]))
+    bits = compare(column, at, least)
+    assert [bits >> k & 1 for k in range(64)] == [int(x >= least) for x in column.ravel()[at : at + 64].tolist()]

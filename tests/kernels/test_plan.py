@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,10 +18,8 @@ OVERDUE_S = 1e-6
 NOW = 100.0
 
 
-def running_and_queued(rng: np.random.Generator) -> tuple[state.View, PlaceList, list[int]]:
-    """A machine with some running jobs, in view and twin alike, and the jobs that wait."""
-    n = int(rng.integers(1, 30))
-    counts = [int(c) for c in rng.integers(3, 12, int(rng.integers(1, 4)))]
+def running_and_queued(rng: np.random.Generator, n: int, counts: list[int]) -> tuple[state.View, PlaceList, list[int]]:
+    """A machine with some running ones of ``n`` jobs, in view and twin alike, and the jobs that wait."""
     nodes = rng.integers(1, min(counts) + 1, n)
     walls = rng.choice([np.ceil(rng.exponential(4.0, n) + 0.1) * 10.0, rng.exponential(50.0, n) + 1.0])
     view = view_with(nodes, walls, rng.integers(10, 100, n), counts, codes.CONSERVATIVE)
@@ -67,7 +66,21 @@ def plan_naively(view: state.View, twin: PlaceList, waiting: list[int]) -> tuple
 
 @given(st.integers(0, 2**32 - 1))
 def test_the_plan_is_the_twins(seed: int) -> None:
-    view, twin, waiting = running_and_queued(np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 30))
+    counts = [int(c) for c in rng.integers(3, 12, int(rng.integers(1, 4)))]
+    expect_the_twins_plan(*running_and_queued(rng, n, counts))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_plan_is_the_twins_where_it_is_long(seed: int) -> None:
+    """Rows are looked at by the 64: some places begin or end behind the first or the second of them."""
+    view, twin, waiting = running_and_queued(np.random.default_rng(seed), 200, [6])
+    expect_the_twins_plan(view, twin, waiting)
+    assert view.counter[codes.PROFILE] > 128
+
+
+def expect_the_twins_plan(view: state.View, twin: PlaceList, waiting: list[int]) -> None:
     load_queue(view, np.array(waiting, np.int32))
     started, planned = plan_naively(view, twin, waiting)
     schedule_once(view)

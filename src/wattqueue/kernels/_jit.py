@@ -22,14 +22,24 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
 from wattqueue.kernels._inner import InnerCompiler
 from wattqueue.kernels._lent import lent
+from wattqueue.kernels._words import at_least, trailing_zeros
 
-__all__ = ["CACHE_DIR", "compiled_before", "direct", "entry", "inlined", "kernel", "lent", "trailing_zeros", "wide"]
+__all__ = [
+    "CACHE_DIR",
+    "at_least",
+    "compiled_before",
+    "direct",
+    "entry",
+    "inlined",
+    "kernel",
+    "lent",
+    "trailing_zeros",
+    "wide",
+]
 
 _config: Any = numba.config  # its settings are made at run time, unseen by type checkers
 F = TypeVar("F", bound=Callable[..., Any])
@@ -131,21 +141,6 @@ def wide(number: int) -> int:
     """``number`` as int64. Ids stand in arrays as int16 or int32; passed on as they are, they would make
     numba compile every kernel below once for each width."""
     return number + 0
-
-
-def _count_zeros(_: Any, word: Any) -> Any:  # noqa: ARG001 - numba asks for it by name
-    def generate(__: Any, builder: Any, ___: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.uint64), generate
-
-
-def _count_zeros_plainly(word: Any) -> int:
-    return (int(word) & -int(word)).bit_length() - 1
-
-
-trailing_zeros: Any = _count_zeros_plainly if _config.DISABLE_JIT else intrinsic(_count_zeros)
-"""Zero bits below the lowest set bit of an unsigned 64-bit word that is not 0: one instruction."""
 
 
 def compiled_before() -> bool:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import inlined, kernel, wide
+from wattqueue.kernels._jit import at_least, inlined, kernel, wide
 from wattqueue.kernels.entries import net_watt, start_entry, wall_s
 from wattqueue.kernels.greedy import find_candidate, follow_candidates, next_partition, refresh_candidates
-from wattqueue.kernels.state import Plan, View
+from wattqueue.kernels.placement import ZERO, lowest_bit, mask
+from wattqueue.kernels.state import Array, Plan, View
 
 INF = float("inf")
 OVERDUE_S = 1e-6  # a job past its expected end holds its units at least to the next microsecond
@@ -174,28 +175,60 @@ def fits_now(view: View, p: int, job: int, option: int) -> bool:
 @inlined
 def earliest_place(view: View, p: int, need: int, watt: int, wall: float) -> tuple[int, int]:
     """The first row of the profile from which ``need`` units and ``watt`` are there for ``wall`` seconds, and the
-    first row at or past their end; -1 and -1 for never."""
-    time = view.plan.time
+    first row at or past their end; -1 and -1 for never.
+
+    Rows are looked at by the 64, a bit each, because what is there and what is not takes turns every few rows.
+    """
+    plan = view.plan
+    time = plan.time
     filled = wide(view.counter[codes.PROFILE])
-    row = wide(view.counter[codes.PROFILE_HEAD])
-    while True:
-        row = first_high(view.plan, p, row, filled, need, watt)
-        if row == filled:
-            return -1, -1
-        end = time[row] + wall
-        behind = first_low(view.plan, p, row + 1, filled, end, need, watt)
-        if behind == filled or time[behind] >= end:
-            return row, behind
-        row = behind + 1
+    begin = wide(-1)  # the row from which they are there without a gap
+    end = INF
+    at = wide(view.counter[codes.PROFILE_HEAD])
+    while at < filled:
+        count = min(filled - at, wide(64))
+        there = rows_with(plan, p, at, need, watt) & mask(wide(0), count)
+        row = at
+        while True:
+            if begin < 0:
+                ahead = there & ~mask(wide(0), row - at)
+                if ahead == ZERO:
+                    break
+                row = at + lowest_bit(ahead)
+                begin = row
+                end = time[row] + wall
+            gaps = ~there & ~mask(wide(0), row - at)
+            row = at + (count if gaps == ZERO else min(lowest_bit(gaps), count))
+            if row < filled and time[row] >= end:
+                return begin, first_from(time, begin + 1, row, end)
+            if row == at + count:
+                break
+            begin = wide(-1)
+        at += count
+    if begin < 0:
+        return -1, -1
+    return begin, first_from(time, begin + 1, filled, end)
 
 
 @inlined
-def first_high(plan: Plan, p: int, row: int, filled: int, need: int, watt: int) -> int:
-    """The first row from ``row`` on with ``need`` units in partition p and ``watt``; ``filled`` for none."""
-    nodes, watts = plan.nodes, plan.watt
-    while row < filled and (nodes[p, row] < need or watts[row] < watt):
-        row += 1
-    return row
+def rows_with(plan: Plan, p: int, row: int, need: int, watt: int) -> np.uint64:
+    """A bit for each of the 64 rows from ``row`` on: whether it has ``need`` units of partition p and ``watt``."""
+    room = len(plan.watt)
+    at = min(row, room - 64)
+    bits = at_least(plan.nodes, p * room + at, need) & at_least(plan.watt, at, watt)
+    return np.uint64(bits >> np.uint64(row - at))
+
+
+@inlined
+def first_from(time: Array, low: int, high: int, least: float) -> int:
+    """The first row of ``low`` to ``high`` whose time is at least ``least``; ``high`` if none before it is."""
+    while low < high:
+        mid = (low + high) >> 1
+        if time[mid] < least:
+            low = mid + 1
+        else:
+            high = mid
+    return int(low)
 
 
 @inlined
@@ -244,15 +277,8 @@ def change_profile(view: View, entry: int, option: int, sign: int) -> None:
 def profile_row(view: View, time: float) -> int:
     """The row of the profile that begins at ``time``; put in where there is none."""
     plan = view.plan
-    low = wide(view.counter[codes.PROFILE_HEAD])
-    high = wide(view.counter[codes.PROFILE])
-    while low < high:
-        mid = (low + high) >> 1
-        if plan.time[mid] < time:
-            low = mid + 1
-        else:
-            high = mid
-    filled = view.counter[codes.PROFILE]
+    filled = wide(view.counter[codes.PROFILE])
+    low = first_from(plan.time, wide(view.counter[codes.PROFILE_HEAD]), filled, time)
     if low < filled and plan.time[low] == time:
         return int(low)
     shift_rows(plan, low, filled)
