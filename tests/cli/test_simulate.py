@@ -62,6 +62,7 @@ def test_a_changed_trace_is_not_repeated(trace: Path, tmp_path: Path) -> None:
         (("--nodes", "8", "--cap", "1kW"), "watts of every job"),
         ((), "--nodes"),
         (("--nodes", "0"), "at least 1"),
+        (("--nodes", "99999999999"), "99,999,999,999 units (at most 2,147,483,647)"),
         (("--nodes", "8", "--machine", "quartz"), "one machine"),
         (("--nodes", "8", "--node-watts", "200:100"), "IDLE:MAX"),
         (("--nodes", "8", "--policy", "nonesuch"), "no policy"),

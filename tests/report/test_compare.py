@@ -127,6 +127,7 @@ def test_points_on_the_front() -> None:
     y = np.array([9.0, 5.0, 5.0, 4.0, 9.0])
     assert figures.undominated(x, y).tolist() == [True, False, False, True, True]
     assert "a, b and c trade" in figures.pareto_says(["a", "b", "c"], np.array([True] * 3))
+    assert "a and c need the same" in figures.pareto_says(["a", "b", "c"], np.array([True, False, True]), alike=True)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ from wattqueue.errors import MachineError
 
 CapScope = Literal["machine", "dynamic", "jobs"]
 Unit = Literal["node", "socket", "core"]
+MOST_UNITS = 2**31 - 1
+"""Units are numbered by int32."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ class Machine:
             raise MachineError("no partition", where=self.name)
         if len(set(names)) != len(names):
             raise MachineError("two partitions of one name", where=self.name)
+        if self.units > MOST_UNITS:
+            raise MachineError(f"{self.units:,} units", where=self.name, mend=f"at most {MOST_UNITS:,}")
         if self.cap_scope not in ("machine", "dynamic", "jobs"):
             raise MachineError(f"cap_scope {self.cap_scope!r}", where=self.name, mend="use machine, dynamic or jobs")
 

@@ -160,7 +160,8 @@ def pareto(groups: Sequence[Group]) -> Figure | None:
     labels = [p[0].label for p in known]
     scale_x, unit_x = words.span_unit(float(x.max()))
     scale_y, prefix = words.prefix_of(float(y.max()) / 3_600)
-    says = pareto_says(labels, best)
+    alike = all(np.ptp(values[best]) <= 1e-9 * abs(values[best]).max() for values in (x, y))
+    says = pareto_says(labels, best, alike=alike)
     return Figure(
         "pareto",
         "Energy against turnaround",
@@ -199,11 +200,13 @@ def undominated(x: Floats, y: Floats) -> np.ndarray:
     return np.asarray(~(worse & strict).any(axis=1))
 
 
-def pareto_says(labels: Sequence[str], best: np.ndarray) -> str:
-    """Who lies on the front."""
+def pareto_says(labels: Sequence[str], best: np.ndarray, *, alike: bool = False) -> str:
+    """Who lies on the front; ``alike`` where all of them lie on one point of it."""
     front = [label for label, on in zip(labels, best, strict=True) if on]
     if len(front) == 1:
         return f"Lower left is better. In the means, {front[0]} needs least energy and least time of all."
     named = ", ".join(front[:-1]) + f" and {front[-1]}"
+    if alike:
+        return f"Lower left is better. {named} need the same energy and time; nothing needs less of either."
     rest = "nothing lies behind them" if len(front) == len(labels) else "the others cost more of both than one of these"
     return f"Lower left is better. {named} trade energy for time; {rest}."

@@ -29,6 +29,8 @@ function vertical(about, more = {}) {
     axisLine: { show: false }, axisTick: { show: false }, splitLine: { show: true, lineStyle: { color: colours.rule } }, splitNumber: 5, ...more,
   });
 }
+// No line where an axis merely ends.
+function openTop() { return { show: true, showMaxLine: false, lineStyle: { color: colours.rule } }; }
 function plainEnds(more = {}) { return { color: colours.soft, hideOverlap: true, showMaxLabel: false, formatter: (v) => figures(v, 4), ...more }; }
 function timeAxis(figure, more = {}) { return axis(figure.x, { min: 0, max: figure.extra.end_s / figure.x.scale, axisLabel: plainEnds(), ...more }); }
 function zoomers(index = [0]) {
@@ -175,6 +177,7 @@ kinds.cdf = (figure) => {
   const values = Array.from(c[column], (v) => Math.max(Number.isFinite(v) ? v : 1, 1)), known = Object.entries(marks).filter(([, v]) => v != null);
   const highest = values[values.length - 1], label = (name, v) => {
     const [, position, offset] = MARKS[name], right = Math.log(Math.max(v, 1)) / Math.log(Math.max(highest, 10)) > .8;
+    if (v <= 1) return { position: "right", offset: name === "p99" ? [5, -3] : offset }; // at the left edge, clear of the axis' name
     return position === "right" && right ? { position: "left", offset: [-2, -2] } : { position, offset };
   };
   const points = known.map(([name, v]) => ({ value: [Math.max(v, 1), MARKS[name][0]], name, label: label(name, v) }));
@@ -197,7 +200,7 @@ kinds.density = (figure) => {
   key(figure, [["predicted = true", colours.ink, "dash"]], rampBar(colours.heat, "1", `${figures(Math.exp(most) - 1)} jobs`));
   const ends = { min: low / s, max: high / s, axisLabel: plainEnds({ showMinLabel: false }) };
   return {
-    ...option, xAxis: axis(figure.x, { ...ends, splitNumber: 5 }), yAxis: vertical(figure.y, ends),
+    ...option, xAxis: axis(figure.x, { ...ends, splitNumber: 5 }), yAxis: vertical(figure.y, { ...ends, splitLine: openTop() }),
     series: [
       { type: "custom", clip: true, data: Array.from(c.jobs, (n, i) => [c.predicted_from_w[i] / s, c.true_from_w[i] / s, n]),
         renderItem(params, api) {

@@ -52,21 +52,24 @@ kinds.cdfs = (figure) => {
 
 kinds.pareto = (figure) => {
   const c = figure.columns, sx = figure.x.scale, sy = figure.y.scale, option = base(), n = c.group.length, rows = c.group.map((_, i) => i);
-  key(figure, [["front", colours.faint, "dash"]]);
+  key(figure, c.undominated.filter((on) => on).length > 1 ? [["front", colours.faint, "dash"]] : []);
   const far = (v, half) => [Math.min(...rows.map((i) => v[i] - half[i])), Math.max(...rows.map((i) => v[i] + half[i]))];
   const room = ([low, high]) => { const gap = Math.max((high - low) * .16, high * .01); return [Math.max(0, low - gap), high + gap]; };
   const [x0, x1] = room(far(c.turnaround_s, c.turnaround_half_s)), [y0, y1] = room(far(c.machine_energy_j, c.machine_energy_half_j));
   const front = rows.filter((i) => c.undominated[i]).sort((a, b) => c.turnaround_s[a] - c.turnaround_s[b]);
   option.tooltip = { ...option.tooltip, trigger: "item", formatter: (hit) => { const i = hit.dataIndex, pm = (half, read) => (half ? ` ± ${read(half)}` : ""); return tip(c.group[i], [["mean turnaround", span(c.turnaround_s[i]) + pm(c.turnaround_half_s[i], span)], ["energy", si(c.machine_energy_j[i] / 3600, "Wh") + pm(c.machine_energy_half_j[i], (v) => si(v / 3600, "Wh"))]]); } };
-  const middle = (x0 + x1) / 2;
+  const middle = (x0 + x1) / 2, leader = [];
+  // Points that lie on one another share one label.
+  for (const i of rows) leader.push(rows.slice(0, i).find((j) => leader[j] === j && Math.abs(c.turnaround_s[i] - c.turnaround_s[j]) < .02 * (x1 - x0) && Math.abs(c.machine_energy_j[i] - c.machine_energy_j[j]) < .04 * (y1 - y0)) ?? i);
+  const named = rows.map((i) => (leader[i] === i ? rows.filter((j) => leader[j] === i).map((j) => c.group[j]).join(", ") : ""));
   return {
-    ...option, xAxis: axis(figure.x, { min: x0 / sx, max: x1 / sx, axisLabel: plainEnds({ showMinLabel: false }), splitNumber: SMALL() ? 4 : 6 }), yAxis: vertical(figure.y, { min: y0 / sy, max: y1 / sy, axisLabel: plainEnds({ showMinLabel: false }) }),
+    ...option, xAxis: axis(figure.x, { min: x0 / sx, max: x1 / sx, axisLabel: plainEnds({ showMinLabel: false }), splitNumber: SMALL() ? 4 : 6 }), yAxis: vertical(figure.y, { min: y0 / sy, max: y1 / sy, axisLabel: plainEnds({ showMinLabel: false }), splitLine: openTop() }),
     series: [
       { name: "front", type: "line", data: front.map((i) => [c.turnaround_s[i] / sx, c.machine_energy_j[i] / sy]), symbol: "none", silent: true, lineStyle: { color: colours.faint, width: 1.2, type: [5, 4] }, tooltip: { show: false }, z: 1 },
       { name: "runs", type: "scatter", silent: true, symbolSize: 5, data: figure.extra.runs.map(([k, x, y]) => ({ value: [x / sx, y / sy], itemStyle: { color: groupColour(k), opacity: .35 } })), tooltip: { show: false } },
       { name: "intervals", type: "custom", silent: true, clip: true, data: rows.map((i) => [c.turnaround_s[i] / sx, c.machine_energy_j[i] / sy, c.turnaround_half_s[i] / sx, c.machine_energy_half_j[i] / sy]), renderItem: errorBars },
       { name: "groups", type: "scatter", symbolSize: 13, z: 5, labelLayout: { moveOverlap: "shiftY" },
-        data: rows.map((i) => ({ value: [c.turnaround_s[i] / sx, c.machine_energy_j[i] / sy], name: c.group[i], itemStyle: { color: groupColour(i), borderColor: colours.paper, borderWidth: 1.5 }, symbol: ["circle", "rect", "triangle", "diamond"][i % 4], label: c.turnaround_s[i] > middle ? { position: "left", offset: [2, -11] } : { position: "right", offset: [-2, -11] } })),
+        data: rows.map((i) => ({ value: [c.turnaround_s[i] / sx, c.machine_energy_j[i] / sy], name: named[i], itemStyle: { color: groupColour(i), borderColor: colours.paper, borderWidth: 1.5 }, symbol: ["circle", "rect", "triangle", "diamond"][i % 4], label: c.turnaround_s[i] > middle ? { position: "left", offset: [2, -11] } : { position: "right", offset: [-2, -11] } })),
         label: { show: true, formatter: "{b}", color: colours.ink, fontSize: 12, distance: 9, textBorderColor: colours.paper, textBorderWidth: 3, width: SMALL() ? 120 : 260, overflow: "truncate" } },
     ],
   };
