@@ -228,6 +228,16 @@ def test_what_the_files_say_wrong_is_told_before_slurm_is_asked(tmp_path: Path, 
         assemble(load_config(write(tmp_path, f"{text}\n")))
 
 
+def test_where_no_slurm_answers_the_line_says_what_live_needs(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    config = write(tmp_path, PLAIN + f'[slurm]\nbin_dir = "{tmp_path / "bin"}"\n')
+    done = wattqueue("live", "--config", str(config), "--rounds", "1")
+    assert done.returncode == 2
+    said = [line for line in done.stderr.splitlines() if not line.startswith("Compiling")]
+    assert len(said) == 1, done.stderr
+    assert "live needs a machine where sinfo answers" in said[0]
+
+
 def test_two_controllers_never_share_a_run_folder(tmp_path: Path) -> None:
     first, second = RunDir(tmp_path / "run"), RunDir(tmp_path / "run")
     first.claim()

@@ -65,10 +65,18 @@ def slurm_of(config: LiveConfig) -> Slurm:
 
 
 def layout_of(config: LiveConfig, slurm: Slurm, machine: Machine) -> Layout:
-    """Which node of Slurm is which unit. Raises MachineError where machine and Slurm differ."""
-    from wattqueue.live.slurm.commands import read
+    """Which node of Slurm is which unit.
 
-    rows = [row for line in read(slurm, NODES).splitlines() for row in parse_nodes(line)]
+    Raises: MachineError where machine and Slurm differ, SlurmError where no Slurm answers here.
+    """
+    from wattqueue.live.slurm.commands import SlurmError, read
+
+    try:
+        listed = read(slurm, NODES)
+    except SlurmError as error:
+        mend = "live needs a machine where sinfo answers; [slurm] conf = FILE names another slurm.conf"
+        raise SlurmError(error.what, where=error.where, mend=mend) from error
+    rows = [row for line in listed.splitlines() for row in parse_nodes(line)]
     layout = Layout.of(machine, rows, config.slurm.partitions)
     for p in range(len(machine.partitions)):
         layout.most_net_w(p)
