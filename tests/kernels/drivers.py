@@ -98,7 +98,8 @@ def bit_tricks(words: Array, bits: Array, lengths: Array, out: Array) -> None:
 
 @entry
 def compare(column: Array, at: int, least: int) -> int:
-    return at_least(column, at, least)
+    found: int = at_least(column, at, least)
+    return found
 
 
 def words(values: list[int]) -> Array:
