@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.kernels._jit import at_least, entry, lent
+from wattqueue.kernels.bits import lowest_bit, mask, run_length
 from wattqueue.kernels.greedy import reserve
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.placement import (
     give_units,
-    lowest_bit,
-    mask,
     restore_unit,
-    run_length,
     take_units,
     unit_is_free,
     withhold_unit,

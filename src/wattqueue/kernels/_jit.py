@@ -26,11 +26,12 @@ from numba import njit
 
 from wattqueue.kernels._inner import InnerCompiler
 from wattqueue.kernels._lent import lent
-from wattqueue.kernels._words import at_least, trailing_zeros
+from wattqueue.kernels._words import at_least, at_most, trailing_zeros
 
 __all__ = [
     "CACHE_DIR",
     "at_least",
+    "at_most",
     "compiled_before",
     "direct",
     "entry",

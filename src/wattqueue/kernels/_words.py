@@ -11,7 +11,6 @@ from numba import types
 from numba.extending import intrinsic
 
 _config: Any = numba.config  # its settings are made at run time, unseen by type checkers
-BITS = 64
 
 
 def _count_zeros(_: Any, word: Any) -> Any:  # noqa: ARG001 - numba asks for it by name
@@ -25,29 +24,43 @@ def _count_zeros_plainly(word: Any) -> int:
     return (int(word) & -int(word)).bit_length() - 1
 
 
-def _compare(_: Any, column: Any, at: Any, least: Any) -> Any:  # noqa: ARG001 - numba asks for them by name
-    def generate(context: Any, builder: Any, __: Any, arguments: Any) -> Any:
-        word = ir.IntType(64)
-        many = ir.VectorType(word, BITS)
-        array = context.make_array(column)(context, builder, arguments[0])
-        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), many.as_pointer())
-        one = builder.insert_element(ir.Constant(many, ir.Undefined), arguments[2], ir.Constant(ir.IntType(32), 0))
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), BITS), [0] * BITS)
-        each = builder.shuffle_vector(one, ir.Constant(many, ir.Undefined), lanes)
-        return builder.bitcast(builder.icmp_signed(">=", builder.load(place, align=8), each), word)
+def _comparing(sign: str, lanes: int) -> tuple[Any, Any]:
+    """An intrinsic that compares ``lanes`` elements of a column with one number, and the same in plain Python."""
 
-    return types.uint64(column, types.int64, types.int64), generate
+    def compare(_: Any, column: Any, at: Any, number: Any) -> Any:  # noqa: ARG001 - numba asks for them by name
+        def generate(context: Any, builder: Any, __: Any, arguments: Any) -> Any:
+            array = context.make_array(column)(context, builder, arguments[0])
+            many = ir.VectorType(context.get_value_type(column.dtype), lanes)
+            place = builder.bitcast(builder.gep(array.data, [arguments[1]]), many.as_pointer())
+            found = builder.load(place, align=context.get_abi_alignment(many.element))
+            unknown, first = ir.Constant(many, ir.Undefined), ir.Constant(ir.IntType(32), 0)
+            one = builder.insert_element(unknown, arguments[2], first)
+            each = builder.shuffle_vector(one, unknown, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
+            ask = builder.fcmp_ordered if isinstance(column.dtype, types.Float) else builder.icmp_signed
+            bits = builder.bitcast(ask(sign, found, each), ir.IntType(lanes))
+            return bits if lanes == 64 else builder.zext(bits, ir.IntType(64))
+
+        return types.uint64(column, types.int64, column.dtype), generate
+
+    def compare_plainly(column: Any, at: int, number: Any) -> Any:
+        part = column.reshape(-1)[at : at + lanes]
+        found = part >= number if sign == ">=" else part <= number
+        return np.uint64(np.packbits(found, bitorder="little").view(f"u{lanes // 8}")[0])
+
+    return compare, compare_plainly
 
 
-def _compare_plainly(column: Any, at: int, least: int) -> Any:
-    found = column.reshape(-1)[at : at + BITS] >= least
-    return np.packbits(found, bitorder="little").view(np.uint64)[0]
+def _compiled(pair: tuple[Any, Any]) -> Any:
+    return pair[1] if _config.DISABLE_JIT else intrinsic(pair[0])
 
 
-trailing_zeros: Any = _count_zeros_plainly if _config.DISABLE_JIT else intrinsic(_count_zeros)
+trailing_zeros: Any = _compiled((_count_zeros, _count_zeros_plainly))
 """Zero bits below the lowest set bit of an unsigned 64-bit word that is not 0: one instruction."""
 
-at_least: Any = _compare_plainly if _config.DISABLE_JIT else intrinsic(_compare)
-"""Which of the 64 int64 numbers of ``column`` from element ``at`` on are at least ``least``: a bit each, the lowest
-for the first. Rows of a column of several dimensions follow one another. A few instructions, where the processor
-compares several numbers at once."""
+at_least: Any = _compiled(_comparing(">=", 64))
+"""Which of the 64 numbers of ``column`` from element ``at`` on are at least ``number``: a bit each, the lowest for
+the first. Rows of a column of several dimensions follow one another. Processors that compare several numbers at
+once take a few instructions for it."""
+
+at_most: Any = _compiled(_comparing("<=", 16))
+"""The same of 16 numbers that are at most ``number``."""

@@ -12,9 +12,9 @@ import numpy as np
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._jit import at_least, inlined, kernel, wide
+from wattqueue.kernels.bits import ZERO, lowest_bit, mask
 from wattqueue.kernels.entries import net_watt, start_entry, wall_s
 from wattqueue.kernels.greedy import find_candidate, follow_candidates, next_partition, refresh_candidates
-from wattqueue.kernels.placement import ZERO, lowest_bit, mask
 from wattqueue.kernels.state import Array, Plan, View
 
 INF = float("inf")

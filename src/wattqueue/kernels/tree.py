@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import inlined, kernel, wide
+from wattqueue.kernels._jit import at_most, inlined, kernel, wide
+from wattqueue.kernels.bits import ZERO, lowest_bit, mask
 from wattqueue.kernels.state import Array, Tree
 
 FAN = 16
@@ -185,25 +186,32 @@ def write_classes(table: Array, inner: int, least: Array, row: int) -> bool:
 
 
 @inlined
-def tree_passes(tree: Tree, level: int, k: int, limits: Limits) -> bool:
-    """Whether something at or below node k may be a candidate."""
+def tree_passes(tree: Tree, k: int, limits: Limits) -> bool:
+    """Whether something below inner node k may be a candidate."""
     if tree.need[k] > limits.need or tree.watt[k] > limits.watt:
         return False
     if tree.need[k] <= limits.spare_need and tree.watt[k] <= limits.spare_watt:
         return True
-    if level == 0:
-        return bool(tree.wall[k] <= limits.wall)
     inner = k - len(tree.need_class)
     if tree.by_need[inner, limits.need_class] > limits.wall:
         return False
     return bool(tree.by_watt[inner, limits.watt_class] <= limits.wall)
 
 
+@inlined
+def leaves_passing(tree: Tree, k: int, limits: Limits) -> np.uint64:
+    """A bit for each of the 16 leaves from k on: whether it is a candidate."""
+    short = at_most(tree.wall, k, limits.wall)
+    spare = at_most(tree.need, k, limits.spare_need) & at_most(tree.watt, k, limits.spare_watt)
+    fits = at_most(tree.need, k, limits.need) & at_most(tree.watt, k, limits.watt)
+    return np.uint64(fits & (short | spare))
+
+
 @kernel
 def tree_next(tree: Tree, p: int, leaf: int, limits: Limits) -> int:
     """The first candidate of partition p at ``leaf`` or behind it, or -1."""
     top = tree.height[p] - 1
-    if top < 0 or not tree_passes(tree, top, wide(tree.offset[p, top]), limits):
+    if top < 0 or (top > 0 and not tree_passes(tree, wide(tree.offset[p, top]), limits)):
         return -1
     level = 0
     i = max(leaf, int(tree.head[p]))
@@ -213,13 +221,20 @@ def tree_next(tree: Tree, p: int, leaf: int, limits: Limits) -> int:
                 return -1
             i = (i + FAN - 1) >> SHIFT
             level += 1
-        elif tree_passes(tree, level, tree.offset[p, level] + i, limits):
-            if level == 0:
-                return i
+            continue
+        if level > 0 and tree_passes(tree, tree.offset[p, level] + i, limits):
             level -= 1
             i *= FAN
+            continue
+        if level == 0:
+            first = i & -FAN
+            count = min(FAN, tree.size[p, 0] - first)
+            found = leaves_passing(tree, tree.offset[p, 0] + first, limits) & mask(i - first, first + count - i)
+            if found != ZERO:
+                return int(first + lowest_bit(found))
+            i = first + FAN
         else:
             i += 1
-            while level < top and i & (FAN - 1) == 0:
-                i >>= SHIFT
-                level += 1
+        while level < top and i & (FAN - 1) == 0:
+            i >>= SHIFT
+            level += 1

@@ -96,10 +96,11 @@ def empty_tree(entries: state.Entries, need: NDArray[Any], watt: NDArray[Any]) -
                 offset[p, level] = total
                 total += length
     classes = (total - leaves, CLASSES)
+    room = total + FAN  # leaves are looked at by the 16, the last ones too
     return state.Tree(
-        np.full(total, codes.NEVER, np.int32),
-        np.full(total, np.inf),
-        np.full(total, codes.ANY_WATT, np.int64),
+        np.full(room, codes.NEVER, np.int32),
+        np.full(room, np.inf),
+        np.full(room, codes.ANY_WATT, np.int64),
         np.zeros(leaves, np.int8),
         np.zeros(leaves, np.int8),
         np.full(classes, np.inf, np.float32),
