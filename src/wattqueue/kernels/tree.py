@@ -129,10 +129,12 @@ def tree_pull(tree: Tree, p: int, level: int, i: int) -> bool:
     need = codes.NEVER
     wall = INF
     watt = codes.ANY_WATT
-    for k in range(first, end):
-        need = min(need, tree.need[k])
-        wall = min(wall, tree.wall[k])
-        watt = min(watt, tree.watt[k])
+    needs, walls, watts = tree.need, tree.wall, tree.watt
+    for child in range(end - first):
+        k = np.uint64(first + child)  # unsigned, so that the compiler takes several at once
+        need = min(need, needs[k])
+        wall = min(wall, walls[k])
+        watt = min(watt, watts[k])
     k = tree.offset[p, level] + i
     changed = tree.need[k] != need or tree.wall[k] != wall or tree.watt[k] != watt
     tree.need[k] = need
