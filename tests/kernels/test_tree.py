@@ -51,8 +51,8 @@ def expect_class_minima(tree: state.Tree, twin: QueueList, inner: int, leaves: t
         for c in range(CLASSES):
             most = steps[c] if c < CLASSES - 1 else np.inf
             exact = twin.note_class(*leaves, float(most), by)
-            assert table[inner, c] <= exact
-            assert table[inner, c] == pytest.approx(exact, rel=3e-6)
+            assert table[inner // FAN, c, inner % FAN] <= exact
+            assert table[inner // FAN, c, inner % FAN] == pytest.approx(exact, rel=3e-6)
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -26,7 +26,7 @@ from numba import njit
 
 from wattqueue.kernels._inner import InnerCompiler
 from wattqueue.kernels._lent import lent
-from wattqueue.kernels._words import at_least, at_most, trailing_zeros
+from wattqueue.kernels._words import at_least, at_most, least_of, trailing_zeros
 
 __all__ = [
     "CACHE_DIR",
@@ -37,6 +37,7 @@ __all__ = [
     "entry",
     "inlined",
     "kernel",
+    "least_of",
     "lent",
     "trailing_zeros",
     "wide",

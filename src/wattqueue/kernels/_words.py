@@ -8,6 +8,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 _config: Any = numba.config  # its settings are made at run time, unseen by type checkers
@@ -50,6 +51,24 @@ def _comparing(sign: str, lanes: int) -> tuple[Any, Any]:
     return compare, compare_plainly
 
 
+def _least(_: Any, column: Any, at: Any) -> Any:  # noqa: ARG001 - numba asks for them by name
+    def generate(context: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        array = context.make_array(column)(context, builder, arguments[0])
+        many = ir.VectorType(context.get_value_type(column.dtype), 16)
+        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), many.as_pointer())
+        found = builder.load(place, align=context.get_abi_alignment(many.element))
+        kind = ("fmin.v16f" if isinstance(column.dtype, types.Float) else "smin.v16i") + str(column.dtype.bitwidth)
+        reduce_ = ir.FunctionType(many.element, [many])
+        function = cgutils.get_or_insert_function(builder.module, reduce_, f"llvm.vector.reduce.{kind}")
+        return builder.call(function, [found], fastmath=("nnan",) if kind.startswith("f") else ())
+
+    return column.dtype(column, types.int64), generate
+
+
+def _least_plainly(column: Any, at: int) -> Any:
+    return column.reshape(-1)[at : at + 16].min()
+
+
 def _compiled(pair: tuple[Any, Any]) -> Any:
     return pair[1] if _config.DISABLE_JIT else intrinsic(pair[0])
 
@@ -64,3 +83,6 @@ once take a few instructions for it."""
 
 at_most: Any = _compiled(_comparing("<=", 16))
 """The same of 16 numbers that are at most ``number``."""
+
+least_of: Any = _compiled((_least, _least_plainly))
+"""The least of the 16 numbers of ``column`` from element ``at`` on; none of them is NaN."""

@@ -44,12 +44,12 @@ class Entries(NamedTuple):
 class Tree(NamedTuple):
     """Subtree minima over queued entries, fan-out 16, level 0 = entries in queue order.
 
-    ``need`` int32, ``wall`` float64 s, ``watt`` int64: the m leaves in entry order, then the inner nodes;
-    ``need_class``, ``watt_class`` (m,) int8 of the leaves; ``by_need``, ``by_watt`` (inner, CLASSES)
-    float32: least walltime among leaves of at most a class, whose upper ends are ``need_step``,
-    ``watt_step`` (CLASSES - 1,) int64; ``least`` (2, CLASSES) float32 room to work in; ``offset`` (P, L)
-    where a level begins; ``size`` (P, L) its length; ``height`` (P,) levels; ``head`` (P,) a leaf before
-    which nothing is queued.
+    ``need`` int32, ``wall`` float64 s, ``watt`` int64: the m leaves in entry order, then the inner nodes, each
+    level from a multiple of 16 on; ``need_class``, ``watt_class`` (m,) int8 of the leaves; ``by_need``,
+    ``by_watt`` (inner / 16, CLASSES, 16) float32: of 16 inner nodes side by side the least walltime among leaves
+    of at most a class, whose upper ends are ``need_step``, ``watt_step`` (CLASSES - 1,) int64; ``least``
+    (2, CLASSES) float32 room to work in; ``offset`` (P, L) where a level begins; ``size`` (P, L) its length;
+    ``height`` (P,) levels; ``head`` (P,) a leaf before which nothing is queued.
     """
 
     need: Array

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import at_most, inlined, kernel, wide
+from wattqueue.kernels._jit import at_most, inlined, kernel, least_of, wide
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask
 from wattqueue.kernels.state import Array, Tree
 
@@ -81,9 +81,10 @@ def note_class(table: Array, inner: int, first: int, wall: float) -> bool:
     """Let classes from ``first`` on know of an entry of ``wall`` seconds; whether any did not know of less."""
     low = wall * HAIR
     changed = False
+    group, place = inner >> SHIFT, inner & (FAN - 1)
     for c in range(first, CLASSES):
-        if low < table[inner, c]:
-            table[inner, c] = low
+        if low < table[group, c, place]:
+            table[group, c, place] = low
             changed = True
     return changed
 
@@ -112,12 +113,13 @@ def tree_clear(tree: Tree, p: int, leaf: int) -> None:
 @inlined
 def was_least(tree: Tree, leaf: int, inner: int, wall: float) -> bool:
     """Whether ``wall``, of an entry that left, was the least of any class of an inner node."""
+    group, place = inner >> SHIFT, inner & (FAN - 1)
     for c in range(tree.need_class[leaf], CLASSES):
-        if tree.by_need[inner, c] >= np.float32(wall * HAIR):
+        if tree.by_need[group, c, place] >= np.float32(wall * HAIR):
             return True
     least = False
     for c in range(tree.watt_class[leaf], CLASSES):
-        least |= bool(tree.by_watt[inner, c] >= np.float32(wall * HAIR))
+        least |= bool(tree.by_watt[group, c, place] >= np.float32(wall * HAIR))
     return least
 
 
@@ -125,40 +127,43 @@ def was_least(tree: Tree, leaf: int, inner: int, wall: float) -> bool:
 def tree_pull(tree: Tree, p: int, level: int, i: int) -> bool:
     """Recompute node i of ``level`` from its children; whether anything changed."""
     first = tree.offset[p, level - 1] + i * FAN
-    end = min(first + FAN, tree.offset[p, level - 1] + tree.size[p, level - 1])
-    need = codes.NEVER
-    wall = INF
-    watt = codes.ANY_WATT
-    needs, walls, watts = tree.need, tree.wall, tree.watt
-    for child in range(end - first):
-        k = np.uint64(first + child)  # unsigned, so that the compiler takes several at once
-        need = min(need, needs[k])
-        wall = min(wall, walls[k])
-        watt = min(watt, watts[k])
+    leaves = len(tree.need_class)
+    if level > 1:
+        need, wall, watt = least_of(tree.need, first), least_of(tree.wall, first), least_of(tree.watt, first)
+        gather_nodes(tree, (first - leaves) >> SHIFT)
+    else:
+        end = min(first + FAN, tree.offset[p, 0] + tree.size[p, 0])
+        need, wall, watt = least_leaves(tree, first, end)
+        gather_leaves(tree, first, end)
     k = tree.offset[p, level] + i
     changed = tree.need[k] != need or tree.wall[k] != wall or tree.watt[k] != watt
     tree.need[k] = need
     tree.wall[k] = wall
     tree.watt[k] = watt
-    leaves = len(tree.need_class)
-    if level > 1:
-        gather_nodes(tree.least, tree.by_need, tree.by_watt, first - leaves, end - first)
-    else:
-        gather_leaves(tree, first, end)
     changed |= write_classes(tree.by_need, k - leaves, tree.least, wide(0))
     return write_classes(tree.by_watt, k - leaves, tree.least, wide(1)) or changed
 
 
 @inlined
-def gather_nodes(least: Array, by_need: Array, by_watt: Array, below: int, children: int) -> None:
-    """Into ``least``, the least walltime of each class among inner nodes. Row by row, eight classes at once."""
+def least_leaves(tree: Tree, first: int, end: int) -> tuple[int, float, int]:
+    """Least units, walltime and watts of leaves: fewer than 16 where a partition ends."""
+    if end - first == FAN:
+        return least_of(tree.need, first), least_of(tree.wall, first), least_of(tree.watt, first)
+    need, wall, watt = tree.need[first], tree.wall[first], tree.watt[first]
+    for k in range(first + 1, end):
+        need = min(need, tree.need[k])
+        wall = min(wall, tree.wall[k])
+        watt = min(watt, tree.watt[k])
+    return need, wall, watt
+
+
+@inlined
+def gather_nodes(tree: Tree, group: int) -> None:
+    """Into ``least``, the least walltime of each class among 16 inner nodes; places without a node are infinite."""
     for c in range(CLASSES):
-        least[0, c] = by_need[below, c]
-        least[1, c] = by_watt[below, c]
-    for k in range(below + 1, below + children):
-        for c in range(CLASSES):
-            least[0, c] = min(least[0, c], by_need[k, c])
-            least[1, c] = min(least[1, c], by_watt[k, c])
+        at = (group * CLASSES + c) * FAN
+        tree.least[0, c] = least_of(tree.by_need, at)
+        tree.least[1, c] = least_of(tree.by_watt, at)
 
 
 @inlined
@@ -181,62 +186,68 @@ def gather_leaves(tree: Tree, first: int, end: int) -> None:
 def write_classes(table: Array, inner: int, least: Array, row: int) -> bool:
     """Write what was gathered into an inner node; whether anything changed."""
     changed = False
+    group, place = inner >> SHIFT, inner & (FAN - 1)
     for c in range(CLASSES):
-        changed |= table[inner, c] != least[row, c]
-        table[inner, c] = least[row, c]
+        changed |= table[group, c, place] != least[row, c]
+        table[group, c, place] = least[row, c]
     return changed
-
-
-@inlined
-def tree_passes(tree: Tree, k: int, limits: Limits) -> bool:
-    """Whether something below inner node k may be a candidate."""
-    if tree.need[k] > limits.need or tree.watt[k] > limits.watt:
-        return False
-    if tree.need[k] <= limits.spare_need and tree.watt[k] <= limits.spare_watt:
-        return True
-    inner = k - len(tree.need_class)
-    if tree.by_need[inner, limits.need_class] > limits.wall:
-        return False
-    return bool(tree.by_watt[inner, limits.watt_class] <= limits.wall)
 
 
 @inlined
 def leaves_passing(tree: Tree, k: int, limits: Limits) -> np.uint64:
     """A bit for each of the 16 leaves from k on: whether it is a candidate."""
-    short = at_most(tree.wall, k, limits.wall)
-    spare = at_most(tree.need, k, limits.spare_need) & at_most(tree.watt, k, limits.spare_watt)
-    fits = at_most(tree.need, k, limits.need) & at_most(tree.watt, k, limits.watt)
-    return np.uint64(fits & (short | spare))
+    return np.uint64(fitting(tree, k, limits) & (at_most(tree.wall, k, limits.wall) | sparing(tree, k, limits)))
+
+
+@inlined
+def nodes_passing(tree: Tree, k: int, limits: Limits) -> np.uint64:
+    """A bit for each of the 16 inner nodes from k on: whether something below it may be a candidate."""
+    group = (k - len(tree.need_class)) >> SHIFT
+    short = at_most(tree.by_need, (group * CLASSES + limits.need_class) * FAN, np.float32(limits.wall))
+    short &= at_most(tree.by_watt, (group * CLASSES + limits.watt_class) * FAN, np.float32(limits.wall))
+    return np.uint64(fitting(tree, k, limits) & (short | sparing(tree, k, limits)))
+
+
+@inlined
+def fitting(tree: Tree, k: int, limits: Limits) -> np.uint64:
+    """Which of 16 nodes need no more than there is."""
+    return np.uint64(at_most(tree.need, k, limits.need) & at_most(tree.watt, k, limits.watt))
+
+
+@inlined
+def sparing(tree: Tree, k: int, limits: Limits) -> np.uint64:
+    """Which of 16 nodes need no more than a reservation leaves over."""
+    return np.uint64(at_most(tree.need, k, limits.spare_need) & at_most(tree.watt, k, limits.spare_watt))
 
 
 @kernel
 def tree_next(tree: Tree, p: int, leaf: int, limits: Limits) -> int:
-    """The first candidate of partition p at ``leaf`` or behind it, or -1."""
+    """The first candidate of partition p at ``leaf`` or behind it, or -1.
+
+    Up and down the tree, the 16 children of a node looked at together.
+    """
     top = tree.height[p] - 1
-    if top < 0 or (top > 0 and not tree_passes(tree, wide(tree.offset[p, top]), limits)):
+    if top < 0 or (top > 0 and nodes_passing(tree, wide(tree.offset[p, top]), limits) == ZERO):
         return -1
     level = 0
     i = max(leaf, int(tree.head[p]))
-    while True:
-        if i >= tree.size[p, level]:
-            if level == top:
-                return -1
-            i = (i + FAN - 1) >> SHIFT
-            level += 1
-            continue
-        if level > 0 and tree_passes(tree, tree.offset[p, level] + i, limits):
+    while i < tree.size[p, level]:
+        first = i & -FAN
+        k = wide(tree.offset[p, level] + first)
+        ahead = mask(i - first, min(FAN, tree.size[p, level] - first) - (i - first))
+        found = ahead & (leaves_passing(tree, k, limits) if level == 0 else nodes_passing(tree, k, limits))
+        if found != ZERO:
+            i = first + lowest_bit(found)
+            if level == 0:
+                return int(i)
             level -= 1
             i *= FAN
-            continue
-        if level == 0:
-            first = i & -FAN
-            count = min(FAN, tree.size[p, 0] - first)
-            found = leaves_passing(tree, tree.offset[p, 0] + first, limits) & mask(i - first, first + count - i)
-            if found != ZERO:
-                return int(first + lowest_bit(found))
-            i = first + FAN
+        elif level == top:
+            return -1
         else:
-            i += 1
-        while level < top and i & (FAN - 1) == 0:
-            i >>= SHIFT
+            i = (first >> SHIFT) + 1
             level += 1
+            while level < top and i & (FAN - 1) == 0:
+                i >>= SHIFT
+                level += 1
+    return -1

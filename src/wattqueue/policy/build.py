@@ -94,8 +94,8 @@ def empty_tree(entries: state.Entries, need: NDArray[Any], watt: NDArray[Any]) -
             size[p, level] = length
             if level:
                 offset[p, level] = total
-                total += length
-    classes = (total - leaves, CLASSES)
+                total += -(-length // FAN) * FAN
+    classes = ((total - leaves) // FAN, CLASSES, FAN)
     room = total + FAN  # leaves are looked at by the 16, the last ones too
     return state.Tree(
         np.full(room, codes.NEVER, np.int32),
