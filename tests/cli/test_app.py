@@ -71,6 +71,8 @@ def own_verbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "__path__", [str(tmp_path)])
     for stem in ("say_", "two_words", "broken"):
         monkeypatch.delitem(sys.modules, f"wattqueue.cli.{stem}", raising=False)
+    for name in [name for name in sys.modules if name.startswith("wattqueue_user_")]:
+        monkeypatch.delitem(sys.modules, name)  # another test's parts, which errors would be laid to
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:

@@ -23,6 +23,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba import njit
+from numba.core.caching import FunctionCache
 
 from wattqueue.kernels._inner import InnerCompiler
 from wattqueue.kernels._lent import lent
@@ -47,7 +48,7 @@ _config: Any = numba.config  # its settings are made at run time, unseen by type
 F = TypeVar("F", bound=Callable[..., Any])
 _OPTIONS: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
 _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": InnerCompiler}
-_ENTRY: dict[str, Any] = {"no_cfunc_wrapper": True, "nogil": True, "cache": True}
+_ENTRY: dict[str, Any] = {"no_cfunc_wrapper": True, "nogil": True}
 _STALE_S = 30 * 86400.0
 
 
@@ -88,13 +89,17 @@ def _drop_stale(current: Path) -> None:
 CACHE_DIR = _cache_dir()
 
 
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """numba's cache of machine code, without loading all that numba knows to compile, before a look into it:
+    that takes a third of a second, of which a run with warm caches has no use."""
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(signature, target)
+
+
 def _compile(function: Callable[..., Any], **more: Any) -> Any:
-    before = _config.CACHE_DIR
-    _config.CACHE_DIR = str(CACHE_DIR)  # read once, while decorating; other users of numba keep theirs
-    try:
-        return njit(**_OPTIONS, **more)(function)
-    finally:
-        _config.CACHE_DIR = before
+    return njit(**_OPTIONS, **more)(function)
 
 
 def kernel(function: F) -> F:
@@ -109,7 +114,15 @@ def inlined(function: F) -> F:
 
 def entry(function: F) -> F:
     """A kernel that Python calls. It lets go of the interpreter, so that simulations run in threads."""
-    return cast("F", _compile(function, **_ENTRY))
+    compiled = _compile(function, **_ENTRY)
+    if not _config.DISABLE_JIT:
+        before = _config.CACHE_DIR
+        _config.CACHE_DIR = str(CACHE_DIR)  # read here, once; other users of numba keep theirs
+        try:
+            compiled._cache = _Cache(function)  # noqa: SLF001  what njit(cache=True) does
+        finally:
+            _config.CACHE_DIR = before
+    return cast("F", compiled)
 
 
 def direct(function: F) -> F:
