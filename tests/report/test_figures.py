@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -109,6 +111,14 @@ def test_gantt_of_few_jobs_has_a_rectangle_a_block() -> None:
     assert figure.extra["users"] == ["ann", "bob"]
     assert figure.columns["user"].tolist() == [1, 2, 1, 1]
     assert figure.extra["partitions"] == (("fast", 6), ("plain", 4))
+
+
+def test_watts_that_differ_by_rounding_alone_are_no_colouring() -> None:
+    run = by_hand()
+    run = replace(run, unit_w=np.linspace(300.0, 300.0 * (1.0 + 1e-13), len(run.jobs), dtype=np.float64))
+    figure = gantt.figure(run)
+    assert figure.extra["power"] is None
+    assert figure.says.endswith("Mean power of one busy node: 300 W.")
 
 
 def naive_grid(run: Run, rows: int, columns: int) -> dict[str, np.ndarray]:

@@ -24,6 +24,7 @@ EXACT_RECTANGLES = 40_000
 COLUMNS = 1_200
 ROWS = 512
 USERS = 7
+SAME = 1e-6  # watts that differ by a smaller share are the same
 """Users with a colour of their own; the others share one."""
 LEVELS = 32
 CHUNK = 1 << 16
@@ -67,7 +68,7 @@ def figure(run: Run) -> Figure:
         "unit": run.unit,
         "partitions": run.partitions,
         "users": [name for _, name in users],
-        "power": _range(run.unit_w[run.ran]),
+        "power": power_scale(run),
         "frequency": _several(_range(run.frequency_hz[run.ran], trim=False)),
         "has_users": bool((run.jobs.user.codes >= 0).any()),
     }
@@ -165,9 +166,14 @@ def _range(values: Floats, *, trim: bool = True) -> tuple[float, float] | None:
     return low, high
 
 
+def power_scale(run: Run) -> tuple[float, float] | None:
+    """Ends of the colour scale of watts; None where nobody states any, or all nodes draw the same."""
+    return _several(_range(run.unit_w[run.ran]))
+
+
 def _several(ends: tuple[float, float] | None) -> tuple[float, float] | None:
-    """One frequency alone is no colouring."""
-    return ends if ends is not None and ends[0] < ends[1] else None
+    """One frequency alone is no colouring, nor are watts that differ by rounding alone."""
+    return ends if ends is not None and ends[1] - ends[0] > SAME * abs(ends[1]) else None
 
 
 def grid(run: Run, what: Rectangles, users: list[tuple[int, str]], rows: int = ROWS, columns: int = COLUMNS) -> Grid:
@@ -279,11 +285,11 @@ def says(run: Run, exact: bool) -> str:
     ran = int(run.ran.sum())
     drawn = f"{words.count(ran, 'job')} on {words.count(run.units, run.unit)}"
     good = run.unit_w[run.ran & np.isfinite(run.unit_w)]
+    coloured = power_scale(run) is not None
     watts = ""
     if len(good):
-        watts = (
-            f" Mean power of one busy {run.unit}: {words.watts(float(good.min()))} to {words.watts(float(good.max()))}."
-        )
+        low, high = words.watts(float(good.min())), words.watts(float(good.max()))
+        watts = f" Mean power of one busy {run.unit}: {f'{low} to {high}' if coloured else high}."
     if exact:
         return f"{drawn}, a rectangle for each block of {run.unit}s that a job held.{watts}"
     column = (run.last_s - run.first_s) / COLUMNS
@@ -291,5 +297,5 @@ def says(run: Run, exact: bool) -> str:
     cell = f"{words.count(rows, run.unit)} for {words.span(column)}"
     return (
         f"{drawn}, as a grid: a cell covers {cell}; its strength is the share that was busy, "
-        f"its colour {'the mean over it' if watts else 'the user with most of it'}.{watts}"
+        f"its colour {'the mean over it' if coloured else 'the user with most of it'}.{watts}"
     )
