@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bench.harness import Measured, Skip, benchmark, digest
+from bench.peak import status_bytes
 from wattqueue.model.machine import plain_machine
 from wattqueue.model.metrics import metrics
 from wattqueue.model.signals import Cap
@@ -40,7 +40,7 @@ def whole_run(jobs: int) -> dict[str, Any]:
     return {
         "wall_s": time.perf_counter() - wall,
         "cpu_s": time.process_time() - cpu,
-        "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
+        "peak_gb": status_bytes("VmHWM") / 1e9,
         "digest": digest(run.schedule.start_s, run.schedule.state),
         "wait_s_mean": found["wait_s_mean"],
         "machine_energy_j": found["machine_energy_j"],
