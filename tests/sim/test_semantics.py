@@ -426,6 +426,21 @@ def test_conservative_keeps_a_second_promise_that_easy_breaks() -> None:
     assert starts(rows, plain_machine(6), "conservative") == [0.0, 10.0, 20.0, 30.0]
 
 
+class EitherOfTwo:
+    """Any of a machine's two frequencies."""
+
+    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Any, Any]:
+        return np.zeros(len(entries.job), np.int32), np.ones(len(entries.job), np.int32)
+
+
+def test_a_job_too_short_for_the_clock_waits_for_units_all_the_same() -> None:
+    # At 1e12 s the clock knows no microsecond: job 1 ends when it begins, and units are asked for at no later row.
+    machine = Machine("m", (Partition("a", 2, frequencies_hz=(2e9, 1e9), idle_w=50.0, max_w=100.0),))
+    policy = replace(load_policy("conservative"), frequency=EitherOfTwo())
+    jobs = jobs_of([(1e12, 2, 100.0), (1e12 + 1.0, 2, 1e-6)])
+    assert simulate(jobs, machine, policy).schedule.start_s.tolist() == [1e12, 1e12 + 100.0]
+
+
 def test_a_later_entry_is_planned_as_if_the_earlier_were_absent() -> None:
     # Watts couple the partitions. Job 1 (60 W) is planned in a at 20 (its unit is busy till then). Its entry in b
     # would fit at 10, when job 2's 60 W are free; were its own place from 20 on counted, 120 W would not fit.

@@ -167,8 +167,10 @@ def fits_now(view: View, p: int, job: int, option: int) -> bool:
     head = wide(view.counter[codes.PROFILE_HEAD])
     need = wide(view.nodes[job])
     watt = net_watt(view, job, option)
+    if view.plan.nodes[p, head] < need or view.plan.watt[head] < watt:
+        return False  # asked by itself: a walltime may be too short for the clock, and end now
     filled = wide(view.counter[codes.PROFILE])
-    behind = first_low(view.plan, p, head, filled, end, need, watt)
+    behind = first_low(view.plan, p, head + 1, filled, end, need, watt)
     return behind == filled or view.plan.time[behind] >= end
 
 
