@@ -25,15 +25,21 @@ def _count_zeros_plainly(word: Any) -> int:
     return (int(word) & -int(word)).bit_length() - 1
 
 
+def _side_by_side(context: Any, builder: Any, column: Any, arguments: Any, lanes: int) -> Any:
+    """``lanes`` elements of the array ``arguments[0]``, of type ``column``, from place ``arguments[1]`` on."""
+    array = context.make_array(column)(context, builder, arguments[0])
+    many = ir.VectorType(context.get_value_type(column.dtype), lanes)
+    place = builder.bitcast(builder.gep(array.data, [arguments[1]]), many.as_pointer())
+    return builder.load(place, align=context.get_abi_alignment(many.element))
+
+
 def _comparing(sign: str, lanes: int) -> tuple[Any, Any]:
     """An intrinsic that compares ``lanes`` elements of a column with one number, and the same in plain Python."""
 
     def compare(_: Any, column: Any, at: Any, number: Any) -> Any:  # noqa: ARG001 - numba asks for them by name
         def generate(context: Any, builder: Any, __: Any, arguments: Any) -> Any:
-            array = context.make_array(column)(context, builder, arguments[0])
-            many = ir.VectorType(context.get_value_type(column.dtype), lanes)
-            place = builder.bitcast(builder.gep(array.data, [arguments[1]]), many.as_pointer())
-            found = builder.load(place, align=context.get_abi_alignment(many.element))
+            found = _side_by_side(context, builder, column, arguments, lanes)
+            many = found.type
             unknown, first = ir.Constant(many, ir.Undefined), ir.Constant(ir.IntType(32), 0)
             one = builder.insert_element(unknown, arguments[2], first)
             each = builder.shuffle_vector(one, unknown, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
@@ -53,10 +59,8 @@ def _comparing(sign: str, lanes: int) -> tuple[Any, Any]:
 
 def _least(_: Any, column: Any, at: Any) -> Any:  # noqa: ARG001 - numba asks for them by name
     def generate(context: Any, builder: Any, __: Any, arguments: Any) -> Any:
-        array = context.make_array(column)(context, builder, arguments[0])
-        many = ir.VectorType(context.get_value_type(column.dtype), 16)
-        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), many.as_pointer())
-        found = builder.load(place, align=context.get_abi_alignment(many.element))
+        found = _side_by_side(context, builder, column, arguments, 16)
+        many = found.type
         kind = ("fmin.v16f" if isinstance(column.dtype, types.Float) else "smin.v16i") + str(column.dtype.bitwidth)
         reduce_ = ir.FunctionType(many.element, [many])
         function = cgutils.get_or_insert_function(builder.module, reduce_, f"llvm.vector.reduce.{kind}")

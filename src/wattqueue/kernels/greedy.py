@@ -10,6 +10,7 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._jit import inlined, kernel, wide
 from wattqueue.kernels.chance import fits_watts
 from wattqueue.kernels.entries import net_watt, start_entry, wall_s
+from wattqueue.kernels.search import first_from
 from wattqueue.kernels.state import View
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
@@ -90,15 +91,8 @@ def leaf_of_rank(view: View, p: int, rank: int) -> int:
     """The first entry of partition p, counted from its begin, whose rank is at least ``rank``."""
     if rank <= 0:
         return 0
-    low = wide(view.entries.start[p])
-    high = wide(view.entries.start[p + 1])
-    while low < high:
-        mid = (low + high) >> 1
-        if view.entries.rank[mid] < rank:
-            low = mid + 1
-        else:
-            high = mid
-    return int(low - view.entries.start[p])
+    start = wide(view.entries.start[p])
+    return first_from(view.entries.rank, start, wide(view.entries.start[p + 1]), rank) - start
 
 
 @inlined

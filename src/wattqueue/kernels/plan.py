@@ -15,7 +15,8 @@ from wattqueue.kernels._jit import at_least, inlined, kernel, wide
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask
 from wattqueue.kernels.entries import net_watt, start_entry, wall_s
 from wattqueue.kernels.greedy import find_candidate, follow_candidates, next_partition, refresh_candidates
-from wattqueue.kernels.state import Array, Plan, View
+from wattqueue.kernels.search import first_from
+from wattqueue.kernels.state import Plan, View
 
 INF = float("inf")
 OVERDUE_S = 1e-6  # a job past its expected end holds its units at least to the next microsecond
@@ -222,18 +223,6 @@ def rows_with(plan: Plan, p: int, row: int, need: int, watt: int) -> np.uint64:
 
 
 @inlined
-def first_from(time: Array, low: int, high: int, least: float) -> int:
-    """The first row of ``low`` to ``high`` whose time is at least ``least``; ``high`` if none before it is."""
-    while low < high:
-        mid = (low + high) >> 1
-        if time[mid] < least:
-            low = mid + 1
-        else:
-            high = mid
-    return int(low)
-
-
-@inlined
 def first_low(plan: Plan, p: int, row: int, filled: int, end: float, need: int, watt: int) -> int:
     """The first row from ``row`` on that has less, or that lies at ``end`` or past it; ``filled`` for none."""
     nodes, watts, time = plan.nodes, plan.watt, plan.time
@@ -245,13 +234,8 @@ def first_low(plan: Plan, p: int, row: int, filled: int, end: float, need: int, 
 @kernel
 def take_rows(view: View, p: int, first: int, behind: int, end: float, need: int, watt: int) -> None:
     """Take units and watts from row ``first`` on until ``end``; ``behind`` is the first row at or past it."""
-    plan = view.plan
-    filled = view.counter[codes.PROFILE]
-    if behind == filled or plan.time[behind] != end:
-        shift_rows(plan, behind, filled)
-        plan.time[behind] = end
-        view.counter[codes.PROFILE] = filled + 1
-    add_rows(plan, p, first, behind, -need, -watt)
+    put_row(view, behind, end)
+    add_rows(view.plan, p, first, behind, -need, -watt)
 
 
 @inlined
@@ -278,15 +262,20 @@ def change_profile(view: View, entry: int, option: int, sign: int) -> None:
 @kernel
 def profile_row(view: View, time: float) -> int:
     """The row of the profile that begins at ``time``; put in where there is none."""
-    plan = view.plan
-    filled = wide(view.counter[codes.PROFILE])
-    low = first_from(plan.time, wide(view.counter[codes.PROFILE_HEAD]), filled, time)
-    if low < filled and plan.time[low] == time:
-        return int(low)
-    shift_rows(plan, low, filled)
-    plan.time[low] = time
-    view.counter[codes.PROFILE] = filled + 1
-    return int(low)
+    head, filled = wide(view.counter[codes.PROFILE_HEAD]), wide(view.counter[codes.PROFILE])
+    row = first_from(view.plan.time, head, filled, time)
+    put_row(view, row, time)
+    return row
+
+
+@inlined
+def put_row(view: View, row: int, time: float) -> None:
+    """Let ``row``, the first that begins at ``time`` or later, begin then; put in where it begins later."""
+    filled = view.counter[codes.PROFILE]
+    if row == filled or view.plan.time[row] != time:
+        shift_rows(view.plan, row, filled)
+        view.plan.time[row] = time
+        view.counter[codes.PROFILE] = filled + 1
 
 
 @inlined
