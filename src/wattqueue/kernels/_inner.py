@@ -1,8 +1,11 @@
-"""How inner kernels are compiled: not to machine code, but to be taken in by the kernels that Python calls.
+"""Compile inner kernels to LLVM code only, for the entries that call them (docs/adr/0006).
 
-By itself numba optimizes each function, with all that it calls, and makes machine code of it, whether or not
-anybody calls it from Python: of some 130 kernels that call one another, most are then compiled dozens of
-times over. Here an inner kernel stays in LLVM's language until an entry is optimized as a whole (docs/adr/0008).
+By itself numba optimizes each function together with everything that it calls, and makes machine code of it,
+whether or not Python ever calls it. Of some 170 kernels that call one another, most would be compiled dozens of times.
+Here an inner kernel stays in LLVM's intermediate language until an entry is optimized as a whole; the entry links it.
+
+The classes override methods of numba that are not documented. They are listed in docs/adr/0009 with the rest, and
+the version of numba is bounded in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -13,17 +16,19 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
 
-class _Shelved(JITCodeLibrary):  # type: ignore[misc]
-    """Code that waits to be linked into an entry's; it is neither optimized nor loaded."""
+class _UnoptimizedLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Code that waits to be linked into the library of an entry. It is neither optimized nor loaded."""
 
     def _optimize_final_module(self) -> None:
-        pass
+        """Do nothing: the entry that links this code optimizes it with its own."""
 
     def _finalize_final_module(self) -> None:
+        """Mark the library as complete without handing it to the machine-code engine."""
         self._finalize_dynamic_globals()
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
+        """Return 0, by which numba means that the library holds no such loaded symbol."""
         self._ensure_finalized()
         return 0  # numba's word for: no such symbol here
 
@@ -37,7 +42,8 @@ class _Shelved(JITCodeLibrary):  # type: ignore[misc]
 
 
 class InnerCompiler(Compiler):  # type: ignore[misc]
-    """numba's compiler, with a shelf for what it makes."""
+    """The compiler pipeline of numba, writing into an ``_UnoptimizedLibrary``."""
 
     def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
-        super().__init__(typing, target, library or _Shelved(target.codegen(), "inner"), *rest)
+        """Take the library that is handed in (an entry's), or make one that stays unoptimized."""
+        super().__init__(typing, target, library or _UnoptimizedLibrary(target.codegen(), "inner"), *rest)

@@ -1,11 +1,20 @@
-"""Actions that Python asks for, each carried out or refused (0, or one of the REFUSED codes)."""
+"""Actions that Python requests: each is carried out, or refused with one of the REFUSED codes.
+
+``sim/python_hooks.py`` calls these between two calls of the loop, for controls and custom passes. An entry checks its
+arguments, since parts in plain Python may return anything, and returns 0 or a code; what is refused changes nothing.
+Actions that raise watts are checked against the ledger (rule 14 of docs/semantics.md).
+
+``change_speed`` is behind both SetFrequency and SetSocketCap. A job's progress is measured by what is left until its
+end at the old factor: the remaining work is ``left / old_factor`` reference seconds. Expectation (the view) and truth
+are updated separately, each with its own factors.
+"""
 
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import direct, entry, kernel, lent, wide
-from wattqueue.kernels.chance import fits_watts
-from wattqueue.kernels.entries import entry_partition, net_watt, row_of, start_entry
+from wattqueue.kernels._jit import as_int64, by_reference, direct, entry, kernel
+from wattqueue.kernels.chance import fits_change, fits_watts, square_w
+from wattqueue.kernels.entries import entry_partition, net_of, net_watt, row_of, start_entry
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.nodes import job_on, requeue_job, stop_unit, wake_unit
 from wattqueue.kernels.power import (
@@ -17,19 +26,25 @@ from wattqueue.kernels.power import (
     set_physics,
     speed_under,
 )
-from wattqueue.kernels.running import running_insert, running_remove
+from wattqueue.kernels.running import running_insert, running_net, running_remove
 from wattqueue.kernels.schedule import set_budget
-from wattqueue.kernels.state import Log, Truth, View
+from wattqueue.kernels.state import Array, KernelView, Log, Truth
 
 
 @direct
-def start_checked(view: View, index: int, option: int) -> int:
-    """Start an entry for a custom pass, if it is queued and fits."""
-    view = lent(view)
+def start_checked(view: KernelView, index: int, option: int) -> int:
+    """Start an entry for a custom pass or a control; return 0, or why not (``kernels/codes.py``).
+
+    The entry must be queued, the option in its frequency window, and units and watts must suffice. Reservations are
+    not checked: whoever names a start decides who may overtake. ``index`` may be any number, since it comes from a
+    part.
+    """
+    view = by_reference(view)
     if index < 0 or index >= len(view.entries.job):
         return codes.REFUSED_STATE
     p = entry_partition(view, index)
-    job = wide(view.entries.job[index])
+    job = as_int64(view.entries.job[index])
+    # A leaf without a need is an entry that is not queued: it runs, has ended, or has not been submitted.
     if view.tree.need[view.tree.offset[p, 0] + index - view.entries.start[p]] == codes.NEVER:
         return codes.REFUSED_STATE
     if option < view.entries.first[index] or option > view.entries.last[index]:
@@ -39,57 +54,68 @@ def start_checked(view: View, index: int, option: int) -> int:
     if not fits_watts(view, net_watt(view, job, option)):
         return codes.REFUSED_POWER
     start_entry(view, index, option)
+    view.counter[codes.DIRTY] = 1  # a reservation, or a plan, may have been this job's
     return 0
 
 
 @direct
-def set_prediction(view: View, job: int, option: int, uw: int) -> None:
-    """Watts of one unit of ``job`` at ``option``, before it is queued."""
-    view = lent(view)
+def set_prediction(view: KernelView, job: int, option: int, uw: int) -> None:
+    """Set the predicted microwatts of one unit of ``job`` at ``option``.
+
+    Only before the job is queued: its leaf in the tree holds the watts of that moment.
+    """
+    view = by_reference(view)
     view.predicted.power_uw[row_of(view.predicted, view.predicted.power_uw, job), option] = uw
-    p = wide(view.units.option_partition[option])
-    if view.counter[codes.SCOPE_JOBS] == 0 and uw < view.units.idle_uw[p]:
-        view.counter[codes.NEGATIVE_NET] = 1
 
 
 @direct
-def set_margin(view: View, margin_uw: int) -> None:
-    """What must stay free below the cap from now on."""
-    view = lent(view)
+def set_margin(view: KernelView, margin_uw: int) -> None:
+    """Set the microwatts that must stay free below the cap."""
+    view = by_reference(view)
     if view.counter[codes.MARGIN] != margin_uw:
         view.counter[codes.MARGIN] = margin_uw
         set_budget(view)
 
 
 @direct
-def set_frequency(view: View, truth: Truth, log: Log, job: int, option: int) -> int:
-    """Run ``job`` at another option of its partition; raised only within the cap."""
-    view, truth, log = lent(view), lent(truth), lent(log)
+def set_frequency(view: KernelView, truth: Truth, log: Log, job: int, option: int) -> int:
+    """Run ``job`` at another option of its partition; return 0, or why not.
+
+    The ledger's figure for the job under the limits on its units is compared with what it counts now: a job that is
+    limited to the same watts at both frequencies needs no room. A job that was started at this very instant is
+    refused: its true end is set when the instant is over.
+    """
+    view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
     if job < 0 or job >= len(log.state) or log.state[job] != codes.RUNNING_NOW:
         return codes.REFUSED_STATE
-    before = wide(view.held.option[job])
+    before = as_int64(view.held.option[job])
     if option < 0 or option >= len(view.units.option_partition):
         return codes.REFUSED_OPTION
     if view.units.option_partition[option] != view.units.option_partition[before]:
         return codes.REFUSED_OPTION
-    more = net_watt(view, job, option) - net_watt(view, job, before)
-    if more > 0 and more > view.counter[codes.AVAILABLE]:
+    net, counted = limited_net(view, truth, job, option), running_net(view, job)
+    if not fits_change(view, net - counted, square_w(net) - square_w(counted)):
         return codes.REFUSED_POWER
     change_speed(view, truth, log, job, option)
     return 0
 
 
 @kernel
-def change_speed(view: View, truth: Truth, log: Log, job: int, option: int) -> None:
-    """Go on at ``option`` under the limits of now: remaining work, energy so far, expected end."""
+def change_speed(view: KernelView, truth: Truth, log: Log, job: int, option: int) -> None:
+    """Continue a job at ``option`` under the limits in force: remaining work, energy so far, expected and true end.
+
+    Remaining work is (end - now) / old factor, in seconds at reference speed. The new end is that times the new
+    factor, rounded to 1 µs (rule 1 of docs/semantics.md).
+    """
     now = view.num[codes.NOW]
     old_uw = truth.uw[job]
     old_factor = truth.factor[job]
     left = truth.ends.time[truth.ends.place[job]] - now
-    account(view, truth, job, wide(-1))
+    # Take the job out of the running sums at its old watts, and put it back at the new ones.
+    account(view, truth, job, as_int64(-1))
     expect_speed(view, truth, job, option)
     set_physics(view, truth, job)
-    account(view, truth, job, wide(1))
+    account(view, truth, job, as_int64(1))
     # The last stretch is billed from the start at the final watts: add what the first one differed by.
     log.energy_j[job] += (now - log.start[job]) * ((old_uw - truth.uw[job]) / codes.MICRO)
     heap_remove(truth.ends, truth.tally, codes.HEAP, job)
@@ -99,8 +125,11 @@ def change_speed(view: View, truth: Truth, log: Log, job: int, option: int) -> N
 
 
 @kernel
-def expect_speed(view: View, truth: Truth, job: int, option: int) -> None:
-    """The view's side of a change of speed: expected end and predicted net watts."""
+def expect_speed(view: KernelView, truth: Truth, job: int, option: int) -> None:
+    """Update the view for a change of speed: expected end, predicted time factor, net watts.
+
+    The job leaves the sorted blocks and comes back, because its expected end, by which they are sorted, changes.
+    """
     now = view.num[codes.NOW]
     held = view.held
     running_remove(view, job)
@@ -109,16 +138,24 @@ def expect_speed(view: View, truth: Truth, job: int, option: int) -> None:
     speed = speed_under(view, truth, view.predicted, job, lowest_limit(view, truth, job))
     held.factor[job] = limited_factor(view, truth, view.predicted, job, speed)
     held.end[job] = round_us(now + (held.end[job] - now) / old_factor * held.factor[job])
-    net = limited_uw(view, truth, view.predicted, job, speed)
-    if view.counter[codes.SCOPE_JOBS] == 0:
-        net -= view.nodes[job] * view.units.idle_uw[view.units.option_partition[option]]
-    running_insert(view, job, net)
+    running_insert(view, job, limited_net(view, truth, job, option))
+
+
+@kernel
+def limited_net(view: KernelView, truth: Truth, job: int, option: int) -> int:
+    """Return what the ledger counts for a running job at ``option``, under the limits on its units."""
+    before = as_int64(view.held.option[job])
+    view.held.option[job] = option  # the functions of kernels/power.py take the option from there
+    speed = speed_under(view, truth, view.predicted, job, lowest_limit(view, truth, job))
+    net = net_of(view, job, option, limited_uw(view, truth, view.predicted, job, speed))
+    view.held.option[job] = before
+    return net
 
 
 @entry
 def set_unit_cap(truth: Truth, unit: int, cap_uw: float) -> int:
-    """Limit one unit; ``refresh_job`` then lets its job feel it."""
-    truth = lent(truth)
+    """Set the limit on one unit (inf for none). ``refresh_job`` then applies it to the job on it."""
+    truth = by_reference(truth)
     if unit < 0 or unit >= len(truth.unit_cap_uw) or not cap_uw >= 0.0:
         return codes.REFUSED_OPTION
     before = truth.unit_cap_uw[unit] < codes.NO_CAP
@@ -129,50 +166,65 @@ def set_unit_cap(truth: Truth, unit: int, cap_uw: float) -> int:
 
 
 @direct
-def refresh_job(view: View, truth: Truth, log: Log, job: int) -> None:
-    """Let a running job go on under the limits of now."""
-    view, truth, log = lent(view), lent(truth), lent(log)
-    # With the last limit lifted, lowest_limit() answers inf without a look at the units.
-    change_speed(view, truth, log, job, view.held.option[job])
+def limits_fit(view: KernelView, truth: Truth, jobs: Array) -> bool:
+    """Return whether the ledger has room for running jobs under the limits that were just set. ``jobs`` (k,) int32.
+
+    Compares their sum with what the ledger counts for them now: a limit that is raised for one job and lowered for
+    another is one action.
+    """
+    view, truth = by_reference(view), by_reference(truth)
+    more = 0
+    squares = 0
+    for k in range(len(jobs)):
+        job = as_int64(jobs[k])
+        net, counted = limited_net(view, truth, job, as_int64(view.held.option[job])), running_net(view, job)
+        more += net - counted
+        squares += square_w(net) - square_w(counted)
+    return fits_change(view, more, squares)
 
 
 @direct
-def stop_node(view: View, truth: Truth, unit: int) -> int:
+def refresh_job(view: KernelView, truth: Truth, log: Log, job: int) -> None:
+    """Continue a running job under the limits in force now."""
+    view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
+    # With the last limit lifted, lowest_limit() answers inf without a look at the units.
+    if truth.ends.place[job] < 0:
+        # Started by an action of this instant: apply_starts() has yet to set its true watts and end.
+        expect_speed(view, truth, job, view.held.option[job])
+    else:
+        change_speed(view, truth, log, job, view.held.option[job])
+
+
+@direct
+def stop_node(view: KernelView, truth: Truth, unit: int) -> int:
     """Shut a free unit down."""
-    view, truth = lent(view), lent(truth)
+    view, truth = by_reference(view), by_reference(truth)
     if unit < 0 or unit >= len(truth.unit_state):
         return codes.REFUSED_OPTION
     return stop_unit(view, truth, unit)
 
 
 @direct
-def wake_node(view: View, truth: Truth, unit: int) -> int:
+def wake_node(view: KernelView, truth: Truth, unit: int) -> int:
     """Boot a stopped unit."""
-    view, truth = lent(view), lent(truth)
+    view, truth = by_reference(view), by_reference(truth)
     if unit < 0 or unit >= len(truth.unit_state):
         return codes.REFUSED_OPTION
     return wake_unit(view, truth, unit)
 
 
 @direct
-def requeue(view: View, truth: Truth, log: Log, job: int) -> int:
-    """Take a running job back to its old place in the queue."""
-    view, truth, log = lent(view), lent(truth), lent(log)
+def requeue(view: KernelView, truth: Truth, log: Log, job: int) -> int:
+    """Put a running job back at its previous place in the queue."""
+    view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
     if job < 0 or job >= len(log.state) or log.state[job] != codes.RUNNING_NOW:
         return codes.REFUSED_STATE
     requeue_job(view, truth, log, job)
     return 0
 
 
-@entry
-def load_running(view: View, job: int, net: int) -> None:
-    """Put a job that already runs into a view that is built from a snapshot; ``held`` is filled in."""
-    view = lent(view)
-    running_insert(view, job, net)
-
-
 @direct
-def job_of_unit(view: View, unit: int) -> int:
-    """The running job that holds ``unit``, or -1."""
-    view = lent(view)
+def job_of_unit(view: KernelView, unit: int) -> int:
+    """Return the running job that holds ``unit``, -1 for none."""
+    view = by_reference(view)
     return job_on(view, unit)

@@ -1,4 +1,8 @@
-"""Words of 64 bits: which bit is lowest, how far a run of them goes, masks."""
+"""Operations on words of 64 bits: the lowest set bit, the length of a run of set bits, masks.
+
+Sets of up to 64 things are words: free units (``placement``), children of a tree node that may hold a candidate
+(``tree``), rows of a plan that have enough left (``plan``). Bit 0 stands for the first thing.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,13 @@ ZERO = np.uint64(0)
 
 @inlined
 def lowest_bit(word: np.uint64) -> int:
-    """Number of the lowest set bit; ``word`` is not 0."""
+    """Return the number of the lowest set bit. ``word`` must not be 0: the instruction gives anything then."""
     return int(trailing_zeros(word))
 
 
 @inlined
 def run_length(word: np.uint64, bit: int) -> int:
-    """How many bits from ``bit`` on are set without a gap."""
+    """Return how many bits from ``bit`` on are set without a gap, at most to the end of the word."""
     gaps = ~(word >> np.uint64(bit))
     if gaps == ZERO:
         return 64
@@ -28,7 +32,7 @@ def run_length(word: np.uint64, bit: int) -> int:
 
 @inlined
 def mask(bit: int, length: int) -> np.uint64:
-    """``length`` set bits from ``bit`` on."""
+    """Return a word with ``length`` set bits from ``bit`` on; a shift by 64 would be undefined."""
     if length >= 64:
         return ALL
     return np.uint64(((ONE << np.uint64(length)) - ONE) << np.uint64(bit))

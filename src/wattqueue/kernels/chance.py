@@ -1,8 +1,16 @@
-"""The margin of a chance ledger: what must stay free so that the cap is broken with a small probability only.
+"""The margin of a chance ledger: watts that stay free so that the cap is exceeded only with a small probability.
 
-If a running job draws its net prediction times ``share (1 + e)``, with errors e of variance ``own`` and a common
-part of variance ``common``, the sum has the variance share^2 (own sum x^2 + common (sum x)^2). All sums are of
-integers, so that they do not depend on the order of starts and ends.
+Model: a running job with net prediction x draws ``share (1 + e) x``. The errors e have a variance ``own`` of
+each job's own and a part ``common`` that all jobs share. The sum over running jobs then has mean
+``share * sum x`` and variance ``share^2 (own * sum x^2 + common * (sum x)^2)``. The parts (``parts/ledger/chance.py``)
+fold the quantile for the allowed probability into ``own`` and ``common``, and ``set_budget`` divides the cap by
+``share``; here remains
+
+    margin = sqrt(own * sum x^2 + common * (sum x)^2)
+
+The margin grows with each start, by an amount that depends on what runs: a start must fit with the margin that it
+causes. All sums are integers (microwatts; squares in whole W^2), so that they do not depend on the order of starts and
+ends.
 """
 
 from __future__ import annotations
@@ -11,27 +19,30 @@ import math
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._jit import inlined
-from wattqueue.kernels.state import View
+from wattqueue.kernels.state import KernelView
 
 
 @inlined
 def square_w(net: int) -> int:
-    """Square of net microwatts, in whole W^2."""
+    """Return the square of net microwatts, in whole W^2. Of squares of microwatts an int64 could hold one of 3 kW."""
     watts = net / codes.MICRO
     return round(watts * watts)
 
 
 @inlined
-def margin_uw(view: View, ledger: int, squares: int) -> int:
-    """Microwatts that must stay free beside ``ledger`` microwatts with ``squares`` W^2."""
+def margin_uw(view: KernelView, ledger: int, squares: int) -> int:
+    """Return the microwatts that must stay free beside ``ledger`` microwatts.
+
+    ``squares`` is the sum of the squares of the net watts in that ledger (W^2).
+    """
     watts = ledger / codes.MICRO
     spread = view.num[codes.CHANCE_OWN] * squares + view.num[codes.CHANCE_COMMON] * watts * watts
     return math.ceil(math.sqrt(max(spread, 0.0)) * codes.MICRO)
 
 
 @inlined
-def fits_watts(view: View, net: int) -> bool:
-    """Whether a job of ``net`` microwatts may start beside what runs."""
+def fits_watts(view: KernelView, net: int) -> bool:
+    """Return whether a job of ``net`` microwatts may start beside what runs (rule 13 of docs/semantics.md)."""
     count = view.counter
     if net > count[codes.AVAILABLE]:
         return False
@@ -42,8 +53,25 @@ def fits_watts(view: View, net: int) -> bool:
 
 
 @inlined
-def follow_margin(view: View, net: int, sign: int) -> None:
-    """A job of ``net`` microwatts started (1) or ended (-1), and stands in the ledger: the margin follows."""
+def fits_change(view: KernelView, more: int, squares: int) -> bool:
+    """Return whether the ledger may grow by ``more`` microwatts, and its sum of squares by ``squares`` W^2.
+
+    What lowers the ledger always may, also where it is above the cap already.
+    """
+    count = view.counter
+    if more <= 0 or count[codes.CAP] >= codes.NO_CAP:
+        return True
+    if more > count[codes.AVAILABLE]:
+        return False
+    if count[codes.BY_CHANCE] == 0:
+        return True
+    margin = margin_uw(view, count[codes.LEDGER] + more, count[codes.SQUARES] + squares)
+    return bool(more + margin - count[codes.MARGIN] <= count[codes.AVAILABLE])
+
+
+@inlined
+def follow_margin(view: KernelView, net: int, sign: int) -> None:
+    """Update squares and margin after a job of ``net`` microwatts was added to (1) or taken from (-1) the ledger."""
     count = view.counter
     count[codes.SQUARES] += sign * square_w(net)
     margin = margin_uw(view, count[codes.LEDGER], count[codes.SQUARES])

@@ -1,4 +1,9 @@
-"""Integer codes and array slots shared by kernels and the Python that drives them."""
+"""Integer codes and array slots that kernels share with the Python code that drives them.
+
+Kernels take no strings and no enums: choices of a policy are integer codes, and scalars that change are slots of
+arrays, because a tuple cannot be changed. A slot is written ``view.counter[codes.QUEUED]``. The groups below name the
+array that each belongs to. Codes of published files (``NOT_STARTED`` .. ``REJECTED``) must keep their values.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,7 @@ CONSERVATIVE = 3
 CUSTOM = 4
 
 # Ledgers.
+# A ledger is "predicted" (sum over running jobs), "measured" (telemetry) or "chance" (predicted, with a margin).
 PREDICTED = 0
 MEASURED = 1
 CHANCE = 2
@@ -29,30 +35,31 @@ STARTS = 2  # filled rows of the start buffer
 INTERVALS = 3  # filled rows of the interval log
 DIRTY = 4  # something other than arrivals happened since the last pass
 FCFS_RANKS = 5  # later arrivals always rank behind earlier ones, so that a pass may begin at the new ones
-NEGATIVE_NET = 6  # some job draws less than its idle share, so that a start can free watts
-BLOCKS = 7  # running blocks in use
-RUNNING = 8
-QUEUED = 9  # entries queued
-AVAILABLE = 10  # budget - ledger: watts that starting jobs may still take
-PROFILE = 11  # filled rows of the plan's profile
-PROFILE_HEAD = 12
-TRIED = 13  # entries tried in this pass
-DROPPED = 14  # a reservation was dropped in the last pass
-FIRST_NEW = 15  # lowest rank that arrived since the last pass, or -1
-BASE = 16  # idle watts that the cap covers and no job does
-CAP = 17
-MARGIN = 18
-LEDGER = 19  # net watts of running jobs
-SCOPE_JOBS = 20  # 1 where a cap covers running jobs alone
-SCOPE_MACHINE = 21
-PLANNED = 22  # the plan of the last conservative pass still stands
-STAMP = 23  # number of the profile, so that places in older ones are not mistaken for places in this
-BY_CHANCE = 24  # 1 where the ledger keeps a margin that follows from what runs
-SQUARES = 25  # sum of squares of running jobs' net watts (W^2); kept where BY_CHANCE
-COUNT_SLOTS = 26
+BLOCKS = 6  # running blocks in use
+RUNNING = 7
+QUEUED = 8  # entries queued
+AVAILABLE = 9  # budget - ledger: watts that starting jobs may still take
+PROFILE = 10  # filled rows of the plan's profile
+PROFILE_HEAD = 11
+TRIED = 12  # entries tried in this pass
+DROPPED = 13  # a reservation was dropped in the last pass
+FIRST_NEW = 14  # lowest rank that arrived since the last pass, or -1
+BASE = 15  # idle watts that the cap covers and no job does
+CAP = 16
+MARGIN = 17
+LEDGER = 18  # net watts of running jobs
+SCOPE_JOBS = 19  # 1 where a cap covers running jobs alone
+SCOPE_MACHINE = 20
+PLANNED = 21  # the plan of the last conservative pass still stands
+STAMP = 22  # number of the profile, so that places in older ones are not mistaken for places in this
+BY_CHANCE = 23  # 1 where the ledger keeps a margin that follows from what runs
+SQUARES = 24  # sum of squares of running jobs' net watts (W^2); kept where BY_CHANCE
+COUNT_SLOTS = 25
 
-NO_CAP = 1 << 61
+# Stands for an infinite cap. Budgets are differences of such figures, so it leaves two bits of room in an int64.
+NO_CAP = 1 << 62
 NEVER = 1 << 30  # the need of a leaf that is not queued
+# Limits that let every queued entry through: more units, or watts, than any entry needs.
 ANY_NEED = NEVER - 1
 ANY_WATT = 1 << 62
 MICRO = 1e6
@@ -66,6 +73,7 @@ WAITING = 4
 RUNNING_NOW = 5
 
 # Slots of Truth.tally (int64) and what the loop returns.
+# What the loop does next (kernels/loop.py); survives a return to Python.
 PHASE = 0
 NEXT_ARRIVAL = 1
 NEXT_SIGNAL = 2
@@ -81,10 +89,11 @@ EVENTS = 11  # events since the last return
 EVENT_LIMIT = 12
 FINISHED = 13  # filled rows of the finished buffer
 NEXT_NODE_EVENT = 14
-STEERED = 15  # 1 where Python parts want to see completions
+REPORT_COMPLETIONS = 15  # 1 where Python parts want to see completions
 LIMITED_UNITS = 16  # units with a limit on their watts
 TALLY_SLOTS = 17
 
+# Codes with which the loop returns to Python: what it needs before it can resume.
 DONE = 0
 NEED_PREDICTION = 1
 NEED_PASS = 2
@@ -94,27 +103,30 @@ NEED_RERANK = 5
 PROGRESS = 6
 
 # Slots of Truth.when (float64).
+# When the next control is due, the next postponed pass runs, and the shortest time between passes.
 CONTROL_AT = 0
 PASS_AT = 1
 PASS_INTERVAL = 2
-PATIENCE = 3  # above 0 while a control may still move a queue that nothing else moves
+CONTROL_STEPS_LEFT = 3  # above 0 while a control may still move a queue that nothing else moves
 WHEN_SLOTS = 4
 
-# Slots of Truth.wish (int64): when Python wants to be asked, and what happened at this instant.
-WISHES = 0
+# Slots of Truth.request (int64): when Python wants to be asked, and what happened at this instant.
+STOP_MASK = 0
 HAPPENED = 1
-WISH_SLOTS = 2
+REQUEST_SLOTS = 2
 
 # Their bits.
-ASK_PREDICTION = 1
-ASK_PASS = 2
-ASK_RERANK = 4
-ASK_ON_ARRIVAL = 8
-ASK_ON_COMPLETION = 16
-ASK_ON_SIGNAL = 32
-ASK_ON_NODE = 64
+STOP_FOR_PREDICTION = 1
+STOP_FOR_PASS = 2
+STOP_FOR_RERANK = 4
+STOP_ON_ARRIVAL = 8
+STOP_ON_COMPLETION = 16
+STOP_ON_SIGNAL = 32
+STOP_ON_NODE = 64
 
 # Unit states.
+# A stop takes UNIT_ON through UNIT_STOPPING to UNIT_OFF, a wake through UNIT_BOOTING back. Only UNIT_ON takes jobs.
+# A failure leads to UNIT_DOWN from every state, a return from there to UNIT_ON.
 UNIT_ON = 0
 UNIT_STOPPING = 1
 UNIT_OFF = 2
@@ -132,6 +144,7 @@ ALPHA = 6
 FIGURES = 7
 
 # Why an action was refused.
+# The job or unit is not in a state for it; no free unit; no such option; the ledger has no room for the watts.
 REFUSED_STATE = 1
 REFUSED_BUSY = 2
 REFUSED_OPTION = 3

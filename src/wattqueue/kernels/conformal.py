@@ -1,9 +1,12 @@
 """Correct predicted quantiles by how far they missed before: conformal, one-sided, user by user.
 
 The score of a finished job is its watts less the quantile that was predicted for it. Of n scores, the
-one of rank ceil((n + 1) q) is what must be added so that q of exchangeable jobs lie below. A user whose
-own scores are too few (for that rank, or to be worth it) gets the correction from everybody's. Only the
-latest scores count: they stand in a ring, and sorted beside it.
+one of rank ceil((n + 1) q) is what must be added so that a share q of exchangeable jobs lies below. A user whose
+own scores are too few (for that rank, or for ``fewest``) gets the correction from the scores of all users.
+
+Only the latest scores count. They are kept twice, for each owner and quantile: in a ring in order of arrival, which
+gives the oldest score, and sorted, which gives the score of a rank. A new score replaces the oldest one in both:
+O(room) to shift the sorted rows, a few hundred at most.
 
 Reference: Romano, Patterson and Candes, Conformalized quantile regression (2019), one side of eq. 6-8.
 """
@@ -17,12 +20,12 @@ from wattqueue.kernels._jit import entry, kernel
 from wattqueue.kernels.state import Array
 
 
-class Scores(NamedTuple):
-    """The latest scores of each owner (users, and everybody in the last row), by quantile.
+class ConformityScores(NamedTuple):
+    """The latest scores of each owner (one row a user, and one for all users together, the last), by quantile.
 
-    ``quantile`` (Q,); ``fewest`` (1,) int64: so many scores of his own a user needs; ``start``
-    (owners + 1,) int64 rows of an owner; ``seen`` (owners,) int64 scores ever taught; ``ring`` (rows, Q)
-    as they came; ``sorted`` (rows, Q), each column rising.
+    ``quantile`` (Q,); ``fewest`` (1,) int64: a user with fewer scores gets everybody's correction; ``start``
+    (owners + 1,) int64 rows of an owner; ``seen`` (owners,) int64 scores ever learned; ``ring`` (rows, Q)
+    in order of arrival, ``seen % room`` is the oldest; ``sorted`` (rows, Q), each column rising.
     """
 
     quantile: Array
@@ -33,8 +36,8 @@ class Scores(NamedTuple):
     sorted: Array
 
 
-class Walk(NamedTuple):
-    """A trace: rows ``by_submit`` and ``by_end`` in those orders; the other columns (n,)."""
+class ReplayOrder(NamedTuple):
+    """A trace to replay: rows ``by_submit`` and ``by_end`` in those orders; the other columns (n,)."""
 
     by_submit: Array
     by_end: Array
@@ -45,8 +48,8 @@ class Walk(NamedTuple):
 
 
 @kernel
-def conformal_insert(scores: Scores, begin: int, held: int, q: int, score: float) -> None:
-    """Put a score among the ``held`` sorted ones from row ``begin`` on."""
+def conformal_insert(scores: ConformityScores, begin: int, held: int, q: int, score: float) -> None:
+    """Insert a score among the ``held`` sorted ones from row ``begin`` on."""
     at = begin + held
     while at > begin and scores.sorted[at - 1, q] > score:
         scores.sorted[at, q] = scores.sorted[at - 1, q]
@@ -55,8 +58,8 @@ def conformal_insert(scores: Scores, begin: int, held: int, q: int, score: float
 
 
 @kernel
-def conformal_remove(scores: Scores, begin: int, held: int, q: int, score: float) -> None:
-    """Take one such score out of the ``held`` sorted ones from row ``begin`` on."""
+def conformal_remove(scores: ConformityScores, begin: int, held: int, q: int, score: float) -> None:
+    """Remove one such score from the ``held`` sorted ones from row ``begin`` on."""
     low = begin
     high = begin + held
     while low < high:
@@ -70,8 +73,11 @@ def conformal_remove(scores: Scores, begin: int, held: int, q: int, score: float
 
 
 @kernel
-def conformal_teach(scores: Scores, owner: int, q: int, score: float) -> None:
-    """A new score of one quantile takes the place of the oldest where the ring is full."""
+def conformal_add_score(scores: ConformityScores, owner: int, q: int, score: float) -> None:
+    """Add a score of one quantile; where the ring is full, it replaces the oldest.
+
+    ``seen`` counts jobs, not scores: the caller raises it when all quantiles of a job have been added.
+    """
     begin = scores.start[owner]
     room = scores.start[owner + 1] - begin
     held = scores.seen[owner]
@@ -85,13 +91,21 @@ def conformal_teach(scores: Scores, owner: int, q: int, score: float) -> None:
 
 @kernel
 def conformal_rank(held: int, quantile: float) -> int:
-    """Place, from 0, of the score that covers the next job with this probability; ``held`` where too few."""
+    """Return the place, from 0, of the score that covers the next job with this probability.
+
+    ``held`` or more where there are too few scores. The small constant keeps (n + 1) q from being rounded up past a
+    whole number.
+    """
     return math.ceil((held + 1) * quantile - 1e-9) - 1
 
 
 @kernel
-def conformal_shift(scores: Scores, owner: int, q: int) -> float:
-    """Watts to add to a quantile; the greatest score where all together are too few, 0 without any."""
+def conformal_shift(scores: ConformityScores, owner: int, q: int) -> float:
+    """Return the watts to add to a quantile.
+
+    The owner's own score of the right rank where there are enough; else that of all users. The greatest score of all
+    where even these are too few, 0 without any.
+    """
     everybody = len(scores.seen) - 1
     if owner >= 0:
         begin = scores.start[owner]
@@ -108,8 +122,11 @@ def conformal_shift(scores: Scores, owner: int, q: int) -> float:
 
 
 @kernel
-def conformal_correct(scores: Scores, owner: int, raw: Array, out: Array, job: int) -> None:
-    """Corrected quantiles of a job, rising from one to the next and never below 0; NaN stays NaN."""
+def conformal_correct(scores: ConformityScores, owner: int, raw: Array, out: Array, job: int) -> None:
+    """Write the corrected quantiles of a job, rising from one to the next and never below 0; NaN stays NaN.
+
+    Each quantile is shifted by itself, so that two may cross; a quantile is at least the one before it.
+    """
     floor = 0.0
     for q in range(len(scores.quantile)):
         watts = raw[job, q] + conformal_shift(scores, owner, q)
@@ -121,45 +138,48 @@ def conformal_correct(scores: Scores, owner: int, raw: Array, out: Array, job: i
 
 
 @kernel
-def conformal_learn(scores: Scores, owner: int, raw: Array, watts: float, job: int) -> None:
-    """A job ended: its scores go to its owner and to everybody; without watts or prediction, to nobody."""
+def conformal_learn(scores: ConformityScores, owner: int, raw: Array, watts: float, job: int) -> None:
+    """Learn that a job ended: its scores go to its owner and to all.
+
+    Without watts, or without a prediction, nothing is learned.
+    """
     if not watts > 0.0 or math.isnan(raw[job, 0]):
         return
     everybody = len(scores.seen) - 1
     for q in range(len(scores.quantile)):
         if owner >= 0:
-            conformal_teach(scores, owner, q, watts - raw[job, q])
-        conformal_teach(scores, everybody, q, watts - raw[job, q])
+            conformal_add_score(scores, owner, q, watts - raw[job, q])
+        conformal_add_score(scores, everybody, q, watts - raw[job, q])
     if owner >= 0:
         scores.seen[owner] += 1
     scores.seen[everybody] += 1
 
 
 @entry
-def conformal_answer(scores: Scores, owners: Array, raw: Array, out: Array) -> None:
+def conformal_correct_rows(scores: ConformityScores, owners: Array, raw: Array, out: Array) -> None:
     """Correct the quantiles of jobs that arrive now. Shapes: ``owners`` (k,); ``raw``, ``out`` (k, Q)."""
     for i in range(len(owners)):
         conformal_correct(scores, owners[i], raw, out, i)
 
 
 @entry
-def conformal_take(scores: Scores, owners: Array, raw: Array, watts: Array) -> None:
+def conformal_learn_rows(scores: ConformityScores, owners: Array, raw: Array, watts: Array) -> None:
     """Learn finished jobs in order. Shapes: ``owners``, ``watts`` (k,); ``raw`` (k, Q) as first predicted."""
     for i in range(len(owners)):
         conformal_learn(scores, owners[i], raw, watts[i], i)
 
 
 @entry
-def conformal_walk(scores: Scores, walk: Walk, raw: Array, out: Array) -> None:
+def conformal_replay(scores: ConformityScores, order: ReplayOrder, raw: Array, out: Array) -> None:
     """Correct every job's quantiles at its submission with the scores of jobs that had ended by then.
 
     Shapes: ``raw`` and ``out`` (n, Q).
     """
     taught = 0
-    for i in range(len(walk.by_submit)):
-        job = walk.by_submit[i]
-        while taught < len(walk.by_end) and walk.end_s[walk.by_end[taught]] <= walk.submit_s[job]:
-            done = walk.by_end[taught]
-            conformal_learn(scores, walk.owner[done], raw, walk.watts[done], done)
+    for i in range(len(order.by_submit)):
+        job = order.by_submit[i]
+        while taught < len(order.by_end) and order.end_s[order.by_end[taught]] <= order.submit_s[job]:
+            done = order.by_end[taught]
+            conformal_learn(scores, order.owner[done], raw, order.watts[done], done)
             taught += 1
-        conformal_correct(scores, walk.owner[job], raw, out, job)
+        conformal_correct(scores, order.owner[job], raw, out, job)

@@ -1,12 +1,16 @@
-"""What one entry needs at one option, and the two moves of an entry: into the queue, and to a start."""
+"""What an entry needs at an option, and the two moves of an entry: into the queue, and to a start.
+
+The needs of an entry are three numbers: units, expected seconds, net microwatts. All kernels that compare them with
+what is free take them from here.
+"""
 
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import inlined, wide
+from wattqueue.kernels._jit import as_int64, inlined
 from wattqueue.kernels.placement import give_units, take_units
 from wattqueue.kernels.running import running_insert, running_partition, running_remove
-from wattqueue.kernels.state import Array, Rows, View
+from wattqueue.kernels.state import Array, KernelView, Rows
 from wattqueue.kernels.tree import tree_clear, tree_set
 
 INF = float("inf")
@@ -14,7 +18,10 @@ INF = float("inf")
 
 @inlined
 def row_of(rows: Rows, table: Array, job: int) -> int:
-    """The row of ``job`` in one of the tables of ``rows``."""
+    """Return the row of ``job`` in one of the tables of ``rows``.
+
+    The only row, where one holds for all jobs; else the row that ``rows.row`` names; else the job's own.
+    """
     if table.shape[0] == 1:
         return 0
     if len(rows.row) > 0:
@@ -24,34 +31,48 @@ def row_of(rows: Rows, table: Array, job: int) -> int:
 
 @inlined
 def unit_uw(rows: Rows, job: int, option: int) -> int:
-    """Microwatts of one unit of ``job`` at ``option``."""
+    """Return the microwatts of one unit of ``job`` at ``option``."""
     return int(rows.power_uw[row_of(rows, rows.power_uw, job), option])
 
 
 @inlined
 def time_factor(rows: Rows, job: int, option: int) -> float:
-    """Run time of ``job`` at ``option`` relative to its reference."""
+    """Return the run time of ``job`` at ``option`` relative to its run time at reference speed."""
     return float(rows.time_factor[row_of(rows, rows.time_factor, job), option])
 
 
 @inlined
-def net_watt(view: View, job: int, option: int) -> int:
-    """What starting ``job`` at ``option`` adds to the cap's scope (microwatts)."""
-    unit = unit_uw(view.predicted, job, option)
-    if view.counter[codes.SCOPE_JOBS] == 0:
-        unit -= view.units.idle_uw[view.units.option_partition[option]]
-    return int(view.nodes[job]) * unit
+def net_of(view: KernelView, job: int, option: int, uw: int) -> int:
+    """Return what the ledger counts for a job that draws ``uw`` microwatts on all its units (rule 14).
+
+    The only place where watts become ledger watts. Where the cap covers idle watts, a job counts at least what its
+    units draw idle, so net watts are never negative: a job below idle would otherwise give credit that other jobs
+    spend, and that is gone when it ends and its units idle again.
+    """
+    if view.counter[codes.SCOPE_JOBS] != 0:
+        return uw
+    idle = view.nodes[job] * view.units.idle_uw[view.units.option_partition[option]]
+    return int(max(uw - idle, 0))
 
 
 @inlined
-def wall_s(view: View, job: int, option: int) -> float:
-    """Predicted walltime of ``job`` at ``option``."""
+def net_watt(view: KernelView, job: int, option: int) -> int:
+    """Return the microwatts that starting ``job`` at ``option`` adds to the ledger (rule 14 of docs/semantics.md)."""
+    return net_of(view, job, option, int(view.nodes[job]) * unit_uw(view.predicted, job, option))
+
+
+@inlined
+def wall_s(view: KernelView, job: int, option: int) -> float:
+    """Return the planned time of ``job`` at ``option``, in seconds.
+
+    The walltime, stretched with the speed (rule 3 of docs/semantics.md).
+    """
     return float(view.walltime[job]) * time_factor(view.predicted, job, option)
 
 
 @inlined
-def entry_partition(view: View, entry: int) -> int:
-    """The partition of ``entry``."""
+def entry_partition(view: KernelView, entry: int) -> int:
+    """Return the partition of ``entry``. Entries are stored partition by partition; a machine has few."""
     p = 0
     while entry >= view.entries.start[p + 1]:
         p += 1
@@ -59,13 +80,18 @@ def entry_partition(view: View, entry: int) -> int:
 
 
 @inlined
-def enqueue(view: View, entry: int) -> None:
-    """Put ``entry`` into its partition's tree, with the least it may need."""
+def enqueue(view: KernelView, entry: int) -> None:
+    """Put ``entry`` into its partition's tree, with the least that it needs over its options.
+
+    Units do not depend on the option; walltime and watts do, and their minima may belong to different options. So the
+    leaf is a necessary condition; the pass tests each option exactly.
+    """
     p = entry_partition(view, entry)
-    job = wide(view.entries.job[entry])
+    job = as_int64(view.entries.job[entry])
+    # The least over the options of the window; the two minima may come from different options.
     wall = INF
     watt = codes.ANY_WATT
-    for option in range(wide(view.entries.first[entry]), wide(view.entries.last[entry]) + 1):
+    for option in range(as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry]) + 1):
         wall = min(wall, wall_s(view, job, option))
         watt = min(watt, net_watt(view, job, option))
     tree_set(view.tree, p, entry - view.entries.start[p], view.nodes[job], wall, watt)
@@ -73,10 +99,13 @@ def enqueue(view: View, entry: int) -> None:
 
 
 @inlined
-def enqueue_job(view: View, job: int) -> None:
-    """Queue every entry of ``job``, and note the lowest rank that is new."""
+def enqueue_job(view: KernelView, job: int) -> None:
+    """Queue every entry of ``job``.
+
+    FIRST_NEW keeps the lowest rank that arrived since the last pass: where an incremental pass begins.
+    """
     for p in range(len(view.units.free)):
-        entry = wide(view.entries.of_job[job, p])
+        entry = as_int64(view.entries.of_job[job, p])
         if entry >= 0:
             enqueue(view, entry)
             rank = view.entries.rank[entry]
@@ -85,10 +114,14 @@ def enqueue_job(view: View, job: int) -> None:
 
 
 @inlined
-def dequeue_job(view: View, job: int) -> None:
-    """Take every entry of ``job`` out of the queue."""
+def dequeue_job(view: KernelView, job: int) -> None:
+    """Take every entry of ``job`` out of the queue.
+
+    Not all of them need be queued: an estimator may offer fewer partitions, and entries that are too wide were
+    dropped.
+    """
     for p in range(len(view.units.free)):
-        entry = wide(view.entries.of_job[job, p])
+        entry = as_int64(view.entries.of_job[job, p])
         if entry >= 0:
             leaf = entry - view.entries.start[p]
             if view.tree.need[view.tree.offset[p, 0] + leaf] != codes.NEVER:
@@ -97,10 +130,14 @@ def dequeue_job(view: View, job: int) -> None:
 
 
 @inlined
-def start_entry(view: View, entry: int, option: int) -> None:
-    """Start ``entry`` now: units, watts, expected end; one row in the buffer of starts."""
-    job = wide(view.entries.job[entry])
-    p = wide(view.units.option_partition[option])
+def start_entry(view: KernelView, entry: int, option: int) -> None:
+    """Start ``entry`` now: units, watts, expected end, and one row in the buffer of starts.
+
+    The order matters: units are taken before the job joins the running blocks, whose sums read ``held.option``. The
+    caller has checked that units and watts suffice.
+    """
+    job = as_int64(view.entries.job[entry])
+    p = as_int64(view.units.option_partition[option])
     dequeue_job(view, job)
     take_units(view, p, job)
     view.held.option[job] = option
@@ -114,8 +151,11 @@ def start_entry(view: View, entry: int, option: int) -> None:
 
 
 @inlined
-def release_job(view: View, job: int) -> None:
-    """A running job ended (or goes back to the queue): give units and watts back."""
+def release_job(view: KernelView, job: int) -> None:
+    """Give back the units and watts of a running job that ended or goes back to the queue.
+
+    Sets DIRTY: entries that did not fit may fit now.
+    """
     p = running_partition(view, job)
     running_remove(view, job)
     give_units(view, p, job)

@@ -1,17 +1,30 @@
-"""The greedy passes: none, first-fit and EASY over one or several partitions (SEMANTICS rules 7, 8).
+"""The greedy passes: none, first-fit and EASY, over one or several partitions (rules 7 and 8 of docs/semantics.md).
 
-Entries are tried once, in the one global order. A partition with a reservation is searched through
-its tree; one without is walked entry by entry, because the first that does not start is promised.
+The rules are stated for one list: entries of all partitions in one queue order, each tried once. Done literally, that
+costs a test for each queued entry at each event: with 100,000 queued jobs far too much. The pass visits the same
+entries in the same order, but only those that may start:
+
+* Each partition has a *candidate*: its next entry that is worth a try. The pass takes the candidate with the lowest
+  rank (``next_partition``), tries it exactly (``try_entry``), and looks for that partition's next candidate.
+* A partition with a reservation (and first-fit from the beginning) finds its candidates with a search in its tree
+  (``find_candidate``), which skips subtrees in which nothing can fit. A partition without one is walked entry by
+  entry, because the first entry that does not start gets the reservation (or, without backfilling, ends the pass).
+* Free units, free watts and leftovers only shrink during a pass, so an entry that was skipped would not start later in
+  the same pass. One event breaks that: a start that drops its job's reservation in another partition. After it, all
+  candidates are searched again from the next rank on (``refresh_candidates``).
+
+From one pass to the next, ``begin_pass`` keeps reservations where only arrivals happened in between, and begins at the
+first new entry.
 """
 
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import inlined, kernel, wide
+from wattqueue.kernels._jit import as_int64, inlined, kernel
 from wattqueue.kernels.chance import fits_watts
 from wattqueue.kernels.entries import net_watt, start_entry, wall_s
 from wattqueue.kernels.search import first_from
-from wattqueue.kernels.state import View
+from wattqueue.kernels.state import KernelView
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
 INF = float("inf")
@@ -19,8 +32,11 @@ CLOSED = -2  # a partition whose pass is over
 
 
 @inlined
-def pass_greedy(view: View) -> None:
-    """One pass; starts go to the buffer, reservations stay for the next pass of arrivals only."""
+def pass_greedy(view: KernelView) -> None:
+    """Run one pass; starts go to the view's buffer, reservations stay for the next pass of arrivals only.
+
+    Complexity: O((starts + partitions + 1) log m) tree searches, plus O(running blocks) for each reservation.
+    """
     first_rank = begin_pass(view)
     refresh_candidates(view, first_rank)
     tried = 0
@@ -29,32 +45,32 @@ def pass_greedy(view: View) -> None:
         if p < 0:
             break
         tried += 1
-        leaf = view.promise.candidate[p]
+        leaf = view.reserved.candidate[p]
         entry = view.entries.start[p] + leaf
-        ledger = view.counter[codes.LEDGER]
         if try_entry(view, p, entry):
             rank = view.entries.rank[entry]
-            if drop_promises(view, view.entries.job[entry], p) or view.counter[codes.LEDGER] < ledger:
+            if drop_reservations(view, view.entries.job[entry], p):
                 refresh_candidates(view, rank + 1)
             else:
                 follow_candidates(view)
         else:
-            refuse_entry(view, p, entry)
-        if view.promise.candidate[p] == leaf:
-            view.promise.candidate[p] = find_candidate(view, p, leaf + 1)
+            entry_not_started(view, p, entry)
+        if view.reserved.candidate[p] == leaf:
+            view.reserved.candidate[p] = find_candidate(view, p, leaf + 1)
     view.counter[codes.TRIED] = tried
 
 
 @inlined
-def begin_pass(view: View) -> int:
-    """Forget the last pass unless only arrivals happened since; the rank from which to try entries.
+def begin_pass(view: KernelView) -> int:
+    """Forget the last pass unless only arrivals happened since; return the rank from which to try entries.
 
-    With static ranks that arrivals only append to, entries tried before still do not fit: resources
-    are the same, and time has only moved towards the shadow times.
+    Entries tried before still do not fit: resources are the same (DIRTY is 0), the reservations are the same, and time
+    has only moved towards the shadow times, which makes it harder to end before them. This needs ranks that arrivals
+    only append to (FCFS_RANKS): a new entry in front could start, or take the reservation.
     """
     count = view.counter
     whole = count[codes.DIRTY] != 0 or count[codes.FCFS_RANKS] == 0 or count[codes.DROPPED] != 0
-    whole = whole or count[codes.NEGATIVE_NET] != 0 or count[codes.DEPTH] < codes.ANY_NEED
+    whole = whole or count[codes.DEPTH] < codes.ANY_NEED
     # The entry that closed a partition may be gone since: its job may have started in another one.
     whole = whole or (count[codes.CODE] == codes.NO_BACKFILL and len(view.units.free) > 1)
     first_rank = count[codes.FIRST_NEW]
@@ -66,42 +82,54 @@ def begin_pass(view: View) -> int:
         return int(first_rank)
     count[codes.DROPPED] = 0
     for p in range(len(view.units.free)):
-        view.promise.entry[p] = -1
+        view.reserved.entry[p] = -1
     return 0
 
 
 @inlined
-def refresh_candidates(view: View, rank: int) -> None:
-    """Look for every partition's next candidate at ``rank`` or behind it."""
+def refresh_candidates(view: KernelView, rank: int) -> None:
+    """Search every partition's next candidate at ``rank`` or behind it.
+
+    Needed at the begin of a pass, and after a start that dropped a reservation: entries behind it may fit now.
+    """
     for p in range(len(view.units.free)):
-        view.promise.candidate[p] = find_candidate(view, p, leaf_of_rank(view, p, rank))
+        view.reserved.candidate[p] = find_candidate(view, p, leaf_of_rank(view, p, rank))
 
 
 @inlined
-def follow_candidates(view: View) -> None:
-    """A start took a job's other entries out of the queue: move candidates on that are gone."""
+def follow_candidates(view: KernelView) -> None:
+    """Move candidates on that a start took out of the queue: other entries of the job that started.
+
+    Every other candidate stays valid: nothing became free.
+    """
     for p in range(len(view.units.free)):
-        leaf = view.promise.candidate[p]
+        leaf = view.reserved.candidate[p]
         if leaf >= 0 and view.tree.need[view.tree.offset[p, 0] + leaf] == codes.NEVER:
-            view.promise.candidate[p] = find_candidate(view, p, leaf + 1)
+            view.reserved.candidate[p] = find_candidate(view, p, leaf + 1)
 
 
 @inlined
-def leaf_of_rank(view: View, p: int, rank: int) -> int:
-    """The first entry of partition p, counted from its begin, whose rank is at least ``rank``."""
+def leaf_of_rank(view: KernelView, p: int, rank: int) -> int:
+    """Return the first entry of partition p, counted from its begin, whose rank is at least ``rank``.
+
+    Ranks rise within a partition, so a binary search finds it.
+    """
     if rank <= 0:
         return 0
-    start = wide(view.entries.start[p])
-    return first_from(view.entries.rank, start, wide(view.entries.start[p + 1]), rank) - start
+    start = as_int64(view.entries.start[p])
+    return first_from(view.entries.rank, start, as_int64(view.entries.start[p + 1]), rank) - start
 
 
 @inlined
-def next_partition(view: View) -> int:
-    """The partition whose candidate comes first in the global order, or -1."""
+def next_partition(view: KernelView) -> int:
+    """Return the partition whose candidate comes first in queue order, -1 if none has a candidate.
+
+    Machines have few partitions, so a loop over all of them is faster than a heap.
+    """
     best = -1
     best_rank = codes.ANY_WATT
     for p in range(len(view.units.free)):
-        leaf = view.promise.candidate[p]
+        leaf = view.reserved.candidate[p]
         if leaf >= 0:
             rank = view.entries.rank[view.entries.start[p] + leaf]
             if rank < best_rank:
@@ -111,28 +139,34 @@ def next_partition(view: View) -> int:
 
 
 @kernel
-def find_candidate(view: View, p: int, leaf: int) -> int:
-    """The next entry of partition p, from ``leaf`` on, that is worth a try; -1 if there is none."""
-    if view.promise.entry[p] == CLOSED or leaf >= view.tree.size[p, 0]:
+def find_candidate(view: KernelView, p: int, leaf: int) -> int:
+    """Return the next entry of partition p, from ``leaf`` on, that is worth a try; -1 if there is none.
+
+    Without pruning that is simply the next queued entry. Under EASY with a reservation, it must fit into what is free
+    and either end by the shadow time or fit into the leftovers. A limited queue depth counts tried entries, so it
+    forbids skipping.
+    """
+    if view.reserved.entry[p] == CLOSED or leaf >= view.tree.size[p, 0]:
         return -1
-    need = wide(codes.ANY_NEED)
-    watt = wide(codes.ANY_WATT)
+    need = as_int64(codes.ANY_NEED)
+    watt = as_int64(codes.ANY_WATT)
     wall = INF
     spare_need = codes.ANY_NEED
     spare_watt = codes.ANY_WATT
     code = view.counter[codes.CODE]
-    prune = code == codes.FIRST_FIT or (code == codes.EASY and view.promise.entry[p] >= 0)
+    prune = code == codes.FIRST_FIT or (code == codes.EASY and view.reserved.entry[p] >= 0)
+    # Pruned: skip entries that cannot start. Not with a queue depth, which counts every entry that is tried.
     if prune and view.counter[codes.DEPTH] >= codes.ANY_NEED:
         need = view.units.free[p]
         watt = view.counter[codes.AVAILABLE]
         if need <= 0:
             return -1
-        if code == codes.EASY and view.promise.time[p] < INF:
-            # A hair wider than exact: this only prunes, the test at the leaf decides.
+        if code == codes.EASY and view.reserved.time[p] < INF:
+            # Slightly wider than exact: this only prunes, the test at the leaf decides.
             now = view.num[codes.NOW]
-            wall = (view.promise.time[p] - now) + 1e-9 * abs(now) + 1e-9
-            spare_need = view.promise.nodes[p]
-            spare_watt = view.promise.watt[p]
+            wall = (view.reserved.time[p] - now) + 1e-9 * abs(now) + 1e-9
+            spare_need = view.reserved.nodes[p]
+            spare_watt = view.reserved.watt[p]
     need_class = class_of(view.tree.need_step, need)
     watt_class = class_of(view.tree.watt_step, watt)
     limits = Limits(need, watt, wall, spare_need, spare_watt, need_class, watt_class)
@@ -143,14 +177,18 @@ def find_candidate(view: View, p: int, leaf: int) -> int:
 
 
 @inlined
-def try_entry(view: View, p: int, entry: int) -> bool:
-    """Start ``entry`` at the highest frequency that fits; whether it started."""
-    job = wide(view.entries.job[entry])
+def try_entry(view: KernelView, p: int, entry: int) -> bool:
+    """Start ``entry`` at the highest frequency that fits and keeps all reservations; return whether it started.
+
+    This is the exact test: units, watts now, and every reservation of this pass. Options stand highest frequency
+    first.
+    """
+    job = as_int64(view.entries.job[entry])
     if view.nodes[job] > view.units.free[p]:
         return False
-    for option in range(wide(view.entries.first[entry]), wide(view.entries.last[entry]) + 1):
+    for option in range(as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry]) + 1):
         watt = net_watt(view, job, option)
-        if fits_watts(view, watt) and keeps_promises(view, p, job, option):
+        if fits_watts(view, watt) and keeps_reservations(view, p, job, option):
             end = view.num[codes.NOW] + wall_s(view, job, option)
             start_entry(view, entry, option)
             consume_leftovers(view, p, job, watt, end)
@@ -159,72 +197,87 @@ def try_entry(view: View, p: int, entry: int) -> bool:
 
 
 @inlined
-def keeps_promises(view: View, p: int, job: int, option: int) -> bool:
-    """Whether starting ``job`` delays no reservation but its own job's (SEMANTICS rule 8)."""
+def keeps_reservations(view: KernelView, p: int, job: int, option: int) -> bool:
+    """Return whether starting ``job`` delays no reservation but its own job's (rule 8).
+
+    Watts are shared, so a start in one partition can delay the reservation of another.
+    """
     end = view.num[codes.NOW] + wall_s(view, job, option)
     watt = net_watt(view, job, option)
-    promise = view.promise
+    reserved = view.reserved
     for q in range(len(view.units.free)):
-        if promise.entry[q] < 0 or end <= promise.time[q] or view.entries.job[promise.entry[q]] == job:
+        if reserved.entry[q] < 0 or end <= reserved.time[q] or view.entries.job[reserved.entry[q]] == job:
             continue
-        if watt > promise.watt[q] or (q == p and view.nodes[job] > promise.nodes[q]):
+        if watt > reserved.watt[q] or (q == p and view.nodes[job] > reserved.nodes[q]):
             return False
     return True
 
 
 @inlined
-def consume_leftovers(view: View, p: int, job: int, watt: int, end: float) -> None:
-    """A start that outlives a shadow time takes from what is left over there."""
-    promise = view.promise
+def consume_leftovers(view: KernelView, p: int, job: int, watt: int, end: float) -> None:
+    """Subtract a start that outlives a shadow time from what is left over there.
+
+    Its watts everywhere, its units in its own partition: units belong to a partition, watts are shared.
+    """
+    reserved = view.reserved
     for q in range(len(view.units.free)):
-        if promise.entry[q] >= 0 and end > promise.time[q] and view.entries.job[promise.entry[q]] != job:
-            promise.watt[q] -= watt
+        if reserved.entry[q] >= 0 and end > reserved.time[q] and view.entries.job[reserved.entry[q]] != job:
+            reserved.watt[q] -= watt
             if q == p:
-                promise.nodes[q] -= view.nodes[job]
+                reserved.nodes[q] -= view.nodes[job]
 
 
 @inlined
-def drop_promises(view: View, job: int, p: int) -> bool:
-    """A job that started in partition p gives up its reservations elsewhere; whether it had one."""
+def drop_reservations(view: KernelView, job: int, p: int) -> bool:
+    """Drop the reservations of a job that started in partition p in other partitions; return whether it had one.
+
+    The partition's next entry that does not start gets a new one. DROPPED makes the next pass a whole one, because
+    entries that were passed over while the reservation stood may start without it.
+    """
     dropped = False
     for q in range(len(view.units.free)):
-        entry = wide(view.promise.entry[q])
+        entry = as_int64(view.reserved.entry[q])
         if entry >= 0 and q != p and view.entries.job[entry] == job:
-            view.promise.entry[q] = -1
+            view.reserved.entry[q] = -1
             view.counter[codes.DROPPED] = 1
             dropped = True
     return dropped
 
 
 @inlined
-def refuse_entry(view: View, p: int, entry: int) -> None:
-    """What follows when ``entry`` does not start: nothing, the end of the partition's pass, a reservation."""
+def entry_not_started(view: KernelView, p: int, entry: int) -> None:
+    """Apply what follows when ``entry`` does not start.
+
+    No backfilling: its partition's pass is over. EASY: it becomes its partition's reservation, if there is none yet.
+    First-fit: nothing.
+    """
     code = view.counter[codes.CODE]
     if code == codes.NO_BACKFILL:
-        view.promise.entry[p] = CLOSED
-        view.promise.candidate[p] = -1
-    elif code == codes.EASY and view.promise.entry[p] < 0:
+        view.reserved.entry[p] = CLOSED
+        view.reserved.candidate[p] = -1
+    elif code == codes.EASY and view.reserved.entry[p] < 0:
         reserve(view, p, entry)
 
 
 @inlined
-def reserve(view: View, p: int, entry: int) -> None:
+def reserve(view: KernelView, p: int, entry: int) -> None:
     """Promise ``entry`` its shadow time, at the lowest frequency of its window.
 
-    Skips whole blocks of running jobs while their sums do not suffice; sums only grow from block to
-    block unless some job draws less than its idle share, and then nothing is skipped.
+    ``nodes`` and ``watt`` are what would be left over beside the job, negative while something is missing. Whole
+    blocks of running jobs are skipped by their sums while these do not suffice: from 158,976 nodes with 30,000 running
+    jobs some 500 blocks are looked at instead of all jobs.
     """
-    job = wide(view.entries.job[entry])
+    job = as_int64(view.entries.job[entry])
     nodes = view.units.free[p] - view.nodes[job]
-    watt = view.counter[codes.AVAILABLE] - net_watt(view, job, wide(view.entries.last[entry]))
+    watt = view.counter[codes.AVAILABLE] - net_watt(view, job, as_int64(view.entries.last[entry]))
     running = view.running
-    view.promise.entry[p] = entry
-    view.promise.time[p] = INF
-    view.promise.nodes[p] = 0
-    view.promise.watt[p] = 0
+    view.reserved.entry[p] = entry
+    view.reserved.time[p] = INF
+    view.reserved.nodes[p] = 0
+    view.reserved.watt[p] = 0
     at = 0
-    while at < view.counter[codes.BLOCKS] and view.counter[codes.NEGATIVE_NET] == 0:
-        block = wide(running.order[at])
+    while at < view.counter[codes.BLOCKS]:
+        block = as_int64(running.order[at])
         if nodes + running.nodes_sum[block, p] >= 0 and watt + running.net_sum[block] >= 0:
             break
         nodes += running.nodes_sum[block, p]
@@ -234,15 +287,18 @@ def reserve(view: View, p: int, entry: int) -> None:
 
 
 @inlined
-def find_shadow(view: View, p: int, at: int, nodes: int, watt: int) -> None:
-    """The first expected end, from the block at position ``at`` on, at which nothing is missing any
-    more; ``nodes`` and ``watt`` are what is left over before it. Ends of one instant count together."""
+def find_shadow(view: KernelView, p: int, at: int, nodes: int, watt: int) -> None:
+    """Set the shadow time: the first expected end, from the block at position ``at`` on, at which nothing is missing.
+
+    ``nodes`` and ``watt`` are what is left over before that block. Ends of one instant count together. Where no end
+    suffices, the time stays infinite and nothing is left over: only a higher cap could start the job.
+    """
     running = view.running
     k = 0
     while at < view.counter[codes.BLOCKS]:
-        block = wide(running.order[at])
+        block = as_int64(running.order[at])
         end = running.end[block, k]
-        job = wide(running.job[block, k])
+        job = as_int64(running.job[block, k])
         watt += running.net[block, k]
         if view.units.option_partition[view.held.option[job]] == p:
             nodes += view.nodes[job]
@@ -253,7 +309,7 @@ def find_shadow(view: View, p: int, at: int, nodes: int, watt: int) -> None:
         if at < view.counter[codes.BLOCKS] and running.end[running.order[at], k] == end:
             continue
         if nodes >= 0 and watt >= 0:
-            view.promise.time[p] = end
-            view.promise.nodes[p] = nodes
-            view.promise.watt[p] = watt
+            view.reserved.time[p] = end
+            view.reserved.nodes[p] = nodes
+            view.reserved.watt[p] = watt
             return

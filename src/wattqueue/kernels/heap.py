@@ -1,17 +1,23 @@
 """A binary heap of (time, id), ties by id, in which the time of an id can be changed or taken out.
 
-``count`` is an int64 array and ``slot`` the place in it where the heap's length stands.
+Two heaps exist: completions (ids are jobs; a change of speed moves a job's end) and timers (ids are units that shut
+down or boot; a failure cancels one). Ties by id give the order of events of one kind at one instant (rule 2 of
+docs/semantics.md).
+
+Layout: row 0 is the first event; the children of row i are rows 2i + 1 and 2i + 2. ``place[id]`` is the row of an id,
+-1 while it is not in the heap: it makes removal from the middle O(log n). The length is not in the tuple, which
+kernels cannot change, but in slot ``slot`` of the int64 array ``count`` (``Truth.tally``).
 """
 
 from __future__ import annotations
 
-from wattqueue.kernels._jit import inlined, kernel, wide
+from wattqueue.kernels._jit import as_int64, inlined, kernel
 from wattqueue.kernels.state import Array, Heap
 
 
 @inlined
 def heap_before(heap: Heap, i: int, k: int) -> bool:
-    """Whether row i comes before row k."""
+    """Return whether row i comes before row k: earlier, or at the same time with a lower id."""
     if heap.time[i] != heap.time[k]:
         return bool(heap.time[i] < heap.time[k])
     return bool(heap.item[i] < heap.item[k])
@@ -19,9 +25,9 @@ def heap_before(heap: Heap, i: int, k: int) -> bool:
 
 @inlined
 def heap_swap(heap: Heap, i: int, k: int) -> None:
-    """Exchange two rows."""
+    """Exchange two rows, and their places."""
     time = heap.time[i]
-    item = wide(heap.item[i])
+    item = as_int64(heap.item[i])
     heap.time[i] = heap.time[k]
     heap.item[i] = heap.item[k]
     heap.time[k] = time
@@ -32,7 +38,7 @@ def heap_swap(heap: Heap, i: int, k: int) -> None:
 
 @inlined
 def heap_up(heap: Heap, i: int) -> None:
-    """Move row i towards the top until it fits."""
+    """Move row i towards the top until its parent comes before it."""
     while i > 0:
         parent = (i - 1) >> 1
         if not heap_before(heap, i, parent):
@@ -43,7 +49,7 @@ def heap_up(heap: Heap, i: int) -> None:
 
 @inlined
 def heap_down(heap: Heap, length: int, i: int) -> None:
-    """Move row i away from the top until it fits."""
+    """Move row i away from the top until it comes before both children."""
     while True:
         child = 2 * i + 1
         if child >= length:
@@ -58,8 +64,12 @@ def heap_down(heap: Heap, length: int, i: int) -> None:
 
 @kernel
 def heap_push(heap: Heap, count: Array, slot: int, time: float, item: int) -> None:
-    """Add ``item`` at ``time``."""
-    i = wide(count[slot])
+    """Add ``item`` at ``time``.
+
+    The item must not be in the heap, and there must be room (``allocate.new_heap``): one row for each job that can
+    run, or for each unit.
+    """
+    i = as_int64(count[slot])
     heap.time[i] = time
     heap.item[i] = item
     heap.place[item] = i
@@ -69,8 +79,11 @@ def heap_push(heap: Heap, count: Array, slot: int, time: float, item: int) -> No
 
 @kernel
 def heap_remove(heap: Heap, count: Array, slot: int, item: int) -> None:
-    """Take ``item`` out, wherever it stands."""
-    i = wide(heap.place[item])
+    """Remove ``item``, wherever it stands.
+
+    The last row takes its place; it may belong above or below, so it is moved both ways, one of which does nothing.
+    """
+    i = as_int64(heap.place[item])
     last = int(count[slot]) - 1
     count[slot] = last
     if i != last:

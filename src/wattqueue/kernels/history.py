@@ -1,13 +1,20 @@
-"""Predict a job's watts by its user's finished jobs: eq. 1-3 of paper 4, O(1) a prediction.
+"""Predict a job's watts from its user's finished jobs: eq. 1-3 of paper 4, in O(1) a prediction.
+
+Eq. 1 is a weighted mean of the watts P of the user's finished jobs j'; the weight theta of a job grows with its end C'
+over the window (eq. 2 and 3): theta = ((C' - (r - s)) / s)**alpha for a job submitted at r and a window of s seconds.
 
 Whole history: s = r - C_first, so theta = ((C' - C_first) / (r - C_first))**alpha. The denominator is
 the same for all j' and cancels in eq. 1: two sums a user suffice, and do not depend on r.
 
 Windows with alpha 1 or 2: theta is a polynomial in C', so moments of C' and of P C' suffice. They are
-kept as a queue made of two stacks: every sum is relative to the oldest job of its stack, and only
-positive terms are added, never taken away, so nothing cancels. Another alpha walks the window.
+kept as a queue made of two stacks. The newer stack collects jobs that end; jobs leave from the older one. When the
+older one is empty, the newer one becomes it, with the moments of each job and all after it (``history_restack``).
+Every sum is relative to the oldest job of its stack, and only positive terms are added, never subtracted, so nothing
+cancels. Each job is restacked once: O(1) amortized. Another alpha walks the window.
 
-Ends are taught in their order, and ``now`` never falls: the caller's duty.
+Ends must be learned in their order, and ``now`` must not fall: the caller's duty.
+
+Reference: paper 4, section 5 (eq. 1-3) and Table 1.
 """
 
 from __future__ import annotations
@@ -55,10 +62,10 @@ WALK_COLUMNS = 3
 class History(NamedTuple):
     """What is known of each user's finished jobs.
 
-    ``rule`` (2,): alpha, and the window in seconds (inf: the whole history); ``total`` (2,): watts and
-    number of all finished jobs; ``user`` (users, 8), ``slot`` (users, 4) int64. For windows alone, else
-    empty: ``time``, ``watts`` (m,) of finished jobs, user by user; ``suffix`` (m, 6) moments of the older
-    stack from each job on; ``back`` (users, 6) moments of the newer stack.
+    ``rule`` (2,): alpha, and the window in seconds (inf: the whole history); ``total`` (2,): watts and number of all
+    finished jobs; ``user`` (users, 8) sums, ``slot`` (users, 4) int64 places by column (see the constants). For
+    windows alone, else empty: ``time``, ``watts`` (m,) of finished jobs, user by user; ``suffix`` (m, 6) moments of
+    the older stack from each job on; ``back`` (users, 6) moments of the newer stack.
     """
 
     rule: Array
@@ -73,7 +80,10 @@ class History(NamedTuple):
 
 @kernel
 def history_theta(x: float, alpha: float) -> float:
-    """Weight of a job by the seconds x after the start of the window, up to a common factor (eq. 3)."""
+    """Return the weight of a job by the seconds x after the start of the window, up to a common factor (eq. 3).
+
+    Square and square root are spelled out: a general power takes ten times as long.
+    """
     if alpha == 2.0:
         return x * x
     if alpha == 1.0:
@@ -85,7 +95,10 @@ def history_theta(x: float, alpha: float) -> float:
 
 @kernel
 def history_append(state: History, user: int, end_s: float, watts: float) -> None:
-    """Put a finished job into the newer stack of the user's window."""
+    """Append a finished job to the newer stack of the user's window.
+
+    Its moments are relative to the stack's oldest job, at ``slot[user, MID]``. An empty stack begins with this one.
+    """
     k = state.slot[user, END]
     state.slot[user, END] = k + 1
     state.time[k] = end_s
@@ -105,7 +118,11 @@ def history_append(state: History, user: int, end_s: float, watts: float) -> Non
 
 @kernel
 def history_restack(state: History, user: int, first: int, end: int) -> None:
-    """Make the jobs first..end-1 the older stack: moments of each and all after it, relative to its time."""
+    """Make the jobs ``first`` .. ``end - 1`` the older stack: moments of each and all after it, relative to its time.
+
+    From the last to the first: moments shift by the time d between neighbours, sum (x + d)^2 = sum x^2 + 2 d sum x +
+    d^2 n.
+    """
     for k in range(end - 1, first - 1, -1):
         for c in range(MOMENTS):
             state.suffix[k, c] = 0.0
@@ -125,7 +142,11 @@ def history_restack(state: History, user: int, first: int, end: int) -> None:
 
 @kernel
 def history_evict(state: History, user: int, now: float) -> None:
-    """Let jobs go that ended before the window began: now - C' > s (eq. 2)."""
+    """Remove the jobs that ended before the window began: now - C' > s (eq. 2).
+
+    From the older stack by moving its front. Where that empties it, the newer stack is restacked without the jobs that
+    are over, once; so each job is looked at twice in all.
+    """
     front = state.slot[user, FRONT]
     mid = state.slot[user, MID]
     end = state.slot[user, END]
@@ -141,7 +162,10 @@ def history_evict(state: History, user: int, now: float) -> None:
 
 @kernel
 def history_moment(sums: Array, k: int, first: int, d: float, alpha: float) -> float:
-    """Sum of (x + d)**alpha, times P where first is 3, from moments in row k."""
+    """Return the sum of (x + d)**alpha over a stack, times P where ``first`` is 3, from the moments in row k.
+
+    ``d`` shifts from the stack's oldest job to the begin of the window; alpha is 1 or 2.
+    """
     if alpha == 1.0:
         return float(sums[k, first + 1] + d * sums[k, first])
     return float(sums[k, first + 2] + d * (2.0 * sums[k, first + 1] + d * sums[k, first]))
@@ -149,7 +173,10 @@ def history_moment(sums: Array, k: int, first: int, d: float, alpha: float) -> f
 
 @kernel
 def history_window(state: History, user: int, now: float) -> float:
-    """Eq. 1 over a window of s seconds; NaN where no job of the user is in it."""
+    """Return eq. 1 over a window of s seconds; NaN where no job of the user is in it.
+
+    Where every weight is 0 (all ended exactly at the begin of the window), the plain mean.
+    """
     history_evict(state, user, now)
     front = state.slot[user, FRONT]
     mid = state.slot[user, MID]
@@ -184,7 +211,7 @@ def history_window(state: History, user: int, now: float) -> float:
 
 @kernel
 def history_whole(state: History, user: int) -> float:
-    """Eq. 1 over all finished jobs of a user; their plain mean where every weight is 0; NaN for none."""
+    """Return eq. 1 over all finished jobs of a user; their plain mean where every weight is 0; NaN for none."""
     jobs = state.user[user, JOBS]
     if jobs == 0.0:
         return math.nan
@@ -196,7 +223,7 @@ def history_whole(state: History, user: int) -> float:
 
 @kernel
 def history_predict(state: History, user: int, now: float) -> float:
-    """Watts of a job that ``user`` (-1: unknown) submits now; NaN before any job has finished.
+    """Return the watts of a job that ``user`` (-1: unknown) submits now; NaN before any job has finished.
 
     A user without history gets the mean of all jobs finished so far.
     """
@@ -213,7 +240,10 @@ def history_predict(state: History, user: int, now: float) -> float:
 
 @kernel
 def history_learn(state: History, user: int, end_s: float, watts: float) -> None:
-    """A job of ``user`` ended at ``end_s``, having drawn ``watts``; 0 W, less or NaN is no measurement."""
+    """Learn that a job of ``user`` ended at ``end_s``, with ``watts`` a unit; 0 W, less or NaN is no measurement.
+
+    Mean and squares follow Welford's update, which does not cancel.
+    """
     if not watts > 0.0:
         return
     state.total[ALL_WATTS] += watts
@@ -237,39 +267,39 @@ def history_learn(state: History, user: int, end_s: float, watts: float) -> None
 
 @kernel
 def history_spread(state: History, user: int) -> float:
-    """Standard deviation of the watts of a user's finished jobs (Table 1, feature 6); NaN for none."""
+    """Return the standard deviation of the watts of a user's finished jobs (Table 1, feature 6); NaN for none."""
     if user < 0 or state.user[user, JOBS] == 0.0:
         return math.nan
     return math.sqrt(max(state.user[user, SQUARES], 0.0) / state.user[user, JOBS])
 
 
 @kernel
-def history_previous(state: History, user: int) -> float:
-    """Watts of the user's job that finished last (Table 1, feature 7); NaN for none."""
+def history_last(state: History, user: int) -> float:
+    """Return the watts of the user's job that finished last (Table 1, feature 7); NaN for none."""
     if user < 0 or state.user[user, JOBS] == 0.0:
         return math.nan
     return float(state.user[user, LAST])
 
 
 @entry
-def history_answer(state: History, users: Array, now: float, out: Array) -> None:
-    """Predict jobs that arrive now. Shapes: ``users`` (k,), ``out`` (k, 3): watts, spread, previous."""
+def history_predict_rows(state: History, users: Array, now: float, out: Array) -> None:
+    """Predict jobs that arrive now. Shapes: ``users`` (k,), ``out`` (k, 3): watts, spread, last."""
     for i in range(len(users)):
         user = users[i]
         out[i, PREDICTED] = history_predict(state, user, now)
         out[i, SPREAD] = history_spread(state, user)
-        out[i, PREVIOUS] = history_previous(state, user)
+        out[i, PREVIOUS] = history_last(state, user)
 
 
 @entry
-def history_teach(state: History, users: Array, end_s: Array, watts: Array) -> None:
+def history_learn_rows(state: History, users: Array, end_s: Array, watts: Array) -> None:
     """Learn finished jobs in the order given. Shapes (k,)."""
     for i in range(len(users)):
         history_learn(state, users[i], end_s[i], watts[i])
 
 
 @entry
-def history_walk(
+def history_replay(
     state: History,
     by_submit: Array,
     by_end: Array,
@@ -282,7 +312,7 @@ def history_walk(
     """Predict every job at its submission, with only what had ended by then.
 
     Shapes: ``by_submit``, ``by_end`` the rows in order of submissions and of ends (those that are
-    taught); ``submit_s``, ``end_s``, ``user``, ``watts`` (n,); ``out`` (n, 3) as in history_answer.
+    learned); ``submit_s``, ``end_s``, ``user``, ``watts`` (n,); ``out`` (n, 3) as in history_predict_rows.
     """
     taught = 0
     for i in range(len(by_submit)):
@@ -294,4 +324,4 @@ def history_walk(
             taught += 1
         out[job, PREDICTED] = history_predict(state, user[job], now)
         out[job, SPREAD] = history_spread(state, user[job])
-        out[job, PREVIOUS] = history_previous(state, user[job])
+        out[job, PREVIOUS] = history_last(state, user[job])

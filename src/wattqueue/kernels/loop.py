@@ -1,20 +1,42 @@
-"""The event loop: one loop that runs until something needs Python, is answered, and goes on.
+"""The event loop of the simulator: it runs until something needs Python, returns, and resumes.
 
-An instant has phases in the order of SEMANTICS rule 2: completions, node events, submissions,
-signals, controls, then one pass. ``tally[PHASE]`` says where to go on after a return.
+One instant after another, each in the order of rule 2 of docs/semantics.md. The work of an instant is cut into phases,
+and ``tally[PHASE]`` holds the next one:
+
+    ADVANCE   find the next instant; completions, timers, node events
+    ARRIVE    submissions: reject, or predict and queue
+    SIGNAL    the cap in force
+    CONTROL   are controls due?
+    PASS      one scheduling pass
+    APPLY     let the started jobs run, write the power step; then ADVANCE again
+
+Each phase is a function that sets the phase to resume at, and returns -1 to go on or a code of ``kernels/codes.py`` to
+stop. ``run`` returns that code to ``sim/engine.py``, which does what is needed and calls ``run`` again with the same
+arrays; the loop resumes at the phase that was set *before* it stopped. All state is in the arrays, so a stop costs no
+more than a call (5-8 µs), and a run whose parts are all static never stops:
+
+    NEED_PREDICTION   ARRIVE: an estimator in Python predicts the batch of this instant; the phase is ARRIVE again,
+                      and NEXT_ARRIVAL, which has moved past the batch, shows that it has been predicted
+    NEED_CONTROL      CONTROL: controls act; then PASS
+    NEED_PASS         PASS: a custom or re-ranked pass writes to the buffer of starts; then APPLY
+    NEED_ROOM         ADVANCE: a buffer might not hold the next instant; the engine enlarges it, then ADVANCE
+    PROGRESS          ADVANCE: so many events have passed; then ADVANCE
+    DONE              nothing is to come
+
+Buffers are checked once an instant for the most that one instant can write (``log_is_full``), never in between.
 """
 
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import direct, inlined, lent, wide
+from wattqueue.kernels._jit import as_int64, by_reference, direct, inlined
 from wattqueue.kernels.entries import enqueue_job, release_job
-from wattqueue.kernels.foresight import ON, Foresight, foresee, learn_end
 from wattqueue.kernels.heap import heap_push, heap_remove
+from wattqueue.kernels.history_prediction import ON, HistoryPrediction, learn_end, predict_from_history
 from wattqueue.kernels.nodes import node_events, timer_events
 from wattqueue.kernels.power import account, round_us, set_physics, write_power
 from wattqueue.kernels.schedule import schedule, set_budget
-from wattqueue.kernels.state import Log, Truth, View
+from wattqueue.kernels.state import KernelView, Log, Truth
 
 INF = float("inf")
 ADVANCE = 0
@@ -23,19 +45,20 @@ SIGNAL = 2
 CONTROL = 3
 PASS = 4
 APPLY = 5
+PASS_IN_PYTHON = codes.STOP_FOR_PASS | codes.STOP_FOR_RERANK
 
 
 @direct
-def run(view: View, truth: Truth, log: Log, foresight: Foresight) -> int:
-    """Run until the end, or until Python is needed; says which (kernels/codes.py)."""
-    view, truth, log, foresight = lent(view), lent(truth), lent(log), lent(foresight)
+def run(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction) -> int:
+    """Run until the end, or until Python is needed; return which (``kernels/codes.py``)."""
+    view, truth, log, history = by_reference(view), by_reference(truth), by_reference(log), by_reference(history)
     tally = truth.tally
     while True:
         phase = tally[codes.PHASE]
         if phase == ADVANCE:
-            code = advance(view, truth, log, foresight)
+            code = advance(view, truth, log, history)
         elif phase == ARRIVE:
-            code = arrive(view, truth, log, foresight)
+            code = arrive(view, truth, log, history)
         elif phase == SIGNAL:
             code = signal(view, truth)
         elif phase == CONTROL:
@@ -49,8 +72,13 @@ def run(view: View, truth: Truth, log: Log, foresight: Foresight) -> int:
 
 
 @inlined
-def next_time(view: View, truth: Truth) -> float:
-    """When something happens next; inf for never."""
+def next_time(view: KernelView, truth: Truth) -> float:
+    """Return the time of the next event, inf where the run is over.
+
+    Signals, timers, node events and due controls keep a run alive only while jobs run or wait. A queue that only a
+    control could still move gets ``CONTROL_STEPS_LEFT`` more calls of the controls, so that a policy that never wakes
+    the nodes its jobs need does not run for ever.
+    """
     tally = truth.tally
     time = min(truth.when[codes.PASS_AT], INF)
     if tally[codes.HEAP] > 0:
@@ -65,15 +93,19 @@ def next_time(view: View, truth: Truth) -> float:
         time = min(time, truth.node_time[tally[codes.NEXT_NODE_EVENT]])
     if tally[codes.NEXT_SIGNAL] < len(truth.signal_time):
         time = min(time, truth.signal_time[tally[codes.NEXT_SIGNAL]])
-    if time == INF and tally[codes.HEAP] == 0 and truth.when[codes.PATIENCE] <= 0:
+    if time == INF and tally[codes.HEAP] == 0 and truth.when[codes.CONTROL_STEPS_LEFT] <= 0:
         return INF  # a queue that nothing can move any more
     return float(min(time, truth.when[codes.CONTROL_AT]))
 
 
 @inlined
-def advance(view: View, truth: Truth, log: Log, foresight: Foresight) -> int:
-    """Go to the next instant; completions and node events apply."""
+def advance(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction) -> int:
+    """Go to the next instant; apply completions, ends of shut-downs and boots, failures and returns.
+
+    Returns instead where a buffer might run full, after so many events (PROGRESS), or where nothing is to come.
+    """
     tally = truth.tally
+    # Before anything of the instant is done, so that it can be repeated from the beginning.
     if log_is_full(view, truth, log):
         return codes.NEED_ROOM
     if tally[codes.EVENTS] >= tally[codes.EVENT_LIMIT]:
@@ -82,10 +114,11 @@ def advance(view: View, truth: Truth, log: Log, foresight: Foresight) -> int:
     now = next_time(view, truth)
     if now == INF:
         return codes.DONE
+    # From here on the instant takes place; nothing below returns before its completions and node events are applied.
     view.num[codes.NOW] = now
-    truth.wish[codes.HAPPENED] = 0
+    truth.request[codes.HAPPENED] = 0
     while tally[codes.HEAP] > 0 and truth.ends.time[0] <= now:
-        complete(view, truth, log, foresight)
+        complete(view, truth, log, history)
     if tally[codes.TIMERS] > 0:
         timer_events(view, truth)
     if tally[codes.NEXT_NODE_EVENT] < len(truth.node_time):
@@ -97,62 +130,74 @@ def advance(view: View, truth: Truth, log: Log, foresight: Foresight) -> int:
 
 
 @inlined
-def complete(view: View, truth: Truth, log: Log, foresight: Foresight) -> None:
-    """The job at the top of the heap ends."""
-    job = wide(truth.ends.item[0])
+def complete(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction) -> None:
+    """End the job at the top of the heap: log, energy, true watts, units and ledger; then what estimators learn.
+
+    The energy of the last stretch is billed from the start at the final watts; ``change_speed`` has added what earlier
+    stretches differed by.
+    """
+    job = as_int64(truth.ends.item[0])
     heap_remove(truth.ends, truth.tally, codes.HEAP, job)
     now = view.num[codes.NOW]
     log.end[job] = now
     log.energy_j[job] += (now - log.start[job]) * (truth.uw[job] / codes.MICRO)
     log.state[job] = codes.KILLED if truth.kill[job] else codes.COMPLETED
-    account(view, truth, job, wide(-1))
+    account(view, truth, job, as_int64(-1))
     release_job(view, job)
-    if foresight.rule[ON] != 0:
-        learn_end(view, log, foresight, job)
-    if truth.tally[codes.STEERED] != 0:
+    if history.rule[ON] != 0:
+        learn_end(view, log, history, job)
+    if truth.tally[codes.REPORT_COMPLETIONS] != 0:
         log.finished[truth.tally[codes.FINISHED]] = job
         truth.tally[codes.FINISHED] += 1
-    truth.wish[codes.HAPPENED] |= codes.ASK_ON_COMPLETION
+    truth.request[codes.HAPPENED] |= codes.STOP_ON_COMPLETION
     truth.tally[codes.EVENTS] += 1
 
 
 @inlined
-def arrive(view: View, truth: Truth, log: Log, foresight: Foresight) -> int:
-    """Submissions of this instant: rejected, or queued once they have a prediction."""
+def arrive(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction) -> int:
+    """Apply the submissions of this instant: reject them, or queue them once they have a prediction.
+
+    All submissions of an instant are predicted together, after its completions were learned (rule 2). The batch is the
+    jobs BATCH to NEXT_ARRIVAL - 1 in order of arrival; while both are equal it has not been opened yet.
+    """
     tally = truth.tally
     now = view.num[codes.NOW]
     end = tally[codes.BATCH]
     while end < len(truth.arrival) and truth.submit[truth.arrival[end]] <= now:
         end += 1
     if end > tally[codes.BATCH] and tally[codes.NEXT_ARRIVAL] == tally[codes.BATCH]:
+        # Moved before the stop: the next call sees that this batch has been predicted.
         tally[codes.NEXT_ARRIVAL] = end
-        if truth.wish[codes.WISHES] & codes.ASK_PREDICTION:
+        if truth.request[codes.STOP_MASK] & codes.STOP_FOR_PREDICTION:
             return codes.NEED_PREDICTION
     for k in range(tally[codes.BATCH], tally[codes.NEXT_ARRIVAL]):
-        job = wide(truth.arrival[k])
+        job = as_int64(truth.arrival[k])
         if truth.reject[job] != 0:
             log.state[job] = codes.REJECTED
             log.reason[job] = truth.reject[job]
         else:
             log.state[job] = codes.WAITING
-            if foresight.rule[ON] != 0:
-                foresee(view, foresight, job)
+            if history.rule[ON] != 0:
+                predict_from_history(view, history, job)
             enqueue_job(view, job)
-            truth.wish[codes.HAPPENED] |= codes.ASK_ON_ARRIVAL
+            truth.request[codes.HAPPENED] |= codes.STOP_ON_ARRIVAL
         tally[codes.EVENTS] += 1
     tally[codes.PHASE] = SIGNAL
     return -1
 
 
 @inlined
-def signal(view: View, truth: Truth) -> int:
-    """The cap of this instant."""
+def signal(view: KernelView, truth: Truth) -> int:
+    """Put the cap of this instant in force (rule 13 of docs/semantics.md).
+
+    A lower cap takes nothing from running jobs; AVAILABLE may become negative, and then nothing starts (rule 16).
+    """
     tally = truth.tally
     k = tally[codes.NEXT_SIGNAL]
     while k < len(truth.signal_time) and truth.signal_time[k] <= view.num[codes.NOW]:
         view.counter[codes.CAP] = truth.signal_uw[k]
         set_budget(view)
-        truth.wish[codes.HAPPENED] |= codes.ASK_ON_SIGNAL
+        truth.request[codes.HAPPENED] |= codes.STOP_ON_SIGNAL
         k += 1
     tally[codes.NEXT_SIGNAL] = k
     tally[codes.PHASE] = CONTROL
@@ -160,29 +205,37 @@ def signal(view: View, truth: Truth) -> int:
 
 
 @inlined
-def control(view: View, truth: Truth) -> int:
-    """Ask the controls if their time has come or an event that they named has happened."""
+def control(view: KernelView, truth: Truth) -> int:
+    """Stop for the controls if one is due or waits for an event that happened at this instant.
+
+    HAPPENED was filled by the phases before; the actions of controls add node events to it, which wake no control any
+    more.
+    """
     truth.tally[codes.PHASE] = PASS
     due = truth.when[codes.CONTROL_AT] <= view.num[codes.NOW]
-    if due or truth.wish[codes.WISHES] & truth.wish[codes.HAPPENED]:
+    if due or truth.request[codes.STOP_MASK] & truth.request[codes.HAPPENED]:
         return codes.NEED_CONTROL
     return -1
 
 
 @inlined
-def decide_pass(view: View, truth: Truth) -> int:
-    """The pass of this instant, or its postponement (``pass_interval_s``)."""
+def decide_pass(view: KernelView, truth: Truth) -> int:
+    """Run the pass of this instant, postpone it, or stop for a pass in Python.
+
+    With ``pass_interval_s`` (rule 10) a pass that comes too early is postponed to PASS_AT, an event of its own.
+    """
     tally = truth.tally
     when = truth.when
     now = view.num[codes.NOW]
     earliest = view.num[codes.LAST_PASS] + when[codes.PASS_INTERVAL]
     if when[codes.PASS_INTERVAL] > 0 and now < earliest:
+        # Remember to run it once the interval is over, unless nothing waits.
         when[codes.PASS_AT] = earliest if view.counter[codes.QUEUED] > 0 else INF
         tally[codes.PHASE] = APPLY
         return -1
     when[codes.PASS_AT] = INF
     tally[codes.PHASE] = APPLY
-    if view.counter[codes.QUEUED] > 0 and truth.wish[codes.WISHES] & (codes.ASK_PASS | codes.ASK_RERANK):
+    if view.counter[codes.QUEUED] > 0 and truth.request[codes.STOP_MASK] & PASS_IN_PYTHON:
         view.num[codes.LAST_PASS] = now
         return codes.NEED_PASS
     schedule(view)
@@ -190,12 +243,16 @@ def decide_pass(view: View, truth: Truth) -> int:
 
 
 @inlined
-def apply_starts(view: View, truth: Truth, log: Log) -> int:
-    """Let the jobs of the start buffer run, and write the power step of this instant."""
+def apply_starts(view: KernelView, truth: Truth, log: Log) -> int:
+    """Let the jobs of the buffer of starts run: true watts, end, log; write the power step of this instant.
+
+    The true end is rounded to 1 µs only where the speed is not the reference speed, so that times of a trace stay as
+    they were written (rule 1).
+    """
     now = view.num[codes.NOW]
     for k in range(view.counter[codes.STARTS]):
-        job = wide(view.entries.job[view.start_entry[k]])
-        option = wide(view.start_option[k])
+        job = as_int64(view.entries.job[view.start_entry[k]])
+        option = as_int64(view.start_option[k])
         set_physics(view, truth, job)
         log.state[job] = codes.RUNNING_NOW
         log.start[job] = now
@@ -204,7 +261,7 @@ def apply_starts(view: View, truth: Truth, log: Log) -> int:
         if truth.factor[job] != 1.0:
             end = max(now, round_us(now + truth.work[job] * truth.factor[job]))
         heap_push(truth.ends, truth.tally, codes.HEAP, end, job)
-        account(view, truth, job, wide(1))
+        account(view, truth, job, as_int64(1))
     view.counter[codes.STARTS] = 0
     write_power(view, truth, log)
     truth.tally[codes.PHASE] = ADVANCE
@@ -212,14 +269,21 @@ def apply_starts(view: View, truth: Truth, log: Log) -> int:
 
 
 @inlined
-def log_is_full(view: View, truth: Truth, log: Log) -> bool:
-    """Whether the next instant might not fit into the buffers."""
+def log_is_full(view: KernelView, truth: Truth, log: Log) -> bool:
+    """Return whether the next instant might not fit into the buffers.
+
+    Three buffers grow with a run: the interval log (a start needs at most one interval for each of its units, so all
+    starts of an instant together at most one for each unit), the profile of a conservative pass, and the power series
+    (one row an instant).
+    """
     partitions = len(view.units.free)
     # Units that are off or down now may come back at that instant, and running jobs may be requeued.
     if view.counter[codes.INTERVALS] + view.units.unit_start[partitions] > len(view.held.low):
         return True
+    # A profile has a row for each running end, and two for each queued job (a job has at most one place at a time).
     rows = view.counter[codes.RUNNING] + 2 * view.counter[codes.QUEUED] + 2 * (partitions + 2)
     if view.counter[codes.CODE] == codes.CONSERVATIVE:
+        # What may join the queue at the next instant: its submissions, and every running job if all are requeued.
         entering = 2 * partitions * (batch_size(truth) + view.counter[codes.RUNNING])
         if max(rows, view.counter[codes.PROFILE] + 2) + entering > len(view.plan.time):
             return True
@@ -228,7 +292,10 @@ def log_is_full(view: View, truth: Truth, log: Log) -> bool:
 
 @inlined
 def batch_size(truth: Truth) -> int:
-    """How many jobs arrive at the next instant of submission."""
+    """Return how many jobs arrive at the next instant of submission.
+
+    Array jobs arrive by the thousand at one second; the buffers must hold all of them.
+    """
     k = truth.tally[codes.NEXT_ARRIVAL]
     end = k
     while end < len(truth.arrival) and truth.submit[truth.arrival[end]] == truth.submit[truth.arrival[k]]:

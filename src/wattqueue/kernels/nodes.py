@@ -1,20 +1,25 @@
-"""Units that stop, wake, fail and return; and jobs that go back to the queue."""
+"""Units that stop, wake, fail and return; jobs that go back to the queue.
+
+A unit without a job is in one of five states (``kernels/codes.py``), each with watts of its own. ``change_unit`` is
+the only place where a state changes: it keeps four figures in step, the true watts of idle units, the base of
+the cap (scope ``machine``), the bitmap of free units, and the event flag that wakes controls.
+"""
 
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import kernel, wide
+from wattqueue.kernels._jit import as_int64, kernel
 from wattqueue.kernels.entries import enqueue_job, release_job
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.placement import restore_unit, unit_is_free, unit_partition, withhold_unit
 from wattqueue.kernels.power import account
-from wattqueue.kernels.schedule import set_budget
-from wattqueue.kernels.state import Log, Truth, View
+from wattqueue.kernels.schedule import available_with, set_budget
+from wattqueue.kernels.state import KernelView, Log, Truth
 
 
 @kernel
-def unit_uw_in(view: View, truth: Truth, p: int, state: int) -> int:
-    """Microwatts of a unit of partition p that runs no job, by its state."""
+def unit_uw_in(view: KernelView, truth: Truth, p: int, state: int) -> int:
+    """Return the microwatts of a unit of partition p without a job, in ``state``; 0 for one that is down."""
     if state == codes.UNIT_ON:
         return int(view.units.idle_uw[p])
     if state == codes.UNIT_STOPPING:
@@ -27,28 +32,60 @@ def unit_uw_in(view: View, truth: Truth, p: int, state: int) -> int:
 
 
 @kernel
-def change_unit(view: View, truth: Truth, unit: int, state: int) -> None:
-    """Bring a unit that runs no job into ``state``: its watts, its bit, the cap's base."""
+def base_uw_in(view: KernelView, truth: Truth, p: int, state: int) -> int:
+    """Return the microwatts that the base of the cap counts for a unit of partition p in ``state`` (rule 14).
+
+    A unit on its way counts for the greater of its watts now and afterwards: the timer that ends a boot cannot be
+    refused, so its idle watts must not have been spent in the meantime.
+    """
+    if state == codes.UNIT_BOOTING:
+        return max(unit_uw_in(view, truth, p, state), unit_uw_in(view, truth, p, as_int64(codes.UNIT_ON)))
+    if state == codes.UNIT_STOPPING:
+        return max(unit_uw_in(view, truth, p, state), unit_uw_in(view, truth, p, as_int64(codes.UNIT_OFF)))
+    return unit_uw_in(view, truth, p, state)
+
+
+@kernel
+def base_fits(view: KernelView, truth: Truth, unit: int, state: int) -> bool:
+    """Return whether the ledger has room for a unit in ``state``; what lowers the base always has."""
+    if view.counter[codes.SCOPE_MACHINE] == 0:
+        return True
     p = unit_partition(view.units, unit)
-    before = wide(truth.unit_state[unit])
-    more = unit_uw_in(view, truth, p, wide(state)) - unit_uw_in(view, truth, p, wide(before))
-    truth.tally[codes.OTHER_UW] += more
+    now = base_uw_in(view, truth, p, as_int64(truth.unit_state[unit]))
+    more = base_uw_in(view, truth, p, as_int64(state)) - now
+    return bool(more <= 0 or available_with(view, more) >= 0)
+
+
+@kernel
+def change_unit(view: KernelView, truth: Truth, unit: int, state: int) -> None:
+    """Bring a unit that runs no job into ``state``: its watts, its bit, the base of the cap.
+
+    The budget follows (``set_budget``), so the next pass sees what a stop frees and what a wake takes.
+    """
+    p = unit_partition(view.units, unit)
+    before = as_int64(truth.unit_state[unit])
+    truth.tally[codes.OTHER_UW] += unit_uw_in(view, truth, p, as_int64(state)) - unit_uw_in(view, truth, p, before)
     if view.counter[codes.SCOPE_MACHINE] != 0:
-        view.counter[codes.BASE] += more
+        view.counter[codes.BASE] += base_uw_in(view, truth, p, as_int64(state)) - base_uw_in(view, truth, p, before)
+    # Only units that are on are in the bitmap of free units; every other change leaves it alone.
     if before == codes.UNIT_ON:
         withhold_unit(view.units, unit)
     elif state == codes.UNIT_ON:
         restore_unit(view.units, unit)
     truth.unit_state[unit] = state
-    truth.wish[codes.HAPPENED] |= codes.ASK_ON_NODE
+    # Wakes controls that wait for node events at this instant, if they have not been called yet.
+    truth.request[codes.HAPPENED] |= codes.STOP_ON_NODE
     set_budget(view)
 
 
 @kernel
-def timer_events(view: View, truth: Truth) -> None:
-    """Shut-downs and boots that are over."""
+def timer_events(view: KernelView, truth: Truth) -> None:
+    """Apply the shut-downs and boots that are over: UNIT_STOPPING to UNIT_OFF, UNIT_BOOTING to UNIT_ON.
+
+    Timers of one time apply in the order of unit numbers, which is the heap's order of ties (rule 2).
+    """
     while truth.tally[codes.TIMERS] > 0 and truth.timers.time[0] <= view.num[codes.NOW]:
-        unit = wide(truth.timers.item[0])
+        unit = as_int64(truth.timers.item[0])
         heap_remove(truth.timers, truth.tally, codes.TIMERS, unit)
         if truth.unit_state[unit] == codes.UNIT_STOPPING:
             change_unit(view, truth, unit, codes.UNIT_OFF)
@@ -57,11 +94,14 @@ def timer_events(view: View, truth: Truth) -> None:
 
 
 @kernel
-def node_events(view: View, truth: Truth, log: Log) -> None:
-    """Failures and returns from outside; the job of a failed unit is requeued (SEMANTICS rule 3)."""
+def node_events(view: KernelView, truth: Truth, log: Log) -> None:
+    """Apply failures and returns from outside; the job of a failed unit is requeued (rule 3 of docs/semantics.md).
+
+    ``node_time`` is sorted by (time, down before up, unit). A return has no effect on a unit that is not down.
+    """
     k = truth.tally[codes.NEXT_NODE_EVENT]
     while k < len(truth.node_time) and truth.node_time[k] <= view.num[codes.NOW]:
-        unit = wide(truth.node_unit[k])
+        unit = as_int64(truth.node_unit[k])
         if truth.node_up[k] == 0:
             fail_unit(view, truth, log, unit)
         elif truth.unit_state[unit] == codes.UNIT_DOWN:
@@ -71,8 +111,11 @@ def node_events(view: View, truth: Truth, log: Log) -> None:
 
 
 @kernel
-def fail_unit(view: View, truth: Truth, log: Log, unit: int) -> None:
-    """``unit`` goes down, from whatever state."""
+def fail_unit(view: KernelView, truth: Truth, log: Log, unit: int) -> None:
+    """Take ``unit`` down, from whatever state; its timer, if any, is cancelled.
+
+    The job on it is requeued first, which frees all its units; only then can this one be withheld.
+    """
     if truth.unit_state[unit] == codes.UNIT_DOWN:
         return
     if truth.timers.place[unit] >= 0:
@@ -83,13 +126,13 @@ def fail_unit(view: View, truth: Truth, log: Log, unit: int) -> None:
 
 
 @kernel
-def job_on(view: View, unit: int) -> int:
-    """The running job that holds ``unit``; a scan, because failures are rare."""
+def job_on(view: KernelView, unit: int) -> int:
+    """Return the running job that holds ``unit``, -1 for none. A scan over all running jobs: failures are rare."""
     held = view.held
     for at in range(view.counter[codes.BLOCKS]):
-        block = wide(view.running.order[at])
+        block = as_int64(view.running.order[at])
         for k in range(view.running.filled[block]):
-            job = wide(view.running.job[block, k])
+            job = as_int64(view.running.job[block, k])
             for i in range(held.first[job], held.first[job] + held.pieces[job]):
                 if held.low[i] <= unit <= held.high[i]:
                     return int(job)
@@ -97,20 +140,27 @@ def job_on(view: View, unit: int) -> int:
 
 
 @kernel
-def requeue_job(view: View, truth: Truth, log: Log, job: int) -> None:
-    """A running job goes back to its old place in the queue; what it drew so far stays on its bill."""
+def requeue_job(view: KernelView, truth: Truth, log: Log, job: int) -> None:
+    """Put a running job back at its previous place in the queue, to start from zero (rule 3).
+
+    The energy that it used so far stays in the log: ``energy_j`` sums all its runs.
+    """
     heap_remove(truth.ends, truth.tally, codes.HEAP, job)
+    # The bill of this run, at its last watts; change_speed() has added what earlier ones differed by.
     log.energy_j[job] += (view.num[codes.NOW] - log.start[job]) * (truth.uw[job] / codes.MICRO)
     log.state[job] = codes.WAITING
-    account(view, truth, job, wide(-1))
+    account(view, truth, job, as_int64(-1))
     release_job(view, job)
     enqueue_job(view, job)
     view.counter[codes.DIRTY] = 1
 
 
 @kernel
-def change_for_a_time(view: View, truth: Truth, unit: int, state: int, lasts: int) -> None:
-    """A unit's new state, until its timer rings after what slot ``lasts`` of its node's figures says."""
+def change_for_a_time(view: KernelView, truth: Truth, unit: int, state: int, lasts: int) -> None:
+    """Bring a unit into ``state``, with a timer after the seconds in column ``lasts`` of its partition's figures.
+
+    A figure of 0 s makes the timer ring at the next instant, which has the same time.
+    """
     change_unit(view, truth, unit, state)
     p = unit_partition(view.units, unit)
     end = view.num[codes.NOW] + truth.node_figures[p, lasts]
@@ -118,20 +168,30 @@ def change_for_a_time(view: View, truth: Truth, unit: int, state: int, lasts: in
 
 
 @kernel
-def stop_unit(view: View, truth: Truth, unit: int) -> int:
-    """Shut a free unit down; 0, or why not (kernels/codes.py)."""
+def stop_unit(view: KernelView, truth: Truth, unit: int) -> int:
+    """Shut a free unit down; return 0, or why not (``kernels/codes.py``).
+
+    Refused on a unit that is not on or holds a job, and where shutting down draws more than the ledger has room for.
+    """
     if truth.unit_state[unit] != codes.UNIT_ON:
         return codes.REFUSED_STATE
     if not unit_is_free(view.units, unit):
         return codes.REFUSED_BUSY
+    if not base_fits(view, truth, unit, as_int64(codes.UNIT_STOPPING)):
+        return codes.REFUSED_POWER
     change_for_a_time(view, truth, unit, codes.UNIT_STOPPING, codes.SHUTDOWN_S)
     return 0
 
 
 @kernel
-def wake_unit(view: View, truth: Truth, unit: int) -> int:
-    """Boot a stopped unit; 0, or why not."""
+def wake_unit(view: KernelView, truth: Truth, unit: int) -> int:
+    """Boot a stopped unit; return 0, or why not (``kernels/codes.py``).
+
+    Refused on a unit that is not off, and where the ledger has no room for its boot or idle watts.
+    """
     if truth.unit_state[unit] != codes.UNIT_OFF:
         return codes.REFUSED_STATE
+    if not base_fits(view, truth, unit, as_int64(codes.UNIT_BOOTING)):
+        return codes.REFUSED_POWER
     change_for_a_time(view, truth, unit, codes.UNIT_BOOTING, codes.BOOT_S)
     return 0

@@ -1,9 +1,31 @@
-"""Conservative backfilling (SEMANTICS rule 9): every queued entry has its place in a plan.
+"""Conservative backfilling: every queued entry has a place in a plan (rule 9 of docs/semantics.md).
 
-The plan is rebuilt from scratch at every pass. Where only arrivals happened since the last one, the
-same plan would come out for everybody who was there (running jobs and cap are the same, and nobody
-was planned to start in between), so the new entries are added to it instead; unless a job is past its
-expected end, which moves what was planned behind it.
+The plan is a *profile*: rows of (time, free units of each partition, free watts), each holding until the next row's
+time. A pass builds the profile from the expected ends of running jobs, then places the queued entries one after the
+other: each takes the earliest begin from which units and watts suffice for its whole planned time, and its units and
+watts are subtracted from the rows between begin and end. An entry whose begin is now, starts::
+
+    time     0    40   60   90          running jobs end at 40, 60 and 90
+    free     2     5    6   10
+    entry that needs 5 units for 30 s: begins at 40, ends at 70
+    time     0    40   60   70   90     a row is inserted at 70
+    free     2     0    1    6   10
+
+Finding that begin is the hot spot, for it looks at every row before it. Rows are compared 64 at a time, a bit each
+(``rows_with``), because what suffices and what does not alternates every few rows: a search by skipping would skip
+little.
+
+Incremental passes. The plan is defined to be rebuilt at every pass. Where only arrivals happened since the last one,
+the same plan would come out for every entry that was there (running jobs and cap are the same, and none of them was
+planned to start in between), so new entries are added to the existing plan instead. Not so where a job runs past its
+expected end: it holds its units longer than the plan says, and the plan is rebuilt.
+
+Several partitions: a job's later entry is planned as if its earlier one had no place; whichever begins earlier stays.
+Several frequencies: an entry may start now at any frequency of its window, the highest first; a place in the future is
+planned at the lowest (rule 12).
+
+Buffers: rows PROFILE_HEAD to PROFILE - 1 are in use; the engine doubles the buffer before an instant that might not
+fit (``loop.log_is_full``), and ``kernels/allocate.py`` guarantees at least 64 rows.
 """
 
 from __future__ import annotations
@@ -11,20 +33,24 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import at_least, inlined, kernel, wide
+from wattqueue.kernels._jit import as_int64, at_least, inlined, kernel
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask
 from wattqueue.kernels.entries import net_watt, start_entry, wall_s
 from wattqueue.kernels.greedy import find_candidate, follow_candidates, next_partition, refresh_candidates
 from wattqueue.kernels.search import first_from
-from wattqueue.kernels.state import Plan, View
+from wattqueue.kernels.state import KernelView, ReservationPlan
 
 INF = float("inf")
 OVERDUE_S = 1e-6  # a job past its expected end holds its units at least to the next microsecond
 
 
 @kernel
-def pass_conservative(view: View) -> None:
-    """One pass: plan every entry in the global order, start those whose place is now."""
+def pass_conservative(view: KernelView) -> None:
+    """Run one pass: plan every entry in queue order, start those whose place is now.
+
+    Complexity: each entry looks at the rows of the profile before its place, 64 at a time, and shifts the rows behind
+    its begin and end: O(queue x rows), some 250 x 500 in the usual case.
+    """
     refresh_candidates(view, begin_plan(view))
     tried = 0
     while tried < view.counter[codes.DEPTH]:
@@ -32,18 +58,18 @@ def pass_conservative(view: View) -> None:
         if p < 0:
             break
         tried += 1
-        leaf = view.promise.candidate[p]
+        leaf = view.reserved.candidate[p]
         if plan_entry(view, p, view.entries.start[p] + leaf):
             follow_candidates(view)
-        if view.promise.candidate[p] == leaf:
-            view.promise.candidate[p] = find_candidate(view, p, leaf + 1)
+        if view.reserved.candidate[p] == leaf:
+            view.reserved.candidate[p] = find_candidate(view, p, leaf + 1)
     view.counter[codes.TRIED] = tried
     view.counter[codes.PLANNED] = 1
 
 
 @inlined
-def begin_plan(view: View) -> int:
-    """Rebuild the profile, or move the last one to now; the rank from which entries are planned."""
+def begin_plan(view: KernelView) -> int:
+    """Rebuild the profile, or advance the last one to now; return the rank from which entries are planned."""
     count = view.counter
     whole = count[codes.DIRTY] != 0 or count[codes.FCFS_RANKS] == 0 or count[codes.PLANNED] == 0
     whole = whole or count[codes.DEPTH] < codes.ANY_NEED or is_overdue(view)
@@ -51,7 +77,7 @@ def begin_plan(view: View) -> int:
     count[codes.DIRTY] = 0
     count[codes.FIRST_NEW] = -1
     for p in range(len(view.units.free)):
-        view.promise.entry[p] = -1
+        view.reserved.entry[p] = -1
     if whole:
         build_profile(view)
         return 0
@@ -62,16 +88,22 @@ def begin_plan(view: View) -> int:
 
 
 @inlined
-def is_overdue(view: View) -> bool:
-    """Whether some job runs on at or past its expected end: the last plan has its units free by now."""
+def is_overdue(view: KernelView) -> bool:
+    """Return whether some job runs at or past its expected end.
+
+    The blocks are sorted by expected end, so the first row decides. The last plan has that job's units free by now.
+    """
     if view.counter[codes.BLOCKS] == 0:
         return False
     return bool(view.running.end[view.running.order[0], 0] <= view.num[codes.NOW])
 
 
 @inlined
-def build_profile(view: View) -> None:
-    """Free units and watts from now on, as running jobs reach their expected ends."""
+def build_profile(view: KernelView) -> None:
+    """Write the profile of running jobs alone: free units and watts from now on, a row for each distinct expected end.
+
+    A job past its expected end is expected to end in a microsecond (``OVERDUE_S``): its units are not free now.
+    """
     plan = view.plan
     running = view.running
     now = view.num[codes.NOW]
@@ -82,7 +114,7 @@ def build_profile(view: View) -> None:
         plan.nodes[p, 0] = view.units.free[p]
     row = 0
     for at in range(view.counter[codes.BLOCKS]):
-        block = wide(running.order[at])
+        block = as_int64(running.order[at])
         for k in range(running.filled[block]):
             end = max(running.end[block, k], now + OVERDUE_S)
             if end > plan.time[row]:
@@ -91,7 +123,7 @@ def build_profile(view: View) -> None:
                 plan.watt[row] = plan.watt[row - 1]
                 for p in range(partitions):
                     plan.nodes[p, row] = plan.nodes[p, row - 1]
-            job = wide(running.job[block, k])
+            job = as_int64(running.job[block, k])
             plan.watt[row] += running.net[block, k]
             plan.nodes[view.units.option_partition[view.held.option[job]], row] += view.nodes[job]
     view.counter[codes.PROFILE] = row + 1
@@ -100,8 +132,8 @@ def build_profile(view: View) -> None:
 
 
 @inlined
-def advance_profile(view: View) -> None:
-    """Let the profile begin now."""
+def advance_profile(view: KernelView) -> None:
+    """Let the profile begin now: rows that are over are dropped by moving the head."""
     head = view.counter[codes.PROFILE_HEAD]
     while head + 1 < view.counter[codes.PROFILE] and view.plan.time[head + 1] <= view.num[codes.NOW]:
         head += 1
@@ -110,16 +142,20 @@ def advance_profile(view: View) -> None:
 
 
 @inlined
-def plan_entry(view: View, p: int, entry: int) -> bool:
-    """Give ``entry`` its earliest place beside all placed before it; whether it started."""
-    job = wide(view.entries.job[entry])
+def plan_entry(view: KernelView, p: int, entry: int) -> bool:
+    """Give ``entry`` its earliest place beside all placed before it; return whether it started.
+
+    ``before`` is the job's entry in another partition, if it has a place. The new place wins if it is now, or earlier
+    than that one; ties keep the first (rule 9).
+    """
+    job = as_int64(view.entries.job[entry])
     before = withdraw_plan(view, job)
-    last = wide(view.entries.last[entry])
-    for option in range(wide(view.entries.first[entry]), last):
+    last = as_int64(view.entries.last[entry])
+    for option in range(as_int64(view.entries.first[entry]), last):
         if fits_now(view, p, job, option):
             start_planned(view, entry, option)
             return True
-    need = wide(view.nodes[job])
+    need = as_int64(view.nodes[job])
     watt = net_watt(view, job, last)
     wall = wall_s(view, job, last)
     row, behind = earliest_place(view, p, need, watt, wall)
@@ -136,47 +172,54 @@ def plan_entry(view: View, p: int, entry: int) -> bool:
         view.plan.stamp[job] = view.counter[codes.STAMP]
     elif before >= 0:
         view.plan.entry[job] = before
-        change_profile(view, before, wide(view.entries.last[before]), wide(-1))
+        change_profile(view, before, as_int64(view.entries.last[before]), as_int64(-1))
     return False
 
 
 @inlined
-def withdraw_plan(view: View, job: int) -> int:
-    """Take the place of an earlier entry of ``job`` out of this profile; that entry, or -1."""
-    entry = wide(view.plan.entry[job])
+def withdraw_plan(view: KernelView, job: int) -> int:
+    """Give back the place of an earlier entry of ``job`` in this plan; return that entry, -1 for none.
+
+    A stamp of another profile means that the place was in a plan that has been rebuilt since.
+    """
+    entry = as_int64(view.plan.entry[job])
     if view.plan.stamp[job] != view.counter[codes.STAMP] or entry < 0:
         return -1
     view.plan.entry[job] = -1
-    change_profile(view, entry, wide(view.entries.last[entry]), wide(1))
+    change_profile(view, entry, as_int64(view.entries.last[entry]), as_int64(1))
     return int(entry)
 
 
 @inlined
-def start_planned(view: View, entry: int, option: int) -> None:
-    """Start ``entry`` now and take it out of the profile until its expected end."""
-    job = wide(view.entries.job[entry])
+def start_planned(view: KernelView, entry: int, option: int) -> None:
+    """Start ``entry`` now and subtract it from the profile until its expected end."""
+    job = as_int64(view.entries.job[entry])
     view.plan.begin[job] = view.num[codes.NOW]
-    change_profile(view, entry, option, wide(-1))
+    change_profile(view, entry, option, as_int64(-1))
     view.plan.entry[job] = -1
     start_entry(view, entry, option)
 
 
 @inlined
-def fits_now(view: View, p: int, job: int, option: int) -> bool:
-    """Whether ``job`` fits from now on for its whole walltime at ``option``."""
+def fits_now(view: KernelView, p: int, job: int, option: int) -> bool:
+    """Return whether ``job`` fits at ``option`` from now until its expected end.
+
+    The first row is compared by itself, because a planned time may be too short for the clock to move on: then no row
+    lies between now and the end.
+    """
     end = view.num[codes.NOW] + wall_s(view, job, option)
-    head = wide(view.counter[codes.PROFILE_HEAD])
-    need = wide(view.nodes[job])
+    head = as_int64(view.counter[codes.PROFILE_HEAD])
+    need = as_int64(view.nodes[job])
     watt = net_watt(view, job, option)
     if view.plan.nodes[p, head] < need or view.plan.watt[head] < watt:
         return False  # asked by itself: a walltime may be too short for the clock, and end now
-    filled = wide(view.counter[codes.PROFILE])
+    filled = as_int64(view.counter[codes.PROFILE])
     behind = first_low(view.plan, p, head + 1, filled, end, need, watt)
     return behind == filled or view.plan.time[behind] >= end
 
 
 @inlined
-def earliest_place(view: View, p: int, need: int, watt: int, wall: float) -> tuple[int, int]:
+def earliest_place(view: KernelView, p: int, need: int, watt: int, wall: float) -> tuple[int, int]:
     """The first row of the profile from which ``need`` units and ``watt`` are there for ``wall`` seconds, and the
     first row at or past their end; -1 and -1 for never.
 
@@ -184,29 +227,32 @@ def earliest_place(view: View, p: int, need: int, watt: int, wall: float) -> tup
     """
     plan = view.plan
     time = plan.time
-    filled = wide(view.counter[codes.PROFILE])
-    begin = wide(-1)  # the row from which they are there without a gap
+    filled = as_int64(view.counter[codes.PROFILE])
+    begin = as_int64(-1)  # the row from which they are there without a gap
     end = INF
-    at = wide(view.counter[codes.PROFILE_HEAD])
+    at = as_int64(view.counter[codes.PROFILE_HEAD])
     while at < filled:
-        count = min(filled - at, wide(64))
-        there = rows_with(plan, p, at, need, watt) & mask(wide(0), count)
+        count = min(filled - at, as_int64(64))
+        there = rows_with(plan, p, at, need, watt) & mask(as_int64(0), count)
         row = at
         while True:
             if begin < 0:
-                ahead = there & ~mask(wide(0), row - at)
+                # No place is open: look for the next row that has enough.
+                ahead = there & ~mask(as_int64(0), row - at)
                 if ahead == ZERO:
                     break
                 row = at + lowest_bit(ahead)
                 begin = row
                 end = time[row] + wall
-            gaps = ~there & ~mask(wide(0), row - at)
+            # The first row behind the begin that has too little; none in this word: go on with the next 64.
+            gaps = ~there & ~mask(as_int64(0), row - at)
             row = at + (count if gaps == ZERO else min(lowest_bit(gaps), count))
+            # Every row from the begin up to the end had enough.
             if row < filled and time[row] >= end:
                 return begin, first_from(time, begin + 1, row, end)
             if row == at + count:
                 break
-            begin = wide(-1)
+            begin = as_int64(-1)
         at += count
     if begin < 0:
         return -1, -1
@@ -214,8 +260,12 @@ def earliest_place(view: View, p: int, need: int, watt: int, wall: float) -> tup
 
 
 @inlined
-def rows_with(plan: Plan, p: int, row: int, need: int, watt: int) -> np.uint64:
-    """A bit for each of the 64 rows from ``row`` on: whether it has ``need`` units of partition p and ``watt``."""
+def rows_with(plan: ReservationPlan, p: int, row: int, need: int, watt: int) -> np.uint64:
+    """Return a bit for each of the 64 rows from ``row`` on: whether it has ``need`` units of partition p and ``watt``.
+
+    The last 64 rows of the buffer are read where fewer than 64 follow ``row``; the bits are shifted into place. Rows
+    behind the last one in use hold anything: the caller masks them.
+    """
     room = len(plan.watt)
     at = min(row, room - 64)
     bits = at_least(plan.nodes, p * room + at, need) & at_least(plan.watt, at, watt)
@@ -223,8 +273,11 @@ def rows_with(plan: Plan, p: int, row: int, need: int, watt: int) -> np.uint64:
 
 
 @inlined
-def first_low(plan: Plan, p: int, row: int, filled: int, end: float, need: int, watt: int) -> int:
-    """The first row from ``row`` on that has less, or that lies at ``end`` or past it; ``filled`` for none."""
+def first_low(plan: ReservationPlan, p: int, row: int, filled: int, end: float, need: int, watt: int) -> int:
+    """Return the first row from ``row`` on that has less than needed, or that lies at ``end`` or past it.
+
+    ``filled`` if there is none.
+    """
     nodes, watts, time = plan.nodes, plan.watt, plan.time
     while row < filled and time[row] < end and nodes[p, row] >= need and watts[row] >= watt:
         row += 1
@@ -232,15 +285,22 @@ def first_low(plan: Plan, p: int, row: int, filled: int, end: float, need: int, 
 
 
 @kernel
-def take_rows(view: View, p: int, first: int, behind: int, end: float, need: int, watt: int) -> None:
-    """Take units and watts from row ``first`` on until ``end``; ``behind`` is the first row at or past it."""
+def take_rows(view: KernelView, p: int, first: int, behind: int, end: float, need: int, watt: int) -> None:
+    """Subtract units and watts from row ``first`` on until ``end``.
+
+    ``behind`` is the first row at or past ``end``. A row is inserted there if none begins at ``end``.
+    """
     put_row(view, behind, end)
     add_rows(view.plan, p, first, behind, -need, -watt)
 
 
 @inlined
-def add_rows(plan: Plan, p: int, first: int, behind: int, need: int, watt: int) -> None:
-    """Add units and watts to rows ``first`` to ``behind``, the last not included."""
+def add_rows(plan: ReservationPlan, p: int, first: int, behind: int, need: int, watt: int) -> None:
+    """Add units and watts to rows ``first`` .. ``behind - 1``.
+
+    One column at a time and by unsigned indices, which cannot count from the end: both let the compiler use vector
+    instructions.
+    """
     nodes, watts = plan.nodes, plan.watt
     for i in range(behind - first):
         nodes[p, np.uint64(first + i)] += need
@@ -249,28 +309,28 @@ def add_rows(plan: Plan, p: int, first: int, behind: int, need: int, watt: int) 
 
 
 @kernel
-def change_profile(view: View, entry: int, option: int, sign: int) -> None:
-    """Add (1) or take (-1) the units and watts of ``entry`` over its place in the plan."""
-    job = wide(view.entries.job[entry])
+def change_profile(view: KernelView, entry: int, option: int, sign: int) -> None:
+    """Add (1) or subtract (-1) the units and watts of ``entry`` over its place in the plan."""
+    job = as_int64(view.entries.job[entry])
     begin = view.plan.begin[job]
-    p = wide(view.units.option_partition[option])
+    p = as_int64(view.units.option_partition[option])
     first = profile_row(view, begin)
     last = profile_row(view, begin + wall_s(view, job, option))
     add_rows(view.plan, p, first, last, sign * view.nodes[job], sign * net_watt(view, job, option))
 
 
 @kernel
-def profile_row(view: View, time: float) -> int:
-    """The row of the profile that begins at ``time``; put in where there is none."""
-    head, filled = wide(view.counter[codes.PROFILE_HEAD]), wide(view.counter[codes.PROFILE])
+def profile_row(view: KernelView, time: float) -> int:
+    """Return the row of the profile that begins at ``time``; it is inserted if there is none."""
+    head, filled = as_int64(view.counter[codes.PROFILE_HEAD]), as_int64(view.counter[codes.PROFILE])
     row = first_from(view.plan.time, head, filled, time)
     put_row(view, row, time)
     return row
 
 
 @inlined
-def put_row(view: View, row: int, time: float) -> None:
-    """Let ``row``, the first that begins at ``time`` or later, begin then; put in where it begins later."""
+def put_row(view: KernelView, row: int, time: float) -> None:
+    """Let ``row``, the first that begins at ``time`` or later, begin then; a row is inserted where it begins later."""
     filled = view.counter[codes.PROFILE]
     if row == filled or view.plan.time[row] != time:
         shift_rows(view.plan, row, filled)
@@ -279,9 +339,12 @@ def put_row(view: View, row: int, time: float) -> None:
 
 
 @inlined
-def shift_rows(plan: Plan, low: int, filled: int) -> None:
-    """Move the rows from ``low`` on one up; row ``low`` keeps what holds before it. A column at a time, and by
-    unsigned rows, which cannot count from the end: both let the compiler move several rows at once."""
+def shift_rows(plan: ReservationPlan, low: int, filled: int) -> None:
+    """Move the rows from ``low`` on one up; row ``low`` keeps the values of the row before it.
+
+    A column at a time, and by unsigned rows, which cannot count from the end: both let the compiler move several rows
+    at once. The engine has made room for the rows of one instant beforehand (``loop.log_is_full``).
+    """
     time, watt, nodes = plan.time, plan.watt, plan.nodes
     one = np.uint64(1)
     for i in range(filled - low):

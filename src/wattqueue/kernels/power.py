@@ -1,19 +1,31 @@
-"""True watts: what a job draws at a frequency and under limits, the running sums, the step series."""
+"""True watts: what a job draws at an option and under limits, the running sums, the step series.
+
+The machine's power is three sums, kept up to date in ``Truth.tally`` by each start, end and change:
+
+    JOBS_UW        running jobs, true watts with their idle share
+    OTHER_UW       idle units
+    BUSY_IDLE_UW   idle watts of the units that run jobs (JOBS_UW - BUSY_IDLE_UW is the dynamic power)
+
+Limits. ``SetSocketCap`` limits a unit; a job runs at the speed of its slowest unit. Watts follow the machine's own
+curve, ``watts = idle + (P - idle) speed**alpha``, and time ``beta (1 / speed - 1) + 1``, with the partition's
+exponents (``model/machine.py``). The same functions serve truth (``truth.actual``) and expectation
+(``view.predicted``): they take the table as an argument.
+"""
 
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import inlined, wide
+from wattqueue.kernels._jit import as_int64, inlined
 from wattqueue.kernels.entries import time_factor, unit_uw
-from wattqueue.kernels.state import Log, Rows, Truth, View
+from wattqueue.kernels.state import KernelView, Log, Rows, Truth
 
 INF = float("inf")
 SLOWEST = 0.1  # a limit at or below idle watts slows a unit to a tenth, not to a stand-still
 
 
 @inlined
-def account(view: View, truth: Truth, job: int, sign: int) -> None:
-    """Add (1) or take (-1) a running job's watts and units; its units' idle share moves the other way."""
+def account(view: KernelView, truth: Truth, job: int, sign: int) -> None:
+    """Add (1) or take (-1) a running job's watts and units; the idle watts of its units move the other way."""
     tally = truth.tally
     idle = view.nodes[job] * view.units.idle_uw[view.units.option_partition[view.held.option[job]]]
     tally[codes.JOBS_UW] += sign * truth.uw[job]
@@ -23,8 +35,11 @@ def account(view: View, truth: Truth, job: int, sign: int) -> None:
 
 
 @inlined
-def lowest_limit(view: View, truth: Truth, job: int) -> float:
-    """The lowest limit (microwatts) on any unit of ``job``; inf for none."""
+def lowest_limit(view: KernelView, truth: Truth, job: int) -> float:
+    """Return the lowest limit (microwatts) on any unit of ``job``, inf for none.
+
+    Most runs have no limit at all: LIMITED_UNITS saves the walk over the job's units.
+    """
     if truth.tally[codes.LIMITED_UNITS] == 0:
         return INF
     limit = INF
@@ -36,17 +51,18 @@ def lowest_limit(view: View, truth: Truth, job: int) -> float:
 
 
 @inlined
-def speed_under(view: View, truth: Truth, rows: Rows, job: int, limit: float) -> float:
-    """Relative clock at which a unit of ``job`` just draws ``limit`` microwatts, at most 1.
+def speed_under(view: KernelView, truth: Truth, rows: Rows, job: int, limit: float) -> float:
+    """Return the relative speed at which a unit of ``job`` just draws ``limit`` microwatts, at most 1.
 
-    Inverts watts = idle + (P - idle) speed**alpha, the machine's own figure (model.machine.Partition).
+    Inverts watts = idle + (P - idle) speed**alpha. A limit at or below idle watts gives ``SLOWEST``: no limit stops a
+    job. A job that draws no more than idle watts has no dynamic watts to reduce: it is not slowed.
     """
-    option = wide(view.held.option[job])
+    option = as_int64(view.held.option[job])
     watt = unit_uw(rows, job, option)
-    if watt <= limit:
-        return 1.0
-    p = wide(view.units.option_partition[option])
+    p = as_int64(view.units.option_partition[option])
     idle = view.units.idle_uw[p]
+    if watt <= max(limit, idle):
+        return 1.0
     alpha = truth.node_figures[p, codes.ALPHA]
     if limit <= idle:
         return SLOWEST
@@ -54,31 +70,34 @@ def speed_under(view: View, truth: Truth, rows: Rows, job: int, limit: float) ->
 
 
 @inlined
-def limited_uw(view: View, truth: Truth, rows: Rows, job: int, speed: float) -> int:
-    """Microwatts of the whole job at its option, slowed to ``speed``."""
-    option = wide(view.held.option[job])
+def limited_uw(view: KernelView, truth: Truth, rows: Rows, job: int, speed: float) -> int:
+    """Return the microwatts of the whole job at its option, slowed to ``speed``.
+
+    One unit's watts are rounded, then multiplied (rule 12 of docs/semantics.md).
+    """
+    option = as_int64(view.held.option[job])
     watt = unit_uw(rows, job, option)
     if speed < 1.0:
-        p = wide(view.units.option_partition[option])
+        p = as_int64(view.units.option_partition[option])
         idle = view.units.idle_uw[p]
         watt = round(idle + (watt - idle) * speed ** truth.node_figures[p, codes.ALPHA])
     return int(view.nodes[job]) * int(watt)
 
 
 @inlined
-def limited_factor(view: View, truth: Truth, rows: Rows, job: int, speed: float) -> float:
-    """Time factor of the job at its option, slowed to ``speed``."""
-    option = wide(view.held.option[job])
+def limited_factor(view: KernelView, truth: Truth, rows: Rows, job: int, speed: float) -> float:
+    """Return the time factor of the job at its option, slowed to ``speed``."""
+    option = as_int64(view.held.option[job])
     factor = time_factor(rows, job, option)
     if speed < 1.0:
-        p = wide(view.units.option_partition[option])
+        p = as_int64(view.units.option_partition[option])
         factor *= truth.node_figures[p, codes.BETA] * (1.0 / speed - 1.0) + 1.0
     return factor
 
 
 @inlined
-def set_physics(view: View, truth: Truth, job: int) -> None:
-    """True watts and time factor of a job from its option and the limits on its units."""
+def set_physics(view: KernelView, truth: Truth, job: int) -> None:
+    """Set the true watts and time factor of a job from its option and the limits on its units."""
     speed = speed_under(view, truth, truth.actual, job, lowest_limit(view, truth, job))
     truth.uw[job] = limited_uw(view, truth, truth.actual, job, speed)
     truth.factor[job] = limited_factor(view, truth, truth.actual, job, speed)
@@ -86,13 +105,16 @@ def set_physics(view: View, truth: Truth, job: int) -> None:
 
 @inlined
 def round_us(time: float) -> float:
-    """To the microsecond (SEMANTICS rule 1)."""
+    """Round a computed time to the microsecond (rule 1 of docs/semantics.md)."""
     return float(round(time * 1e6) / 1e6)
 
 
 @inlined
-def write_power(view: View, truth: Truth, log: Log) -> None:
-    """A row of the power series, where power changed."""
+def write_power(view: KernelView, truth: Truth, log: Log) -> None:
+    """Write a row of the power series, if power changed since the last one.
+
+    A row at the time of the last one replaces it: several instants may fall on one time when jobs of no length end.
+    """
     tally = truth.tally
     row = tally[codes.POWER_ROWS]
     if row > 0 and log.time[row - 1] == view.num[codes.NOW]:

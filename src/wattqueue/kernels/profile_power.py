@@ -1,9 +1,17 @@
-"""The machine's power when jobs carry profiles: samples of all running jobs, summed in order of time.
+"""The machine's power when jobs carry power profiles: samples of all running jobs, summed in order of time.
 
-A *step* is a moment at which one job's watts change, and by how much (int64 microwatts, so that sums do not
-depend on the order). Steps of a window are counted by bucket (equal slices of time), placed in their buckets,
-sorted there, and merged with the rows of the run's own power series, in which those jobs stand with constant
-watts. Memory follows the window, time the steps.
+The engine counts each job with its mean watts. Afterwards ``sim/profiles.py`` replaces these constants by the samples
+of the jobs' profiles, with the kernels of this module:
+
+1. A *step* is a moment at which the watts of one job change, and by how much (int64 microwatts, so that sums do not
+   depend on the order). ``count_steps`` counts the steps of a window by bucket (equal slices of time).
+2. ``place_steps`` writes each step into its bucket. This is a counting sort: one pass to count, one to place.
+3. ``sort_steps`` sorts within each bucket; buckets hold a few steps, so insertion sort is enough for nearly all.
+4. ``merge_steps`` merges the steps with the rows of the run's own series, in which those jobs stand with constant
+   watts, and sums them up.
+
+Memory follows the window, time the number of steps. A week of a big machine has millions, so callers work window by
+window; sums over windows are sums over the whole.
 """
 
 from __future__ import annotations
@@ -18,18 +26,25 @@ from wattqueue.kernels.state import Array
 SMALL = 48  # buckets of at most so many steps are sorted by insertion
 
 
-class Shelf(NamedTuple):
-    """Patterns: ``level`` (samples,) float32, ``first`` (P + 1,) int64, ``resume`` (P,) int64."""
+class PatternTable(NamedTuple):
+    """Patterns: samples of power that many jobs share.
+
+    ``level`` (samples,) float32 of all patterns; ``first`` (patterns + 1,) int64 where each begins; ``resume``
+    (patterns,) int64: a job that outlasts its pattern repeats it from this sample on.
+    """
 
     level: Array
     first: Array
     resume: Array
 
 
-class Runs(NamedTuple):
-    """Runs of profiled jobs, (k,): ``pattern`` int32; ``base_w``, ``scale_w`` watts of one unit; ``period_s``
-    between samples; ``nodes`` int32; ``constant_uw`` of one unit, what the run's own series holds;
-    ``start_s``, ``end_s``."""
+class RunTable(NamedTuple):
+    """Runs of profiled jobs, columns of shape (k,).
+
+    ``pattern`` int32; ``base_w``, ``scale_w``: watts of one unit are base + scale x level; ``period_s`` between
+    samples, stretched with the job's speed; ``nodes`` int32; ``constant_uw`` int64 of one unit, what the run's own
+    series holds; ``start_s``, ``end_s``.
+    """
 
     pattern: Array
     base_w: Array
@@ -41,9 +56,13 @@ class Runs(NamedTuple):
     end_s: Array
 
 
-class Window(NamedTuple):
-    """Steps after ``begin_s`` up to ``end_s``. ``begin`` (buckets + 2,) int64: bucket b's steps stand in
-    ``begin[b]`` .. ``begin[b + 1] - 1`` of ``time`` and ``change``; ``per_s`` buckets a second."""
+class StepWindow(NamedTuple):
+    """Steps after ``begin_s`` up to ``end_s``, by bucket.
+
+    ``begin`` (buckets + 2,) int64: bucket b's steps stand in ``begin[b]`` .. ``begin[b + 1] - 1`` of ``time`` and
+    ``change``; ``per_s`` buckets a second. While steps are placed, ``begin[b + 1]`` is the next free row of bucket b;
+    it ends as the begin of bucket b + 1, which is why there is one element more than buckets and their end.
+    """
 
     begin_s: float
     end_s: float
@@ -54,7 +73,10 @@ class Window(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """Rows of the sum: ``time``; ``row`` int64 of the run's own series in force; ``off_uw`` int64 to add to it."""
+    """Rows of the sum.
+
+    ``time``; ``row`` int64 of the run's own series in force; ``off_uw`` int64 microwatts to add to its jobs' watts.
+    """
 
     time: Array
     row: Array
@@ -62,25 +84,29 @@ class Merged(NamedTuple):
 
 
 @kernel
-def sample_uw(shelf: Shelf, runs: Runs, r: int, place: int) -> int:
-    """Microwatts of one unit of run r at a place of its pattern."""
-    watts = runs.base_w[r] + runs.scale_w[r] * shelf.level[shelf.first[runs.pattern[r]] + place]
+def sample_uw(patterns: PatternTable, runs: RunTable, r: int, place: int) -> int:
+    """Return the microwatts of one unit of run r at a place of its pattern, rounded half up."""
+    watts = runs.base_w[r] + runs.scale_w[r] * patterns.level[patterns.first[runs.pattern[r]] + place]
     micro: int = math.floor(watts * codes.MICRO + 0.5)
     return micro
 
 
 @kernel
-def place_of(shelf: Shelf, q: int, k: int) -> int:
-    """Place in pattern q of the k-th sample."""
-    length = shelf.first[q + 1] - shelf.first[q]
+def place_of(patterns: PatternTable, q: int, k: int) -> int:
+    """Return the place in pattern q of the k-th sample: patterns repeat from ``resume`` on."""
+    length = patterns.first[q + 1] - patterns.first[q]
     if k < length:
         return int(k)
-    return int(shelf.resume[q] + (k - shelf.resume[q]) % (length - shelf.resume[q]))
+    return int(patterns.resume[q] + (k - patterns.resume[q]) % (length - patterns.resume[q]))
 
 
 @kernel
 def samples_at(start_s: float, period_s: float, now_s: float) -> int:
-    """The number of the sample in force at ``now_s``: the greatest k with start + k period <= now."""
+    """Return the number of the sample in force at ``now_s``: the greatest k with start + k period <= now.
+
+    The quotient is corrected by comparison, because every other kernel computes sample times as start + k period, and
+    the two roundings may differ.
+    """
     k = int((now_s - start_s) / period_s)
     while start_s + (k + 1) * period_s <= now_s:
         k += 1
@@ -90,14 +116,14 @@ def samples_at(start_s: float, period_s: float, now_s: float) -> int:
 
 
 @kernel
-def bucket_of(window: Window, time: float) -> int:
-    """The bucket that holds ``time``."""
+def bucket_of(window: StepWindow, time: float) -> int:
+    """Return the bucket that holds ``time``; the window's end belongs to the last one."""
     return min(int((time - window.begin_s) * window.per_s), len(window.begin) - 3)
 
 
 @entry
-def count_steps(runs: Runs, window: Window) -> int:
-    """Count the steps of each bucket into ``window.begin``, ready to be placed; returns how many there are."""
+def count_steps(runs: RunTable, window: StepWindow) -> int:
+    """Count the steps of each bucket into ``window.begin``, ready to be placed; return how many there are."""
     for r in range(len(runs.start_s)):
         start, end, period = runs.start_s[r], runs.end_s[r], runs.period_s[r]
         k = 0
@@ -116,8 +142,8 @@ def count_steps(runs: Runs, window: Window) -> int:
 
 
 @kernel
-def put_step(window: Window, time: float, change: int) -> None:
-    """Into the next free row of its bucket."""
+def put_step(window: StepWindow, time: float, change: int) -> None:
+    """Write a step to the next free row of its bucket."""
     b = bucket_of(window, time) + 1
     row = window.begin[b]
     window.time[row] = time
@@ -126,56 +152,59 @@ def put_step(window: Window, time: float, change: int) -> None:
 
 
 @entry
-def place_steps(shelf: Shelf, runs: Runs, window: Window) -> int:
-    """Place each step in its bucket; returns what profiles add to the constants at the window's begin."""
+def place_steps(patterns: PatternTable, runs: RunTable, window: StepWindow) -> int:
+    """Place each step in its bucket; return what profiles add to the constants at the window's begin, in microwatts.
+
+    A run's steps: each sample after the begin of the window, and its end, where it returns to the constant.
+    """
     at_begin = 0
     for r in range(len(runs.start_s)):
         start, end, period = runs.start_s[r], runs.end_s[r], runs.period_s[r]
         q = runs.pattern[r]
-        last = shelf.first[q + 1] - shelf.first[q] - 1
+        last = patterns.first[q + 1] - patterns.first[q] - 1
         units = int(runs.nodes[r])
         before = int(runs.constant_uw[r])
         k = 0
         if start <= window.begin_s:
             k = samples_at(start, period, window.begin_s)
-            now = sample_uw(shelf, runs, r, place_of(shelf, q, k))
+            now = sample_uw(patterns, runs, r, place_of(patterns, q, k))
             at_begin += units * (now - before)
             before = now
             k += 1
-        place = place_of(shelf, q, k)
+        place = place_of(patterns, q, k)
         time = start + k * period
         while time < end and time <= window.end_s:
-            now = sample_uw(shelf, runs, r, place)
+            now = sample_uw(patterns, runs, r, place)
             put_step(window, time, units * (now - before))
             before = now
             k += 1
             time = start + k * period
-            place = place + 1 if place < last else shelf.resume[q]
+            place = place + 1 if place < last else patterns.resume[q]
         if end <= window.end_s:
             put_step(window, end, units * (int(runs.constant_uw[r]) - before))
     return at_begin
 
 
 @entry
-def run_energies(shelf: Shelf, runs: Runs, energy_j: Array) -> None:
-    """The energy of each run, all its units, into ``energy_j`` (k,)."""
+def run_energies(patterns: PatternTable, runs: RunTable, energy_j: Array) -> None:
+    """Write the energy of each run, all its units, to ``energy_j`` (k,). Exact for the rounded samples."""
     for r in range(len(runs.start_s)):
         start, end, period = runs.start_s[r], runs.end_s[r], runs.period_s[r]
         q = runs.pattern[r]
-        last = shelf.first[q + 1] - shelf.first[q] - 1
+        last = patterns.first[q + 1] - patterns.first[q] - 1
         place, k = 0, 0
         begin, total = start, 0.0
         while begin < end:
             k += 1
             until = min(end, start + k * period)
-            total += (until - begin) * sample_uw(shelf, runs, r, place)
+            total += (until - begin) * sample_uw(patterns, runs, r, place)
             begin = until
-            place = place + 1 if place < last else shelf.resume[q]
+            place = place + 1 if place < last else patterns.resume[q]
         energy_j[r] = runs.nodes[r] * total / codes.MICRO
 
 
 @kernel
-def swap_steps(window: Window, i: int, k: int) -> None:
+def swap_steps(window: StepWindow, i: int, k: int) -> None:
     """Exchange two rows."""
     time = window.time[i]
     change = window.change[i]
@@ -186,8 +215,8 @@ def swap_steps(window: Window, i: int, k: int) -> None:
 
 
 @kernel
-def insertion_sort(window: Window, low: int, high: int) -> None:
-    """Sort rows low .. high - 1 by time."""
+def insertion_sort(window: StepWindow, low: int, high: int) -> None:
+    """Sort rows ``low`` .. ``high - 1`` by time. O(n^2), the fastest for few rows."""
     for i in range(low + 1, high):
         time = window.time[i]
         change = window.change[i]
@@ -201,7 +230,7 @@ def insertion_sort(window: Window, low: int, high: int) -> None:
 
 
 @kernel
-def sift_down(window: Window, low: int, length: int, i: int) -> None:
+def sift_down(window: StepWindow, low: int, length: int, i: int) -> None:
     """Restore the heap below row i of the ``length`` rows from ``low``; latest on top."""
     while True:
         child = 2 * i + 1
@@ -216,8 +245,11 @@ def sift_down(window: Window, low: int, length: int, i: int) -> None:
 
 
 @kernel
-def heap_sort(window: Window, low: int, high: int) -> None:
-    """Sort rows low .. high - 1 by time, in place."""
+def heap_sort(window: StepWindow, low: int, high: int) -> None:
+    """Sort rows ``low`` .. ``high - 1`` by time, in place.
+
+    O(n log n), for a bucket into which many steps of one time fall.
+    """
     length = high - low
     for i in range(length // 2 - 1, -1, -1):
         sift_down(window, low, length, i)
@@ -227,8 +259,8 @@ def heap_sort(window: Window, low: int, high: int) -> None:
 
 
 @entry
-def sort_steps(window: Window) -> None:
-    """Sort each bucket by time; steps of one time in any order, for they are summed."""
+def sort_steps(window: StepWindow) -> None:
+    """Sort each bucket by time. Steps of one time may stand in any order, because they are summed."""
     for b in range(len(window.begin) - 2):
         low, high = window.begin[b], window.begin[b + 1]
         if high - low <= SMALL:
@@ -238,10 +270,12 @@ def sort_steps(window: Window) -> None:
 
 
 @entry
-def merge_steps(window: Window, own_time: Array, own_row: int, at_begin: int, out: Merged) -> int:
-    """Merge the sorted steps with the rows of the run's own series; returns the rows written.
+def merge_steps(window: StepWindow, own_time: Array, own_row: int, at_begin: int, out: Merged) -> int:
+    """Merge the sorted steps with the rows of the run's own series; return the number of rows written.
 
-    ``own_row`` is the row in force at the window's begin. The first row written stands at the begin.
+    ``own_row`` is the row in force at the window's begin, ``at_begin`` the result of ``place_steps``. The first row
+    written stands at the begin; a row is written where the sum or the own series changes. ``out`` needs room for a row
+    each step and own row.
     """
     off = at_begin
     out.time[0], out.row[0], out.off_uw[0] = window.begin_s, own_row, off

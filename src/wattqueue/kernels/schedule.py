@@ -1,19 +1,36 @@
-"""The pass: the one function that simulator and live controller both call."""
+"""The scheduling pass, and the budget of watts that it spends.
+
+``schedule`` is the one function that decides which entries start. The simulator's loop calls it at every instant with
+an event, the live controller once a round on a view that is built from a snapshot: the simulated policy *is* the live
+policy.
+
+The watts that starting jobs may still take, ``counter[AVAILABLE]``, are kept up to date rather than computed: a
+start and an end change it by the job's net watts (``running``), and ``set_budget`` derives it again after a change of
+cap, base or margin:
+
+    available = cap - base - margin - ledger            (rules 13 and 14 of docs/semantics.md)
+
+Without a cap it is ``NO_CAP - ledger``, a number that no machine reaches, so that no test asks for a special case.
+"""
 
 from __future__ import annotations
 
 import math
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import direct, inlined, lent
+from wattqueue.kernels._jit import as_int64, by_reference, direct, inlined
 from wattqueue.kernels.greedy import pass_greedy
 from wattqueue.kernels.plan import pass_conservative
-from wattqueue.kernels.state import View
+from wattqueue.kernels.state import KernelView
 
 
 @inlined
-def schedule(view: View) -> None:
-    """One scheduling pass: writes starts into the view's buffer and updates the view only."""
+def schedule(view: KernelView) -> None:
+    """Run one scheduling pass: write starts into the view's buffer, and update the view only.
+
+    The view already counts what it started (units, watts, running jobs). Times, true watts and energy of the new
+    jobs are the driver's to set (``loop.apply_starts``).
+    """
     if view.counter[codes.QUEUED] > 0:
         if view.counter[codes.CODE] == codes.CONSERVATIVE:
             pass_conservative(view)
@@ -23,29 +40,38 @@ def schedule(view: View) -> None:
 
 
 @inlined
-def set_budget(view: View) -> None:
-    """Watts that starting jobs may still take, after a change of cap, base, margin or ledger."""
+def set_budget(view: KernelView) -> None:
+    """Compute the watts that starting jobs may still take, after a change of cap, base, margin or ledger.
+
+    Under a chance ledger a watt of prediction stands for ``CHANCE_SHARE`` expected watts, so the budget is divided by
+    it. Sets DIRTY: entries that did not fit before may fit now, and the next pass looks at all of them.
+    """
+    view.counter[codes.AVAILABLE] = available_with(view, as_int64(0))
+    view.counter[codes.DIRTY] = 1
+
+
+@inlined
+def available_with(view: KernelView, more: int) -> int:
+    """Return the microwatts that starting jobs could take if the base were ``more`` microwatts higher."""
     count = view.counter
     if count[codes.CAP] >= codes.NO_CAP:
-        count[codes.AVAILABLE] = codes.NO_CAP - count[codes.LEDGER]
-    else:
-        budget = count[codes.CAP] - count[codes.BASE]
-        if count[codes.BY_CHANCE] != 0:
-            budget = math.floor(budget / view.num[codes.CHANCE_SHARE])
-        count[codes.AVAILABLE] = budget - count[codes.MARGIN] - count[codes.LEDGER]
-    count[codes.DIRTY] = 1
+        return int(codes.NO_CAP - count[codes.LEDGER])
+    budget = count[codes.CAP] - count[codes.BASE] - more
+    if count[codes.BY_CHANCE] != 0:
+        budget = math.floor(budget / view.num[codes.CHANCE_SHARE])
+    return int(budget - count[codes.MARGIN] - count[codes.LEDGER])
 
 
 @direct
-def schedule_once(view: View) -> None:
-    """``schedule`` for callers in Python, on a view whose budget may have changed."""
-    view = lent(view)
+def schedule_once(view: KernelView) -> None:
+    """Compute the budget and run a pass, for callers in Python: a view from a snapshot, or one with a new margin."""
+    view = by_reference(view)
     set_budget(view)
     schedule(view)
 
 
 @direct
-def budget_once(view: View) -> None:
-    """``set_budget`` for callers in Python."""
-    view = lent(view)
+def budget_once(view: KernelView) -> None:
+    """Compute the budget, for callers in Python."""
+    view = by_reference(view)
     set_budget(view)

@@ -1,4 +1,4 @@
-"""Search in a sorted column."""
+"""Binary search in a sorted column: expected ends, ranks, rows of a profile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from wattqueue.kernels.state import Array
 
 @inlined
 def first_from(column: Array, low: int, high: int, least: float) -> int:
-    """The first row of ``low`` to ``high`` that holds at least ``least``; ``high`` if none before it does."""
+    """Return the first row in ``low`` .. ``high - 1`` whose value is at least ``least``; ``high`` if there is none.
+
+    ``column`` must not fall between these rows. O(log(high - low)).
+    """
     while low < high:
         mid = (low + high) >> 1
         if column[mid] < least:

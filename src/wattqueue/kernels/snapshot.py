@@ -1,40 +1,48 @@
-"""A view from a snapshot: what runs, what is out of use, what waits."""
+"""Load a snapshot into a new view: running jobs, units out of use, queued jobs.
+
+``policy/decide.py`` builds an idle view (``policy/build.py``), fills ``held`` and the counters, and calls these three
+in this order. A test holds that the view then starts the same jobs as one that was kept up to date all along.
+"""
 
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import entry, lent, wide
+from wattqueue.kernels._jit import as_int64, by_reference, entry
 from wattqueue.kernels.entries import enqueue_job
 from wattqueue.kernels.placement import take_interval, withhold_unit
 from wattqueue.kernels.running import running_insert, running_partition
-from wattqueue.kernels.state import Array, View
+from wattqueue.kernels.state import Array, KernelView
 
 
 @entry
-def load_running(view: View, rows: Array, net_uw: Array) -> None:
-    """Jobs that run already: ``held`` says where, until when and at which option."""
-    view = lent(view)
+def load_running(view: KernelView, rows: Array, net_uw: Array) -> None:
+    """Add jobs that run already.
+
+    ``rows`` (k,) int32 are the jobs, ``net_uw`` (k,) int64 what each counts for in the ledger. ``held`` must already
+    hold their units, expected ends and options.
+    """
+    view = by_reference(view)
     for k in range(len(rows)):
-        job = wide(rows[k])
+        job = as_int64(rows[k])
         p = running_partition(view, job)
         for i in range(view.held.first[job], view.held.first[job] + view.held.pieces[job]):
-            take_interval(view.units, p, wide(view.held.low[i]), wide(view.held.high[i]))
+            take_interval(view.units, p, as_int64(view.held.low[i]), as_int64(view.held.high[i]))
         view.units.free[p] -= view.nodes[job]
         running_insert(view, job, net_uw[k])
 
 
 @entry
-def load_queue(view: View, rows: Array) -> None:
-    """Jobs that wait."""
-    view = lent(view)
+def load_queue(view: KernelView, rows: Array) -> None:
+    """Add jobs that wait. ``rows`` (k,) int32."""
+    view = by_reference(view)
     for k in range(len(rows)):
-        enqueue_job(view, wide(rows[k]))
+        enqueue_job(view, as_int64(rows[k]))
     view.counter[codes.DIRTY] = 1
 
 
 @entry
-def load_unusable(view: View, units: Array) -> None:
-    """Free units that are down, off or on their way."""
-    view = lent(view)
+def load_unusable(view: KernelView, units: Array) -> None:
+    """Take units out of use that are down, off, shutting down or booting. ``units`` (k,) int32; none may hold a job."""
+    view = by_reference(view)
     for k in range(len(units)):
-        withhold_unit(view.units, wide(units[k]))
+        withhold_unit(view.units, as_int64(units[k]))

@@ -1,8 +1,22 @@
-"""The arrays that kernels work on, as named tuples. The pass gets a View and cannot reach the Truth.
+"""The arrays that kernels work on, as named tuples.
 
-Symbols: n jobs, m entries, P partitions, O options, U units, C prediction rows, B running blocks of
-K rows. Watts are int64 microwatts, so that sums do not depend on their order. *Net* watts are what a
-start adds to the cap's scope: predicted watts less the idle share, unless the cap covers jobs alone.
+Kernels cannot hold Python objects, and a tuple within a tuple is free once compiled: so the state of a run is a tree
+of named tuples of arrays. Scalars that change stand in slots of three arrays (``KernelView.num`` and ``counter``,
+``Truth.tally``), whose names are in ``kernels/codes.py``.
+
+Two separate trees keep apart what must not be mixed (rule 11 of docs/semantics.md):
+
+* ``KernelView``: what the scheduler may know. The pass gets this one only, live as in simulation.
+* ``Truth``: what jobs really draw and take, and the events that are still to come. Only the simulator's loop and the
+  actions that it carries out see it.
+
+A ``Log`` collects the results of a simulation. All arrays are made by ``kernels/allocate.py``, ``policy/build.py``
+(the view) and ``sim/truth.py`` (the truth).
+
+Symbols: n jobs, m entries, P partitions, O options, U units, C prediction rows, B running blocks of K rows, M rows of
+a plan. Watts are int64 microwatts, so that sums do not depend on their order. *Net* watts are what a start adds to the
+watts in the cap's scope: predicted watts less the idle watts of the job's units, unless the cap covers jobs alone
+(rule 14).
 """
 
 from __future__ import annotations
@@ -17,209 +31,299 @@ Array = NDArray[Any]
 class Rows(NamedTuple):
     """Watts of one unit and relative run time by option, shared by jobs of one row.
 
-    ``row`` (n,) int32, or empty where job j has row j; ``power_uw`` (C, O) int64;
-    ``time_factor`` (C, O) float64. A table with a single row holds for every job.
+    A table of one row holds for every job.
     """
 
     row: Array
+    """(n,) int32 row of each job; empty where job j has row j."""
     power_uw: Array
+    """(C, O) int64 microwatts of one unit at each option."""
     time_factor: Array
+    """(C, O) float64 run time relative to the reference speed."""
 
 
-class Entries(NamedTuple):
-    """Job-partition entries, partition by partition, each partition's in queue order.
-
-    ``job`` (m,) int32; ``first``, ``last`` (m,) int16 option window, highest frequency first; ``rank``
-    (m,) int32 in the one global order; ``of_job`` (n, P) int32, -1 for none; ``start`` (P + 1,) int64.
-    """
+class EntryTable(NamedTuple):
+    """Job-partition entries, partition by partition, each partition's in queue order (rule 5 of docs/semantics.md)."""
 
     job: Array
+    """(m,) int32 row of the job."""
     first: Array
+    """(m,) int16 first option of the window, the highest frequency."""
     last: Array
+    """(m,) int16 last option of the window, included."""
     rank: Array
+    """(m,) int32 place in the one queue order over all partitions."""
     of_job: Array
+    """(n, P) int32 entry of a job in a partition, -1 for none."""
     start: Array
+    """(P + 1,) int64 first entry of each partition."""
 
 
 class Tree(NamedTuple):
-    """Subtree minima over queued entries, fan-out 16, level 0 = entries in queue order.
+    """Subtree minima over queued entries, fan-out 16, level 0 = entries in queue order (``kernels/tree.py``).
 
-    ``need`` int32, ``wall`` float64 s, ``watt`` int64: the m leaves in entry order, then the inner nodes, each
-    level from a multiple of 16 on; ``need_class``, ``watt_class`` (m,) int8 of the leaves; ``by_need``,
-    ``by_watt`` (inner / 16, CLASSES, 16) float32: of 16 inner nodes side by side the least walltime among leaves
-    of at most a class, whose upper ends are ``need_step``, ``watt_step`` (CLASSES - 1,) int64; ``least``
-    (2, CLASSES) float32 room to work in; ``offset`` (P, L) where a level begins; ``size`` (P, L) its length;
-    ``height`` (P,) levels; ``head`` (P,) a leaf before which nothing is queued.
+    ``need``, ``wall`` and ``watt`` hold the m leaves in entry order, then the inner nodes, each level from a multiple
+    of 16 behind the leaves on. The class tables hold, for 16 inner nodes side by side, the least walltime among leaves
+    of at most a class.
     """
 
     need: Array
+    """int32 units; leaves, then inner nodes."""
     wall: Array
+    """float64 seconds."""
     watt: Array
+    """int64 net microwatts."""
     need_class: Array
+    """(m,) int8 class of a leaf by units."""
     watt_class: Array
+    """(m,) int8 class of a leaf by watts."""
     by_need: Array
+    """(groups, CLASSES, 16) float32 least walltime of inner nodes, by units."""
     by_watt: Array
+    """(groups, CLASSES, 16) float32 the same by watts."""
     need_step: Array
+    """(CLASSES - 1,) int64 upper ends of the classes by units."""
     watt_step: Array
+    """(CLASSES - 1,) int64 upper ends of the classes by watts."""
     least: Array
+    """(2, CLASSES) float32 working space of an update."""
     offset: Array
+    """(P, L) int64 first node of each level."""
     size: Array
+    """(P, L) int64 nodes of each level."""
     height: Array
+    """(P,) int64 levels of each partition's tree."""
     head: Array
+    """(P,) int64 leaf before which nothing is queued."""
 
 
-class Running(NamedTuple):
-    """Running jobs sorted by expected end, in blocks with sums.
-
-    Rows (B, K): ``end`` float64, ``job`` int32, ``net`` int64. Blocks (B,): ``filled`` int32,
-    ``last_end`` float64, ``net_sum`` int64, ``nodes_sum`` (B, P) int64. ``order`` (B,) int32: the
-    blocks in use, sorted, then the spare ones.
-    """
+class RunningBlocks(NamedTuple):
+    """Running jobs sorted by expected end, in blocks with sums (``kernels/running.py``)."""
 
     end: Array
+    """(B, K) float64 expected ends, rising within a block."""
     job: Array
+    """(B, K) int32 row of the job."""
     net: Array
+    """(B, K) int64 net microwatts that the ledger counts."""
     filled: Array
+    """(B,) int32 rows in use."""
     last_end: Array
+    """(B,) float64 expected end of the last row."""
     net_sum: Array
+    """(B,) int64 sum of ``net``."""
     nodes_sum: Array
+    """(B, P) int64 units of the block's jobs in each partition."""
     order: Array
+    """(B,) int32 blocks in use by time, then the spare ones."""
 
 
 class Units(NamedTuple):
-    """Free units as bits, a partition's from ``word_start[p]`` on; lowest number first.
+    """Free units as bits, partition by partition, the lowest unit number first (``kernels/placement.py``).
 
-    ``word`` uint64; ``filled`` uint64, a bit for each word that is not 0; ``word_start`` (P + 1,);
-    ``low`` (P,) first word that may hold a free unit;
-    ``unit_start`` (P + 1,) first unit number; ``free`` (P,) free units; ``idle_uw`` (P,) of a unit;
-    ``option_partition`` (O,) int32.
+    A set bit is a unit that is powered, up and without a job. ``filled`` lets a search skip 64 empty words (4,096
+    units) at once.
     """
 
     word: Array
+    """uint64, a bit for each free unit."""
     filled: Array
+    """uint64, a bit for each word that is not 0."""
     word_start: Array
+    """(P + 1,) int64 first word of each partition."""
     low: Array
+    """(P,) int64 first word that may hold a free unit."""
     unit_start: Array
+    """(P + 1,) int64 first unit number of each partition."""
     free: Array
+    """(P,) int64 number of free units."""
     idle_uw: Array
+    """(P,) int64 idle microwatts of one unit."""
     option_partition: Array
+    """(O,) int32 partition of each option."""
 
 
 class Held(NamedTuple):
-    """What running jobs hold. ``option`` (n,) int16, -1 while not running; ``end`` (n,) expected;
-    ``factor`` (n,) predicted time factor just now;
-    ``first`` (n,) int64 and ``pieces`` (n,) int32 into the interval log ``low``, ``high`` (int32 units)."""
+    """What running jobs hold.
+
+    The interval log (``low``, ``high``) only grows: a job that is requeued gets new rows at its next start. So
+    intervals of finished jobs stay readable to the end, and the schedule takes them over as they are.
+    """
 
     option: Array
+    """(n,) int16 option at which a job runs, -1 while it does not."""
     end: Array
+    """(n,) float64 expected end."""
     factor: Array
+    """(n,) float64 predicted time factor now."""
     first: Array
+    """(n,) int64 first row in the interval log."""
     pieces: Array
+    """(n,) int32 number of rows there."""
     low: Array
+    """int32 first unit of each interval."""
     high: Array
+    """int32 last unit of each interval, included."""
 
 
-class Promise(NamedTuple):
-    """Reservations of the last pass, one a partition. ``entry`` (P,) int32 or -1; ``time`` (P,) shadow;
-    ``nodes``, ``watt`` (P,) what is left over there; ``candidate`` (P,) int64 next entry, or -1."""
+class Reservations(NamedTuple):
+    """Reservations of the last greedy pass, one a partition (rule 8 of docs/semantics.md)."""
 
     entry: Array
+    """(P,) int32 reserved entry; -1 none, -2 the partition's pass is over."""
     time: Array
+    """(P,) float64 shadow time."""
     nodes: Array
+    """(P,) int64 units left over at the shadow time."""
     watt: Array
+    """(P,) int64 microwatts left over at the shadow time."""
     candidate: Array
+    """(P,) int64 next entry to try, counted from the partition's first; -1 for none."""
 
 
-class Plan(NamedTuple):
-    """Conservative backfilling: free nodes and watts over time, and each job's place in it.
+class ReservationPlan(NamedTuple):
+    """The plan of conservative backfilling: free units and watts over time, and the place of each job in it (rule 9).
 
-    ``time`` (M,), ``nodes`` (P, M), ``watt`` (M,): a row holds to the next, the last for ever;
-    ``entry`` (n,) int32 and ``begin`` (n,) float64: what is planned for a job, -1 for nothing;
-    ``stamp`` (n,) int32 the profile in which it is.
+    A row holds from its time to the next row's, the last one for ever. Rows ``counter[PROFILE_HEAD]`` to
+    ``counter[PROFILE] - 1`` are in use. ``stamp`` spares clearing the places of an earlier plan.
     """
 
     time: Array
+    """(M,) float64 begin of each row."""
     nodes: Array
+    """(P, M) int64 free units."""
     watt: Array
+    """(M,) int64 free microwatts."""
     entry: Array
+    """(n,) int32 planned entry of a job, -1 for none."""
     begin: Array
+    """(n,) float64 its planned start."""
     stamp: Array
+    """(n,) int32 number of the plan in which that is."""
 
 
-class View(NamedTuple):
-    """All that a pass may see, and its buffer of starts (``start_entry``, ``start_option``)."""
+class KernelView(NamedTuple):
+    """Everything that a pass may see, and its output.
+
+    No more jobs can start at once than units exist, so the buffer of starts is that long; ``counter[STARTS]`` rows of
+    it are filled.
+    """
 
     nodes: Array
+    """(n,) int32 units of a job."""
     walltime: Array
+    """(n,) float64 seconds at reference speed."""
     predicted: Rows
-    entries: Entries
+    """Watts and time factors by the estimator."""
+    entries: EntryTable
+    """All entries, queued or not."""
     tree: Tree
-    running: Running
+    """Which entries are queued, and what they need at least."""
+    running: RunningBlocks
+    """Running jobs by expected end."""
     units: Units
+    """Which units are free."""
     held: Held
-    promise: Promise
-    plan: Plan
+    """What running jobs hold."""
+    reserved: Reservations
+    """Reservations of the last greedy pass."""
+    plan: ReservationPlan
+    """The plan of the last conservative pass."""
     start_entry: Array
+    """int32 entries that the pass started, in order."""
     start_option: Array
+    """int16 their options."""
     num: Array
+    """float64 scalars by slot: the time, the last pass, terms of a chance ledger."""
     counter: Array
+    """int64 scalars by slot: budget, ledger, counts, constants."""
 
 
 class Heap(NamedTuple):
-    """A binary heap of (time, id) with the place of each id, so that a time can be changed."""
+    """A binary heap of (time, id) with the place of each id, so that a time can be changed (``kernels/heap.py``)."""
 
     time: Array
+    """(capacity,) float64 time of each row; row 0 is the first event."""
     item: Array
+    """(capacity,) int32 id of each row."""
     place: Array
+    """(ids,) int32 row of each id, -1 while it is not in the heap."""
 
 
 class Truth(NamedTuple):
-    """What jobs really do. ``work`` (n,) seconds of work at reference speed; ``actual`` true watts and
-    time factors; ``kill`` (n,) bool outruns its walltime; ``uw`` and ``factor`` (n,) the job's watts and
-    time factor just now; ``unit_state`` (U,) int8; ``unit_cap_uw`` (U,) float64, inf for none.
-
-    Events: ``submit`` (n,) and ``arrival`` (n,) rows in order of submission; ``signal_time``,
-    ``signal_uw`` the cap; ``node_time``, ``node_unit``, ``node_up`` failures and returns;
-    ``ends`` the completions, ``timers`` the shut-downs and boots under way.
-    """
+    """What jobs really do, and the events to come."""
 
     work: Array
+    """(n,) float64 seconds of work at reference speed, at most the walltime."""
     actual: Rows
+    """True watts and time factors by option."""
     kill: Array
+    """(n,) bool, outruns its walltime."""
     uw: Array
+    """(n,) int64 true microwatts of the whole job now."""
     factor: Array
+    """(n,) float64 true time factor now."""
     reject: Array
+    """(n,) int8 why a job is rejected at submission, 0 for not."""
     submit: Array
+    """(n,) float64 submit times."""
     arrival: Array
+    """(n,) int32 jobs in order of submission."""
     signal_time: Array
+    """float64 times of steps of the cap."""
     signal_uw: Array
+    """int64 the cap from there on."""
     node_time: Array
+    """float64 times of failures and returns."""
     node_unit: Array
+    """int32 their units."""
     node_up: Array
+    """int8, 0 fails, 1 returns."""
     ends: Heap
+    """Completions to come; ids are jobs."""
     timers: Heap
+    """Shut-downs and boots under way; ids are units."""
     unit_state: Array
+    """(U,) int8 state of each unit."""
     unit_cap_uw: Array
+    """(U,) float64 limit on its watts, inf for none."""
     node_figures: Array
+    """(P, 7) float64 seconds, microwatts and exponents by slot."""
     when: Array
+    """float64 times by slot: due controls, postponed pass."""
     tally: Array
-    wish: Array
+    """int64 scalars by slot: phase, positions in the event columns, running sums of power."""
+    request: Array
+    """int64 scalars by slot: what the loop stops for, what happened at this instant."""
 
 
 class Log(NamedTuple):
-    """What is written down. Jobs (n,): ``state``, ``reason`` int8, ``start``, ``end``, ``energy_j``,
-    ``option`` int16; power steps: ``time``, ``jobs_uw``, ``other_uw``, ``busy_idle_uw``, ``busy``;
-    ``finished`` int32: rows that ended since Python looked last."""
+    """What a simulation writes down: results of jobs, and power steps.
+
+    Power has one row for each instant at which it changed.
+    """
 
     state: Array
+    """(n,) int8 state of each job."""
     reason: Array
+    """(n,) int8 why it was rejected."""
     start: Array
+    """(n,) float64 last start, NaN for never."""
     end: Array
+    """(n,) float64 end, NaN for never."""
     energy_j: Array
+    """(n,) float64 joules of all its runs."""
     option: Array
+    """(n,) int16 option at its last start."""
     time: Array
+    """float64 time of each power step."""
     jobs_uw: Array
+    """int64 running jobs."""
     other_uw: Array
+    """int64 idle units."""
     busy_idle_uw: Array
+    """int64 idle share of units with a job."""
     busy: Array
+    """int32 units with a job."""
     finished: Array
+    """int32 jobs that ended since Python read them last."""

@@ -1,9 +1,31 @@
-"""The queue's tree: minima over queued entries, 16 children a node.
+"""The queue's tree: which queued entry is the next that could start?
 
-The minima are necessary conditions only: they prune, and the test at the leaf is exact. Alone, the
-least units, the least watts and the least walltime of a subtree prune little, since one job in it is
-small and another one short. So each inner node also knows the least walltime among entries of at most
-so many units, and among those of at most so many watts, for a few classes of either.
+Leaves are all entries of a partition in queue order, queued or not; a node has 16 children. Each node holds minima
+over the queued leaves below it: units, walltime, watts. A search for the next candidate (``tree_next``) skips a
+subtree if a minimum shows that nothing in it fits. Minima are necessary conditions only: they prune, and the test of
+an entry at the leaf (``greedy.try_entry``) is exact.
+
+Alone, these minima prune little, since one job of a subtree is small and another one is short. So each inner node also
+holds the least walltime among its entries of at most so many units, and among those of at most so many watts, for 8
+*classes* of either. A reservation leaves room for jobs that are small *and* short, and both tables together find a
+subtree without any. Class boundaries are quantiles of the workload (``allocate.class_steps``); the choice changes the
+speed of a search, never its result.
+
+Layout of ``need``, ``wall`` and ``watt`` for two partitions of 20 and 5 entries::
+
+    0            20      25              41    ...
+    | leaves p0  | p1    | level 1 of p0 | level 2 of p0 | level 1 of p1 | padding
+                           2 of 16 used    1 of 16 used    1 of 16 used
+
+``offset[p, level]`` is where a level begins, ``size[p, level]`` its length. Levels of inner nodes are padded to whole
+groups of 16 with infinite nodes, so that the 16 children of a node are neighbours and one vector instruction compares
+all of them (``_words.at_most``); the answer is a word with a bit for each child. Leaves of different partitions follow
+one another without padding: a group that reaches into the next partition is masked. The class tables are grouped the
+same way: ``by_need[group, class]`` holds 16 neighbouring nodes.
+
+Updates walk from the leaf to the root: ``tree_set`` lowers minima and stops where nothing changed; ``tree_clear``
+recomputes a node from its children only if the removed entry was the least of something. Tests compare every node
+with a plain list after each step (tests/kernels/test_tree.py).
 """
 
 from __future__ import annotations
@@ -13,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import at_most, inlined, kernel, least_of, wide
+from wattqueue.kernels._jit import as_int64, at_most, inlined, kernel, least_of
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask
 from wattqueue.kernels.state import Array, Tree
 
@@ -21,14 +43,14 @@ FAN = 16
 SHIFT = 4  # its logarithm: shifts, since floor division of signed numbers costs a branch
 CLASSES = 8
 INF = float("inf")
-HAIR = 1.0 - 1e-6  # walltimes of classes are kept in single precision, rounded down
+ROUNDING_MARGIN = 1.0 - 1e-6  # walltimes of classes are kept in single precision, rounded down
 
 
 class Limits(NamedTuple):
-    """What a candidate may need.
+    """What a candidate may need: the query of a search.
 
-    It fits in ``need`` and ``watt``, and either ends within ``wall`` seconds or fits in ``spare_need``
-    and ``spare_watt`` (the leftovers of a reservation). ``need_class`` and ``watt_class`` are the
+    It fits into ``need`` units and ``watt`` microwatts, and either ends within ``wall`` seconds or fits into
+    ``spare_need`` and ``spare_watt`` (the leftovers of a reservation). ``need_class`` and ``watt_class`` are the
     smallest classes that hold ``need`` and ``watt``.
     """
 
@@ -43,7 +65,10 @@ class Limits(NamedTuple):
 
 @inlined
 def class_of(steps: Array, value: int) -> int:
-    """The first class whose upper end is at or above ``value``; the last one has none."""
+    """Return the first class whose upper end is at or above ``value``.
+
+    The last class has no upper end. Eight classes: a linear walk is faster than a binary search.
+    """
     k = 0
     while k < CLASSES - 1 and value > steps[k]:
         k += 1
@@ -52,7 +77,7 @@ def class_of(steps: Array, value: int) -> int:
 
 @kernel
 def tree_set(tree: Tree, p: int, leaf: int, need: int, wall: float, watt: int) -> None:
-    """Queue the entry at ``leaf`` of partition p."""
+    """Queue the entry at ``leaf`` of partition p. O(log m), less where a parent already holds lower minima."""
     tree.head[p] = min(tree.head[p], leaf)
     k = tree.offset[p, 0] + leaf
     tree.need[k] = need
@@ -71,15 +96,19 @@ def tree_set(tree: Tree, p: int, leaf: int, need: int, wall: float, watt: int) -
         tree.wall[k] = min(wall, tree.wall[k])
         tree.watt[k] = min(watt, tree.watt[k])
         inner = k - len(tree.need_class)
-        if not (note_class(tree.by_need, inner, need_class, wall) | note_class(tree.by_watt, inner, watt_class, wall)):
-            if not changed:
-                return
+        changed |= lower_classes(tree.by_need, inner, need_class, wall)
+        changed |= lower_classes(tree.by_watt, inner, watt_class, wall)
+        if not changed:
+            return
 
 
 @inlined
-def note_class(table: Array, inner: int, first: int, wall: float) -> bool:
-    """Let classes from ``first`` on know of an entry of ``wall`` seconds; whether any did not know of less."""
-    low = wall * HAIR
+def lower_classes(table: Array, inner: int, first: int, wall: float) -> bool:
+    """Lower the walltimes of classes ``first`` and up of an inner node to ``wall``; return whether any was above it.
+
+    Classes are cumulative: an entry of class 2 is also one of at most class 3.
+    """
+    low = wall * ROUNDING_MARGIN
     changed = False
     group, place = inner >> SHIFT, inner & (FAN - 1)
     for c in range(first, CLASSES):
@@ -91,11 +120,12 @@ def note_class(table: Array, inner: int, first: int, wall: float) -> bool:
 
 @kernel
 def tree_clear(tree: Tree, p: int, leaf: int) -> None:
-    """Take the entry at ``leaf`` out of the queue."""
-    k = wide(tree.offset[p, 0] + leaf)
+    """Take the entry at ``leaf`` out of the queue. O(16 log m), less where it was the least of nothing."""
+    k = as_int64(tree.offset[p, 0] + leaf)
     need = tree.need[k]
     wall = tree.wall[k]
     watt = tree.watt[k]
+    # An empty leaf passes no search: its need is above every limit.
     tree.need[k] = codes.NEVER
     tree.wall[k] = INF
     tree.watt[k] = codes.ANY_WATT
@@ -103,6 +133,7 @@ def tree_clear(tree: Tree, p: int, leaf: int) -> None:
     for level in range(1, tree.height[p]):
         i >>= SHIFT
         up = tree.offset[p, level] + i
+        # The entry was the least of nothing here, so it is of nothing further up either; unless it was of a class.
         if tree.need[up] < need and tree.wall[up] < wall and tree.watt[up] < watt:
             if not was_least(tree, k, up - len(tree.need_class), wall):
                 return
@@ -112,20 +143,23 @@ def tree_clear(tree: Tree, p: int, leaf: int) -> None:
 
 @inlined
 def was_least(tree: Tree, leaf: int, inner: int, wall: float) -> bool:
-    """Whether ``wall``, of an entry that left, was the least of any class of an inner node."""
+    """Return whether ``wall``, of an entry that left, was the least of any class of an inner node."""
     group, place = inner >> SHIFT, inner & (FAN - 1)
     for c in range(tree.need_class[leaf], CLASSES):
-        if tree.by_need[group, c, place] >= np.float32(wall * HAIR):
+        if tree.by_need[group, c, place] >= np.float32(wall * ROUNDING_MARGIN):
             return True
     least = False
     for c in range(tree.watt_class[leaf], CLASSES):
-        least |= bool(tree.by_watt[group, c, place] >= np.float32(wall * HAIR))
+        least |= bool(tree.by_watt[group, c, place] >= np.float32(wall * ROUNDING_MARGIN))
     return least
 
 
 @inlined
 def tree_pull(tree: Tree, p: int, level: int, i: int) -> bool:
-    """Recompute node i of ``level`` from its children; whether anything changed."""
+    """Recompute node i of ``level`` from its children; return whether anything changed.
+
+    Level 1 has leaves for children: fewer than 16 where the partition ends, and without class tables of their own.
+    """
     first = tree.offset[p, level - 1] + i * FAN
     leaves = len(tree.need_class)
     if level > 1:
@@ -140,13 +174,16 @@ def tree_pull(tree: Tree, p: int, level: int, i: int) -> bool:
     tree.need[k] = need
     tree.wall[k] = wall
     tree.watt[k] = watt
-    changed |= write_classes(tree.by_need, k - leaves, tree.least, wide(0))
-    return write_classes(tree.by_watt, k - leaves, tree.least, wide(1)) or changed
+    changed |= write_classes(tree.by_need, k - leaves, tree.least, as_int64(0))
+    return write_classes(tree.by_watt, k - leaves, tree.least, as_int64(1)) or changed
 
 
 @inlined
 def least_leaves(tree: Tree, first: int, end: int) -> tuple[int, float, int]:
-    """Least units, walltime and watts of leaves: fewer than 16 where a partition ends."""
+    """Return least units, walltime and watts of leaves ``first`` .. ``end - 1``: fewer than 16 where a partition ends.
+
+    A partition's last group of leaves is followed by leaves of the next one, so it cannot be read as a whole.
+    """
     if end - first == FAN:
         return least_of(tree.need, first), least_of(tree.wall, first), least_of(tree.watt, first)
     need, wall, watt = tree.need[first], tree.wall[first], tree.watt[first]
@@ -159,7 +196,7 @@ def least_leaves(tree: Tree, first: int, end: int) -> tuple[int, float, int]:
 
 @inlined
 def gather_nodes(tree: Tree, group: int) -> None:
-    """Into ``least``, the least walltime of each class among 16 inner nodes; places without a node are infinite."""
+    """Write the least walltime of each class among 16 inner nodes to ``least``; padding is infinite."""
     for c in range(CLASSES):
         at = (group * CLASSES + c) * FAN
         tree.least[0, c] = least_of(tree.by_need, at)
@@ -168,13 +205,13 @@ def gather_nodes(tree: Tree, group: int) -> None:
 
 @inlined
 def gather_leaves(tree: Tree, first: int, end: int) -> None:
-    """Into ``least``, the least walltime of each class among leaves. Idle leaves are infinite."""
+    """Write the least walltime of each class among leaves to ``least``. Leaves that are not queued are infinite."""
     least = tree.least
     for c in range(CLASSES):
         least[0, c] = INF
         least[1, c] = INF
     for k in range(first, end):
-        low = np.float32(tree.wall[k] * HAIR)
+        low = np.float32(tree.wall[k] * ROUNDING_MARGIN)
         least[0, tree.need_class[k]] = min(least[0, tree.need_class[k]], low)
         least[1, tree.watt_class[k]] = min(least[1, tree.watt_class[k]], low)
     for c in range(1, CLASSES):
@@ -184,7 +221,7 @@ def gather_leaves(tree: Tree, first: int, end: int) -> None:
 
 @inlined
 def write_classes(table: Array, inner: int, least: Array, row: int) -> bool:
-    """Write what was gathered into an inner node; whether anything changed."""
+    """Write row ``row`` of ``least`` (0: by units, 1: by watts) to an inner node; return whether anything changed."""
     changed = False
     group, place = inner >> SHIFT, inner & (FAN - 1)
     for c in range(CLASSES):
@@ -195,56 +232,66 @@ def write_classes(table: Array, inner: int, least: Array, row: int) -> bool:
 
 @inlined
 def leaves_passing(tree: Tree, k: int, limits: Limits) -> np.uint64:
-    """A bit for each of the 16 leaves from k on: whether it is a candidate."""
-    return np.uint64(fitting(tree, k, limits) & (at_most(tree.wall, k, limits.wall) | sparing(tree, k, limits)))
+    """Return a bit for each of the 16 leaves from k on: whether it is a candidate."""
+    return np.uint64(
+        fits_free(tree, k, limits) & (at_most(tree.wall, k, limits.wall) | fits_leftovers(tree, k, limits))
+    )
 
 
 @inlined
 def nodes_passing(tree: Tree, k: int, limits: Limits) -> np.uint64:
-    """A bit for each of the 16 inner nodes from k on: whether something below it may be a candidate."""
+    """Return a bit for each of the 16 inner nodes from k on: whether something below it may be a candidate.
+
+    Something below may end in time if the least walltime among entries of few enough units, and that among entries of
+    few enough watts, both do.
+    """
     group = (k - len(tree.need_class)) >> SHIFT
     short = at_most(tree.by_need, (group * CLASSES + limits.need_class) * FAN, np.float32(limits.wall))
     short &= at_most(tree.by_watt, (group * CLASSES + limits.watt_class) * FAN, np.float32(limits.wall))
-    return np.uint64(fitting(tree, k, limits) & (short | sparing(tree, k, limits)))
+    return np.uint64(fits_free(tree, k, limits) & (short | fits_leftovers(tree, k, limits)))
 
 
 @inlined
-def fitting(tree: Tree, k: int, limits: Limits) -> np.uint64:
-    """Which of 16 nodes need no more than there is."""
+def fits_free(tree: Tree, k: int, limits: Limits) -> np.uint64:
+    """Return a bit for each of 16 nodes: whether it needs no more than is free."""
     return np.uint64(at_most(tree.need, k, limits.need) & at_most(tree.watt, k, limits.watt))
 
 
 @inlined
-def sparing(tree: Tree, k: int, limits: Limits) -> np.uint64:
-    """Which of 16 nodes need no more than a reservation leaves over."""
+def fits_leftovers(tree: Tree, k: int, limits: Limits) -> np.uint64:
+    """Return a bit for each of 16 nodes: whether it needs no more than a reservation leaves over."""
     return np.uint64(at_most(tree.need, k, limits.spare_need) & at_most(tree.watt, k, limits.spare_watt))
 
 
 @kernel
 def tree_next(tree: Tree, p: int, leaf: int, limits: Limits) -> int:
-    """The first candidate of partition p at ``leaf`` or behind it, or -1.
+    """Return the first candidate of partition p at ``leaf`` or behind it, -1 for none.
 
-    Up and down the tree, the 16 children of a node looked at together.
+    Goes up the tree while nothing to the right of the position passes, and down into the first child that does. At
+    each level the 16 siblings are looked at together; bits before the position and behind the end of the level are
+    masked. ``head`` shortens a search from the front: no leaf before it is queued.
     """
     top = tree.height[p] - 1
-    if top < 0 or (top > 0 and nodes_passing(tree, wide(tree.offset[p, top]), limits) == ZERO):
+    if top < 0 or (top > 0 and nodes_passing(tree, as_int64(tree.offset[p, top]), limits) == ZERO):
         return -1
     level = 0
     i = max(leaf, int(tree.head[p]))
     while i < tree.size[p, level]:
         first = i & -FAN
-        k = wide(tree.offset[p, level] + first)
+        k = as_int64(tree.offset[p, level] + first)
         ahead = mask(i - first, min(FAN, tree.size[p, level] - first) - (i - first))
         found = ahead & (leaves_passing(tree, k, limits) if level == 0 else nodes_passing(tree, k, limits))
         if found != ZERO:
             i = first + lowest_bit(found)
             if level == 0:
                 return int(i)
+            # Down into a node that passes. None of its children may: its minima can be those of different leaves.
             level -= 1
             i *= FAN
         elif level == top:
             return -1
         else:
+            # Up: the next sibling of the parent. A parent that is the first of its own group was not looked at yet.
             i = (first >> SHIFT) + 1
             level += 1
             while level < top and i & (FAN - 1) == 0:

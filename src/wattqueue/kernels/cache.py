@@ -1,0 +1,100 @@
+"""The folder of compiled kernels: where it is, when it is another one, when an old one is removed.
+
+The folder's name carries a hash of numba's version and of all kernel sources, because numba's own cache does not
+notice when a *called* kernel changes: any change starts with an empty folder. Folders of other versions that nobody
+used for a month are removed. ``WATTQUEUE_CACHE_DIR`` names another place; a place that cannot be written is reported
+by the command line (``CACHE_PROBLEM``), since compiling again in every run takes some 20 seconds.
+
+This module does not import numba, so that a program can look here before it loads the compiler.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+_STALE_S = 30 * 86400.0
+"""Age at which the cache of another version is removed."""
+
+
+def _source_hash() -> str:
+    """Return a hash of numba's version and of every file of this folder: the identity of the compiled code."""
+    digest = hashlib.sha256(version("numba").encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cache_root() -> Path:
+    """Return the folder under which compiled kernels are kept: WATTQUEUE_CACHE_DIR, else the user's cache folder."""
+    named = os.environ.get("WATTQUEUE_CACHE_DIR")
+    if named:
+        return Path(named)
+    home = os.environ.get("XDG_CACHE_HOME") or (Path.home() / ".cache")
+    return Path(home) / "wattqueue"
+
+
+def _cache_dir() -> tuple[Path, str]:
+    """Return the folder for compiled kernels of exactly these sources, and why it is not the usual one (or empty).
+
+    A usual folder that cannot be written is still read if it holds compiled kernels (a site that warmed it for all
+    users). Otherwise a folder of the user's own in the temporary directory is used again and again; machine code is
+    loaded from it, so it must belong to this user and be closed to others; else one that this process removes.
+    """
+    folder = _cache_root() / f"kernels-{_source_hash()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK | os.X_OK):
+            _drop_stale(folder)
+            return folder, ""
+        why = "permission denied"
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+    if _holds_kernels(folder):
+        return folder, ""
+    own = Path(tempfile.gettempdir()) / f"wattqueue-kernels-{os.getuid()}-{_source_hash()}"
+    try:
+        own.mkdir(mode=0o700, exist_ok=True)
+        found = own.lstat()
+        private = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    except OSError:
+        private = False
+    why = f"cannot keep compiled kernels in {folder.parent}: {why}"
+    if private:
+        return own, f"{why}; using {own}"
+    own = Path(tempfile.mkdtemp(prefix="wattqueue-kernels-"))
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    return own, f"{why}; they are compiled again in each run, which takes about 20 seconds"
+
+
+def _holds_kernels(folder: Path) -> bool:
+    """Return whether a cache folder has any compiled kernel; False where it cannot be read."""
+    try:
+        return any(folder.rglob("*.nbi"))
+    except OSError:
+        return False
+
+
+def _drop_stale(current: Path) -> None:
+    """Remove caches of other versions that have not been used for a month. Using a cache sets its time to now."""
+    os.utime(current)
+    for other in current.parent.glob("kernels-*"):
+        if other != current and time.time() - other.stat().st_mtime > _STALE_S:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+CACHE_DIR, CACHE_PROBLEM = _cache_dir()
+"""Where compiled kernels are kept, and what is wrong with the usual place: the command line prints it, with the hint
+to set WATTQUEUE_CACHE_DIR."""
+
+
+def compiled_before() -> bool:
+    """Return whether the cache already holds compiled kernels, so that a first run can print what it waits for."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" or _holds_kernels(CACHE_DIR)
