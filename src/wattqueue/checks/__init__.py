@@ -1,6 +1,13 @@
-"""Checks that every part must pass, for our own and for yours.
+"""The public check suite: what every part of a policy must satisfy, ours and yours.
 
-``wattqueue.checks.estimator.check_estimator(MyEstimator)`` runs all of an axis; the functions named
-``check_...`` are its single steps. A part that fails raises PolicyError with what is wrong and how to
-mend it.
+``check_part("order", MyOrder)`` (``suite``) runs every check of an axis, ``check_estimator(MyEstimator)``
+(``estimator``) those of estimators; ``wattqueue check my.py`` runs them on every part in a file. ``checks_of`` yields
+single checks with their names, for pytest's parametrize. A part that fails raises PolicyError with what is wrong, the
+class, and a hint.
+
+What is checked: attributes and shapes, purity (arguments stay unchanged), determinism, pickling, empty workloads,
+bounded memory, that a simulation can carry out what the part decides, and that no decision depends on the future. The
+last is tested by changing the future (``perturb``) and comparing decisions; a part that is meant to use it, an oracle,
+declares ``knows_future = True``. The suite proves the presence of faults, not their absence: a leak that shows in one
+workload of a million may pass.
 """

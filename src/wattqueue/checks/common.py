@@ -1,4 +1,4 @@
-"""What the checks of all axes share."""
+"""What the checks of all axes share: failing, copying, comparing, and a generated prediction."""
 
 from __future__ import annotations
 
@@ -15,36 +15,44 @@ from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Prediction
 
 Make = Callable[[], Any]
+"""Makes a new part; a class without required arguments is one."""
 Check = Callable[[Make, Jobs, Machine], None]
+"""One check: raises PolicyError where the parts that are made break a rule."""
 
 MOST_BYTES = 1_000_000
 MOST_BYTES_A_JOB = 2_000
+"""A part's pickled state may take the first plus the second for each job."""
 
 
-def fail(part: object, what: str, mend: str) -> NoReturn:
-    """Raises PolicyError naming the part's class."""
-    raise PolicyError(what, where=type(part).__name__, mend=mend)
+def fail(part: object, what: str, hint: str) -> NoReturn:
+    """Raise PolicyError with the part's class as its place."""
+    raise PolicyError(what, where=type(part).__name__, hint=hint)
+
+
+def is_oracle(part: object) -> bool:
+    """Return whether a part declares that it uses the future (``knows_future = True``)."""
+    return getattr(part, "knows_future", False) is True
 
 
 def pickled(part: object) -> bytes:
-    """The part as bytes. Raises: PolicyError where it cannot be pickled."""
+    """Return the part as bytes. Raises: PolicyError if it cannot be pickled."""
     try:
         return pickle.dumps(part)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise PolicyError(
             f"cannot be pickled: {error}",
             where=type(part).__name__,
-            mend="keep state in plain attributes: no lambdas, open files or local classes",
+            hint="keep state in plain attributes: no lambdas, open files or local classes",
         ) from error
 
 
 def copied(part: Any) -> Any:
-    """The part after a journey to another process."""
-    return pickle.loads(pickled(part))  # noqa: S301 - bytes of a moment ago
+    """Return the part as another process would receive it."""
+    return pickle.loads(pickled(part))  # noqa: S301 - bytes pickled in the line above
 
 
 def contents(value: Any) -> bytes:
-    """A job table, or a tuple of arrays, as bytes to be compared."""
+    """Return a job table, or a tuple of arrays, as bytes to be compared."""
     if isinstance(value, Jobs):
         columns = [getattr(value, f.name) for f in fields(value)]
         return pickle.dumps([(c.codes, c.names) if isinstance(c, Labels) else c for c in columns])
@@ -52,14 +60,18 @@ def contents(value: Any) -> bytes:
 
 
 def expect_small(part: object, n: int) -> None:
-    """The state stays within some bytes a job."""
+    """Check that the state stays within some bytes per job. Raises: PolicyError."""
     size, allowed = len(pickled(part)), MOST_BYTES + MOST_BYTES_A_JOB * n
     if size > allowed:
         fail(part, f"its state takes {size:,} bytes after {n} jobs", f"keep it below {allowed:,}")
 
 
 def sample_prediction(jobs: Jobs, machine: Machine) -> Prediction:
-    """Generated watts and times by option: lower clocks draw less and take longer, not alike for all jobs."""
+    """Return generated watts and times by option: lower clocks draw less and take longer, by other factors per job.
+
+    It depends on the number of jobs only, so that a perturbed workload has the same prediction: otherwise a decision
+    that rightly follows the prediction would look like a leak.
+    """
     rng = np.random.default_rng(2)
     n, options = len(jobs), len(machine.option_partition)
     idle = np.array([machine.partitions[p].idle_w for p in machine.option_partition])
@@ -68,6 +80,6 @@ def sample_prediction(jobs: Jobs, machine: Machine) -> Prediction:
     return Prediction(power * rng.uniform(0.95, 1.05, (n, options)), time)
 
 
-def nobody(jobs: Jobs) -> Jobs:
-    """The same table without a row."""
+def no_jobs(jobs: Jobs) -> Jobs:
+    """Return the same table without a row."""
     return jobs.take(np.zeros(0, np.int64))

@@ -1,4 +1,10 @@
-"""The checks of the axis *estimator*: what will a job draw?"""
+"""The checks of the axis *estimator*: predictions of what jobs draw.
+
+An estimator is walked over a generated trace (``parts/walk.py``) as a simulation would call it: ``predict`` once, then
+at each instant ``learn`` with that instant's completions before ``predict_rows`` for its submissions (rule 2 of
+docs/semantics.md). Each check makes new estimators, so a fault found by one does not hide another. ``check_estimator``
+runs all; the functions named ``check_...`` are found by name, in the order of this file, and may be run one by one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +16,8 @@ from typing import get_args
 
 import numpy as np
 
-from wattqueue.checks.common import copied, fail, pickled
+from wattqueue.checks.common import copied, fail, is_oracle, no_jobs, pickled
+from wattqueue.checks.in_a_run import run_in_place
 from wattqueue.checks.leak import find_leak
 from wattqueue.checks.samples import sample_jobs, sample_machine
 from wattqueue.model.jobs import Jobs, Labels
@@ -20,32 +27,43 @@ from wattqueue.parts.timeline import trace_timeline
 from wattqueue.parts.walk import Walked, step, walk
 
 Make = Callable[[], Estimator]
+"""Makes a new estimator; a class without required arguments is one."""
 Check = Callable[[Make, Jobs, Machine], None]
+"""One check: raises PolicyError where the estimators that are made break a rule."""
 
 MOST_BYTES = 32_000_000
 MOST_BYTES_A_JOB = 2_000
+"""An estimator's pickled state may take the first plus the second for each job: models of regressions are large."""
+TOO_HIGH = 2.0
+"""Predictions above this multiple of the machine's maximum per unit are those of whole jobs, by mistake."""
 
 
 def check_estimator(make: Make, jobs: Jobs | None = None, machine: Machine | None = None) -> None:
-    """Run every check on the estimators that ``make()`` gives; each check asks for new ones.
+    """Run every check on the estimators that ``make()`` gives; each check makes new ones.
 
-    ``jobs`` and ``machine`` replace the generated samples where an estimator needs figures of its own.
+    ``jobs`` and ``machine`` replace the generated samples where an estimator needs other data.
 
-    Raises: PolicyError saying what was wrong, of the first check that fails.
+    Raises: PolicyError of the first check that fails.
+
+    Example: ``check_estimator(MyEstimator)`` in a test of your own.
     """
     for _, check in estimator_checks():
         check(make, jobs or sample_jobs(), machine or sample_machine())
 
 
 def estimator_checks() -> Iterator[tuple[str, Check]]:
-    """Name and function of every check, the plainest first, for pytest's parametrize."""
+    """Yield name and function of every check, the simplest first, for pytest's parametrize."""
     for name, value in list(globals().items()):
         if name.startswith("check_") and name != "check_estimator" and inspect.isfunction(value):
             yield name, value
 
 
 def check_attributes(make: Make, _jobs: Jobs, _machine: Machine) -> None:
-    """``asked`` and ``machine_figures`` are set, and an online estimator can learn."""
+    """Check that ``asked`` and ``machine_figures`` are set, and that an online estimator can learn.
+
+    ``asked`` decides when the engine calls the estimator; ``machine_figures`` whether its watts may reject a job for
+    ever (rule 4 of docs/semantics.md), so neither has a default.
+    """
     part = make()
     asked = getattr(part, "asked", None)
     if asked not in get_args(Asked):
@@ -53,62 +71,73 @@ def check_attributes(make: Make, _jobs: Jobs, _machine: Machine) -> None:
     if not isinstance(getattr(part, "machine_figures", None), bool):
         fail(part, "machine_figures is not set", "set it to True only where watts are the machine's own maxima")
     if asked != "once" and not isinstance(part, OnlineEstimator):
-        fail(part, f"is asked {asked}, but cannot learn", "write predict_rows() and learn()")
+        fail(part, f"asked is {asked!r}, but it cannot learn", "write predict_rows() and learn()")
 
 
 def check_shapes_and_units(make: Make, jobs: Jobs, machine: Machine) -> None:
-    """Watts of **one** unit by option, relative run times above 0, rows within the table."""
+    """Check watts of **one** unit by option, relative run times above 0, and rows within the table.
+
+    The most frequent mistake is watts of a whole job: predictions above ``TOO_HIGH`` times the machine's maximum are
+    refused, before and after learning. NaN (unknown) and infinity (not offered) are allowed.
+    """
     part = make()
     got = part.predict(jobs, machine)
     options = len(machine.option_partition)
     _require_table(part, got, len(jobs), options)
     highest = max(p.max_w or np.inf for p in machine.partitions)
     offered = got.power_w[np.isfinite(got.power_w)]
-    if (offered < 0).any() or (offered > 2.0 * highest).any():
+    if (offered < 0).any() or (offered > TOO_HIGH * highest).any():
         fail(part, f"watts from {offered.min():g} to {offered.max():g}", "give watts of one unit, idle share included")
     for q, watts in got.quantiles.items():
         if not 0.0 < q < 1.0 or watts.shape != got.power_w.shape:
             fail(part, f"quantile {q} has shape {watts.shape}", f"give {got.power_w.shape}, 0 < q < 1")
     answers = walk(part, jobs, machine, trace_timeline(jobs)).power_w
-    if (answers[np.isfinite(answers)] > 2.0 * highest).any():
+    if (answers[np.isfinite(answers)] > TOO_HIGH * highest).any():
         fail(part, f"learned to predict {np.nanmax(answers):g} W", "give watts of one unit, idle share included")
 
 
 def _require_table(part: Estimator, got: Prediction, n: int, options: int) -> None:
+    """Check types, shapes and ranges of a prediction of ``n`` jobs. Raises: PolicyError."""
     power, time = got.power_w, got.time_factor
     if power.dtype != np.float64 or time.dtype != np.float64:
         fail(part, f"gave {power.dtype} watts and {time.dtype} times", "give float64")
     if power.ndim != 2 or power.shape[1] != options or time.shape != power.shape:
         fail(part, f"gave watts {power.shape} and times {time.shape}", f"give (C, {options}) both")
     if got.row is None and len(power) != n:
-        fail(part, f"gave {len(power)} rows for {n} jobs and no row numbers", "give a row a job, or `row`")
+        fail(part, f"gave {len(power)} rows for {n} jobs and no row numbers", "give one row per job, or `row`")
     if got.row is not None and (got.row.shape != (n,) or ((got.row < 0) | (got.row >= len(power))).any()):
-        fail(part, f"row numbers outside 0..{len(power) - 1}, or not one a job", "give row (n,) int32")
+        fail(part, f"row numbers outside 0..{len(power) - 1}, or not one per job", "give row (n,) int32")
     if not (np.isfinite(time) & (time > 0)).all():
         fail(part, "a relative run time is not above 0 and finite", "1 is the trace's own run time")
 
 
 def check_pure(make: Make, jobs: Jobs, machine: Machine) -> None:
-    """The job table stays as it was."""
+    """Check that the job table stays as it was: all parts of a run share it, and runs of a campaign map it."""
     part = make()
     before = pickle.dumps(_columns(jobs))
     walk(part, jobs, machine, trace_timeline(jobs))
     if part.asked != "once":
         step(part, jobs, machine, trace_timeline(jobs))
     if pickle.dumps(_columns(jobs)) != before:
-        fail(part, "changed the job table", "copy a column before you write to it")
+        fail(part, "changed the job table", "copy a column before writing to it")
 
 
 def check_deterministic(make: Make, jobs: Jobs, machine: Machine) -> None:
-    """Two new estimators, and one that starts afresh, answer alike."""
+    """Check that two new estimators, and one that starts again, predict the same.
+
+    The second part finds state that ``predict`` does not reset, which would leak from one run into the next.
+    """
     part = make()
     first = _answers(part, jobs, machine)
-    _require_equal(part, first, _answers(make(), jobs, machine), "two new estimators answer differently")
-    _require_equal(part, first, _answers(part, jobs, machine), "predict() does not start afresh")
+    _require_equal(part, first, _answers(make(), jobs, machine), "two new estimators return different results")
+    _require_equal(part, first, _answers(part, jobs, machine), "predict() does not reset the state")
 
 
 def check_one_go_equals_steps(make: Make, jobs: Jobs, machine: Machine) -> None:
-    """An estimator that can walk a trace in one go answers as when it is asked job by job."""
+    """Check that a compiled walk in one go and a walk instant by instant give equal predictions.
+
+    Estimators of WattQueue's own kind replay a trace in one compiled loop; the simulator calls them instant by instant.
+    """
     part = make()
     if part.asked != "once":
         line = trace_timeline(jobs)
@@ -117,7 +146,7 @@ def check_one_go_equals_steps(make: Make, jobs: Jobs, machine: Machine) -> None:
 
 
 def check_picklable(make: Make, jobs: Jobs, machine: Machine) -> None:
-    """A copy through pickle answers as the original: a run can go on in another process."""
+    """Check that a pickled copy predicts as the original: campaigns send parts to other processes."""
     part = make()
     _answers(part, jobs, machine)
     copy = copied(part)
@@ -127,13 +156,13 @@ def check_picklable(make: Make, jobs: Jobs, machine: Machine) -> None:
     rows, now = np.arange(min(len(jobs), 20), dtype=np.int32), float(jobs.submit_s.max(initial=0.0)) + 1e7
     mine, its = part.predict_rows(rows, now), copy.predict_rows(rows, now)  # type: ignore[attr-defined]
     if not np.array_equal(mine, its, equal_nan=True):
-        fail(part, "a pickled copy answers differently", "keep all state in attributes that can be pickled")
+        fail(part, "a pickled copy returns other results", "keep all state in attributes that can be pickled")
 
 
 def check_empty(make: Make, jobs: Jobs, machine: Machine) -> None:
-    """No jobs at all, nobody arriving, nothing finished."""
-    part, nobody = make(), jobs.take(np.zeros(0, np.int64))
-    got = part.predict(nobody, machine)
+    """Check that no jobs, no submissions and no completions are accepted."""
+    part, none = make(), no_jobs(jobs)
+    got = part.predict(none, machine)
     _require_table(part, got, 0, len(machine.option_partition))
     if isinstance(part, OnlineEstimator) and part.asked != "once":
         part.predict(jobs, machine)
@@ -144,7 +173,10 @@ def check_empty(make: Make, jobs: Jobs, machine: Machine) -> None:
 
 
 def check_bounded_memory(make: Make, jobs: Jobs, machine: Machine) -> None:
-    """The state stays within some bytes a job, and does not grow from run to run."""
+    """Check that the state stays within some bytes per job, and does not grow from run to run.
+
+    Measured as pickled bytes after one and after three walks. Live operation runs for months with one estimator.
+    """
     part = make()
     sizes = []
     for _ in range(3):
@@ -154,30 +186,42 @@ def check_bounded_memory(make: Make, jobs: Jobs, machine: Machine) -> None:
     if sizes[0] > allowed:
         fail(part, f"its state takes {sizes[0]:,} bytes", f"keep it below {allowed:,}")
     if sizes[2] > 1.2 * sizes[0] + 4_096:
-        fail(part, f"its state grows from run to run: {sizes[0]:,} to {sizes[2]:,} bytes", "let predict() start afresh")
+        fail(
+            part,
+            f"its state grows from run to run: {sizes[0]:,} to {sizes[2]:,} bytes",
+            "let predict() reset the state",
+        )
 
 
 def check_no_leak(make: Make, jobs: Jobs, machine: Machine) -> None:
-    """Nothing is known before it has happened, unless the estimator says so (``knows_future = True``)."""
+    """Check that nothing is used before it has happened, unless the estimator declares ``knows_future = True``."""
     part = make()
-    if not getattr(part, "knows_future", False):
+    if not is_oracle(part):
         found = find_leak(make, jobs, machine)
         if found:
-            fail(part, found, "use only what learn() was given; a bound that may know sets knows_future = True")
+            fail(part, found, "use only what learn() was given; an oracle declares knows_future = True")
+
+
+def check_a_run(make: Make, jobs: Jobs, machine: Machine) -> None:
+    """Check that a simulation with the estimator accepts it and ends."""
+    run_in_place("estimator", make(), jobs, machine)
 
 
 def _answers(part: Estimator, jobs: Jobs, machine: Machine) -> Walked:
+    """Walk the trace, an online estimator instant by instant."""
     line = trace_timeline(jobs)
     return walk(part, jobs, machine, line) if part.asked == "once" else step(part, jobs, machine, line)
 
 
 def _require_equal(part: Estimator, first: Walked, second: Walked, what: str) -> None:
+    """Check that two walks predict the same, to 1e-9. Raises: PolicyError with ``what``."""
     pairs = [(first.power_w, second.power_w), *((w, second.quantiles[q]) for q, w in first.quantiles.items())]
     if not all(np.allclose(a, b, rtol=1e-9, atol=0.0, equal_nan=True) for a, b in pairs):
-        fail(part, what, "seed what you draw, and keep no state outside the object")
+        fail(part, what, "seed random draws, and keep no state outside the object")
 
 
 def _columns(jobs: Jobs) -> list[object]:
+    """Return all columns as plain values, to be compared as bytes."""
     found: list[object] = []
     for f in fields(jobs):
         value = getattr(jobs, f.name)

@@ -1,64 +1,88 @@
-"""The checks of parts that are asked while a run goes on: custom passes, ranks that change, ledgers, controls.
+"""The checks of parts that are called during a run: custom passes, ranks that change, ledgers, controls.
 
-They run a small generated workload in the simulator and put a probe in the part's place. The probe asks the
-part itself, and copies of it that see the same view, or one whose future is another.
+They simulate a small generated workload with a ``Probe`` in the part's place. The workload is crowded (twice the work
+that the machine can do in its span) and runs under a cap with a failing node, so that queues, refusals and requeues
+occur. Leaks are looked for in two ways:
+
+``no_leak``      at every call, copies of the part see views with another future and must decide the same. Precise about
+                 the instant, but a part that kept the table of an earlier call is not fooled by a changed one.
+``same_until``   the whole run is repeated with a workload that differs only in what lies after some instant, and all
+                 decisions up to that instant must be equal. Nothing that a part keeps can help it.
+
+Both skip parts that declare ``knows_future = True``. Every run is bounded (``probe.Progress``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from wattqueue.checks.common import Check, Make, contents, copied, expect_small, fail, nobody, sample_prediction
-from wattqueue.checks.leak import change_future
-from wattqueue.kernels import codes, state
+from wattqueue.checks.common import Check, Make, expect_small, fail, is_oracle, no_jobs, sample_prediction
+from wattqueue.checks.perturb import change_later, lengthen
+from wattqueue.checks.probe import METHOD, EnoughError, Probe, Record, result_of
+from wattqueue.errors import PolicyError
+from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
-from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
-from wattqueue.parts.contracts import Start
-from wattqueue.parts.timeline import Timeline
-from wattqueue.policy.actions import Action
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Simulation
 from wattqueue.sim.truth import NodeEvents, actual_power
 
-METHOD = {"order": "rerank", "backfill": "schedule", "ledger": "margin_w", "controls": "act"}
 EVENTS = {"arrival", "completion", "signal", "node"}
+"""Events that a control may name."""
 MOST_JOBS = 60
-"""A part in plain Python is asked several times an event, so a few jobs suffice."""
+"""Jobs of a run: a part in plain Python is called several times per event."""
 CAP_SHARE = 0.5
+"""The cap, as a share of the machine's maximum."""
 LOAD = 2.0
-STEPS = ("answers", "pure", "deterministic", "no_leak", "empty", "bounded_memory")
+"""Work of the workload over what the machine can do in its span."""
+STEPS = ("answers", "pure", "deterministic", "no_leak", "same_until", "empty", "bounded_memory")
+"""Checks in order; those that run the workload look for less first."""
+CUTS = (0.35, 0.7)
+"""Where in the sequence of calls the future begins, as a share of them."""
 
 
 def run_checks(axis: str) -> Iterator[tuple[str, Check]]:
-    """Name and function of every check of ``order`` (rerank), ``backfill``, ``ledger`` or ``controls``."""
+    """Yield name and function of every check of ``order`` (rerank), ``backfill``, ``ledger`` or ``controls``."""
     yield "check_attributes", _attributes(axis)
     for step in STEPS:
-        yield f"check_{step}", _step(axis, step)
+        yield f"check_{NAMES.get(step, step)}", _step(axis, step)
+
+
+NAMES = {"same_until": "no_leak_in_a_run"}
+"""Names of steps where they differ from the step."""
 
 
 def _attributes(axis: str) -> Check:
+    """Return the check of what the engine reads of a part before it calls it."""
+
     def check(make: Make, _jobs: Jobs, _machine: Machine) -> None:
-        """What the engine reads of a part before it asks it."""
+        """Check the attributes that the engine reads."""
         expect_attributes(axis, make())
 
     return check
 
 
 def _step(axis: str, step: str) -> Check:
+    """Return one check that runs the workload."""
+
     def check(make: Make, jobs: Jobs, machine: Machine) -> None:
         part = make()
+        # Two idle cases: a call with an empty queue, and a whole run without jobs.
         if step == "empty":
-            ask_idle(axis, part, jobs, machine)
-            run_with(axis, part, nobody(jobs), machine, frozenset())
+            call_idle(axis, part, jobs, machine)
+            run_with(axis, part, no_jobs(jobs), machine, frozenset())
             return
         few = crowded(jobs.take(np.arange(min(MOST_JOBS, len(jobs)))), machine)
+        if step == "same_until":
+            expect_same_until(axis, make, few, machine)
+            return
         run_with(axis, part, few, machine, frozenset({step}))
         if step == "bounded_memory":
             expect_small(part, len(few))
@@ -67,7 +91,12 @@ def _step(axis: str, step: str) -> Check:
 
 
 def expect_attributes(axis: str, part: Any) -> None:
-    """Raises PolicyError where a number or set that the engine reads is missing or out of range."""
+    """Check the numbers and sets that the engine reads of a part before it calls it.
+
+    A control that nothing wakes (no period, no events) would be silently without effect, and is refused too.
+
+    Raises: PolicyError for what is missing or out of range.
+    """
     if axis == "backfill" and not callable(getattr(part, "schedule", None)):
         code = getattr(part, "code", None)
         if code not in (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY, codes.CONSERVATIVE):
@@ -79,102 +108,114 @@ def expect_attributes(axis: str, part: Any) -> None:
     if axis == "ledger" and getattr(part, "code", None) not in (codes.PREDICTED, codes.MEASURED, codes.CHANCE):
         fail(part, f"code is {getattr(part, 'code', None)!r}", "0 counts predictions, 1 measurements")
     if axis == "controls":
-        if not float(getattr(part, "period_s", -1.0)) >= 0:
-            fail(part, "period_s is not 0 or more", "0 means no period")
-        if not set(getattr(part, "events", {"?"})) <= EVENTS:
-            fail(part, f"events are {getattr(part, 'events', None)!r}", f"a frozenset of {', '.join(sorted(EVENTS))}")
+        period = float(getattr(part, "period_s", -1.0))
+        if not (period >= 0 and np.isfinite(period)):
+            fail(part, "period_s is not a finite number of 0 or more", "0 means no period")
+        events = getattr(part, "events", {"?"})
+        if not set(events) <= EVENTS:
+            fail(part, f"events are {events!r}", f"a frozenset of {', '.join(sorted(EVENTS))}")
+        if period == 0 and not events:
+            fail(part, "nothing wakes it: no period_s and no events", "set period_s, or name events")
 
 
-class Probe:
-    """Stands in a part's place: hands everything on, and looks at what comes back."""
+def run_with(
+    axis: str, part: Any, jobs: Jobs, machine: Machine, steps: frozenset[str], record: Record | None = None,
+    events: NodeEvents | None = None,
+) -> None:  # fmt: skip
+    """Run the jobs under a cap with the part in its place, a node failing on the way.
 
-    def __init__(self, axis: str, part: Any, look: frozenset[str]) -> None:
-        self.axis, self.part, self.look = axis, part, look
-        self.log: Callable[[], state.Log]
-        setattr(self, METHOD[axis], self.ask)
+    Args:
+        axis: The part's axis.
+        part: The part; a probe takes its place if the event loop calls it.
+        jobs: The workload.
+        machine: The machine; its maximum gives the cap.
+        steps: Checks that the probe makes (``probe.Probe``).
+        record: Receives the decisions, if given.
+        events: Node failures and returns, instead of one failure.
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("part", "axis") or (name in METHOD.values() and name != METHOD[self.axis]):
-            raise AttributeError(name)
-        return getattr(self.part, name)
-
-    def ask(self, view: View) -> Any:
-        """The part's answer, checked."""
-        again = copied(self.part) if "deterministic" in self.look else None
-        blind = copied(self.part) if "no_leak" in self.look else None
-        before = contents((view.kernel, view.unit_state)) + contents(view.jobs) if "pure" in self.look else b""
-        answer = answer_of(self.axis, self.part, view)
-        if before and contents((view.kernel, view.unit_state)) + contents(view.jobs) != before:
-            fail(self.part, "changed the view", "copy an array before you write to it")
-        if again is not None and answer_of(self.axis, again, view) != answer:
-            fail(self.part, "a pickled copy answers differently", "seed what you draw; all state in attributes")
-        if blind is not None and answer_of(self.axis, blind, self.with_another_future(view)) != answer:
-            fail(
-                self.part,
-                f"its answer at {view.now_s:g} s hangs on what has not happened yet",
-                "use walltimes and predictions: run times and watts of jobs that have not ended are not known",
-            )
-        return np.array(answer) if self.axis == "order" else answer
-
-    def with_another_future(self, view: View) -> View:
-        """The same view with other run times and watts of jobs that have not ended, and other jobs to come."""
-        log = self.log()
-        over = (log.state == State.COMPLETED) | (log.state == State.KILLED)
-        end_s = np.where(over, log.end, np.inf)
-        submit_s = view.jobs.submit_s
-        line = Timeline(end_s, np.argsort(submit_s, kind="stable"), np.argsort(end_s, kind="stable"))
-        jobs = change_future(view.jobs, line, view.now_s, np.random.default_rng(3))
-        return replace(view, jobs=jobs)
-
-
-def answer_of(axis: str, part: Any, view: View) -> Any:
-    """A part's answer in a form that can be compared. Raises: PolicyError for one of the wrong kind."""
-    answer = getattr(part, METHOD[axis])(view)
-    if axis == "order":
-        ranks = np.asarray(answer, np.float64)
-        if ranks.shape != view.queue.shape or np.isnan(ranks).any():
-            fail(part, f"{ranks.shape} priorities for {len(view.queue)} entries, or NaN", "one for each of view.queue")
-        return ranks.tolist()
-    if axis == "ledger":
-        margin = float(answer)
-        if not (np.isfinite(margin) and margin >= 0):
-            fail(part, f"a margin of {margin} W", "give finite watts of 0 or more")
-        return margin
-    wanted: Any = Start if axis == "backfill" else get_args(Action)
-    if not isinstance(answer, Sequence) or not all(isinstance(each, wanted) for each in answer):
-        fail(part, f"returned {answer!r}", "a list of Start" if axis == "backfill" else "a list of actions")
-    return list(answer)
-
-
-def run_with(axis: str, part: Any, jobs: Jobs, machine: Machine, look: frozenset[str]) -> None:
-    """Run the jobs under a cap with the part in its place, a node failing on the way."""
-    asked = callable(getattr(part, METHOD[axis], None))
-    probe = Probe(axis, part, look) if asked else part
+    Raises: PolicyError where the part breaks a rule, or the simulator cannot carry it out.
+    """
+    called = callable(getattr(part, METHOD[axis], None))
+    probe = Probe(axis, part, steps, record) if called else part
     simulation = Simulation(
-        jobs, machine, policy_with(axis, probe), capped(machine), actual_power(jobs, machine), failure(jobs)
+        jobs, machine, policy_with(axis, probe), capped(machine), actual_power(jobs, machine), events or failure(jobs)
     )
-    if asked:
+    if called:
         probe.log = lambda: simulation.log
-    simulation.go()
-    notes = simulation.answers.notes()
-    if axis == "backfill" and notes:
-        fail(part, f"starts what cannot start ({next(iter(notes))})", "look at view.free and view.available_w")
+    with suppress(EnoughError):
+        simulation.go()
+    notes = simulation.hooks.notes()
+    if axis == "backfill" and notes and record is None:
+        fail(part, f"starts what cannot start ({next(iter(notes))})", "read view.free and view.available_w")
+
+
+def run_in_place(axis: str, part: Any, jobs: Jobs, machine: Machine) -> None:
+    """Run the jobs once with a part of any axis in its place; nothing of it is observed.
+
+    Finds what only the simulator refuses: a choice that the contracts allow and nothing carries out yet.
+
+    Raises: PolicyError.
+    """
+    few = crowded(jobs.take(np.arange(min(MOST_JOBS, len(jobs)))), machine)
+    truth = actual_power(few, machine)
+    try:
+        Simulation(few, machine, policy_with(axis, part), Cap.none(), truth, NodeEvents.none()).go()
+    except PolicyError as error:
+        if error.where == type(part).__name__:
+            raise
+        fail(part, f"cannot be carried out: {error.what}", error.hint or "use a choice that the simulator supports")
+
+
+def expect_same_until(axis: str, make: Make, jobs: Jobs, machine: Machine) -> None:
+    """Check that decisions up to an instant are equal in a run whose workload differs only after it.
+
+    Jobs that have not ended at the instant run longer and draw more in the second run (so that they do not end before
+    it either); jobs submitted later differ in everything. Raises: PolicyError.
+    """
+    part = make()
+    if is_oracle(part) or not callable(getattr(part, METHOD[axis], None)):
+        return
+    first, events = Record(), failure(jobs)
+    run_with(axis, part, jobs, machine, frozenset(), first, events)
+    rng = np.random.default_rng(7)
+    for cut in CUTS if first.now_s else ():
+        call = int(cut * (len(first.now_s) - 1))
+        now, ended = first.now_s[call], first.ended[call]
+        other = change_later(lengthen(jobs, ~ended, rng), jobs.submit_s > now, rng)
+        second = Record(until_s=now)
+        run_with(axis, make(), other, machine, frozenset(), second, events)
+        pairs = zip(first.now_s, first.decided, second.now_s, second.decided, strict=False)
+        for at, decided, other_at, other_decided in pairs:
+            if at >= now:
+                break
+            if at != other_at or decided != other_decided:
+                fail(
+                    part,
+                    f"its decision at {at:g} s depends on what happens after {now:g} s",
+                    "use walltimes and predictions; an oracle declares knows_future = True",
+                )
 
 
 def policy_with(axis: str, part: Any) -> Policy:
-    """EASY with the generated prediction, and one part replaced."""
+    """Return EASY with the generated prediction, and one part replaced."""
     easy = load_policy("easy", estimator=Ready())
     return replace(easy, controls=(part,)) if axis == "controls" else replace(easy, **{axis: part})
 
 
 def capped(machine: Machine) -> Cap:
-    """A cap that makes some jobs wait; none where the machine's maximum is unknown."""
+    """Return a cap that makes some jobs wait; none where the machine's maximum is unknown.
+
+    Without a cap a part would never see a refusal for lack of watts, and ``view.available_w`` would be infinite.
+    """
     most = machine.scope_max_w()
     return Cap.none() if most is None else Cap.constant(CAP_SHARE * most)
 
 
 def failure(jobs: Jobs) -> NodeEvents:
-    """Unit 0 fails amid the run and returns an hour later."""
+    """Return events: unit 0 fails at the median submission and returns an hour later.
+
+    The job on it is requeued (rule 3 of docs/semantics.md): parts must accept a job that runs twice.
+    """
     if len(jobs) == 0:
         return NodeEvents.none()
     middle = float(np.median(jobs.submit_s))
@@ -182,27 +223,32 @@ def failure(jobs: Jobs) -> NodeEvents:
 
 
 def crowded(jobs: Jobs, machine: Machine) -> Jobs:
-    """The same jobs in a shorter time, ``LOAD`` times what the machine can do: a queue builds up."""
+    """Return the same jobs in a shorter time, ``LOAD`` times what the machine can do: a queue builds up."""
     first, span = jobs.submit_s.min(initial=np.inf), float(np.ptp(jobs.submit_s)) if len(jobs) else 0.0
     wanted = float(jobs.nodes @ jobs.runtime_s) / machine.units / LOAD
     squeezed = first + np.round((jobs.submit_s - first) * min(1.0, wanted / max(span, 1.0)))
     return replace(jobs, submit_s=squeezed, start_s=None)
 
 
-def ask_idle(axis: str, part: Any, jobs: Jobs, machine: Machine) -> None:
-    """Ask once while the queue is empty and nothing runs."""
+def call_idle(axis: str, part: Any, jobs: Jobs, machine: Machine) -> None:
+    """Call the part once while the queue is empty and no job runs.
+
+    Parts that take a maximum over running jobs, or the first entry of the queue, fail here first.
+
+    Raises: PolicyError.
+    """
     if not callable(getattr(part, METHOD[axis], None)):
         return
     simulation = Simulation(jobs, machine, policy_with("backfill", load_policy("easy").backfill), Cap.none(),
                             None, NodeEvents.none())  # fmt: skip
     simulation.view.num[codes.NOW] = 0.0
-    answer = answer_of(axis, part, View(jobs, machine, simulation.view, simulation.truth.unit_state))
+    answer = result_of(axis, part, View(jobs, machine, simulation.view, simulation.truth.unit_state))
     if axis == "backfill" and answer:
         fail(part, "starts something from an empty queue", "go through view.queue")
 
 
 class Ready:
-    """An estimator that gives the generated prediction."""
+    """An estimator that returns the generated prediction; it depends on the number of jobs only."""
 
     asked = "once"
     machine_figures = False

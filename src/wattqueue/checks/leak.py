@@ -1,22 +1,27 @@
-"""Does an estimator know the future? Change what has not happened yet, and see whether its answers change."""
+"""Does an estimator use the future? Change what has not happened yet, and compare its predictions.
+
+The walk over a trace (``parts/walk.py``) hands an estimator ended jobs only, but it also hands it the whole job table,
+from which it could read any outcome. ``find_leak`` walks the trace twice, the second time with another future from some
+instant on (``perturb.change_future``): predictions made up to that instant must be equal. The other axes have the same
+check in ``static`` (order, frequency, placement) and ``in_a_run`` (backfill, rerank, ledger, controls).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.model.jobs import Floats, Jobs, Labels
+from wattqueue.checks.perturb import change_future
+from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Estimator
-from wattqueue.parts.timeline import Timeline, trace_timeline
+from wattqueue.parts.timeline import trace_timeline
 from wattqueue.parts.walk import Walked, step, walk
 
 CUTS = (0.3, 0.6, 0.9)
-OUTCOMES = ("energy_j", "energy_quality", "state", "exit_code")
-"""Columns of ``Jobs.extra`` that nobody knows before a job has ended."""
+"""Quantiles of the submissions at which the future begins."""
 
 
 def find_leak(
@@ -27,11 +32,12 @@ def find_leak(
     seed: int = 0,
     cuts: tuple[float, ...] = CUTS,
 ) -> str | None:
-    """What an estimator knew too early, in words; None where nothing was found.
+    """Return what an estimator used too early, in words; None if nothing was found.
 
     At each cut of the trace's submissions, everything that is still unknown there is changed: watts,
-    run times and starts of jobs that have not ended, and all of the jobs that come later. A second
-    trace ends at the cut. Predictions of jobs submitted up to the cut must stay as they were.
+    run times and starts of jobs that have not ended, and all columns of jobs that are submitted later. A second
+    trace ends at the cut. Predictions of jobs submitted up to the cut must stay as they were. An online estimator is
+    walked in one go (its compiled replay) and step by step (its methods).
     """
     rng = np.random.default_rng(seed)
     line = trace_timeline(jobs)
@@ -43,58 +49,20 @@ def find_leak(
             past = np.flatnonzero(jobs.submit_s <= now)
             for what, other, rows in (
                 ("watts, run times and starts of jobs that had not ended", change_future(jobs, line, now, rng), past),
-                ("the jobs of later", jobs.take(past), np.arange(len(past))),
+                ("jobs that are submitted later", jobs.take(past), np.arange(len(past))),
             ):
                 after = way(make(), other, machine, trace_timeline(other))
                 moved = _moved(before, past, after, rows)
                 if moved is not None:
-                    return f"the prediction of row {past[moved] + 1} hangs on {what} (cut at {now:g} s)"
+                    return f"the prediction of row {past[moved] + 1} depends on {what} (cut at {now:g} s)"
     return None
 
 
-def change_future(jobs: Jobs, line: Timeline, now: float, rng: np.random.Generator) -> Jobs:
-    """The same trace as far as it is known at ``now``; everything else is another."""
-    n = len(jobs)
-    later = jobs.submit_s > now
-    running = line.end_s > now
-    started = np.zeros(n, np.bool_) if jobs.start_s is None else jobs.start_s <= now
-    stretch = np.where(running, rng.uniform(1.0, 3.0, n), 1.0)
-    delay = np.where(later, rng.uniform(1.0, 5_000.0, n), 0.0)
-    shuffled = np.arange(n)
-    shuffled[later] = rng.permutation(shuffled[later])
-
-    def watts(column: Floats | None) -> Floats | None:
-        return None if column is None else np.where(running, column * rng.uniform(0.3, 3.0, n), column)
-
-    def labels(column: Labels) -> Labels:
-        return Labels(column.codes[shuffled], column.names)
-
-    return replace(
-        jobs,
-        submit_s=jobs.submit_s + delay,
-        nodes=np.where(later, rng.integers(1, 65, n), jobs.nodes).astype(np.int32),
-        walltime_s=np.where(later, jobs.walltime_s * rng.uniform(1.0, 2.0, n), jobs.walltime_s),
-        runtime_s=jobs.runtime_s * stretch,
-        user=labels(jobs.user),
-        app=labels(jobs.app),
-        mean_power_w=watts(jobs.mean_power_w),
-        max_power_w=watts(jobs.max_power_w),
-        start_s=None if jobs.start_s is None else np.where(started, jobs.start_s, jobs.start_s + delay + 1_000.0),
-        extra={
-            name: _outcome(column, running, rng) if name in OUTCOMES else column for name, column in jobs.extra.items()
-        },
-    )
-
-
-def _outcome(column: NDArray[np.generic], running: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.generic]:
-    """Outcomes of jobs that have not ended, drawn anew from the column itself."""
-    other = column.copy()
-    other[running] = rng.permutation(column[running])[::-1]
-    return other
-
-
 def _moved(before: Walked, past: NDArray[np.int64], after: Walked, rows: NDArray[np.int64]) -> int | None:
-    """Place in ``past`` of the first prediction that is not what it was; None for none."""
+    """Return the position in ``past`` of the first prediction that differs, None if all are equal.
+
+    ``rows`` are the rows of the same jobs in the second walk. Rounding of 1e-9 is allowed: sums over other tables.
+    """
     pairs = [(before.power_w, after.power_w)]
     pairs += [(before.quantiles[q], after.quantiles[q]) for q in before.quantiles]
     for old, new in pairs:

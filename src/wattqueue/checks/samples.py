@@ -1,4 +1,8 @@
-"""Small generated workloads and a machine on which parts are checked."""
+"""Small generated workloads and a machine on which parts are checked.
+
+They contain the cases on which parts fail in practice: jobs without user, application or watts, 0 W from a failed
+meter, submissions at one instant, ends at the instant of a submission, two partitions with different options.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,13 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 
 SPAN_S = 3 * 7 * 86_400.0
+"""Span of the submissions: three weeks, so that weekly training happens."""
 IDLE_W, MAX_W = 240.0, 2100.0
+"""Watts of a node."""
 
 
 def sample_machine() -> Machine:
-    """Two partitions, one with two frequencies: three options."""
+    """Return a machine of two partitions, one with two frequencies: three options."""
     return Machine(
         "checks",
         (
@@ -24,7 +30,11 @@ def sample_machine() -> Machine:
 
 
 def sample_jobs(n: int = 240, seed: int = 1) -> Jobs:
-    """Generated jobs over three weeks: several users and applications, some rows without a user or watts.
+    """Return generated jobs over three weeks: several users and applications, some rows without a user or watts.
+
+    Args:
+        n: Number of jobs; estimators need some hundreds, parts that are called in a run some tens.
+        seed: Seed of all draws.
 
     Watts of one node lie between idle and maximum, but for a few rows with 0 W (a meter that failed).
     Some jobs are submitted at the same instant; some end at the instant of a submission.

@@ -1,4 +1,8 @@
-"""Every check of every axis: ``check_part("order", MyOrder)``."""
+"""Every check of every axis: ``check_part("order", MyOrder)``.
+
+Which module serves an axis follows from when its parts are called: ``estimator`` walks a trace, ``static`` calls a part
+once before a run, ``in_a_run`` puts a probe into a simulation. An order that re-ranks gets the last two.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,15 @@ from wattqueue.policy.registry import AXES
 
 
 def checks_of(axis: str, make: Make) -> Iterator[tuple[str, Check]]:
-    """Name and function of every check that applies to the parts that ``make()`` gives.
+    """Yield name and function of every check that applies to the parts that ``make()`` gives.
+
+    Use it with pytest: ``@pytest.mark.parametrize(("name", "check"), list(checks_of("order", MyOrder)))``, and in the
+    test ``check(MyOrder, sample_jobs(), sample_machine())``.
 
     Raises: PolicyError for an unknown axis.
     """
     if axis not in AXES:
-        raise PolicyError(f"unknown axis {axis!r}", mend=f"one of {', '.join(AXES)}")
+        raise PolicyError(f"unknown axis {axis!r}", hint=f"one of {', '.join(AXES)}")
     if axis == "estimator":
         yield from estimator_checks()
     elif axis in ("order", "frequency", "placement"):
@@ -33,11 +40,11 @@ def checks_of(axis: str, make: Make) -> Iterator[tuple[str, Check]]:
 
 
 def check_part(axis: str, make: Make, jobs: Jobs | None = None, machine: Machine | None = None) -> None:
-    """Run every check of an axis on the parts that ``make()`` gives; each check asks for new ones.
+    """Run every check of an axis on the parts that ``make()`` gives; each check makes new ones.
 
-    ``jobs`` and ``machine`` replace the generated samples where a part needs figures of its own.
+    ``jobs`` and ``machine`` replace the generated samples where a part needs other data.
 
-    Raises: PolicyError saying what was wrong, of the first check that fails.
+    Raises: PolicyError of the first check that fails.
     """
     for _, check in checks_of(axis, make):
         check(make, jobs or sample_jobs(), machine or sample_machine())

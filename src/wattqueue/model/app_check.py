@@ -1,8 +1,11 @@
-"""Does a running job do what its application claims? And what follows if it does not. Pure functions.
+"""Compare a running job with the application that it claims to be, and decide what follows. Pure functions.
 
-A job that runs at f on some hardware should show the CPI, the memory transactions and the watts that
-the EAR model gives for its claimed application there. If it does not, it gets the frequency that suits
-what it really is, and the misfit goes on its user's record.
+A job that runs at f on some hardware should show the CPI, the memory transactions and the watts that the EAR model
+gives for its claimed application there (``judge``). If it does not, it gets the frequency that suits its measurement
+(``better_frequency``), and the false claim is recorded for its user; a ladder of consequences follows from how many
+there are within a window (``Ladder``). The control ``parts/controls/app_check.py`` calls these functions.
+
+Reference: paper 1, section 3.4.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.model.ear import Coefficients, Metrics, project
+from wattqueue.model.ear import Coefficients, Signatures, project
 
 Floats = NDArray[np.float64]
 
@@ -23,48 +26,53 @@ Floats = NDArray[np.float64]
 class Tolerance:
     """How far measured metrics may lie from the claimed ones: a share, and at least an absolute figure.
 
-    The floors keep an application with next to no memory traffic (ep.D: 0.008 transactions) from being
-    called a fraud over a difference that no instrument sees. Raises: InputError for figures not above 0.
+    The absolute figures matter for an application with next to no memory traffic (ep.D: 0.008 transactions), where a
+    share would be smaller than what any instrument resolves. Raises: InputError for figures not above 0.
     """
 
     share: float = 0.2
+    """Share of the claimed value."""
     cpi: float = 0.05
+    """Cycles per instruction, at least."""
     tpi: float = 1.0
+    """Memory transactions per instruction, in EAR's unit, at least."""
     power_w: float = 15.0
+    """Watts of one node, at least."""
 
     def __post_init__(self) -> None:
         if not min(self.share, self.cpi, self.tpi, self.power_w) > 0:
-            raise InputError(f"tolerances must be above 0: {self}")
+            raise InputError(f"must be above 0: {self}", where="tolerances")
 
 
 class Consequence(IntEnum):
-    """What a user's record leads to, each including what stands before it."""
+    """What follows from a user's record; each includes those before it."""
 
     NONE = 0
     WARNING = 1
     LOWER_PRIORITY = 2
     NO_CHOICE = 3
-    """The applications that he names are not believed: his jobs run as if they had named none."""
+    """The user's claims are ignored: their jobs run as if they named no application."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """From how many misfits in a window each consequence follows; 0 switches one off.
+    """Number of false claims within a window from which each consequence follows; 0 switches one off.
 
-    Raises: InputError for a negative count or window.
+    Raises: InputError for a negative count, or a window that is not above 0.
     """
 
     warning: int = 1
     lower_priority: int = 3
     no_choice: int = 0
     window_s: float = 30 * 86_400.0
+    """Older claims are forgotten."""
 
     def __post_init__(self) -> None:
         if min(self.warning, self.lower_priority, self.no_choice) < 0 or not self.window_s > 0:
-            raise InputError(f"counts of misfits must be 0 or more, their window above 0: {self}")
+            raise InputError(f"counts must be 0 or more, the window above 0: {self}", where="ladder of consequences")
 
     def consequence(self, misfits: int) -> Consequence:
-        """What follows from a number of misfits within the window."""
+        """Return the consequence of a number of false claims within the window."""
         steps = (
             (self.no_choice, Consequence.NO_CHOICE),
             (self.lower_priority, Consequence.LOWER_PRIORITY),
@@ -74,26 +82,24 @@ class Ladder:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What one measurement says about a job's claim.
-
-    ``distance`` of the worst metric from the claim, in tolerances: above 1 is a misfit, NaN no claim.
-    ``found``: row of the application that it does fit, -1 for none.
-    """
+class ClaimVerdict:
+    """Result of one measurement."""
 
     distance: float
+    """Distance of the worst metric from the claim, in tolerances: above 1 is a false claim, NaN no claim."""
     found: int
+    """Row of the application that the job does fit, -1 for none."""
 
     @property
     def fits(self) -> bool:
-        """Whether the job is what it claims to be; an unknown application claims nothing."""
+        """Return whether the claim holds; a job without a claim (NaN) fits."""
         return not self.distance > 1.0
 
 
-def distances(measured: Metrics, expected: Metrics, tolerance: Tolerance) -> Floats:
-    """Distance of one measurement from each expectation, in tolerances; NaN for unknown ones. Shape (k,).
+def distances(measured: Signatures, expected: Signatures, tolerance: Tolerance) -> Floats:
+    """Return the distance of one measurement from each expectation, in tolerances; NaN for unknown ones. Shape (k,).
 
-    Run time is no criterion: it varies from run to run (paper 1, section 3.3).
+    Run time is not compared: it varies from run to run (paper 1, section 3.3).
     """
     worst = np.zeros(len(expected))
     for name, floor in (("cpi", tolerance.cpi), ("tpi", tolerance.tpi), ("power_w", tolerance.power_w)):
@@ -104,7 +110,7 @@ def distances(measured: Metrics, expected: Metrics, tolerance: Tolerance) -> Flo
     return worst
 
 
-def judge(measured: Metrics, expected: Metrics, claimed: int, tolerance: Tolerance | None = None) -> Verdict:
+def judge(measured: Signatures, expected: Signatures, claimed: int, tolerance: Tolerance | None = None) -> ClaimVerdict:
     """Compare one running job with every application's expectation at its frequency and hardware.
 
     ``expected`` has one row an application (NaN where there is no entry); ``claimed`` is the job's row, -1
@@ -116,21 +122,21 @@ def judge(measured: Metrics, expected: Metrics, claimed: int, tolerance: Toleran
     known = np.flatnonzero(np.isfinite(away))
     nearest = int(known[np.argmin(away[known])]) if len(known) else -1
     found = nearest if nearest >= 0 and away[nearest] <= 1.0 else -1
-    return Verdict(float(away[claimed]) if claimed >= 0 else float("nan"), found)
+    return ClaimVerdict(float(away[claimed]) if claimed >= 0 else float("nan"), found)
 
 
-def better_frequency(measured: Metrics, coefficients: Coefficients, now_hz: float, t_weight: float = 1.0) -> float:
-    """The frequency that eq. 4 picks from what a job shows while it runs at ``now_hz``.
+def better_frequency(measured: Signatures, coefficients: Coefficients, now_hz: float, t_weight: float = 1.0) -> float:
+    """Return the frequency that eq. 4 chooses from a measurement of a job that runs at ``now_hz``.
 
-    The measurement itself is the model's input, so this needs no entry of any application. Remaining
-    work is what counts, and it shrinks both terms alike. Without coefficients from ``now_hz`` it stays.
+    The measurement itself is the model's input, so no application profile is needed. Only the remaining work counts,
+    but it scales energy and time alike, so it cancels. Without coefficients from ``now_hz`` the frequency stays.
 
     Reference: paper 1, section 3.4 (a new frequency is calculated based on runtime data), eq. 4.
     """
     i = coefficients.row(now_hz)
     if not coefficients.available[i].any():
         return now_hz
-    one = Metrics(np.ones(1), measured.power_w, measured.cpi, measured.tpi)
+    one = Signatures(np.ones(1), measured.power_w, measured.cpi, measured.tpi)
     seen = project(coefficients, one, now_hz)
     energy, time = seen.energy_j[0], seen.time_s[0]
     usable = (seen.power_w[0] > 0) & (time > 0)

@@ -1,4 +1,7 @@
-"""What each application takes and draws on each hardware configuration at each frequency."""
+"""Run time and watts of each application on each hardware configuration at each frequency.
+
+The input of the estimator ``ear``, whether it comes from EAR's coefficients or from Table 1 of paper 1.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.model.ear import Coefficients, Metrics, project
+from wattqueue.model.ear import Coefficients, Signatures, project
 
 Floats = NDArray[np.float64]
 
@@ -18,65 +21,73 @@ Floats = NDArray[np.float64]
 class HardwareProfile:
     """Applications on one hardware configuration, by frequency, the highest (the nominal) first.
 
-    Shapes: ``frequency_hz`` (F,); ``power_w`` watts of one node and ``time_s`` of one benchmark run
-    (A, F), NaN where the application has no entry.
-
-    Raises: InputError for tables that do not fit.
+    Raises: InputError for tables whose shapes do not match, or frequencies that do not fall.
     """
 
     frequency_hz: Floats
+    """Falling. Shape (F,)."""
     power_w: Floats
+    """Watts of one node, NaN where the application has no profile. Shape (A, F)."""
     time_s: Floats
+    """Seconds of one benchmark run, NaN likewise. Only ratios are used. Shape (A, F)."""
 
     def __post_init__(self) -> None:
         if self.power_w.shape != self.time_s.shape or self.power_w.shape[1:] != self.frequency_hz.shape:
-            raise InputError("profile: watts and times need one column a frequency")
+            raise InputError("watts and times need one column a frequency", where="profile")
         if (np.diff(self.frequency_hz) >= 0).any():
-            raise InputError("profile: frequencies must fall")
+            raise InputError("frequencies must fall", where="profile")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Profiles:
-    """Profiles of A applications on several hardware configurations; ``source`` says from where."""
+class AppProfiles:
+    """Profiles of A applications on several hardware configurations."""
 
     apps: tuple[str, ...]
+    """Names of the applications: rows of every profile."""
     hardware: Mapping[str, HardwareProfile]
+    """Profiles by hardware configuration (usually a partition's name)."""
     source: str
+    """Where the figures come from, for reports."""
 
     def on(self, name: str) -> HardwareProfile:
-        """The profile of one hardware configuration.
+        """Return the profile of one hardware configuration.
 
-        Raises: InputError naming those there are.
+        Raises: InputError with the known ones in the hint.
         """
         if name not in self.hardware:
-            raise InputError(f"no profile of hardware {name!r}", mend=f"known: {', '.join(self.hardware)}")
+            raise InputError(
+                "no profile of this hardware", where=f"hardware {name!r}", hint=f"known: {', '.join(self.hardware)}"
+            )
         return self.hardware[name]
 
 
 def ear_profiles(
     apps: tuple[str, ...],
     coefficients: Mapping[str, Coefficients],
-    metrics: Mapping[str, Metrics],
+    metrics: Mapping[str, Signatures],
     source: str = "EAR coefficients",
-) -> Profiles:
-    """Profiles by equations 1 to 3; ``metrics`` are given at each configuration's nominal frequency.
+) -> AppProfiles:
+    """Return profiles by equations 1 to 3 from ``metrics`` at each configuration's nominal frequency.
 
-    A frequency without coefficients is not in the profile, so nobody can be offered it.
+    A frequency without coefficients is not in the profile, so the estimator never offers it.
 
     Raises: InputError where a configuration lacks coefficients or metrics, or a projection is not positive.
     """
     table = {}
     for name, seen in metrics.items():
         if name not in coefficients:
-            raise InputError(f"metrics of hardware {name!r} without coefficients", mend="run the learning phase there")
+            raise InputError(
+                "metrics without coefficients", where=f"hardware {name!r}", hint="run the learning phase there"
+            )
         model = coefficients[name]
         found = project(model, seen, model.nominal_hz)
         for quantity in (found.power_w, found.time_s):
             if (quantity <= 0).any():
                 row = int(np.argwhere(quantity <= 0)[0][0])
                 raise InputError(
-                    f"application {apps[row]} on {name}: the model gives watts or times that are not positive",
-                    mend="its metrics lie too far from the benchmarks of the learning phase",
+                    "the model gives watts or times that are not positive",
+                    where=f"application {apps[row]} on {name}",
+                    hint="its metrics lie too far from the benchmarks of the learning phase",
                 )
         table[name] = HardwareProfile(found.frequency_hz, found.power_w, found.time_s)
-    return Profiles(apps, table, source)
+    return AppProfiles(apps, table, source)

@@ -1,4 +1,4 @@
-"""What users' records of misfits do to their next jobs."""
+"""Apply users' records of false claims to their next jobs (``app_check.Consequence``)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from wattqueue.model.jobs import Jobs, Labels
 
 
 def without_claims(jobs: Jobs, record: Mapping[str, Consequence]) -> Jobs:
-    """Jobs of users without a choice name no application: they are estimated and run as first runs are."""
+    """Return the jobs with the claims of users at ``NO_CHOICE`` removed: they are predicted and run as first runs."""
     barred = np.array([*(record.get(name, 0) >= Consequence.NO_CHOICE for name in jobs.user.names), False])
     codes = np.where(barred[jobs.user.codes], -1, jobs.app.codes).astype(np.int32)
     return replace(jobs, app=Labels(codes, jobs.app.names))
 
 
 def behind(record: Mapping[str, Consequence]) -> frozenset[str]:
-    """Users whose jobs rank behind everybody else's (order part ``penalised``)."""
+    """Return the users whose jobs rank behind all others (order part ``penalised``)."""
     return frozenset(user for user, what in record.items() if what >= Consequence.LOWER_PRIORITY)

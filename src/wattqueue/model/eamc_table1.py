@@ -1,4 +1,4 @@
-"""Table 1 of paper 1 (D'Amico and Corbalan), typed in, and profiles from it alone.
+"""Table 1 of paper 1 (D'Amico and Corbalan) as printed, and profiles from it alone.
 
 The last column, delta t / delta f, is printed without a step: it is seconds per 0.1 GHz (ep.D on p1
 has 48.2 s/GHz by the published coefficients and 5.67 here). The table says nothing about watts below
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.model.app_profiles import HardwareProfile, Profiles
+from wattqueue.model.app_profiles import AppProfiles, HardwareProfile
 
 Floats = NDArray[np.float64]
 
@@ -84,7 +84,7 @@ POWER_EXPONENT = 2.42
 
 
 def scaling(partition: int) -> Floats:
-    """How far run time scales with frequency: 0 not at all, 1 as 1/f. Shape (8,)."""
+    """Return the sensitivity of run time to frequency: 0 for none, 1 for time proportional to 1/f. Shape (8,)."""
     high, low = HIGHEST_GHZ[partition], LOWEST_GHZ[partition]
     stretch = SLOPE_S_PER_100MHZ[:, partition] * (high - low) * 10 / RUNTIME_S[:, partition]
     share: Floats = np.minimum(stretch / (high / low - 1.0), 1.0)
@@ -92,14 +92,20 @@ def scaling(partition: int) -> Floats:
 
 
 def relative_power(x: Floats, beta: Floats) -> Floats:
-    """Assumed watts relative to nominal at ``x = f/f_nominal`` (F,) for scaling ``beta`` (A,). Shape (A, F)."""
+    """Return assumed watts relative to nominal at ``x = f/f_nominal`` (F,) for sensitivity ``beta`` (A,).
+
+    Shape (A, F).
+    """
     fixed = (FIXED_SHARE - SCALING_SHARE * beta)[:, np.newaxis]
     curve: Floats = fixed + (1.0 - fixed) * x**POWER_EXPONENT
     return curve
 
 
 def relative_time(frequency_ghz: Floats, partition: int) -> Floats:
-    """Run time relative to nominal: linear in 1/f (eq. 3 with a CPI linear in f), exact at both ends. Shape (8, F)."""
+    """Return run time relative to nominal: linear in 1/f, as eq. 3 is with a CPI linear in f. Shape (8, F).
+
+    Exact at the highest and the lowest frequency, between which Table 1 gives the mean slope.
+    """
     high, low = HIGHEST_GHZ[partition], LOWEST_GHZ[partition]
     total = SLOPE_S_PER_100MHZ[:, partition] * (high - low) * 10 / RUNTIME_S[:, partition]
     shape = (1 / frequency_ghz - 1 / high) / (1 / low - 1 / high)
@@ -107,8 +113,10 @@ def relative_time(frequency_ghz: Floats, partition: int) -> Floats:
     return curve
 
 
-def table1_profiles(partitions: tuple[str, ...] = PARTITIONS) -> Profiles:
-    """Profiles of the eight applications from Table 1 alone, every 0.1 GHz.
+def table1_profiles(partitions: tuple[str, ...] = PARTITIONS) -> AppProfiles:
+    """Return profiles of the eight applications from Table 1 alone, every 0.1 GHz.
+
+    Watts below nominal are assumed (``relative_power``): the table has none.
 
     Reference: paper 1, Table 1 and section 5.
     """
@@ -120,4 +128,4 @@ def table1_profiles(partitions: tuple[str, ...] = PARTITIONS) -> Profiles:
         time = RUNTIME_S[:, p, np.newaxis] * relative_time(ghz, p)
         power = POWER_W[:, p, np.newaxis] * relative_power(ghz / HIGHEST_GHZ[p], scaling(p))
         hardware[name] = HardwareProfile(np.round(ghz * 1e9), power, time)
-    return Profiles(APPS, hardware, "Table 1 of the paper (slope of watts assumed)")
+    return AppProfiles(APPS, hardware, "Table 1 of the paper (slope of watts assumed)")

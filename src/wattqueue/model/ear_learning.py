@@ -1,4 +1,9 @@
-"""EAR's learning phase: coefficients from benchmark runs by linear regression, and transfer between hardware."""
+"""EAR's learning phase: coefficients from benchmark runs by linear regression, and transfer between hardware.
+
+A set of benchmarks runs at every frequency; for each pair (reference, target) two regressions over the benchmarks give
+A, B, C (watts) and D, E, F (CPI) of ``model.ear``. Coefficients from benchmarks that are too alike reproduce those
+benchmarks and nothing else, so ``learn`` refuses collinear sets instead of returning them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.model.ear import Coefficients, Metrics
+from wattqueue.model.ear import Coefficients, Signatures
 
 Floats = NDArray[np.float64]
 
@@ -18,21 +23,22 @@ TERMS = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Runs:
-    """Benchmark runs on one hardware configuration. Shapes (r,); ``app`` names or numbers."""
+class BenchmarkRuns:
+    """Benchmark runs on one hardware configuration. Shapes (r,)."""
 
     app: NDArray[np.str_]
+    """Benchmark of each run; repeated runs at one frequency are averaged."""
     frequency_hz: Floats
-    metrics: Metrics
+    metrics: Signatures
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """How well each pair of frequencies was fitted, beside the coefficients.
+    """Coefficients, and how well each pair of frequencies was fitted.
 
     Shapes (F, F) by (reference, target): ``benchmarks`` used; ``rank`` of the smaller regression
     (3 where all coefficients are determined); ``condition`` of the worse regression, columns scaled
-    to length 1; ``power_rms_w`` and ``cpi_rms`` root mean square of what the fit leaves over.
+    to length 1; ``power_rms_w`` and ``cpi_rms`` root mean square of the residuals.
     """
 
     coefficients: Coefficients
@@ -43,7 +49,7 @@ class Fit:
     cpi_rms: Floats
 
 
-def learn(runs: Runs, *, worst_condition: float = 1e3) -> Fit:
+def learn(runs: BenchmarkRuns, *, worst_condition: float = 1e3) -> Fit:
     """Fit A to F for every pair of frequencies that at least three benchmarks have in common.
 
     Raises: InputError where there are fewer than three benchmarks, where no pair has three, or where
@@ -54,14 +60,19 @@ def learn(runs: Runs, *, worst_condition: float = 1e3) -> Fit:
     apps, app = np.unique(runs.app, return_inverse=True)
     rising, step = np.unique(np.round(runs.frequency_hz / 1e6), return_inverse=True)
     if len(apps) < TERMS:
-        raise InputError(f"learning phase: {len(apps)} benchmarks, three coefficients a regression need three or more")
+        raise InputError(
+            f"{len(apps)} benchmarks, three coefficients a regression need three or more", where="learning phase"
+        )
     table = _mean_table(runs.metrics, app, step, (len(apps), len(rising)))[:, :, ::-1]
     frequency = np.ascontiguousarray(rising[::-1] * 1e6)
     return _fit_pairs(table, frequency, worst_condition)
 
 
-def _mean_table(metrics: Metrics, app: NDArray[Any], step: NDArray[Any], shape: tuple[int, int]) -> Floats:
-    """Mean power, CPI and TPI of each benchmark at each frequency, NaN where it did not run. Shape (3, apps, F)."""
+def _mean_table(metrics: Signatures, app: NDArray[Any], step: NDArray[Any], shape: tuple[int, int]) -> Floats:
+    """Return mean power, CPI and TPI of each benchmark at each frequency, NaN where it did not run.
+
+    Shape (3, apps, F).
+    """
     cell = np.ravel_multi_index((app.astype(np.int64), step.astype(np.int64)), shape)
     count = np.bincount(cell, minlength=shape[0] * shape[1])
     with np.errstate(invalid="ignore"):
@@ -73,6 +84,7 @@ def _mean_table(metrics: Metrics, app: NDArray[Any], step: NDArray[Any], shape: 
 
 
 def _fit_pairs(table: Floats, frequency: Floats, worst_condition: float) -> Fit:
+    """Fit every pair that has enough benchmarks in common. Raises: InputError as ``learn``."""
     power, cpi, tpi = table
     f = len(frequency)
     values, flag = np.zeros((f, f, 6)), np.zeros((f, f), bool)
@@ -96,7 +108,11 @@ def _fit_pairs(table: Floats, frequency: Floats, worst_condition: float) -> Fit:
 
 
 def _regress(x: Floats, tpi: Floats, y: Floats) -> tuple[Floats, int, float, float]:
-    """Least squares of y on (x, TPI, 1): coefficients, rank, condition, RMS of the residuals."""
+    """Return the least squares of y on (x, TPI, 1): coefficients, rank, condition, RMS of the residuals.
+
+    Columns are scaled to length 1 first: watts, CPI and TPI differ by orders of magnitude, which would dominate the
+    condition number.
+    """
     design = np.column_stack((x, tpi, np.ones_like(x)))
     length = np.linalg.norm(design, axis=0)
     length[length == 0] = 1.0
@@ -110,34 +126,36 @@ def _regress(x: Floats, tpi: Floats, y: Floats) -> tuple[Floats, int, float, flo
 def _refuse_collinear(
     flag: NDArray[np.bool_], rank: NDArray[np.int32], condition: Floats, frequency: Floats, worst: float
 ) -> None:
+    """Raise InputError for the first pair whose benchmarks do not determine its coefficients."""
     if not flag.any():
-        raise InputError("learning phase: no two frequencies have three benchmarks in common")
+        raise InputError("no two frequencies have three benchmarks in common", where="learning phase")
     bad = flag & ((rank < TERMS) | (condition > worst))
     if bad.any():
         i, j = np.argwhere(bad)[0]
         raise InputError(
-            f"learning phase: collinear benchmarks from {frequency[i] / 1e9:g} to {frequency[j] / 1e9:g} GHz "
+            f"collinear benchmarks from {frequency[i] / 1e9:g} to {frequency[j] / 1e9:g} GHz "
             f"(rank {rank[i, j]} of {TERMS}, condition {condition[i, j]:.3g}, at most {worst:g})",
-            mend="add benchmarks with another mix of compute and memory",
+            where="learning phase",
+            hint="add benchmarks with another mix of compute and memory",
         )
 
 
 def time_coefficient(main_time_s: Floats, other_time_s: Floats) -> Floats:
-    """Run time on another partition over that on the main one, app by app: the seventh parameter.
+    """Return run time on another partition over that on the main one, per application: the seventh parameter.
 
-    Shapes (k,); NaN where either is unknown. It is learnt by running the same application on both.
+    Shapes (k,); NaN where either is unknown. It is learned by running the same application on both.
 
     Reference: paper 1, section 3.3.
     """
     return np.asarray(other_time_s, np.float64) / np.asarray(main_time_s, np.float64)
 
 
-def estimate_elsewhere(known: Metrics, elsewhere: Metrics, app: Metrics) -> Metrics:
-    """Metrics of applications on hardware where they never ran, from hardware where they did.
+def estimate_elsewhere(known: Signatures, elsewhere: Signatures, app: Signatures) -> Signatures:
+    """Return metrics of applications on hardware where they never ran, from hardware where they did.
 
-    ``known`` and ``elsewhere`` hold k applications that ran on both, ``app`` those that ran on the
-    first only. Time, CPI and watts go by the mean ratio of those k, TPI by their mean ratio: with a
-    handful of applications a ratio is all that they determine.
+    ``known`` and ``elsewhere`` hold k applications that ran on both, ``app`` those that ran on the first only. Each
+    metric is scaled by the geometric mean of its ratios over those k: with a handful of applications, more than one
+    ratio per metric cannot be determined.
 
     Raises: InputError where no application ran on both.
     Reference: paper 1, section 3.2 (data related to only one of the clusters).
@@ -145,7 +163,9 @@ def estimate_elsewhere(known: Metrics, elsewhere: Metrics, app: Metrics) -> Metr
     both = np.isfinite(known.time_s) & np.isfinite(elsewhere.time_s)
     if not both.any():
         raise InputError(
-            "no application has run on both hardware configurations", mend="make a trial run of one of them"
+            "no application has run on both hardware configurations",
+            where="metrics",
+            hint="make a trial run of one of them",
         )
     columns = []
     for name in ("time_s", "power_w", "cpi", "tpi"):
@@ -154,4 +174,4 @@ def estimate_elsewhere(known: Metrics, elsewhere: Metrics, app: Metrics) -> Metr
         # The geometric mean: a ratio and its inverse weigh the same, whichever hardware is first.
         ratio = float(np.exp(np.mean(np.log(there[positive] / here[positive])))) if positive.any() else 1.0
         columns.append(getattr(app, name) * ratio)
-    return Metrics(*columns)
+    return Signatures(*columns)

@@ -1,4 +1,8 @@
-"""The job table: one row a job, one array a column, validated once."""
+"""The job table: one row per job, one array per column, validated once.
+
+Rows stay in trace order: the position of a row breaks ties between jobs of equal priority and submit time (rule 5 of
+docs/semantics.md). Readers (``formats``) leave out rows that no schedule can use before they build the table.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.model.profiles import Profiles
+from wattqueue.model import bounds
+from wattqueue.model.profiles import PowerProfiles
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -17,22 +22,24 @@ Ints = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """A column of names stored once: ``names[codes[i]]``; code -1 means missing.
+    """A column of names, each stored once: row i has ``names[codes[i]]``; code -1 means missing.
 
-    Shapes: ``codes`` (n,) int32.
+    A trace of 10 million jobs has a few thousand users: codes keep the column small and make groups cheap.
     """
 
     codes: Ints
+    """Number of each row's name, -1 for none. Shape (n,)."""
     names: tuple[str, ...] = ()
+    """The distinct names; those from ``of`` are sorted."""
 
     @classmethod
     def missing(cls, n: int) -> Labels:
-        """A column of n missing names."""
+        """Return a column of n missing names."""
         return cls(np.full(n, -1, np.int32))
 
     @classmethod
     def of(cls, values: ArrayLike) -> Labels:
-        """Code the strings of ``values``; empty strings and None are missing. Names are sorted."""
+        """Return the coded strings of ``values``; empty strings and None are missing. Names are sorted."""
         text = np.array(["" if v is None else str(v) for v in np.asarray(values, object)], np.str_)
         names, codes = np.unique(text, return_inverse=True)
         if len(names) and names[0] == "":
@@ -40,7 +47,8 @@ class Labels:
         return cls(codes.astype(np.int32), tuple(str(v) for v in names))
 
     def values(self) -> NDArray[Any]:
-        """The names as an object array; missing ones are empty strings. Shape (n,)."""
+        """Return the names as an object array; missing ones are empty strings. Shape (n,)."""
+        # Code -1 picks the last element: the empty string.
         table = np.array([*self.names, ""], object)
         return table[self.codes]
 
@@ -52,39 +60,48 @@ class Labels:
 class Jobs:
     """A workload of n jobs in trace order. Times in seconds on the trace's own clock.
 
-    ``nodes`` counts units of the machine (nodes, unless the machine says socket or core).
-    ``mean_power_w`` and ``max_power_w`` are watts of **one unit**, idle share included, at the
-    reference frequency; NaN (or no column) means unknown.
+    Invariants: equal lengths; every figure inside its limits (``model.bounds``); a missing walltime has been replaced
+    before the table is built; watts and recorded starts may be NaN (unknown).
 
-    Invariants: equal lengths; submit, walltime and runtime finite; nodes >= 1; walltime and
-    runtime > 0; a missing walltime has been replaced before the table is built.
+    Raises: InputError with column and row in ``where``. Shapes: all (n,).
 
-    Raises: InputError naming column and row.
+    Example: ``Jobs.build(submit_s=[0, 5], nodes=[4, 1], runtime_s=[60, 30], user=["ada", "bob"])``.
     """
 
     job_id: NDArray[Any]
+    """Names of the jobs as the input gives them: integers or text; not used as an index."""
     submit_s: Floats
+    """Submission, as written in the trace (rule 1): no shift to 0."""
     nodes: Ints
+    """Units that the job asks for: nodes, unless the machine counts sockets or cores."""
     walltime_s: Floats
+    """Time limit, in seconds of work at reference speed."""
     runtime_s: Floats
+    """Work of the job in seconds at reference speed; what exceeds the walltime is not run (rule 3)."""
     user: Labels
     app: Labels
+    """Application or job name, as it is known at submission."""
     partition: Labels
+    """Partition that the user named; ignored where the machine has none of that name."""
     mean_power_w: Floats | None = None
+    """Mean watts of **one unit**, idle share included, at the reference frequency; NaN unknown."""
     max_power_w: Floats | None = None
+    """Highest watts of one unit, likewise."""
     start_s: Floats | None = None
+    """Recorded start, where the trace has one; simulations do not read it."""
     origin: str = "measured"
     """Where the rows come from: ``measured``, or ``generated`` for synthetic workloads."""
-    profiles: Profiles | None = None
+    profiles: PowerProfiles | None = None
     """Watts of one unit over the run, sample by sample, where known; ``mean_power_w`` and ``max_power_w`` agree."""
     extra: dict[str, NDArray[Any]] = field(default_factory=dict)
     """Further columns that a format brought and that the engine does not read."""
 
     @classmethod
     def build(cls, submit_s: ArrayLike, nodes: ArrayLike, runtime_s: ArrayLike, **more: Any) -> Self:
-        """A table from what is at hand: ids count from 1, a missing walltime is the runtime.
+        """Return a table from plain sequences: ids count from 1, a missing walltime (NaN) becomes the run time.
 
-        ``more`` takes every other field; user, app and partition also as plain sequences.
+        ``more`` takes every other field; user, app and partition as sequences of names.
+        Raises: InputError as the class does.
         """
         submit = np.ascontiguousarray(submit_s, np.float64)
         runtime = np.ascontiguousarray(runtime_s, np.float64)
@@ -100,6 +117,8 @@ class Jobs:
             if more.get(name) is not None:
                 more[name] = np.ascontiguousarray(more[name], np.float64)
         ids = np.asarray(more.pop("job_id", np.arange(1, len(submit) + 1, dtype=np.int64)))
+        # Checked before it becomes int32, where 2**32 + 1 would wrap to 1.
+        bounds.UNITS.require_column(np.asarray(nodes), "nodes")
         size = np.ascontiguousarray(nodes, np.int32)
         return cls(ids, submit, size, walltime, runtime, **more)
 
@@ -108,23 +127,25 @@ class Jobs:
         for f in fields(self):
             value = getattr(self, f.name)
             if value is not None and f.name not in ("origin", "extra") and len(value) != n:
-                raise InputError(f"column {f.name} has {len(value)} rows, submit_s has {n}")
-        _require(self.submit_s, np.isfinite(self.submit_s), "submit_s", "a finite time")
-        _require(self.nodes, self.nodes >= 1, "nodes", "at least 1")
-        for name in ("walltime_s", "runtime_s"):
-            column = getattr(self, name)
-            _require(column, np.isfinite(column) & (column > 0), name, "finite and above 0")
-        for name in ("mean_power_w", "max_power_w"):
+                raise InputError(f"{len(value)} rows, submit_s has {n}", where=f"column {f.name}")
+        bounds.TIME_S.require_column(self.submit_s, "submit_s")
+        bounds.UNITS.require_column(self.nodes, "nodes")
+        bounds.DURATION_S.require_column(self.walltime_s, "walltime_s")
+        bounds.DURATION_S.require_column(self.runtime_s, "runtime_s")
+        for name, bound in (
+            ("mean_power_w", bounds.UNIT_W),
+            ("max_power_w", bounds.UNIT_W),
+            ("start_s", bounds.TIME_S),
+        ):
             column = getattr(self, name)
             if column is not None:
-                good = np.isnan(column) | (np.isfinite(column) & (column >= 0))
-                _require(column, good, name, "0 or more, or missing")
+                bound.require_column(column, name, missing=True)
 
     def __len__(self) -> int:
         return len(self.submit_s)
 
     def take(self, index: NDArray[Any] | slice) -> Jobs:
-        """The rows of ``index`` (a mask, row numbers, or a slice, which copies nothing), in that order."""
+        """Return the rows of ``index`` (a mask, row numbers, or a slice, which copies nothing), in that order."""
         parts: dict[str, Any] = {}
         for f in fields(self):
             value = getattr(self, f.name)
@@ -132,24 +153,15 @@ class Jobs:
                 parts[f.name] = Labels(value.codes[index], value.names)
             elif isinstance(value, np.ndarray):
                 parts[f.name] = value[index]
-            elif isinstance(value, Profiles):
+            elif isinstance(value, PowerProfiles):
                 parts[f.name] = value.take(index)
         parts["extra"] = {name: column[index] for name, column in self.extra.items()}
         return replace(self, **parts)
 
     def peak_power_w(self) -> Floats | None:
-        """``max_power_w`` with gaps filled from ``mean_power_w`` (SI watts of a unit). Shape (n,)."""
+        """Return ``max_power_w`` with gaps filled from ``mean_power_w``; None where neither is known. Shape (n,)."""
         if self.max_power_w is None:
             return self.mean_power_w
         if self.mean_power_w is None:
             return self.max_power_w
         return np.where(np.isnan(self.max_power_w), self.mean_power_w, self.max_power_w)
-
-
-def _require(column: NDArray[Any], good: NDArray[np.bool_], name: str, rule: str) -> None:
-    if not good.all():
-        row = int(np.argmin(good))
-        raise InputError(
-            f"column {name}, row {row + 1}: {column[row]!s} is not {rule}",
-            mend=f"{int((~good).sum())} rows break this rule",
-        )

@@ -1,4 +1,8 @@
-"""A machine: partitions of equal units, their frequencies and watts, and what its cap covers."""
+"""A machine: partitions of equal units, their frequencies and watts, and what its cap covers.
+
+Figures are those of the machine file (``formats/machine_toml.py``): nameplate or measured maxima, not what a job draws.
+All option tables are computed once per machine, because every estimator and the engine index them.
+"""
 
 from __future__ import annotations
 
@@ -10,85 +14,114 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import MachineError
+from wattqueue.model import bounds
 
 CapScope = Literal["machine", "dynamic", "jobs"]
+"""What a cap covers (rule 14 of docs/semantics.md)."""
 Unit = Literal["node", "socket", "core"]
-MOST_UNITS = 2**31 - 1
-"""Units are numbered by int32."""
+"""What a job occupies as a whole."""
+_LIMITS = {
+    "nodes": bounds.UNITS,
+    "sockets_per_node": bounds.UNITS,
+    "cores_per_socket": bounds.UNITS,
+    "idle_w": bounds.UNIT_W,
+    "max_w": bounds.UNIT_W,
+    "dvfs_beta": bounds.DVFS_BETA,
+    "dvfs_alpha": bounds.DVFS_ALPHA,
+    "memory_gb": bounds.MEMORY_GB,
+    "boot_s": bounds.TRANSITION_S,
+    "boot_w": bounds.UNIT_W,
+    "shutdown_s": bounds.TRANSITION_S,
+    "shutdown_w": bounds.UNIT_W,
+    "off_w": bounds.UNIT_W,
+}
+"""Limits of a partition's figures, by field."""
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A set of equal units. Watts are of **one unit**; a unit is a node unless ``unit`` says otherwise.
+    """A set of equal units. Watts are of **one unit**; a unit is a node unless ``unit`` is another.
 
-    ``frequencies_hz`` runs from the highest (the reference) down; empty means one fixed frequency.
-    Below the reference, time and watts of a job without a model of its own follow
+    Below the reference frequency, time and watts of a job without a model of its own follow
     ``time(f) = beta (f_ref/f - 1) + 1`` and ``watts(f) = idle + (P - idle) (f/f_ref)**alpha``.
 
-    Raises: MachineError for figures that contradict each other.
+    Raises: MachineError for figures outside ``model.bounds``, or that contradict each other.
     """
 
     name: str
     nodes: int
+    """Number of nodes; units are ``nodes`` x units per node."""
     unit: Unit = "node"
     sockets_per_node: int = 1
     cores_per_socket: int = 1
     frequencies_hz: tuple[float, ...] = ()
+    """From the highest (the reference) down; empty means one fixed frequency that nobody stated."""
     idle_w: float = 0.0
+    """Watts of a powered unit that runs no job."""
     max_w: float | None = None
+    """Highest watts of a unit; None: unknown, so naive predictions and caps in percent are not possible."""
     dvfs_beta: float = 1.0
+    """Sensitivity of run time to frequency: 0 none, 1 fully compute-bound."""
     dvfs_alpha: float = 2.0
+    """Exponent of the watts above idle in frequency."""
     memory_gb: float | None = None
+    """Memory of one node (not unit) in GB; None: memory does not limit jobs."""
     boot_s: float = 0.0
     boot_w: float = 0.0
+    """Watts of a unit while it boots."""
     shutdown_s: float = 0.0
     shutdown_w: float = 0.0
+    """Watts of a unit while it shuts down."""
     off_w: float = 0.0
+    """Watts of a unit that is off (its management controller)."""
 
     def __post_init__(self) -> None:
         where = f"partition {self.name}"
-        if self.nodes < 1 or self.sockets_per_node < 1 or self.cores_per_socket < 1:
-            raise MachineError("nodes, sockets and cores must be at least 1", where=where)
-        if self.idle_w < 0 or (self.max_w is not None and self.max_w < self.idle_w):
+        for name, bound in _LIMITS.items():
+            value = getattr(self, name)
+            if value is not None:
+                bound.require(value, name, where=where, kind=MachineError)
+        bounds.UNITS.require(self.units, "number of units", where=where, kind=MachineError)
+        for hz in self.frequencies_hz:
+            bounds.FREQUENCY_HZ.require(hz, "a frequency", where=where, kind=MachineError)
+        if list(self.frequencies_hz) != sorted(self.frequencies_hz, reverse=True):
+            raise MachineError(f"frequencies {self.frequencies_hz}", where=where, hint="write the highest first")
+        if self.max_w is not None and self.max_w < self.idle_w:
             raise MachineError(
-                f"idle {self.idle_w} W and maximum {self.max_w} W: need 0 <= idle <= maximum", where=where
+                f"idle_w = {self.idle_w} is above max_w = {self.max_w}", where=where, hint="need idle_w <= max_w"
             )
-        if any(f <= 0 for f in self.frequencies_hz) or list(self.frequencies_hz) != sorted(
-            self.frequencies_hz, reverse=True
-        ):
-            raise MachineError("frequencies must be positive, the highest first", where=where)
-        if min(self.boot_s, self.boot_w, self.shutdown_s, self.shutdown_w, self.off_w) < 0:
-            raise MachineError("boot, shutdown and off figures must not be negative", where=where)
 
     @property
     def units(self) -> int:
-        """How many units jobs can occupy."""
+        """Return how many units jobs can occupy."""
         per_node = {"node": 1, "socket": self.sockets_per_node, "core": self.sockets_per_node * self.cores_per_socket}
         return self.nodes * per_node[self.unit]
 
     @property
     def frequency_count(self) -> int:
-        """How many options the partition offers: one where no frequency is stated."""
+        """Return how many options the partition offers: one where no frequency is stated."""
         return max(1, len(self.frequencies_hz))
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Partitions under one power cap. ``cap_scope`` says what a cap covers.
+    """Partitions under one power cap.
 
-    ``machine``: running jobs plus idle watts of the other powered units; ``dynamic``: everything
-    above idle; ``jobs``: running jobs alone. ``source`` says where the figures come from.
+    An **option** is a (partition, frequency): options count partition by partition, the highest frequency first;
+    P partitions, O options. Units are numbered over the whole machine, partition by partition.
 
-    An **option** is a (partition, frequency): options count partition by partition, the highest
-    frequency first. O = total number of options.
+    Raises: MachineError without a partition, with two of one name, or with too many units.
     """
 
     name: str
     partitions: tuple[Partition, ...]
     cap_scope: CapScope = "machine"
+    """``machine``: running jobs plus idle watts of the other powered units; ``dynamic``: everything above idle;
+    ``jobs``: running jobs alone (rule 14 of docs/semantics.md)."""
     cap_w: float | None = None
-    """The cap that the machine is run under where none is stated."""
+    """Cap of runs that state none; None for no cap."""
     source: str = ""
+    """Where the figures come from, as free text for reports."""
 
     def __post_init__(self) -> None:
         names = [p.name for p in self.partitions]
@@ -96,29 +129,30 @@ class Machine:
             raise MachineError("no partition", where=self.name)
         if len(set(names)) != len(names):
             raise MachineError("two partitions of one name", where=self.name)
-        if self.units > MOST_UNITS:
-            raise MachineError(f"{self.units:,} units", where=self.name, mend=f"at most {MOST_UNITS:,}")
+        bounds.UNITS.require(self.units, "number of units", where=self.name, kind=MachineError)
+        if self.cap_w is not None:
+            bounds.CAP_W.require(self.cap_w, "cap_w", where=self.name, kind=MachineError)
         if self.cap_scope not in ("machine", "dynamic", "jobs"):
-            raise MachineError(f"cap_scope {self.cap_scope!r}", where=self.name, mend="use machine, dynamic or jobs")
+            raise MachineError(f"cap_scope {self.cap_scope!r}", where=self.name, hint="use machine, dynamic or jobs")
 
     @cached_property
     def option_start(self) -> NDArray[np.int32]:
-        """First option of each partition, and O at the end. Shape (P + 1,)."""
+        """Return the first option of each partition, and O at the end. Shape (P + 1,)."""
         return np.concatenate(([0], np.cumsum([p.frequency_count for p in self.partitions]))).astype(np.int32)
 
     @cached_property
     def option_partition(self) -> NDArray[np.int32]:
-        """Partition of each option. Shape (O,)."""
+        """Return the partition of each option. Shape (O,)."""
         return np.repeat(np.arange(len(self.partitions)), np.diff(self.option_start)).astype(np.int32)
 
     @cached_property
     def option_frequency_hz(self) -> NDArray[np.float64]:
-        """Frequency of each option, NaN where the machine states none. Shape (O,)."""
+        """Return the frequency of each option, NaN where the machine states none. Shape (O,)."""
         return np.array([f for p in self.partitions for f in (p.frequencies_hz or (np.nan,))], np.float64)
 
     @cached_property
     def option_time_factor(self) -> NDArray[np.float64]:
-        """Run time relative to the partition's reference frequency, by the machine's figures. Shape (O,)."""
+        """Return run time relative to the partition's reference frequency, by the machine's figures. Shape (O,)."""
         return np.array(
             [
                 p.dvfs_beta * (p.frequencies_hz[0] / f - 1.0) + 1.0 if f else 1.0
@@ -130,7 +164,7 @@ class Machine:
 
     @cached_property
     def option_dynamic_factor(self) -> NDArray[np.float64]:
-        """Watts above idle relative to the reference frequency, by the machine's figures. Shape (O,)."""
+        """Return watts above idle relative to the reference frequency, by the machine's figures. Shape (O,)."""
         return np.array(
             [
                 (f / p.frequencies_hz[0]) ** p.dvfs_alpha if f else 1.0
@@ -142,16 +176,16 @@ class Machine:
 
     @property
     def units(self) -> int:
-        """Units of all partitions."""
+        """Return the number of units of all partitions."""
         return sum(p.units for p in self.partitions)
 
     @property
     def idle_w(self) -> float:
-        """Watts of the powered machine without a job."""
+        """Return the watts of the powered machine while no job runs."""
         return float(sum(p.units * p.idle_w for p in self.partitions))
 
     def scope_max_w(self) -> float | None:
-        """Sum of unit maxima in the cap's scope (what ``70%`` refers to); None if one is unknown."""
+        """Return the sum of unit maxima in the cap's scope (what ``70%`` refers to); None if one is unknown."""
         total = 0.0
         for p in self.partitions:
             if p.max_w is None:
@@ -160,10 +194,13 @@ class Machine:
         return total
 
     def scope_idle_w(self) -> float:
-        """Watts in the cap's scope while no job runs."""
+        """Return the watts in the cap's scope while no job runs."""
         return self.idle_w if self.cap_scope == "machine" else 0.0
 
 
 def plain_machine(units: int, idle_w: float = 0.0, max_w: float | None = None) -> Machine:
-    """The machine of ``--nodes N [--node-watts IDLE:MAX]``: one partition, one frequency."""
+    """Return the machine of ``--nodes N [--node-watts IDLE:MAX]``: one partition, one frequency.
+
+    Raises: MachineError as the classes do.
+    """
     return Machine(f"{units}-nodes", (Partition("batch", units, idle_w=idle_w, max_w=max_w),), source="command line")

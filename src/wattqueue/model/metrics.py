@@ -1,7 +1,9 @@
-"""What a run is worth, by the names of SEMANTICS: waits, energies, and how the cap was kept.
+"""Metrics of a run, by the names of docs/semantics.md: waits, energies, and how the cap was used and kept.
 
-Every figure is a pure function of the schedule and the power series. Powers under a cap are in the
-machine's ``cap_scope``; energies say theirs in their names.
+Every figure is a pure function of the schedule and the power series, so a run directory can be evaluated again later.
+Powers under a cap are in the machine's ``cap_scope``; energies have their scope in their names (``job_energy_j``,
+``machine_energy_j``). Integrals are exact: power is a step function, so each is a sum of watts x seconds over rows, cut
+at the borders of the span and at the cap's own steps. Memory is O(rows of the power series).
 """
 
 from __future__ import annotations
@@ -17,38 +19,48 @@ from wattqueue.model.signals import Cap
 from wattqueue.model.sums import sum_of_products
 
 TAU_S = 10.0
-"""Shortest run that a bounded slowdown divides by."""
+"""Shortest run time in seconds that a bounded slowdown divides by: very short jobs would dominate the mean."""
 TOLERANCE_W = 1e-6
-"""What admission may let pass; less than this above the cap is no excess."""
+"""Tolerance of admission (rule 13); a smaller excess over the cap is not counted."""
 QUANTILES = {"median": 0.50, "p95": 0.95, "p99": 0.99}
+"""Quantiles over jobs, by the ending of their names; linear interpolation."""
 Metrics = dict[str, float | int | None]
+"""Metrics by name; None where a figure does not exist (no job ran, no cap was in force)."""
 
 
 class JobFigures(NamedTuple):
-    """Per-job figures, NaN where a job never ran. Shapes (n,); seconds, and a pure number."""
+    """Per-job figures, NaN where a job never ran. Shapes (n,)."""
 
     wait_s: Floats
+    """Start less submission."""
     turnaround_s: Floats
+    """End less submission (papers also say response time)."""
     run_s: Floats
+    """End less start."""
     bounded_slowdown: Floats
+    """max(1, turnaround / max(run, 10 s))."""
 
 
 class CapFigures(NamedTuple):
     """How a cap was used and kept; None where no cap was in force."""
 
     power_utilization: float | None
+    """Energy drawn over energy allowed while a finite cap was in force."""
     cap_overshoot_w: float | None
+    """Greatest excess of true power over the cap."""
     cap_over_s: float | None
+    """Time with an excess."""
     cap_over_j: float | None
+    """Energy above the cap."""
 
 
 def metrics(
     jobs: Jobs, schedule: Schedule, power: PowerSeries, machine: Machine, cap: Cap, *, rows_unusable: int = 0
 ) -> Metrics:
-    """Every metric by name, as ``quantities.csv`` explains them; None where a figure does not exist.
+    """Return every metric by name, as ``quantities.csv`` defines them; None where a figure does not exist.
 
-    Per-job figures cover the jobs that ran, killed ones too. Time runs from the first submission of
-    a usable job to the last end. ``power_utilization`` and the figures of excess are in the cap's scope.
+    Per-job figures cover the jobs that ran, killed ones included. The span of all integrals is from the first
+    submission of a usable job to the last end. ``rows_unusable`` is passed through from the reader.
     """
     begin, end = span(jobs, schedule)
     span_s = end - begin
@@ -69,7 +81,7 @@ def metrics(
 
 
 def job_figures(jobs: Jobs, schedule: Schedule) -> JobFigures:
-    """Wait, turnaround, run time and bounded slowdown of each job, NaN where it never ran. Shapes (n,)."""
+    """Return wait, turnaround, run time and bounded slowdown of each job, NaN where it never ran. Shapes (n,)."""
     turnaround = schedule.end_s - jobs.submit_s
     run = schedule.end_s - schedule.start_s
     slowdown = turnaround / np.maximum(run, TAU_S)
@@ -77,7 +89,7 @@ def job_figures(jobs: Jobs, schedule: Schedule) -> JobFigures:
 
 
 def span(jobs: Jobs, schedule: Schedule) -> tuple[float, float]:
-    """First submission and last end; the same instant twice where nothing ran."""
+    """Return first submission and last end in seconds; the same instant twice where nothing ran."""
     if len(jobs) == 0:
         return 0.0, 0.0
     begin = float(jobs.submit_s.min())
@@ -86,9 +98,9 @@ def span(jobs: Jobs, schedule: Schedule) -> tuple[float, float]:
 
 
 def energies(power: PowerSeries, machine: Machine, begin_s: float, end_s: float) -> dict[str, float]:
-    """Exact integrals from ``begin_s`` to ``end_s``: ``jobs_j``, ``machine_j`` (every unit), ``busy_unit_s``.
+    """Return exact integrals over the span: ``jobs_j``, ``machine_j`` (every unit), ``busy_unit_s``.
 
-    Before the series' first row the machine is powered and idle.
+    Before the first row of the series the machine is powered and idle.
     """
     early, first, length = _steps(power.time_s, begin_s, end_s)
     rows = slice(first, first + len(length))
@@ -102,30 +114,30 @@ def energies(power: PowerSeries, machine: Machine, begin_s: float, end_s: float)
 
 
 def cap_figures(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end_s: float) -> CapFigures:
-    """How a piecewise constant cap was used and kept between two instants, in the machine's cap scope.
-
-    ``power_utilization`` is the energy drawn over the energy allowed while a finite cap is in force.
-    """
+    """Return how a cap was used and kept between two instants, in the machine's cap scope."""
     return cap_sums(power, machine, cap, begin_s, end_s).figures()
 
 
 class CapSums(NamedTuple):
-    """Sums over the time with a finite cap, which add up over pieces of a run; ``capped_s`` is that time."""
+    """Sums over the time with a finite cap. They add up over pieces of a run, unlike the metrics."""
 
     used_j: float = 0.0
+    """Energy drawn."""
     allowed_j: float = 0.0
+    """Integral of the cap."""
     overshoot_w: float = 0.0
     over_s: float = 0.0
     over_j: float = 0.0
     capped_s: float = 0.0
+    """Time with a finite cap."""
 
     def plus(self, other: CapSums) -> CapSums:
-        """Of two pieces of one run."""
+        """Return the sums of two pieces of one run together; the overshoot is the greater of the two."""
         most = max(self.overshoot_w, other.overshoot_w)
         return CapSums(*(a + b for a, b in zip(self, other, strict=True)))._replace(overshoot_w=most)
 
     def figures(self) -> CapFigures:
-        """The metrics; none where no cap was in force."""
+        """Return the metrics; all None where no cap was in force."""
         if self.capped_s <= 0:
             return CapFigures(None, None, None, None)
         share = self.used_j / self.allowed_j if self.allowed_j > 0 else None
@@ -133,7 +145,10 @@ class CapSums(NamedTuple):
 
 
 def cap_sums(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end_s: float) -> CapSums:
-    """What ``cap_figures`` is made of, between two instants."""
+    """Return the sums behind ``cap_figures`` between two instants; see there for the arguments.
+
+    The cap's steps inside the span are inserted into the power series, so that every row has one power and one cap.
+    """
     if not cap.limited or end_s <= begin_s:
         return CapSums()
     time, watts = _with_start(power, machine, begin_s)
@@ -157,7 +172,10 @@ def cap_sums(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end
 
 
 def mape_percent(schedule: Schedule) -> float | None:
-    """Error of what the ledger counted against the mean watts really drawn, over jobs that drew any."""
+    """Return the mean absolute error in percent of what the ledger counted against the mean watts truly drawn.
+
+    Over jobs that drew any; None if there are none. With the idle floor (rule 14) the ledger's figure is floored.
+    """
     drawn = schedule.ran & (schedule.energy_j > 0) & np.isfinite(schedule.predicted_w)
     if not drawn.any():
         return None
@@ -166,6 +184,7 @@ def mape_percent(schedule: Schedule) -> float | None:
 
 
 def _counts(schedule: Schedule) -> Metrics:
+    """Return the number of jobs, and of each state."""
     found = np.bincount(schedule.state, minlength=len(State))
     return {
         "jobs": len(schedule.state),
@@ -177,6 +196,7 @@ def _counts(schedule: Schedule) -> Metrics:
 
 
 def _per_job(jobs: Jobs, schedule: Schedule) -> Metrics:
+    """Return mean and quantiles of wait, turnaround and bounded slowdown over the jobs that ran."""
     ran = schedule.ran
     every = job_figures(jobs, schedule)
     found: Metrics = {}
@@ -191,7 +211,11 @@ def _per_job(jobs: Jobs, schedule: Schedule) -> Metrics:
 
 
 def _steps(time_s: Floats, begin_s: float, end_s: float) -> tuple[float, int, Floats]:
-    """Seconds before the first row, the first row in force, and how long each row from there holds within the span."""
+    """Return how a step series covers the span from ``begin_s`` to ``end_s``.
+
+    Three values: seconds of the span before the first row, the first row in force, and how long each row from there
+    holds within the span.
+    """
     if end_s <= begin_s or len(time_s) == 0:
         return max(0.0, end_s - begin_s), 0, np.empty(0)
     first = max(int(np.searchsorted(time_s, begin_s, side="right")) - 1, 0)
@@ -207,7 +231,7 @@ def _steps(time_s: Floats, begin_s: float, end_s: float) -> tuple[float, int, Fl
 
 
 def _with_start(power: PowerSeries, machine: Machine, begin_s: float) -> tuple[Floats, Floats]:
-    """Times and watts in the cap's scope, with a row of the idle machine ahead where the series begins later."""
+    """Return times and watts in the cap's scope, with a row of the idle machine first where the series begins later."""
     watts: Floats = np.array(power.scope_w(machine.cap_scope), np.float64)
     if len(power.time_s) and power.time_s[0] <= begin_s:
         return power.time_s, watts

@@ -1,4 +1,8 @@
-"""Every column and metric: name, unit, range, meaning. One table feeds docs, schema and axis labels."""
+"""Every column and metric: name, unit, range, label and meaning, from ``quantities.csv``.
+
+One table feeds the documentation, the schema files beside results, and the axis labels, so a unit is written once. A
+new column or metric is a new row there; names end in their unit (``_s``, ``_w``, ``_j``), and a test checks that.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +20,19 @@ STATISTICS = MappingProxyType(
         "p99": "99th percentile over jobs",
     }
 )
-"""Endings that a per-job figure takes where it is summed up: ``wait_s_mean``."""
+"""Endings of a per-job figure where it is aggregated over jobs, and how labels write them: ``wait_s_mean``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The values that a number may take; ``text`` is how the table writes it."""
+    """The values that a number may take."""
 
     text: str
+    """As the table writes it: ``[0, inf)``."""
     low: float
     high: float
     low_open: bool
+    """Whether ``low`` itself is excluded."""
     high_open: bool
 
     def __contains__(self, value: float) -> bool:
@@ -37,23 +43,27 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A column or metric. ``unit`` is SI, ``1`` for a pure number, empty for text; text has no range."""
+    """A column or metric."""
 
     name: str
     unit: str
+    """SI unit, ``1`` for a pure number, empty for text."""
     range: Range | None
+    """None for text."""
     label: str
+    """Short name for axes and tables."""
     meaning: str
+    """One sentence."""
 
     @property
     def axis(self) -> str:
-        """Label of an axis: what it is, and the unit in brackets unless it is a pure number or text."""
+        """Return the label of an axis: the short name, with the unit in brackets where there is one."""
         return self.label if self.unit in ("", "1") else f"{self.label} ({self.unit})"
 
 
 @cache
 def quantities() -> MappingProxyType[str, Quantity]:
-    """The whole table by name, in its order."""
+    """Return the whole table by name, in its order; read once."""
     text = files("wattqueue.model").joinpath("quantities.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
     return MappingProxyType(
@@ -65,7 +75,7 @@ def quantities() -> MappingProxyType[str, Quantity]:
 
 
 def quantity(name: str) -> Quantity:
-    """The quantity of this name; ``wait_s_p95`` is found through ``wait_s``.
+    """Return the quantity of this name; ``wait_s_p95`` is found through ``wait_s``.
 
     Raises: KeyError for a name that the table does not have.
     """
@@ -81,7 +91,7 @@ def quantity(name: str) -> Quantity:
 
 
 def _range(text: str) -> Range | None:
-    """Read ``[0, inf)``, ``(0, 1]`` or ``{0, 1}``; None for ``text``."""
+    """Parse ``[0, inf)``, ``(0, 1]`` or ``{0, 1}``; None for ``text``."""
     if text == "text":
         return None
     low, high = (float(part) for part in text[1:-1].split(","))

@@ -1,4 +1,7 @@
-"""What came out of a run: when and where each job ran, and the machine's power as a step series."""
+"""Results of a run: when and where each job ran, and the machine's power as a step series.
+
+Both are plain columns, written to a run directory and read back by reports, so nothing here refers to the engine.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from wattqueue.model.jobs import Floats
 
 
 class State(IntEnum):
-    """How a job ended."""
+    """How a job ended. The numbers are stored in files: do not renumber."""
 
     NOT_STARTED = 0
     COMPLETED = 1
@@ -21,7 +24,7 @@ class State(IntEnum):
 
 
 class Reason(IntEnum):
-    """Why a job was rejected at submission (SEMANTICS rule 4)."""
+    """Why a job was rejected at submission (rule 4 of docs/semantics.md)."""
 
     NONE = 0
     TOO_WIDE = 1
@@ -30,56 +33,66 @@ class Reason(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
-    """One row a job, in the order of the job table. Times on the trace's clock, NaN where there is none.
+    """When and where each job ran: one row per job, in the order of the job table.
 
     Shapes: all (n,) but ``unit_low`` and ``unit_high`` (intervals,): job j held the units
     ``unit_low[k]..unit_high[k]`` (both included, numbered over the whole machine, partition by
-    partition) for k in ``unit_start[j] .. unit_start[j] + unit_count[j] - 1``.
-    ``energy_j`` is the whole job's, ``predicted_w`` what the ledger counted for the whole job when
-    it started, ``option`` the (partition, frequency) it started with, -1 where it never started.
+    partition) for k in ``unit_start[j] .. unit_start[j] + unit_count[j] - 1``. Jobs mostly hold
+    a few runs of neighbouring units, so intervals are far smaller than lists of units.
     """
 
     state: NDArray[np.int8]
+    """A ``State``."""
     reason: NDArray[np.int8]
+    """A ``Reason``; NONE unless rejected."""
     start_s: Floats
+    """Last start on the trace's clock, NaN where there was none."""
     end_s: Floats
+    """End on the trace's clock, NaN where the job never ran."""
     option: NDArray[np.int16]
+    """The (partition, frequency) that the job started with, -1 where it never started."""
     energy_j: Floats
+    """True energy of the whole job, idle share included."""
     predicted_w: Floats
+    """Watts that the ledger counted for the whole job when it started."""
     unit_start: NDArray[np.int64]
+    """First interval of each job."""
     unit_count: NDArray[np.int32]
+    """Number of intervals of each job."""
     unit_low: NDArray[np.int32]
     unit_high: NDArray[np.int32]
 
     @property
     def ran(self) -> NDArray[np.bool_]:
-        """Jobs that ran to an end. Shape (n,)."""
+        """Return which jobs ran to an end, killed ones included. Shape (n,)."""
         ended: NDArray[np.bool_] = (self.state == State.COMPLETED) | (self.state == State.KILLED)
         return ended
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PowerSeries:
-    """The machine's true power: a value holds from its time to the next. Shapes (k,), watts.
+    """The machine's true power: a value holds from its time to the next. Shapes (k,).
 
-    ``jobs_w`` sums running jobs; ``other_w`` is what powered units without a job, and units that
-    boot, shut down or are off, draw; ``busy_idle_w`` is the idle share inside ``jobs_w``;
-    ``busy_units`` counts occupied units. The last row is the end of the last job.
+    The last row is the end of the last job. True power is not floored at idle watts, unlike the ledger (rule 14).
     """
 
     time_s: Floats
     jobs_w: Floats
+    """Watts of running jobs, idle share included."""
     other_w: Floats
+    """Watts of all other units: idle, booting, shutting down or off."""
     busy_idle_w: Floats
+    """Idle watts of the units that jobs hold: part of ``jobs_w``."""
     busy_units: NDArray[np.int32]
+    """Units that jobs hold."""
 
     @property
     def machine_w(self) -> Floats:
-        """Watts of every unit, busy or not."""
+        """Return the watts of every unit, busy or not. Shape (k,)."""
         return self.jobs_w + self.other_w
 
     def scope_w(self, cap_scope: str) -> Floats:
-        """Watts in the scope of a cap (SEMANTICS rule 14): machine, dynamic or jobs."""
+        """Return the watts in the scope of a cap: machine, dynamic or jobs (rule 14 of docs/semantics.md)."""
         if cap_scope == "machine":
             return self.machine_w
         if cap_scope == "dynamic":

@@ -1,4 +1,7 @@
-"""Signals from outside, piecewise constant on the trace's clock: the power cap, prices, carbon intensity."""
+"""Signals from outside, piecewise constant on the trace's clock: the power cap, prices, carbon intensity.
+
+A row holds from its time to the next row's; before the first row its value holds too (rule 1 of docs/semantics.md).
+"""
 
 from __future__ import annotations
 
@@ -8,52 +11,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
+from wattqueue.model import bounds
 from wattqueue.model.jobs import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cap:
-    """A power cap, piecewise constant.
-
-    ``cap_w[i]`` holds from ``time_s[i]`` to the next row; before the first row its first value
-    holds. ``inf`` means no cap. Shapes (k,), k >= 1; seconds, watts.
+    """A power cap, piecewise constant. Shapes (k,), k >= 1.
 
     Raises: InputError for times that do not rise, or watts that are negative or NaN.
     """
 
     time_s: Floats
+    """Start of each row in seconds, rising. A constant cap starts at -inf."""
     cap_w: Floats
+    """Watts from there on, in the machine's cap scope; ``inf`` means no cap."""
 
     def __post_init__(self) -> None:
         if len(self.time_s) == 0 or len(self.time_s) != len(self.cap_w):
-            raise InputError("a cap needs at least one row and equal columns")
-        if not np.isfinite(self.time_s[1:]).all() or (np.diff(self.time_s) <= 0).any():
-            raise InputError("cap times must be finite and rise from row to row")
-        if np.isnan(self.cap_w).any() or (self.cap_w < 0).any():
-            raise InputError("cap watts must be 0 or more")
+            raise InputError("needs at least one row and equal columns", where="cap")
+        # The first row may begin at minus infinity: a constant cap has no start.
+        first = 1 if self.time_s[0] == -np.inf else 0
+        bounds.TIME_S.require_column(self.time_s[first:], "time_s", where="cap")
+        if (np.diff(self.time_s) <= 0).any():
+            raise InputError("times must rise from row to row", where="cap", hint="sort the rows, each time once")
+        bounds.CAP_W.require_column(self.cap_w[self.cap_w != np.inf], "cap_w", where="cap")
 
     @classmethod
     def constant(cls, cap_w: float) -> Cap:
-        """One value for all time."""
+        """Return a cap of one value for all time."""
         return cls(np.array([-np.inf]), np.array([cap_w], np.float64))
 
     @classmethod
     def none(cls) -> Cap:
-        """No cap."""
+        """Return the cap that limits nothing."""
         return cls.constant(np.inf)
 
     @property
     def limited(self) -> bool:
-        """Whether any value is finite."""
+        """Return whether any value is finite."""
         return bool(np.isfinite(self.cap_w).any())
 
     def at(self, time_s: Floats) -> Floats:
-        """Watts in force at each time. Shape as ``time_s``."""
+        """Return the watts in force at each time. Shape as ``time_s``."""
         row = np.searchsorted(self.time_s, time_s, side="right") - 1
         return self.cap_w[np.maximum(row, 0)]
 
     def highest_from(self, time_s: Floats) -> Floats:
-        """Highest watts in force at or after each time. Shape as ``time_s``."""
+        """Return the highest watts in force at or after each time. Shape as ``time_s``.
+
+        A job that exceeds them can never run under this cap (rule 4).
+        """
         rest: NDArray[np.float64] = np.maximum.accumulate(self.cap_w[::-1])[::-1]
         row = np.searchsorted(self.time_s, time_s, side="right") - 1
         return rest[np.maximum(row, 0)]
@@ -61,25 +69,25 @@ class Cap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """A signal, piecewise constant: ``value[i]`` holds from ``time_s[i]`` to the next row.
-
-    Before the first row its first value holds. Shapes (k,), k >= 1; seconds, and the signal's own unit.
+    """Any other signal, piecewise constant. Shapes (k,), k >= 1.
 
     Raises: InputError for times that do not rise, or figures that are not finite.
     """
 
     time_s: Floats
+    """Start of each row in seconds, rising."""
     value: Floats
+    """Value from there on, in the signal's own unit (EUR/MWh, gCO2/kWh)."""
 
     def __post_init__(self) -> None:
         if len(self.time_s) == 0 or len(self.time_s) != len(self.value):
-            raise InputError("a series needs at least one row and equal columns")
-        if not np.isfinite(self.time_s).all() or (np.diff(self.time_s) <= 0).any():
-            raise InputError("times of a series must be finite and rise from row to row")
-        if not np.isfinite(self.value).all():
-            raise InputError("values of a series must be finite")
+            raise InputError("needs at least one row and equal columns", where="series")
+        bounds.TIME_S.require_column(self.time_s, "time_s", where="series")
+        if (np.diff(self.time_s) <= 0).any():
+            raise InputError("times must rise from row to row", where="series", hint="sort the rows, each time once")
+        bounds.SIGNAL.require_column(self.value, "value", where="series")
 
     def at(self, time_s: Floats) -> Floats:
-        """The value in force at each time. Shape as ``time_s``."""
+        """Return the value in force at each time. Shape as ``time_s``."""
         row = np.searchsorted(self.time_s, time_s, side="right") - 1
         return self.value[np.maximum(row, 0)]

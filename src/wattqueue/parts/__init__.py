@@ -1,1 +1,85 @@
-"""The seven choices of a policy, a folder each; one part, one file, the file's name is the part's name."""
+"""The stock parts of policies: one folder for each of the seven choices, one file for each part.
+
+The file's name is the part's name in ``policies.toml`` (``parts/order/priority_inc.py`` is ``order = "priority_inc"``),
+the one public class in it is the part, and its keyword arguments are its settings. The registry finds parts by listing
+the folders, so a new part needs no entry anywhere; files that start with an underscore are helpers. ``contracts.py``
+has the interfaces, ``actions.py`` what controls and passes return.
+
+A part of your own needs the names below and those of ``wattqueue``, nothing else (docs/guide/parts.md): the view, the
+values that parts return, the interfaces, and the checks. Parts on the floors below may not import the view or the
+checks, which stand above; here they are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wattqueue.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from wattqueue.checks.estimator import check_estimator
+    from wattqueue.checks.suite import check_part
+    from wattqueue.parts.actions import (
+        Action,
+        Refusal,
+        Requeue,
+        SetFrequency,
+        SetSocketCap,
+        StartJob,
+        StopNode,
+        WakeNode,
+    )
+    from wattqueue.parts.contracts import (
+        Asked,
+        Backfill,
+        Control,
+        CustomBackfill,
+        Entries,
+        Estimator,
+        Finished,
+        Floats,
+        Frequency,
+        Ints,
+        Ledger,
+        OnlineEstimator,
+        Order,
+        Placement,
+        Prediction,
+        Remembering,
+        RerankingOrder,
+        Start,
+    )
+    from wattqueue.policy.view import View
+
+_ACTIONS = ("Action", "Refusal", "Requeue", "SetFrequency", "SetSocketCap", "StartJob", "StopNode", "WakeNode")
+_CONTRACTS = (
+    *("Asked", "Backfill", "Control", "CustomBackfill", "Entries", "Estimator", "Finished", "Floats", "Frequency"),
+    *(
+        "Ints",
+        "Ledger",
+        "OnlineEstimator",
+        "Order",
+        "Placement",
+        "Prediction",
+        "Remembering",
+        "RerankingOrder",
+        "Start",
+    ),
+)
+_HOMES = {
+    **dict.fromkeys(_ACTIONS, "wattqueue.parts.actions"),
+    **dict.fromkeys(_CONTRACTS, "wattqueue.parts.contracts"),
+    "View": "wattqueue.policy.view",
+    "check_estimator": "wattqueue.checks.estimator",
+    "check_part": "wattqueue.checks.suite",
+}
+"""Module in which each public name is defined."""
+
+__all__ = [
+    "Action", "Asked", "Backfill", "Control", "CustomBackfill", "Entries", "Estimator", "Finished", "Floats",
+    "Frequency", "Ints", "Ledger", "OnlineEstimator", "Order", "Placement", "Prediction", "Refusal", "Remembering",
+    "Requeue", "RerankingOrder", "SetFrequency", "SetSocketCap", "Start", "StartJob", "StopNode", "View", "WakeNode",
+    "check_estimator", "check_part",
+]  # fmt: skip
+
+__getattr__ = lazy_names(__name__, _HOMES)

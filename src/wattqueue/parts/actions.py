@@ -1,4 +1,16 @@
-"""What a policy may do. Actions are values: a driver (simulator, Slurm) carries them out or refuses them."""
+"""Actions: what a policy may do, as values that a driver carries out or refuses.
+
+Parts never change the state of a run. A scheduling pass and the controls return actions; the driver (the simulator, a
+fake cluster, Slurm) carries each one out, or returns a ``Refusal`` with the reason, which the next view lists.
+
+What an action takes (nodes, watts) counts at once. What it frees counts when the driver has confirmed it: at once in
+the simulator, in live operation when a later observation shows it (rule 2 of docs/semantics.md). An action that
+raises watts (``SetFrequency`` upwards, a raised ``SetSocketCap``, ``WakeNode``) is refused where a predicted ledger has
+no room for it (rule 14).
+
+Numbers: ``job`` is a row of the job table; ``node`` and ``nodes`` are unit numbers over the whole machine, partition by
+partition; ``option`` is a (partition, frequency) as counted by ``Machine.option_start``.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +19,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StartJob:
-    """Start ``job`` (row) on ``nodes`` (unit numbers of the whole machine) of ``partition`` at ``option``."""
+    """Start a queued job on free units of one partition.
+
+    ``nodes`` are distinct, free, of ``partition``, and as many as the job asks for.
+    """
 
     job: int
     partition: int
@@ -17,7 +32,11 @@ class StartJob:
 
 @dataclass(frozen=True, slots=True)
 class SetFrequency:
-    """Run ``job`` at ``option`` of its partition from now on; remaining work goes on at the new speed."""
+    """Run a job at another option of its partition from now on.
+
+    The remaining work, and with it the walltime that is left, stretches or shrinks with the new speed (rule 3 of
+    docs/semantics.md), so that a slower job is not killed for it.
+    """
 
     job: int
     option: int
@@ -25,7 +44,7 @@ class SetFrequency:
 
 @dataclass(frozen=True, slots=True)
 class SetSocketCap:
-    """Limit each of ``sockets`` (unit numbers) to ``cap_w`` watts from now on; inf lifts the limit."""
+    """Limit each of some units to ``cap_w`` watts from now on; ``inf`` lifts the limit."""
 
     sockets: tuple[int, ...]
     cap_w: float
@@ -33,31 +52,32 @@ class SetSocketCap:
 
 @dataclass(frozen=True, slots=True)
 class StopNode:
-    """Shut a free unit down (time and energy by the machine's figures)."""
+    """Shut a free unit down. Time and watts of the shutdown are the machine's figures (``shutdown_s``, ``off_w``)."""
 
     node: int
 
 
 @dataclass(frozen=True, slots=True)
 class WakeNode:
-    """Boot a stopped unit (time and energy by the machine's figures)."""
+    """Boot a stopped unit. It is free after the machine's ``boot_s`` and draws ``boot_w`` until then."""
 
     node: int
 
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """Take a running job back to its old place in the queue; it starts again from zero."""
+    """Stop a running job and put it back at its old place in the queue; it starts again with no work done."""
 
     job: int
 
 
 Action = StartJob | SetFrequency | SetSocketCap | StopNode | WakeNode | Requeue
+"""Every kind of action."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An action that was not carried out, and why; comes back in the next view."""
+    """An action that the driver did not carry out, and why; listed in the next view."""
 
     action: Action
     reason: str

@@ -1,8 +1,35 @@
-"""The contracts of the seven parts. A policy is one part of each kind; a new part is one file.
+"""The seven interfaces of a policy's parts, and the values that they exchange.
 
-Symbols: n jobs; O options, a (partition, frequency) each, counted by ``Machine.option_start``,
-highest frequency first; m entries, a (job, partition) each. Watts are of **one unit**, idle share
-included. Row numbers index the job table. Parts are plain numpy; kernels take what they return.
+A policy has one part for each of seven choices (controls: any number), and each choice has one protocol here::
+
+    estimator  Estimator     what will a job draw, and how long will it run, at each option?
+    order      Order         which (job, partition) entries exist, and with which priority?
+    frequency  Frequency     at which options may an entry run?
+    placement  Placement     which free units does it get?
+    backfill   Backfill      which entries may start before others?
+    ledger     Ledger        which watts count against the cap?
+    controls   Control       which actions follow on running jobs and on nodes?
+
+The protocols are structural: a part is any class with these attributes and methods, no base class is needed. A new
+stock part is one file ``parts/KIND/NAME.py``; a part of your own is any file, named as ``my.py:MyPart`` in a policy
+row. ``wattqueue check FILE`` runs the contract tests on it (pure, deterministic, picklable, right shapes and units).
+
+**Symbols.** n jobs (rows of the job table, in trace order); P partitions; O options, a (partition, frequency) each,
+numbered partition by partition with the highest frequency first (``Machine.option_start``, ``option_partition``);
+m entries, a (job, partition) each; C rows of a prediction, which several jobs may share. Row numbers always index the
+job table that the part was given.
+
+**Units.** Seconds, watts, hertz. Watts are of **one unit** (a node, unless the machine counts sockets or cores) and
+include its idle watts; a job of k units is predicted to draw k times that.
+
+**When a part is called.** Static parts are evaluated once per run, vectorised over all jobs, before the first event.
+Online estimators, re-ranking orders, custom backfills and controls are called from the event loop, in the order of
+rule 2 of docs/semantics.md. Parts are plain numpy; the compiled kernels read the arrays that they return.
+
+**What a part may read.** Nothing that is unknown at submission: the run time, recorded start and watts of jobs that
+have not ended are in the table of the simulator, but not for a part to read. ``wattqueue check`` finds parts that do; a
+part that is meant to read them (an oracle) declares ``knows_future = True``.
+Arrays that a part is given are not to be written to.
 """
 
 from __future__ import annotations
@@ -25,156 +52,222 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Asked = Literal["once", "at_submit", "weekly"]
+"""When an estimator predicts: before the run; at each submission; at each submission, with weekly retraining."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
-    """What jobs will draw and take, by option.
+    """What jobs are expected to draw and how long they run, by option.
 
-    Shapes: ``power_w`` and ``time_factor`` (C, O): watts of one unit, and run time relative to the
-    trace's own; ``row`` (n,) int32: the row of each job, None where C = n and job j has row j;
-    ``quantiles`` q -> watts (C, O); ``unit_factor`` (apps, units): watts of an application on each
-    unit relative to ``power_w``. ``inf`` watts mark an option that is never offered.
+    Invariants: ``power_w`` is 0 or more, NaN (unknown: admitted only while there is no cap) or ``inf`` (this option is
+    never offered to the job); ``time_factor`` is finite and above 0.
+
+    Example: two jobs of one application share a row, a third has its own. ``Prediction(power_w, time_factor,
+    row=np.array([0, 0, 1], np.int32))`` with arrays of shape (2, O).
     """
 
     power_w: Floats
+    """Watts of one unit at each option, idle watts included. Shape (C, O)."""
     time_factor: Floats
+    """Run time at each option relative to the run time in the trace. Shape (C, O)."""
     row: Ints | None = None
+    """Row of the two tables for each job. Shape (n,); None where C = n and job j has row j."""
     quantiles: dict[float, Floats] = field(default_factory=dict)
+    """Watts that a job stays below with each probability, by probability. Shapes (C, O)."""
     unit_factor: Floats | None = None
+    """Watts of each application on each unit relative to ``power_w``: equal units differ. Shape (apps, units)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finished:
-    """Jobs that just ended, as measured. Shapes (k,); watts are of one unit, NaN where unmeasured."""
+    """Jobs that ended since the last call, as measured, in order of their ends. Shapes (k,)."""
 
     rows: Ints
+    """Row of each job in the job table."""
     end_s: Floats
+    """End on the trace's clock; does not fall from row to row."""
     mean_power_w: Floats
+    """Mean watts of one unit over the run; NaN where nothing was measured."""
     max_power_w: Floats
+    """Highest watts of one unit; NaN where nothing was measured."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entries:
-    """Job-partition entries. Shapes (m,); higher ``priority`` first, then submit, trace position, partition."""
+    """Queue entries, a (job, partition) each. Shapes (m,).
+
+    The queue is sorted by (priority, higher first; submit time; position in the trace; partition): rule 5 of
+    docs/semantics.md. A job without an entry is rejected at submission. Starting an entry removes the job's others.
+    """
 
     job: Ints
+    """Row of the job."""
     partition: Ints
+    """Number of the partition, in the machine's order."""
     priority: Floats
+    """Never NaN; only the order of the values matters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a custom backfill returns: start this entry at this option."""
+    """One start that a custom backfill decides on."""
 
     entry: int
+    """Row of the entry in ``Entries``."""
     option: int
+    """Option of the entry's partition, inside its frequency window."""
 
 
 @runtime_checkable
 class Estimator(Protocol):
-    """What will a job draw and take? ``asked`` once before the run, or online.
+    """Predict what each job will draw, and how its run time changes, at each option.
 
-    An online estimator (``at_submit``, ``weekly``) also has the methods of OnlineEstimator.
-    ``machine_figures`` is true where watts are the machine's own maxima: only then may a job be
-    rejected for them (SEMANTICS rule 4).
+    With ``asked = "once"`` the whole workload is predicted before the run. The two online modes (``at_submit``,
+    ``weekly``) need the methods of ``OnlineEstimator`` as well.
+    """
+
+    asked: Asked
+    machine_figures: bool
+    """Whether the watts are the machine's own maxima. Only then may a job be rejected because its watts exceed every
+    cap to come (rule 4 of docs/semantics.md): a learned figure may be wrong, and never rejects."""
+
+    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+        """Return the prediction of all n jobs; called once, before anything else."""
+        ...
+
+
+@runtime_checkable
+class OnlineEstimator(Protocol):
+    """Predict jobs as they arrive and learn from jobs as they end.
+
+    At one instant, ``learn`` is called with that instant's completions before ``predict_rows`` is called for its
+    submissions (rule 2 of docs/semantics.md). A prediction is kept for the life of the job.
     """
 
     asked: Asked
     machine_figures: bool
 
-    def predict(self, jobs: Jobs, machine: Machine) -> Prediction: ...
-
-
-@runtime_checkable
-class OnlineEstimator(Protocol):
-    """Asked as jobs arrive, taught as jobs finish; ``predict`` gives the state before any job."""
-
-    asked: Asked
-    machine_figures: bool
-
-    def predict(self, jobs: Jobs, machine: Machine) -> Prediction: ...
+    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+        """Reset all state and return the prediction that holds before any job has ended."""
+        ...
 
     def predict_rows(self, rows: Ints, now_s: float) -> Floats:
-        """Watts of one unit for the jobs that arrive now. Shape (k, O)."""
+        """Return the watts of one unit of the jobs that arrive now, by option. Shapes (k,) -> (k, O)."""
         ...
 
     def learn(self, finished: Finished) -> None:
-        """Jobs that ended since the last call, in order of their ends."""
+        """Take in jobs that ended since the last call, in order of their ends."""
         ...
 
 
 @runtime_checkable
 class Remembering(Protocol):
-    """An online estimator that can begin with what ended before the run (``simulate(past=...)``)."""
+    """An online estimator that can start with jobs that ended before the run (``simulate(past=...)``)."""
 
     def remember(self, past: Past) -> None:
-        """Take in jobs of another table, in order of their ends; after ``predict``, before anything is learned."""
+        """Take in jobs of another table, in order of their ends.
+
+        Called after ``predict`` and before the first ``learn``. Users and applications are matched by name.
+        """
         ...
 
 
 @runtime_checkable
 class Order(Protocol):
-    """Which entries exist, with which priority?"""
+    """Decide which entries exist, and their priority, before the run."""
 
-    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries: ...
+    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+        """Return at most one entry per (job, partition); none for a partition that the job does not fit."""
+        ...
 
 
 @runtime_checkable
 class RerankingOrder(Protocol):
-    """An order that is asked again at each pass; returns a priority for each of ``view.queue``."""
+    """An order whose priorities change during the run: ``rerank`` is called before each scheduling pass."""
 
-    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries: ...
+    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+        """Return all entries; their priorities hold until the first ``rerank``."""
+        ...
 
-    def rerank(self, view: View) -> Floats: ...
+    def rerank(self, view: View) -> Floats:
+        """Return a finite priority for each entry of ``view.queue``, in its order."""
+        ...
 
 
 @runtime_checkable
 class Frequency(Protocol):
-    """At which options may an entry run? First and last option, highest frequency first; equal = fixed."""
+    """Decide at which frequencies an entry may run."""
 
-    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]: ...
+    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
+        """Return the first and last option of each entry, both included. Shapes (m,).
+
+        Options count from the highest frequency down; the pass takes the first one in the window that fits the cap.
+        Equal numbers fix the frequency. Both belong to the entry's partition.
+        """
+        ...
 
 
 @runtime_checkable
 class Placement(Protocol):
-    """Which free units? Shape (apps, units), low first; None means lowest number."""
+    """Decide which free units a job gets."""
 
-    def rank(self, apps: int, machine: Machine, prediction: Prediction) -> Floats | None: ...
+    def rank(self, apps: int, machine: Machine, prediction: Prediction) -> Floats | None:
+        """Return a rank of every unit for each application, low first. Shape (apps, units).
+
+        Free units are taken by (rank, number). None means by number alone, which needs no table.
+        """
+        ...
 
 
 @runtime_checkable
 class Backfill(Protocol):
-    """Who may overtake? ``code`` names a compiled pass (kernels/codes.py)."""
+    """Name a compiled scheduling pass and its two settings (rules 7 to 10 of docs/semantics.md)."""
 
     code: int
+    """Number of the pass in ``kernels/codes.py``."""
     queue_depth: int
+    """Entries that one pass tries; 0 means all (stock parts have a number from 1, by default all)."""
     pass_interval_s: float
+    """Shortest time between two passes; 0 means a pass at every instant with an event."""
 
 
 @runtime_checkable
 class CustomBackfill(Protocol):
-    """A pass in plain Python: asked at each pass, returns what starts now, in order."""
+    """A scheduling pass in plain Python, called at each pass instead of a compiled one."""
 
-    def schedule(self, view: View) -> Sequence[Start]: ...
+    def schedule(self, view: View) -> Sequence[Start]:
+        """Return what starts now, in order; a start that does not fit nodes, window or cap is refused and counted."""
+        ...
 
 
 @runtime_checkable
 class Ledger(Protocol):
-    """What counts as drawn? ``margin_w`` must stay free below the cap."""
+    """Decide which watts count against the cap (rule 15 of docs/semantics.md)."""
 
     code: int
+    """Number of the ledger in ``kernels/codes.py``."""
 
-    def margin_w(self, view: View) -> float: ...
+    def margin_w(self, view: View) -> float:
+        """Return the watts to keep free below the cap, 0 or more; read at each pass."""
+        ...
 
 
 @runtime_checkable
 class Control(Protocol):
-    """What acts on running work and on nodes? Woken every ``period_s``, and after the named events."""
+    """Act on running jobs and on nodes: change frequencies, limit sockets, stop and wake nodes, requeue.
+
+    A control is called when its period has run out or when one of its events happened at this instant, in the order
+    of the policy's list. It sees the actions of the controls before it, but is not woken by them.
+
+    A control may have an attribute ``missing``, a text that names what it lacks to act ("" for nothing); a policy with
+    a control that lacks something is refused.
+    """
 
     period_s: float
-    """0 means no period."""
+    """Seconds between two calls; 0 means no period."""
     events: frozenset[str]
-    """Of ``arrival``, ``completion``, ``signal``, ``node``."""
+    """Events that wake it, out of ``arrival``, ``completion``, ``signal`` (cap, price, target) and ``node``."""
 
-    def act(self, view: View) -> Sequence[Action]: ...
+    def act(self, view: View) -> Sequence[Action]:
+        """Return actions, carried out in this order. A refused one is listed in the next view with its reason."""
+        ...

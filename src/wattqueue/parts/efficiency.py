@@ -1,5 +1,7 @@
 """EAMC's two measures: the best option of a job on a partition (eq. 4), and partitions compared (eq. 5).
 
+Used by the frequency parts (``choose``) and by EAMC's orders (``part_eff``, ``positions``).
+
 The equations as printed square inside the fraction, E^2/E_min; the text says "normalized to the
 minimum value of the respective metric", and only then are joules and seconds comparable. So here
 ``dist = sqrt((E/E_min)^2 + t_weight (t/t_min)^2)``. Joules and seconds enter as watts x time factor and
@@ -21,41 +23,42 @@ from wattqueue.parts.contracts import Floats, Ints, Prediction
 Reading = Literal["text", "published-code"]
 READINGS = ("text", "published-code")
 
-# The published code weighs time inside the square, and always by 1.5.
 CODE_WEIGHT = 1.5
+"""Weight of time in the published code: inside the square, and always 1.5, whatever ``t_weight`` is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BestOptions:
-    """The best option of each prediction row on each partition. Shapes (C, P).
-
-    ``option`` -1 where the partition has none to offer; ``energy`` and ``time`` relative joules and
-    seconds there, inf where there is none.
-    """
+    """The best option of each prediction row on each partition. Shapes (C, P)."""
 
     option: Ints
+    """Number of the option; -1 where the partition offers none."""
     energy: Floats
+    """Energy there as watts x time factor (the job's own run time and width cancel); inf where none is offered."""
     time: Floats
+    """Time factor there; inf where none is offered."""
 
     @property
     def offered(self) -> NDArray[np.bool_]:
-        """Partitions with an option. Shape (C, P)."""
+        """Return which partitions offer an option. Shape (C, P)."""
         return self.option >= 0
 
 
 def check(t_weight: float, reading: str) -> None:
-    """Refuse what the measures cannot be asked with.
+    """Check the two settings of the measures.
 
     Raises: PolicyError for a weight that is not positive, or an unknown reading.
     """
     if not (np.isfinite(t_weight) and t_weight > 0):
-        raise PolicyError(f"t_weight {t_weight}", mend="any positive number")
+        raise PolicyError(f"is {t_weight}", where="t_weight", hint="use a positive number")
     if reading not in READINGS:
-        raise PolicyError(f"reading {reading!r}", mend=f"use {' or '.join(READINGS)}")
+        raise PolicyError(f"is {reading!r}", where="reading", hint=f"use {' or '.join(READINGS)}")
 
 
 def distance2(energy: Floats, time: Floats, t_weight: float, reading: str = "text") -> Floats:
-    """Squared distance of each option from the origin, along the last axis; inf where energy is not finite.
+    """Return the squared distance of each option from the origin, along the last axis; inf where energy is not finite.
+
+    Squared, because only the order matters: the root is left out. Minima are taken over offered options only.
 
     Reference: paper 1, eq. 4; ``published-code`` minimises (E/E_min)^2 + (1.5 t/t_min)^2 instead.
     """
@@ -70,17 +73,19 @@ def distance2(energy: Floats, time: Floats, t_weight: float, reading: str = "tex
 
 
 def partition_options(prediction: Prediction, machine: Machine, p: int) -> tuple[slice, Floats, Floats]:
-    """Options of partition p, their joules and seconds; unknown watts count as 1. Shapes (C, O_p)."""
+    """Return the options of partition p, and energy and time at each; unknown watts count as 1. Shapes (C, O_p)."""
     own = slice(int(machine.option_start[p]), int(machine.option_start[p + 1]))
     watts = prediction.power_w[:, own]
-    # Watts that nobody knows (NaN) say nothing for or against an option: time alone decides.
+    # With unknown watts (NaN) set to the same figure everywhere, time alone decides between options.
     return own, np.where(np.isnan(watts), 1.0, watts) * prediction.time_factor[:, own], prediction.time_factor[:, own]
 
 
 def choose(
     prediction: Prediction, machine: Machine, cost: str, t_weight: float = 1.0, reading: str = "text"
 ) -> BestOptions:
-    """The option of least ``cost`` (distance, energy, time) of each row on each partition; ties: highest frequency.
+    """Return the option of least ``cost`` (distance, energy, time) of each row on each partition.
+
+    Ties go to the highest frequency: ``argmin`` returns the first, and options count downwards.
 
     Reference: paper 1, eq. 4 (distance), section 5 (Min_energy, Min_runtime).
     """
@@ -104,7 +109,10 @@ def choose(
 
 
 def part_eff(best: BestOptions, t_weight: float, reading: str = "text") -> Floats:
-    """How well each partition suits each row, low is good; inf where it offers nothing. Shape (C, P).
+    """Return how well each partition suits each row, low is good; inf where it offers nothing. Shape (C, P).
+
+    Energy and time at each partition's best option are normalised to the best partition, so the best value is at least
+    sqrt(1 + t_weight) and equals it where one partition is best in both.
 
     Reference: paper 1, eq. 5; ``published-code`` adds E/E_min + 1.5 t/t_min, without squares or root.
     """
@@ -118,7 +126,7 @@ def part_eff(best: BestOptions, t_weight: float, reading: str = "text") -> Float
 
 
 def positions(efficiency: Floats) -> Ints:
-    """Place of each partition in the sorted list, 0 the best; ties keep the order of partitions. Shape (C, P)."""
+    """Return the position of each partition in the sorted list, 0 the best; ties by number. Shape (C, P)."""
     order = np.argsort(efficiency, 1, kind="stable")
     place = np.empty_like(order)
     np.put_along_axis(place, order, np.arange(efficiency.shape[1])[np.newaxis], 1)

@@ -1,4 +1,8 @@
-"""The seven features of Table 1 of paper 4, each known when a job is submitted."""
+"""The seven features of Table 1 of paper 4, each known when a job is submitted.
+
+Features 1 to 4 come from the job itself, 5 to 7 from the user's jobs that had finished by its submission. The weekly
+estimators fill them in as jobs arrive; ``job_features`` computes them for a whole trace (scikit-learn users).
+"""
 
 from __future__ import annotations
 
@@ -17,22 +21,23 @@ FEATURES = (
     "last job",
 )
 ASKED = 4
-"""So many come from the job itself; the others are lagged: they come from the user's finished jobs."""
+"""Number of features that come from the job itself; the others are lagged: from the user's finished jobs."""
 PROCESSORS = ("processors", "requested_procs", "cores", "num_cores_req", "num_cores_alloc")
-"""Columns of ``Jobs.extra`` that may hold the number of processors, the best known first."""
+"""Columns of ``Jobs.extra`` that may hold the number of processors, the preferred one first."""
 
 
 def asked_features(jobs: Jobs) -> Floats:
-    """Features 1 to 4. Shape (n, 4).
+    """Return features 1 to 4: hour, processors, nodes, walltime in seconds. Shape (n, 4).
 
-    The hour of the day is that of the trace's clock. A job whose processors no column tells is
-    taken to use as many as it has nodes: scaled, the same feature as nodes times a constant.
+    The hour of the day is that of the trace's clock. Where no column gives the processors, the nodes stand in: after
+    scaling, that is the same feature as nodes times a constant.
     """
     hour = np.floor(jobs.submit_s / 3600.0) % 24.0
     return np.column_stack((hour, _processors(jobs), jobs.nodes.astype(np.float64), jobs.walltime_s))
 
 
 def _processors(jobs: Jobs) -> Floats:
+    """Return the processors of each job from the first usable column, gaps filled with its nodes. Shape (n,)."""
     nodes = jobs.nodes.astype(np.float64)
     for name in PROCESSORS:
         column = jobs.extra.get(name)
@@ -43,21 +48,22 @@ def _processors(jobs: Jobs) -> Floats:
 
 
 def lagged_features(lags: Floats) -> NDArray[np.float64]:
-    """Features 5 to 7 from what the history kernel gives: prediction, spread, last watts. Shape (k, 3).
+    """Return features 5 to 7 from the history kernel's columns: prediction, spread, last watts. Shape (k, 3).
 
-    A user without history has the prediction that everybody gets for features 5 and 7, and no spread;
-    before any job has finished all are NaN.
+    A user without history has the mean over all users for features 5 and 7, and spread 0; before any job has finished
+    all are NaN.
     """
     history, spread, last = lags[:, 0], lags[:, 1], lags[:, 2]
     return np.column_stack((history, np.where(np.isnan(spread), 0.0, spread), np.where(np.isnan(last), history, last)))
 
 
 def job_features(jobs: Jobs, target: str = "mean") -> tuple[Floats, Floats]:
-    """Features of all jobs of a trace at their submissions, and the watts to predict. Shapes (n, 7), (n,).
+    """Return the features of all jobs of a trace at their submissions, and the watts to predict. Shapes (n, 7), (n,).
 
-    Lagged features know only jobs that had ended by then (``Timeline``). NaN where nothing had.
+    ``target`` is ``mean`` or ``max``. Lagged features use only jobs that had ended by the submission
+    (``parts.timeline``); NaN where none had.
     """
-    from wattqueue.parts.estimator._history import history_columns, new_history
+    from wattqueue.parts.history import history_columns, new_history
     from wattqueue.parts.timeline import job_watts, trace_timeline
 
     watts = job_watts(jobs, target)

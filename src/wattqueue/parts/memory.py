@@ -1,4 +1,8 @@
-"""Jobs with a memory requirement: how many nodes of each partition it takes, and where a job fits as asked."""
+"""Jobs with a memory requirement: how many nodes of each partition it needs, and where a job fits as requested.
+
+Traces with a memory column and machines with ``memory_gb`` use this; without either, every function returns what the
+jobs ask for.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ MEMORY = "memory_gb"
 
 
 def nodes_for_memory(jobs: Jobs, machine: Machine) -> NDArray[np.int64]:
-    """Units that each job needs on each partition: as many as asked, or as its memory takes. Shape (n, P).
+    """Return the units that each job needs on each partition: as requested, or more for its memory. Shape (n, P).
 
     Reference: paper 1, section 3.4 (a new number of nodes will be calculated).
     """
@@ -26,15 +30,17 @@ def nodes_for_memory(jobs: Jobs, machine: Machine) -> NDArray[np.int64]:
     total = np.nan_to_num(np.asarray(wanted, np.float64), nan=0.0)
     for p, part in enumerate(machine.partitions):
         if part.memory_gb is not None:
+            # A unit may be a socket or a core: it has its share of the node's memory.
             of_unit = part.memory_gb * part.nodes / part.units
             asked[:, p] = np.maximum(asked[:, p], np.ceil(total / of_unit).astype(np.int64))
     return asked
 
 
 def with_nodes_for_memory(jobs: Jobs, machine: Machine) -> Jobs:
-    """The jobs, those that fit no partition as asked with as many nodes as the most roomy one takes.
+    """Return the jobs, wider where their memory demands it: as many nodes as the partition with most memory needs.
 
-    A job keeps one node count wherever it runs: partitions that would need more are not offered to it.
+    A job keeps one node count wherever it runs, so partitions that would need more are not offered to it (the orders
+    check with ``nodes_for_memory``). A job whose memory fits nowhere keeps its width and is rejected.
     """
     needed = nodes_for_memory(jobs, machine)
     fits = needed <= np.array([p.units for p in machine.partitions])

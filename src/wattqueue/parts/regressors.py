@@ -2,10 +2,14 @@
 
 ``LinearPower``, ``ForestPower``, ``SvrPower`` and ``SgdPower`` take any table of features (those of
 Table 1 come from ``wattqueue.parts.features.job_features``); ``QuantilePower`` gives several quantiles
-at once; ``HistoryPower`` is eq. 1-3 with a column of users and one of times. They know nothing of weeks
-or of who may know what when: that is what the parts of the same names are for.
+at once; ``HistoryPower`` is eq. 1-3 with a column of users and one of times. They pass scikit-learn's own estimator
+checks. Weekly retraining, and the rule that only finished jobs may be learned from, are in the parts
+(``parts/estimator/``) that train these models.
 
-Reference: paper 4, section 4.2 and 6.2.
+Every fit is deterministic for a given ``random_state``. Costs are bounded by the ``*_rows`` settings, because a
+year of a large machine has millions of jobs and feature selection alone fits some fifty models.
+
+Reference: paper 4, sections 4.2 and 6.2.
 """
 
 from __future__ import annotations
@@ -30,15 +34,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from wattqueue.model.jobs import Floats
 
 FEWEST = 10
-"""Below so many rows (two in each of five folds) nothing can be selected by cross-validation."""
+"""Fewest rows for selection by cross-validation: two in each of five folds. With fewer, all features are kept."""
 
 
 class PowerRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """Scale, drop features, choose hyper-parameters by cross-validation, fit.
+    """Base: scale, drop features, choose hyper-parameters by cross-validation, fit.
 
-    Features and watts are brought to mean 0 and deviation 1. Recursive feature elimination and the
-    grid search, both with ``folds`` folds, look at ``selection_rows`` rows drawn at random where there
-    are more; the last fit takes at most ``fit_rows``. A prediction stays within the watts seen.
+    Features and watts are scaled to mean 0 and deviation 1. Recursive feature elimination and the grid search, both
+    with ``folds`` folds, use ``selection_rows`` rows drawn at random where there are more; the last fit uses at most
+    ``fit_rows``. Predictions are clipped to the range of watts seen, because a linear model extrapolates to negative
+    watts for a job that is wider or longer than any before.
 
     Attributes after fit: ``support_`` (features,) bool, ``best_params_``.
 
@@ -47,6 +52,7 @@ class PowerRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     grid: dict[str, list[Any]] = {}  # noqa: RUF012 - read only; scikit-learn's own way
 
+    # scikit-learn clones an estimator by its constructor's arguments: they are stored unchanged and checked in fit().
     def __init__(
         self,
         *,
@@ -62,14 +68,14 @@ class PowerRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def base(self) -> Any:
-        """The regressor under it, with its defaults."""
+        """Return the underlying regressor with its defaults."""
 
     def scout(self) -> Any:
-        """The regressor that is tried out while selecting: a cheaper one where that serves."""
+        """Return the regressor that selection tries out: a cheaper one where that is enough to rank features."""
         return self.base()
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Shapes (n, features) and (n,). Raises: ValueError as scikit-learn's estimators do."""
+        """Fit on features (n, features) and watts (n,). Raises: ValueError as scikit-learn's estimators do."""
         table, watts = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
         chance = np.random.default_rng(self.random_state)
         self._x_scale, self._y_scale = StandardScaler().fit(table), StandardScaler().fit(watts[:, np.newaxis])
@@ -77,13 +83,14 @@ class PowerRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         table, target = self._x_scale.transform(table), self._y_scale.transform(watts[:, np.newaxis])[:, 0]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a bounded number of steps is the point
+            # Selection and the last fit draw their own rows: a bound on one does not bias the other.
             self._select(*_sample(table, target, self.selection_rows, chance))
             some, goal = _sample(table, target, self.fit_rows, chance)
             self._fitted = clone(self.base()).set_params(**self.best_params_).fit(some[:, self.support_], goal)
         return self
 
     def _select(self, table: Floats, target: Floats) -> None:
-        """Which features, then which hyper-parameters: both by cross-validation."""
+        """Choose features, then hyper-parameters, both by cross-validation; sets ``support_`` and ``best_params_``."""
         self.support_: NDArray[np.bool_] = np.ones(table.shape[1], np.bool_)
         self.best_params_: dict[str, Any] = {}
         if len(table) < max(FEWEST, 2 * self.folds):
@@ -96,7 +103,7 @@ class PowerRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
             self.best_params_ = search.fit(table[:, self.support_], target).best_params_
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Watts. Shape (n,)."""
+        """Return the predicted watts, within the range of watts seen. Shape (n,)."""
         check_is_fitted(self)
         table = validate_data(self, X, reset=False, dtype=np.float64)
         scaled = self._fitted.predict(self._x_scale.transform(table)[:, self.support_])
@@ -111,11 +118,15 @@ class LinearPower(PowerRegressor):
     """Ordinary least squares (LinearRegression); it has no hyper-parameter to search."""
 
     def base(self) -> Any:
+        """Return the underlying regressor."""
         return LinearRegression()
 
 
 class ForestPower(PowerRegressor):
-    """RandomForestRegressor; each tree sees at most ``tree_rows`` rows, drawn from all of them."""
+    """RandomForestRegressor; each of ``trees`` trees sees at most ``tree_rows`` rows, drawn from all of them.
+
+    Selection uses at most ten trees: enough to rank features, at a third of the time.
+    """
 
     grid = {"min_samples_leaf": [2, 5, 20]}  # noqa: RUF012 - as in the base
 
@@ -141,7 +152,10 @@ class ForestPower(PowerRegressor):
 
 
 class _BoundedForest(RandomForestRegressor):  # type: ignore[misc]
-    """A forest whose bootstrap samples are bounded in rows: scikit-learn refuses a bound above n."""
+    """A forest whose bootstrap samples have at most ``tree_rows`` rows.
+
+    ``max_samples`` does that in scikit-learn, which refuses a number above n; so it is set when n is known.
+    """
 
     def __init__(
         self,
@@ -161,7 +175,10 @@ class _BoundedForest(RandomForestRegressor):  # type: ignore[misc]
 
 
 class SvrPower(PowerRegressor):
-    """Support vector regression with a linear kernel (LinearSVR)."""
+    """Support vector regression with a linear kernel (LinearSVR).
+
+    The number of iterations is bounded; a fit that has not converged by then is used as it is.
+    """
 
     grid = {"C": [0.01, 0.1, 1.0], "epsilon": [0.0, 0.1]}  # noqa: RUF012 - as in the base
 
@@ -189,9 +206,10 @@ class SgdPower(PowerRegressor):
 
 
 class QuantilePower(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Histogram gradient boosting, one model a quantile; ``predict`` gives the first quantile asked for.
+    """Histogram gradient boosting, one model per quantile; ``predict`` returns the first of ``quantiles``.
 
-    ``predict_quantiles`` gives all of them, made to rise from one to the next.
+    ``predict_quantiles`` returns all of them. Models that are trained apart can cross, so each quantile is raised to
+    at least the one below it. Missing features (NaN) are allowed.
     """
 
     def __init__(
@@ -208,7 +226,7 @@ class QuantilePower(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Shapes (n, features) and (n,); NaN features are known to be missing. Raises: ValueError."""
+        """Fit on features (n, features), NaN where missing, and watts (n,). Raises: ValueError."""
         table, watts = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_all_finite="allow-nan")
         if not self.quantiles or any(not 0.0 < q < 1.0 for q in self.quantiles):
             raise ValueError(f"quantiles {self.quantiles}: each must lie between 0 and 1")
@@ -227,7 +245,7 @@ class QuantilePower(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def predict_quantiles(self, X: ArrayLike) -> Floats:
-        """Watts by quantile. Shape (n, quantiles)."""
+        """Return the watts of each quantile, rising where ``quantiles`` rise. Shape (n, quantiles)."""
         check_is_fitted(self)
         table = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         raw = np.column_stack([m.predict(table) for m in self.models_])
@@ -236,7 +254,7 @@ class QuantilePower(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return raw
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Watts of the first quantile. Shape (n,)."""
+        """Return the watts of the first quantile. Shape (n,)."""
         return self.predict_quantiles(X)[:, 0]
 
     def __sklearn_tags__(self) -> Any:
@@ -246,10 +264,11 @@ class QuantilePower(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class HistoryPower(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Eq. 1-3 over fitted rows: X holds a user (any number that names one) and a time in seconds.
+    """Time-weighted user history (eq. 1-3): X holds a user (any number that identifies one) and a time in seconds.
 
-    When fitting, the time is a job's completion and y its watts; when predicting, it is a submission,
-    and only rows that had ended by then count. Before any had, the mean of all fitted rows.
+    When fitting, the time is a job's completion and y its watts; when predicting, it is a submission, and only rows
+    that had ended by then count. Before any had, the mean of all fitted rows. ``alpha`` is the exponent of eq. 3,
+    ``window_s`` the window s of eq. 2.
 
     Reference: paper 4, eq. 1-3.
     """
@@ -263,7 +282,7 @@ class HistoryPower(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.time_column = time_column
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Shapes (n, columns) and (n,). Raises: ValueError as scikit-learn's estimators do."""
+        """Fit on users and completions (n, columns) and watts (n,). Raises: ValueError as scikit-learn's do."""
         if not (0.0 <= self.alpha < math.inf and self.window_s > 0.0):
             raise ValueError(f"alpha {self.alpha}, window_s {self.window_s}: need alpha of 0 or more, a window above 0")
         table, watts = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
@@ -273,14 +292,15 @@ class HistoryPower(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Watts. Shape (n,)."""
-        from wattqueue.kernels.history import WALK_COLUMNS, history_walk
-        from wattqueue.parts.estimator._history import new_history
+        """Return the watts at each submission. Shape (n,)."""
+        from wattqueue.kernels.history import WALK_COLUMNS, history_replay
+        from wattqueue.parts.history import new_history
 
         check_is_fitted(self)
         table = validate_data(self, X, reset=False, dtype=np.float64)
         asked, fitted = len(table), len(self._end_s)
         place = np.minimum(np.searchsorted(self.users_, table[:, self.user_column]), len(self.users_) - 1)
+        # One walk over predictions (rows before ``asked``, user -1 where unknown) and fitted rows (behind them).
         known = self.users_[place] == table[:, self.user_column]
         user = np.concatenate((np.where(known, place, -1), self._user)).astype(np.int32)
         time = np.concatenate((table[:, self.time_column], self._end_s))
@@ -288,7 +308,7 @@ class HistoryPower(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         state = new_history(np.bincount(self._user), alpha=self.alpha, window_s=self.window_s)
         out = np.empty((asked + fitted, WALK_COLUMNS))
         by_submit = np.argsort(table[:, self.time_column], kind="stable")
-        history_walk(state, by_submit, np.arange(asked, asked + fitted), time, time, user, watts, out)
+        history_replay(state, by_submit, np.arange(asked, asked + fitted), time, time, user, watts, out)
         answer = out[:asked, 0]
         return np.where(np.isnan(answer), self._mean, answer)
 
@@ -302,7 +322,7 @@ class HistoryPower(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _sample(table: Floats, target: Floats, rows: int | None, chance: np.random.Generator) -> tuple[Floats, Floats]:
-    """At most ``rows`` rows, drawn without replacement and kept in their order."""
+    """Return at most ``rows`` rows, drawn without replacement and kept in their order."""
     if rows is None or len(table) <= rows:
         return table, target
     picked = np.sort(chance.choice(len(table), rows, replace=False))

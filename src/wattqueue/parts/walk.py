@@ -1,4 +1,9 @@
-"""Walk a trace in order of time: every job is predicted at its submission with only what had ended by then."""
+"""Walk a trace in order of time: predict every job at its submission from only the jobs that had ended by then.
+
+Main flow of ``wattqueue predict`` and of the prediction study: ``walk`` picks the fastest way that gives the same
+answer. Static estimators are evaluated once; our own online parts compute a whole trace with compiled kernels
+(``OnlineBase.replay``); any other online estimator is called instant by instant (``step``), as a simulation would.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +18,25 @@ from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Estimator, Finished, Ints, OnlineEstimator, Prediction
 from wattqueue.parts.estimator._online import OnlineBase
-from wattqueue.parts.estimator._scale import partition_figures
+from wattqueue.parts.scale import partition_figures
 from wattqueue.parts.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walked:
-    """Watts of one unit at the reference frequency, NaN where an estimator knew none. Shapes (n,)."""
+    """Predictions of a whole trace: watts of one unit at the reference frequency."""
 
     power_w: Floats
+    """Predicted watts; NaN where the estimator had nothing to go by. Shape (n,)."""
     quantiles: dict[float, Floats] = field(default_factory=dict)
+    """Predicted quantiles by probability, where the estimator gives any. Shapes (n,)."""
 
 
 def walk(estimator: Estimator, jobs: Jobs, machine: Machine, line: Timeline) -> Walked:
-    """Predictions of a whole trace. What our own online parts can do in one go, they do in one go."""
+    """Return the predictions of a whole trace.
+
+    Raises: PolicyError where the estimator breaks its contract.
+    """
     if estimator.asked == "once":
         return _static(estimator.predict(jobs, machine), reference_options(jobs, machine))
     if isinstance(estimator, OnlineBase):
@@ -35,7 +45,10 @@ def walk(estimator: Estimator, jobs: Jobs, machine: Machine, line: Timeline) -> 
 
 
 def reference_options(jobs: Jobs, machine: Machine) -> Ints:
-    """Option of each job's partition at its highest frequency; of the first where its name is not known. Shape (n,)."""
+    """Return the highest-frequency option of each job's partition; of the first partition if its name is unknown.
+
+    Shape (n,).
+    """
     number = {p.name: i for i, p in enumerate(machine.partitions)}
     of_name = np.array([*(number.get(name, 0) for name in jobs.partition.names), 0], np.int32)
     found: Ints = machine.option_start[of_name[jobs.partition.codes]]
@@ -43,11 +56,13 @@ def reference_options(jobs: Jobs, machine: Machine) -> Ints:
 
 
 def _static(prediction: Prediction, option: Ints) -> Walked:
+    """Return a static prediction at one option per job."""
     row = np.arange(len(option)) if prediction.row is None else prediction.row
     return Walked(prediction.power_w[row, option], {q: w[row, option] for q, w in prediction.quantiles.items()})
 
 
 def _in_one_go(estimator: OnlineBase, jobs: Jobs, machine: Machine, line: Timeline) -> Walked:
+    """Return a vectorised replay; gaps (no history yet) become the partition's maximum, as they do in a run."""
     top = partition_figures(machine)[1][reference_options(jobs, machine)]
 
     def filled(watts: Floats) -> Floats:
@@ -63,7 +78,7 @@ def _in_one_go(estimator: OnlineBase, jobs: Jobs, machine: Machine, line: Timeli
 
 
 def step(estimator: Estimator, jobs: Jobs, machine: Machine, line: Timeline) -> Walked:
-    """Ask and teach instant by instant, as a simulation does.
+    """Call an online estimator instant by instant, completions before submissions, as a simulation does.
 
     Raises: PolicyError where the estimator breaks its contract.
     """
@@ -71,14 +86,14 @@ def step(estimator: Estimator, jobs: Jobs, machine: Machine, line: Timeline) -> 
         raise PolicyError(
             f"is asked {estimator.asked}, but has no predict_rows() and learn()",
             where=type(estimator).__name__,
-            mend='write both, or set asked = "once"',
+            hint='write both, or set asked = "once"',
         )
     option = reference_options(jobs, machine)
     mean, top = _measured(jobs)
     power = np.full(len(jobs), np.nan)
     quantiles: dict[float, Floats] = {}
     estimator.predict(jobs, machine)
-    taught = 0
+    taught = 0  # rows of line.by_end that the estimator has learned
     for rows, now in instants(jobs, line):
         until = taught + int(np.searchsorted(line.end_s[line.by_end[taught:]], now, side="right"))
         if until > taught:
@@ -87,12 +102,13 @@ def step(estimator: Estimator, jobs: Jobs, machine: Machine, line: Timeline) -> 
             taught = until
         for q, watts in _asked_quantiles(estimator, rows, now).items():
             quantiles.setdefault(q, np.full(len(jobs), np.nan))[rows] = watts[np.arange(len(rows)), option[rows]]
+        # Only the reference option counts here: what DVFS does to a job cannot be compared with a trace.
         power[rows] = _asked(estimator, rows, now, len(machine.option_partition))[np.arange(len(rows)), option[rows]]
     return Walked(power, quantiles)
 
 
 def instants(jobs: Jobs, line: Timeline) -> list[tuple[Ints, float]]:
-    """Rows that are submitted together, instant by instant."""
+    """Return the rows that are submitted together, and when, instant by instant."""
     if len(jobs) == 0:
         return []
     submit = jobs.submit_s[line.by_submit]
@@ -102,22 +118,25 @@ def instants(jobs: Jobs, line: Timeline) -> list[tuple[Ints, float]]:
 
 
 def _asked(estimator: OnlineEstimator, rows: Ints, now: float, options: int) -> Floats:
+    """Return ``predict_rows`` with its shape checked. Shape (k, O)."""
     watts = np.asarray(estimator.predict_rows(rows, now), np.float64)
     if watts.shape != (len(rows), options):
         raise PolicyError(
             f"predict_rows() gave shape {watts.shape} for {len(rows)} jobs and {options} options",
             where=type(estimator).__name__,
-            mend=f"return an array of shape ({len(rows)}, {options})",
+            hint=f"return an array of shape ({len(rows)}, {options})",
         )
     return watts
 
 
 def _asked_quantiles(estimator: OnlineEstimator, rows: Ints, now: float) -> dict[float, Floats]:
+    """Return quantiles (k, O) where the estimator has the optional method ``predict_quantiles``."""
     ask = getattr(estimator, "predict_quantiles", None)
     return {} if ask is None else cast("dict[float, Floats]", ask(rows, now))
 
 
 def _measured(jobs: Jobs) -> tuple[Floats, Floats]:
+    """Return mean and highest watts of one unit as the trace has them, NaN unknown. Shapes (n,)."""
     unknown: NDArray[np.float64] = np.full(len(jobs), np.nan)
     mean = unknown if jobs.mean_power_w is None else jobs.mean_power_w
     return mean, unknown if jobs.max_power_w is None else jobs.max_power_w

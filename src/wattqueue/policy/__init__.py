@@ -1,1 +1,1 @@
-"""A policy is seven parts; policies.toml holds the published rows; decide(view) gives actions."""
+"""Policies: a policy is seven parts; policies.toml holds the published ones; ``decide`` applies one to a snapshot."""

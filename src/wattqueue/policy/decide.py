@@ -1,7 +1,11 @@
-"""``decide(snapshot) -> actions``: the whole policy at one moment, for whoever drives.
+"""``decide(snapshot) -> actions``: the whole policy at one moment, as a function.
 
-The simulator keeps its view up incrementally; a live controller has a snapshot. Both run the very
-same compiled pass, and a test holds that they start the same jobs.
+The simulator keeps its view up to date incrementally; a live controller has a snapshot of the cluster each round.
+``view_of`` loads a snapshot into a new view and ``decide`` runs the same compiled pass on it: the policy that was
+simulated is the policy that drives. A test compares both ways on random worlds.
+
+``snapshot_of`` goes the other way, from a view to a snapshot. It serves policies that re-rank the queue at each pass:
+kernels need ranks that do not change, so such a pass runs on a new view in the new order.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes, state
+from wattqueue.kernels.allocate import check_padding, new_plan
 from wattqueue.kernels.schedule import schedule_once
 from wattqueue.kernels.snapshot import load_queue, load_running, load_unusable
 from wattqueue.model.jobs import Jobs
@@ -28,48 +33,62 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunningJobs:
-    """What runs at the moment of a snapshot. Shapes (r,) but the intervals.
-
-    ``row`` rows of the job table; ``option`` at which they run; ``expected_end_s``; ``net_uw`` what
-    each counts in the cap's scope (int64 microwatts: watts less the idle share, unless the cap
-    covers jobs alone); ``first``, ``count`` into ``low``, ``high``: units held, as in Schedule.
-    """
+    """What runs at the moment of a snapshot. Shapes (r,), except the intervals ``low`` and ``high``."""
 
     row: Ints
+    """Rows of the job table."""
     option: NDArray[np.int16]
+    """Options at which the jobs run."""
     expected_end_s: Floats
+    """Start + planned time."""
     net_uw: NDArray[np.int64]
+    """What the ledger counts for each, int64 microwatts; at least 0."""
     first: NDArray[np.int64]
+    """First interval of each job."""
     count: Ints
+    """Number of its intervals."""
     low: Ints
+    """First unit of each interval."""
     high: Ints
+    """Last unit of each interval, included."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
-    """The scheduler's world at one moment.
-
-    ``jobs`` holds waiting and running jobs; ``entries`` and ``window`` those of the waiting ones;
-    ``unusable`` the units that are down, off, or on their way; ``cap_w`` inf for none. ``base_uw``
-    replaces the idle watts that a machine-scope cap counts, where nodes are off.
-    """
+class PolicySnapshot:
+    """The scheduler's world at one moment: all that a pass depends on."""
 
     now_s: float
+    """The time of the pass."""
     jobs: Jobs
+    """Waiting and running jobs."""
     machine: Machine
+    """The machine."""
     prediction: Prediction
+    """Watts and time factors of the jobs."""
     entries: Entries
+    """Entries of the waiting jobs."""
     window: Window
+    """First and last option of each entry."""
     settings: PassSettings
+    """The compiled pass and its knobs."""
     running: RunningJobs
+    """Running jobs."""
     cap_w: float = np.inf
+    """The cap in force; inf for none."""
     margin_w: float = 0.0
+    """Watts that stay free below the cap."""
     base_uw: int | None = None
+    """Idle microwatts that the cap covers and no job does; None: every node is powered."""
     unusable: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    """Units that are down, off, or in between."""
 
 
-def view_of(snapshot: Snapshot) -> state.View:
-    """The kernels' view of a snapshot, before its pass."""
+def view_of(snapshot: PolicySnapshot) -> state.KernelView:
+    """Return the kernels' view of a snapshot, before its pass.
+
+    Builds an idle view, fills in what runs (``held`` and the interval log) and the budget, then loads running jobs,
+    unusable units and the queue through kernels. The plan gets room for every running end and twice for every entry.
+    """
     s = snapshot
     view = build_view(s.jobs, s.machine, s.prediction, s.entries, s.window, s.settings)
     view.num[codes.NOW] = s.now_s
@@ -87,27 +106,29 @@ def view_of(snapshot: Snapshot) -> state.View:
     low[: len(running.low)], high[: len(running.high)] = running.low, running.high
     count[codes.INTERVALS] = len(running.low)
     rows = 2 * len(running.row) + 4 * len(s.entries.job) + 64
-    plan = view.plan
-    if s.settings.code == codes.CONSERVATIVE:
-        partitions = len(s.machine.partitions)
-        plan = plan._replace(
-            time=np.empty(rows), nodes=np.empty((partitions, rows), np.int64), watt=np.empty(rows, np.int64)
-        )
-    view = view._replace(held=held._replace(low=low, high=high), plan=plan)
-    load_running(view, np.asarray(running.row, np.int32), np.asarray(running.net_uw, np.int64))
+    planned = s.settings.code == codes.CONSERVATIVE
+    plan = new_plan(len(s.jobs), len(s.machine.partitions), rows) if planned else view.plan
+    view = check_padding(view._replace(held=held._replace(low=low, high=high), plan=plan))
+    # At least 0 (rule 14): a reservation skips blocks of running jobs by sums that must not fall from block to block.
+    net = np.maximum(np.asarray(running.net_uw, np.int64), 0)
+    load_running(view, np.asarray(running.row, np.int32), net)
     load_unusable(view, np.asarray(s.unusable, np.int32))
     load_queue(view, np.unique(s.entries.job).astype(np.int32))
     return view
 
 
-def decide(snapshot: Snapshot) -> list[StartJob]:
-    """What starts now, in order, with the units it gets. Rows refer to ``snapshot.jobs``."""
+def decide(snapshot: PolicySnapshot) -> list[StartJob]:
+    """Return what starts now, in order, with the units it gets. Rows refer to ``snapshot.jobs``.
+
+    A pure function: the snapshot is not changed, and the same snapshot gives the same actions.
+    """
     view = view_of(snapshot)
     schedule_once(view)
     return [_start_job(view, k) for k in range(int(view.counter[codes.STARTS]))]
 
 
-def _start_job(view: state.View, k: int) -> StartJob:
+def _start_job(view: state.KernelView, k: int) -> StartJob:
+    """Return row k of the buffer of starts as an action."""
     job = int(view.entries.job[view.start_entry[k]])
     option = int(view.start_option[k])
     first, count = int(view.held.first[job]), int(view.held.pieces[job])
@@ -117,10 +138,12 @@ def _start_job(view: state.View, k: int) -> StartJob:
     return StartJob(job, int(view.units.option_partition[option]), tuple(units), option)
 
 
-def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = None) -> tuple[Snapshot, Ints]:
-    """A snapshot of an incremental view, and the rows of its job table in the view's.
+def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = None) -> tuple[PolicySnapshot, Ints]:
+    """Return a snapshot of an incremental view, and the rows of its job table in the view's.
 
-    ``priority`` (q,) replaces the order of ``view.queue``; None keeps it.
+    ``priority`` (q,) replaces the order of ``view.queue``; None keeps it. Only jobs that wait or run are taken over,
+    so a snapshot of a long trace is small. Its job table is renumbered: row k of the snapshot is row ``rows[k]`` of
+    the view.
     """
     kernel, queue, running = view.kernel, view.queue, view.running
     entry_job = kernel.entries.job[queue]
@@ -134,7 +157,7 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
     time = table.time_factor if len(table.time_factor) == 1 else table.time_factor[row]
     window = (kernel.entries.first[queue], kernel.entries.last[queue])
     unusable = np.flatnonzero(view.unit_state != codes.UNIT_ON).astype(np.int32)
-    snapshot = Snapshot(
+    snapshot = PolicySnapshot(
         view.now_s,
         view.jobs.take(rows),
         view.machine,
@@ -151,7 +174,11 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
     return snapshot, rows.astype(np.int32)
 
 
-def _running_of(kernel: state.View, running: Ints, rows: Ints) -> RunningJobs:
+def _running_of(kernel: state.KernelView, running: Ints, rows: Ints) -> RunningJobs:
+    """Return the running jobs of a view, with the watts that its ledger counts.
+
+    Not the predictions: a job under a limit, or at another frequency than at its start, counts for something else.
+    """
     held, blocks = kernel.held, kernel.running
     used = blocks.order[: kernel.counter[codes.BLOCKS]]
     parts = [blocks.net[block, : blocks.filled[block]] for block in used]
@@ -169,7 +196,10 @@ def _running_of(kernel: state.View, running: Ints, rows: Ints) -> RunningJobs:
 
 
 def decide_order(view: View, rerank: Callable[[View], Floats] | None) -> Sequence[Start]:
-    """A pass in an order that is asked anew: the snapshot's pass, in the view's own entries."""
+    """Return the starts of a pass in an order that is computed again, as entries of the view itself.
+
+    The pass runs on a snapshot in the new order; ``check_shapes`` refuses priorities of the wrong length or NaN.
+    """
     count = view.kernel.counter
     depth = int(count[codes.DEPTH])
     settings = PassSettings(int(count[codes.CODE]), 0 if depth >= codes.ANY_NEED else depth, view.machine.cap_scope)

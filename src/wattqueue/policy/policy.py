@@ -1,4 +1,9 @@
-"""A policy is seven parts; its row in policies.toml names them."""
+"""Policies: seven parts each, made from rows that name them.
+
+A row is a table of names (``policies.toml``, or a file of the user's own): one value for each of the seven choices.
+``find_row`` finds it, ``policy_from_row`` builds the parts. Rows are plain data, so that a run can record its policy
+and be repeated (``sim/task.py``).
+"""
 
 from __future__ import annotations
 
@@ -11,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from wattqueue.errors import PolicyError
+from wattqueue.kernels import codes
 from wattqueue.parts import contracts
-from wattqueue.policy.registry import AXES, axes_of, class_from_file, part_class
+from wattqueue.policy.registry import AXES, axes_of, class_from_file, part_class, part_name
 
 Row = dict[str, Any]
 ROW_DEFAULTS: Row = {
@@ -29,32 +35,41 @@ ROW_DEFAULTS: Row = {
 
 @dataclass(frozen=True)
 class Policy:
-    """One value for each of the seven choices, and the row that they were made from."""
+    """One part for each of the seven choices, and the row that they were made from."""
 
     name: str
+    """Name of the row; errors and reports refer to it."""
     estimator: contracts.Estimator
+    """Predicts watts and run times."""
     order: contracts.Order
+    """Makes entries with priorities."""
     frequency: contracts.Frequency
+    """Chooses the options of each entry."""
     placement: contracts.Placement
+    """Chooses units."""
     backfill: contracts.Backfill | contracts.CustomBackfill
+    """Decides who may overtake whom: a compiled pass, or one in Python."""
     ledger: contracts.Ledger
+    """What counts as drawn."""
     controls: tuple[contracts.Control, ...] = ()
+    """Act on running jobs and nodes, in this order."""
     row: Row = field(default_factory=dict)
+    """The row that the policy was made from, as run folders record it."""
 
 
 def published_rows() -> dict[str, Row]:
-    """The rows of policies.toml by name."""
+    """Return the rows of policies.toml by name."""
     return {name: dict(row) for name, row in _published().items()}
 
 
 @cache
 def _published() -> dict[str, Row]:
-    """Read once a process: a campaign asks for each of its runs."""
+    """Return the parsed policies.toml, read once a process: a campaign needs it for each of its runs."""
     return tomllib.loads((files("wattqueue.policy") / "policies.toml").read_text())
 
 
 def load_policy(name: str, **overrides: Any) -> Policy:
-    """A published row by name, ``my.toml:row``, or EASY with one part replaced by ``my.py:MyPart``.
+    """Return a policy: a published row by name, ``my.toml:row``, or EASY with one part replaced by ``my.py:MyPart``.
 
     ``overrides`` replaces single choices (``estimator="oracle-mean"``).
 
@@ -66,62 +81,146 @@ def load_policy(name: str, **overrides: Any) -> Policy:
 
 
 def find_row(name: str) -> Row:
-    """The row behind a policy's name or path."""
+    """Return the row behind a policy's name or path.
+
+    Raises: PolicyError for an unknown name, a file that cannot be read, or a class that is not a part.
+    """
     path, _, inner = name.partition(":")
     if path.endswith(".toml"):
         return _row_from_toml(Path(path), inner)
     if path.endswith(".py"):
         axes = axes_of(class_from_file(name))
         if not axes:
-            raise PolicyError("this class fits no axis", where=name, mend="see: write your own part")
+            raise PolicyError(
+                "this class implements none of the seven interfaces",
+                where=name,
+                hint="see the guide: write your own part",
+            )
         return {"source": name, axes[0]: [name] if axes[0] == "controls" else name}
     rows = published_rows()
     if name not in rows:
-        raise PolicyError(f"no policy {name!r}", mend=f"one of {', '.join(sorted(rows))}, or a path")
+        raise PolicyError(f"no policy {name!r}", hint=f"one of {', '.join(sorted(rows))}, or a path")
     return rows[name]
 
 
 def _row_from_toml(path: Path, inner: str) -> Row:
+    """Return a row of a TOML file; the only one where ``inner`` is empty.
+
+    Raises: PolicyError naming the file, and the rows that it has.
+    """
     try:
         rows: dict[str, Row] = tomllib.loads(path.read_text())
     except OSError as error:
         raise PolicyError(f"cannot be read: {error.strerror}", where=path) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, numbers or brackets without end
         raise PolicyError(f"not TOML: {error}", where=path) from error
     if not inner and len(rows) == 1:
         inner = next(iter(rows))
     if not inner and rows:
         names = "|".join(rows)
-        raise PolicyError(f"{len(rows)} rows in one file", where=path, mend=f"name one: {path}:{names}")
+        raise PolicyError(f"{len(rows)} rows in one file", where=path, hint=f"name one: {path}:{names}")
     if not isinstance(rows.get(inner), dict):
-        raise PolicyError(f"no row {inner!r}", where=path, mend=f"it has {', '.join(rows) or 'no row'}")
+        raise PolicyError(f"no row {inner!r}", where=path, hint=f"it has {', '.join(rows) or 'no row'}")
     return rows[inner]
 
 
 def policy_from_row(name: str, row: Row) -> Policy:
-    """Build the seven parts of a row."""
+    """Build the seven parts of a row.
+
+    Raises: PolicyError for an unknown key, a part that cannot be made, or a control that lacks what it needs.
+    """
+    if not isinstance(row["source"], str):
+        raise PolicyError(f"source = {row['source']!r} is not a text", where=name, hint='write source = "..."')
     unknown = set(row) - set(ROW_DEFAULTS)
     if unknown:
-        raise PolicyError(f"unknown key {sorted(unknown)[0]!r}", where=name, mend=f"one of {', '.join(ROW_DEFAULTS)}")
+        raise PolicyError(f"unknown key {sorted(unknown)[0]!r}", where=name, hint=f"one of {', '.join(ROW_DEFAULTS)}")
     parts: dict[str, Any] = {axis: build_part(name, axis, row[axis]) for axis in AXES if axis != "controls"}
     listed = row["controls"] if isinstance(row["controls"], list) else [row["controls"]]
     controls = tuple(build_part(name, "controls", value) for value in listed)
-    return Policy(name, **parts, controls=controls, row=row)
+    policy = Policy(name, **parts, controls=controls, row=row)
+    require_possible(policy)
+    return policy
+
+
+def require_possible(policy: Policy) -> None:
+    """Refuse choices that no driver carries out, before any of them starts (simulate, campaign, whatif, live).
+
+    A part says what it lacks by an attribute ``missing`` (empty: nothing). What only the simulator lacks is refused
+    there (``sim.engine.require_supported``).
+
+    Raises: PolicyError.
+    """
+    for axis in AXES:
+        parts = policy.controls if axis == "controls" else (getattr(policy, axis),)
+        for part in parts:
+            missing = getattr(part, "missing", "")
+            if missing:
+                raise PolicyError(
+                    f"{axis} {part_name(type(part))} needs {missing}",
+                    where=policy.name,
+                    hint="nothing that a policy file can name provides it: leave the part out",
+                )
+    code = getattr(policy.backfill, "code", codes.CUSTOM)
+    if policy.ledger.code == codes.CHANCE and code not in (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY):
+        raise PolicyError(
+            "a chance ledger needs a pass that checks starts one by one",
+            where=policy.name,
+            hint='use backfill = "easy", "first-fit" or "none"',
+        )
 
 
 def build_part(policy: str, axis: str, value: Any) -> Any:
-    """One part from its name, or from a table with its options; a ready part passes through."""
-    if isinstance(value, int | float | list):
-        raise PolicyError(f"{axis} is {value!r}, no part", where=policy, mend='write "name", or { part = "name", ... }')
+    """Return one part from its name, or from a table with its options; a part that is already made passes through.
+
+    Raises: PolicyError naming the policy, the choice, and the options that the part takes.
+    """
+    if isinstance(value, type):
+        raise PolicyError(
+            f"{axis} {value.__name__} is a class, not a part", where=policy, hint=f"give an object: {value.__name__}()"
+        )
     if not isinstance(value, str | dict):
+        if axis not in axes_of(type(value)):
+            raise PolicyError(
+                f"{axis} = {value!r} is not a part", where=policy, hint='write "name", or { part = "name", ... }'
+            )
         return value
     options = dict(value) if isinstance(value, dict) else {}
     name = options.pop("part", None) if isinstance(value, dict) else value
     if not isinstance(name, str):
-        raise PolicyError(f"{axis} needs a part", where=policy, mend='write { part = "name", ... }')
-    found = part_class(axis, name)
+        raise PolicyError(f"{axis} needs a part", where=policy, hint='write { part = "name", ... }')
+    try:
+        found = part_class(axis, name)
+    except PolicyError as error:  # the registry has no row to name
+        raise PolicyError(error.what, where=error.where or policy, hint=error.hint) from None
+    takes = ", ".join(inspect.signature(found).parameters) or "no options"
+    for key, given in options.items():
+        expected = _expected(inspect.signature(found).parameters.get(key), given)
+        if expected:
+            raise PolicyError(
+                f"{axis} {name!r}: {key} = {given!r} is not {expected}", where=policy, hint=f"it takes {takes}"
+            )
     try:
         return found(**options)
-    except TypeError as error:
-        takes = ", ".join(inspect.signature(found).parameters) or "no options"
-        raise PolicyError(f"{axis} {name!r}: {error}", where=policy, mend=f"it takes {takes}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise PolicyError(f"{axis} {name!r}: {error}", where=policy, hint=f"it takes {takes}") from error
+
+
+def _expected(parameter: inspect.Parameter | None, given: Any) -> str:
+    """Return what an option should have been, judged by the default of its parameter; empty where it is right.
+
+    Options without a default, or with None, are left to the part. NaN is no number here; infinity may be one
+    (``window_s = inf``).
+    """
+    default = None if parameter is None else parameter.default
+    number = isinstance(given, int | float) and not isinstance(given, bool) and given == given  # noqa: PLR0124 - NaN
+    if isinstance(default, bool):
+        return "" if isinstance(given, bool) else "true or false"
+    if isinstance(default, int):
+        return "" if number and isinstance(given, int) and abs(given) < 2**63 else "a whole number"
+    if isinstance(default, float):
+        return "" if number else "a number"
+    if isinstance(default, str):
+        return "" if isinstance(given, str) else "a text"
+    if isinstance(default, tuple):
+        return "" if isinstance(given, list | tuple) else "a list"
+    return ""

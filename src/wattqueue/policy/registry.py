@@ -1,8 +1,15 @@
-"""Parts by name.
+"""Find parts by name.
 
-A part is one file: ``parts/estimator/history_mean.py`` holds class ``HistoryMean``,
-key ``history-mean``. Other packages add parts through entry points ``wattqueue.<axis>``; one's own
-file is named by path: ``my.py:MyPart``.
+A part is one file: ``parts/estimator/history_mean.py`` holds class ``HistoryMean``, and its key is ``history-mean``;
+there is no list to edit. Three sources, all named in a policy's row in the same way:
+
+* a key of ours: the file of that name in ``parts/<axis>/``;
+* a key of another installed package: its entry point in the group ``wattqueue.<axis>``;
+* a file of the user's own, by path: ``my.py:MyPart``, or ``my.py`` if it holds one part only.
+
+A class is a part of an axis if it has the method of its interface (``_METHOD``); nothing is inherited or registered.
+Files are imported under a name made from path and content, so that two files of one name do not replace one another,
+and classes can be pickled by workers.
 """
 
 from __future__ import annotations
@@ -11,6 +18,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -35,41 +43,52 @@ _METHOD = {
 
 @cache
 def _installed(axis: str) -> tuple[EntryPoint, ...]:
-    """What other packages add to an axis: looked up once a process, since that reads a file a package."""
+    """Return what other packages add to an axis; looked up once a process, since that reads a file for each package."""
     return tuple(entry_points(group=f"wattqueue.{axis}"))
 
 
 def part_names(axis: str) -> list[str]:
-    """The keys of all parts of an axis, our own and those of other packages."""
+    """Return the keys of all parts of an axis, ours and those of other packages, sorted."""
     folder = Path(contracts.__file__).parent / axis
     own = [p.stem.replace("_", "-") for p in folder.glob("*.py") if not p.stem.startswith("_")]
     return sorted({*own, *(point.name for point in _installed(axis))})
 
 
 def part_class(axis: str, name: str) -> type[Any]:
-    """The class behind a key or a ``file.py:Class``.
+    """Return the class behind a key or a ``file.py:Class``.
+
+    Order: a path, an entry point of another package, a file of ours. So another package may replace a part of ours.
 
     Raises: PolicyError if there is none, or it is not a part of this axis.
     """
     if axis not in AXES:
-        raise PolicyError(f"unknown axis {axis!r}", mend=f"one of {', '.join(AXES)}")
+        raise PolicyError(f"unknown axis {axis!r}", hint=f"one of {', '.join(AXES)}")
     if ".py" in name:
         found = class_from_file(name)
         if axis not in axes_of(found):
-            raise PolicyError(f"{name} is no {axis} part", mend=f"it needs a method {_METHOD[axis]}()")
+            raise PolicyError(f"{name} is not a part of kind {axis}", hint=f"it needs a method {_METHOD[axis]}()")
         return found
     for point in _installed(axis):
         if point.name == name:
             loaded: type[Any] = point.load()
             return loaded
     if name not in part_names(axis):
-        raise PolicyError(f"no {axis} part {name!r}", mend=f"one of {', '.join(part_names(axis))}")
+        raise PolicyError(f"no {axis} part {name!r}", hint=f"one of {', '.join(part_names(axis))}")
     stem = name.replace("-", "_")
     module = importlib.import_module(f"wattqueue.parts.{axis}.{stem}")
     return _main_class(module, stem, name)
 
 
+def part_name(found: type[Any]) -> str:
+    """Return the key that a class would have as a part of ours: ``app-check`` for ``AppCheck``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", found.__name__).lower()
+
+
 def _main_class(module: ModuleType, stem: str, name: str) -> type[Any]:
+    """Return the class of a module that is named after its file, underscores and case aside.
+
+    Raises: PolicyError if the module has none.
+    """
     wanted = stem.replace("_", "").lower()
     for key, value in vars(module).items():
         own = inspect.isclass(value) and value.__module__ == module.__name__
@@ -79,7 +98,10 @@ def _main_class(module: ModuleType, stem: str, name: str) -> type[Any]:
 
 
 def axes_of(found: type[Any]) -> list[str]:
-    """The axes whose contract a class could fill, by its methods."""
+    """Return the axes whose interface a class implements, by its methods.
+
+    A backfill needs no method: ``queue_depth`` and ``code`` name a compiled pass.
+    """
     axes = [axis for axis in AXES if callable(getattr(found, _METHOD[axis], None))]
     if hasattr(found, "queue_depth") and hasattr(found, "code") and "backfill" not in axes:
         axes.append("backfill")
@@ -87,7 +109,9 @@ def axes_of(found: type[Any]) -> list[str]:
 
 
 def class_from_file(path_and_name: str) -> type[Any]:
-    """The class of ``file.py:Class``, or the only part in ``file.py``.
+    """Return the class of ``file.py:Class``, or the only part in ``file.py``.
+
+    Classes that the file imports do not count, only those that it defines.
 
     Raises: PolicyError if the file or the class is missing, or the file does not load.
     """
@@ -101,21 +125,24 @@ def class_from_file(path_and_name: str) -> type[Any]:
     if name:
         value = vars(module).get(name)
         if not inspect.isclass(value):
-            raise PolicyError(f"no class {name!r}", where=path_text, mend=f"it has {', '.join(own) or 'no part'}")
+            raise PolicyError(f"no class {name!r}", where=path_text, hint=f"it has {', '.join(own) or 'no part'}")
         return value
     if len(own) != 1:
         raise PolicyError(
-            f"{len(own)} parts in one file", where=path_text, mend=f"name one: {path_text}:{'|'.join(own) or 'Class'}"
+            f"{len(own)} parts in one file", where=path_text, hint=f"name one: {path_text}:{'|'.join(own) or 'Class'}"
         )
     return next(iter(own.values()))
 
 
 def load_file(path: Path) -> ModuleType:
-    """Import a Python file by path under a name of its own, once; anew where it has changed since."""
+    """Import a Python file by path under a name made from its content: once, and again where it has changed since.
+
+    Raises: PolicyError if it is no file, or raises an exception while it loads.
+    """
     if path.is_dir():
-        raise PolicyError("is a directory, not a file", where=path, mend="give the path of a Python file: my.py:MyPart")
+        raise PolicyError("is a directory, not a file", where=path, hint="give the path of a Python file: my.py:MyPart")
     if not path.is_file():
-        raise PolicyError("no such file", where=path, mend="give the path of a Python file: my.py:MyPart")
+        raise PolicyError("no such file", where=path, hint="give the path of a Python file: my.py:MyPart")
     content = hashlib.sha256(f"{path.resolve()}\0".encode() + path.read_bytes()).hexdigest()
     name = f"wattqueue_user_{content[:16]}"
     if name in sys.modules:

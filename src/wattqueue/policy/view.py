@@ -1,4 +1,11 @@
-"""What a part in plain Python sees: a read-only face of the kernels' view. It cannot reach the truth."""
+"""What a part in plain Python sees: a read-only view of the kernels' arrays. It cannot reach the truth.
+
+The compiled pass and parts in Python look at the same arrays. ``View`` hides their layout: it speaks of entries, jobs,
+units and watts, with floats in SI units. Properties are computed when they are read, so a part pays for what it uses;
+``queue`` and ``running`` walk their structures.
+
+Tests and ``wattqueue check`` hold that a part writes to nothing and depends on nothing that a scheduler cannot know.
+"""
 
 from __future__ import annotations
 
@@ -22,89 +29,126 @@ Floats = NDArray[np.float64]
 class View:
     """The scheduler's world now. Times in seconds on the trace's clock, watts in the cap's scope.
 
-    ``jobs`` is the job table (what the users asked for is public; run times and watts of jobs that
-    have not ended are not a policy's to read, and the checks look for that). Arrays are views: a
-    part must not write to them.
+    Run times and watts of jobs that have not ended are in the job table, but not for a policy to read; the checks look
+    for that. Arrays are views of the kernels' own: a part must not write to them.
     """
 
     jobs: Jobs
+    """The job table; only what users requested is for a policy to read."""
     machine: Machine
-    kernel: state.View
+    """The machine."""
+    kernel: state.KernelView
+    """The kernels' arrays, for parts that need more than the properties below."""
     unit_state: NDArray[np.int8]
+    """State of each unit (``kernels/codes.py``). Shape (U,)."""
     refusals: Sequence[Refusal] = ()
+    """Actions that were refused since the part was last called."""
 
     @property
     def now_s(self) -> float:
-        """The time of this pass."""
+        """Return the time of this pass."""
         return float(self.kernel.num[codes.NOW])
 
     @property
     def queue(self) -> Ints:
-        """Queued entries in queue order. Shape (q,)."""
+        """Return the queued entries in queue order. Shape (q,)."""
         out = np.empty(self.kernel.counter[codes.QUEUED], np.int32)
         return out[: list_queue(self.kernel, out)]
 
     @property
     def running(self) -> Ints:
-        """Rows of running jobs by expected end. Shape (r,)."""
+        """Return the rows of running jobs by expected end. Shape (r,)."""
         out = np.empty(self.kernel.counter[codes.RUNNING], np.int32)
         return out[: list_running(self.kernel, out)]
 
     @property
     def expected_end_s(self) -> Floats:
-        """Expected end of each job of the table; valid for running ones. Shape (n,)."""
+        """Return the expected end of each job of the table; valid for running ones. Shape (n,)."""
         return self.kernel.held.end
 
     @property
     def free(self) -> NDArray[np.int64]:
-        """Free units of each partition. Shape (P,)."""
+        """Return the free units of each partition. Shape (P,)."""
         return self.kernel.units.free
 
     @property
     def cap_w(self) -> float:
-        """The cap in force; inf for none."""
+        """Return the cap in force; inf for none."""
         cap = int(self.kernel.counter[codes.CAP])
         return np.inf if cap >= codes.NO_CAP else cap / codes.MICRO
 
     @property
     def available_w(self) -> float:
-        """Watts that starting jobs may still take; inf without a cap."""
+        """Return the watts that starting jobs may still take; inf without a cap."""
         return np.inf if self.cap_w == np.inf else float(self.kernel.counter[codes.AVAILABLE]) / codes.MICRO
 
     def entry_job(self, entry: int) -> int:
-        """Row of an entry's job."""
+        """Return the row of an entry's job."""
         return int(self.kernel.entries.job[entry])
 
     def entry_partition(self, entry: int) -> int:
-        """Partition of an entry."""
+        """Return the partition of an entry."""
         return int(np.searchsorted(self.kernel.entries.start, entry, side="right")) - 1
 
     def entry_options(self, entry: int) -> range:
-        """Options that an entry may take, highest frequency first."""
+        """Return the options that an entry may take, highest frequency first."""
         return range(int(self.kernel.entries.first[entry]), int(self.kernel.entries.last[entry]) + 1)
 
     def net_watts(self, job: int, option: int) -> float:
-        """What starting a job would add to the cap's scope, by prediction."""
+        """Return what the ledger would count for a start of ``job`` at ``option``, by prediction.
+
+        Without the idle watts of its units, and at least 0, unless the cap covers jobs alone (rule 14 of
+        docs/semantics.md).
+        """
         table = self.kernel.predicted
         row = 0 if len(table.power_uw) == 1 else int(table.row[job]) if len(table.row) else job
         unit = int(table.power_uw[row, option])
         if self.machine.cap_scope != "jobs":
-            unit -= int(self.kernel.units.idle_uw[self.machine.option_partition[option]])
+            unit = max(unit - int(self.kernel.units.idle_uw[self.machine.option_partition[option]]), 0)
         return unit * int(self.kernel.nodes[job]) / codes.MICRO
 
     def job_option(self, job: int) -> int:
-        """Option at which a job runs, -1 if it does not."""
+        """Return the option at which a job runs, -1 if it does not run."""
         return int(self.kernel.held.option[job])
 
     def job_units(self, job: int) -> Ints:
-        """Unit numbers that a running job holds. Shape (nodes,)."""
+        """Return the unit numbers that a running job holds, in the order in which it got them. Shape (nodes,)."""
         held = self.kernel.held
         first, count = int(held.first[job]), int(held.pieces[job])
         pairs = zip(held.low[first : first + count], held.high[first : first + count], strict=True)
         return np.concatenate([np.arange(low, high + 1, dtype=np.int32) for low, high in pairs])
 
+    @property
+    def units_on(self) -> Ints:
+        """Return the units that are up, busy or idle. Shape (k,), rising, as for the other states."""
+        return self._units(codes.UNIT_ON)
+
+    @property
+    def units_stopping(self) -> Ints:
+        """Return the units that are shutting down."""
+        return self._units(codes.UNIT_STOPPING)
+
+    @property
+    def units_off(self) -> Ints:
+        """Return the units that were shut down; ``WakeNode`` boots one."""
+        return self._units(codes.UNIT_OFF)
+
+    @property
+    def units_booting(self) -> Ints:
+        """Return the units that are booting; they take no job yet."""
+        return self._units(codes.UNIT_BOOTING)
+
+    @property
+    def units_down(self) -> Ints:
+        """Return the units that have failed."""
+        return self._units(codes.UNIT_DOWN)
+
+    def _units(self, state: int) -> Ints:
+        """Return the numbers of the units in one state of ``kernels/codes.py``."""
+        return np.flatnonzero(self.unit_state == state).astype(np.int32)
+
     def unit_is_free(self, unit: int) -> bool:
-        """Whether a unit is powered, up and without a job."""
+        """Return whether a unit is powered, up and without a job."""
         units = self.kernel.units
         p = int(np.searchsorted(units.unit_start, unit, side="right")) - 1
         i = unit - int(units.unit_start[p])

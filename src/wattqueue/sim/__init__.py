@@ -1,1 +1,1 @@
-"""The simulator: true times and watts, the engine, the power series."""
+"""The simulator: true times and watts, the engine, the power series of a finished run."""

@@ -1,16 +1,30 @@
-"""The simulator: one policy, one workload, one machine, one cap, to the last end."""
+"""The simulator: replay one workload on one machine under one policy and one cap, to the last end.
+
+Main flow of ``simulate``:
+
+1. The policy's parts are called once, over all jobs: estimator -> order -> frequency. Entries that can never run are
+   dropped, choices that nothing carries out are refused.
+2. ``policy/build.py`` and ``sim/truth.py`` turn the result into the two trees of arrays that kernels work on: the view
+   (what the scheduler may know) and the truth. They never meet outside the kernels' loop and its actions.
+3. ``go`` calls the compiled loop. It returns when it needs Python: more room in a buffer, a progress report, or a part
+   in plain Python, which ``sim/python_hooks.py`` calls. Then the loop resumes (``kernels/loop.py``).
+4. ``result`` takes the schedule and the power series from the log.
+
+Identical inputs give identical results: events are totally ordered (rule 2 of docs/semantics.md), sums are integers,
+and nothing reads a clock or a global random state.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import EngineError, MachineError, PolicyError
-from wattqueue.kernels import codes, state
+from wattqueue.kernels import codes
+from wattqueue.kernels.allocate import check_padding, lengthen, new_log, wider_plan
 from wattqueue.kernels.loop import run
 from wattqueue.kernels.schedule import budget_once
 from wattqueue.model.jobs import Jobs
@@ -19,13 +33,14 @@ from wattqueue.model.past import Past
 from wattqueue.model.schedule import PowerSeries, Schedule
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
-from wattqueue.policy.build import PassSettings, Window, build_view
-from wattqueue.policy.policy import Policy
-from wattqueue.sim.answers import Answers
-from wattqueue.sim.foresight import foresight_of, own_rows, recall
+from wattqueue.policy.build import PassSettings, Window, build_view, check_prediction, check_shapes
+from wattqueue.policy.policy import Policy, require_possible
+from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall
+from wattqueue.sim.python_hooks import PythonHooks
 from wattqueue.sim.rejection import rejections
 from wattqueue.sim.truth import NodeEvents, actual_power, build_truth
 
+Ints = NDArray[np.integer]
 Progress = Callable[[int, int], None]
 _EVENTS_A_STEP = 400_000
 _BLOCK = 1 << 16
@@ -33,14 +48,20 @@ _BLOCK = 1 << 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """What a simulation gave. ``notes`` counts what a reader should know (overdrawn jobs, refusals…)."""
+    """The result of a simulation: its inputs, the schedule, the power series."""
 
     jobs: Jobs
+    """The workload that was replayed."""
     machine: Machine
+    """The machine that it ran on."""
     cap: Cap
+    """The cap; infinite where there was none."""
     schedule: Schedule
+    """Start, end, option, energy and units of each job."""
     power: PowerSeries
+    """The machine's power as steps, from the first submission to the last end."""
     notes: dict[str, int] = field(default_factory=dict)
+    """Counts of what a reader should know, by text: jobs above the stated maximum, refused actions by reason."""
 
 
 def simulate(
@@ -54,15 +75,19 @@ def simulate(
     past: Past | None = None,
     progress: Progress | None = None,
 ) -> Run:
-    """Replay ``jobs`` on ``machine`` under ``policy`` and ``cap``.
+    """Replay ``jobs`` on ``machine`` under ``policy`` and ``cap`` (None: no cap).
 
     ``actual`` gives true watts and time factors by option where the trace's own figures and the
     machine's exponents are not the truth; ``events`` failures and returns; ``past`` what had ended before
-    the first submission, and an estimator that learns begins with; ``progress`` is called with
-    (jobs ended or rejected, n).
+    the first submission, which an estimator that learns begins with; ``progress`` is called with
+    (jobs ended or rejected, n) from time to time.
 
-    Raises: MachineError if a cap needs watts that nobody states; PolicyError for a broken part, or an
-    estimator that learns but cannot take in a past.
+    Raises: MachineError if a cap applies to watts that are not known; PolicyError for a part that breaks its contract,
+    a choice that nothing carries out, or an estimator that learns but cannot start from a past.
+
+    Example::
+
+        run = simulate(jobs, machine, load_policy("easy"), cap=Cap.constant(1e6))
     """
     simulation = Simulation(jobs, machine, policy, cap or Cap.none(), actual, events or NodeEvents.none(), past)
     simulation.go(progress)
@@ -70,46 +95,57 @@ def simulate(
 
 
 class Simulation:
-    """A run under way: the kernels' view and truth, the log, and who answers what Python is asked."""
+    """A run under way: the kernels' view and truth, the log, and the hooks that call Python parts.
+
+    Tests and checks use it directly to look at a run between steps; everybody else calls ``simulate``.
+    """
 
     def __init__(
         self, jobs: Jobs, machine: Machine, policy: Policy, cap: Cap, actual: Prediction | None, events: NodeEvents,
         past: Past | None = None,
     ) -> None:  # fmt: skip
+        """Evaluate the policy's static parts and build the arrays; nothing runs yet.
+
+        Arguments as in ``simulate``, without defaults.
+        """
         self.jobs, self.machine, self.policy, self.cap = jobs, machine, policy, cap
         prediction = own_rows(policy.estimator.predict(jobs, machine), policy.estimator)
         if past is not None:
             recall(policy.estimator, past)
-        self.foresight = foresight_of(policy.estimator, jobs)
+        self.history = history_prediction_of(policy.estimator, jobs)
         entries = policy.order.entries(jobs, prediction, machine)
         window = policy.frequency.window(entries, prediction, machine)
+        check_shapes(jobs, machine, prediction, entries, window)
+        if actual is not None:
+            check_prediction(jobs, machine, actual)
         entries, window = drop_unoffered(entries, window, prediction)
         entries, window = drop_too_wide(entries, window, jobs, machine)
-        refuse_what_no_kernel_does(jobs, machine, policy, prediction)
+        require_supported(jobs, machine, policy, prediction)
         if cap.limited:
             require_known_watts(entries, window, prediction, machine)
-        self.view = build_view(jobs, machine, prediction, entries, window, pass_settings(policy, machine))
+        self.view = build_view(jobs, machine, prediction, entries, window, pass_settings(policy, machine), checked=True)
         figures = bool(getattr(policy.estimator, "machine_figures", False))
+        # Before the truth is built, from the machine's own figures: a learned prediction never rejects a job (rule 4).
         reject = rejections(jobs, self.view, cap, machine_figures=figures)
         self.truth = build_truth(jobs, machine, actual or actual_power(jobs, machine), reject, cap, events)
-        self.log = empty_log(len(jobs))
-        self.answers = Answers(self)
+        self.log = new_log(len(jobs))
+        self.hooks = PythonHooks(self)
         self.truth.when[codes.PASS_INTERVAL] = getattr(policy.backfill, "pass_interval_s", 0.0)
         self._first_cap()
 
     def _first_cap(self) -> None:
-        """Before its first row a cap file's first value holds."""
+        """Put the first value of the cap in force: it holds before its first row, too (rule 1 of docs/semantics.md)."""
         first = int(self.truth.signal_uw[0])
         self.view.counter[codes.CAP] = first
         budget_once(self.view)
         self.truth.tally[codes.NEXT_SIGNAL] = 1
 
     def go(self, progress: Progress | None = None) -> None:
-        """Run to the end."""
+        """Run to the end. ``progress`` is called each ``_EVENTS_A_STEP`` events."""
         tally = self.truth.tally
         tally[codes.EVENT_LIMIT] = _EVENTS_A_STEP if progress else np.iinfo(np.int64).max
         while True:
-            code = run(self.view, self.truth, self.log, self.foresight)
+            code = run(self.view, self.truth, self.log, self.history)
             if code == codes.DONE:
                 break
             if code == codes.NEED_ROOM:
@@ -118,16 +154,16 @@ class Simulation:
                 if progress:
                     progress(int(tally[codes.NEXT_ARRIVAL] - tally[codes.HEAP]), len(self.jobs))
             else:
-                self.answers.to(self, code)
+                self.hooks.handle(self, code)
         if progress:
             progress(len(self.jobs), len(self.jobs))
         if (self.log.state == codes.RUNNING_NOW).any():
             raise EngineError("the run ended while jobs were running")
 
     def _make_room(self) -> None:
-        """Give the buffer that may run full some more, and at least what the next instant needs.
+        """Enlarge the buffer that may run full, to at least what the next instant needs.
 
-        The plan is asked last: where another one was full, it may not be (the loop comes back if it is).
+        The plan comes last: where another buffer was full, the plan may not be (the loop returns again if it is).
         """
         tally, held, plan, log = self.truth.tally, self.view.held, self.view.plan, self.log
         if self.view.counter[codes.INTERVALS] + self.machine.units > len(held.low):
@@ -135,15 +171,17 @@ class Simulation:
         elif tally[codes.POWER_ROWS] + 1 >= len(log.time):
             lengthen(len(log.time) // 16 + 1024, log.time, log.jobs_uw, log.other_uw, log.busy_idle_uw, log.busy)
         else:
-            lengthen(len(plan.time), plan.time, plan.watt)
-            wider = np.concatenate((plan.nodes, np.empty_like(plan.nodes)), axis=1)
-            self.view = self.view._replace(plan=plan._replace(nodes=wider))
+            self.view = check_padding(self.view._replace(plan=wider_plan(plan)))
 
     def result(self) -> Run:
-        """The schedule and the power series of the finished run; the log's own columns, so ask once."""
-        return Run(self.jobs, self.machine, self.cap, self._schedule(), self._power(), self.answers.notes())
+        """Return the schedule and the power series of the finished run.
+
+        They take over the log's columns instead of copying them, so call it once.
+        """
+        return Run(self.jobs, self.machine, self.cap, self._schedule(), self._power(), self.hooks.notes())
 
     def _schedule(self) -> Schedule:
+        """Return the log as a schedule; jobs that never ran get NaN times, state NOT_STARTED, and no units."""
         log, held = self.log, self.view.held
         ran = (log.state == codes.COMPLETED) | (log.state == codes.KILLED)
         for column in (log.start, log.end):
@@ -160,7 +198,11 @@ class Simulation:
         )  # fmt: skip
 
     def _predicted(self) -> NDArray[np.float64]:
-        """Watts of each job that the ledger counted, written over its last true ones: nobody draws any more."""
+        """Return the predicted watts of each job, without the idle floor of the ledger (rule 14).
+
+        Written over the true watts of the last stretch, which are not needed any more: at its end a run's memory is at
+        its peak.
+        """
         table, micro = self.view.predicted, self.truth.uw
         for k in range(0, len(micro), _BLOCK):
             rows = np.arange(k, min(k + _BLOCK, len(micro)))
@@ -169,7 +211,10 @@ class Simulation:
         return watts_in_place(micro)
 
     def _power(self) -> PowerSeries:
-        """From the first submission to the last end; what nodes do before and after is nobody's run."""
+        """Return the power series from the first submission to the last end.
+
+        What nodes do before and after is not part of the run (rule 17 of docs/semantics.md).
+        """
         log = self.log
         time = log.time[: self.truth.tally[codes.POWER_ROWS]]
         first, last = self.jobs.submit_s.min(initial=np.inf), np.nanmax(log.end, initial=-np.inf)
@@ -180,92 +225,101 @@ class Simulation:
         return PowerSeries(time, jobs_w, other_w, idle_w, log.busy[rows])
 
 
-def refuse_what_no_kernel_does(jobs: Jobs, machine: Machine, policy: Policy, prediction: Prediction) -> None:
-    """Raises PolicyError for choices that the contracts allow and no kernel carries out yet.
+def require_supported(jobs: Jobs, machine: Machine, policy: Policy, prediction: Prediction) -> None:
+    """Raise PolicyError for choices that the contracts allow and nothing carries out yet (docs/adr/0003).
 
-    Better an error than a run that silently places by lowest number (docs/adr/0003).
+    An error is better than a run that silently ignores the choice.
     """
     ranked = policy.placement.rank(len(jobs.app.names), machine, prediction) is not None
     if ranked or prediction.unit_factor is not None:
         raise PolicyError(
-            "compiled passes take the free units with the lowest numbers; ranked placement and watts that depend on "
-            "the unit are not built yet",
+            "placement is by lowest unit number; ranked placement and watts that depend on the unit are not "
+            "implemented yet",
             where=policy.name,
-            mend='use placement = "lowest" and an estimator without unit factors',
+            hint='use placement = "lowest" and an estimator without unit factors',
         )
+    require_possible(policy)
     if policy.ledger.code == codes.CHANCE:
-        refuse_chance(policy)
+        require_chance_supported(policy)
     elif policy.ledger.code != codes.PREDICTED:
         raise PolicyError(
-            "the simulator counts predicted watts; a measured ledger is not built yet",
+            "the simulator has a ledger of predicted watts; the measured ledger is not implemented yet",
             where=policy.name,
-            mend='use ledger = "predicted"',
+            hint='use ledger = "predicted"',
         )
 
 
-def refuse_chance(policy: Policy) -> None:
-    """Raises PolicyError where a pass does not check starts one by one, as a margin that grows with them needs."""
-    code = getattr(policy.backfill, "code", codes.CUSTOM)
-    if code not in (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY) or hasattr(policy.order, "rerank"):
+def require_chance_supported(policy: Policy) -> None:
+    """Raise PolicyError where a re-ranked pass would not check starts against a margin that grows with them.
+
+    A re-ranked pass runs on a snapshot (``policy/decide.py``), whose settings carry no chance terms. That the compiled
+    pass is a greedy one has been checked already (``policy.require_possible``).
+    """
+    if hasattr(policy.order, "rerank"):
         raise PolicyError(
-            "a chance ledger goes with greedy passes and static orders alone",
-            where=policy.name,
-            mend='use backfill = "easy", "first-fit" or "none", and order = "fcfs"',
+            "a chance ledger needs an order with static priorities", where=policy.name, hint='use order = "fcfs"'
         )
 
 
 def pass_settings(policy: Policy, machine: Machine) -> PassSettings:
-    """What the pass is told; a backfill without a compiled pass is asked in Python."""
+    """Return what the compiled pass needs of a policy.
+
+    A backfill without ``code`` has no compiled pass and is called in Python (CUSTOM).
+
+    Raises: PolicyError for knobs below 0 or not finite.
+    """
     code = getattr(policy.backfill, "code", codes.CUSTOM)
     chance = getattr(policy.ledger, "terms", None)
-    return PassSettings(code, getattr(policy.backfill, "queue_depth", 0), machine.cap_scope, chance)
-
-
-def lengthen(rows: int, *columns: NDArray[Any]) -> None:
-    """Put ``rows`` more behind each column, in place.
-
-    The operating system moves the pages of a large one; a copy would touch as much memory again.
-    """
-    for column in columns:
-        column.resize(len(column) + rows, refcheck=False)
+    depth, interval = getattr(policy.backfill, "queue_depth", 0), getattr(policy.backfill, "pass_interval_s", 0.0)
+    if depth < 0 or not 0 <= interval < np.inf:
+        raise PolicyError(
+            f"queue_depth is {depth}, pass_interval_s {interval}",
+            where=type(policy.backfill).__name__,
+            hint="0 tries the whole queue, and has a pass at every event; both must be finite, and 0 or more",
+        )
+    return PassSettings(code, depth, machine.cap_scope, chance)
 
 
 def watts_in_place(micro: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Integer microwatts as watts, written over them: at its end a run's memory is at its peak."""
+    """Convert integer microwatts to watts, written over them.
+
+    At its end a run's memory is at its peak; a copy of the longest columns would raise it. Works in blocks, because
+    the conversion of a whole column would make that copy.
+    """
     watts = micro.view(np.float64)
     for k in range(0, len(micro), _BLOCK):
         watts[k : k + _BLOCK] = micro[k : k + _BLOCK] / codes.MICRO
     return watts
 
 
-def empty_log(n: int) -> state.Log:
-    """Nothing has happened; room for a power step a job, most traces need somewhat more.
-
-    numpy asks for huge pages for a part of a new array, and the system moves no half of a mapping: the first time
-    that a column is lengthened copies it. So that is to happen early, while other buffers still are short.
-    """
-    rows = n + 1024
-    return state.Log(
-        np.zeros(n, np.int8), np.zeros(n, np.int8), np.full(n, np.nan), np.full(n, np.nan), np.zeros(n),
-        np.full(n, -1, np.int16), np.empty(rows), np.empty(rows, np.int64), np.empty(rows, np.int64),
-        np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(n, np.int32),
-    )  # fmt: skip
-
-
 def drop_unoffered(entries: Entries, window: Window, prediction: Prediction) -> tuple[Entries, Window]:
-    """Leave out entries whose watts are infinite: options that an estimator never offers."""
+    """Drop entries whose watts are infinite: options that an estimator never offers.
+
+    Kernels have no infinite microwatts. An entry is kept only if every option of its window is offered.
+    """
     if not np.isinf(prediction.power_w).any():
         return entries, window
     row = entries.job if prediction.row is None else prediction.row[entries.job]
     row = np.zeros_like(row) if len(prediction.power_w) == 1 else row
     first, last = (np.asarray(side) for side in window)
-    keep = np.isfinite(prediction.power_w[row, first]) & np.isfinite(prediction.power_w[row, last])
+    keep = np.ones(len(first), np.bool_)
+    for option in options_of(first, last):
+        keep &= ~np.isinf(prediction.power_w[row, option])
     kept = Entries(entries.job[keep], entries.partition[keep], entries.priority[keep])
     return kept, (first[keep], last[keep])
 
 
+def options_of(first: Ints, last: Ints) -> Iterator[Ints]:
+    """Yield the options of all windows, one for each entry at a time; short windows repeat their last. Shapes (m,)."""
+    for step in range(int((last - first).max(initial=-1)) + 1):
+        yield np.minimum(first + step, last)
+
+
 def drop_too_wide(entries: Entries, window: Window, jobs: Jobs, machine: Machine) -> tuple[Entries, Window]:
-    """Leave out entries wider than their partition: they could never run, and would hold its reservation."""
+    """Drop entries wider than their partition.
+
+    They could never run, and would hold its reservation for ever. A job without any entry left is rejected (rule 4).
+    """
     units = np.array([p.units for p in machine.partitions])
     fits = jobs.nodes[entries.job] <= units[entries.partition]
     if fits.all():
@@ -275,17 +329,19 @@ def drop_too_wide(entries: Entries, window: Window, jobs: Jobs, machine: Machine
 
 
 def require_known_watts(entries: Entries, window: Window, prediction: Prediction, machine: Machine) -> None:
-    """Raises MachineError if a cap is to be held with watts that nobody knows."""
+    """Raise MachineError if a cap applies to watts that are not known (NaN)."""
     if not np.isnan(prediction.power_w).any():
         return
     row = entries.job if prediction.row is None else prediction.row[entries.job]
     row = np.zeros_like(row) if len(prediction.power_w) == 1 else row
-    unknown = np.isnan(prediction.power_w[row, np.asarray(window[0])])
+    unknown = np.zeros(len(row), np.bool_)
+    for option in options_of(np.asarray(window[0]), np.asarray(window[1])):
+        unknown |= np.isnan(prediction.power_w[row, option])
     if unknown.any():
         partition = machine.partitions[int(entries.partition[np.argmax(unknown)])].name
         raise MachineError(
-            f"a cap needs the watts of every job, and for {int(unknown.sum())} entries nobody states them",
+            f"a cap needs the watts of every job, and those of {int(unknown.sum())} entries are not known",
             where=f"{machine.name}, partition {partition}",
-            mend="state the unit's maximum (--node-watts IDLE:MAX, or max_w in the machine file), or use an "
-            "estimator that knows (--estimator oracle-mean)",
+            hint="give the unit's maximum (--node-watts IDLE:MAX, or max_w in the machine file), or use an "
+            "estimator that predicts watts (--estimator oracle-mean)",
         )

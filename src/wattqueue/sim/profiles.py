@@ -1,8 +1,11 @@
-"""True power with phases: a run's power series when its jobs carry power profiles.
+"""The exact power series of a run whose jobs carry power profiles.
 
 The engine counts each job with its mean watts. Afterwards, from the starts and ends of the schedule, this
-replaces the constant of each profiled job by its samples. The sum is exact (int64 microwatts). Energies stay
-what they were but for the rounding of samples to microwatts, because a profile's mean is the job's.
+replaces the constant of each profiled job by its samples (``kernels/profile_power.py``). The sum is exact (int64
+microwatts). Energies change only by the rounding of samples to microwatts, because a profile's mean is the job's mean.
+
+A profile describes a run at one speed from start to end. Jobs that changed speed, or ran more than once, keep
+their constant watts and are counted.
 """
 
 from __future__ import annotations
@@ -17,9 +20,9 @@ from wattqueue.errors import EngineError, InputError
 from wattqueue.kernels import codes
 from wattqueue.kernels.profile_power import (
     Merged,
-    Runs,
-    Shelf,
-    Window,
+    PatternTable,
+    RunTable,
+    StepWindow,
     count_steps,
     merge_steps,
     place_steps,
@@ -28,7 +31,7 @@ from wattqueue.kernels.profile_power import (
 )
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
-from wattqueue.model.profiles import Profiles
+from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.schedule import PowerSeries, Schedule
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.build import rows_of
@@ -39,25 +42,31 @@ STEPS_A_WINDOW = 2_000_000
 _STEPS_A_BUCKET = 4
 _CHANGED = 1e-6  # relative difference of energy, or seconds, from which a run was not at one speed
 
+PROFILE_NOT_USED = "jobs whose power profile does not fit their run (constant watts used)"
+"""Key of the note of a run that counts them, as it is printed."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Profiled:
-    """The runs that profiles describe. ``rows`` (k,): their jobs.
+class ProfiledRuns:
+    """The runs that profiles describe.
 
-    ``left`` counts profiled jobs that keep their constant watts: their speed changed under way, or they were
-    requeued and ran more than once.
+    Jobs whose speed changed under way, or that were requeued and ran more than once, are left out and counted.
     """
 
-    runs: Runs
-    shelf: Shelf
+    runs: RunTable
+    """The runs as the kernels take them."""
+    patterns: PatternTable
+    """The samples that they refer to."""
     rows: NDArray[np.intp]
+    """The job of each run. Shape (k,)."""
     left: int
+    """Profiled jobs that keep their constant watts."""
 
 
 def with_profiles(run: Run, actual: Prediction | None = None) -> Run:
-    """The same run with the power series that its jobs' profiles add up to, and their energies.
+    """Return the run with the power series that its jobs' profiles add up to, and their energies.
 
-    ``actual`` must be what ``simulate`` was given. ``notes`` counts ``profile_unused`` jobs (see Profiled.left).
+    ``actual`` must be what ``simulate`` was given. ``notes`` counts ``PROFILE_NOT_USED`` jobs (ProfiledRuns.left).
 
     Raises: InputError if no job has a profile.
     """
@@ -65,7 +74,7 @@ def with_profiles(run: Run, actual: Prediction | None = None) -> Run:
     series = _joined(list(power_windows(found, run.power)))
     energy = run.schedule.energy_j.copy()
     energy[found.rows] = energies_j(found)
-    notes = {**run.notes, "profile_unused": found.left} if found.left else run.notes
+    notes = {**run.notes, PROFILE_NOT_USED: found.left} if found.left else run.notes
     return replace(run, power=series, schedule=replace(run.schedule, energy_j=energy), notes=notes)
 
 
@@ -83,10 +92,13 @@ def profile_power(
     return _joined(list(power_windows(found, run.power, begin_s=begin_s, end_s=end_s)))
 
 
-def profiled(jobs: Jobs, schedule: Schedule, machine: Machine, actual: Prediction | None = None) -> Profiled:
-    """The runs whose watts follow a profile: those that kept one speed from start to end."""
+def profiled(jobs: Jobs, schedule: Schedule, machine: Machine, actual: Prediction | None = None) -> ProfiledRuns:
+    """Return the runs whose watts follow a profile: those that kept one speed from start to end.
+
+    A run counts as steady if its length and its energy are those of the option at which it ran, to ``_CHANGED``.
+    """
     if jobs.profiles is None:
-        raise InputError("no job carries a power profile", mend="use a workload or trace format that has samples")
+        raise InputError("no job carries a power profile", hint="use a workload or trace format that has samples")
     profiles = jobs.profiles
     rows = np.flatnonzero(schedule.ran & (profiles.pattern >= 0))
     unit_uw, factor = _at_option(jobs, machine, actual, rows, schedule.option[rows])
@@ -96,21 +108,21 @@ def profiled(jobs: Jobs, schedule: Schedule, machine: Machine, actual: Predictio
     steady = np.abs(end - start - work * factor) <= _CHANGED * np.maximum(1.0, end - start)
     steady &= np.abs(schedule.energy_j[rows] - constant_j) <= _CHANGED * np.maximum(1.0, constant_j)
     runs = _runs(jobs, machine, profiles, rows, schedule, unit_uw, factor)
-    shelf = Shelf(profiles.level, profiles.first, profiles.resume)
-    return Profiled(Runs(*(column[steady] for column in runs)), shelf, rows[steady], int((~steady).sum()))
+    patterns = PatternTable(profiles.level, profiles.first, profiles.resume)
+    return ProfiledRuns(RunTable(*(column[steady] for column in runs)), patterns, rows[steady], int((~steady).sum()))
 
 
-def energies_j(found: Profiled) -> Floats:
-    """Energy of each profiled run over its samples, all units. Shape (k,)."""
+def energies_j(found: ProfiledRuns) -> Floats:
+    """Return the energy of each profiled run over its samples, all units. Shape (k,)."""
     energy = np.empty(len(found.rows))
-    run_energies(found.shelf, found.runs, energy)
+    run_energies(found.patterns, found.runs, energy)
     return energy
 
 
 def _at_option(
     jobs: Jobs, machine: Machine, actual: Prediction | None, rows: NDArray[np.intp], option: NDArray[np.int16]
 ) -> tuple[NDArray[np.int64], Floats]:
-    """True microwatts of one unit, and time factors, at the options that jobs ran with. Shapes (k,)."""
+    """Return true microwatts of one unit, and time factors, at the options that jobs ran with. Shapes (k,)."""
     table = rows_of(actual or actual_power(jobs, machine))
     row = rows if len(table.row) == 0 else table.row[rows]
     uw = table.power_uw[0 if len(table.power_uw) == 1 else row, option]
@@ -118,17 +130,20 @@ def _at_option(
 
 
 def _runs(
-    jobs: Jobs, machine: Machine, profiles: Profiles, rows: NDArray[np.intp], schedule: Schedule,
+    jobs: Jobs, machine: Machine, profiles: PowerProfiles, rows: NDArray[np.intp], schedule: Schedule,
     unit_uw: NDArray[np.int64], factor: Floats,
-) -> Runs:  # fmt: skip
-    """Runs with base and scale at the speed they had: watts above idle shrink as the job's mean does."""
+) -> RunTable:  # fmt: skip
+    """Return runs with base and scale at the speed they had.
+
+    Watts above idle shrink at a lower speed as the job's mean does, and samples come at longer periods.
+    """
     partition_idle = np.array([p.idle_w for p in machine.partitions])
     idle = partition_idle[machine.option_partition[schedule.option[rows]]]
     work = np.minimum(jobs.runtime_s, jobs.walltime_s)
     mean = profiles.mean_power_w(work)[rows]
     slowed = (unit_uw != np.rint(mean * codes.MICRO)) & (mean > idle)
     shrink = np.where(slowed, (unit_uw / codes.MICRO - idle) / np.where(slowed, mean - idle, 1.0), 1.0)
-    return Runs(
+    return RunTable(
         profiles.pattern[rows],
         np.where(slowed, idle + (profiles.base_w[rows] - idle) * shrink, profiles.base_w[rows]),
         profiles.scale_w[rows] * shrink,
@@ -141,10 +156,10 @@ def _runs(
 
 
 def power_windows(
-    found: Profiled, own: PowerSeries, *, begin_s: float | None = None, end_s: float | None = None,
+    found: ProfiledRuns, own: PowerSeries, *, begin_s: float | None = None, end_s: float | None = None,
     steps: int = STEPS_A_WINDOW,
 ) -> Iterator[PowerSeries]:  # fmt: skip
-    """The power series window by window, about ``steps`` samples each, so that memory stays bounded.
+    """Yield the power series window by window, about ``steps`` samples each, so that memory stays bounded.
 
     Each window has rows at its begin and at its end, where the next one begins: sums over windows (energy,
     seconds above a cap) are sums over the whole. ``own`` is the run's series with constant watts.
@@ -155,14 +170,17 @@ def power_windows(
     begin = float(own.time_s[0]) if begin_s is None else float(begin_s)
     end = float(own.time_s[-1]) if end_s is None else float(end_s)
     if not begin <= end:
-        raise InputError(f"power window ends at {end} s, before it begins at {begin} s")
+        raise InputError(f"the power window ends at {end} s, before it begins at {begin} s")
     edges = _edges(found.runs, begin, end, steps)
     for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         yield _window(found, own, low, high)
 
 
-def _edges(runs: Runs, begin: float, end: float, steps: int) -> Floats:
-    """Where to cut so that each window holds about ``steps`` samples. Shape (windows + 1,)."""
+def _edges(runs: RunTable, begin: float, end: float, steps: int) -> Floats:
+    """Return where to cut so that each window holds about ``steps`` samples. Shape (windows + 1,).
+
+    Sums up the sampling rate of running jobs over time, and cuts at equal shares of the total.
+    """
     low, high = np.maximum(runs.start_s, begin), np.minimum(runs.end_s, end)
     inside = low < high
     rate = 1.0 / runs.period_s[inside]
@@ -177,18 +195,24 @@ def _edges(runs: Runs, begin: float, end: float, steps: int) -> Floats:
     return np.unique(np.concatenate(([begin], cuts, [end])))
 
 
-def _window(found: Profiled, own: PowerSeries, begin: float, end: float) -> PowerSeries:
-    """One window's rows, the first at its begin, the last at its end."""
+def _window(found: ProfiledRuns, own: PowerSeries, begin: float, end: float) -> PowerSeries:
+    """Return one window's rows, the first at its begin, the last at its end.
+
+    The four steps of ``kernels/profile_power.py``, for the runs that overlap the window. Buckets are chosen so that
+    each holds a few steps.
+
+    Raises: EngineError if watts remain after the last job ended: the sum would be wrong everywhere.
+    """
     runs = found.runs
     touched = (runs.start_s <= end) & (runs.end_s > begin)
-    runs = Runs(*(column[touched] for column in runs))
+    runs = RunTable(*(column[touched] for column in runs))
     samples = float(((np.minimum(runs.end_s, end) - np.maximum(runs.start_s, begin)) / runs.period_s).sum())
     buckets = max(1, int(samples / _STEPS_A_BUCKET))
     per_s = buckets / (end - begin) if end > begin else 0.0
-    window = Window(begin, end, per_s, np.zeros(buckets + 2, np.int64), np.empty(0), np.empty(0, np.int64))
+    window = StepWindow(begin, end, per_s, np.zeros(buckets + 2, np.int64), np.empty(0), np.empty(0, np.int64))
     count = count_steps(runs, window)
     window = window._replace(time=np.empty(count), change=np.empty(count, np.int64))
-    at_begin = place_steps(found.shelf, runs, window)
+    at_begin = place_steps(found.patterns, runs, window)
     sort_steps(window)
     own_row = max(0, int(np.searchsorted(own.time_s, begin, side="right")) - 1)
     own_last = int(np.searchsorted(own.time_s, end, side="right"))
@@ -196,7 +220,7 @@ def _window(found: Profiled, own: PowerSeries, begin: float, end: float) -> Powe
     out = Merged(np.empty(room), np.empty(room, np.int64), np.empty(room, np.int64))
     rows = merge_steps(window, own.time_s, own_row, at_begin, out)
     if end >= own.time_s[-1] and out.off_uw[rows - 1] != 0:
-        raise EngineError("power profiles: watts are left over after the last job ended")
+        raise EngineError("power profiles: the sum is not 0 after the last job ended")
     if out.time[rows - 1] < end:
         out.time[rows], out.row[rows], out.off_uw[rows] = end, out.row[rows - 1], out.off_uw[rows - 1]
         rows += 1
@@ -204,14 +228,17 @@ def _window(found: Profiled, own: PowerSeries, begin: float, end: float) -> Powe
 
 
 def _series(own: PowerSeries, merged: Merged) -> PowerSeries:
-    """Watts of merged rows; what is not jobs' is the run's own."""
+    """Return the watts of merged rows; what is not of jobs is the run's own."""
     at = merged.row
     jobs_w = (np.rint(own.jobs_w[at] * codes.MICRO).astype(np.int64) + merged.off_uw) / codes.MICRO
     return PowerSeries(merged.time, jobs_w, own.other_w[at], own.busy_idle_w[at], own.busy_units[at])
 
 
 def _joined(parts: list[PowerSeries]) -> PowerSeries:
-    """Windows one after the other: the same rows, wherever the cuts were."""
+    """Concatenate windows: the same rows, wherever the cuts were.
+
+    Rows at a cut where nothing changed are removed.
+    """
     if len(parts) == 1:
         return parts[0]
     names = ("time_s", "jobs_w", "other_w", "busy_idle_w", "busy_units")

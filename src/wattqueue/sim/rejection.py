@@ -1,4 +1,8 @@
-"""Which jobs are rejected at submission, because no entry of them could ever run (SEMANTICS rule 4)."""
+"""Find the jobs that are rejected at submission, because no entry of them could ever run (rule 4 of docs/semantics.md).
+
+A job that could never start would hold a reservation for ever. Decided once, before the run: it depends on the
+machine and the cap only, never on what an estimator will have learned.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
-from wattqueue.kernels.state import View
+from wattqueue.kernels.state import KernelView
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
 
 
-def rejections(jobs: Jobs, view: View, cap: Cap, *, machine_figures: bool) -> NDArray[np.int8]:
-    """A Reason for each job. Shape (n,).
+def rejections(jobs: Jobs, view: KernelView, cap: Cap, *, machine_figures: bool) -> NDArray[np.int8]:
+    """Return a Reason for each job. Shape (n,).
 
-    The least watts of a job are the machine's own: its idle share, which no job can go below, or,
+    The least watts of a job are the machine's own: its idle share, which the ledger never goes below, or,
     where the estimator takes the machine's stated maxima, those. A learned prediction never rejects.
     """
     reason = np.zeros(len(jobs), np.int8)
@@ -28,8 +32,11 @@ def rejections(jobs: Jobs, view: View, cap: Cap, *, machine_figures: bool) -> ND
     return reason
 
 
-def least_net_uw(view: View, *, machine_figures: bool) -> NDArray[np.float64]:
-    """Least net microwatts of each job over its entries and options; inf without an entry. Shape (n,)."""
+def least_net_uw(view: KernelView, *, machine_figures: bool) -> NDArray[np.float64]:
+    """Return the least net microwatts of each job over its entries and options; inf without an entry. Shape (n,).
+
+    Windows are walked option by option over all entries at once; shorter windows repeat their last option.
+    """
     entries, idle = view.entries, view.units.idle_uw[view.units.option_partition]
     least = np.full(len(view.nodes), np.inf)
     width = int((entries.last - entries.first).max(initial=0)) + 1
@@ -41,5 +48,6 @@ def least_net_uw(view: View, *, machine_figures: bool) -> NDArray[np.float64]:
             table = view.predicted
             row = table.row[entries.job] if len(table.row) else entries.job
             unit = table.power_uw[0 if len(table.power_uw) == 1 else row, option].astype(np.float64)
-        np.minimum.at(least, entries.job, view.nodes[entries.job] * (unit - share * idle[option]))
+        net = np.maximum(unit - share * idle[option], 0.0)
+        np.minimum.at(least, entries.job, view.nodes[entries.job] * net)
     return least

@@ -1,4 +1,14 @@
-"""What jobs really do: true run times and watts, and the events that come from outside."""
+"""What jobs really do: true run times and watts, and the events that come from outside.
+
+The truth is in a tuple of its own, which policies never see (rule 11 of docs/semantics.md). Only the loop and the
+actions that it carries out read it. It consists of:
+
+* for each job, its work (seconds at reference speed) and whether its walltime kills it;
+* true watts and time factors by option: the trace's, scaled by the machine's exponents to other frequencies, unless
+  the caller hands in its own;
+* events in order of time: submissions, steps of the cap, failures and returns of units;
+* the two heaps of events that arise during the run, and the state of each unit.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +19,13 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.kernels import codes, state
+from wattqueue.kernels.allocate import kernel_array, new_heap
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Prediction
-from wattqueue.parts.estimator._scale import static_prediction
-from wattqueue.policy.build import kernel_array, rows_of
+from wattqueue.parts.scale import static_prediction
+from wattqueue.policy.build import rows_of
 
 Array = NDArray[np.float64]
 
@@ -24,15 +35,19 @@ class NodeEvents:
     """Units that fail (``up`` False) and return (True), in order of time. Shapes (k,)."""
 
     time_s: Array
+    """Seconds on the trace's clock; must not fall."""
     unit: NDArray[np.int32]
+    """Number of the unit over the whole machine."""
     up: NDArray[np.bool_]
+    """False: the unit fails; True: it returns."""
 
     @classmethod
     def none(cls) -> NodeEvents:
-        """No failure."""
+        """Return an empty series."""
         return cls(np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.bool_))
 
     def __post_init__(self) -> None:
+        """Raise InputError for columns of different lengths, and times that fall or are not finite."""
         if not len(self.time_s) == len(self.unit) == len(self.up):
             raise InputError("node events: columns differ in length")
         if (np.diff(self.time_s) < 0).any() or not np.isfinite(self.time_s).all():
@@ -40,20 +55,18 @@ class NodeEvents:
 
 
 def actual_power(jobs: Jobs, machine: Machine) -> Prediction:
-    """True watts of one unit by option: the trace's mean, else the unit's maximum (NaN: unknown)."""
+    """Return true watts of one unit by option: the trace's mean, else the unit's maximum (NaN: unknown).
+
+    The mean, because energy is what a run must get right; phases around it are added afterwards (``sim/profiles.py``).
+    """
     if jobs.mean_power_w is None and jobs.max_power_w is None:
         return static_prediction(np.full(1, np.nan), machine, np.zeros(len(jobs), np.int32))
     power = jobs.max_power_w if jobs.mean_power_w is None else jobs.mean_power_w
     return static_prediction(np.asarray(power), machine)
 
 
-def empty_heap(capacity: int, ids: int) -> state.Heap:
-    """Room for ``capacity`` of ``ids`` different ids."""
-    return state.Heap(np.empty(capacity), np.empty(capacity, np.int32), np.full(ids, -1, np.int32))
-
-
 def node_figures(machine: Machine) -> Array:
-    """Seconds, microwatts and exponents of each partition's units. Shape (P, FIGURES)."""
+    """Return seconds, microwatts and exponents of each partition's units, by slot. Shape (P, FIGURES)."""
     figures = np.zeros((len(machine.partitions), codes.FIGURES))
     for p, part in enumerate(machine.partitions):
         figures[p, codes.BOOT_S], figures[p, codes.SHUTDOWN_S] = part.boot_s, part.shutdown_s
@@ -64,7 +77,10 @@ def node_figures(machine: Machine) -> Array:
 
 
 def cap_microwatts(cap: Cap) -> NDArray[np.int64]:
-    """The cap's values as int64 microwatts; no cap is a number that no machine reaches."""
+    """Return the cap's values as int64 microwatts.
+
+    No cap (infinity) becomes ``NO_CAP``, which no machine reaches; so does any cap beyond it.
+    """
     high = cap.cap_w * codes.MICRO >= codes.NO_CAP
     return np.where(high, codes.NO_CAP, np.rint(np.where(high, 0.0, cap.cap_w) * codes.MICRO)).astype(np.int64)
 
@@ -72,7 +88,13 @@ def cap_microwatts(cap: Cap) -> NDArray[np.int64]:
 def build_truth(
     jobs: Jobs, machine: Machine, actual: Prediction, reject: NDArray[np.int8], cap: Cap, events: NodeEvents
 ) -> state.Truth:
-    """The world at rest before the first submission."""
+    """Return the world at rest before the first submission: every unit on and idle, nothing submitted.
+
+    Columns of the trace are taken as they are where type and layout allow; a copy of a long trace costs gigabytes.
+    Work is at most the walltime, because a job that outruns it is killed there (rule 3 of docs/semantics.md).
+
+    Raises: InputError if events name a unit outside the machine.
+    """
     n, units = len(jobs), machine.units
     if len(events.unit) and (events.unit.min() < 0 or events.unit.max() >= units):
         raise InputError(f"node events name a unit outside 0..{units - 1}")
@@ -80,7 +102,7 @@ def build_truth(
     tally[codes.OTHER_UW] = sum(p.units * round(p.idle_w * codes.MICRO) for p in machine.partitions)
     node_order = np.lexsort((events.unit, events.up, events.time_s))  # of one instant: down before up, then by unit
     when = np.full(codes.WHEN_SLOTS, np.inf)
-    when[[codes.PASS_INTERVAL, codes.PATIENCE]] = 0.0
+    when[[codes.PASS_INTERVAL, codes.CONTROL_STEPS_LEFT]] = 0.0
     kill = jobs.runtime_s > jobs.walltime_s
     work = np.minimum(jobs.runtime_s, jobs.walltime_s) if kill.any() else kernel_array(jobs.runtime_s, np.float64)
     return state.Truth(
@@ -97,12 +119,12 @@ def build_truth(
         kernel_array(events.time_s[node_order], np.float64),
         events.unit[node_order].astype(np.int32),
         events.up[node_order].astype(np.int8),
-        empty_heap(min(n, units) + 1, n),
-        empty_heap(units + 1, units),
+        new_heap(min(n, units) + 1, n),
+        new_heap(units + 1, units),
         np.zeros(units, np.int8),
         np.full(units, np.inf),
         node_figures(machine),
         when,
         tally,
-        np.zeros(codes.WISH_SLOTS, np.int64),
+        np.zeros(codes.REQUEST_SLOTS, np.int64),
     )

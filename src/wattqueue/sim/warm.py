@@ -1,4 +1,8 @@
-"""Compile the kernels once, before several processes want them at the same time: ``python -m wattqueue.sim.warm``."""
+"""Compile all kernels once: ``python -m wattqueue.sim.warm``.
+
+Compiling takes some 20 s and fills the cache on disk. Campaigns and CI do it before several processes want the kernels
+at the same time, which would each compile them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import numpy as np
 
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
-from wattqueue.model.profiles import Profiles
+from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate
@@ -21,9 +25,12 @@ ESTIMATORS = ("naive", "history-mean")
 
 
 def warm_up() -> None:
-    """Run the stock policies on a few jobs, with and without a cap."""
+    """Run the stock policies on a few jobs, with and without a cap, on one and on two partitions.
+
+    With profiles, too, so that the kernels of ``profile_power`` are compiled.
+    """
     submit = np.arange(FEW) * 10.0
-    profiles = Profiles.from_samples([[150.0, 250.0]] * FEW)
+    profiles = PowerProfiles.from_samples([[150.0, 250.0]] * FEW)
     mean = profiles.mean_power_w(np.full(FEW, 100.0))
     jobs = Jobs.build(submit, np.arange(FEW) % 4 + 1, np.full(FEW, 100.0), mean_power_w=mean, profiles=profiles)
     partitions = tuple(Partition(name, 6, idle_w=50.0, max_w=300.0) for name in ("a", "b"))

@@ -1,4 +1,4 @@
-"""Whoever fits starts."""
+"""First fit: every entry that fits starts, without reservations."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from wattqueue.parts.backfill._base import CompiledPass
 
 @dataclass(frozen=True)
 class FirstFit(CompiledPass):
-    """Every entry that fits now starts; nobody is promised anything."""
+    """Start every entry that fits now, in queue order.
+
+    Keeps nodes busy, but wide jobs can wait for ever while narrow ones keep arriving.
+
+    Reference: rule 7 of docs/semantics.md.
+    """
 
     code: ClassVar[int] = codes.FIRST_FIT

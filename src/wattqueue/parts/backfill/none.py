@@ -1,4 +1,4 @@
-"""Nobody overtakes."""
+"""No backfilling: jobs start in queue order only."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from wattqueue.parts.backfill._base import CompiledPass
 
 @dataclass(frozen=True)
 class None_(CompiledPass):  # noqa: N801 - "None" is taken, and the file names the part
-    """Queue order until the first entry that does not fit; that ends its partition's pass."""
+    """Start entries in queue order; the first that does not fit ends its partition's pass.
+
+    Reference: rule 7 of docs/semantics.md.
+    """
 
     code: ClassVar[int] = codes.NO_BACKFILL

@@ -1,1 +1,1 @@
-"""What acts on running work and on nodes?"""
+"""Controls: actions on running jobs and on nodes, called by period or by event (``contracts.Control``)."""

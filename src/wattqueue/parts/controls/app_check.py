@@ -1,4 +1,17 @@
-"""Jobs that are not the application they claim: found while they run, and given the frequency that suits them."""
+"""Detect running jobs that are not the application they claim, report them, and correct their frequency.
+
+EAMC chooses a frequency from the profile of the application that the user names. A job that runs something else would
+run at an unsuitable one, and users could claim an application to get a better partition. After ``settle_s`` of running,
+one measurement (CPI, memory transactions, watts) is compared with the profile of the claimed application at the job's
+frequency (``model.app_check``)::
+
+    fits                  nothing happens
+    does not fit          reported with the application that it does fit; frequency by eq. 4 from the measurement
+    unknown application   frequency by eq. 4 from the measurement
+
+Each job is measured once. The measurement comes from outside (``measure``): live operation passes a function that
+reads telemetry. Without one this control does nothing, so a run that cannot measure refuses it.
+"""
 
 from __future__ import annotations
 
@@ -8,39 +21,39 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.model.app_check import Tolerance, Verdict, better_frequency, judge
-from wattqueue.model.ear import Coefficients, Metrics, at_frequency
+from wattqueue.model.app_check import ClaimVerdict, Tolerance, better_frequency, judge
+from wattqueue.model.ear import Coefficients, Signatures, at_frequency
 from wattqueue.parts.actions import Action, SetFrequency
 from wattqueue.parts.efficiency import check
 
 if TYPE_CHECKING:
     from wattqueue.policy.view import View
 
-Measure = Callable[["View", int], "Metrics | None"]
-"""Metrics of one running job since its start or last change of frequency; None while there are none."""
+Measure = Callable[["View", int], "Signatures | None"]
+"""Returns the metrics of one running job since its start or last change of frequency; None while there are none."""
 Report = Callable[[str, str, str, str, float, float], None]
-"""(job id, user, claimed application, found application or empty, distance, time): a user's record."""
+"""Called with (job id, user, claimed application, found application or empty, distance, time in s)."""
 
 
 class AppCheck:
-    """Each running job is measured once after ``settle_s``; a misfit changes its frequency and is reported.
+    """Measure each running job once after ``settle_s``; report a false claim and correct the frequency.
 
     ``applications`` and ``coefficients`` are those of the application database, by hardware
-    configuration; ``configurations`` names that of each option (the partition's name otherwise).
-    A job of an unknown application claims nothing, but gets its frequency too: "for the first run, optimal
-    frequency is set at runtime as soon as data is available" (section 3.2).
+    configuration, which has the partition's name. A job of an unknown application claims nothing, but gets its
+    frequency too: "for the first run, optimal frequency is set at runtime as soon as data is available" (section 3.2).
 
     Raises: PolicyError for a weight that is not positive.
     Reference: paper 1, sections 3.2 and 3.4.
     """
 
     events: frozenset[str] = frozenset()
+    """None: woken by its period only."""
 
     def __init__(
         self,
         *,
         apps: Sequence[str] = (),
-        applications: Mapping[str, Metrics] | None = None,
+        applications: Mapping[str, Signatures] | None = None,
         coefficients: Mapping[str, Coefficients] | None = None,
         measure: Measure | None = None,
         report: Report | None = None,
@@ -54,11 +67,18 @@ class AppCheck:
         self.measure, self.report = measure, report
         self.tolerance, self.t_weight = tolerance or Tolerance(), t_weight
         self.settle_s, self.period_s = settle_s, period_s
+        # Time at which each running job was first seen running, and the jobs that need no further measurement. Both
+        # drop jobs that ended, so memory is bounded by the number of running jobs.
         self._seen: dict[int, float] = {}
         self._judged: set[int] = set()
 
+    @property
+    def missing(self) -> str:
+        """Return what this part needs and was not given; the loader of policies refuses such a part."""
+        return "" if self.measure is not None else "a source of measurements (measure=..., from Python)"
+
     def act(self, view: View) -> Sequence[Action]:
-        """A change of frequency for each job that was judged now and runs at another than the best for it."""
+        """Return a change of frequency for each job that was measured now and runs at another than its best one."""
         running = {int(job) for job in view.running}
         self._seen = {job: self._seen.get(job, view.now_s) for job in running}
         self._judged &= running
@@ -75,8 +95,8 @@ class AppCheck:
                 actions.append(SetFrequency(job, option))
         return actions
 
-    def _option_for(self, view: View, job: int, seen: Metrics) -> int:
-        """The option at which a measured job should go on: its own, unless it is not what it claims."""
+    def _option_for(self, view: View, job: int, seen: Signatures) -> int:
+        """Return the option at which a measured job should continue: its present one, unless its claim is false."""
         now = view.job_option(job)
         p = int(view.machine.option_partition[now])
         name, now_hz = view.machine.partitions[p].name, float(view.machine.option_frequency_hz[now])
@@ -94,22 +114,24 @@ class AppCheck:
         return first + int(np.argmin(np.abs(view.machine.option_frequency_hz[first:last] - wanted)))
 
     def _claim(self, view: View, job: int) -> int:
-        """Row of the application that the job's user named; -1 for none, or one that has no entry."""
+        """Return the row of the application that the job's user named; -1 for none, or one without a profile."""
         code = int(view.jobs.app.codes[job])
         name = view.jobs.app.names[code] if code >= 0 else ""
         return self.apps.index(name) if name in self.apps else -1
 
-    def _verdict(self, name: str, table: Coefficients, seen: Metrics, now_hz: float, claimed: int) -> Verdict:
+    def _verdict(self, name: str, table: Coefficients, seen: Signatures, now_hz: float, claimed: int) -> ClaimVerdict:
+        """Compare a measurement with all profiles projected to the job's frequency; no profiles, no verdict (NaN)."""
         known = self.applications.get(name)
         if known is None:
-            return Verdict(float("nan"), -1)
+            return ClaimVerdict(float("nan"), -1)
         try:
             expected = at_frequency(table, known, table.nominal_hz, now_hz)
         except InputError:
-            return Verdict(float("nan"), -1)
+            return ClaimVerdict(float("nan"), -1)
         return judge(seen, expected, claimed, self.tolerance)
 
-    def _tell(self, view: View, job: int, claimed: int, verdict: Verdict) -> None:
+    def _tell(self, view: View, job: int, claimed: int, verdict: ClaimVerdict) -> None:
+        """Report a false claim."""
         user = int(view.jobs.user.codes[job])
         found = self.apps[verdict.found] if verdict.found >= 0 else ""
         who = view.jobs.user.names[user] if user >= 0 else ""

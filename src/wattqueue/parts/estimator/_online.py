@@ -1,4 +1,9 @@
-"""The frame of estimators that learn from finished jobs: a part fills in four short methods."""
+"""Base of the estimators that learn from finished jobs: a part implements four short methods.
+
+``reset`` (forget), ``watts`` (predict jobs that arrive), ``take_in`` (learn jobs that ended) and ``replay_watts`` (the
+same for a whole trace at once). This class adds the contract around them: the choice between simulated and recorded
+completions, the order of ends, the fallback to the unit's maximum and the spread over options.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +17,23 @@ from wattqueue.errors import InputError, PolicyError
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Finished, Ints, Prediction
-from wattqueue.parts.estimator._scale import Scale, static_prediction
+from wattqueue.parts.scale import Scale, static_prediction
 from wattqueue.parts.timeline import Timeline, job_watts, trace_timeline
 
 Target = Literal["mean", "max"]
+"""Which watts of a job are learned and predicted: mean or highest over its run."""
 Completions = Literal["simulated", "trace"]
+"""Whose ends count: those of the simulated timeline, or those recorded in the trace."""
 
 
 class OnlineBase(ABC):
-    """Asked at submission, taught as jobs end.
+    """An online estimator: predicts at submission, learns as jobs end.
 
-    ``target`` says which watts are learned and predicted. ``completions`` says whose ends count:
-    those of the ``simulated`` time line, or those of the ``trace``; the latter are known before
-    the run, so that such an estimator is asked once.
+    With ``completions = "trace"`` the ends are known before the run, so the estimator becomes a static one
+    (``asked = "once"``): its predictions do not depend on the simulated schedule, which is what papers that compare
+    predictors do.
 
-    Raises: PolicyError for an unknown option; InputError for ends that are taught out of order.
+    Raises: PolicyError for an unknown option; InputError for ends that are learned out of order.
     """
 
     asked: Asked
@@ -44,11 +51,11 @@ class OnlineBase(ABC):
 
     @abstractmethod
     def reset(self, jobs: Jobs) -> None:
-        """Forget everything; ``jobs`` gives users and what they asked for, never what came of it."""
+        """Forget everything. Of ``jobs`` only users and requests may be read, never run times, starts or watts."""
 
     @abstractmethod
     def watts(self, rows: Ints, now_s: float) -> Floats:
-        """Watts of one unit at the reference frequency for jobs that arrive now; NaN unknown. Shape (k,)."""
+        """Return watts of one unit at the reference frequency for jobs that arrive now; NaN unknown. Shape (k,)."""
 
     @abstractmethod
     def take_in(self, rows: Ints, end_s: Floats, watts: Floats) -> None:
@@ -56,10 +63,13 @@ class OnlineBase(ABC):
 
     @abstractmethod
     def replay_watts(self, jobs: Jobs, line: Timeline, watts: Floats) -> Floats:
-        """What ``watts`` would answer at every submission of a whole trace. Shape (n,)."""
+        """Return what ``watts`` would answer at every submission of a whole trace. Shape (n,)."""
 
     def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
-        """Start afresh. The state before any job: the unit's maximum; for ends of the trace, every job's watts."""
+        """Reset, and return the prediction before any job has ended: the unit's maximum for every job (C = 1).
+
+        With recorded completions: the prediction of every job (C = n).
+        """
         self._scale, self._last_end_s = Scale.of(machine), -np.inf
         self.reset(jobs)
         if self.asked == "once":
@@ -67,25 +77,29 @@ class OnlineBase(ABC):
         return static_prediction(np.full(1, np.nan), machine, np.zeros(len(jobs), np.int32))
 
     def predict_rows(self, rows: Ints, now_s: float) -> Floats:
-        """Watts of one unit for the jobs that arrive now. Shape (k, O)."""
+        """Return watts of one unit for the jobs that arrive now, by option. Shape (k, O)."""
         return self.scale(self.watts(rows, now_s))
 
     def scale(self, watts: Floats) -> Floats:
-        """Watts at the reference frequency (k,), gaps filled with the unit's maximum, by option. Shape (k, O)."""
+        """Return watts at the reference frequency (k,) by option, gaps filled with the unit's maximum. Shape (k, O)."""
         if self._scale is None:
             raise PolicyError("asked before it was given jobs and machine", where=type(self).__name__)
         return self._scale.by_option(watts)
 
     def learn(self, finished: Finished) -> None:
-        """Jobs that ended since the last call, in order of their ends."""
+        """Learn jobs that ended since the last call, in order of their ends.
+
+        With target ``max``, a job whose highest watts are unknown is learned with its mean.
+        Raises: InputError for an end before one that was learned earlier: the sums of a history cannot be reordered.
+        """
         if len(finished.rows) == 0:
             return
         ends = finished.end_s
         if ends[0] < self._last_end_s or (len(ends) > 1 and (np.diff(ends) < 0).any()):
             raise InputError(
-                f"a job that ended at {ends.min()} s was taught after one of {max(self._last_end_s, ends.max())} s",
+                f"a job that ended at {ends.min()} s was learned after one of {max(self._last_end_s, ends.max())} s",
                 where=type(self).__name__,
-                mend="teach finished jobs in order of their ends",
+                hint="pass finished jobs in order of their ends",
             )
         self._last_end_s = float(ends[-1])
         power = finished.mean_power_w
@@ -94,18 +108,18 @@ class OnlineBase(ABC):
         self.take_in(finished.rows, ends, power)
 
     def replay(self, jobs: Jobs, line: Timeline) -> Floats:
-        """Every job predicted at its submission with only what had ended by then, in one go. Shape (n,).
+        """Return every job's prediction at its submission from only the jobs that had ended by then. Shape (n,).
 
-        Equals asking and teaching job by job; NaN where nothing had finished.
+        Equals calling ``learn`` and ``predict_rows`` job by job; NaN where nothing had finished.
         """
         return self.replay_watts(jobs, line, job_watts(jobs, self.target))
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise PolicyError(f"{name} {value!r}", mend=f"use one of {', '.join(known)}")
+        raise PolicyError(f"is {value!r}", where=name, hint=f"use one of {', '.join(known)}")
 
 
 def measured(watts: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which watts are a measurement: a unit that ran a job drew more than 0. Shape as ``watts``."""
+    """Return which watts are a measurement: neither NaN nor 0 (a sensor that was off). Shape as ``watts``."""
     return np.greater(watts, 0.0, where=~np.isnan(watts), out=np.zeros(watts.shape, np.bool_))

@@ -1,4 +1,8 @@
-"""Numbers for pairs of (user, application), in a job table and in a past beside it."""
+"""Numbers for pairs of (user, application), in a job table and in an earlier one (``Past``).
+
+A history per pair needs one array index per job; two tables number their users and applications differently, so the
+past is translated by name.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +18,28 @@ from wattqueue.model.past import Past
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """The pairs of a job table. ``code`` (n,) int32: each job's; ``known`` (pairs,) int64, sorted.
+    """The pairs of a job table.
 
-    Jobs without a user have no pair (-1); those without an application share one a user.
+    Jobs without a user have no pair; those of one user without an application share one.
     """
 
     code: NDArray[np.int32]
+    """Pair of each job, -1 for none. Shape (n,)."""
     known: NDArray[np.int64]
+    """Joined number of each pair, sorted, so that it can be searched. Shape (pairs,)."""
     users: tuple[str, ...]
     apps: tuple[str, ...]
 
     @classmethod
     def of(cls, jobs: Jobs) -> Self:
-        """Of all jobs of a table, as they stand at submission."""
+        """Number the pairs of all jobs of a table."""
         pair = _joined(jobs.user.codes, jobs.app.codes, len(jobs.app.names))
         known, code = np.unique(pair, return_inverse=True)
         code = np.where(jobs.user.codes < 0, -1, code)
         return cls(np.asarray(code, np.int32), known, jobs.user.names, jobs.app.names)
 
     def of_past(self, past: Past) -> NDArray[np.int32]:
-        """The same numbers for jobs of a past; -1 for pairs that the table does not have. Shape (k,)."""
+        """Return the same numbers for jobs of a past; -1 for pairs that the table does not have. Shape (k,)."""
         user, app = past.user_codes(self.users), past.app_codes(self.apps)
         lost = (user < 0) | ((app < 0) & (past.jobs.app.codes >= 0))
         pair = _joined(user, app, len(self.apps))
@@ -44,5 +50,6 @@ class Pairs:
 
 
 def _joined(user: NDArray[np.int32], app: NDArray[np.int32], apps: int) -> NDArray[np.int64]:
+    """Return one number for each (user, application); -1 (missing) is a value like any other, hence the + 1."""
     pair: NDArray[np.int64] = (user.astype(np.int64) + 1) * (apps + 1) + app + 1
     return pair

@@ -1,4 +1,12 @@
-"""Models that are trained anew at the end of every week, on the jobs that had finished by then."""
+"""Base of the regressions that are trained again at the end of every week, on the jobs that had finished by then.
+
+A part implements ``model()``: a new, untrained estimator in scikit-learn's sense. This class keeps the table of
+features (Table 1) as jobs arrive, trains at the first prediction after the end of a week, and falls back to the history
+prediction while there is no model. ``answer_trace`` does the same for a whole trace, week by week.
+
+Training runs on one thread: sums are then in one order, so results are identical on every machine with the same
+libraries, and campaigns can use the other cores.
+"""
 
 from __future__ import annotations
 
@@ -14,28 +22,30 @@ from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Ints
-from wattqueue.parts.estimator._history import HistoryBase, history_columns
 from wattqueue.parts.estimator._online import Completions, Target, measured
 from wattqueue.parts.features import ASKED, FEATURES, asked_features, lagged_features
-from wattqueue.parts.timeline import Timeline
-
-WEEK_S = 7 * 86_400.0
+from wattqueue.parts.history import HistoryBase, history_columns
+from wattqueue.parts.timeline import WEEK_S, Timeline
 
 
 class Model(Protocol):
-    """What a part trains: any estimator of scikit-learn's kind."""
+    """What a part trains: any regressor with scikit-learn's two methods."""
 
-    def fit(self, X: Floats, y: Floats) -> object: ...
+    def fit(self, X: Floats, y: Floats) -> object:
+        """Train on features (k, 7) and watts (k,)."""
+        ...
 
-    def predict(self, X: Floats) -> Floats: ...
+    def predict(self, X: Floats) -> Floats:
+        """Return watts. Shapes (k, 7) -> (k,)."""
+        ...
 
 
 class WeeklyBase(HistoryBase):
-    """Features of Table 1, retrained at t(w) on jobs with C_j < t(w); until there is a model, history.
+    """Regression on the features of Table 1, retrained at t(w) on the jobs with C_j < t(w).
 
-    t(w) counts weeks from the first submission. A model needs ``fewest`` measured jobs to train on;
-    with fewer, history goes on for another week. ``seed`` decides what is drawn at random; ``period_s``
-    is the length of a "week", for traces that last but days.
+    t(w) counts weeks from the first submission. A model needs ``fewest`` measured jobs to train on; with fewer, the
+    history prediction is used for another week. ``seed`` seeds the model's random draws; ``period_s`` is the length
+    of a "week", for traces that last only days.
 
     Raises: PolicyError for a period that is not above 0.
 
@@ -53,26 +63,32 @@ class WeeklyBase(HistoryBase):
     ) -> None:
         super().__init__(target=target, completions=completions, asked="weekly")
         if not period_s > 0:
-            raise PolicyError(f"period_s {period_s}", mend="use seconds above 0; the paper retrains every 604800")
+            raise PolicyError(
+                f"is {period_s}", where="period_s", hint="use seconds above 0; the paper retrains every 604800"
+            )
         self.seed, self.fewest, self.period_s = seed, fewest, float(period_s)
         self._trained: Model | None = None
         self._origin_s, self._weeks = 0.0, 0
         self._asked: Floats = np.zeros((0, ASKED))
+        """Features 1 to 4 of every job. Shape (n, 4)."""
         self._table: Floats = np.zeros((0, len(FEATURES)))
+        """All features, as they were at each submission; NaN rows have not arrived yet. Shape (n, 7)."""
         self._done: list[tuple[Ints, Floats, Floats]] = []
+        """Finished jobs in batches: rows, ends, watts. Joined only when a week ends."""
 
     width = 1
-    """How many figures ``apply`` gives for a job."""
+    """Figures that the model returns for a job: 1, or the number of quantiles."""
 
     @abstractmethod
     def model(self) -> Model:
-        """A new model, untrained."""
+        """Return a new model, untrained."""
 
     def ask(self, model: Model, table: Floats) -> Floats:
-        """What a trained model says of jobs with these features. Shape (k, width)."""
+        """Return a trained model's figures for jobs with these features. Shapes (k, 7) -> (k, width)."""
         return model.predict(table)[:, np.newaxis]
 
     def reset(self, jobs: Jobs) -> None:
+        """Forget model and history; compute the features that are known before the run."""
         super().reset(jobs)
         self._trained, self._weeks, self._done = None, 0, []
         self._origin_s = float(jobs.submit_s.min()) if len(jobs) else 0.0
@@ -80,18 +96,25 @@ class WeeklyBase(HistoryBase):
         self._table = np.full((len(jobs), len(FEATURES)), np.nan)
 
     def remember(self, past: Past) -> None:
-        """Refused: a model trains on features as they stood at each submission, which a past does not have."""
+        """Raise: a model trains on features as they were at each submission, which a past does not have.
+
+        Raises: PolicyError, always.
+        """
         raise PolicyError(
-            "learns features, and cannot begin with what ended before the run",
+            "learns from features at submission and cannot start with jobs that ended before the run",
             where=type(self).__name__,
-            mend="use a history estimator, or a run that begins with the trace",
+            hint="use a history estimator, or a run that begins with the trace",
         )
 
     def watts(self, rows: Ints, now_s: float) -> Floats:
+        """Return the first of the figures. Shape (k,)."""
         return self.answer_rows(rows, now_s)[:, 0]
 
     def answer_rows(self, rows: Ints, now_s: float) -> Floats:
-        """Figures for jobs that arrive now. Shape (k, width)."""
+        """Return the figures for jobs that arrive now, training first where a week has ended. Shape (k, width).
+
+        Stores the lagged features of these jobs: they are needed again when the jobs become training data.
+        """
         self._retrain(now_s)
         self._table[rows] = np.column_stack((self._asked[rows], lagged_features(self.lags(rows, now_s))))
         if self._trained is None:
@@ -100,14 +123,16 @@ class WeeklyBase(HistoryBase):
             return self._apply(self._trained, self._table[rows])
 
     def take_in(self, rows: Ints, end_s: Floats, watts: Floats) -> None:
+        """Add finished jobs to the history and to the training data. Shapes (k,)."""
         super().take_in(rows, end_s, watts)
         self._done.append((rows, end_s, watts))
 
     def replay_watts(self, jobs: Jobs, line: Timeline, watts: Floats) -> Floats:
+        """Return the first of the figures of every job of a trace. Shape (n,)."""
         return self.answer_trace(jobs, line, watts)[:, 0]
 
     def answer_trace(self, jobs: Jobs, line: Timeline, watts: Floats) -> Floats:
-        """Figures for every job of a trace at its submission. Shape (n, width)."""
+        """Return the figures for every job of a trace at its submission, one model per week. Shape (n, width)."""
         lags = history_columns(self.state(jobs), jobs, line, watts)
         table = np.column_stack((asked_features(jobs), lagged_features(lags)))
         ended = line.by_end
@@ -119,7 +144,7 @@ class WeeklyBase(HistoryBase):
         return answer
 
     def _retrain(self, now_s: float) -> None:
-        """At the first question after the end of a week: train on what had ended before that end."""
+        """Train, at the first call after the end of a week, on the jobs that had ended before that end."""
         week = int((now_s - self._origin_s) // self.period_s)
         if week <= self._weeks:
             return
@@ -133,7 +158,7 @@ class WeeklyBase(HistoryBase):
             self._trained = self._fit(self._table, rows[:before], watts[:before])
 
     def _fit(self, table: Floats, rows: NDArray[np.integer], watts: Floats) -> Model | None:
-        """A trained model; None where there is too little to train on. ``watts`` are those of ``rows``."""
+        """Return a trained model; None where there is too little to train on. ``watts`` are those of ``rows``."""
         good = measured(watts) & ~np.isnan(table[rows]).any(axis=1)
         if int(good.sum()) < max(self.fewest, 1):
             return None
@@ -142,7 +167,7 @@ class WeeklyBase(HistoryBase):
         return model
 
     def _apply(self, model: Model | None, table: Floats) -> Floats:
-        """Figures by the model; by history where there is none, or nothing is known of the past."""
+        """Return the model's figures; the history prediction where there is no model, or no history yet."""
         answer = np.repeat(table[:, ASKED : ASKED + 1], self.width, axis=1)
         known = ~np.isnan(table).any(axis=1)
         if model is not None and known.any():
@@ -151,14 +176,14 @@ class WeeklyBase(HistoryBase):
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """No threads below scikit-learn: the same sums in the same order, and no spinning beside other work."""
+    """Return a context in which scikit-learn's libraries use one thread: sums keep one order, other cores stay free."""
     limit: AbstractContextManager[object] = _libraries().limit(limits=1)
     return limit
 
 
 @cache
 def _libraries() -> Any:
-    """The thread pools of this process, looked up once after scikit-learn has loaded its own."""
+    """Return the thread pools of this process, looked up once, after scikit-learn has loaded its own."""
     import sklearn.ensemble  # noqa: F401 - brings its OpenMP library
     from threadpoolctl import ThreadpoolController
 
@@ -166,7 +191,7 @@ def _libraries() -> Any:
 
 
 def weeks(jobs: Jobs, line: Timeline, period_s: float = WEEK_S) -> list[tuple[NDArray[np.int64], float]]:
-    """Rows submitted in each week with a submission, and when that week began."""
+    """Return the rows submitted in each week that has any, and when that week began."""
     if len(jobs) == 0:
         return []
     submit = jobs.submit_s[line.by_submit]

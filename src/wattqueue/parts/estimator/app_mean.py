@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from wattqueue.parts.estimator._history import HistoryBase
 from wattqueue.parts.estimator._online import Completions
+from wattqueue.parts.history import HistoryBase
 
 
 class AppMean(HistoryBase):
-    """HistoryMean over the user's jobs of the same application; where there are none, over all of his.
+    """HistoryMean over the user's jobs of the same application; where there are none, over all of the user's jobs.
 
-    An application is what ``Jobs.app`` says at submission: a job's name, or its executable.
+    An application is the value of ``Jobs.app`` at submission: a job's name, or its executable.
 
-    Reference: beyond paper 4, whose eq. 1-3 it takes for narrower groups of jobs.
+    Reference: beyond paper 4; its eq. 1-3 applied to narrower groups of jobs.
     """
 
     by_app = True

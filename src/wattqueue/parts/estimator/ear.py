@@ -1,4 +1,8 @@
-"""The EAR model: watts and run time of a job's application on each partition at each frequency."""
+"""The EAR model: watts and run time of a job's application on each partition at each frequency.
+
+Profiles (``model.app_profiles``) come from EAR's coefficients and measured metrics, from the application database, or
+from Table 1 of paper 1. This part looks up each job's application and spreads its profile over the machine's options.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError
-from wattqueue.model.app_profiles import HardwareProfile, Profiles
+from wattqueue.model.app_profiles import AppProfiles, HardwareProfile
 from wattqueue.model.eamc_table1 import table1_profiles
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
@@ -16,21 +20,21 @@ from wattqueue.parts.contracts import Asked, Floats, Ints, Prediction
 from wattqueue.parts.estimator.user_figure import UserFigure
 
 _SAME_HZ = 0.5e6
+"""Two frequencies closer than this are the same: EAR counts in kHz, files in GHz with one digit."""
 
 
 class Ear:
-    """Profiles of applications (EAR coefficients, application database, or Table 1) spread over options.
+    """Watts and time factors of known applications, by option.
 
     A job's run time is taken to be that on ``main`` (default: the machine's first partition) at its
     highest frequency; ``time_coefficient`` and eq. 3 give the others. ``configurations`` names the
     hardware configurations of a partition's nodes (default: one, of the partition's name); where
     there are several, ``with_configurations`` makes the partition whose options they are.
 
-    A frequency without a profile is never offered. An application without one (first run) runs at the
-    highest frequency only, with the user's figure, or else the machine's maximum (never the job's own watts, which
-    nobody knows at submission):
-    ``on_new_hardware`` says whether an application that is known elsewhere may have such a trial run
-    on hardware where it is not (``trial``) or is not offered it (``skip``).
+    A frequency without a profile is never offered (watts ``inf``). An application without any profile (first run) is
+    offered the highest frequency only, with the user's figure, or else the machine's maximum; the job's own watts are
+    unknown at submission. ``on_new_hardware`` decides whether an application that is known on other hardware may make
+    such a trial run where it is not (``trial``), or is not offered that partition (``skip``).
 
     Raises: PolicyError for an unknown choice; InputError for a partition without a profile.
     Reference: paper 1, sections 3.1 to 3.3.
@@ -42,20 +46,20 @@ class Ear:
     def __init__(
         self,
         *,
-        profiles: Profiles | None = None,
+        profiles: AppProfiles | None = None,
         main: str | None = None,
         configurations: dict[str, tuple[str, ...]] | None = None,
         on_new_hardware: str = "skip",
     ) -> None:
         if on_new_hardware not in ("skip", "trial"):
-            raise PolicyError(f"ear: on_new_hardware {on_new_hardware!r}", mend="use skip or trial")
+            raise PolicyError(f"is {on_new_hardware!r}", where="ear: on_new_hardware", hint="use skip or trial")
         self.profiles = table1_profiles() if profiles is None else profiles
         self.main = main
         self.configurations = configurations or {}
         self.on_new_hardware = on_new_hardware
 
     def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
-        """One row an application, then one for each job without one. Shapes (C, O)."""
+        """Return one row per known application, then one for each job without a known one. Shapes (C, O)."""
         power, time = self._known(machine)
         row = self._application(jobs)
         unknown = np.flatnonzero(row < 0)
@@ -67,29 +71,30 @@ class Ear:
         return Prediction(power, time, row)
 
     def option_configuration(self, machine: Machine) -> tuple[str, ...]:
-        """Hardware configuration of each option. Shape (O,)."""
+        """Return the hardware configuration of each option. Shape (O,)."""
         names: list[str] = []
         for p in machine.partitions:
             names += list(self._configurations_of(p.name)) * (p.frequency_count // len(self._configurations_of(p.name)))
         return tuple(names)
 
     def _configurations_of(self, partition: str) -> tuple[str, ...]:
+        """Return the hardware configurations of a partition's nodes; by default one, of the partition's name."""
         return self.configurations.get(partition, (partition,))
 
     def _application(self, jobs: Jobs) -> Ints:
-        """Row of each job's application, -1 where it has no profile. Shape (n,)."""
+        """Return the row of each job's application, -1 where it has no profile. Shape (n,)."""
         known = {app: i for i, app in enumerate(self.profiles.apps)}
         rows = np.array([*(known.get(name, -1) for name in jobs.app.names), -1], np.int32)
         return rows[jobs.app.codes]
 
     def _known(self, machine: Machine) -> tuple[Floats, Floats]:
-        """Watts and relative run times of the known applications. Shapes (A, O)."""
+        """Return watts (``inf``: not offered) and relative run times of the known applications. Shapes (A, O)."""
         main = self.profiles.on(self.main or self._configurations_of(machine.partitions[0].name)[0])
         reference = main.time_s[:, 0].copy()
         power, time = [], []
         for name, hz in zip(self.option_configuration(machine), machine.option_frequency_hz, strict=True):
             here = self.profiles.on(name)
-            # An application that never ran on the main partition counts from where it did.
+            # An application that never ran on the main partition has its first known configuration as reference.
             reference = np.where(np.isnan(reference), here.time_s[:, 0], reference)
             watts, seconds = _at(here, hz)
             power.append(watts)
@@ -112,7 +117,7 @@ class Ear:
             factor[new, first] = 1.0
 
     def _first_run(self, jobs: Jobs, rows: NDArray[np.int64], machine: Machine) -> Prediction:
-        """Jobs whose application has no entry: the highest frequency of each partition, and no other."""
+        """Return the prediction of jobs whose application has no profile: highest frequencies only. Shapes (k, O)."""
         guess = UserFigure().predict(jobs.take(rows), machine)
         highest = np.zeros(len(machine.option_partition), bool)
         highest[machine.option_start[:-1]] = True
@@ -120,11 +125,11 @@ class Ear:
         return Prediction(power, np.where(highest, guess.time_factor, 1.0))
 
 
-def with_configurations(partition: Partition, profiles: Profiles, names: tuple[str, ...]) -> Partition:
-    """A partition whose options are the configurations of its nodes at every frequency that one of them has.
+def with_configurations(partition: Partition, profiles: AppProfiles, names: tuple[str, ...]) -> Partition:
+    """Return a partition whose options are the configurations of its nodes at every frequency that one of them has.
 
-    Each frequency stands once for each name, in their order; ``Ear`` needs the same names, and offers what
-    a configuration has a profile for.
+    Each frequency appears once for each name, in their order; ``Ear`` needs the same names, and offers the pairs for
+    which there is a profile.
 
     Reference: paper 1, section 3.1 (different hardware configurations can exist for the same node).
     """
@@ -133,7 +138,7 @@ def with_configurations(partition: Partition, profiles: Profiles, names: tuple[s
 
 
 def _at(profile: HardwareProfile, frequency_hz: float) -> tuple[Floats, Floats]:
-    """Watts and seconds at one frequency, NaN where the profile has none. Shapes (A,)."""
+    """Return watts and seconds at one frequency, NaN where the profile has none. Shapes (A,)."""
     if np.isnan(frequency_hz):
         # A partition without stated frequencies runs at the nominal one.
         return profile.power_w[:, 0], profile.time_s[:, 0]

@@ -1,15 +1,17 @@
-"""Time-weighted mean of the greatest watts of the user's finished jobs."""
+"""Time-weighted mean of the highest watts of the user's finished jobs."""
 
 from __future__ import annotations
 
 import math
 
-from wattqueue.parts.estimator._history import HistoryBase
 from wattqueue.parts.estimator._online import Completions
+from wattqueue.parts.history import HistoryBase
 
 
 class HistoryMax(HistoryBase):
-    """Predicts a job's greatest watts; a finished job whose maximum is unknown teaches its mean.
+    """Predict a job's highest watts; a finished job whose maximum is unknown is learned with its mean.
+
+    ``alpha``, ``window_s`` and ``completions`` as in ``HistoryMean``.
 
     Reference: paper 4, eq. 1-3 and section 6.2.
     """

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 
-from wattqueue.parts.estimator._history import HistoryBase
 from wattqueue.parts.estimator._online import Completions
+from wattqueue.parts.history import HistoryBase
 
 
 class HistoryMean(HistoryBase):
-    """Predicts a job's mean watts; by default alpha 2 and the whole history, as the paper.
+    """Predict a job's mean watts from the finished jobs of its user.
+
+    ``alpha``: exponent of the weight of older jobs (2 in the paper). ``window_s``: greatest age of a job that counts;
+    inf for the whole history, as in the paper. ``completions``: ends that count (``_online.Completions``).
 
     Reference: paper 4, eq. 1-3 and section 6.2.
     """

@@ -1,4 +1,4 @@
-"""A quantile of a job's mean watts from its user's history: the weighted mean, and so many standard deviations."""
+"""A quantile of a job's mean watts from its user's history: the weighted mean plus a multiple of the spread."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import math
 from statistics import NormalDist
 
 from wattqueue.errors import PolicyError
-from wattqueue.parts.estimator._history import HistoryBase
 from wattqueue.parts.estimator._online import Completions
+from wattqueue.parts.history import HistoryBase
 
 
 class HistoryQuantile(HistoryBase):
-    """Watts that a job's mean stays below with probability ``at``, taken as normal: eq. 1 + z sd.
+    """Watts that a job's mean stays below with probability ``at`` if errors are normal: eq. 1 + z sd.
 
     The standard deviation is that of the user's finished jobs (Table 1, feature 6), at least ``least`` of the
-    prediction, for two jobs may be alike by chance. Of a user without history the unit's maximum is taken.
+    prediction, because two jobs can be equal by chance. A user without history gets the unit's maximum.
 
     Raises: PolicyError for an ``at`` outside [0.5, 1), or a negative ``least``.
 
@@ -31,6 +31,8 @@ class HistoryQuantile(HistoryBase):
     ) -> None:
         super().__init__(target="mean", alpha=alpha, completions=completions)
         if not (0.5 <= at < 1.0 and 0.0 <= least < math.inf):
-            raise PolicyError(f"at {at}, least {least}", mend="use a probability of 0.5 to below 1, and a share")
+            raise PolicyError(
+                f"are {at} and {least}", where="at, least", hint="use a probability of 0.5 to below 1, and a share"
+            )
         self.at, self.least_spread = at, least
         self.spreads = NormalDist().inv_cdf(at)

@@ -1,13 +1,13 @@
-"""The watts of the user's job that finished last."""
+"""Predict the watts of the user's job that finished last: the simplest history, and a baseline for the others."""
 
 from __future__ import annotations
 
-from wattqueue.parts.estimator._history import HistoryBase
 from wattqueue.parts.estimator._online import Completions, Target
+from wattqueue.parts.history import HistoryBase
 
 
 class LastJob(HistoryBase):
-    """Feature 7 of Table 1 taken as the prediction; without history, as HistoryMean does.
+    """Feature 7 of Table 1 as the prediction; a user without history is predicted as in ``HistoryMean``.
 
     Reference: paper 4, Table 1.
     """

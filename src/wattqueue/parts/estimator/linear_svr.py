@@ -1,4 +1,4 @@
-"""Support vector regression with a linear kernel, trained anew every week."""
+"""Support vector regression with a linear kernel, trained again every week."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from wattqueue.parts.estimator._weekly import Model, WeeklyBase
 
 
 class LinearSvr(WeeklyBase):
-    """``regressors.SvrPower`` on all jobs that finished before the week began.
+    """``regressors.SvrPower`` trained on all jobs that finished before the current week; settings as in ``WeeklyBase``.
 
     Reference: paper 4, sections 4.2 and 6.2.
     """
 
     def model(self) -> Model:
+        """Return an untrained model."""
         from wattqueue.parts.regressors import SvrPower
 
         return SvrPower(random_state=self.seed)

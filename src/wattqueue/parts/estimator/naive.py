@@ -1,4 +1,4 @@
-"""Every unit draws the machine's stated maximum: safe, and wasteful."""
+"""Predict the machine's stated maximum for every unit: never too low, and far too high for most jobs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import numpy as np
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Prediction
-from wattqueue.parts.estimator._scale import static_prediction
+from wattqueue.parts.scale import static_prediction
 
 
 class Naive:
     """The maximum of one unit, for every job.
 
-    Where the machine states no maximum the watts are NaN (unknown): nobody minds while there is no
-    cap, and a driver that holds one must refuse them.
+    Where the machine states no maximum the watts are NaN (unknown). That is allowed while there is no cap; with a cap
+    the simulator and live operation refuse such a machine.
 
     Reference: paper 4, section 6.4 (``naive``).
     """
@@ -23,5 +23,5 @@ class Naive:
     machine_figures: bool = True
 
     def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
-        """One row of watts that all jobs share: C = 1."""
+        """Return one row of watts that all jobs share: C = 1."""
         return static_prediction(np.full(1, np.nan), machine, np.zeros(len(jobs), np.int32))

@@ -1,4 +1,7 @@
-"""The mean watts that the trace says the job drew: a bound that nobody can know at submission."""
+"""Oracle: predict the mean watts that the trace records for the job.
+
+No real scheduler has this figure at submission; it shows what a perfect prediction would be worth.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import numpy as np
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Prediction
-from wattqueue.parts.estimator._scale import static_prediction
+from wattqueue.parts.scale import static_prediction
 
 
 class OracleMean:
@@ -19,8 +22,9 @@ class OracleMean:
     asked: Asked = "once"
     machine_figures: bool = False
     knows_future: bool = True
+    """Declares that the prediction reads the future: checks for leaks are skipped, reports say so."""
 
     def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
-        """Watts of each job. Shape (n, O)."""
+        """Return the watts of each job. Shape (n, O)."""
         power = jobs.mean_power_w if jobs.mean_power_w is not None else np.full(len(jobs), np.nan)
         return static_prediction(power, machine)

@@ -1,13 +1,16 @@
-"""A random forest on the features of Table 1, trained anew every week."""
+"""A random forest on the features of Table 1, trained again every week."""
 
 from __future__ import annotations
 
 from wattqueue.parts.estimator._online import Completions, Target
-from wattqueue.parts.estimator._weekly import WEEK_S, Model, WeeklyBase
+from wattqueue.parts.estimator._weekly import Model, WeeklyBase
+from wattqueue.parts.timeline import WEEK_S
 
 
 class RandomForest(WeeklyBase):
-    """``regressors.ForestPower`` on all jobs that finished before the week began.
+    """``regressors.ForestPower`` trained on all jobs that finished before the current week.
+
+    Settings as in ``WeeklyBase``.
 
     ``trees`` in the forest, each grown on at most ``tree_rows`` jobs drawn from all of them.
 
@@ -29,6 +32,7 @@ class RandomForest(WeeklyBase):
         self.trees, self.tree_rows = trees, tree_rows
 
     def model(self) -> Model:
+        """Return an untrained model."""
         from wattqueue.parts.regressors import ForestPower
 
         return ForestPower(random_state=self.seed, trees=self.trees, tree_rows=self.tree_rows)

@@ -1,4 +1,4 @@
-"""Linear regression by stochastic gradient descent, trained anew every week."""
+"""Linear regression by stochastic gradient descent, trained again every week."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from wattqueue.parts.estimator._weekly import Model, WeeklyBase
 
 
 class Sgd(WeeklyBase):
-    """``regressors.SgdPower`` on all jobs that finished before the week began.
+    """``regressors.SgdPower`` trained on all jobs that finished before the current week; settings as in ``WeeklyBase``.
 
     Reference: paper 4, sections 4.2 and 6.2.
     """
 
     def model(self) -> Model:
+        """Return an untrained model."""
         from wattqueue.parts.regressors import SgdPower
 
         return SgdPower(random_state=self.seed)

@@ -1,1 +1,1 @@
-"""At which frequency may an entry run?"""
+"""Frequencies: the range of options at which each entry may start (``contracts.Frequency``)."""

@@ -1,4 +1,4 @@
-"""A window of one option: the best of the entry's job on the entry's partition."""
+"""Windows of one option: the best one of the entry's job on the entry's partition."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from wattqueue.parts.efficiency import choose
 def fixed_window(
     entries: Entries, prediction: Prediction, machine: Machine, cost: str, t_weight: float = 1.0, reading: str = "text"
 ) -> tuple[Ints, Ints]:
-    """First and last option, equal. Shapes (m,).
+    """Return the first and last option of each entry, equal numbers. Shapes (m,).
 
-    An entry without an option gets its partition's highest frequency: not offered either, the engine drops it.
+    ``cost`` is ``distance``, ``energy`` or ``time`` (``efficiency.choose``). An entry without an offered option gets
+    its partition's highest frequency; that is not offered either, so the engine drops the entry.
     """
     best = choose(prediction, machine, cost, t_weight, reading).option
     row = entries.job if prediction.row is None else prediction.row[entries.job]

@@ -1,4 +1,7 @@
-"""The frequency at which the job ends soonest: not always the highest, STREAM on p1 peaks below it."""
+"""Run each entry at the frequency at which its job ends soonest.
+
+That is not always the highest: memory-bound applications can peak below it (STREAM on p1 in paper 1, Table 1).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from wattqueue.parts.frequency._fixed import fixed_window
 
 
 class Fastest:
-    """One option: the least predicted run time on the entry's partition, ties to the highest frequency.
+    """One option: that of the least predicted run time on the entry's partition, ties to the highest frequency.
 
     Reference: paper 1, section 5 (Min_runtime).
     """
 
     def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
+        """Return the first and last option of each entry, equal numbers. Shapes (m,)."""
         return fixed_window(entries, prediction, machine, "time")

@@ -1,4 +1,4 @@
-"""Every job runs at its partition's highest frequency."""
+"""Run every job at its partition's highest frequency, the reference speed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from wattqueue.parts.contracts import Entries, Ints, Prediction
 
 
 class Highest:
-    """The first option of the entry's partition."""
+    """One option: the first of the entry's partition."""
 
     def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
-        """First and last option. Shapes (m,)."""
+        """Return the first and last option, equal numbers. Shapes (m,)."""
         first = machine.option_start[entries.partition]
         return first, first

@@ -1,4 +1,4 @@
-"""EAMC's frequency: the best compromise between joules and seconds."""
+"""EAMC's frequency: the best compromise between energy and run time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from wattqueue.parts.frequency._fixed import fixed_window
 
 
 class LeastDistance:
-    """One option: the least (E/E_min)^2 + t_weight (t/t_min)^2 on the entry's partition.
+    """One option: that of the least (E/E_min)^2 + t_weight (t/t_min)^2 on the entry's partition.
+
+    ``t_weight`` above 1 favours run time, below 1 energy (the paper uses 1 and 1.5). ``reading`` is ``text`` or
+    ``published-code`` (``parts/efficiency.py``).
 
     Raises: PolicyError for a weight that is not positive, or an unknown reading.
     Reference: paper 1, eq. 4.
@@ -20,4 +23,5 @@ class LeastDistance:
         self.t_weight, self.reading = t_weight, reading
 
     def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
+        """Return the first and last option of each entry, equal numbers. Shapes (m,)."""
         return fixed_window(entries, prediction, machine, "distance", self.t_weight, self.reading)

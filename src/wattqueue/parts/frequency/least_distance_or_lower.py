@@ -1,4 +1,4 @@
-"""EAMC under a cap: eq. 4's frequency, or the next lower one that the cap has room for."""
+"""EAMC under a cap: the frequency of eq. 4, or the next lower one for which the cap has room."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from wattqueue.parts.frequency._fixed import fixed_window
 class LeastDistanceOrLower:
     """A window from eq. 4's option down to that of least energy (or itself, if that is higher).
 
-    Below the frequency of least energy a job takes longer and more joules, so nobody is slowed further. A
-    frequency that is not offered ends the window above it.
+    Below the frequency of least energy a job takes longer and uses more energy, so the window ends there. It also
+    ends above the first frequency that is not offered, because a window is a contiguous range.
 
     Beyond paper 1, which names power caps as future work (section 6).
     """
@@ -24,11 +24,12 @@ class LeastDistanceOrLower:
         self.t_weight = t_weight
 
     def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
+        """Return the first and last option of each entry. Shapes (m,)."""
         first, _ = fixed_window(entries, prediction, machine, "distance", self.t_weight)
         cheapest, _ = fixed_window(entries, prediction, machine, "energy")
         last = np.maximum(first, cheapest)
         row = entries.job if prediction.row is None else prediction.row[entries.job]
-        # Options count downwards in frequency: the window ends before the first gap.
+        # Options count downwards in frequency, so a larger number is a lower one; the window ends before the first gap.
         options = np.arange(prediction.power_w.shape[1])
         gap = ~np.isfinite(prediction.power_w[row]) & (options > first[:, np.newaxis])
         before_gap = np.where(gap.any(1), np.argmax(gap, 1) - 1, options[-1])

@@ -1,4 +1,4 @@
-"""The frequency at which the job takes the fewest joules."""
+"""Run each entry at the frequency at which its job uses the least energy."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from wattqueue.parts.frequency._fixed import fixed_window
 
 
 class LeastEnergy:
-    """One option: the least predicted energy on the entry's partition, ties to the highest frequency.
+    """One option: that of the least predicted energy on the entry's partition, ties to the highest frequency.
 
     Reference: paper 1, section 5 (Min_energy).
     """
 
     def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
+        """Return the first and last option of each entry, equal numbers. Shapes (m,)."""
         return fixed_window(entries, prediction, machine, "energy")

@@ -1,1 +1,1 @@
-"""What counts as drawn?"""
+"""Ledgers: which watts count against the cap (rule 15 of docs/semantics.md)."""

@@ -1,4 +1,9 @@
-"""Predicted watts with a margin that follows from what runs: P(power > cap) stays at or below epsilon."""
+"""Count predicted watts with a margin computed from the running jobs, so that P(power > cap) <= epsilon.
+
+Errors of predictions partly cancel over many jobs: independent ones grow with the root of the sum of squares, common
+ones (a hot day, a biased estimator) with the sum itself. A constant margin must cover the worst mix; this one follows
+the mix that runs.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +21,12 @@ class Chance:
     """A job starts if, with it, ``share (x + z sqrt(own s2 + common x^2))`` stays within the cap.
 
     x sums the net predictions of running jobs, s2 their squares; z is ``deviations``, or else the normal quantile
-    of 1 - ``epsilon``: real errors have longer tails.
+    of 1 - ``epsilon``. Real errors have longer tails than the normal distribution, which ``deviations`` can allow for.
     ``share``: watts drawn for a watt predicted; ``own``: variance of a job's relative error; ``common``: the part
     of it that all running jobs share, their correlation times their variance. All three come from residuals of
     the past (``study.powercap.calibrate``); the defaults are those of generated Marconi100 jobs predicted by
-    history-mean. Reservations count predictions with the margin of now. Goes with the greedy passes (none,
-    first-fit, EASY), which check a start at a time.
+    history-mean. Reservations count predictions with the margin of the present mix. Only the greedy passes (none,
+    first-fit, EASY) support it: they test one start at a time, a plan would need the margin of every future mix.
 
     Raises: PolicyError for an epsilon outside (0, 0.5], a share that is not above 0, or a negative variance.
     """
@@ -38,22 +43,28 @@ class Chance:
         deviations: float | None = None,
     ) -> None:
         if not 0.0 < epsilon <= 0.5:
-            raise PolicyError(f"epsilon {epsilon}", mend="use a probability above 0 and at most 0.5")
+            raise PolicyError(
+                f"is {epsilon}", where="chance: epsilon", hint="use a probability above 0 and at most 0.5"
+            )
         if not (share > 0.0 and own >= 0.0 and common >= 0.0):
             raise PolicyError(
-                f"share {share}, own {own}, common {common}", mend="a share above 0 and variances of 0 or more"
+                f"are {share}, {own} and {common}",
+                where="chance: share, own, common",
+                hint="use a share above 0 and variances of 0 or more",
             )
         self.epsilon, self.share, self.own, self.common = epsilon, share, own, common
         self.deviations = NormalDist().inv_cdf(1.0 - epsilon) if deviations is None else deviations
         if not self.deviations >= 0.0:
-            raise PolicyError(f"deviations {deviations}", mend="use a share above 0, or leave it to epsilon")
+            raise PolicyError(
+                f"is {deviations}", where="chance: deviations", hint="use 0 or more, or leave it to epsilon"
+            )
 
     @property
     def terms(self) -> tuple[float, float, float]:
-        """What the pass computes with: share, z^2 own, z^2 common."""
+        """Return what the compiled pass computes with: share, z^2 own, z^2 common (pure numbers)."""
         z = self.deviations
         return self.share, z * z * self.own, z * z * self.common
 
     def margin_w(self, view: View) -> float:
-        """Watts that must stay free beside the margin, which the pass keeps itself: none."""
+        """Return 0: the pass adds the margin itself, start by start, from ``terms``."""
         return 0.0

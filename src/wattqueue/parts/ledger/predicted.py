@@ -1,4 +1,8 @@
-"""What counts as drawn is what was predicted: the sum over running jobs."""
+"""Count running jobs at their predicted watts.
+
+Safe as far as predictions are: with an estimator that never predicts too little (``naive``, ``oracle_max``) true power
+stays within the cap. Idle nodes count as the cap scope demands (rule 14 of docs/semantics.md).
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Predicted:
-    """The sum of predictions over running jobs; nothing is kept free."""
+    """The sum of predictions over running jobs, in int64 microwatts; no margin."""
 
     code: ClassVar[int] = codes.PREDICTED
 
     def margin_w(self, view: View) -> float:
-        """Watts that must stay free: none."""
+        """Return 0: nothing is kept free."""
         return 0.0

@@ -1,1 +1,1 @@
-"""Which job-partition entries exist, with which priority?"""
+"""Orders: which (job, partition) entries exist, and with which priority they queue (``contracts.Order``)."""

@@ -1,4 +1,4 @@
-"""Which partitions a job may use at all."""
+"""Partitions that each job fits and is allowed to use, whatever their watts (for ``fcfs``)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ Ints = NDArray[np.int32]
 
 
 def eligible(jobs: Jobs, machine: Machine) -> tuple[Ints, Ints]:
-    """Job and partition of every pair that could run, job by job, partitions in the machine's order.
+    """Return job and partition of every pair that could run, job by job, partitions in the machine's order.
 
     A job fits a partition with enough units. A partition that the job names restricts it, if the
-    machine has one of that name; on a machine with a single partition names in a trace do not matter.
+    machine has one of that name; on a machine with a single partition, names in a trace are ignored: traces
+    often come from elsewhere.
     Shapes (m,).
     """
     fits = np.stack([jobs.nodes <= p.units for p in machine.partitions], axis=1)
@@ -29,6 +30,7 @@ def eligible(jobs: Jobs, machine: Machine) -> tuple[Ints, Ints]:
 
 
 def _allowed(jobs: Jobs, machine: Machine) -> NDArray[np.bool_]:
+    """Return which partitions the user's choice leaves each job. Shape (n, P); an unknown name restricts nothing."""
     names = [p.name for p in machine.partitions]
     known = np.array([names.index(n) if n in names else -1 for n in (*jobs.partition.names, "")], np.int64)
     wanted = known[jobs.partition.codes]

@@ -1,4 +1,4 @@
-"""Which partitions a job may run on, and entries with a priority from its prediction row."""
+"""Partitions that offer a job an option, and entries with a priority from its prediction row (for EAMC's orders)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from wattqueue.parts.memory import nodes_for_memory
 
 
 def allowed(jobs: Jobs, prediction: Prediction, machine: Machine) -> NDArray[np.bool_]:
-    """Where each job may have an entry. Shape (n, P).
+    """Return where each job may have an entry. Shape (n, P).
 
-    Not where no option is offered (no binary for that hardware, no coefficients), not outside the
-    partition that the user named, not where the job is too wide or its memory takes more nodes. A job
-    that may run nowhere has no entry, and the engine rejects it.
+    Excluded: partitions without an offered option (no binary for that hardware, no coefficients), partitions other
+    than the one that the user named, and those where the job is too wide or its memory needs more nodes than it asks
+    for. A job that may run nowhere has no entry, and the engine rejects it.
     """
     n, parts = len(jobs), len(machine.partitions)
     mine = by_job(offered(prediction, machine), prediction, n)
@@ -34,7 +34,7 @@ def allowed(jobs: Jobs, prediction: Prediction, machine: Machine) -> NDArray[np.
 
 
 def offered(prediction: Prediction, machine: Machine) -> NDArray[np.bool_]:
-    """Partitions that offer a row at least one option. Shape (C, P)."""
+    """Return which partitions offer a row at least one option (watts below infinity). Shape (C, P)."""
     usable = ~np.isposinf(prediction.power_w)
     first = machine.option_start[:-1]
     any_option: NDArray[np.bool_] = np.logical_or.reduceat(usable, first, axis=1)
@@ -42,11 +42,11 @@ def offered(prediction: Prediction, machine: Machine) -> NDArray[np.bool_]:
 
 
 def by_job(table: NDArray[Any], prediction: Prediction, n: int) -> NDArray[Any]:
-    """Rows of a (C, P) table spread over jobs. Shape (n, P)."""
+    """Return the (C, P) table's row of each job. Shape (n, P)."""
     return table[:n] if prediction.row is None else table[prediction.row]
 
 
 def entries_of(priority: Floats, good: NDArray[np.bool_]) -> Entries:
-    """Entries where ``good``, job by job, partitions in their order. Shapes (n, P)."""
+    """Return an entry wherever ``good``, job by job, partitions in their order. Shapes (n, P)."""
     job, partition = np.nonzero(good)
     return Entries(job.astype(np.int32), partition.astype(np.int32), priority[job, partition].astype(np.float64))

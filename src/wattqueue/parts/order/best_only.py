@@ -1,4 +1,4 @@
-"""Base Slurm: each job only on the partition that suits it best."""
+"""Queue each job only on the partition that suits it best (the paper's "Base Slurm")."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from wattqueue.parts.order._entries import allowed, by_job, entries_of
 
 
 class BestOnly:
-    """One entry a job, on the partition of least part_eff among those where it may run.
+    """One entry per job, on the partition of least part_eff among those where it may run; ties to the first.
+
+    ``t_weight`` and ``reading`` as in ``efficiency.part_eff``. A job waits for its partition even if others are free.
 
     Reference: paper 1, section 5 (Base Slurm: submitted only to the optimal partition).
     """
@@ -21,6 +23,7 @@ class BestOnly:
         self.t_weight, self.reading = t_weight, reading
 
     def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+        """Return the entries, at most one per job. Shapes (m,)."""
         best = choose(prediction, machine, "distance", self.t_weight, self.reading)
         efficiency = by_job(part_eff(best, self.t_weight, self.reading), prediction, len(jobs))
         good = allowed(jobs, prediction, machine)

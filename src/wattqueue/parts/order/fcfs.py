@@ -1,4 +1,4 @@
-"""First come, first served: every partition that a job may use, all priorities equal."""
+"""First come, first served: every partition that a job may use, all priorities equal (rule 5)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from wattqueue.parts.order._eligible import eligible
 
 
 class Fcfs:
-    """One entry for each partition that is wide enough, in the order of submission."""
+    """One entry for each partition that is wide enough; submission order decides, then the order of partitions."""
 
     def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
-        """Shapes (m,). Jobs without an entry could never run."""
+        """Return the entries, all of priority 0. Shapes (m,). A job too wide for every partition has none."""
         job, partition = eligible(jobs, machine)
         return Entries(job, partition, np.zeros(len(job)))

@@ -1,4 +1,4 @@
-"""Another order, with some users' jobs behind everybody else's: a consequence of repeated misfits."""
+"""Wrap another order and put some users' jobs behind all others: a consequence of repeated false claims."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wattqueue.parts.order.fcfs import Fcfs
 
 
 class Penalised:
-    """Entries of ``inner``; those of the named users rank below the lowest of all others, in their own order.
+    """Entries of ``inner`` (default: ``fcfs``); those of ``users`` rank below all others, in their own order.
 
     Reference: paper 1, section 3.4 (additional actions).
     """
@@ -23,10 +23,12 @@ class Penalised:
         self.users = frozenset(users)
 
     def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+        """Return the entries, those of ``inner`` with changed priorities. Shapes (m,)."""
         found = self.inner.entries(jobs, prediction, machine)
         listed = np.array([*(name in self.users for name in jobs.user.names), False])
         behind = listed[jobs.user.codes][found.job]
         if not behind.any():
             return found
+        # One more than the whole range: even their highest priority ends below everybody else's lowest.
         span = float(np.ptp(found.priority)) + 1.0
         return Entries(found.job, found.partition, found.priority - span * behind)

@@ -1,4 +1,4 @@
-"""EAMC-PriorityInc: a job's best partition ranks above everybody's second best."""
+"""EAMC-PriorityInc: entries on a job's best partition rank above all second choices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from wattqueue.parts.order._entries import allowed, by_job, entries_of
 
 
 class PriorityInc:
-    """Priority is minus the place of the partition in the job's list sorted by part_eff.
+    """Priority is minus the position of the partition in the job's list sorted by part_eff (0 is the best).
+
+    ``t_weight`` and ``reading`` as in ``efficiency.part_eff``. With P partitions there are P priorities, so submission
+    order decides between jobs of the same choice.
 
     Reference: paper 1, section 4.2.1 (EAMC-PriorityInc).
     """
@@ -21,6 +24,7 @@ class PriorityInc:
         self.t_weight, self.reading = t_weight, reading
 
     def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+        """Return the entries, one per allowed partition. Shapes (m,)."""
         best = choose(prediction, machine, "distance", self.t_weight, self.reading)
         place = by_job(positions(part_eff(best, self.t_weight, self.reading)), prediction, len(jobs))
         return entries_of(-place.astype(np.float64), allowed(jobs, prediction, machine))

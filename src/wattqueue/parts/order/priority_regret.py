@@ -1,4 +1,4 @@
-"""Regret order: entries by how much worse their partition suits the job than its best one does."""
+"""Order entries by regret: how much worse their partition suits the job than its best one does."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class PriorityRegret:
         self.t_weight = t_weight
 
     def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+        """Return the entries, one per allowed partition. Shapes (m,)."""
         efficiency = part_eff(choose(prediction, machine, "distance", self.t_weight), self.t_weight)
         least = np.min(efficiency, 1, keepdims=True, initial=np.inf)
         with np.errstate(invalid="ignore"):

@@ -1,4 +1,4 @@
-"""EAMC-Reorder: jobs stay in order of arrival, each job's partitions go by part_eff."""
+"""EAMC-Reorder: jobs stay in order of arrival, each job's partitions are tried by part_eff."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from wattqueue.parts.order._entries import allowed, by_job, entries_of
 
 
 class Reorder:
-    """Priorities are minus the place in (submission, trace position, part_eff).
+    """Priority is minus the position in the list sorted by (submission, trace position, part_eff).
+
+    ``t_weight`` and ``reading`` as in ``efficiency.part_eff``. All entries of an earlier job rank above those of a
+    later one, so a job gives up its best partition as soon as a second choice is free.
 
     Reference: paper 1, section 4.2.1 (EAMC-Reorder).
     """
@@ -21,9 +24,11 @@ class Reorder:
         self.t_weight, self.reading = t_weight, reading
 
     def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+        """Return the entries, one per allowed partition. Shapes (m,)."""
         n, parts = len(jobs), len(machine.partitions)
         best = choose(prediction, machine, "distance", self.t_weight, self.reading)
         place = by_job(positions(part_eff(best, self.t_weight, self.reading)), prediction, n)
+        # Priorities up to n x P: exact in float64 (2**53), and distinct, so later tie-breaks never apply.
         arrival = np.empty(n, np.int64)
         arrival[np.argsort(jobs.submit_s, kind="stable")] = np.arange(n)
         priority = -(arrival[:, np.newaxis] * parts + place).astype(np.float64)

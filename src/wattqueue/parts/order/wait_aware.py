@@ -1,4 +1,8 @@
-"""Wait-aware EAMC: part_eff beside the same measure with the predicted turnaround in place of run time."""
+"""Wait-aware EAMC: part_eff together with the same measure of energy and predicted turnaround.
+
+EAMC compares run times, so a long queue on the best partition does not make the second best more attractive. Here the
+wait on each partition is estimated at submission and enters the comparison.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,12 @@ from wattqueue.parts.order._entries import allowed, by_job, entries_of
 
 
 class WaitAware:
-    """Priority is minus the sum of two places: by part_eff, and by energy and predicted turnaround.
+    """Priority is minus the sum of two positions: by part_eff, and by energy and predicted turnaround.
 
     At a job's submission the wait on a partition is the requested work ahead of it over the partition's
     nodes: each earlier job is counted where this measure favours it, and drains with time. ``alone``
-    leaves out the first place. ``accuracy`` is the share of requested time that jobs are expected to
-    use; 1 needs to know nothing.
+    leaves out the first position. ``accuracy`` is the share of requested time that jobs are expected to
+    use; 1 assumes nothing.
 
     Beyond paper 1, whose priorities (section 4.2.1) only approximate waits.
     Raises: PolicyError for a weight or an accuracy that is not positive.
@@ -28,10 +32,11 @@ class WaitAware:
     def __init__(self, *, t_weight: float = 1.0, accuracy: float = 1.0, alone: bool = False) -> None:
         check(t_weight, "text")
         if not 0 < accuracy <= 1:
-            raise PolicyError(f"wait_aware: accuracy {accuracy}", mend="above 0, at most 1")
+            raise PolicyError(f"is {accuracy}", where="wait_aware: accuracy", hint="use a share above 0 and at most 1")
         self.t_weight, self.accuracy, self.alone = t_weight, accuracy, alone
 
     def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+        """Return the entries, one per allowed partition. Shapes (m,)."""
         n = len(jobs)
         good = allowed(jobs, prediction, machine)
         best = choose(prediction, machine, "distance", self.t_weight)
@@ -43,9 +48,10 @@ class WaitAware:
         return entries_of(-place.astype(np.float64), good)
 
     def with_waits(self, jobs: Jobs, energy: Floats, time: Floats, machine: Machine) -> Floats:
-        """Squared distance of each job on each partition, turnaround for run time; inf where not allowed.
+        """Return the squared distance (eq. 4) of each job on each partition with turnaround for run time.
 
-        ``energy`` relative joules, ``time`` expected seconds, inf where not allowed. Shapes (n, P).
+        ``energy`` relative joules, ``time`` expected seconds; both, and the result, inf where the job may not run.
+        Shapes (n, P).
         """
         units = np.array([p.units for p in machine.partitions], np.float64)
         least = np.min(energy, 1, keepdims=True, initial=np.inf)
@@ -56,9 +62,11 @@ class WaitAware:
 
 
 def _fluid(submit_s: Floats, energy2: Floats, time: Floats, drain: Floats, t_weight: float) -> NDArray[np.float64]:
-    """Job by job in order of submission: waits behind a fluid queue a partition. Shapes (n,), (n, P).
+    """Return each job's cost on each partition behind one fluid queue per partition. Shapes (n,), (n, P) -> (n, P).
 
-    ``drain`` is how long a whole partition takes over a job.
+    A partition is modelled as one server that works on requested node-seconds at full width: ``until[p]`` is the time
+    at which it has done what lies ahead, ``drain`` how long it takes for one job. Each job is added to the queue of
+    its cheapest partition before the next one is looked at, in order of submission.
     """
     partitions = range(energy2.shape[1])
     # Plain lists: the loop is sequential, and numpy scalars would cost ten times as much.

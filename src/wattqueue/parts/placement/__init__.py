@@ -1,1 +1,1 @@
-"""Which free units does it get?"""
+"""Placements: which of the free units a job gets (``contracts.Placement``)."""

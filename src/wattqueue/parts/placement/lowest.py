@@ -1,4 +1,4 @@
-"""The free units with the lowest numbers."""
+"""Take the free units with the lowest numbers, as Slurm's default does for equal nodes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from wattqueue.parts.contracts import Floats, Prediction
 
 
 class Lowest:
-    """No ranking: kernels take the lowest numbers."""
+    """Rank nothing: the kernels then take the lowest numbers, from a bitmap, without a table of ranks."""
 
     def rank(self, apps: int, machine: Machine, prediction: Prediction) -> Floats | None:
-        """None: lowest number."""
+        """Return None: by number alone."""
         return None

@@ -1,4 +1,9 @@
-"""Which online estimators run inside the compiled loop, and with what."""
+"""Choose the estimators that predict inside the compiled loop, and prepare their state.
+
+An online estimator is called at every batch of submissions. Where it is one of our history estimators, the loop does
+that itself (``kernels/history_prediction.py``), with the same result; every other one is called through
+``sim/python_hooks.py``.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels.foresight import (
+from wattqueue.kernels.history_prediction import (
     BY_APP,
     GREATEST,
     KNOB_SLOTS,
@@ -16,17 +21,20 @@ from wattqueue.kernels.foresight import (
     PREVIOUS_JOB,
     RULE_SLOTS,
     SPREADS,
-    Foresight,
+    HistoryPrediction,
 )
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Estimator, Prediction
-from wattqueue.parts.estimator._history import HistoryBase, new_history
+from wattqueue.parts.history import HistoryBase, new_history
 
 
 def own_rows(prediction: Prediction, estimator: Estimator) -> Prediction:
-    """A row for each job where an estimator will be asked again: its answers are written there."""
+    """Give each job a row of its own where an estimator is called again: its later predictions are written there.
+
+    Static predictions may share rows (``Prediction.row``): one for each (application, size), say.
+    """
     if estimator.asked == "once" or prediction.row is None:
         return prediction
     row = prediction.row
@@ -36,7 +44,9 @@ def own_rows(prediction: Prediction, estimator: Estimator) -> Prediction:
 
 
 def recall(estimator: Estimator, past: Past) -> None:
-    """Let an estimator that learns begin with a past; one that is asked once has nothing to remember.
+    """Let an estimator that learns start from a past; one that is called once has nothing to learn.
+
+    Called after ``predict``, which resets the estimator, and before the first submission.
 
     Raises: PolicyError for one that learns and has no ``remember``.
     """
@@ -45,15 +55,15 @@ def recall(estimator: Estimator, past: Past) -> None:
     remember = getattr(estimator, "remember", None)
     if remember is None:
         raise PolicyError(
-            "learns, but cannot begin with what ended before the run",
+            "an estimator that learns, without a way to start from a past",
             where=type(estimator).__name__,
-            mend="give it a method remember(past), or use a history estimator",
+            hint="add a method remember(past), or use a history estimator",
         )
     remember(past)
 
 
 def check_recall(estimator: Estimator, machine: Machine) -> None:
-    """Whether an estimator can begin with a past: asked of it with one job, and a past of none.
+    """Check that an estimator can start from a past, with one job and an empty past.
 
     Raises: PolicyError as ``recall``.
     """
@@ -63,8 +73,11 @@ def check_recall(estimator: Estimator, machine: Machine) -> None:
         recall(estimator, Past(jobs.take(slice(0)), np.zeros(0)))
 
 
-def foresight_of(estimator: Estimator, jobs: Jobs) -> Foresight:
-    """The state of a history estimator, shared with the loop; one that is off for every other estimator."""
+def history_prediction_of(estimator: Estimator, jobs: Jobs) -> HistoryPrediction:
+    """Return the state of a history estimator, shared with the loop.
+
+    For every other estimator, one that is switched off: kernels need arguments of one type.
+    """
     if isinstance(estimator, HistoryBase) and estimator.in_loop:
         found = estimator.loop_state()
         peak = jobs.peak_power_w()
@@ -80,9 +93,9 @@ def foresight_of(estimator: Estimator, jobs: Jobs) -> Foresight:
         user = np.ascontiguousarray(jobs.user.codes, np.int32)
         pair = np.ascontiguousarray(found.pair, np.int32)
         own = (found.state, user, found.by_app, pair)
-        return Foresight(rule, knob, *own, greatest, scale.idle_w, scale.max_w, scale.dynamic)
+        return HistoryPrediction(rule, knob, *own, greatest, scale.idle_w, scale.max_w, scale.dynamic)
     nothing = np.zeros(0)
     nobody = np.zeros(0, np.int32)
     none = (new_history(nobody), nobody)
     off = np.zeros(RULE_SLOTS, np.int64)
-    return Foresight(off, np.zeros(KNOB_SLOTS), *none, *none, nothing, nothing, nothing, nothing)
+    return HistoryPrediction(off, np.zeros(KNOB_SLOTS), *none, *none, nothing, nothing, nothing, nothing)

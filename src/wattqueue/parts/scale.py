@@ -1,4 +1,8 @@
-"""Watts of one unit at every option of a machine, from one figure at the reference frequency."""
+"""Watts of one unit at every option of a machine, from one figure at the reference frequency.
+
+The machine's own DVFS model: ``watts(f) = idle + (P - idle) (f / f_ref) ** alpha`` (``Partition.dvfs_alpha``).
+Estimators that learn one figure per job use it; ``ear`` has a model of its own.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from wattqueue.parts.contracts import Floats, Prediction
 
 
 def partition_figures(machine: Machine) -> tuple[Floats, Floats]:
-    """Idle and maximum watts of one unit by option; an unknown maximum is NaN. Shapes (O,)."""
+    """Return idle and maximum watts of one unit by option; an unknown maximum is NaN. Shapes (O,)."""
     idle = np.array([p.idle_w for p in machine.partitions], np.float64)
     top = np.array([np.nan if p.max_w is None else p.max_w for p in machine.partitions], np.float64)
     return idle[machine.option_partition], top[machine.option_partition]
@@ -20,24 +24,25 @@ def partition_figures(machine: Machine) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scale:
-    """A machine's figures by option, looked up once. Shapes (O,): idle and maximum watts, dynamic factor."""
+    """A machine's figures by option, looked up once. Shapes (O,)."""
 
     idle_w: Floats
     max_w: Floats
+    """NaN where the machine states none."""
     dynamic: Floats
+    """Watts above idle relative to the reference frequency."""
 
     @classmethod
     def of(cls, machine: Machine) -> Scale:
-        """The figures of a machine."""
+        """Look up the figures of a machine."""
         idle, top = partition_figures(machine)
         return cls(idle, top, machine.option_dynamic_factor)
 
     def by_option(self, power_w: ArrayLike) -> Floats:
-        """Watts at every option: ``idle + (P - idle) * dynamic factor``. Shape (C, O).
+        """Return the watts at every option: ``idle + (P - idle) * dynamic factor``. Shape (C, O).
 
-        ``power_w`` (C,) holds watts of one unit at the reference frequency, NaN for the unit's maximum,
-        which stays NaN where the machine states none. A figure below the idle watts has no dynamic
-        share, and stays as it is.
+        ``power_w`` (C,) holds watts of one unit at the reference frequency, NaN for the unit's maximum, which stays
+        NaN where the machine states none. A figure below the idle watts has no dynamic share and is not scaled.
         """
         power = np.asarray(power_w, np.float64)[:, np.newaxis]
         power = np.where(np.isnan(power), self.max_w, power)
@@ -49,9 +54,9 @@ class Scale:
 def static_prediction(
     power_w: NDArray[np.float64], machine: Machine, row: NDArray[np.int32] | None = None
 ) -> Prediction:
-    """A Prediction from watts at the reference frequency; gaps become the unit's maximum.
+    """Return a Prediction from watts at the reference frequency; gaps become the unit's maximum.
 
-    Shapes: ``power_w`` (C,), ``row`` (n,) or None. Run times follow the machine's own figures.
+    Shapes: ``power_w`` (C,), ``row`` (n,) or None. Time factors are the machine's (``option_time_factor``).
     """
     power = Scale.of(machine).by_option(power_w)
     time = np.ascontiguousarray(np.broadcast_to(machine.option_time_factor, power.shape))

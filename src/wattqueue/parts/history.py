@@ -1,4 +1,15 @@
-"""What the history estimators share: their state, their place in a simulation, their walk over a trace."""
+"""Base of the history estimators: state, use inside a simulation, replay of a whole trace.
+
+All of them predict from the finished jobs of the submitting user by the weighted mean of paper 4::
+
+    eq. 1   prediction = sum(weight x watts) / sum(weight)    over the user's finished jobs
+    eq. 2   only jobs that ended within a window s before the submission
+    eq. 3   weight = (1 - age / s) ** alpha                   age: seconds from that end to the submission
+
+The compiled kernel (``kernels/history.py``) keeps moments per user, so an answer costs O(1) with an unbounded window,
+and amortised O(1) with a finite one (a ring of the user's recent jobs with suffix sums). The same state serves the
+event loop without a call of Python per job (``loop_state``), ``predict_rows`` and ``replay``.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +26,7 @@ from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Asked, Ints
 from wattqueue.parts.estimator._online import Completions, OnlineBase, Target
 from wattqueue.parts.estimator._pairs import Pairs
-from wattqueue.parts.estimator._scale import Scale
+from wattqueue.parts.scale import Scale
 from wattqueue.parts.timeline import Timeline, job_watts
 
 if TYPE_CHECKING:
@@ -23,7 +34,10 @@ if TYPE_CHECKING:
 
 
 def new_history(jobs_of_user: NDArray[np.integer], *, alpha: float = 2.0, window_s: float = math.inf) -> History:
-    """An empty state. ``jobs_of_user`` (users,): how many finished jobs of each a window must hold."""
+    """Return an empty state. ``jobs_of_user`` (users,): most finished jobs that each user's window must hold.
+
+    ``window_s`` inf keeps moments only and needs no room per job.
+    """
     from wattqueue.kernels import history as k
 
     users = len(jobs_of_user)
@@ -46,20 +60,24 @@ def new_history(jobs_of_user: NDArray[np.integer], *, alpha: float = 2.0, window
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoopState:
-    """What a simulation's loop needs to ask and teach by itself: the state, and figures by option."""
+    """What the compiled event loop needs to predict and learn without calling Python."""
 
     state: History
+    """History of each user."""
     scale: Scale
+    """The machine's figures by option."""
     by_app: History
+    """History of each (user, application); of size 0 where the estimator does not use it."""
     pair: NDArray[np.int32]
+    """Number of each job's (user, application). Shape (n,), or (0,)."""
 
 
 class HistoryBase(OnlineBase):
     """Watts from the finished jobs of the user who submits.
 
-    ``alpha`` bends the weight of older jobs, ``window_s`` limits how old they may be (inf: never too
-    old). A user without history (in the window) gets the mean of all jobs finished so far, then the
-    unit's maximum. Jobs without measured watts, or with 0 W, teach nothing.
+    ``alpha`` is the exponent of the weight of older jobs, ``window_s`` limits how old they may be (inf: no limit). A
+    user without history (in the window) gets the mean of all jobs finished so far, and before any has finished the
+    unit's maximum. Jobs without measured watts, or with 0 W, are not learned from.
 
     Raises: PolicyError for a negative alpha or a window that is not above 0.
 
@@ -67,10 +85,11 @@ class HistoryBase(OnlineBase):
     """
 
     column = 0
+    """Column of the kernel's answer that is the prediction: 0 weighted mean, 1 spread, 2 last job."""
     by_app = False
-    """Whether the user's jobs of the same application count, where there are any."""
+    """Whether only the user's jobs of the same application count, where there are any."""
     spreads = 0.0
-    """How many standard deviations of those jobs' watts are added; unknown watts then are the unit's maximum."""
+    """Standard deviations of those jobs' watts that are added to the mean."""
     least_spread = 0.0
     """A standard deviation counts as at least this share of the prediction."""
 
@@ -85,9 +104,11 @@ class HistoryBase(OnlineBase):
     ) -> None:
         super().__init__(target=target, completions=completions, asked=asked)
         if not (0.0 <= alpha < math.inf):
-            raise PolicyError(f"alpha {alpha}", mend="use 0 or more; the paper has 0.5, 1 and 2")
+            raise PolicyError(f"is {alpha}", where="alpha", hint="use 0 or more; the paper has 0.5, 1 and 2")
         if not window_s > 0.0:
-            raise PolicyError(f"window_s {window_s}", mend="use seconds above 0, or inf for the whole history")
+            raise PolicyError(
+                f"is {window_s}", where="window_s", hint="use seconds above 0, or inf for the whole history"
+            )
         self.alpha, self.window_s = float(alpha), float(window_s)
         self._state: History | None = None
         self._user = np.zeros(0, np.int32)
@@ -96,20 +117,24 @@ class HistoryBase(OnlineBase):
         self._apps: History | None = None
 
     def state(self, jobs: Jobs) -> History:
-        """An empty state for these jobs, for a loop that calls the kernels itself."""
+        """Return an empty state for these jobs, for a loop that calls the kernels itself."""
         known = jobs.user.codes[jobs.user.codes >= 0]
         return new_history(np.bincount(known, minlength=len(jobs.user.names)), alpha=self.alpha, window_s=self.window_s)
 
     @property
     def in_loop(self) -> bool:
-        """Whether a simulation's loop may answer in its place: nothing in it is a subclass's own."""
+        """Return whether the compiled loop may predict in its place.
+
+        True where no subclass has overridden the methods that the loop would skip, and every partition has a maximum
+        to fall back on.
+        """
         own = type(self)
         plain = all(getattr(own, name) is getattr(HistoryBase, name) for name in ("watts", "take_in", "learn", "reset"))
         known = self._scale is not None and not np.isnan(self._scale.max_w).any()
         return self.asked == "at_submit" and plain and known and own.predict_rows is OnlineBase.predict_rows
 
     def loop_state(self) -> LoopState:
-        """The state itself, not a copy: what the loop learns, this object knows.
+        """Return the state itself, not a copy: what the loop learns is seen by later calls of this object.
 
         Raises: PolicyError before predict().
         """
@@ -120,6 +145,7 @@ class HistoryBase(OnlineBase):
         return LoopState(self._known(), self._scale, self._apps, self._pairs.code)
 
     def reset(self, jobs: Jobs) -> None:
+        """Forget all history and take the users and applications of ``jobs``."""
         self._user, self._names = jobs.user.codes, jobs.user.names
         self._state = self.state(jobs)
         if self.by_app:
@@ -127,42 +153,45 @@ class HistoryBase(OnlineBase):
             self._apps = self._app_state(self._pairs)
 
     def lags(self, rows: Ints, now_s: float) -> Floats:
-        """Prediction, spread and last watts for jobs that arrive now. Shape (k, 3)."""
-        from wattqueue.kernels.history import WALK_COLUMNS, history_answer
+        """Return weighted mean, spread and last watts for jobs that arrive now. Shape (k, 3)."""
+        from wattqueue.kernels.history import WALK_COLUMNS, history_predict_rows
 
         out = np.empty((len(rows), WALK_COLUMNS))
-        history_answer(self._known(), self._user[rows], now_s, out)
+        history_predict_rows(self._known(), self._user[rows], now_s, out)
         return out
 
     def watts(self, rows: Ints, now_s: float) -> Floats:
-        from wattqueue.kernels.history import WALK_COLUMNS, history_answer
+        """Return the predicted watts of one unit at the reference frequency. Shape (k,)."""
+        from wattqueue.kernels.history import WALK_COLUMNS, history_predict_rows
 
         of_user, of_app = self.lags(rows, now_s), None
         if self._pairs is not None and self._apps is not None:
             of_app = np.empty((len(rows), WALK_COLUMNS))
-            history_answer(self._apps, self._pairs.code[rows], now_s, of_app)
+            history_predict_rows(self._apps, self._pairs.code[rows], now_s, of_app)
         return self._answer(of_user, of_app)
 
     def take_in(self, rows: Ints, end_s: Floats, watts: Floats) -> None:
-        from wattqueue.kernels.history import history_teach
+        """Add finished jobs to the history of their users (and of their applications). Shapes (k,)."""
+        from wattqueue.kernels.history import history_learn_rows
 
-        history_teach(self._known(), self._user[rows], end_s, watts)
+        history_learn_rows(self._known(), self._user[rows], end_s, watts)
         if self._pairs is not None and self._apps is not None:
-            history_teach(self._apps, self._pairs.code[rows], end_s, watts)
+            history_learn_rows(self._apps, self._pairs.code[rows], end_s, watts)
 
     def remember(self, past: Past) -> None:
-        """Jobs that ended before this table's begin; to be called after predict() and before anything is learned.
+        """Add jobs that ended before the run; called after predict() and before anything is learned.
 
-        Users are the same where their names are.
+        Users and applications are matched by name.
         """
-        from wattqueue.kernels.history import history_teach
+        from wattqueue.kernels.history import history_learn_rows
 
         watts = np.ascontiguousarray(job_watts(past.jobs, self.target))
-        history_teach(self._known(), past.user_codes(self._names), past.end_s, watts)
+        history_learn_rows(self._known(), past.user_codes(self._names), past.end_s, watts)
         if self._pairs is not None and self._apps is not None:
-            history_teach(self._apps, self._pairs.of_past(past), past.end_s, watts)
+            history_learn_rows(self._apps, self._pairs.of_past(past), past.end_s, watts)
 
     def replay_watts(self, jobs: Jobs, line: Timeline, watts: Floats) -> Floats:
+        """Return what ``watts`` would answer at every submission. Shape (n,)."""
         of_user = history_columns(self.state(jobs), jobs, line, watts)
         if not self.by_app:
             return self._answer(of_user)
@@ -170,16 +199,18 @@ class HistoryBase(OnlineBase):
         return self._answer(of_user, history_columns(self._app_state(pairs), jobs, line, watts, pairs.code))
 
     def _app_state(self, pairs: Pairs) -> History:
+        """Return an empty state with one row per (user, application)."""
         known = pairs.code[pairs.code >= 0]
         return new_history(np.bincount(known, minlength=len(pairs.known)), alpha=self.alpha, window_s=self.window_s)
 
     def _known(self) -> History:
+        """Return the state. Raises: PolicyError before predict()."""
         if self._state is None:
             raise PolicyError("asked before it was given jobs and machine", where=type(self).__name__)
         return self._state
 
     def _answer(self, of_user: Floats, of_app: Floats | None = None) -> Floats:
-        """The wanted column of what the kernel gives, (k, 3) each; a gap in it is a user without history."""
+        """Return the wanted column of the answers (k, 3), plus the spreads; a gap is a user without history."""
         out = of_user
         if of_app is not None:  # a user without jobs of this application has no last one of it
             out = np.where(np.isnan(of_app[:, 2:]), of_user, of_app)
@@ -192,13 +223,13 @@ class HistoryBase(OnlineBase):
 def history_columns(
     state: History, jobs: Jobs, line: Timeline, watts: Floats, who: NDArray[np.int32] | None = None
 ) -> Floats:
-    """Prediction, spread and last watts of every job at its submission. Shape (n, 3).
+    """Return weighted mean, spread and last watts of every job at its submission, in one compiled walk. Shape (n, 3).
 
-    ``who`` (n,) says whose jobs belong together, -1 for nobody's; None: the user's.
+    ``who`` (n,) numbers the groups whose jobs share a history, -1 for none; None means by user.
     """
-    from wattqueue.kernels.history import WALK_COLUMNS, history_walk
+    from wattqueue.kernels.history import WALK_COLUMNS, history_replay
 
     out = np.empty((len(jobs), WALK_COLUMNS))
     who = jobs.user.codes if who is None else who
-    history_walk(state, line.by_submit, line.by_end, jobs.submit_s, line.end_s, who, watts, out)
+    history_replay(state, line.by_submit, line.by_end, jobs.submit_s, line.end_s, who, watts, out)
     return out
