@@ -1,4 +1,20 @@
-"""Host lists as Slurm writes them (``n[001-004,007]``), and which jobs had their nodes to themselves."""
+"""Host lists as Slurm writes them (``n[001-004,007]``), and which jobs had their nodes to themselves.
+
+Energy counters are per node, so joules are a job's own only where no other job ran on its nodes. To decide this for
+millions of jobs on thousands of nodes, node names are never spelled out: a list is kept as ranges of numbers
+(``HostRanges``), and a sweep over these ranges finds the overlaps in O(k log k) for k ranges, in bounded memory.
+
+The flow, for a file that is read in blocks:
+
+1. one ``HostIndex`` per file turns the lists of each block into ranges; it numbers the families of names, so that
+   ``n`` has one number in all blocks;
+2. ``HostRanges.joined`` joins the blocks (the reader shifts their row numbers);
+3. ``shared_with_others`` marks the jobs that did not have their nodes alone, ``count_nodes`` counts different nodes.
+
+An example: the list ``n[001-003,7]`` of row 5 becomes two ranges (row, family, low, high): (5, n, 1, 3) and
+(5, n, 7, 7); ``login`` of row 6 becomes (6, login, 0, 0). Leading zeros are not kept, so ``n1`` and ``n001`` count as
+one node here.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +35,15 @@ Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]
 
 MOST_NAMES = 65_536
-"""Names that one list of an unusual shape may hold; a longer one is called unreadable."""
+"""Names that one list of an unusual shape may hold; a longer one counts as unreadable."""
 SWEEP_ROWS = 1_000_000
-"""Occupations of a run of nodes sorted at a time: bounds the memory of the sweep."""
+"""Occupations of a run of nodes that are sorted at a time: this bounds the memory of the sweep."""
 
 
 class HostRanges(NamedTuple):
     """Runs of nodes: the list of ``row[k]`` holds nodes ``low[k]..high[k]`` of ``family[k]``. Shapes (k,).
 
-    A family is the common part of names that differ in their last number.
+    A family is the common part of names that differ in their last number, such as ``n`` of ``n001`` and ``n002``.
     """
 
     row: Ints
@@ -37,19 +53,22 @@ class HostRanges(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[HostRanges]) -> HostRanges:
-        """One table of several."""
+        """Return one table of several."""
         empty = np.empty(0, np.int32)
         return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True))) if parts else cls(*[empty] * 4)
 
 
 class HostIndex:
-    """Numbers the families of node names as they turn up, over all blocks of a file."""
+    """Numbers of the families of node names, assigned as they turn up over all blocks of a file.
+
+    One object per file, not shared between threads.
+    """
 
     def __init__(self) -> None:
         self._family: dict[str, int] = {}
 
     def ranges(self, lists: Sequence[str] | pl.Series) -> tuple[HostRanges, Ints]:
-        """Ranges of each list, and its number of nodes (0: none; -1: unreadable). Shape (n,) of the count.
+        """Return the ranges of each list, and its number of nodes (0: none; -1: unreadable). Shape (n,) of the count.
 
         A list that was cut short (``nid[001535,006+``) is unreadable.
         """
@@ -63,6 +82,10 @@ class HostIndex:
         return self._numbered(pl.concat([single, bracketed]), len(lists), odd["row"].to_numpy())
 
     def _numbered(self, ranges: pl.DataFrame, n: int, odd_rows: Ints) -> tuple[HostRanges, Ints]:
+        """Replace the names of families by their numbers, and count the nodes of each row.
+
+        ``n`` is the number of lists; ``odd_rows`` are those of unusual shape, unreadable if they gave no name.
+        """
         import polars as pl
 
         names = ranges["name"].unique().sort().to_list()
@@ -75,7 +98,11 @@ class HostIndex:
 
 
 def _singles(text: pl.DataFrame) -> pl.DataFrame:
-    """Names of single nodes as ranges of one; a name without a (short) number is a family of its own."""
+    """Return names of single nodes as ranges of one node.
+
+    A name without a number, or with one beyond 32 bits, is a family of its own; the line end in its family's name
+    keeps it apart from a family of numbered nodes with the same letters.
+    """
     import polars as pl
 
     text = text.with_columns(name=pl.col("text").str.strip_chars_end("0123456789"))
@@ -88,7 +115,11 @@ def _singles(text: pl.DataFrame) -> pl.DataFrame:
 
 
 def _bracketed(text: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Lists of the common shape ``name[1-4,7]`` as ranges, and the lists of any other shape."""
+    """Return lists of the common shape ``name[1-4,7]`` as ranges, and the lists of any other shape.
+
+    A list is taken only if every part between its commas is a number or a rising range; a list that was cut short
+    fails here, and again in ``_spelled_out``, and counts as unreadable.
+    """
     import polars as pl
 
     halves = pl.col("text").str.strip_suffix("]").str.splitn("[", 2).struct.rename_fields(["name", "body"])
@@ -108,7 +139,10 @@ def _bracketed(text: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _spelled_out(lists: pl.DataFrame) -> pl.DataFrame:
-    """Lists of unusual shape (several brackets, several families), name by name; unreadable ones give none."""
+    """Return lists of unusual shape (several brackets, several families) name by name; unreadable ones give none.
+
+    These are a few in a thousand at most sites, so plain Python is fast enough.
+    """
     import polars as pl
 
     rows: list[int] = []
@@ -121,7 +155,10 @@ def _spelled_out(lists: pl.DataFrame) -> pl.DataFrame:
 
 
 def count_nodes(ranges: HostRanges) -> int:
-    """How many different nodes the ranges hold in all."""
+    """Return the number of different nodes in the ranges.
+
+    Ranges are sorted by their first node; each adds what lies beyond the furthest node so far.
+    """
     key_low, key_high = _keys(ranges)
     order = np.argsort(key_low, kind="stable")
     low, high = key_low[order], key_high[order]
@@ -132,19 +169,23 @@ def count_nodes(ranges: HostRanges) -> int:
 
 
 def _keys(ranges: HostRanges) -> tuple[Longs, Longs]:
-    """First and last node of each range on one axis that holds all families."""
-    base = ranges.family.astype(np.int64) << 32
+    """Return the first and last node of each range on one axis that holds all families.
+
+    The family is the upper, the number the lower 32 bits: ranges of different families never touch.
+    """
+    base = ranges.family.astype(np.int64) << 32  # numbers are int32, so that the lower half never overflows
     return base + ranges.low, base + ranges.high
 
 
 def shared_with_others(
     ranges: HostRanges, start_s: Floats, end_s: Floats, sweep_rows: int = SWEEP_ROWS
 ) -> NDArray[np.bool_]:
-    """Whether any node of a row was held by another row at the same time. Shape (n,) as ``start_s``.
+    """Return whether any node of a row was held by another row at the same time. Shape (n,) as ``start_s``.
 
-    Exact: on each node, rows sorted by start; one that starts before the latest end so far shares
-    with the row that holds that end, and so, by induction, every sharing row is found. Ends that
-    meet a start do not overlap.
+    Nodes are cut into runs that the same rows hold, so that the work follows the number of different ranges and not
+    the number of nodes. On each run, rows are sorted by start; one that starts before the latest end so far shares
+    with the row that holds that end, and so, by induction, every sharing row is found. A start at the very time of
+    an end is no overlap. ``sweep_rows`` bounds how many (run, row) pairs are in memory at a time.
     """
     shared = np.zeros(len(start_s), np.bool_)
     low, high = _keys(ranges)
@@ -170,7 +211,12 @@ class _Times(NamedTuple):
 
 
 def _sweep(shared: NDArray[np.bool_], rows: Ints, first: Longs, last: Longs, times: _Times) -> None:
-    """Mark the rows that share one of the runs ``first[k]..last[k] - 1``."""
+    """Mark the rows that share one of the runs ``first[k]..last[k] - 1``.
+
+    The running maximum of (run, rank of the end) is computed by one accumulate over integers: the run is the more
+    significant digit, so the maximum starts again at each run. ``rank`` holds first the position of each row by start,
+    then that by end; both are below n, so that ``run * n + rank`` orders by run first.
+    """
     n = len(shared)
     rank = np.empty(n, np.int64)
     length = last - first

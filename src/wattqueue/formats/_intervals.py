@@ -1,4 +1,20 @@
-"""Sets of units as text, in the form that Batsim writes and evalys reads: ``0-3 7``; both ways, in bulk."""
+"""Sets of units as text, in the form that Batsim writes and evalys reads: ``0-3 7``; both ways, for whole columns.
+
+A run folder has one such text per job. Formatting them one by one in Python would take longer than the simulation,
+so both directions work on the bytes of the whole column with numpy.
+
+The form of a text: intervals ``low-high`` with both ends included, a single unit as its number alone, one space between
+intervals, an empty text for no unit. ``0-3 7`` is units 0, 1, 2, 3 and 7.
+
+The form of the arrays, here and in ``model.schedule``: ``low`` and ``high`` hold the intervals of all jobs one after
+the other (shape (k,) for k intervals), ``start`` and ``count`` (shape (n,) for n jobs) say which of them belong to a
+job. For two jobs with the texts ``0-3 7`` and ``5``::
+
+    low   = [0, 7, 5]        start = [0, 2]
+    high  = [3, 7, 5]        count = [2, 1]
+
+``from_text`` is the inverse of ``to_text`` up to the order of the intervals in memory, which it makes that of the jobs.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +28,13 @@ Int32s = NDArray[np.int32]
 
 
 def to_text(start: Int64s, count: Int32s, low: Int32s, high: Int32s) -> list[str]:
-    """One text a job: the intervals ``start[j] .. start[j] + count[j] - 1`` of ``low`` and ``high``, empty for none."""
+    """Return one text per job: its intervals of ``low`` and ``high``, an empty text for none.
+
+    Job j has intervals ``start[j] .. start[j] + count[j] - 1``.
+    """
     if len(low) == 0:
         return [""] * len(start)
+    # One table of digits for all chunks: it is as long as the machine has units.
     digits = _Digits(int(high.max()))
     texts: list[str] = []
     for begin in range(0, len(start), CHUNK):
@@ -24,7 +44,13 @@ def to_text(start: Int64s, count: Int32s, low: Int32s, high: Int32s) -> list[str
 
 
 def from_text(texts: list[str]) -> tuple[Int64s, Int32s, Int32s, Int32s]:
-    """The four columns that ``to_text`` took. Raises: ValueError for what is no set of units."""
+    """Return the four columns that ``to_text`` took.
+
+    All numbers of the column are converted in one call; which of them are upper ends, and to which job each
+    belongs, follows from the bytes between them (hyphen, space or line end).
+
+    Raises: ValueError or OverflowError for text that is not a set of units; the caller adds the place.
+    """
     if not texts:
         return np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int32)
     blob = ("\n".join(texts) + "\n").encode()
@@ -34,24 +60,31 @@ def from_text(texts: list[str]) -> tuple[Int64s, Int32s, Int32s, Int32s]:
         byte == ord("\n")
     ) != len(texts):
         raise ValueError("a set of units is written 0-3 7")
+    # ``end[k]`` is the position behind the k-th number; the byte there says what follows it.
     end = np.flatnonzero(digit[:-1] & ~digit[1:]) + 1
     value = np.array(blob.replace(b"-", b" ").split(), np.int32)
     ranged = byte[end] == ord("-")
     is_high = np.zeros(len(end), np.bool_)
     is_high[1:] = ranged[:-1]
+    # Three faults: ``1-2-3``; a hyphen behind the last number; a hyphen that follows no number.
     if (is_high & ranged).any() or ranged[-1:].any() or np.count_nonzero(byte == ord("-")) != ranged.sum():
         raise ValueError("an interval is written low-high")
     first = np.flatnonzero(~is_high)
+    # The upper end is the next number where a hyphen follows, else the number itself.
     low, high = value[first], value[first + ranged[first]]
     if (high < low).any():
         raise ValueError("an interval is written low-high")
+    # As many line ends stand before a number as jobs before its own.
     job = np.searchsorted(np.flatnonzero(byte == ord("\n")), end[first])
     count = np.bincount(job, minlength=len(texts)).astype(np.int32)
     return np.cumsum(count, dtype=np.int64) - count, count, low, high
 
 
 class _Digits:
-    """Decimal digits of 0 to ``top``: ``text[v]`` left-aligned, ``size[v]`` of them."""
+    """Decimal digits of 0 to ``top``: ``text[v]`` left-aligned, ``size[v]`` of them.
+
+    ``text`` has shape (top + 1, width) of ASCII bytes, zero behind the last digit; ``size`` has shape (top + 1,).
+    """
 
     def __init__(self, top: int) -> None:
         self.width = len(str(top))
@@ -61,7 +94,12 @@ class _Digits:
 
 
 def _chunk(start: Int64s, count: Int64s, low: Int32s, high: Int32s, digits: _Digits) -> list[str]:
-    """Scatter digits, hyphens and separators into one run of bytes, then cut it at the line ends."""
+    """Scatter digits, hyphens and separators into one array of bytes, then cut it at the line ends.
+
+    The length of each piece of text is known beforehand (digits of both ends, a hyphen, a separator), so a
+    cumulative sum gives its position, and all pieces are written by indexing. A row below is one interval, or the one
+    placeholder of a job without intervals; ``last`` is the last row of each job, where its line ends.
+    """
     rows = np.maximum(count, 1)  # a job without a unit still needs its line end
     last = np.cumsum(rows) - 1
     index = np.repeat(start - (last + 1 - rows), rows) + np.arange(last[-1] + 1)
@@ -73,6 +111,7 @@ def _chunk(start: Int64s, count: Int64s, low: Int32s, high: Int32s, digits: _Dig
     hyphen = b_size > 0
     end = np.cumsum(a_size + hyphen + b_size + 1)
     begin = end - (a_size + hyphen + b_size + 1)
+    # Everything is a space at first, so that separators inside a job need no writing.
     out = np.full(end[-1], ord(" "), np.uint8)
     out[end[last] - 1] = ord("\n")
     out[(begin + a_size)[hyphen]] = ord("-")
@@ -82,6 +121,7 @@ def _chunk(start: Int64s, count: Int64s, low: Int32s, high: Int32s, digits: _Dig
 
 
 def _put(out: NDArray[np.uint8], begin: Int64s, value: Int32s, size: Int64s, digits: _Digits) -> None:
+    """Write the digits of each value from its position on, one decimal place at a time over all values."""
     for place in range(digits.width):
         has = np.flatnonzero(size > place)
         out[begin[has] + place] = digits.text[value[has], place]

@@ -1,15 +1,44 @@
-"""What a machine file may say, for pydantic; defaults are those of ``model.machine``. Loaded when a machine is read."""
+"""The keys and types of a machine file, for pydantic; defaults are those of ``model.machine``.
+
+pydantic reports every finding with its place in the file, which ``formats.schema`` puts into words. It is imported
+only when a machine is read, since the import takes 40 ms. What depends on several keys (idle above maximum, an
+option without watts) is checked by ``model.machine`` itself.
+
+The place in the flow: ``toml.read_toml`` gives nested dictionaries, ``MachineFile`` checks keys, types and the range
+of each figure, ``machine_toml.machine_of`` builds ``Machine`` from the keys that the file states. Three properties hold
+for every table of the file:
+
+- an unknown key is an error (``extra="forbid"``), since a key that is misspelt would otherwise leave a default in force
+  without a warning;
+- types are strict: ``nodes = "64"`` is an error and is not converted;
+- ``nan`` and ``inf``, which TOML can write, are refused.
+
+A key that is absent is not set in the result. So the fields here have None as default and never a figure: a figure
+would be a second copy of a default of ``model.machine``.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from wattqueue.model import bounds
+from wattqueue.model.bounds import Bound
 from wattqueue.model.machine import CapScope, Unit
 
-Count = Annotated[int, Field(ge=1)]
+
+def _within(bound: Bound) -> Any:
+    """Return pydantic's form of a limit of ``model.bounds``."""
+    return Field(ge=bound.low, le=bound.high)
+
+
+# Limits with a reason and a text for errors stand in ``model.bounds``, where readers of other formats use them as well.
+Count = Annotated[int, _within(bounds.UNITS)]
 Figure = Annotated[float, Field(ge=0)]
+Watts = Annotated[float, _within(bounds.UNIT_W)]
+Frequency = Annotated[float, _within(bounds.FREQUENCY_HZ)]
+Seconds = Annotated[float, _within(bounds.TRANSITION_S)]
 Name = Annotated[str, Field(min_length=1)]
 
 
@@ -18,22 +47,27 @@ class PartitionFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
+    # Required. ``nodes`` counts nodes also where ``unit`` is a socket or a core.
     name: Name
     nodes: Count
+    # Units and their frequencies in Hz, the highest first.
     unit: Unit | None = None
     sockets_per_node: Count | None = None
     cores_per_socket: Count | None = None
-    frequencies_hz: list[float] | None = None
-    idle_w: Figure | None = None
-    max_w: Figure | None = None
-    dvfs_beta: Figure | None = None
-    dvfs_alpha: Figure | None = None
+    frequencies_hz: list[Frequency] | None = None
+    # Watts of one unit: powered without a job, and the most that it draws.
+    idle_w: Watts | None = None
+    max_w: Watts | None = None
+    # Sensitivity of run time and exponent of watts at lower frequencies; the formulas stand in ``Partition``.
+    dvfs_beta: Annotated[float, _within(bounds.DVFS_BETA)] | None = None
+    dvfs_alpha: Annotated[float, _within(bounds.DVFS_ALPHA)] | None = None
     memory_gb: Figure | None = None
-    boot_s: Figure | None = None
-    boot_w: Figure | None = None
-    shutdown_s: Figure | None = None
-    shutdown_w: Figure | None = None
-    off_w: Figure | None = None
+    # Transitions between on and off: seconds and watts of one unit while it boots or shuts down, and watts when off.
+    boot_s: Seconds | None = None
+    boot_w: Watts | None = None
+    shutdown_s: Seconds | None = None
+    shutdown_w: Watts | None = None
+    off_w: Watts | None = None
 
 
 class MachineFile(BaseModel):
@@ -41,9 +75,11 @@ class MachineFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
+    # Written by WattQueue; a file without it has the present version. ``machine_of`` refuses newer ones.
     schema_version: int | None = None
     name: Name
     cap_scope: CapScope | None = None
-    cap_w: Figure | None = None
+    cap_w: Annotated[float, _within(bounds.CAP_W)] | None = None
+    # Where the figures come from, as free text; no computation uses it.
     source: str | None = None
     partitions: Annotated[list[PartitionFile], Field(min_length=1)]

@@ -1,4 +1,25 @@
-"""The two large tables of a run directory as polars frames, both ways: jobs.csv and power.parquet."""
+"""The two large tables of a run folder as polars frames, both ways: jobs.csv and power.parquet.
+
+**jobs.csv** has one row per usable job, in the order of the trace. It begins with the columns that Batsim writes
+and evalys reads (``BATSIM``), so that tools for them work unchanged, and goes on with those of WattQueue
+(``OURS``). A field is empty where a figure does not exist, for example the start of a job that never ran. Reading
+it back gives the jobs and the schedule of the run, without what the table has no column for (profiles, columns of
+the workload).
+
+**power.parquet** has one row per change of the machine's power or of the cap, with the watts from then on. Columns:
+
+- ``time_s``: seconds on the trace's clock;
+- ``scope_w``: watts inside the cap's scope; ``cap_w``: the cap in force, infinite where there is none;
+- ``machine_w`` = ``jobs_w`` + ``other_w``: all units, those of running jobs, and all others;
+- ``busy_idle_w``: the idle share of ``jobs_w``; ``busy_units``: units that jobs hold.
+
+Both are written with a fixed number of digits and no time stamps: the same run gives identical files. What is read
+back is checked for consistency, since people edit CSV files: figures are finite, jobs that ran have times, an
+option and units of the machine.
+
+This module converts between model and frame; ``rundir`` opens the files, checks their columns and writes them. Arrays
+have one entry per job of the trace (shape (n,)) or one per row of the power series (shape (k,)).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +32,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.formats import _intervals
 from wattqueue.formats.table import labels_of, plain
+from wattqueue.model.bounds import TIME_S
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import job_figures
@@ -28,6 +50,7 @@ STATES = {
 }
 """``final_state``: Batsim's words where it has one."""
 REASONS = {Reason.NONE: "", Reason.TOO_WIDE: "too wide", Reason.TOO_MUCH_POWER: "too much power"}
+"""``reason`` of a rejected job: it never fits this machine or this cap (semantics, rule 4)."""
 BATSIM = (
     "job_id",
     "submission_time",
@@ -57,13 +80,24 @@ OURS = (
     "bounded_slowdown",
     "reason",
 )
+"""Further columns; their units and meanings stand in ``model/quantities.csv``."""
+# The columns that are read back as float64, with NaN for empty fields. By position in the two tuples above: from
+# submission_time to success, from starting_time to stretch, and from frequency_hz to bounded_slowdown.
 NUMBERS = (*BATSIM[1:5], *BATSIM[6:12], "consumed_energy", *OURS[3:8])
+# The files of a run are derived: to produce them again is safer than to repair one of them by hand.
+AGAIN = "run it again"
+"""Hint of a file that WattQueue has written and somebody changed."""
 DIGITS = 6
-"""Decimals of differences and ratios: times count in microseconds."""
+"""Decimals of differences and ratios: times count in microseconds, so further digits are rounding noise."""
 
 
 def jobs_frame(jobs: Jobs, schedule: Schedule, machine: Machine) -> pl.DataFrame:
-    """One row a usable job; fields of a job that never ran are empty."""
+    """Return one row per usable job; fields of a job that never ran are empty.
+
+    ``stretch`` is turnaround over run time, as Batsim defines it; ``mean_power_w`` is true energy over run time and
+    units. Differences are rounded to microseconds, so that floating-point noise does not fill the file with digits;
+    submissions, starts and ends are written in full, so that reading them back gives the same float64.
+    """
     import polars as pl
 
     figures = job_figures(jobs, schedule)
@@ -72,8 +106,10 @@ def jobs_frame(jobs: Jobs, schedule: Schedule, machine: Machine) -> pl.DataFrame
         stretch = figures.turnaround_s / figures.run_s
         unit_w = schedule.energy_j / (figures.run_s * jobs.nodes)
     unit_w[~(unit_w > 0)] = np.nan
+    # A job that never ran has option -1, which picks the element appended here: no partition, no frequency.
     partition = np.append(machine.option_partition, -1)[schedule.option]
     frequency = np.append(machine.option_frequency_hz, np.nan)[schedule.option]
+    # The units of each job as intervals; ``_intervals`` describes the four arrays.
     held = (schedule.unit_start, schedule.unit_count, schedule.unit_low, schedule.unit_high)
     columns: dict[str, Any] = {
         "job_id": _ids(jobs.job_id),
@@ -102,13 +138,18 @@ def jobs_frame(jobs: Jobs, schedule: Schedule, machine: Machine) -> pl.DataFrame
         "bounded_slowdown": np.round(figures.bounded_slowdown, DIGITS),
         "reason": _named(schedule.reason, tuple(REASONS[r] for r in Reason)),
     }
-    return pl.DataFrame(columns, nan_to_null=True)
+    return pl.DataFrame(columns, nan_to_null=True)  # a gap is an empty field in CSV; the word NaN would be refused
 
 
 def power_frame(power: PowerSeries, machine: Machine, cap: Cap) -> pl.DataFrame:
-    """The power series with the cap in force beside it; a change of the cap has a row of its own."""
+    """Return the power series with the cap in force beside it; a change of the cap has a row of its own.
+
+    ``scope_w`` is what the cap covers (semantics, rule 14), so that a plot of ``scope_w`` and ``cap_w`` shows
+    violations. All columns but ``time_s`` and ``busy_units`` are watts; each row holds until the next one.
+    """
     import polars as pl
 
+    # Where the cap changes and the power does not, the row repeats the watts in force.
     time, row = _with_cap_steps(power.time_s, cap)
     return pl.DataFrame(
         {
@@ -125,17 +166,29 @@ def power_frame(power: PowerSeries, machine: Machine, cap: Cap) -> pl.DataFrame:
 
 
 def jobs_of(path: Path, frame: pl.DataFrame, machine: Machine, origin: str) -> tuple[Jobs, Schedule]:
-    """Jobs and schedule as jobs.csv tells them. Raises: InputError for a table that is none of ours."""
+    """Return jobs and schedule from the rows of jobs.csv.
+
+    ``mean_power_w`` becomes what a unit really drew. The partition of a job is that of its option in the schedule;
+    which one it requested is not in the table. ``path`` is for errors; rows in errors count from 1, the first job.
+
+    Raises: InputError for a table that WattQueue has not written, or that was changed into a contradiction.
+    """
     import polars as pl
 
+    # NaN stands for an empty field, which jobs that never ran have; infinity is never written.
     number = {name: frame[name].to_numpy() for name in NUMBERS}
+    for name, column in number.items():
+        if np.isinf(column).any():
+            raise InputError(
+                f"column {name} is infinite", where=f"{path}: row {int(np.argmax(np.isinf(column))) + 1}", hint=AGAIN
+            )
     try:
         state = _codes(frame["final_state"], {word: s for s, word in STATES.items()})
         reason = _codes(frame["reason"], {word: r for r, word in REASONS.items()})
         partition = _codes(frame["partition"], _partition_numbers(machine))
         start, count, low, high = _intervals.from_text(frame["allocated_resources"].fill_null("").to_list())
     except (pl.exceptions.PolarsError, ValueError, OverflowError) as error:
-        raise InputError("holds a word that is not ours", where=path, mend="run it again") from error
+        raise InputError("holds a value that WattQueue does not write", where=path, hint=AGAIN) from error
     power = number["mean_power_w"]
     jobs = Jobs.build(
         number["submission_time"],
@@ -149,13 +202,42 @@ def jobs_of(path: Path, frame: pl.DataFrame, machine: Machine, origin: str) -> t
         origin=origin,
     )
     option = _options(partition, number["frequency_hz"], machine)
+    # In a schedule the joules of a job that never ran are 0, in the table they are an empty field.
     energy = np.nan_to_num(number["consumed_energy"])
     began, ended, predicted = (number[name] for name in ("starting_time", "finish_time", "predicted_w"))
-    return jobs, Schedule(state, reason, began, ended, option, energy, predicted, start, count, low, high)
+    schedule = Schedule(state, reason, began, ended, option, energy, predicted, start, count, low, high)
+    _require_consistent(path, schedule, machine)
+    return jobs, schedule
+
+
+def _require_consistent(path: Path, schedule: Schedule, machine: Machine) -> None:
+    """Check what every use of a schedule relies on: jobs that ran have times, an option and units of the machine.
+
+    Metrics, Gantt charts and comparisons index arrays by these figures; a table that was edited by hand would
+    otherwise fail far from its cause.
+
+    Raises: InputError naming the first row that contradicts its state.
+    """
+    whole = TIME_S.holds(schedule.start_s) & (schedule.end_s >= schedule.start_s) & TIME_S.holds(schedule.end_s)
+    placed = (schedule.option >= 0) & (schedule.unit_count > 0)
+    wrong = schedule.ran & ~(whole & placed)
+    if wrong.any():
+        row = int(np.argmax(wrong)) + 1
+        raise InputError("a job that ran lacks its times, partition or units", where=f"{path}: row {row}", hint=AGAIN)
+    if len(schedule.unit_high) and int(schedule.unit_high.max()) >= machine.units:
+        raise InputError(
+            f"unit {int(schedule.unit_high.max())} is not on the machine of {machine.units:,} units",
+            where=path,
+            hint=AGAIN,
+        )
 
 
 def power_of(frame: pl.DataFrame) -> PowerSeries:
-    """The power series as power.parquet tells it."""
+    """Return the power series from the rows of power.parquet.
+
+    ``scope_w``, ``machine_w`` and ``cap_w`` are not read: the series computes the first two from its parts, and the cap
+    stands in run.toml. Rows that only mark a change of the cap stay; they repeat the watts of the row before.
+    """
     time, jobs_w, other_w, idle_w = (
         np.ascontiguousarray(frame[name].to_numpy(), np.float64)
         for name in ("time_s", "jobs_w", "other_w", "busy_idle_w")
@@ -164,11 +246,15 @@ def power_of(frame: pl.DataFrame) -> PowerSeries:
 
 
 def _ids(ids: NDArray[Any]) -> Any:
+    """Return ids as a column: numbers as they are, anything else as text. Shape (n,)."""
     return ids if ids.dtype.kind in "iuf" else [str(v) for v in ids]
 
 
 def _named(codes: NDArray[Any], names: tuple[str, ...]) -> pl.Series:
-    """Names by code, null for -1 and for the empty name."""
+    """Return names by code, null for -1 and for the empty name. Shape of ``codes`` (n,).
+
+    The null stands behind the names, so that one gather serves both cases.
+    """
     import polars as pl
 
     table = pl.Series([name or None for name in names] + [None], dtype=pl.String)
@@ -176,6 +262,10 @@ def _named(codes: NDArray[Any], names: tuple[str, ...]) -> pl.Series:
 
 
 def _codes(words: pl.Series, number: dict[str, Any]) -> NDArray[np.int8]:
+    """Return the number of each word; a null counts as the empty word. Shape (n,).
+
+    Raises: polars' InvalidOperationError for a word that is not in the table.
+    """
     import polars as pl
 
     numbers = [int(v) for v in number.values()]
@@ -184,11 +274,20 @@ def _codes(words: pl.Series, number: dict[str, Any]) -> NDArray[np.int8]:
 
 
 def _partition_numbers(machine: Machine) -> dict[str, int]:
+    """Return the number of each partition by name; -1 for the empty name of a job that never ran.
+
+    Numbers are positions in the machine file, which options refer to as well.
+    """
     return {"": -1} | {p.name: i for i, p in enumerate(machine.partitions)}
 
 
 def _options(partition: NDArray[np.int8], frequency_hz: Floats, machine: Machine) -> NDArray[np.int16]:
-    """The option of each (partition, frequency), -1 where a job never started."""
+    """Return the option of each (partition, frequency), -1 where a job never started. Shape (n,).
+
+    Frequencies are compared exactly: they were written with all their digits. A machine without frequencies has
+    NaN, which equals nothing, and is tested for instead.
+    """
+    # An unknown frequency leaves -1, which ``_require_consistent`` refuses for a job that ran.
     option = np.full(len(partition), -1, np.int16)
     for number, (part, frequency) in enumerate(
         zip(machine.option_partition.tolist(), machine.option_frequency_hz.tolist(), strict=True)
@@ -199,11 +298,16 @@ def _options(partition: NDArray[np.int8], frequency_hz: Floats, machine: Machine
 
 
 def _with_cap_steps(time_s: Floats, cap: Cap) -> tuple[Floats, NDArray[np.int64]]:
-    """Times with those at which the cap changes between them, and the row of the series in force at each."""
+    """Return the times with the changes of the cap among them, and the row of the series in force at each.
+
+    Only changes strictly inside the series are added, and none at a time that is there already: a reader of the
+    file sees each time once. ``time_s`` rises, shape (k,); both results have one entry per row of the file.
+    """
     row = np.arange(len(time_s), dtype=np.int64)
     if len(time_s) == 0:
         return time_s, row
     inside = cap.time_s[(cap.time_s > time_s[0]) & (cap.time_s < time_s[-1])]
     inside = inside[time_s[np.searchsorted(time_s, inside)] != inside]
+    # The row in force at a change is the one before the place where the change is inserted.
     place = np.searchsorted(time_s, inside, side="right")
     return np.insert(time_s, place, inside), np.insert(row, place, place - 1)

@@ -1,4 +1,14 @@
-"""Runs of jobs as an accounting system recorded them, gathered block by block, and made into a job table."""
+"""Runs of jobs from Slurm's accounting: gathered block by block, then joined into one table.
+
+An accounting dump may be larger than memory, so its text is read in blocks and only what a job table needs is kept:
+numbers, and names as codes (``Names``). ``CollectedRuns`` gathers the blocks. After the last block,
+``mark_repeats``, ``sharing`` and ``nodes_seen`` look at all runs together; ``_slurm_jobs`` then makes the job
+table.
+
+Invariants: all columns of a ``JobRecords`` have one length and the order of the dump; ``HostRanges.row`` numbers the
+rows of the joined table, so ranges and rows stay together only until rows are left out, and everything that compares
+nodes runs before that. ``reason`` is the only column that is changed in place.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +32,25 @@ Longs = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 USABLE = -1
+"""Value of ``JobRecords.reason`` for a row that is a usable job."""
 REASONS = (
     "JobID is not a Slurm job number",
     "tasks of an array that had not started when the dump was made",
     "had not started when the dump was made",
     "still running when the dump was made",
-    "Submit is not a time this reader knows: write the dump with SLURM_TIME_FORMAT=%s",
+    "Submit is in a format that is not known here: write the dump with SLURM_TIME_FORMAT=%s",
     "no Submit time",
     "never ran",
     "no run time",
     "no number of nodes",
-    "a time without a zone where other rows have one: say which with --time-zone",
-    "the same run as in another row",
-    "a step whose job is not beside it",
+    "a time without a zone where other rows have one: state it with --time-zone",
+    "repeats the run of another row",
+    "a step whose job is not in the dump",
 )
+"""Why a row is no usable job; the names below are indices of this table.
+
+The texts are written to unusable.csv and counted in errors; code compares the indices only.
+"""
 (
     BAD_ID,
     ARRAY_REST,
@@ -53,105 +68,157 @@ REASONS = (
 
 
 class Names:
-    """Texts stored once each; a code a row, -1 for none."""
+    """Texts stored once each, with a code per row, -1 for none.
+
+    Codes are given in the order in which texts first appear, so they differ between two orders of the same rows;
+    ``labels`` removes that difference by sorting. ``code`` maps each text to its code, 0 and up without gaps.
+    """
 
     def __init__(self) -> None:
         self.code: dict[str, int] = {}
 
     def codes(self, text: pl.Series) -> Ints:
-        """Codes of a column; texts that say nothing are missing. Shape (n,)."""
+        """Return the codes of a column; missing texts are -1. Shape (n,)."""
         import polars as pl
 
         kinds = text.drop_nulls().unique().to_list()
+        # Only the different texts of a block pass through Python; the rows are translated by polars.
         numbers = [self.code.setdefault(v, len(self.code)) for v in kinds]
         found = text.replace_strict(kinds, numbers, default=-1, return_dtype=pl.Int32) if kinds else None
         return np.full(len(text), -1, np.int32) if found is None else found.to_numpy()
 
     def labels(self, codes: Ints) -> Labels:
-        """The names that ``codes`` use, sorted."""
+        """Return the names that ``codes`` use, sorted.
+
+        ``codes`` are those of the rows that are kept, shape (n,): a name that only rejected rows have does not
+        appear. The order is by code point, independent of the locale, so that the same jobs give identical tables
+        everywhere.
+        """
         used = np.unique(codes[codes >= 0])
         names = np.array(list(self.code), object)[used]
         order = np.argsort(names.astype(np.str_)) if len(names) else np.empty(0, np.int64)
+        # One element more than codes: code -1 indexes the last one, which stays -1.
         place = np.full(len(self.code) + 1, -1, np.int32)
         place[used[order]] = np.arange(len(used))
         return Labels(place[codes], tuple(names[order].tolist()))
 
 
-class Runs(NamedTuple):
-    """One row a run, in order of the dump. Shapes (n,); NaN, 0 or -1 where nothing is known.
+class JobRecords(NamedTuple):
+    """One row per run, in order of the dump. Shapes (n,); NaN, 0 or -1 where nothing is known.
 
-    ``task`` is the array task, -1 for none, or ``-2 - offset`` for a part of a heterogeneous job;
-    the other integers beside counts are codes of Names. ``reason`` indexes REASONS.
+    ``state``, ``user``, ``account``, ``app`` and ``partition`` are codes of Names.
     """
 
     line: Longs
+    """Line of the dump (JSON: number in the list)."""
     job: Longs
+    """Job number, -1 where the id is none."""
     task: Ints
+    """Array task, -1 for none, or ``-2 - offset`` for a part of a heterogeneous job."""
     submit_s: Floats
+    """Seconds since 1970 UTC, as are ``start_s`` and ``end_s``."""
     start_s: Floats
     end_s: Floats
     elapsed_s: Floats
+    """Seconds that the job ran, without the time for which it was suspended."""
     limit_s: Floats
+    """Time limit; NaN for none or unlimited."""
     nodes: Ints
+    """Nodes of the allocation, as are ``cpus`` and ``gpus``; 0 where unknown."""
     cpus: Ints
     gpus: Ints
     memory_gb: NDArray[np.float32]
+    """Requested memory of the whole job in GB."""
     state: Ints
+    """Slurm's state in capital letters, without what follows it (``CANCELLED by 1234``)."""
     user: Ints
     account: Ints
     app: Ints
     partition: Ints
     hosts: Ints
+    """Nodes in the node list: 0 for none, -1 where it cannot be read."""
     energy_j: Floats
+    """Joules of the whole job, over ``covered_node_s`` node-seconds."""
     covered_node_s: Floats
     source: NDArray[np.uint8]
+    """The counter that the joules come from: an index of SOURCES."""
     glitches: Ints
+    """Counters that were left out as implausible."""
     naive: Mask
+    """Whether the submission had no zone."""
+    ambiguous: Mask
+    """Whether a local time occurs twice and stays undecided."""
     reason: NDArray[np.int8]
+    """Why the row is no usable job: an index of REASONS, or USABLE."""
 
-    def take(self, index: NDArray[Any]) -> Runs:
-        """The rows of ``index``, in that order."""
+    def take(self, index: NDArray[Any]) -> JobRecords:
+        """Return the rows of ``index``, in that order.
+
+        ``index`` is an array of row numbers or a mask of shape (n,).
+        """
         columns: list[Any] = [column[index] for column in self]
-        return Runs(*columns)
+        return JobRecords(*columns)
 
 
 @dataclass
-class Gathered:
-    """Everything that a dump has given so far."""
+class CollectedRuns:
+    """Everything that a dump has given so far.
+
+    ``zoned`` says whether any time had a zone; rows without one are then unusable unless the user states it.
+    ``counts`` holds what the remarks of the import print.
+
+    ``index`` numbers the nodes of all blocks alike; ``names`` holds the codes of each column of texts; ``blocks`` and
+    ``ranges`` are the rows and their nodes, one element per block; ``rows`` is the number of rows in them.
+    """
 
     index: HostIndex = field(default_factory=HostIndex)
     names: dict[str, Names] = field(
         default_factory=lambda: {k: Names() for k in ("state", "user", "account", "app", "partition")}
     )
-    blocks: list[Runs] = field(default_factory=list)
+    blocks: list[JobRecords] = field(default_factory=list)
     ranges: list[HostRanges] = field(default_factory=list)
     rows: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     zoned: bool = False
 
-    def add(self, runs: Runs, ranges: HostRanges) -> None:
-        """One block more; ``ranges`` number the rows of this block."""
+    def add(self, runs: JobRecords, ranges: HostRanges) -> None:
+        """Append a block; ``ranges`` number the rows of this block.
+
+        They are renumbered here to rows of the joined table. ``runs`` is kept without a copy.
+        """
         self.ranges.append(ranges._replace(row=ranges.row + np.int32(self.rows)))
         self.blocks.append(runs)
         self.rows += len(runs.line)
 
-    def joined(self) -> Runs:
-        """All blocks as one table; the blocks are given up as it grows, column by column."""
+    def joined(self) -> JobRecords:
+        """Return all blocks as one table.
+
+        The blocks are released column by column as the table grows: at no time are all rows in memory twice.
+
+        The object is empty afterwards: it can be joined once.
+        """
+        # A column is joined and its parts are released before the next one: the peak is one column above the total.
         columns = [list(column) for column in zip(*self.blocks, strict=True)]
         self.blocks.clear()
         whole: list[Any] = []
         while columns:
             parts = columns.pop(0)
             whole.append(np.concatenate(parts) if len(parts) > 1 else parts[0])
-        return Runs(*whole)
+        return JobRecords(*whole)
 
 
-def sharing(runs: Runs, ranges: HostRanges) -> NDArray[np.int8]:
-    """1 where a run had its nodes alone, 0 where it shared one, -1 where the dump cannot tell. Shape (n,).
+def sharing(runs: JobRecords, ranges: HostRanges) -> NDArray[np.int8]:
+    """Return 1 where a run had its nodes alone, 0 where it shared one, -1 where the dump cannot tell. Shape (n,).
 
-    Runs still going hold their nodes for ever; a run counts the same node once, however often it is listed.
+    A run that has not ended holds its nodes for ever; a run counts the same node once, however often it is listed.
+
+    Two runs share a node if both hold it at some moment; one that ends when the other starts does not. ``ranges`` are
+    the nodes of all rows. Rows that repeat another one are excluded: they would share all nodes with the run itself.
+
+    Whether a run was alone decides the quality of its energy, since Slurm's counters measure whole nodes.
     """
     end = np.where(np.isnan(runs.end_s), runs.start_s + runs.elapsed_s, runs.end_s)
+    # The End of a running job is a forecast in squeue, and Unknown in sacct.
     end = np.where(np.isnan(end) | (runs.reason == RUNNING), np.inf, end)
     known = (runs.hosts > 0) & ~np.isnan(runs.start_s) & (runs.reason != AGAIN) & (end > runs.start_s)
     held = known[ranges.row]
@@ -160,21 +227,31 @@ def sharing(runs: Runs, ranges: HostRanges) -> NDArray[np.int8]:
     return np.where(known, np.where(shared, 0, 1), -1).astype(np.int8)
 
 
-def mark_repeats(runs: Runs) -> None:
-    """Mark rows that tell the same run again: same id, submission and start (dumps that overlap).
+def mark_repeats(runs: JobRecords) -> None:
+    """Mark rows that describe the same run again: same id, submission and start (dumps that overlap).
 
     The row that stays is the first usable one, else the first.
+
+    Several rows with one id are not always repeats: a requeued job has one row per run, with the same submission and
+    another start. Rows that are unusable for another reason than RUNNING keep that reason. ``runs.reason`` is changed
+    in place.
     """
     keys = (runs.job, runs.task, np.nan_to_num(runs.submit_s), np.nan_to_num(runs.start_s))
+    # Equal keys become neighbours, the usable row first, then the earlier line.
     order = np.lexsort((runs.line, runs.reason != USABLE, *reversed(keys)))
+    # A run that is still going in an earlier dump and ended in a later one is one run: the ended row, which is
+    # usable, stays.
     order = order[np.isin(runs.reason[order], (USABLE, RUNNING))]
     first = np.ones(len(order), np.bool_)
     first[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
     runs.reason[order[~first]] = AGAIN
 
 
-def nodes_seen(runs: Runs, ranges: HostRanges) -> Ints:
-    """How many different nodes the runs of each row's partition were seen on; 0 where lists are missing. Shape (n,)."""
+def nodes_seen(runs: JobRecords, ranges: HostRanges) -> Ints:
+    """Return how many different nodes the runs of each row's partition used; 0 where lists are missing. Shape (n,).
+
+    ``ranges`` are the nodes of all rows, unusable ones included: a node that only they name exists as well.
+    """
     seen = np.zeros(len(runs.line), np.int32)
     partition = runs.partition[ranges.row]
     for code in np.unique(partition).tolist():
@@ -184,7 +261,10 @@ def nodes_seen(runs: Runs, ranges: HostRanges) -> Ints:
 
 
 def job_ids(job: Longs, task: Ints) -> NDArray[Any]:
-    """Ids as Slurm prints them: numbers where all are plain, else texts (``12_3``, ``12+1``). Shape (n,)."""
+    """Return ids as Slurm prints them: numbers where all are plain, else texts (``12_3``, ``12+1``). Shape (n,).
+
+    ``task`` is coded as in ``JobRecords.task``. Numbers stay numbers because they are smaller and sort by value.
+    """
     if (task == -1).all():
         return job
     import polars as pl
@@ -202,12 +282,18 @@ def job_ids(job: Longs, task: Ints) -> NDArray[Any]:
 
 
 def energy_sources(source: NDArray[np.uint8]) -> NDArray[Any]:
-    """Where each energy comes from, in words. Shape (n,)."""
+    """Return the counter that each energy comes from, in words. Shape (n,).
+
+    The words are those of ``SOURCES``; empty where no energy is known.
+    """
     return np.array(SOURCES, object)[source]
 
 
 def counted(reasons: Iterable[str], most: int = 3) -> str:
-    """The commonest reasons with their counts, in a few words."""
+    """Return the commonest reasons with their counts, in a few words.
+
+    Example: ``12 never ran, 3 no Submit time, and 2 reasons more``. ``most`` is the number of reasons that are named.
+    """
     total: Sequence[tuple[str, int]] = Counter(reasons).most_common()
     shown = ", ".join(f"{count:,} {why}" for why, count in total[:most])
     return shown + (f", and {len(total) - most} reasons more" if len(total) > most else "")

@@ -1,4 +1,11 @@
-"""The columns that sacct knows, and how to tell a header from other lines."""
+"""The columns that sacct has, and how a header is distinguished from other lines.
+
+A dump carries no other sign of its format than the line that names its columns. ``parse_header`` recognises that line
+by sacct's own field names (``FIELDS``), so that files with banners, several headers, or another separator can be
+read, and a table of another program with a column ``jobid`` is not taken for a dump.
+
+``ASK_FOR`` is what a user should dump, ``WANTED`` what is read if present (older names included).
+"""
 
 from __future__ import annotations
 
@@ -7,20 +14,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wattqueue.errors import InputError
-from wattqueue.formats._source import shown
+from wattqueue.formats.source import shown
 
 ASK_FOR = (
     *("JobID", "JobName", "User", "Account", "Partition", "Submit", "Start", "End", "ElapsedRaw", "Timelimit", "State"),
     *("NNodes", "AllocCPUS", "ReqMem", "AllocTRES", "ConsumedEnergyRaw", "NodeList"),
 )
-"""Every column that is of use here."""
+"""Every column that is of use here.
+
+In the spelling of sacct(1), in the order in which the command prints them.
+"""
 
 
 def sacct_command(since: str, fields: Sequence[str] = ASK_FOR) -> str:
-    """The command that dumps accounting.
+    """Return the command that dumps accounting.
 
-    Times as seconds since 1970, since sacct cuts anything longer than 19 characters, a zone among them.
-    With steps: at many sites they alone carry energy.
+    Times are seconds since 1970, since sacct cuts anything longer than 19 characters, a zone among them. Steps are
+    included: at many sites they alone have energy.
+
+    ``since`` is a date as ``sacct -S`` takes it (``2026-01-01``); ``-a`` includes the jobs of all users, without
+    which nobody can tell whether a job had its nodes alone.
     """
     return f"SLURM_TIME_FORMAT=%s sacct -a --parsable2 -S {since} --format={','.join(fields)}"
 
@@ -44,18 +57,23 @@ state nnodes allocnodes reqnodes nodelist alloccpus ncpus reqmem alloctres consu
 FIELDS = frozenset(HELPFORMAT.split())
 """The fields that ``sacct --helpformat`` names, Slurm 17 to 26, in small letters."""
 WANTED = frozenset(READ.split())
-"""The fields that are read; others are passed over."""
+"""The fields that are read; others are skipped."""
 FREE_TEXT = ("jobname", "comment", "admincomment", "systemcomment", "workdir", "submitline", "constraints", "extra")
 """Fields that users write themselves: sacct does not escape a separator inside them."""
 FIGURES = ("submit", "start", "end", "elapsed", "elapsedraw", "nnodes")
-"""Fields that begin with a digit, or say Unknown or None."""
+"""Fields that begin with a digit, or hold Unknown or None."""
 DELIMITERS = "|,\t;^~"
+"""Separators of sacct --delimiter that are recognised."""
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*")
+"""What a column name can look like; a line of values seldom matches throughout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The columns of a dump: names in small letters as written, in order, and what separates them."""
+    """The columns of a dump: names in small letters, in order, and what separates them; ``raw`` is the line itself.
+
+    Two headers are equal if names, separator and line are, which is how a repeated header is recognised.
+    """
 
     names: tuple[str, ...]
     delimiter: str
@@ -69,15 +87,27 @@ class Header:
 
 
 def header_of(columns: str) -> Header:
-    """A header from what the user gave to ``sacct --format``. Raises: InputError for an unknown shape."""
+    """Return a header from what the user gave to ``sacct --format``. Raises: InputError without a JobID.
+
+    Example: ``JobID%20,User,Elapsed`` gives jobid, user, elapsed: the width after ``%`` is dropped, since --parsable2
+    ignores it. The separator is the one of --parsable2, ``|``.
+    """
     names = tuple(re.sub(r"%-?\d+$", "", name.strip()).lower() for name in columns.split(","))
     if not {"jobid", "jobidraw"} & set(names):
-        raise InputError(f"columns {shown(columns)} have no JobID", mend="give what stood after sacct --format=")
+        raise InputError(f"columns {shown(columns)} have no JobID", hint="give what stood after sacct --format=")
     return Header(names, "|")
 
 
 def parse_header(line: bytes) -> Header | None:
-    """The header that a line is, if it is one."""
+    """Return the header that a line is, None if it is none.
+
+    A header names a job id, and at least half of its names are fields of sacct.
+
+    The separators of ``DELIMITERS`` are tried in turn; the first that gives two names or more, among them JobID or
+    JobIDRaw and at least half of them fields of sacct, is taken. A byte order mark and quotes around names are
+    removed. Half of the names may be unknown: sites add columns, and later releases have fields that are not in the
+    list.
+    """
     if b"jobid" not in line.lower():
         return None
     text = line.decode("utf-8-sig", "replace").rstrip("\r\n")

@@ -1,4 +1,13 @@
-"""Rows of steps: which job each belongs to, and what its counter says."""
+"""Rows of steps: which job each belongs to, and the energy of its counter.
+
+sacct prints the steps of a job below it, as ``7.batch``, ``7.extern``, ``7.0``, ``7.1``. Their rows carry energy
+and often nothing else, so run time and nodes are taken from the job where a step has none. ``.batch`` and
+``.interactive`` run on the first node only.
+
+Input is a frame that holds jobs and steps together (``sacct._whole_jobs`` guarantees that a job is not parted from
+the steps below it), output the arrays of ``JobSteps`` that ``_sacct_energy.choose`` sums. A step whose job is missing
+is reported (``Found.lost``), never assigned to another job.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.formats._runs import Longs
-from wattqueue.formats._sacct_columns import amounts, durations, energies, tres
-from wattqueue.formats._sacct_energy import BATCH, EXTERN, NUMBERED, Steps
+from wattqueue.formats._sacct_columns import Energies, amounts, durations, energies, tres_text
+from wattqueue.formats._sacct_energy import BATCH, EXTERN, NUMBERED, JobSteps
 from wattqueue.model.jobs import Floats
 
 if TYPE_CHECKING:
     import polars as pl
 
 LONGEST_S = 3.2e9
-"""A century: a longer run time or limit is an unset counter."""
+"""A century: a longer run time or limit is an unset counter.
+
+Seconds. Unset 32-bit counters, read as seconds, are 4.29e9.
+"""
 
 
 def column(frame: pl.DataFrame, *names: str) -> pl.Series:
-    """The first of these columns that the dump has; all null where it has none."""
+    """Return the first of these columns that the dump has; all null where it has none.
+
+    All columns are text; the null column lets callers treat an absent column as an empty one. Shape (n,).
+    """
     import polars as pl
 
     for name in names:
@@ -30,7 +45,7 @@ def column(frame: pl.DataFrame, *names: str) -> pl.Series:
 
 
 def elapsed_s(frame: pl.DataFrame) -> Floats:
-    """Run time in seconds: the raw column where it holds something, else the other. Shape (n,)."""
+    """Return the run time in seconds: the raw column where it holds something, else the other. Shape (n,)."""
     value = amounts(column(frame, "elapsedraw"))
     if "elapsed" in frame.columns:
         value = np.where(np.isnan(value), durations(frame["elapsed"]), value)
@@ -39,18 +54,29 @@ def elapsed_s(frame: pl.DataFrame) -> Floats:
 
 
 class Found(NamedTuple):
-    """Steps with the rows of their jobs, lines of steps without a job, and how many energies are no figures."""
+    """What ``steps_of`` returns.
 
-    steps: Steps
+    Fields: ``steps`` with the rows of their jobs; ``lost`` lines of steps whose job is not in the frame; ``unread``
+    number of energies that are no figures.
+    """
+
+    steps: JobSteps
     lost: list[int]
     unread: int
 
 
 def steps_of(frame: pl.DataFrame, ids: pl.Series, is_step: NDArray[np.bool_], elapsed: Floats, nodes: Floats) -> Found:
-    """The steps of a frame; a step takes the figures of its job (``elapsed``, ``nodes``) where it has none."""
+    """Return the steps of a frame; a step without figures takes those of its job.
+
+    ``ids`` are the ids of all rows, ``is_step`` which of them are steps; ``elapsed`` and ``nodes`` are those of the
+    jobs, in their order.
+
+    The kind follows from the name after the point: digits are numbered steps (``7.0``), ``extern`` is .extern, all
+    others (``batch``, ``interactive``) count as .batch: one node unless the row states a number.
+    """
     rows = np.flatnonzero(is_step)
     if not len(rows):
-        return Found(Steps(np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0), np.empty(0)), [], 0)
+        return Found(JobSteps(np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0), np.empty(0)), [], 0)
     part = frame.filter(is_step)
     job = _owner(ids, is_step, rows)
     lost = job < 0
@@ -60,15 +86,19 @@ def steps_of(frame: pl.DataFrame, ids: pl.Series, is_step: NDArray[np.bool_], el
     kind = np.full(len(job), BATCH, np.uint8)
     kind[name.str.starts_with("ext").to_numpy()] = EXTERN
     kind[name.str.contains(r"^\d").to_numpy()] = NUMBERED
-    energy, bad = figure_j(part)
+    energy = figure_j(part)
     seconds, size = elapsed_s(part), amounts(column(part, "nnodes", "allocnodes"))
     seconds = np.where(np.isnan(seconds), elapsed[job], seconds)
+    # .batch runs on the first node only, whatever the size of the job; other steps without a size use all nodes.
     size = np.where(size >= 1, size, np.where(kind == BATCH, 1.0, nodes[job]))
-    return Found(Steps(job, kind, energy, seconds * size), lines, int(bad.sum()))
+    return Found(JobSteps(job, kind, energy.joules, seconds * size), lines, int(energy.unread.sum()))
 
 
 def _owner(ids: pl.Series, is_step: NDArray[np.bool_], rows: Longs) -> Longs:
-    """The job row of each step: the one before it if the ids agree, else the last of that id; -1 for none."""
+    """Return the job row of each step: the one before it if the ids agree, else the last of that id; -1 for none.
+
+    In nearly every dump all steps stand below their jobs, and the first test settles all of them without a join.
+    """
     import polars as pl
 
     before = np.cumsum(~is_step)[rows] - 1
@@ -79,18 +109,24 @@ def _owner(ids: pl.Series, is_step: NDArray[np.bool_], rows: Longs) -> Longs:
     agree = (parents.gather(np.maximum(before, 0)) == base).to_numpy() & (before >= 0)
     if agree.all():
         return before
+    # Of several rows with one id (a requeued job) the last one, the latest run, is taken.
     table = pl.DataFrame({"id": parents, "row": np.arange(len(parents))}).unique("id", keep="last")
     found = pl.DataFrame({"id": base}).join(table, "id", how="left", maintain_order="left")["row"]
     return np.where(agree, before, found.fill_null(-1).to_numpy())
 
 
-def figure_j(frame: pl.DataFrame) -> tuple[Floats, NDArray[np.bool_]]:
-    """Joules of each row by the best column that holds any, and whether something unreadable stands there."""
-    value, bad = energies(column(frame, "consumedenergyraw"))
-    if "consumedenergy" in frame.columns:
-        other, other_bad = energies(frame["consumedenergy"])
-        value, bad = np.where(np.isnan(value), other, value), bad | other_bad
+def figure_j(frame: pl.DataFrame) -> Energies:
+    """Return joules of each row by the best column that holds any, and why there are none. Shapes (n,).
+
+    ConsumedEnergyRaw, ConsumedEnergy and the energy of AllocTRES are one counter of Slurm's. So where any of them is
+    unset, the others do not count: ConsumedEnergy would give a rounded form of the same mark.
+    """
+    value, unread, unset = energies(column(frame, "consumedenergyraw"))
+    others = [frame["consumedenergy"]] if "consumedenergy" in frame.columns else []
     if "alloctres" in frame.columns:
-        listed = tres(frame["alloctres"], "energy")
-        value = np.where(np.isnan(value) & (listed > 0), listed, value)
-    return value, bad & np.isnan(value)
+        others.append(tres_text(frame["alloctres"], "energy"))
+    for other in map(energies, others):
+        value = np.where(np.isnan(value), other.joules, value)
+        unread, unset = unread | other.unread, unset | other.unset
+    value[unset] = np.nan
+    return Energies(value, unread & np.isnan(value), unset)

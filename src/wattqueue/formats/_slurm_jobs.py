@@ -1,4 +1,20 @@
-"""From the runs that Slurm's accounting holds to a job table, with quality labels and all there is to say."""
+"""From the runs that Slurm's accounting holds to a job table, with quality labels and remarks for the user.
+
+This is the last step of ``read_sacct`` and ``read_slurm_json``. It needs all runs together, since whether a job had
+its nodes alone, and whether a row repeats another one, depends on the other rows:
+
+1. join the blocks, and mark rows that repeat another run (``_runs.mark_repeats``);
+2. find which runs had their nodes alone, over all rows, also those that are no usable jobs (``_runs.sharing``);
+3. list the rows that are left out, and sort the others by submission;
+4. write the remarks and the job table.
+
+The remarks (``Workload.notes``) say what a user should know before trusting the figures: times without a zone,
+rounded or failed energy counters, jobs that shared nodes, jobs without limits. They are sentences with counts; a
+script reads the counts from ``Workload.summary`` instead.
+
+Memory: a dump of millions of jobs fits because columns are released as they are joined, and rows are copied only if
+some are left out or out of order.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +25,10 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.formats import _runs
+from wattqueue.formats._clock_changes import TWICE
 from wattqueue.formats._hosts import HostRanges, count_nodes
-from wattqueue.formats._runs import Runs
-from wattqueue.formats._sacct_runs import Reading
+from wattqueue.formats._runs import JobRecords
+from wattqueue.formats._sacct_runs import ReadContext
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import (
     ALL_NODES,
@@ -28,52 +45,80 @@ from wattqueue.model.jobs import Jobs, Labels
 
 HOUR_S = 3_600.0
 ROUNDED_TO_S = 60.0
-"""How far a clock change may be from a full hour: Slurm rounds elapsed times."""
+"""How far a clock change may be from a full hour: Slurm rounds elapsed times.
+
+Seconds.
+"""
 
 
-class _Seen(NamedTuple):
-    """Different nodes seen in the partition of each row, and in all."""
+class _NodesSeen(NamedTuple):
+    """Different nodes that were seen in the partition of each row (shape (n,)), and in all.
+
+    Fields: ``partition``, the count for the partition of each row, and ``cluster``, the count over all rows; 0 where
+    no node list could be read. The machine guess proposes sizes of partitions from them.
+    """
 
     partition: NDArray[np.int32]
     cluster: int
 
 
 def workload_of(
-    where: str, reading: Reading, rejected: list[tuple[int, str]], kind: str, default_walltime_s: float | None = None
+    where: str,
+    reading: ReadContext,
+    rejected: list[tuple[int, str]],
+    kind: str,
+    default_walltime_s: float | None = None,
 ) -> Workload:
-    """The job table of what was gathered, in order of submission, and the rows left out, in order of their lines.
+    """Return the job table of what was collected, in order of submission, and the rows that were left out.
+
+    ``kind`` names the format; ``rejected`` are lines that gave no row, with reasons; rows left out are in order of
+    their lines. A stable sort keeps jobs of one submission time in the order of the dump, which decides their queue
+    order (semantics, rule 5).
 
     Raises: InputError where no row is a usable job.
     """
-    gathered = reading.gathered
-    if not gathered.blocks:
-        raise InputError("0 jobs: no row below the header", where=where, mend="is the dump complete?")
-    ranges = HostRanges.joined(gathered.ranges)
-    gathered.ranges.clear()
-    runs = gathered.joined()
-    if gathered.zoned and not reading.clock.stated:
+    collected = reading.collected
+    if not collected.blocks:
+        raise InputError("0 jobs: no row below the header", where=where, hint="is the dump complete?")
+    # Order matters: repeated rows are marked before nodes are compared, since a run would otherwise share its nodes
+    # with its own repetition. Rows that are no usable jobs still hold nodes, so they are left out only afterwards.
+    ranges = HostRanges.joined(collected.ranges)
+    # The parts are now copied; without this both would stay in memory during everything below.
+    collected.ranges.clear()
+    runs = collected.joined()
+    # A dump that mixes both kinds of times cannot be read on one clock without being told the zone.
+    if collected.zoned and not reading.clock.stated:
+        # Rows with another reason keep it: they would be unusable in any zone.
         runs.reason[runs.naive & (runs.reason == _runs.USABLE)] = _runs.NO_ZONE
     _runs.mark_repeats(runs)
     alone = _runs.sharing(runs, ranges)
-    seen = _Seen(_runs.nodes_seen(runs, ranges), count_nodes(ranges))
+    seen = _NodesSeen(_runs.nodes_seen(runs, ranges), count_nodes(ranges))
     unusable = _unusable(runs, [*rejected, *reading.orphans])
     good = np.flatnonzero(runs.reason == _runs.USABLE)
     if not len(good):
         reasons = unusable.reason.values().tolist()
         raise InputError(
-            f"0 usable jobs: {_runs.counted(reasons)}", where=where, mend="widen the dump: sacct -S and -E"
+            f"0 usable jobs: {_runs.counted(reasons)}", where=where, hint="widen the dump: sacct -S and -E"
         )
+    # order holds row numbers of the dump: usable rows only, by submission time.
     order = good[np.argsort(runs.submit_s[good], kind="stable")]
     in_order = bool((np.diff(order) > 0).all())
     if len(order) < len(runs.line) or not in_order:  # else a copy would double the memory of a large dump
-        runs, alone, seen = runs.take(order), alone[order], _Seen(seen.partition[order], seen.cluster)
+        runs, alone, seen = runs.take(order), alone[order], _NodesSeen(seen.partition[order], seen.cluster)
     notes = _notes(runs, alone, reading, in_order=in_order)
     return Workload(_jobs(runs, alone, seen, reading, default_walltime_s), unusable, kind, 0, tuple(notes))
 
 
-def _unusable(runs: Runs, rejected: list[tuple[int, str]]) -> Unusable:
+def _unusable(runs: JobRecords, rejected: list[tuple[int, str]]) -> Unusable:
+    """Return the rows with a reason, and the rejected lines, in order of their lines.
+
+    ``rejected`` are lines that never became rows (cut off, too many fields), so they have no id.
+
+    ``Labels.of`` stores each different reason once, however many rows have it.
+    """
     bad = np.flatnonzero(runs.reason != _runs.USABLE)
     ids = _runs.job_ids(runs.job[bad], runs.task[bad]).astype(object)
+    # An id that could not be read has no number to show; its line identifies the row.
     ids[runs.job[bad] < 0] = ""
     line = np.concatenate((runs.line[bad], np.array([n for n, _ in rejected], np.int64)))
     ids = np.concatenate((ids, np.full(len(rejected), "", object)))
@@ -84,11 +129,24 @@ def _unusable(runs: Runs, rejected: list[tuple[int, str]]) -> Unusable:
     return Unusable(line[order], ids[order], Labels.of(texts[order]))
 
 
-def _jobs(runs: Runs, alone: NDArray[np.int8], seen: _Seen, reading: Reading, default_walltime_s: float | None) -> Jobs:
-    names = reading.gathered.names
+def _jobs(
+    runs: JobRecords, alone: NDArray[np.int8], seen: _NodesSeen, reading: ReadContext, default_walltime_s: float | None
+) -> Jobs:
+    """Return the job table of the runs that are kept.
+
+    Watts are those of one node while its counter ran: energy over the node-seconds that it covered. ``alone`` and
+    ``seen`` are per run; ``default_walltime_s`` is the limit of jobs without one.
+
+    Ids, names and times pass unchanged. ``start_s`` and ``mean_power_w`` are left out where no job has them, so that
+    a later step can tell "the dump has no such column" from "this job has none". Maximum watts do not exist:
+    accounting counts energy only.
+    """
+    names = reading.collected.names
+    # Steps may have measured less than the whole run, so watts are energy over the node-seconds that were measured.
     power = runs.energy_j / runs.covered_node_s
     limit = (
         runs.limit_s
+        # A limit that is still NaN is filled with the run time by Jobs.build, and counted in the remarks.
         if default_walltime_s is None
         else np.where(np.isnan(runs.limit_s), default_walltime_s, runs.limit_s)
     )
@@ -107,19 +165,31 @@ def _jobs(runs: Runs, alone: NDArray[np.int8], seen: _Seen, reading: Reading, de
     )
 
 
-def _extra(runs: Runs, alone: NDArray[np.int8], seen: _Seen, reading: Reading) -> dict[str, NDArray[Any]]:
-    """Columns that the engine does not read; those that say nothing about any job are left out."""
-    names = reading.gathered.names
+def _extra(
+    runs: JobRecords, alone: NDArray[np.int8], seen: _NodesSeen, reading: ReadContext
+) -> dict[str, NDArray[Any]]:
+    """Return the columns that the engine does not read; those that hold nothing for any job are left out.
+
+    They are written as ``x_...`` columns of the job table: state, account, CPUs, GPUs, memory, nodes seen, whether
+    the job was alone, energy with its quality and counter, and the number of counters that failed.
+
+    ``alone`` is 1, 0 or -1 per run; ``seen`` counts nodes. Every array has one element per run, in the order of the
+    job table.
+    """
+    names = reading.collected.names
     extra: dict[str, NDArray[Any]] = {}
     for name in ("state", "account"):
         labels = names[name].labels(getattr(runs, name))
         if labels.names:
             extra[name] = labels.values()
     for name in ("cpus", "gpus"):
+        # 0 stands for unknown, so a column of zeros holds nothing.
         if getattr(runs, name).any():
             extra[name] = getattr(runs, name)
     if np.isfinite(runs.memory_gb).any():
+        # Rounded to kilobytes, to keep noise of float32 out of the written table.
         extra["memory_gb"] = np.round(runs.memory_gb.astype(np.float64), 6)
+    # The machine guess needs these counts, and the node lists themselves are not kept.
     if seen.cluster:
         extra[NODES_SEEN] = seen.partition
         extra[ALL_NODES] = np.full(len(runs.line), seen.cluster, np.int64)
@@ -132,79 +202,118 @@ def _extra(runs: Runs, alone: NDArray[np.int8], seen: _Seen, reading: Reading) -
     return extra
 
 
-def _notes(kept: Runs, alone: NDArray[np.int8], reading: Reading, *, in_order: bool) -> list[str]:
-    """What the user should know about the jobs that are kept."""
-    said = [*_clock_notes(kept, reading), *_energy_notes(kept, alone, reading)]
+def _notes(kept: JobRecords, alone: NDArray[np.int8], reading: ReadContext, *, in_order: bool) -> list[str]:
+    """Return what the user should know about the jobs that are kept.
+
+    Each note names a count and, where there is one, the option that changes it. Nothing is noted that is true of
+    every dump. ``in_order`` says whether rows were in order of submission.
+
+    ``kept`` are the runs of the job table, ``alone`` their 1, 0 or -1. Clock remarks come first, since wrong times
+    shift every price and cap.
+    """
+    notes = [*_clock_notes(kept, reading), *_energy_notes(kept, alone, reading)]
     if not in_order:
-        said.append("rows were not in order of submission: the jobs are")
+        notes.append("the rows were not in order of submission; the jobs have been sorted")
     no_limit = int(np.isnan(kept.limit_s).sum())
     if no_limit:
-        said.append(
+        notes.append(
             f"{no_limit:,} jobs have no time limit of their own: their walltime is their run time, a perfect estimate "
             "(--default-walltime gives another)"
         )
+    # The simulator has no jobs that share a node.
     shared = int((alone == 0).sum())
     if shared:
-        said.append(
+        notes.append(
             f"{shared:,} jobs shared nodes: a replay gives every job whole nodes, "
             "so it needs more of them than the site did"
         )
+    # JobRecords.task: -2 - offset for a part of a heterogeneous job.
     parts = int((kept.task <= -2).sum())
     if parts:
-        said.append(f"{parts:,} parts of heterogeneous jobs stand as jobs of their own")
-    bare = reading.gathered.counts["bare_limits"]
+        notes.append(f"{parts:,} parts of heterogeneous jobs are kept as separate jobs")
+    # sacct prints limits as [days-]hours:minutes:seconds, so bare numbers come from a conversion.
+    bare = reading.collected.counts["bare_limits"]
     if bare:
-        said.append(f"{bare:,} time limits are bare numbers: seconds where the run times are, else minutes")
-    return said
+        notes.append(f"{bare:,} time limits are bare numbers: seconds where the run times are, else minutes")
+    return notes
 
 
-def _clock_notes(kept: Runs, reading: Reading) -> list[str]:
-    said = []
+def _clock_notes(kept: JobRecords, reading: ReadContext) -> list[str]:
+    """Return remarks on times: no zone, hours that come twice, clock changes, starts before submissions.
+
+    Nothing is corrected here: run times come from Elapsed, which no clock change touches, so such jobs are usable.
+
+    ``kept`` are the runs of the job table. NaN compares as False throughout, so a run without a time is in no count.
+    """
+    notes = []
+    # Slurm prints local times without a zone by default, so this remark concerns most dumps.
     if kept.naive.any() and not reading.clock.stated:
-        said.append(
-            "times have no zone and are read as UTC: --time-zone Europe/Berlin (or +02:00) puts them where prices, "
-            "carbon and caps are"
+        notes.append(
+            "times have no zone and are read as UTC; state it with --time-zone Europe/Berlin (or +02:00), so that "
+            "prices, carbon and caps are applied at the right time"
         )
+    # Only with a zone that has clock changes; the text is shared with the readers of Parquet.
+    twice = int(kept.ambiguous.sum())
+    if twice:
+        notes.append(TWICE.format(twice))
     with np.errstate(invalid="ignore"):
+        # A gap of almost exactly an hour, either way, is a clock change; other gaps are suspended time.
         gap = kept.end_s - kept.start_s - kept.elapsed_s
         jumped = int((np.abs(np.abs(gap) - HOUR_S) <= ROUNDED_TO_S).sum())
         early = kept.start_s < kept.submit_s
+    # Without a zone with clock changes, the job ran over the change and End - Start is off by exactly that hour.
     if jumped:
-        said.append(
-            f"{jumped:,} jobs end an hour before or after what their run time says, as when the clocks change: "
-            "the run time counts (--time-zone knows clock changes)"
+        notes.append(
+            f"{jumped:,} jobs have an End that differs by an hour from Start + Elapsed, as at a clock change: "
+            "Elapsed is used (--time-zone Europe/Berlin, for example, accounts for clock changes)"
         )
     if early.any():
         most = float(np.nanmax((kept.submit_s - kept.start_s)[early]))
-        said.append(
-            f"{int(early.sum()):,} jobs start before they were submitted, by up to {most:,.0f} s: time ran backwards "
-            "on that clock; they are kept as recorded"
+        notes.append(
+            f"{int(early.sum()):,} jobs start before they were submitted, by up to {most:,.0f} s: the clock of "
+            "that cluster was set back; they are kept as recorded"
         )
-    return said
+    return notes
 
 
-def _energy_notes(kept: Runs, alone: NDArray[np.int8], reading: Reading) -> list[str]:
-    said = []
-    counts, plausible = reading.gathered.counts, reading.plausible
+def _energy_notes(kept: JobRecords, alone: NDArray[np.int8], reading: ReadContext) -> list[str]:
+    """Return remarks on energies.
+
+    They cover: none at all, rounded, unreadable, unset and implausible figures, jobs of which it is unknown whether
+    they had their nodes alone, and node lists that cannot be read.
+
+    Counts of text (``counts``) are over all rows of the dump, those of jobs over the runs that are kept; ``alone`` is
+    per kept run.
+    """
+    notes = []
+    counts, plausible = reading.collected.counts, reading.plausible
     has = np.isfinite(kept.energy_j)
+    # Energy is what most sites import for, so a dump without any gets the remedy first.
     if not has.any():
-        said.append("no energy: the dump needs the column ConsumedEnergyRaw, and Slurm an energy plugin")
+        notes.append("no energy: the dump needs the column ConsumedEnergyRaw, and Slurm needs an energy plugin")
     if counts["rounded_energy"]:
-        said.append(
+        notes.append(
             f"{counts['rounded_energy']:,} energies are rounded to three digits (4.58M): ask for ConsumedEnergyRaw"
         )
     if counts["unread_energy"]:
-        said.append(f"{counts['unread_energy']:,} energies are no figures and count as missing")
+        notes.append(f"{counts['unread_energy']:,} energies are not numbers and count as missing")
+    if counts["unset_energy"]:
+        notes.append(
+            f"{counts['unset_energy']:,} energies hold Slurm's mark for no value (4294967294 or the like) and count as "
+            "missing"
+        )
     if plausible.count:
-        said.append(
+        notes.append(
             f"{plausible.count:,} energy counters left out: a node would have drawn less than {plausible.low_w:g} W or "
             f"more than {plausible.high_w:g} W (jobs {', '.join(plausible.examples)}; --node-watts sets bounds)"
         )
     if has.any() and (alone == -1).all():
-        said.append("no job can be shown to have had its nodes alone (the dump needs NodeList, Start and End)")
+        notes.append("no job can be shown to have had its nodes alone (the dump needs NodeList, Start and End)")
+    # Without -a, sacct prints the jobs of the calling user only: "alone" then means alone among those.
     elif has.any() and len(np.unique(kept.user)) == 1:
-        said.append("all jobs are one user's: others' jobs on the same nodes cannot be seen; dump with sacct -a")
+        notes.append("all jobs belong to one user, so jobs of others on the same nodes are unknown; dump with sacct -a")
+    # sacct without --parsable2 cuts long lists at the width of the column, within a bracket.
     unread = int((kept.hosts == -1).sum())
     if unread:
-        said.append(f"{unread:,} node lists cannot be read (cut short?): whether these jobs ran alone is unknown")
-    return said
+        notes.append(f"{unread:,} node lists cannot be read (cut short?): whether these jobs ran alone is unknown")
+    return notes

@@ -1,4 +1,18 @@
-"""A power cap as the command line takes it: ``400kW``, ``70%``, ``none``, or a CSV of time_s,cap_w."""
+"""A power cap as the command line accepts it: ``400kW``, ``70%``, ``none``, or a CSV of time_s,cap_w.
+
+A cap below what the idle machine draws inside the cap's scope cannot be held by any policy (semantics, rule 14), so
+it is refused here instead of giving a run in which no job ever starts.
+
+The forms are told apart in this order: the word ``none``; a number with a unit or ``%``; else the name of a file. So a
+file that is called ``70%`` can only be given as ``./70%``. A percentage refers to the sum of the unit maxima that count
+in the machine's cap scope (rule 14), so 100 % is a cap that no load of the machine exceeds by its stated maxima.
+
+An example of a file, in which the cap is 400 kW during the first hour and 250 kW from then on::
+
+    time_s,cap_w
+    0,400000
+    3600,250000
+"""
 
 from __future__ import annotations
 
@@ -10,65 +24,85 @@ import numpy as np
 
 from wattqueue.errors import InputError, MachineError
 from wattqueue.formats.series import read_steps
+from wattqueue.model.bounds import CAP_W
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 
 UNITS_W = {"w": 1.0, "kw": 1e3, "mw": 1e6, "gw": 1e9}
+"""Watts of a unit in small letters: ``mW`` is read as megawatts, since nobody caps a machine at milliwatts."""
 QUANTITY = re.compile(r"\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(%|[A-Za-z]*)\s*")
+"""A number and a unit; no sign, since a cap is never negative."""
+# The hint of every error about the text of a cap.
 HOW = "write 400kW, 1.2MW, 70%, none, or the name of a CSV with the columns time_s,cap_w"
 
 
 def parse_cap(text: str, machine: Machine) -> Cap:
-    """Read a cap; a percentage is of the sum of unit maxima in the machine's cap scope.
+    """Return the cap of a text; a percentage is of the sum of unit maxima in the machine's cap scope.
 
-    Raises: InputError for a text or file that is no cap, or a unit missing; MachineError for a
-    percentage of maxima that are not stated, or a cap below what the idle machine draws in its scope.
+    Raises: InputError for a text or file that is no cap, or a unit missing; MachineError for a percentage of maxima
+    that are not stated, or a cap below what the idle machine draws in its scope.
     """
     if text.strip().lower() == "none":
         return Cap.none()
     found = QUANTITY.fullmatch(text)
     if found:
-        cap = Cap.constant(_watts(text, float(found[1]), found[2].lower(), machine))
-        _refuse_below_idle(cap, machine, "cap", f"cap {text.strip()}")
+        watts = _watts(text, float(found[1]), found[2].lower(), machine)
+        cap = Cap.constant(CAP_W.require(watts, "cap", where="cap"))
+        refuse_below_idle(cap, machine, "cap", f"cap {text.strip()}")
         return cap
     path = Path(text)
+    # A name that looks like a CSV is read even if it does not exist: then the error says "no such file" with the name,
+    # instead of "is not a cap". ``lexists`` does not raise for names that the system cannot have.
     if not text.strip() or not (path.suffix.lower() in {".csv", ".gz"} or os.path.lexists(path)):
-        raise InputError(f"{text!r} is no cap", where="cap", mend=HOW)
+        raise InputError(f"{text!r} is not a cap", where="cap", hint=HOW)
     return read_cap(path, machine)
 
 
 def read_cap(path: Path, machine: Machine) -> Cap:
-    """Read a cap from a CSV of time_s,cap_w on the trace's clock; ``inf`` or ``none`` lifts it.
+    """Return the cap of a CSV of time_s,cap_w on the trace's clock; ``inf`` or ``none`` lifts it.
+
+    Each row holds until the next one. Before the first row its value is in force already (semantics, rule 1). The check
+    against idle watts is on the lowest value of the file, and the error names its line.
 
     Raises: InputError naming file and line; MachineError for a cap below what the idle machine draws.
     """
-    steps = read_steps(path, "time_s", "cap_w", words={"none": np.inf, "inf": np.inf}, least=0.0)
+    steps = read_steps(path, "time_s", "cap_w", words={"none": np.inf, "inf": np.inf}, bound=CAP_W)
     cap = Cap(steps.time_s, steps.value)
-    _refuse_below_idle(cap, machine, f"{path}:{steps.line[int(np.argmin(steps.value))]}", "cap")
+    refuse_below_idle(cap, machine, f"{path}:{steps.line[int(np.argmin(steps.value))]}", "cap")
     return cap
 
 
 def _watts(text: str, number: float, unit: str, machine: Machine) -> float:
+    """Return the watts of a number and a unit; a percentage is of the scope's maximum.
+
+    Raises: InputError for an unknown or missing unit; MachineError for a percentage where no maximum is stated.
+    """
     if unit == "%":
         most = machine.scope_max_w()
         if most is None:
             raise MachineError(
-                f"cap {text} is a share of the machine's maximum, and it states none",
+                f"cap {text} is a share of the machine's maximum, which states none",
                 where=machine.name,
-                mend="state max_w of every partition (--node-watts IDLE:MAX), or give the cap in watts",
+                hint="state max_w of every partition (--node-watts IDLE:MAX), or give the cap in watts",
             )
         return number / 100.0 * most
     if unit not in UNITS_W:
         what = f"unit {unit!r} of cap {text!r} is unknown" if unit else f"cap {text!r} has no unit"
-        raise InputError(what, where="cap", mend=HOW)
+        raise InputError(what, where="cap", hint=HOW)
     return number * UNITS_W[unit]
 
 
-def _refuse_below_idle(cap: Cap, machine: Machine, where: str, name: str) -> None:
+def refuse_below_idle(cap: Cap, machine: Machine, where: str, name: str) -> None:
+    """Raise MachineError for a cap below the idle watts in its scope.
+
+    ``where`` and ``name`` are the place and the beginning of the error text. A cap equal to the idle watts passes: it
+    lets no job start that adds watts, but it can be held. In the scopes ``dynamic`` and ``jobs`` idle watts do not
+    count, so that any cap passes (semantics, rule 14).
+    """
     least, idle = float(cap.cap_w.min()), machine.scope_idle_w()
     if least < idle:
         raise MachineError(
             f"{name} of {least:,.15g} W is below the {idle:,.15g} W that {machine.name} draws idle",
             where=where,
-            mend="raise it, or set cap_scope to dynamic (above idle) or jobs",
+            hint="raise the cap, or set cap_scope to dynamic (watts above idle) or jobs",
         )

@@ -1,6 +1,16 @@
-"""Job tables and arrays as columns in a folder, a .npy file each, named by content: written once, mapped by many.
+"""Job tables and arrays as columns in a folder, one .npy file each, named by content: written once, mapped by many.
 
-A table is a JSON file of its columns' names; a column that two tables share lies there once.
+A campaign starts many processes on one workload. Each maps the columns instead of reading the trace again, so the
+pages are in memory once per machine. A table is a JSON file with the names of its columns; a column that two tables
+share is stored once. A name is a hash of the content, so a file never changes once it exists and writers need no
+lock.
+
+The flow: the process that starts a campaign calls ``put_jobs`` or ``put_arrays``, and hands folder and name to the
+workers, which call ``open_jobs`` or ``open_arrays``. Workers on other machines see the folder through a shared file
+system; they check with ``marked`` that it is the same one.
+
+Races: two processes that write one column at the same time write identical content under one name, each by an atomic
+rename, so either may win. Nothing here deletes or changes a file that exists.
 """
 
 from __future__ import annotations
@@ -17,40 +27,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats._aside import aside
-from wattqueue.formats._source import opened
+from wattqueue.formats.atomic_write import atomic_write
+from wattqueue.formats.source import opened
 from wattqueue.model.jobs import Jobs, Labels
-from wattqueue.model.profiles import Profiles
+from wattqueue.model.profiles import PowerProfiles
 
 Array = NDArray[Any]
 MARK = "README"
+"""A file by which a worker on another machine recognises that it sees the same folder."""
 _MOST_BYTES = 64 << 20
+"""Largest table description that is read."""
 _MOST_OPEN = 4096
+"""Columns that one process keeps mapped."""
 
 
 def put_mark(folder: Path) -> None:
-    """Leave a file by which other machines know that they see this folder. Raises: OutputError."""
-    with aside(folder / MARK) as part:
+    """Leave a file by which other machines recognise this folder. Raises: OutputError."""
+    with atomic_write(folder / MARK) as part:
         part.write_text("Columns that workers share while a campaign runs.\n", encoding="utf-8")
 
 
 def marked(folder: Path) -> bool:
-    """Whether ``put_mark`` was here."""
+    """Return whether ``put_mark`` was called on the folder, as this machine sees it."""
     return (folder / MARK).is_file()
 
 
 def holds(folder: Path, name: str) -> bool:
-    """Whether a table of this name lies in the folder."""
+    """Return whether the folder has a table of this name."""
     return (folder / f"{name}.json").is_file()
 
 
 def put_arrays(folder: Path, arrays: Mapping[str, Array]) -> str:
-    """Write arrays of numbers or text; the name to open them by. Raises: OutputError."""
+    """Write arrays of numbers or text, and return the name to open them by.
+
+    Arrays may have any shape, and shapes may differ. The same arrays under the same keys give the same name.
+
+    Raises: OutputError.
+    """
     return _put_table(folder, {name: _put(folder, array) for name, array in arrays.items()})
 
 
 def open_arrays(folder: Path, name: str) -> dict[str, Array]:
-    """The arrays of ``put_arrays``, mapped: memory is shared between processes until one writes.
+    """Return the arrays of ``put_arrays``, mapped: memory is shared between processes until one writes.
 
     Raises: InputError where they are not there.
     """
@@ -58,13 +76,19 @@ def open_arrays(folder: Path, name: str) -> dict[str, Array]:
 
 
 def put_jobs(folder: Path, jobs: Jobs) -> str:
-    """Write a job table with its profiles; the name to open it by. Raises: OutputError."""
+    """Write a job table with its profiles, and return the name to open it by.
+
+    The fields of ``Jobs`` become entries of a JSON object: plain columns as ``{"column": name}``, names with codes
+    (``Labels``) as their names and a column of codes, profiles and extra columns as objects of columns.
+
+    Raises: OutputError.
+    """
     table: dict[str, Any] = {}
     for f in fields(jobs):
         value = getattr(jobs, f.name)
         if isinstance(value, Labels):
             table[f.name] = {"codes": _put(folder, value.codes), "names": list(value.names)}
-        elif isinstance(value, Profiles):
+        elif isinstance(value, PowerProfiles):
             table[f.name] = {
                 p.name: getattr(value, p.name) if p.name == "period_s" else _put(folder, getattr(value, p.name))
                 for p in fields(value)
@@ -79,15 +103,16 @@ def put_jobs(folder: Path, jobs: Jobs) -> str:
 
 
 def open_jobs(folder: Path, name: str) -> Jobs:
-    """The job table of ``put_jobs``, its columns mapped. Raises: InputError where it is not there."""
+    """Return the job table of ``put_jobs``, its columns mapped. Raises: InputError where it is not there."""
     table = _table(folder, name)
+    # The inverse of ``put_jobs``, field by field: a description is JSON and does not state the type of a field.
     for f in fields(Jobs):
         value = table[f.name]
         if f.name in {"user", "app", "partition"}:
             table[f.name] = Labels(_get(folder, value["codes"]), tuple(value["names"]))
         elif f.name == "profiles" and value is not None:
             period = value.pop("period_s")
-            table[f.name] = Profiles(**{k: _get(folder, v) for k, v in value.items()}, period_s=period)
+            table[f.name] = PowerProfiles(**{k: _get(folder, v) for k, v in value.items()}, period_s=period)
         elif f.name == "extra":
             table[f.name] = {k: _get(folder, v) for k, v in value.items()}
         elif isinstance(value, dict):
@@ -96,33 +121,40 @@ def open_jobs(folder: Path, name: str) -> Jobs:
 
 
 def _put(folder: Path, array: Array) -> dict[str, Any]:
-    """Write one column unless it lies there; objects become text, as which they come back."""
+    """Write one column unless it exists; objects become text, which they are read back as.
+
+    Returns the entry of the table's description: the column's name and whether it was objects. The name is a hash
+    of type, shape and content, so two processes that write the same column write the same file, and either may win.
+    """
     words = array.dtype == object
+    # Objects cannot be mapped, and unpickling them would run code: text of a fixed width can.
     plain = np.ascontiguousarray(array.astype(np.str_) if words else array)
     digest = hashlib.sha256(f"{plain.dtype.str} {plain.shape}".encode())
     digest.update(plain.view(np.uint8).data if plain.size and plain.ndim else plain.tobytes())
     name = digest.hexdigest()[:32]
     path = folder / f"{name}.npy"
     if not path.is_file():
-        with aside(path) as part, part.open("wb") as file:
+        with atomic_write(path) as part, part.open("wb") as file:
             np.save(file, plain, allow_pickle=False)
     return {"column": name, "words": bool(words)}
 
 
 def _get(folder: Path, column: Mapping[str, Any]) -> Array:
-    """One column; two tables that share it get the same array, mapped once a process."""
+    """Return one column; two tables that share it get the same array, mapped once per process."""
     return _opened(folder / f"{column['column']}.npy", bool(column["words"]))
 
 
 @lru_cache(_MOST_OPEN)
 def _opened(path: Path, words: bool) -> Array:
-    """A column, copied only if it was objects.
+    """Return a column, copied only if it was objects.
 
-    Copy on write: kernels want writable arrays (a read-only one is another type and compiles them anew).
+    It is mapped copy-on-write: kernels need writable arrays, since a read-only one is another type to numba, which
+    would compile every kernel again. A write by one process copies the page for this process and leaves the file as it
+    is. The cache keeps one mapping per column and process, so that many cells of a campaign share it.
     """
     try:
         found: Array = np.load(path, mmap_mode="c", allow_pickle=False)
-    except ValueError:  # nothing in it: there is nothing to map
+    except ValueError:  # an empty array cannot be mapped
         found = np.load(path, allow_pickle=False)
     except OSError as error:
         raise _missing(path) from error
@@ -131,16 +163,22 @@ def _opened(path: Path, words: bool) -> Array:
 
 
 def _put_table(folder: Path, table: Mapping[str, Any]) -> str:
+    """Write the description of a table under the hash of its text, and return that name."""
+    # Sorted keys make the text, and so the name, independent of the order in which columns were put.
     text = json.dumps(table, sort_keys=True)
     name = hashlib.sha256(text.encode()).hexdigest()[:32]
     path = folder / f"{name}.json"
     if not path.is_file():
-        with aside(path) as part:
+        with atomic_write(path) as part:
             part.write_text(text, encoding="utf-8")
     return name
 
 
 def _table(folder: Path, name: str) -> dict[str, Any]:
+    """Return the description of a table: what ``_put_table`` wrote under this name.
+
+    Raises: InputError where it is missing.
+    """
     path = folder / f"{name}.json"
     if not path.is_file():
         raise _missing(path)
@@ -150,4 +188,5 @@ def _table(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _missing(path: Path) -> InputError:
-    return InputError("shared columns are not there", where=path, mend="workers must see this folder")
+    """Return the error for a column or table that does not exist in the folder."""
+    return InputError("a shared column is missing", where=path, hint="every worker must see this folder")

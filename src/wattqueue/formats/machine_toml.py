@@ -1,4 +1,21 @@
-"""Machines in TOML, both ways, and the catalogue of the papers' machines (``machines/*.toml``)."""
+"""Machines in TOML, both ways, and the catalogue of machines that come with WattQueue (``machines/*.toml``).
+
+The keys of the file are the field names of ``Machine`` and ``Partition``. Types and unknown keys are checked by
+``_machine_schema``, everything that depends on several figures by ``model.machine``.
+
+The smallest file that is accepted, and one key more::
+
+    name = "small"
+
+    [[partitions]]
+    name = "batch"
+    nodes = 64
+    idle_w = 95.0
+
+Reading: ``load_machine`` (a name or a path) calls ``read_machine`` (a path) calls ``machine_of`` (dictionaries, also
+those inside a run.toml). Writing: ``machine_data`` gives dictionaries, ``machine_toml`` their text, ``write_machine`` a
+file. What is written reads back to an equal machine.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +29,10 @@ from typing import TYPE_CHECKING, Any
 
 from wattqueue import SCHEMA_VERSION
 from wattqueue.errors import MachineError, WattQueueError
-from wattqueue.formats._aside import aside
-from wattqueue.formats._schema import first_finding
-from wattqueue.formats._toml import dumps, read_toml
+from wattqueue.formats.atomic_write import atomic_write
+from wattqueue.formats.schema import first_finding
+from wattqueue.formats.source import exists
+from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.model.machine import Machine, Partition
 
 if TYPE_CHECKING:
@@ -25,33 +43,41 @@ CONFIRM = "please confirm"
 
 
 def load_machine(name_or_path: str | Path) -> Machine:
-    """A machine of the catalogue by its name, or from a TOML file.
+    """Return a machine of the catalogue by its name, or from a TOML file.
 
-    Raises: InputError for a file that cannot be read; MachineError naming file, partition and key.
+    A name of the catalogue comes first; text that ends in ``.toml``, contains a slash or exists as a file is a
+    path.
+
+    Raises: InputError for a file that cannot be read; MachineError naming file, partition and key, or the nearest
+    name.
     """
     text = str(name_or_path)
     if text in catalogue():
         return read_machine(Path(str(files("wattqueue.formats") / "machines" / f"{text}.toml")))
     path = Path(name_or_path)
-    if path.suffix == ".toml" or path.exists() or len(path.parts) > 1:
+    # A name that looks like a path is a file, even if it does not exist: then the error names it.
+    if path.suffix == ".toml" or exists(path) or len(path.parts) > 1:
         return read_machine(path)
     close = difflib.get_close_matches(text, catalogue(), 1, 0.5)
     raise MachineError(
         f"no machine {text!r} in the catalogue and no such file",
         where="machine",
-        mend=(f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(catalogue())}",
+        hint=(f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(catalogue())}",
     )
 
 
 @cache
 def catalogue() -> tuple[str, ...]:
-    """Names of the machines that come with WattQueue."""
+    """Return the names of the machines that come with WattQueue, sorted.
+
+    Cached, since the files of an installation do not change while it runs.
+    """
     folder = files("wattqueue.formats") / "machines"
     return tuple(sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name.endswith(".toml")))
 
 
 def read_machine(path: Path) -> Machine:
-    """A machine from a TOML file whose keys are the fields of Machine and, under ``[[partitions]]``, Partition.
+    """Return a machine from a TOML file whose keys are the fields of Machine and, under ``[[partitions]]``, Partition.
 
     Raises: InputError for a file that cannot be read; MachineError naming file, partition and key.
     """
@@ -59,7 +85,12 @@ def read_machine(path: Path) -> Machine:
 
 
 def machine_of(data: Mapping[str, Any], where: str | Path) -> Machine:
-    """A machine from nested dictionaries as TOML gives them. Raises: MachineError naming the key."""
+    """Return a machine from nested dictionaries as TOML gives them.
+
+    Also used for the machine inside a run.toml; ``where`` is the file for errors.
+
+    Raises: MachineError naming the key.
+    """
     from pydantic import ValidationError
 
     from wattqueue.formats._machine_schema import MachineFile
@@ -68,42 +99,47 @@ def machine_of(data: Mapping[str, Any], where: str | Path) -> Machine:
         checked = MachineFile.model_validate(dict(data)).model_dump(exclude_unset=True)
     except ValidationError as error:
         raise _explained(error, where) from error
+    # pydantic has checked types and keys; the model checks what depends on several figures, with a place of its own.
     version = checked.pop("schema_version", SCHEMA_VERSION)
     if version > SCHEMA_VERSION:
-        raise MachineError(f"schema version {version}", where=where, mend="use a newer WattQueue")
+        raise MachineError(f"schema version {version}", where=where, hint="use a newer WattQueue")
     try:
         partitions = tuple(_partition(row) for row in checked.pop("partitions"))
         return Machine(partitions=partitions, **checked)
     except WattQueueError as error:
-        raise MachineError(error.what, where=f"{where}: {error.where}", mend=error.mend) from error
+        raise MachineError(error.what, where=f"{where}: {error.where}", hint=error.hint) from error
 
 
 def _partition(row: dict[str, Any]) -> Partition:
+    """Return a partition from the keys of its table; lists become tuples, since a Partition is hashable."""
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
     return Partition(**values)
 
 
 def machine_data(machine: Machine) -> dict[str, Any]:
-    """Every figure of a machine as nested dictionaries, for TOML; what is not stated is None."""
+    """Return every figure of a machine as nested dictionaries, for TOML; what is not stated is None."""
     data = asdict(machine)
     partitions = [row | {"frequencies_hz": list(row["frequencies_hz"])} for row in data.pop("partitions")]
     return {"schema_version": SCHEMA_VERSION, **data, "partitions": partitions}
 
 
 def machine_toml(machine: Machine, marks: Mapping[str, str] | None = None) -> str:
-    """A machine as TOML text. ``marks`` puts comments behind keys: ``{"partitions.0.idle_w": CONFIRM}``."""
+    """Return a machine as TOML text. ``marks`` puts comments behind keys: ``{"partitions.0.idle_w": CONFIRM}``."""
     return dumps(machine_data(machine), marks)
 
 
 def write_machine(path: Path, machine: Machine, marks: Mapping[str, str] | None = None) -> None:
-    """Write a machine as a TOML file. Raises: OutputError."""
-    with aside(path) as temporary:
+    """Write a machine as a TOML file, with comments as ``machine_toml``. Raises: OutputError."""
+    with atomic_write(path) as temporary:
         temporary.write_text(machine_toml(machine, marks), encoding="utf-8")
 
 
 def _explained(error: ValidationError, where: str | Path) -> MachineError:
-    """The first of pydantic's findings in our words."""
-    what, mend = first_finding(
+    """Return the first of pydantic's findings as a MachineError.
+
+    For an unknown key the hint suggests a field of the class in whose table it stands.
+    """
+    what, hint = first_finding(
         error, lambda place: [f.name for f in fields(Partition if "partitions" in place else Machine)]
     )
-    return MachineError(what, where=where, mend=mend)
+    return MachineError(what, where=where, hint=hint)

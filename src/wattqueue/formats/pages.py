@@ -1,4 +1,7 @@
-"""Texts and pictures that stand beside a run: written aside and renamed, all of a set or none."""
+"""Texts and pictures beside a run: written atomically, all of a set or none.
+
+Verbs of the command line and ``wattqueue.api`` write their reports, figures and documents through these functions.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,30 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wattqueue.formats._aside import aside, aside_folder
+from wattqueue.formats.atomic_write import atomic_folder, atomic_text
 
 
 def write_text(path: Path, text: str) -> None:
-    """One text file. Raises: OutputError; ``path`` is then as before."""
-    with aside(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="")
+    """Write one text file. Raises: OutputError; ``path`` is then as before."""
+    atomic_text(path, text)
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """One JSON file. Raises: OutputError as ``write_text``."""
+    """Write one JSON file. Raises: OutputError as ``write_text``.
+
+    NaN and infinity raise ValueError, since JSON has neither.
+    """
     write_text(path, json.dumps(document, allow_nan=False, indent=1) + "\n")
 
 
 def write_files(folder: Path, files: Mapping[str, bytes | str]) -> None:
-    """Several files of one folder, all of them or none; files of other names stay. Raises: OutputError."""
-    with aside_folder(folder) as temporary:
+    """Write several files of one folder, all of them or none; files of other names stay.
+
+    ``files`` maps names to text (written as UTF-8) or bytes. Reports use it for a page with its pictures.
+
+    Raises: OutputError.
+    """
+    with atomic_folder(folder) as temporary:
         for name, content in files.items():
             data = content.encode("utf-8") if isinstance(content, str) else content
             (temporary / name).write_bytes(data)

@@ -1,9 +1,15 @@
 """Slurm's accounting, as ``sacct --parsable2`` (or ``--parsable``) writes it, with any ``--format``.
 
-The header is found by itself, wherever it stands and however often. Files of any size are read in
-blocks of 8 MB; beyond that, memory grows with the jobs alone.
+The header is found wherever it stands and however often it repeats. Files of any size are read in blocks of 8 MB;
+beyond that, memory grows with the jobs alone. The way of a row:
+
+    line_blocks -> pieces (_sacct_lines) -> whole jobs -> add_rows (_sacct_runs) -> workload_of (_slurm_jobs)
 
 Reference: sacct(1), Slurm 17 to 26.
+
+A dump is never refused for single rows: text that cannot be read is missing, and rows that are no jobs are listed
+with line and reason (``Workload.unusable``). Refused are files without a header, dumps without a submission, run time
+or size, and dumps without any usable job. What a user should know about the figures is in ``Workload.notes``.
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ from wattqueue.formats._sacct_energy import HIGH_W, LOW_W, Plausible
 from wattqueue.formats._sacct_energy import SOURCES as ENERGY_SOURCES
 from wattqueue.formats._sacct_fields import ASK_FOR, SACCT_LINE, Header, header_of, sacct_command
 from wattqueue.formats._sacct_lines import Lines, pieces
-from wattqueue.formats._sacct_runs import Reading, check_columns, take_rows
+from wattqueue.formats._sacct_runs import ReadContext, add_rows, check_columns
 from wattqueue.formats._sacct_steps import column
 from wattqueue.formats._slurm_jobs import workload_of
 from wattqueue.formats.workload import Workload
@@ -48,20 +54,23 @@ MOST_CARRIED = 2_000_000
 
 def reading_of(
     time_zone: str | None = None, node_watts: tuple[float, float] | None = None, *, queued: bool = False
-) -> Reading:
-    """How to read a dump. ``node_watts``: idle and maximum watts of a node, which bound what its counters may say.
+) -> ReadContext:
+    """Return how to read a dump. ``node_watts``: idle and maximum watts of a node, which bound its counters.
 
     Raises: InputError for a zone that is none, or watts out of order.
+
+    ``time_zone`` is as ``Clock`` takes it; ``queued`` keeps jobs that have not ended. The context is for one file,
+    since it collects the rows.
     """
     low, high = LOW_W, HIGH_W
     if node_watts is not None:
         if not 0 <= node_watts[0] <= node_watts[1] < np.inf or node_watts[1] <= 0:
             raise InputError(
-                f"node watts {node_watts[0]:g}:{node_watts[1]:g}", mend="give IDLE:MAX with 0 <= IDLE <= MAX"
+                f"node watts {node_watts[0]:g}:{node_watts[1]:g}", hint="give IDLE:MAX with 0 <= IDLE <= MAX"
             )
         # Meters err, and firmware counts fans or does not: a fifth of leeway either way.
         low, high = 0.8 * node_watts[0], 1.2 * node_watts[1]
-    return Reading(Clock(time_zone), Plausible(low, high), queued=queued)
+    return ReadContext(Clock(time_zone), Plausible(low, high), queued=queued)
 
 
 def read_sacct(
@@ -73,31 +82,37 @@ def read_sacct(
     default_walltime_s: float | None = None,
     queued: bool = False,
 ) -> Workload:
-    """Read an sacct dump: jobs in order of submission, watts of one node where energy was counted.
+    """Return the jobs of an sacct dump in order of submission, with watts of one node where energy was counted.
 
-    ``time_zone`` says what times without a zone mean (default UTC); ``columns`` names the columns of a
-    dump without a header; ``queued`` takes jobs that have not ended, with their limit as run time.
-    ``mean_power_w`` is a job's energy over the node-seconds that its counter covered.
+    ``time_zone`` is that of times without a zone (default UTC); ``columns`` names the columns of a dump without a
+    header; ``queued`` keeps jobs that have not ended, with their limit as run time. ``mean_power_w`` is a job's
+    energy over the node-seconds that its counter covered.
 
     Raises: InputError naming file and line, with the sacct command that gives what is missing.
+
+    ``node_watts`` are idle and maximum watts of a node, which bound plausible counters; ``default_walltime_s`` is the
+    limit of jobs without one (default: their run time). Memory grows with the number of jobs, not with the size of
+    the dump.
     """
     reading, lines = reading_of(time_zone, node_watts, queued=queued), Lines()
     for frame in _whole_jobs(path, lines, header_of(columns) if columns else None):
-        take_rows(frame, reading)
+        add_rows(frame, reading)
     workload = workload_of(str(path), reading, lines.rejected, "sacct", default_walltime_s)
     notes = list(workload.notes)
-    if reading.gathered.counts["steps"]:
-        notes.insert(0, f"{reading.gathered.counts['steps']:,} rows are steps, folded into their jobs")
+    if reading.collected.counts["steps"]:
+        # First of all remarks: it explains why there are fewer jobs than rows.
+        notes.insert(0, f"{reading.collected.counts['steps']:,} rows are steps, folded into their jobs")
+    # The row is kept: most such files are complete, and only lack the last line end.
     if lines.open_end:
         notes.append("the last line has no line end: if the dump was cut off, its last value may be, too")
     return Workload(workload.jobs, workload.unusable, "sacct", lines.rows + len(lines.rejected), tuple(notes))
 
 
 class JobEnergies(NamedTuple):
-    """What an sacct dump says of energy alone, one row a job in order of the dump. Shapes (n,).
+    """The energies of an sacct dump alone, one row per job in order of the dump. Shapes (n,).
 
-    ``energy_j`` covers ``covered_node_s`` node-seconds (NaN: none counted); ``source`` indexes
-    ``ENERGY_SOURCES``; ``failed_counters`` were left out as implausible; ``nodes`` is 0 where unknown.
+    ``energy_j`` covers ``covered_node_s`` node-seconds (NaN: none counted); ``source`` indexes ``ENERGY_SOURCES``;
+    ``failed_counters`` were left out as implausible; ``nodes`` is 0 where unknown.
     """
 
     job_id: NDArray[Any]
@@ -110,22 +125,35 @@ class JobEnergies(NamedTuple):
 
 
 def read_energies(path: Path, *, node_watts: tuple[float, float] | None = None) -> JobEnergies:
-    """Only the energies of a dump: it needs JobID, ElapsedRaw, NNodes and ConsumedEnergyRaw, and no times of day.
+    """Return only the energies of a dump.
+
+    It needs JobID, ElapsedRaw, NNodes and ConsumedEnergyRaw, and no times of day, so that dumps published without
+    submission times can be read.
 
     Raises: InputError as read_sacct does.
     """
     reading, lines = reading_of(None, node_watts), Lines()
     for frame in _whole_jobs(path, lines, None, timeless=True):
-        take_rows(frame, reading)
-    if not reading.gathered.blocks:
-        raise InputError("0 jobs: no row below the header", where=path, mend="is the dump complete?")
-    runs = reading.gathered.joined()
+        add_rows(frame, reading)
+    # No job table is built here, so neither repeats nor shared nodes are looked for.
+    if not reading.collected.blocks:
+        raise InputError("0 jobs: no row below the header", where=path, hint="is the dump complete?")
+    runs = reading.collected.joined()
     ids = job_ids(runs.job, runs.task)
     return JobEnergies(ids, runs.nodes, runs.elapsed_s, runs.energy_j, runs.covered_node_s, runs.source, runs.glitches)
 
 
 def _whole_jobs(path: Path, lines: Lines, given: Header | None, *, timeless: bool = False) -> Iterator[pl.DataFrame]:
-    """The rows of a dump in pieces that never part a job from the steps below it."""
+    """Yield the rows of a dump in pieces that never part a job from the steps below it.
+
+    The last job of a piece is held back and put before the next piece.
+
+    A block of 8 MB ends anywhere, also between a job and its steps; energies are chosen per job, so both must be in
+    one frame. Where the header changes, the rows held back are yielded under the old one, since the columns may
+    differ. ``timeless`` omits the check of the columns.
+
+    Raises: InputError as ``pieces`` and ``check_columns`` do.
+    """
     import polars as pl
 
     waiting: pl.DataFrame | None = None
@@ -135,6 +163,7 @@ def _whole_jobs(path: Path, lines: Lines, given: Header | None, *, timeless: boo
             header = piece.header
             if not timeless:
                 check_columns(header.names, str(path))
+            # All that was held back is yielded: steps of its last job cannot follow under another header.
             cut = len(waiting) if waiting is not None else 0
         else:
             cut = _last_job(waiting) if waiting is not None else 0
@@ -150,7 +179,11 @@ def _whole_jobs(path: Path, lines: Lines, given: Header | None, *, timeless: boo
 
 
 def _last_job(frame: pl.DataFrame) -> int:
-    """Where the last job of a frame begins, whose steps may go on in the next one."""
+    """Return where the last job of a frame begins, whose steps may continue in the next one.
+
+    The result is a row number: rows before it are complete. It is the end of the frame (nothing is held back) where
+    all rows are steps, or where one job has more than ``MOST_CARRIED`` of them, which bounds memory.
+    """
     steps = column(frame, "jobid", "jobidraw").str.contains(".", literal=True).fill_null(value=False).to_numpy()
     last = len(frame) - 1 - int(np.argmin(steps[::-1]))
     return len(frame) if steps.all() or len(frame) - last > MOST_CARRIED else last

@@ -1,4 +1,21 @@
-"""Piecewise constant signals from CSV: caps, prices, carbon intensity; times in seconds or ISO 8601."""
+"""Piecewise constant signals from CSV: caps, prices, carbon intensity.
+
+A file has one row per change; a value holds from its time to the next row. Times are either all seconds of the
+trace's clock or all ISO 8601 dates::
+
+    time_s,price                       Date,Price,Unit
+    0,50.5                             2023-01-01T00:00+01:00,50.5,EUR/MWh
+    3600,-1.5                          2023-01-01T01:00+01:00,-1.5,EUR/MWh
+
+Dates need the epoch of the trace (``formats.epoch``) to be put on its clock. What the reader refuses, since each of
+these would shift or scale a whole signal without a visible error: times that do not rise, a mix of both kinds of
+times, a row with more fields than the header (a decimal comma), values and times outside ``model.bounds``, text in
+the place of a figure.
+
+``read_series`` serves prices and carbon intensity, ``read_steps`` caps (``formats.cap``) and other callers that need
+words for values or line numbers. Errors are found row by row while reading (``_values``), then over all rows: the
+order of times, then the range of values. The first error ends the reading.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +29,19 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.formats._csv import NUMBER, first_comments, nearest, records
-from wattqueue.formats._offsets import Repair, mend_offset
-from wattqueue.formats._source import refuse_long_lines, shown
+from wattqueue.formats.offsets import Repair, repair_offset
+from wattqueue.formats.source import refuse_long_lines, shown
+from wattqueue.model.bounds import SIGNAL, TIME_S, Bound
 from wattqueue.model.jobs import Floats
 from wattqueue.model.signals import Series
 
 
-class Steps(NamedTuple):
-    """Rows as read. Shapes (k,): seconds, value, line of the file; and which rows' offsets were mended."""
+class SeriesRows(NamedTuple):
+    """Rows as read. Shapes (k,).
+
+    Fields: ``time_s`` seconds on the trace's clock; ``value`` in the unit of the file; ``line`` the line of each
+    row, for errors of the caller; ``repairs`` the rows whose offset was corrected.
+    """
 
     time_s: Floats
     value: Floats
@@ -28,14 +50,17 @@ class Steps(NamedTuple):
 
 
 def read_series(path: Path, *, column: str | None = None, epoch_s: float | None = 0.0) -> Series:
-    """Read a price or carbon series: a column of times, then one of values (``column`` names another).
+    """Return a price or carbon series: a column of times, then one of values (``column`` names another).
 
-    Times are seconds on the trace's clock, or ISO 8601 dates (without an offset they are UTC), whose
-    clock begins at ``epoch_s`` seconds of Unix time (SWF: UnixStartTime; None: nobody knows).
+    Times are seconds on the trace's clock, or ISO 8601 dates (without an offset they are UTC), whose clock begins
+    at ``epoch_s`` seconds of Unix time (SWF: UnixStartTime; None: unknown).
 
     Raises: InputError naming file and line.
+
+    Example: the column ``Price`` of a file with Date, Price, Unit. Values stay in the unit of the file; the caller
+    converts them.
     """
-    steps = read_steps(path, None, column, epoch_s=epoch_s)
+    steps = read_steps(path, None, column, epoch_s=epoch_s, bound=SIGNAL)
     return Series(steps.time_s, steps.value)
 
 
@@ -45,56 +70,67 @@ def read_steps(
     value_name: str | None,
     *,
     words: Mapping[str, float] | None = None,
-    least: float = -np.inf,
+    bound: Bound = SIGNAL,
     epoch_s: float | None = 0.0,
     repair: bool = False,
-) -> Steps:
-    """Rows of a time and a value column, times rising; None takes the first and second column.
+) -> SeriesRows:
+    """Return rows of a time and a value column, times rising.
 
-    ``words`` are texts that stand for a value, ``least`` is the lowest value allowed. ``repair`` mends the offset of a
-    date whose local time fits between its neighbours and whose offset does not (formats/_offsets.py), and says so.
+    ``time_name`` and ``value_name`` are column names; None takes the first and second column. ``words`` are texts
+    that stand for a value (``none`` for an infinite cap), ``bound`` is the range of all other values. ``epoch_s``
+    is the Unix time of the trace's 0, None where it is unknown, which makes dates unusable. ``repair`` corrects the
+    offset of a date whose local time fits between its neighbours and whose offset does not (formats/offsets.py),
+    and reports it; without it, such a row is refused with the offset that would fit.
 
     Raises: InputError naming file and line.
     """
     refuse_long_lines(path)
+    # first_comments counts the comment lines above the header, which the CSV reader then skips.
     rows = records(path, first_comments(path))
     line, names = next(rows, (1, []))
     names = [name.strip() for name in names]
     at = (_column(path, line, names, time_name, 0), _column(path, line, names, value_name, 1))
-    found = list(_values(path, rows, at, words or {}, epoch_s))
+    found = list(_values(path, rows, at, words or {}, epoch_s, len(names)))
     if not found:
-        raise InputError("no row", where=path, mend="write a time and a value in each line below the column names")
+        raise InputError("no row", where=path, hint="write a time and a value in each line below the column names")
     lines, times, values, offsets = (np.array(column) for column in zip(*found, strict=True))
     repairs: list[Repair] = []
+    # Each turn corrects one row (repair_offset changes times and offsets in place) and looks again. A row is
+    # corrected at most once, so the loop ends.
     while len(late := np.flatnonzero(np.diff(times) <= 0)):
-        fault = mend_offset(times, offsets, lines, int(late[0]))
+        fault = repair_offset(times, offsets, lines, int(late[0]))
         if fault is None or not repair or fault.line in {r.line for r in repairs}:
             raise InputError(
                 "time does not rise" + (f": line {fault.line} has the offset {fault.was}" if fault else ""),
                 where=f"{path}:{lines[late[0] + 1]}",
-                mend=f"write {fault.now} there as in its neighbours, or --repair" if fault else
-                "sort the rows, one a time",
+                hint=f"write {fault.now} there as in the neighbouring rows, or give --repair" if fault else
+                "sort the rows, one row per time",
             )  # fmt: skip
         repairs.append(fault)
-    low = np.flatnonzero(values < least)
-    if len(low):
-        raise InputError(
-            f"{values[low[0]]:g} is below {least:g}", where=f"{path}:{lines[low[0]]}", mend="mend the value"
-        )
-    return Steps(times.astype(np.float64), values.astype(np.float64), lines.astype(np.int64), tuple(repairs))
+    # A word such as none stands for infinity, which lies outside the bound of written figures.
+    given = np.array([*(words or {}).values()])
+    wrong = np.flatnonzero(~bound.holds(values) & ~np.isin(values, given))
+    if len(wrong):
+        bound.require(float(values[wrong[0]]), "value", where=f"{path}:{lines[wrong[0]]}")
+    return SeriesRows(times.astype(np.float64), values.astype(np.float64), lines.astype(np.int64), tuple(repairs))
 
 
 def _column(path: Path, line: int, names: list[str], name: str | None, default: int) -> int:
+    """Return the position of a column, by name or by default. Raises: InputError naming the nearest column.
+
+    ``names`` is the header, ``line`` its line number. A default column whose name is a number means that the file
+    begins with data: its first row would otherwise be lost as a header.
+    """
     if name is None and default < len(names):
         name = names[default]
         if NUMBER.fullmatch(name):
-            raise InputError("the first line holds no column names", where=f"{path}:{line}", mend="write time_s,value")
+            raise InputError("the first line holds no column names", where=f"{path}:{line}", hint="write time_s,value")
     if name not in names:
         wanted = f"column {name}" if name else "two columns"
         raise InputError(
             f"no {wanted}, there are {shown(', '.join(names))}",
             where=f"{path}:{line}",
-            mend=f"{nearest(name or '', names)}the first line names the columns",
+            hint=f"{nearest(name or '', names)}the first line names the columns",
         )
     return names.index(name)
 
@@ -105,13 +141,21 @@ def _values(
     at: tuple[int, int],
     words: Mapping[str, float],
     epoch_s: float | None,
+    width: int,
 ) -> Iterator[tuple[int, float, float, float]]:
-    """Line, seconds, value and the date's offset in seconds (NaN for plain seconds) of each row."""
+    """Yield line, seconds, value and the date's offset in seconds (NaN for plain seconds) of each row.
+
+    ``at`` are the positions of time and value, ``width`` the number of columns of the header; ``words``, ``epoch_s``
+    as in ``read_steps``. The first row decides whether times are dates or seconds; a row of the other kind is an
+    error, since a year such as ``2023`` or a compact date such as ``20230101`` would otherwise pass for seconds.
+
+    Raises: InputError naming file and line.
+    """
     dated: bool | None = None
     for line, fields in rows:
         if len(fields) <= max(at):
             raise InputError(
-                f"{len(fields)} fields", where=f"{path}:{line}", mend="mend the line; is the file complete?"
+                f"{len(fields)} fields, too few", where=f"{path}:{line}", hint="correct the line; is the file complete?"
             )
         time, value = (fields[i].strip() for i in at)
         plain = NUMBER.fullmatch(time) is not None
@@ -121,22 +165,37 @@ def _values(
             raise InputError(
                 f"time {shown(time)} is a date, and the trace does not say on which it begins",
                 where=f"{path}:{line}",
-                mend="give --start 2023-01-01T00:00Z, or times in seconds of the trace",
+                hint="give --start 2023-01-01T00:00Z, or times in seconds of the trace",
             )
         seconds, offset = (float(time), np.nan) if plain and not dated else _seconds(path, line, time, plain == dated)
+        # Unix time to the clock of the trace; plain seconds are on that clock already.
         seconds -= epoch_s if dated and epoch_s else 0.0
         number = words.get(value.lower())
         if number is None:
             number = float(value) if NUMBER.fullmatch(value) else np.nan
+        # Empty surplus fields are trailing commas, which spreadsheets write. Text in them is a decimal comma: 50,5
+        # would be read as 50.
+        if any(fields[width:]):
+            raise InputError(
+                f"{len(fields)} fields, {width} columns",
+                where=f"{path}:{line}",
+                hint="write decimals with a point, and quote a field that holds a comma",
+            )
+        TIME_S.require(seconds, "time", where=f"{path}:{line}", hint="is epoch or unit of the times right?")
         if np.isnan(number) or (np.isinf(number) and value.lower() not in words) or not np.isfinite(seconds):
             raise InputError(
-                f"{shown(value)} at {shown(time)} is no number", where=f"{path}:{line}", mend="mend the line"
+                f"{shown(value)} at {shown(time)} is not a number", where=f"{path}:{line}", hint="correct the line"
             )
         yield line, seconds, number, offset
 
 
 def _seconds(path: Path, line: int, text: str, mixed: bool) -> tuple[float, float]:
-    """Unix time of an ISO 8601 date, and its offset from UTC in seconds; without an offset it is UTC."""
+    """Return Unix time of an ISO 8601 date, and its offset from UTC in seconds; without an offset it is UTC.
+
+    ``mixed`` means that the rows above have the other kind of time; the text is then refused whatever it is.
+
+    Raises: InputError naming file and line.
+    """
     try:
         if mixed:
             raise ValueError
@@ -148,5 +207,5 @@ def _seconds(path: Path, line: int, text: str, mixed: bool) -> tuple[float, floa
             f"time {shown(text)} is neither seconds nor a date such as 2023-01-01T00:00+01:00"
             + (", or not as in the rows above" if mixed else ""),
             where=f"{path}:{line}",
-            mend="write all times one way",
+            hint="write all times one way",
         ) from error

@@ -1,8 +1,15 @@
 """What ``sacct --json``, ``squeue --json`` and slurmrestd print, over the shapes of Slurm 21.08 to 26.
 
-A figure is a plain number, or (since 23.02) ``{"set": true, "infinite": false, "number": 5}``; a state
-is a word, a list of words, or ``{"current": ...}`` of either; times stand in ``time`` (sacct) or beside
-the job (squeue). The jobs go the same way as rows of ``sacct --parsable2``.
+A figure is a plain number, or (since 23.02) ``{"set": true, "infinite": false, "number": 5}``; a state is a word, a
+list of words, or ``{"current": ...}`` of either; times stand in ``time`` (sacct) or beside the job (squeue). The
+jobs become rows of text as ``sacct --parsable2`` writes them, and go the same way from there: both formats have the
+same energy rules, reasons and remarks.
+
+Flow: ``load_json`` (whole document in memory) -> ``_jobs_of`` -> ``_rows`` per job and step -> ``_frame`` ->
+``_sacct_runs.add_rows`` -> ``_slurm_jobs.workload_of``. An object that is no job is listed as unusable; any field may
+be missing or of another shape and is then empty text, which the later steps count as missing.
+
+Times are Unix seconds, so neither a time zone nor a clock change matters here.
 """
 
 from __future__ import annotations
@@ -14,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats._json import figure, load_json
-from wattqueue.formats._sacct_runs import take_rows
+from wattqueue.formats._json import clean, figure, load_json
+from wattqueue.formats._sacct_columns import UNSET
+from wattqueue.formats._sacct_runs import add_rows
 from wattqueue.formats._slurm_jobs import workload_of
 from wattqueue.formats.sacct import reading_of
 from wattqueue.formats.workload import Workload
@@ -27,10 +35,15 @@ COLUMNS = (
     *("jobid", "jobname", "user", "account", "partition", "submit", "start", "end", "elapsedraw", "timelimitraw"),
     *("state", "nnodes", "alloccpus", "alloctres", "consumedenergyraw", "nodelist"),
 )
+"""The columns of the rows that are made.
+
+The names are those of sacct in small letters, as ``_sacct_lines`` gives them.
+"""
 STEP_NUMBERS = {0xFFFFFFFA: "interactive", 0xFFFFFFFB: "batch", 0xFFFFFFFC: "extern", 0xFFFFFFFD: "pending"}
-"""How Slurm numbers the steps that have names."""
-NO_VALUE = 0xFFFFFFFE
-"""From here on a 32-bit figure stands for none (0xFFFFFFFE) or without limit (0xFFFFFFFF)."""
+"""Numbers of the steps that have names.
+
+The highest 32-bit integers below Slurm's marks NO_VAL and INFINITE (slurm.h: SLURM_BATCH_SCRIPT and others).
+"""
 
 
 def read_slurm_json(
@@ -40,7 +53,7 @@ def read_slurm_json(
     default_walltime_s: float | None = None,
     queued: bool = False,
 ) -> Workload:
-    """Read jobs as Slurm prints them in JSON; what is rejected is numbered by its place in the list.
+    """Return jobs as Slurm prints them in JSON; what is rejected is numbered by its place in the list.
 
     Arguments as for ``read_sacct``. Raises: InputError for a file that is no such JSON.
     """
@@ -55,7 +68,13 @@ def slurm_workload(
     *,
     queued: bool = False,
 ) -> Workload:
-    """The same from a document that was already loaded."""
+    """Return the same from a document that was already loaded.
+
+    For ``read_workload``, which has to parse the document to recognise the format. ``path`` is for error messages
+    only; the other arguments as for ``read_slurm_json``.
+
+    Raises: InputError where the document has no list of jobs, or no usable one.
+    """
     jobs = _jobs_of(path, document)
     reading = reading_of(None, node_watts, queued=queued)
     rejected: list[tuple[int, str]] = []
@@ -64,34 +83,48 @@ def slurm_workload(
         if isinstance(job, dict):
             rows += [row | {"line": number} for row in _rows(job)]
         else:
-            rejected.append((number, "is no job"))
-    take_rows(_frame(rows), reading)
+            rejected.append((number, "is not a job"))
+    # One frame for all jobs: the document is in memory anyway, so blocks would save nothing.
+    add_rows(_frame(rows), reading)
     workload = workload_of(str(path), reading, rejected, "slurm-json", default_walltime_s)
     return Workload(workload.jobs, workload.unusable, "slurm-json", len(jobs), workload.notes)
 
 
 def _jobs_of(path: Path, document: Any) -> list[Any]:
+    """Return the list of jobs. Raises: InputError where there is none.
+
+    slurmrestd and the commands wrap it as ``{"jobs": [...], "meta": ...}``; tools such as jq leave the bare list.
+    """
     jobs = document.get("jobs") if isinstance(document, dict) else document
     if not isinstance(jobs, list):
-        raise InputError("has no list of jobs", where=path, mend="give the output of sacct --json or squeue --json")
+        raise InputError("has no list of jobs", where=path, hint="give the output of sacct --json or squeue --json")
     if not jobs:
-        raise InputError("0 jobs", where=path, mend="widen the dump: sacct -S and -E")
+        raise InputError("0 jobs", where=path, hint="widen the dump: sacct -S and -E")
     return jobs
 
 
 def number(value: Any) -> float | None:
-    """A figure in any of Slurm's shapes; None where it is unset, infinite or no figure."""
+    """Return a figure in any of Slurm's shapes; None where it is unset, infinite or no figure.
+
+    ``{"set": false}`` and ``{"infinite": true}`` are None, and so are Slurm's marks for "no value" (``UNSET``),
+    which some releases print as plain numbers.
+    """
     if isinstance(value, Mapping):
         if value.get("set") is False or value.get("infinite") is True:
             return None
         value = value.get("number")
     found = figure(value)
-    unset = found is None or found in {float(NO_VALUE), float(NO_VALUE + 1)} or found >= 2.0**63
+    # Some releases print marks for "no value" as plain numbers; above 2**63 nothing is a figure.
+    unset = found is None or found in UNSET or found >= 2.0**63
     return None if unset else found
 
 
 def _word(value: Any) -> str:
-    """A state or name in any of Slurm's shapes."""
+    """Return a state or name in any of Slurm's shapes; an empty text where there is none.
+
+    Shapes: ``"RUNNING"``, ``["RUNNING"]``, ``{"current": "RUNNING"}``, ``{"current": ["RUNNING", "REQUEUED"]}``,
+    ``{"name": "alice", "id": 1000}``. Of several states the first is the base state; the others are flags.
+    """
     if isinstance(value, Mapping):
         value = value.get("current", value.get("name"))
     if isinstance(value, list):
@@ -100,11 +133,20 @@ def _word(value: Any) -> str:
 
 
 def _text(value: float | None) -> str | None:
+    """Return a figure as text, with digits enough for any counter.
+
+    Figures become text because the rows go through the parser of the text format; 15 digits survive the way back.
+    """
     return None if value is None else f"{value:.15g}"
 
 
 def _rows(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A job and its steps as rows of sacct."""
+    """Yield a job and its steps as rows of sacct.
+
+    The step rows follow their job, as sacct prints them, which ``_sacct_steps`` relies on. Where sacct and squeue
+    name a field differently, sacct's comes first; ``or`` skips zeros and empty texts, which stand for no value in
+    these fields.
+    """
     time = _inner(job, "time")
     tres = _inner(job, "tres").get("allocated")
     jobid = _job_id(job)
@@ -134,17 +176,23 @@ def _rows(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _inner(value: Any, name: str) -> dict[str, Any]:
+    """Return the object of this name; an empty one where there is none."""
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def _known(place: dict[str, Any], name: str) -> float | None:
-    """A time that is set: 0 means none."""
+    """Return a time that is set: 0 means none."""
     return number(place.get(name)) or None
 
 
 def _elapsed(job: dict[str, Any], time: dict[str, Any]) -> float | None:
-    """Seconds of running; squeue has only a start and an end, which is a forecast while the job runs."""
+    """Return the seconds of running.
+
+    squeue has only a start and an end; while the job runs, its end is a forecast (start + limit), and ``_reasons``
+    then decides by the state.
+    """
+    # sacct. A value of 0 is kept: it says that the job never ran.
     if "elapsed" in time:
         return number(time["elapsed"])
     start, end = _known(job, "start_time"), _known(job, "end_time")
@@ -152,12 +200,18 @@ def _elapsed(job: dict[str, Any], time: dict[str, Any]) -> float | None:
 
 
 def _job_id(job: dict[str, Any]) -> str:
-    """The id as sacct prints it: ``12_3`` for a task, ``12+1`` for a part of a heterogeneous job."""
+    """Return the id as sacct prints it: ``12_3`` for a task, ``12+1`` for a part of a heterogeneous job.
+
+    The shapes differ: sacct has ``array`` and ``het`` objects, squeue ``array_job_id`` and the like beside the job.
+    Tasks that wait come as one entry with a text such as ``3-9``, which becomes ``12_[3-9]``.
+    """
     array = _inner(job, "array")
     main = _known(array, "job_id") or _known(job, "array_job_id")
     task = number(array.get("task_id", job.get("array_task_id")))
+    # A plain job has array job_id 0, which ``_known`` turns into None.
     if main and task is not None:
         return f"{main:.0f}_{task:.0f}"
+    # Tasks that have not started are one entry for all of them, with a list of numbers as text.
     waiting = array.get("task") or job.get("array_task_string")
     if main and isinstance(waiting, str) and waiting:
         return f"{main:.0f}_[{waiting}]"
@@ -171,29 +225,45 @@ def _job_id(job: dict[str, Any]) -> str:
 
 
 def _count(tres: Any, kind: str) -> float | None:
-    """The count of one kind in a list of TRES."""
+    """Return the count of one kind in a list of TRES.
+
+    Entries look like ``{"type": "energy", "name": "", "id": 3, "count": 1234}``; one with a name is a part of the
+    kind.
+    """
     for entry in tres if isinstance(tres, list) else ():
         if isinstance(entry, dict) and entry.get("type") == kind and not entry.get("name"):
+            # 0 counts as none: a site without an energy plugin has energy 0 for every job.
             return number(entry.get("count")) or None
     return None
 
 
 def _tres_text(tres: Any) -> str:
-    """A list of TRES as sacct writes it."""
+    """Return a list of TRES as sacct writes it.
+
+    Example: ``cpu=128,node=1,gres/gpu=4``. Energy is left out, since it has a column of its own here.
+    """
     found = []
     for entry in tres if isinstance(tres, list) else ():
-        if isinstance(entry, dict) and entry.get("type") not in {"energy", None}:
-            name = f"{entry['type']}/{entry['name']}" if entry.get("name") else str(entry["type"])
+        kind = entry.get("type") if isinstance(entry, dict) else None
+        if isinstance(kind, str) and kind != "energy":
+            name = f"{kind}/{entry['name']}" if entry.get("name") else kind
             found.append(f"{name}={_text(number(entry.get('count'))) or 0}")
     return ",".join(found)
 
 
 def _step(jobid: str, step: dict[str, Any]) -> dict[str, Any]:
+    """Return a step as a row of sacct.
+
+    The id of a step is ``{"id": "7.batch"}``, ``{"id": {"step_id": "batch"}}`` or a number, by release; the part
+    after the last point names the step. Energy is taken from the statistics, else from the consumed, else from the
+    allocated TRES.
+    """
     name = _inner(step, "step").get("id")
     if isinstance(name, dict):
         name = name.get("step_id")
     if not isinstance(name, str):
         figure = number(name)
+        # 21.08 prints the number of a step where later releases print its name.
         name = "" if figure is None else STEP_NUMBERS.get(int(figure), f"{figure:.0f}")
     tres = _inner(step, "tres")
     energy = number(_inner(_inner(step, "statistics"), "energy").get("consumed"))
@@ -208,9 +278,13 @@ def _step(jobid: str, step: dict[str, Any]) -> dict[str, Any]:
 
 
 def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    """Return rows as a frame of text with the numbers of their jobs.
+
+    ``clean`` replaces halves of surrogate pairs, which JSON may hold and UTF-8 has no form for.
+    """
     import polars as pl
 
     table: dict[str, Any] = {
-        name: pl.Series([row.get(name) or None for row in rows], dtype=pl.String) for name in COLUMNS
+        name: pl.Series([clean(row.get(name) or "") or None for row in rows], dtype=pl.String) for name in COLUMNS
     }
     return pl.DataFrame(table | {"line": np.array([row["line"] for row in rows], np.int64)})

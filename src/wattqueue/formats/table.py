@@ -1,15 +1,23 @@
 """Our own job table as CSV and Parquet, both ways: the columns of ``model.jobs.Jobs`` by their names.
 
-``submit_s``, ``nodes`` and ``runtime_s`` must be there; the other columns may be left out or have
-gaps: a missing ``job_id`` column counts from 1, a missing walltime is the runtime. Further columns
-begin with ``x_``; any other name is refused, so that a slip of the pen does not pass for a missing
-column. A CSV may begin with a line such as ``# wattqueue jobs schema_version=1 origin=generated``;
-Parquet carries the same two in its metadata, and may hold power profiles (formats/_profile_column.py). Rows that
-cannot be used are refused, not left out.
+``submit_s``, ``nodes`` and ``runtime_s`` must be there; the other columns may be left out or have gaps: a missing
+``job_id`` column counts from 1, a missing walltime is the run time. Further columns begin with ``x_``; any other
+name is refused, so that a misspelt name does not pass for a missing column. A CSV may begin with a line such as ``#
+wattqueue jobs schema_version=1 origin=generated``; Parquet carries the same two in its metadata, and may hold power
+profiles (formats/_profile_column.py). Rows that cannot be used are refused, not left out: the table was written by
+a program that can be corrected.
+
+Reading, in this order, so that the first error reported is the most fundamental one: column names
+(``_check_columns``), schema version and origin (``_origin``), the range of each figure (``_check_rows``), maximum
+against mean watts (``_check_maximum``), profiles and the watts they imply, ids.
+
+Writing is the inverse: ``read_table(write_table(jobs))`` gives equal columns, apart from profiles in CSV, which has
+no column for them. ``table_frame`` decides the columns for both endings.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,47 +26,71 @@ from numpy.typing import NDArray
 
 from wattqueue import SCHEMA_VERSION
 from wattqueue.errors import InputError
-from wattqueue.formats import _csv, _profile_column
-from wattqueue.formats._aside import aside, polars_errors
-from wattqueue.formats._source import opened
+from wattqueue.formats import _csv, _parquet, _profile_column
+from wattqueue.formats.atomic_write import atomic_write, polars_errors
+from wattqueue.formats.source import on_disk, opened
+from wattqueue.model.bounds import DURATION_S, TIME_S, UNIT_W, UNITS
 from wattqueue.model.jobs import Jobs, Labels
-from wattqueue.model.profiles import Profiles
+from wattqueue.model.profiles import PowerProfiles
 
 if TYPE_CHECKING:
     import polars as pl
 
+TABLE_TIME_S = replace(TIME_S, low=0)
+"""Our own table has no times before the trace's 0."""
 REQUIRED = ("submit_s", "nodes", "runtime_s")
+"""Columns that must exist, and must have a value in every row."""
 NUMBERS = ("submit_s", "nodes", "walltime_s", "runtime_s", "mean_power_w", "max_power_w", "start_s")
+"""Columns of numbers: float64 after reading, NaN for a gap."""
 TEXTS = ("user", "app", "partition")
+"""Columns of names, which become ``Labels``."""
 COLUMNS = ("job_id", *NUMBERS[:4], *TEXTS, *NUMBERS[4:])
 """Every column in the order that is written."""
+LIMITS = {
+    "submit_s": TABLE_TIME_S,
+    "nodes": UNITS,
+    "walltime_s": DURATION_S,
+    "runtime_s": DURATION_S,
+    "mean_power_w": UNIT_W,
+    "max_power_w": UNIT_W,
+    "start_s": TABLE_TIME_S,
+}
+"""The range of each column of numbers."""
 EXTRA = "x_"
 """First letters of a column that is kept in ``Jobs.extra``."""
 
 
 def read_table(path: Path, *, default_walltime_s: float | None = None) -> Jobs:
-    """Read a job table: Parquet by its first bytes or the ending ``.parquet``, else CSV (plain or gzip).
+    """Return a job table: Parquet by its first bytes or the ending ``.parquet``, else CSV (plain or gzip).
 
-    A missing walltime becomes the default where one is given, else the runtime.
+    A missing walltime becomes ``default_walltime_s`` where one is given, else the run time. Watts that are not
+    stated are taken from the profile of the job. Every figure must lie in its range (``LIMITS``), and the maximum
+    watts must not lie below the mean.
 
     Raises: InputError naming file, line (Parquet: row) and column.
     """
     if _is_parquet(path):
         frame, facts = _read_parquet(path)
     else:
+        # _check_columns is called on the header before any row is parsed: a misspelt name is reported rather than its
+        # values.
         frame, facts = _csv.read(path, _check_columns, NUMBERS)
     origin = _origin(path, facts)
     if frame.is_empty():
-        raise InputError("0 jobs", where=path, mend="write one row a job below the column names")
+        raise InputError("0 jobs", where=path, hint="write one row per job below the column names")
     numbers = {name: frame[name].to_numpy() for name in NUMBERS if name in frame.columns}
     for name, column in numbers.items():
         _check_rows(path, name, column)
+    _check_maximum(path, numbers)
+    # The walltime decides how much of a profile counts, so it comes first.
     walltime = numbers.pop("walltime_s", np.full(len(frame), np.nan))
     if default_walltime_s is not None:
+        # What is still NaN becomes the run time in Jobs.build.
         walltime = np.where(np.isnan(walltime), default_walltime_s, walltime)
     if _profile_column.COLUMN in frame.columns:
         profiles = _profile_column.read_profiles(str(path), frame[_profile_column.COLUMN], facts)
         numbers |= _profiled_watts(path, profiles, numbers, walltime)
+    # A column that does not exist is left to the defaults of Jobs.build, which knows one place for them.
     more: dict[str, Any] = {name: labels_of(frame[name]) for name in TEXTS if name in frame.columns}
     if _profile_column.COLUMN in frame.columns:
         more["profiles"] = profiles
@@ -74,9 +106,17 @@ def read_table(path: Path, *, default_walltime_s: float | None = None) -> Jobs:
 
 
 def _profiled_watts(
-    path: Path, profiles: Profiles, numbers: dict[str, NDArray[Any]], walltime_s: NDArray[np.float64]
+    path: Path, profiles: PowerProfiles, numbers: dict[str, NDArray[Any]], walltime_s: NDArray[np.float64]
 ) -> dict[str, NDArray[Any]]:
-    """Mean and greatest watts, where they are not stated those of the profiles."""
+    """Return mean and maximum watts, those of the profiles where they are not stated.
+
+    ``numbers`` holds the stated columns by name, ``walltime_s`` the limits (NaN: none), shapes (n,). The part of a
+    profile that counts ends at the shorter of run time and walltime, because a replay ends the job there. A stated
+    figure that its profile contradicts is an error, since one of the two must be wrong.
+
+    Raises: InputError naming the row of such a contradiction.
+    """
+    # pattern is -1 for a job without a profile.
     if not (profiles.pattern >= 0).any():
         return {}
     work = np.fmin(numbers["runtime_s"], walltime_s)
@@ -85,15 +125,16 @@ def _profiled_watts(
 
 
 def write_table(path: Path, jobs: Jobs) -> None:
-    """Write a job table, Parquet where the name ends in ``.parquet``, else CSV (gzip for ``.gz``) without profiles.
+    """Write a job table: Parquet where the name ends in ``.parquet``, else CSV (gzip for ``.gz``) without profiles.
 
-    The same jobs give the same bytes.
+    The same jobs give identical files: no time stamps, columns in a fixed order, columns without any value left
+    out. What is written reads back to an equal table, ids and extra columns included.
 
-    Raises: OutputError.
+    Raises: OutputError where the file cannot be written; it is then as before.
     """
-    frame = _frame(jobs)
+    frame = table_frame(jobs)
     facts = {"schema_version": str(SCHEMA_VERSION), "origin": jobs.origin}
-    with aside(path) as temporary, polars_errors(path):
+    with atomic_write(path) as temporary, polars_errors(path):
         if path.suffix == ".parquet":
             profile = _profile_column.profile_column(jobs)
             if profile is not None and jobs.profiles is not None:
@@ -105,30 +146,37 @@ def write_table(path: Path, jobs: Jobs) -> None:
 
 
 def _check_columns(where: str, names: list[str], further: tuple[str, ...] = ()) -> None:
+    """Raise InputError for a column that is doubled, unknown or missing.
+
+    ``where`` names the file for the error; ``further`` are names that the format adds (the profile column of
+    Parquet). The nearest known name is suggested for an unknown one, since most are misspelt (``runtime`` for
+    ``runtime_s``).
+    """
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"two columns {name}", where=where, mend="keep one")
+            raise InputError(f"two columns {name}", where=where, hint="keep one")
         if name not in COLUMNS + further and not name.startswith(EXTRA):
             raise InputError(
                 f"unknown column {_csv.shown(name)}",
                 where=where,
-                mend=f"{_csv.nearest(name, COLUMNS)}columns of your own begin with {EXTRA}",
+                hint=f"{_csv.nearest(name, COLUMNS)}columns of your own begin with {EXTRA}",
             )
     for name in REQUIRED:
         if name not in names:
-            raise InputError(f"no column {name}", where=where, mend=f"it needs {', '.join(REQUIRED)}")
+            raise InputError(f"no column {name}", where=where, hint=f"it needs {', '.join(REQUIRED)}")
 
 
 def _check_rows(path: Path, name: str, column: NDArray[np.float64]) -> None:
-    """Refuse the first value that breaks its column's rule; NaN stands for a gap."""
+    """Raise InputError for the first value that breaks its column's rule; NaN stands for a gap.
+
+    ``column`` has shape (n,). A gap is accepted in optional columns only. The error quotes the first row and counts
+    all rows concerned, so that a systematic mistake (a unit, an epoch) is distinguished from one wrong line.
+    """
     gap = np.isnan(column)
-    with np.errstate(invalid="ignore"):
-        if name == "nodes":
-            good, rule = (column >= 1) & (column < 2**31) & (column == np.floor(column)), "a whole number from 1"
-        elif name in {"runtime_s", "walltime_s"}:
-            good, rule = (column > 0) & np.isfinite(column), "a number above 0"
-        else:
-            good, rule = (column >= 0) & np.isfinite(column), "a number of 0 or more"
+    bound = LIMITS[name]
+    good, rule = bound.holds(column), bound.text
+    if name == "nodes":
+        good, rule = good & (column == np.floor(column)), f"a whole number, {rule}"
     if name not in REQUIRED:
         good |= gap
     if good.all():
@@ -138,59 +186,109 @@ def _check_rows(path: Path, name: str, column: NDArray[np.float64]) -> None:
     raise InputError(
         f"column {name} is {value}, not {rule}",
         where=_place(path, row),
-        mend=f"mend or remove the row ({int((~good).sum())} such)",
+        hint=f"correct or remove the row; rows concerned: {int((~good).sum()):,} ({bound.reason})",
     )
 
 
+def _check_maximum(path: Path, numbers: dict[str, NDArray[np.float64]]) -> None:
+    """Raise InputError for the first row whose maximum watts lie below its mean watts (by more than rounding).
+
+    The tolerance is one part in a million: programs that write the table compute mean and maximum in different ways,
+    and a job of constant power then has a maximum one rounding step below its mean.
+    """
+    if not {"mean_power_w", "max_power_w"} <= set(numbers):
+        return
+    mean, peak = numbers["mean_power_w"], numbers["max_power_w"]
+    with np.errstate(invalid="ignore"):
+        low = peak < mean * (1 - 1e-6)
+    if low.any():
+        row = int(np.argmax(low))
+        raise InputError(
+            f"column max_power_w is {peak[row]:g}, below mean_power_w of {mean[row]:g}",
+            where=_place(path, row),
+            hint=f"correct either of them; rows concerned: {int(low.sum()):,}",
+        )
+
+
 def _place(path: Path, row: int) -> str:
+    """Return file and line of a row (Parquet: its number).
+
+    The line is searched only when an error is reported, since comments and quoted line ends move it.
+    """
     return f"{path}: row {row + 1}" if _is_parquet(path) else f"{path}:{_csv.line_of(path, row)}"
 
 
 def _origin(path: Path, facts: dict[str, str]) -> str:
+    """Return whether jobs are measured or generated. Raises: InputError for a newer schema version.
+
+    The word is passed on to everything computed from the jobs: reports print that a result follows from generated
+    jobs. A table without the fact was written by hand or by another tool and counts as measured.
+    """
     version = facts.get("schema_version", str(SCHEMA_VERSION))
     if not version.isdigit() or int(version) > SCHEMA_VERSION:
         raise InputError(
             f"schema version {_csv.shown(version)}, this program reads up to {SCHEMA_VERSION}",
             where=path,
-            mend="use a newer WattQueue",
+            hint="use a newer WattQueue",
         )
     return facts.get("origin", "measured")
 
 
 def _is_parquet(path: Path) -> bool:
+    """Return whether a file is Parquet, by its first bytes or its name.
+
+    A file that only has the name is sent to polars as well, whose error then says that it is no Parquet.
+    """
     with opened(path) as source:
         return path.suffix == ".parquet" or source.read(4) == b"PAR1"
 
 
 def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Return the rows and facts of a Parquet table. Raises: InputError.
+
+    Columns of numbers are cast to float64 with NaN for null, which is the form that the CSV reader gives, so that all
+    later steps are the same for both. Types are checked before the cast: polars would parse text, or fail with a
+    message about its own plan. ``facts`` are the metadata keys with the prefix ``wattqueue.`` removed.
+    """
     import polars as pl
 
     try:
-        frame = pl.read_parquet(path, glob=False, hive_partitioning=False)
-        facts = pl.read_parquet_metadata(path)
+        frame = pl.read_parquet(on_disk(path), glob=False, hive_partitioning=False)
+        facts = pl.read_parquet_metadata(on_disk(path))
+    # Some corrupt files make the Rust code panic, which is an exception of its own outside PolarsError.
     except (pl.exceptions.PolarsError, OSError, pl.exceptions.PanicException) as error:
         reason = (str(error).splitlines() or ["unknown"])[0]
-        raise InputError(f"is no Parquet file that can be read: {reason}", where=path, mend="write it again") from error
+        raise InputError(f"is not a readable Parquet file: {reason}", where=path, hint="write it again") from error
     _check_columns(str(path), frame.columns, (_profile_column.COLUMN,))
     for name in NUMBERS:
         if name in frame.columns and not (frame.schema[name].is_numeric() or frame.schema[name] == pl.Null):
             kind = frame.schema[name]
             raise InputError(
-                f"column {name} holds {kind}, not numbers", where=path, mend="write it as Float64 or Int64"
+                f"column {name} holds {kind}, not numbers", where=path, hint="write it as Float64 or Int64"
             )
+    texts = [name for name in frame.columns if name not in NUMBERS and name != _profile_column.COLUMN]
+    _parquet.require_kinds(path, frame.schema, texts=texts)
     found = [pl.col(n).cast(pl.Float64).fill_null(float("nan")) for n in NUMBERS if n in frame.columns]
     return frame.with_columns(found), {k.removeprefix("wattqueue."): v for k, v in facts.items()}
 
 
 def _ids(path: Path, column: pl.Series) -> NDArray[Any]:
+    """Return the ids of the jobs. Raises: InputError for a gap.
+
+    Results are matched to jobs by id, so a job without one could not be found in any output.
+    """
     if column.null_count():
         row = int(np.argmax(column.is_null().to_numpy()))
-        raise InputError("column job_id is missing", where=_place(path, row), mend="give every job its id")
+        raise InputError("column job_id is missing", where=_place(path, row), hint="give every job its id")
     return plain(column)
 
 
 def plain(column: pl.Series) -> NDArray[Any]:
-    """A column as numpy: whole numbers, else numbers (gaps NaN), else text (gaps empty)."""
+    """Return a column as numpy: whole numbers, else numbers (gaps NaN), else text (gaps empty).
+
+    Text that consists of numbers only becomes numbers if each would be written the same again
+    (``_csv.as_numbers``), so that a table in CSV and the same one in Parquet give equal arrays.
+    """
     import polars as pl
 
     if column.dtype == pl.Boolean and not column.null_count():
@@ -198,18 +296,27 @@ def plain(column: pl.Series) -> NDArray[Any]:
     if column.dtype == pl.String:
         column = _csv.as_numbers(column)
     if column.dtype.is_integer() and not column.null_count():
-        return np.ascontiguousarray(column.cast(pl.Int64).to_numpy())
+        whole = column.cast(pl.Int64, strict=False)
+        if whole.null_count():  # beyond 64 bits with sign: as text, so that ids stay what they are
+            return np.array(column.cast(pl.String).to_list(), object)
+        return np.ascontiguousarray(whole.to_numpy())
+    # Decimals, and integers with gaps, which have no integer NaN.
     if column.dtype.is_numeric():
         return np.ascontiguousarray(column.cast(pl.Float64).fill_null(float("nan")).to_numpy())
     return np.array(column.cast(pl.String).fill_null("").to_list(), object)
 
 
 def labels_of(column: pl.Series) -> Labels:
-    """A text column as names and codes, names sorted."""
+    """Return a text column as names and codes, names sorted.
+
+    Sorted names make codes, and everything that depends on them, independent of the order of the rows. A cast to an
+    enumeration is faster than a search per row by two orders of magnitude on large tables.
+    """
     import polars as pl
 
     text = column.cast(pl.String)
     names = text.unique().drop_nulls().sort()
+    # An empty name is a missing one: CSV cannot tell the two apart, and Parquet should not differ from it.
     names = names.filter(names != "")
     if names.is_empty():
         return Labels.missing(len(text))
@@ -217,8 +324,13 @@ def labels_of(column: pl.Series) -> Labels:
     return Labels(np.ascontiguousarray(codes.to_numpy()), tuple(names.to_list()))
 
 
-def _frame(jobs: Jobs) -> pl.DataFrame:
-    """The table that is written: gaps are nulls, columns without a value are left out."""
+def table_frame(jobs: Jobs) -> pl.DataFrame:
+    """Return the table that is written: gaps are nulls, columns without a value are left out.
+
+    Columns come in the order of ``COLUMNS``, then those of ``Jobs.extra`` with the prefix ``x_`` in the order in
+    which they were added. A column of names without any name is left out, since it would read back as no information
+    at all.
+    """
     import polars as pl
 
     columns: list[pl.Series] = []
@@ -236,8 +348,14 @@ def _frame(jobs: Jobs) -> pl.DataFrame:
 
 
 def _series(name: str, values: NDArray[Any]) -> pl.Series:
+    """Return an array as a column; NaN and empty texts become nulls.
+
+    An object array may mix texts and other values (an extra column of a plug-in); all of them are then written as
+    text.
+    """
     import polars as pl
 
+    # NaN is a gap in every column of numbers.
     if values.dtype.kind in "biuf":
         return pl.Series(name, values, nan_to_null=True)
     found = values.tolist()

@@ -1,4 +1,12 @@
-"""Rows of a trace that no schedule can use: counted, listed with line and reason, left out."""
+"""Rows of a trace that no schedule can use: counted, listed with line and reason, left out.
+
+A trace of a real system always has some: jobs that were cancelled before they started, counters that were lost.
+They are never dropped without a trace of their own. The list goes to ``unusable.csv`` of a run folder, or to
+``NAME.unusable.csv`` beside an imported table.
+
+Readers build an ``Unusable`` beside the job table and return both in a ``Workload``; run folders carry it along, so
+that the number of rows that a result leaves out can be read beside the result.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats._aside import aside
 from wattqueue.formats._csv import records
+from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.model.jobs import Labels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unusable:
-    """Rows that were left out, in order of their lines. Shapes (k,); lines count from 1."""
+    """Rows that were left out, in order of their lines. Shapes (k,).
+
+    Fields: ``line`` of the file, counted from 1 (Parquet: number of the row; JSON: number in the list); ``job_id``
+    as written, empty where there is none; ``reason`` as a sentence, stored once per kind.
+    """
 
     line: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     job_id: NDArray[Any] = field(default_factory=lambda: np.empty(0, np.int64))
@@ -28,18 +40,28 @@ class Unusable:
         return len(self.line)
 
     def rows(self) -> Iterable[tuple[int, str, str]]:
-        """(line, job id, reason) of each."""
+        """Return (line, job id, reason) of each.
+
+        In order of the lines, as Python values ready to be written.
+        """
         return zip(self.line.tolist(), map(str, self.job_id.tolist()), self.reason.values().tolist(), strict=True)
 
 
 def write_unusable(path: Path, unusable: Unusable) -> None:
-    """``unusable.csv``: line, job_id, reason. Raises: OutputError."""
-    with aside(path) as temporary:
+    """Write ``unusable.csv``: line, job_id, reason. Raises: OutputError.
+
+    Text is UTF-8, written atomically. No rows give a file with the header only.
+    """
+    with atomic_write(path) as temporary:
         put_unusable(temporary, unusable)
 
 
 def put_unusable(path: Path, unusable: Unusable) -> None:
-    """As ``write_unusable``, straight to the path: for a folder that is written aside as a whole."""
+    """Write the same straight to the path: for a folder that is written atomically as a whole.
+
+    A failure is an OSError, which the writer of the folder turns into OutputError. Line ends are always a line feed,
+    so that the same rows give identical files on every system.
+    """
     import csv
 
     with path.open("w", encoding="utf-8", newline="") as out:
@@ -49,14 +71,19 @@ def put_unusable(path: Path, unusable: Unusable) -> None:
 
 
 def read_unusable(path: Path) -> Unusable:
-    """Read ``unusable.csv`` back. Raises: InputError naming file and line."""
+    """Return the rows of ``unusable.csv``. Raises: InputError naming file and line.
+
+    Ids come back as text, whatever they were: a list may mix numbers with ids such as ``12_3``.
+    """
+    # The first record is the header.
     rows = list(records(path, 0))[1:]
     try:
         table = [(int(line), job_id, reason) for _, (line, job_id, reason) in rows]
-    except ValueError as error:
-        raise InputError("is no list of unusable rows", where=path, mend="run it again") from error
+        lines = np.array([row[0] for row in table], np.int64)
+    except (ValueError, OverflowError) as error:
+        raise InputError("is not a list of unusable rows", where=path, hint="run it again") from error
     return Unusable(
-        np.array([row[0] for row in table], np.int64),
+        lines,
         np.array([row[1] for row in table], object),
         Labels.of([row[2] for row in table]),
     )

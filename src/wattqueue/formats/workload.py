@@ -1,4 +1,4 @@
-"""What reading a workload gives, whatever its format: jobs, rows left out, and what the reader has to say."""
+"""What reading a workload gives, whatever its format: jobs, rows left out, and remarks of the reader."""
 
 from __future__ import annotations
 
@@ -12,28 +12,41 @@ from wattqueue.formats.unusable import Unusable
 from wattqueue.model.jobs import Jobs
 
 MEASURED, ATTRIBUTED, MODELLED = "measured", "attributed", "modelled"
-"""Quality of an energy figure: metered while the job had its nodes alone; metered on nodes that others
-shared, or may have shared; computed by somebody's model."""
+"""Quality of an energy figure.
+
+Measured: metered while the job had its nodes alone. Attributed: metered on nodes that others shared, or may have
+shared. Modelled: computed by a model.
+"""
 QUALITY, ALONE, ENERGY = "energy_quality", "alone", "energy_j"
-"""Columns of ``jobs.extra``: quality (one of the above, or empty), whether a job ran alone (yes, no,
-unknown), joules of the whole job."""
+"""Columns of ``jobs.extra``: quality (one of the above, or empty), whether a job ran alone (yes, no, unknown), joules
+of the whole job.
+"""
 SOURCE, NODES_SEEN, ALL_NODES = "energy_from", "partition_nodes", "cluster_nodes"
-"""Columns of ``jobs.extra``: which counter the joules come from; how many different nodes were seen in the
-job's partition, and in all."""
+"""Columns of ``jobs.extra``: the counter that the joules come from; how many different nodes were seen in the job's
+partition, and in all.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """A workload as read: ``format`` names the reader, ``rows`` counts what was read, ``notes`` are sentences."""
+    """A workload as read."""
 
     jobs: Jobs
     unusable: Unusable
+    """Rows that were left out, with line and reason."""
     format: str
+    """Name of the reader: one of ``read.FORMATS``."""
     rows: int
+    """Rows that were read, usable or not."""
     notes: tuple[str, ...] = field(default=())
+    """Remarks of the reader for the user, as sentences."""
 
     def summary(self) -> dict[str, Any]:
-        """Counts that describe the import: jobs, rejected, with watts or profile, alone, and energy by quality."""
+        """Return counts that describe the import.
+
+        Keys: jobs, rejected, with watts or profile, alone on their nodes, and energy by quality; ``notes`` are the
+        remarks.
+        """
         jobs = self.jobs
         power = np.zeros(len(jobs), np.bool_)
         for column in (jobs.mean_power_w, jobs.max_power_w):
@@ -56,15 +69,20 @@ class Workload:
 
 
 def _column(jobs: Jobs, name: str) -> NDArray[Any]:
+    """Return a column of ``jobs.extra``, empty texts where it is not there."""
     return jobs.extra.get(name, np.full(len(jobs), "", object))
 
 
 def quality_labels(has_energy: NDArray[np.bool_], alone: NDArray[np.int8]) -> NDArray[Any]:
-    """The quality of metered energies: measured only where the job is known to have been alone. Shape (n,)."""
+    """Return the quality of metered energies. Shape (n,).
+
+    Measured only where the job is known to have been alone (``alone`` = 1); attributed where it shared nodes or
+    this is unknown, since Slurm counts whole nodes; empty where no energy was counted.
+    """
     words = np.array(["", ATTRIBUTED, MEASURED], object)
     return words[np.where(has_energy, np.where(alone == 1, 2, 1), 0)]
 
 
 def alone_words(alone: NDArray[np.int8]) -> NDArray[Any]:
-    """Words of aloneness: yes (1), no (0) or unknown (-1). Shape (n,)."""
+    """Return words for 1 (yes), 0 (no) and -1 (unknown). Shape (n,)."""
     return np.array(["no", "yes", "unknown"], object)[alone]

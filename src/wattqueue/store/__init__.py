@@ -1,1 +1,5 @@
-"""Application database, audit and ledgers, through SQLAlchemy."""
+"""The application database, through SQLAlchemy: SQLite by default, PostgreSQL where a site has one.
+
+``database`` opens an engine from a URL or a file, ``tables`` describes the schema, ``migrations`` creates and upgrades
+it, ``applications`` is what the rest of WattQueue uses: profiles of applications, and the record of misnamed jobs.
+"""

@@ -1,4 +1,11 @@
-"""Open a database by URL: SQLite (write-ahead log) by default, PostgreSQL where a site has one."""
+"""Open a database by URL: SQLite by default, PostgreSQL where a site has one.
+
+SQLite is set up for several processes on one host: write-ahead logging lets readers work while one process writes,
+and a writer waits for a lock instead of failing at once. On a network file system write-ahead logging is not safe; a
+site with controllers on several hosts uses PostgreSQL.
+
+Passwords never appear in messages: URLs are printed with the password replaced.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +20,17 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from wattqueue.errors import InputError
 
 SCHEMES = ("sqlite", "postgresql+psycopg")
+"""Drivers that the statements of this package were tested with; both know INSERT ... ON CONFLICT ... RETURNING."""
 
 
 def open_database(url: str | Path, *, make: bool = True) -> Engine:
-    """An engine for a URL, or for the path of an SQLite file (made, for its owner alone, where there is none).
+    """Return an engine for a URL or for the path of an SQLite file, after a connection has succeeded.
 
-    SQLite runs in WAL mode, waits 10 s for a lock, and keeps foreign keys. ``postgresql://`` takes psycopg.
+    With ``make`` a missing SQLite file is created, readable by its owner only: it holds user names. The driver for
+    ``postgresql://`` is psycopg.
 
-    Raises: InputError for a URL of another kind, or a file that cannot be made (or, without ``make``, is not there).
+    Raises: InputError for a URL of another kind, a file that cannot be created (without ``make``: that does not
+    exist), or a server that does not answer.
     """
     text = str(url)
     if "://" not in text:
@@ -30,15 +40,16 @@ def open_database(url: str | Path, *, make: bool = True) -> Engine:
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
         if parsed.drivername not in SCHEMES:
-            raise InputError(f"{parsed.drivername} is no database of ours", mend=f"one of {', '.join(SCHEMES)}")
+            raise InputError(f"{parsed.drivername} is no database of ours", hint=f"one of {', '.join(SCHEMES)}")
         if parsed.drivername == "sqlite" and parsed.database not in (None, "", ":memory:"):
             file = Path(str(parsed.database))
             if not make and not file.exists():
-                raise InputError("no such database", where=file, mend="check the path; nothing was written to it yet")
+                raise InputError("no such database", where=file, hint="check the path; nothing was written to it yet")
             _make_private(file)
+        # A server may close idle connections between two rounds of the controller: test each before use.
         engine = create_engine(parsed, pool_pre_ping=parsed.drivername != "sqlite")
     except (ArgumentError, NoSuchModuleError) as error:
-        raise InputError("not the URL of a database", mend="sqlite:///FILE or postgresql://USER@HOST/NAME") from error
+        raise InputError("not the URL of a database", hint="sqlite:///FILE or postgresql://USER@HOST/NAME") from error
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
     try:
@@ -51,7 +62,10 @@ def open_database(url: str | Path, *, make: bool = True) -> Engine:
 
 
 def _make_private(file: Path) -> None:
-    """The file exists and belongs to its owner alone before anything is written to it."""
+    """Create the file with mode 0600 before SQLite does, which would use the umask.
+
+    Raises: InputError where the folder or file cannot be created.
+    """
     try:
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -61,6 +75,11 @@ def _make_private(file: Path) -> None:
 
 
 def _prepare_sqlite(connection: Any, _: Any) -> None:
+    """Set up each new SQLite connection; SQLAlchemy calls this for every connection of the pool.
+
+    ``synchronous=NORMAL`` with write-ahead logging survives a crash of the process; a power failure may lose the last
+    transactions, but never damages the file.
+    """
     cursor = connection.cursor()
     for line in ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=10000", "foreign_keys=ON"):
         cursor.execute(f"PRAGMA {line}")

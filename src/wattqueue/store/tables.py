@@ -1,4 +1,8 @@
-"""Tables of the application database (paper 1, section 3.2). The schema is made by the migrations."""
+"""Tables of the application database (paper 1, section 3.2).
+
+Migrations create the schema; these definitions are what queries are built from. A change here needs a new migration,
+which a test compares with this module.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,8 @@ ENTRY = Table(
     Column("tpi", Float, nullable=False),
     Column("runs", Integer, nullable=False),
 )
-"""Means over ``runs`` runs of an application on a hardware configuration, at one frequency."""
+"""Means over ``runs`` runs of an application on a hardware configuration, at one frequency. Seconds, watts of one
+node, hertz; cpi and tpi have no unit."""
 
 BINARY = Table(
     "app_binary",
@@ -27,7 +32,8 @@ BINARY = Table(
     Column("hardware", Text, primary_key=True),
     Column("path", Text, nullable=False),
 )
-"""Which executable runs there; an application with any is offered only where it has one."""
+"""Executables by hardware configuration. An application with at least one row is offered only on the configurations
+that have one; an application without rows is offered everywhere."""
 
 MISFIT = Table(
     "app_misfit",
@@ -39,4 +45,5 @@ MISFIT = Table(
     Column("found", Text, nullable=False),
     Column("distance", Float, nullable=False),
 )
-"""Jobs whose measured metrics did not fit the application that their user named; once a job."""
+"""Jobs whose measured metrics did not fit the application that their user named. The primary key is the job, so a job
+counts once. The index on the user serves the check before each prediction."""

@@ -1,4 +1,9 @@
-"""The weekly cycle of submissions."""
+"""The weekly cycle of submissions: intensity by hour of the week, and its inverse.
+
+Generators draw for each session or job a share in [0, 1], meaning "after this part of all submissions", and
+``WeekCycle.time_s`` turns shares into times. So the number of jobs is exact, the cycle is kept whatever the length of
+the trace, and a trace can be stretched or compressed to a load without touching its jobs.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +28,27 @@ KTH_DAYS = (0.91, 1.03, 1.07, 1.07, 0.92, 0.36, 0.45)
 
 @dataclass(frozen=True, eq=False)
 class WeekCycle:
-    """Submission intensity by hour of the week, Monday 00:00 first; mean 1. Shape (168,)."""
+    """Submission intensity by hour of the week, Monday 00:00 first."""
 
     rate: Floats
+    """Relative intensity, mean 1. Shape (168,)."""
 
     @classmethod
     def of(cls, hours: tuple[float, ...] = MARCONI_HOURS, days: tuple[float, ...] = KTH_DAYS) -> WeekCycle:
-        """Hour profile (smoothed over three hours, round the clock) times day factor."""
+        """Build a cycle as hour profile (moving mean over three hours, cyclic) times day factor.
+
+        ``hours`` are 24 counts, ``days`` 7 factors, Monday first; only ratios matter.
+        """
         counts = np.array(hours, np.float64)
         smooth = (np.roll(counts, 1) + counts + np.roll(counts, -1)) / 3.0
         rate = np.outer(np.array(days, np.float64), smooth).ravel()
         return cls(rate / rate.mean())
 
     def time_s(self, share: Floats, span_s: float) -> Floats:
-        """When ``share`` of a span's submissions have come; the span begins on a Monday, 00:00.
+        """Return the times at which ``share`` of a span's submissions have come; the span begins on a Monday, 00:00.
 
-        Shapes as ``share`` (within [0, 1]); seconds in [0, span_s].
+        The intensity is constant within an hour, so its integral is piecewise linear and is inverted by interpolation.
+        The last hour may be shorter than the others. Shapes as ``share`` (within [0, 1]); seconds in [0, span_s].
         """
         hours = int(np.ceil(span_s / HOUR_S))
         edge = np.minimum(np.arange(hours + 1) * HOUR_S, span_s)

@@ -3,6 +3,12 @@
 Sizes, durations, time limits and watts follow the published description of 5,000 jobs of F-DATA. Users,
 sessions and the weekly cycle are assumed. Jobs are drawn in chunks, in order of submission, so that nothing
 is sorted and no temporary is longer than a chunk. Jobs carry mean and highest watts, no power profile.
+
+What is simpler than in ``marconi``, for the sake of size: habits do not drift, each user has one application, and
+scores are mapped by the normal distribution function instead of by their ranks, because ranks would need all jobs at
+once. For the same reason quantiles come from tables of 65,536 equal steps: with 24 million draws a search per draw
+costs seconds, an indexed read does not. All tables are computed once per process. docs/fugaku-generator.md compares
+the outcome with the published figures.
 """
 
 from __future__ import annotations
@@ -13,16 +19,16 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.workload.cycle import DAY_S, WeekCycle
+from wattqueue.workload.limits import require, require_span
 from wattqueue.workload.marginals import Menu, limited_by, lognormal_mixture, normal_cdf, pick, power_tail
 
 Floats = NDArray[np.float64]
 
 NODES = 158_976
 JOBS = 24_000_000  # F-DATA: over 24 million jobs, March 2021 to April 2024
-DAYS = 1157.0
+DAYS = 1157.0  # length of that period
 NODE_LEAST_W = 39.5  # F-DATA: lowest avgpcon, a job of one node
 NODE_MAX_W = 200.0  # assumed; TOP500's 29,899 kW of HPL over all nodes are 188 W each
 
@@ -58,50 +64,69 @@ PEAK = lognormal_mixture(((1.0, 0.026, 1.2),), 0.001, 0.6)
 
 USERS = 2000  # assumed, as all below
 ACTIVITY_LOG_SD = 1.5
+"""Standard deviation of the logarithm of users' activities."""
 SESSION_JOBS = 8.0
+"""Mean number of jobs of a session; lengths are geometric."""
 HABIT = 0.5
-"""Variance of a score that is the user's; the rest is the session's, or for run time and watts the job's."""
+"""Share of a score's variance that is the user's; the rest is the session's, or for run time and watts the job's."""
 CHUNK = 1 << 20
+"""Jobs drawn at a time: temporaries are at most so long."""
 _TABLE = 1 << 16
+"""Steps of the tables of quantiles."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Habits:
-    """What each user tends to. Shapes (users,); scores are weighted by activity to be normal over the jobs."""
+    """Habits of each user, as scores. Shapes (users,).
+
+    Scores are weighted by activity so that they are normal over the *jobs*, not over the users: otherwise the few
+    most active users would shift the distribution of the whole trace.
+    """
 
     activity: Floats
+    """Share of the sessions; sums to 1."""
     size: Floats
+    """Score of the number of nodes."""
     walltime: Floats
+    """Score of the time limit."""
     runtime: Floats
+    """Score of the natural duration."""
     watts: Floats
+    """Score of the mean watts of a node."""
 
 
 def generate(
     rng: np.random.Generator, *, jobs: int = JOBS, load: float | None = None, nodes: int = NODES, users: int = USERS
 ) -> Jobs:
-    """A workload of ``jobs`` jobs for ``nodes`` nodes; an equal rng gives equal bytes. Second 0 is a Monday, 00:00.
+    """Generate a workload of ``jobs`` jobs for ``nodes`` nodes. Second 0 is a Monday, 00:00.
 
-    Without ``load`` jobs come at F-DATA's rate, 20,744 a day; with it, submissions come faster or slower until
-    node-seconds of work / (``nodes`` x length of the trace) is ``load``.
+    Without ``load`` jobs are submitted at F-DATA's rate, 20,744 a day; with it, submissions come faster or slower until
+    node-seconds of work / (``nodes`` x length of the trace) is ``load``. Equal states of ``rng`` give equal tables.
 
-    Raises: InputError for counts below 1 or a load that is not above 0.
+    Raises: InputError for an option out of its range (``workload/limits.py``), or a load so low that the trace would
+    be longer than times can represent.
     """
-    if jobs < 1 or nodes < 1 or users < 1:
-        raise InputError("fugaku workload: needs at least 1 job, 1 node and 1 user")
-    if load is not None and not 0 < load < 1e3:
-        raise InputError(f"fugaku workload: load {load} must be above 0 (1 = the machine's whole capacity)")
+    check(jobs=jobs, load=load, nodes=nodes, users=users)
     habits = _habits(rng, users)
     columns = _Columns(jobs, nodes)
     work = 0.0
     for begin in range(0, jobs, CHUNK):
         work += columns.fill(rng, habits, begin, min(begin + CHUNK, jobs))
     span_s = jobs * DAYS * DAY_S / JOBS if load is None else work / (load * nodes)
-    columns.submit(rng, span_s)
+    columns.submit(rng, require_span(span_s, "fugaku"))
     return columns.table(users)
 
 
+def check(*, jobs: int = JOBS, load: float | None = None, nodes: int = NODES, users: int = USERS) -> None:
+    """Check the options of ``generate`` without generating. Raises: InputError."""
+    require(jobs=jobs, load=load, nodes=nodes, users=users)
+
+
 class _Columns:
-    """The table under construction: filled chunk by chunk, submit times last."""
+    """The table under construction: filled chunk by chunk, submit times last.
+
+    Submit times are last because a load determines the length of the trace only once all work is drawn.
+    """
 
     def __init__(self, jobs: int, nodes: int) -> None:
         self.submit_s = np.empty(jobs, np.float64)
@@ -114,14 +139,20 @@ class _Columns:
         self._size = SIZE.at_most(nodes)
 
     def fill(self, rng: np.random.Generator, habits: _Habits, begin: int, end: int) -> float:
-        """Draw the jobs begin .. end - 1; returns their node-seconds."""
+        """Draw the jobs begin .. end - 1 and return their node-seconds.
+
+        Size and time limit are drawn per session, duration and watts per job. A duration is drawn given that it fits
+        the job's limit: its probability is scaled by that of the limit.
+        """
         length = _sessions(rng, end - begin)
         user = pick(rng, habits.activity, len(length))
 
         def of_session(habit: Floats) -> Floats:
+            """Scores of the sessions: half the user's, half their own."""
             return _mixed(habit[user], rng.standard_normal(len(user)))
 
         def of_job(habit: Floats) -> Floats:
+            """Scores of the jobs: half the user's, half their own."""
             return _mixed(np.repeat(habit[user], length), rng.standard_normal(end - begin))
 
         size = np.repeat(self._size.value(normal_cdf(of_session(habits.size))), length)
@@ -136,7 +167,7 @@ class _Columns:
         return float(size @ runtime)
 
     def submit(self, rng: np.random.Generator, span_s: float) -> None:
-        """Submissions one after the other, as the weekly cycle has them; whole seconds."""
+        """Fill in submissions in ascending order along the weekly cycle; whole seconds."""
         cycle, n = WeekCycle.of(), len(self.submit_s)
         for begin in range(0, n, CHUNK):
             rows = np.arange(begin, min(begin + CHUNK, n), dtype=np.float64)
@@ -145,7 +176,7 @@ class _Columns:
             )
 
     def table(self, users: int) -> Jobs:
-        """The finished job table; each user has one application."""
+        """Return the finished job table; each user has one application. Columns are not copied."""
         names = tuple(f"u{k:0{len(str(users))}d}" for k in range(1, users + 1))
         user = Labels(self.user, names)
         n = len(self.user)
@@ -157,11 +188,12 @@ class _Columns:
 
 
 def _habits(rng: np.random.Generator, users: int) -> _Habits:
+    """Draw the users' activities and the scores of their habits."""
     activity = np.exp(ACTIVITY_LOG_SD * rng.standard_normal(users))
     activity /= activity.sum()
 
     def scores() -> Floats:
-        """Normal over the jobs: users in random order, each at the middle of his share."""
+        """Scores that are normal over the jobs: users in random order, each at the middle of its share of them."""
         order = rng.permutation(users)
         share = activity[order]
         grid = np.linspace(-5.0, 5.0, 10_001)
@@ -173,7 +205,7 @@ def _habits(rng: np.random.Generator, users: int) -> _Habits:
 
 
 def _sessions(rng: np.random.Generator, jobs: int) -> NDArray[np.int64]:
-    """Lengths of sessions that hold exactly ``jobs`` jobs; one ends with its chunk."""
+    """Draw lengths of sessions that hold exactly ``jobs`` jobs; the last ends with its chunk. Shape (s,)."""
     length = rng.geometric(1.0 / SESSION_JOBS, int(jobs / SESSION_JOBS * 1.2) + 200)
     total = np.minimum(np.cumsum(length), jobs)
     total[-1] = jobs
@@ -182,47 +214,52 @@ def _sessions(rng: np.random.Generator, jobs: int) -> NDArray[np.int64]:
 
 
 def _mixed(habit: Floats, rest: Floats) -> Floats:
-    """A score: the habit's part, and the rest's."""
+    """Return a score of variance 1 from the habit's part and the rest, both of variance 1. Shape as they have."""
     score: Floats = np.sqrt(HABIT) * habit + np.sqrt(1.0 - HABIT) * rest
     return score
 
 
 def _probability(score: Floats) -> Floats:
-    """Normal scores as probabilities, from a table that is fine enough for a million draws."""
+    """Return normal scores as probabilities, from a table that is fine enough for a million draws. Shape as given."""
     at = np.clip((score + 5.0) * (_TABLE / 10.0), 0, _TABLE - 1).astype(np.int32)
     return _normal()[at]
 
 
 def _looked_up(table: Floats, p: Floats) -> Floats:
-    """Quantiles from a table over equal steps of p."""
+    """Return quantiles from a table over equal steps of ``p``. Shape as ``p``."""
     return table[np.minimum(p * _TABLE, _TABLE - 1).astype(np.int32)]
 
 
 def _steps() -> Floats:
+    """Return the middles of the tables' steps of probability. Shape (65536,)."""
     return (np.arange(_TABLE, dtype=np.float64) + 0.5) / _TABLE
 
 
 @cache
 def _normal() -> Floats:
+    """Return the normal distribution function over scores from -5 to 5. Shape (65536,)."""
     return normal_cdf(10.0 * _steps() - 5.0)
 
 
 @cache
 def _durations() -> Floats:
+    """Return quantiles of the natural durations, in seconds. Shape (65536,)."""
     return limited_by(RUNTIME, WALLTIME_S, 0.0).value(_steps())
 
 
 @cache
 def _limits() -> Floats:
-    """The underlying durations' probability of fitting each limit."""
+    """Return the probability that a natural duration fits each limit of the menu. Shape (k,)."""
     return limited_by(RUNTIME, WALLTIME_S, 0.0).cdf(WALLTIME_S.x)
 
 
 @cache
 def _watts() -> Floats:
+    """Return quantiles of the mean watts of a node. Shape (65536,)."""
     return MEAN_WATTS.value(_steps())
 
 
 @cache
 def _peaks() -> Floats:
+    """Return quantiles of (highest watts / mean watts - 1). Shape (65536,)."""
     return PEAK.value(_steps())

@@ -1,8 +1,14 @@
 """A generated workload of Marconi100: users with habits that drift, under the real trace's marginals.
 
-What the trace says and what is assumed stands in docs/marconi-generator.md. In short: sizes, durations
+docs/marconi-generator.md lists what is published and what is assumed. In short: sizes, durations
 and walltimes follow PM100's quantiles, conditioned on runs of a minute and more; watts follow paper 4
 (section 6.1, Figure 2); how much of the spread lies within a user is assumed where no data says it.
+
+Flow of ``generate``: users and sessions (``users``) give each job scores; ranks of the scores, mapped on the
+marginals below, give sizes, limits, durations and watts (``_bodies``); the load fixes how many of the jobs are kept or
+how long the trace is (``_reach``); the weekly cycle places the sessions in time (``_submit_s``); each job gets a power
+pattern scaled to its watts (``_profiles``). Four independent random streams serve users, jobs, profiles and
+submissions, so that changing one part does not redraw the others.
 """
 
 from __future__ import annotations
@@ -14,11 +20,12 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs, Labels
-from wattqueue.model.profiles import Profiles
+from wattqueue.model.profiles import PowerProfiles
 from wattqueue.workload.cycle import DAY_S, WeekCycle
+from wattqueue.workload.limits import require, require_count, require_span
 from wattqueue.workload.marginals import Menu, limited_by, lognormal_mixture, power_tail, ranks
 from wattqueue.workload.phases import LENGTH, RAMP, SHAPES, VARIANTS, library
-from wattqueue.workload.users import Scores, Sessions, Shares, offsets_s, population, sessions
+from wattqueue.workload.users import HabitDraws, Sessions, Shares, offsets_s, population, sessions
 
 Floats = NDArray[np.float64]
 
@@ -71,6 +78,9 @@ RUNTIME_SHARES = Shares(0.05, 0.10, 0.05, 0.15, 0.65)
 WATTS_SHARES = Shares(0.25, 0.40, 0.10, 0.10, 0.15)
 
 _NATURAL = limited_by(RUNTIME, WALLTIME_S, TIMEOUTS)
+"""Durations that jobs would have without limits; under the limits their outcome follows ``RUNTIME``."""
+_SPARE = 1.5
+"""Jobs drawn for a load with fixed days, relative to the expected number: a surplus is cut off, a lack redrawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,70 +88,78 @@ class _Bodies:
     """Jobs without submit times, session by session. Shapes (n,)."""
 
     nodes: NDArray[np.int32]
+    """Nodes requested and used."""
     walltime_s: Floats
+    """Time limit."""
     runtime_s: Floats
+    """Run time, at most the limit."""
     watts: Floats
+    """Mean watts of one node."""
 
 
 def generate(
     rng: np.random.Generator, *, jobs: int | None = None, days: float | None = None, load: float | None = None,
     users: int = USERS, nodes: int = NODES, drift: float = 1.0, spread: float = 1.0,
 ) -> Jobs:  # fmt: skip
-    """A workload of ``jobs`` jobs, or of ``days`` days, for ``nodes`` nodes; an equal rng gives equal bytes.
+    """Generate a workload of ``jobs`` jobs, or of ``days`` days, for ``nodes`` nodes.
 
-    Second 0 is a Monday, 00:00 UTC. Without ``load`` 1,916 jobs a day come, as in paper 4. With it, submissions
-    come faster or slower (jobs keep their sizes and durations, the daily and weekly cycle stays) until node-seconds
-    of work / (``nodes`` x length of the trace) is ``load``: exactly with ``jobs``, to within one job with ``days``.
-    ``drift`` and ``spread`` scale how much habits move, and how much a user's jobs differ; 0 is none.
-    Each job carries a power profile; ``mean_power_w`` and ``max_power_w`` are its own.
+    Second 0 is a Monday, 00:00 UTC. Without ``load`` 1,916 jobs a day are submitted, as in paper 4. With it,
+    submissions come faster or slower (jobs keep their sizes and durations, the daily and weekly cycle stays) until
+    node-seconds of work / (``nodes`` x length of the trace) is ``load``: exactly with ``jobs``, to within one job with
+    ``days``. ``drift`` and ``spread`` scale how much habits move, and how much a user's jobs differ; 0 is none.
+    Each job carries a power profile, from which ``mean_power_w`` and ``max_power_w`` are computed. Equal states of
+    ``rng`` give equal tables.
 
-    Raises: InputError for counts below 1, or both or neither of ``jobs`` and ``days``.
+    Raises: InputError for an option out of its range (``workload/limits.py``), both or neither of ``jobs`` and
+    ``days``, or a load that needs more jobs or more time than a table can hold.
 
     Reference: Carastan-Santos et al., Euro-Par 2024, section 6.1 (paper 4).
     """
-    _check(jobs, days, load, users, nodes, drift, spread)
+    check(jobs=jobs, days=days, load=load, users=users, nodes=nodes, drift=drift, spread=spread)
     who, what, how, when = rng.spawn(4)
     cycle = WeekCycle.of()
     count = jobs if jobs is not None else _enough_jobs(days or 0.0, load, nodes)
     while True:
+        require_count(count, "marconi")
         clock_days = days if days is not None else count / JOBS_PER_DAY
         people = population(who, users, clock_days)
         spells = sessions(who, people, count, clock_days, cycle)
-        bodies = _bodies(what, Scores(what, people, spells, drift=drift, spread=spread), nodes)
+        bodies = _bodies(what, HabitDraws(what, people, spells, drift=drift, spread=spread), nodes)
         keep, span_s = _reach(bodies, load, nodes, clock_days * DAY_S, fixed_span=days is not None)
         if keep <= count:
             break
         count *= 2  # a draw of small jobs: too little work for the load
-    submit = _submit_s(when, spells, cycle, span_s)
+    submit = _submit_s(when, spells, cycle, require_span(span_s, "marconi"))
     order = np.argsort(submit[:keep], kind="stable")
     return _table(how, people.app_user, spells, bodies, submit, order)
 
 
-def _check(
-    jobs: int | None, days: float | None, load: float | None, users: int, nodes: int, drift: float, spread: float
-) -> None:
+def check(
+    *, jobs: int | None = None, days: float | None = None, load: float | None = None,
+    users: int = USERS, nodes: int = NODES, drift: float = 1.0, spread: float = 1.0,
+) -> None:  # fmt: skip
+    """Check the options of ``generate`` without generating. Raises: InputError."""
     if (jobs is None) == (days is None):
-        raise InputError("marconi workload: say either how many jobs or how many days")
-    if (jobs is not None and jobs < 1) or (days is not None and not 0 < days < 1e5):
-        raise InputError("marconi workload: needs at least 1 job, or days above 0 and below 100,000")
-    if load is not None and not 0 < load < 1e3:
-        raise InputError(f"marconi workload: load {load} must be above 0 (1 = the machine's whole capacity)")
-    if users < 1 or nodes < 1:
-        raise InputError("marconi workload: needs at least 1 user and 1 node")
-    if not (0 <= drift < 100 and 0 <= spread < 100):
-        raise InputError("marconi workload: drift and spread must be 0 or more")
+        raise InputError("the marconi generator needs either jobs or days", hint="write marconi:days=7, for example")
+    require(jobs=jobs, days=days, load=load, users=users, nodes=nodes, drift=drift, spread=spread)
+    if days is not None:
+        require_count(_enough_jobs(days, load, nodes), "marconi")
 
 
 def _enough_jobs(days: float, load: float | None, nodes: int) -> int:
-    """Jobs to draw for a trace of so many days: the natural number, or 1.5 times what the load should take."""
+    """Return how many jobs to draw for ``days`` days: the natural number, or ``_SPARE`` times what the load needs."""
     if load is None:
         return max(1, round(days * JOBS_PER_DAY))
     work = SIZE.at_most(nodes).mean() * float(RUNTIME.value(np.linspace(0.0005, 0.9995, 1000)).mean())
-    return max(50, round(1.5 * load * nodes * days * DAY_S / work))
+    return max(50, round(_SPARE * load * nodes * days * DAY_S / work))
 
 
-def _bodies(rng: np.random.Generator, scores: Scores, nodes: int) -> _Bodies:
-    """Sizes, walltimes, durations and mean watts by the ranks of their scores."""
+def _bodies(rng: np.random.Generator, scores: HabitDraws, nodes: int) -> _Bodies:
+    """Draw sizes, walltimes, durations and mean watts by the ranks of their scores.
+
+    A duration is drawn given that it fits the job's limit: its probability is scaled by that of the limit. A share of
+    the jobs runs into whatever limit it has.
+    """
     size = SIZE.at_most(nodes).value(ranks(scores.draw(SIZE_SHARES))).astype(np.int32)
     walltime = WALLTIME_S.value(ranks(scores.draw(WALLTIME_SHARES)))
     chance = ranks(scores.draw(RUNTIME_SHARES)) * _NATURAL.cdf(walltime)
@@ -151,7 +169,11 @@ def _bodies(rng: np.random.Generator, scores: Scores, nodes: int) -> _Bodies:
 
 
 def _reach(bodies: _Bodies, load: float | None, nodes: int, span_s: float, *, fixed_span: bool) -> tuple[int, float]:
-    """How many of the jobs, over how many seconds, make up the load; more than there are where they fall short."""
+    """Return how many of the jobs, over how many seconds, make up the load.
+
+    The count exceeds the number of jobs where their work is less than the load needs; the caller then draws more.
+    With ``fixed_span`` jobs are cut off the end, else the span is adjusted.
+    """
     work = bodies.nodes * bodies.runtime_s
     if load is None:
         return len(work), span_s
@@ -161,7 +183,7 @@ def _reach(bodies: _Bodies, load: float | None, nodes: int, span_s: float, *, fi
 
 
 def _submit_s(rng: np.random.Generator, spells: Sessions, cycle: WeekCycle, span_s: float) -> Floats:
-    """Submit times, session by session; what would come after the end comes at the beginning. Whole seconds."""
+    """Return submit times in whole seconds, session by session; those past the end wrap around to the beginning."""
     start = np.repeat(cycle.time_s(spells.share, span_s), spells.jobs)
     return np.floor((start + offsets_s(rng, spells.jobs)) % span_s)
 
@@ -170,7 +192,10 @@ def _table(
     rng: np.random.Generator, app_user: NDArray[np.int64], spells: Sessions, bodies: _Bodies,
     submit: Floats, order: NDArray[np.intp],
 ) -> Jobs:  # fmt: skip
-    """The job table in order of submission, with labels and power profiles."""
+    """Build the job table in order of submission, with labels and power profiles.
+
+    Users are ``u001`` ..., applications ``u001a1`` ...; numbers are padded so that names sort like numbers.
+    """
     app = np.repeat(spells.app, spells.jobs)[order]
     size, runtime = bodies.nodes[order], bodies.runtime_s[order]
     profiles = _profiles(rng, app, len(app_user), size, runtime, bodies.watts[order])
@@ -189,24 +214,32 @@ def _table(
 def _profiles(
     rng: np.random.Generator, app: NDArray[np.int64], apps: int, nodes: NDArray[np.int32], runtime_s: Floats,
     watts: Floats,
-) -> Profiles:  # fmt: skip
-    """A pattern for each job, scaled to its mean watts and flattened where it would leave the node's range."""
-    shelf = library(rng)
+) -> PowerProfiles:  # fmt: skip
+    """Give each job a pattern, scaled to its mean watts and flattened where it would leave the node's range.
+
+    A job's power is base + scale x level. Scaling by watts / mean keeps the relative swing of the pattern; where the
+    swing would leave the range 240 to 2,100 W, the scale is reduced on both sides of the mean, which stays.
+    """
+    patterns = library(rng)
     shape = rng.integers(0, SHAPES, apps)
-    pattern = shelf.pattern(shape[app], nodes, rng.integers(0, VARIANTS, len(app)))
-    rows = len(shelf.level)
+    pattern = patterns.pattern(shape[app], nodes, rng.integers(0, VARIANTS, len(app)))
+    rows = len(patterns.level)
     first = np.arange(rows + 1, dtype=np.int64) * LENGTH
     zero, one = np.zeros(len(app)), np.ones(len(app))
-    raw = Profiles(pattern, zero, one, shelf.level.ravel(), first, np.full(rows, len(RAMP), np.int64))
+    raw = PowerProfiles(pattern, zero, one, patterns.level.ravel(), first, np.full(rows, len(RAMP), np.int64))
     mean = raw.level_mean(runtime_s)
     low, high = raw.level_range(runtime_s)
     scale = watts / mean
     scale *= np.minimum(
         _bend(scale * (high - mean), NODE_MAX_W - watts), _bend(scale * (mean - low), watts - NODE_LEAST_W)
     )
-    return Profiles(pattern, watts - scale * mean, scale, raw.level, first, raw.resume)
+    return PowerProfiles(pattern, watts - scale * mean, scale, raw.level, first, raw.resume)
 
 
 def _bend(swing_w: Floats, room_w: Floats) -> Floats:
-    """By how much to shrink a swing so that it stays within the room, gently: 1.5 % at half of it. Shape (n,)."""
+    """Return the factor that keeps a swing within the room above or below the mean. Shape (n,).
+
+    A smooth function (1.5 % reduction at half of the room) instead of a cut, which would put many samples at the
+    limit itself.
+    """
     return (1.0 - 1e-9) / (1.0 + (swing_w / np.maximum(room_w, 1e-6)) ** 4) ** 0.25

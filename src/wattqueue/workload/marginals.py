@@ -1,4 +1,11 @@
-"""Distributions that workload generators draw from: quantile tables, menus of round values, rank mapping."""
+"""Distributions that workload generators draw from: quantile tables, menus of round values, rank mapping.
+
+Generators draw correlated normal *scores* first and map their ranks on a distribution afterwards (``ranks``, then
+``value``). So the marginal distribution is exact whatever the correlations are, and calibrating one does not disturb
+the other. Two representations: ``Quantiles`` (continuous, log-linear between published quantiles, atoms as flat
+stretches) and ``Menu`` (few round values). ``limited_by`` answers which distribution of natural durations leads to a
+published distribution of run times once users' time limits cut jobs off.
+"""
 
 from __future__ import annotations
 
@@ -12,89 +19,100 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_LIMIT_GRID = 4000  # points of the table that ``limited_by`` solves on
+_LIMIT_GRID = 4000
+"""Points of the table that ``limited_by`` solves on."""
 _JUST_BELOW = 1e-9
+"""Relative distance of the point placed below each atom, so that interpolation does not smear the atom."""
 _ROUNDING = 1e-12
-_NORMAL_GRID = 20001  # points of the normal table, -6 to 6
+"""Probabilities that differ by less are one."""
+_NORMAL_GRID = 20001
+"""Points of the table of the normal distribution, from -6 to 6."""
 _NORMAL_END = 6.0
 
 
 class Distribution(Protocol):
-    """What generators ask of a distribution."""
+    """What generators need of a distribution."""
 
-    def value(self, p: Floats) -> Floats: ...
+    def value(self, p: Floats) -> Floats:
+        """Return the quantiles at ``p``, elementwise."""
+        ...
 
-    def cdf(self, x: Floats) -> Floats: ...
+    def cdf(self, x: Floats) -> Floats:
+        """Return the probability of at most ``x``, elementwise."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
 class Quantiles:
-    """A distribution known by its quantiles: ``x[i]`` at cumulative probability ``p[i]``, log-linear between.
-
-    Shapes (k,): ``p`` rises from 0 to 1, ``x`` is positive and never falls; a flat stretch of x is an atom.
-    """
+    """A distribution known by its quantiles: ``x[i]`` at cumulative probability ``p[i]``, log-linear between."""
 
     p: Floats
+    """Cumulative probabilities, rising from 0 to 1. Shape (k,)."""
     x: Floats
+    """Values there: positive, never falling; a flat stretch is an atom. Shape (k,)."""
 
     def value(self, p: Floats) -> Floats:
-        """Quantiles at ``p``, elementwise."""
+        """Return the quantiles at ``p``, elementwise."""
         return np.exp(np.interp(p, self.p, np.log(self.x)))
 
     def cdf(self, x: Floats) -> Floats:
-        """Probability of at most ``x``; right of the last value 1."""
+        """Return the probability of at most ``x``, elementwise; 1 from the last value on, where an atom may lie."""
         inner = np.interp(np.log(x), np.log(self.x[:-1]), self.p[:-1])
         return np.where(x >= self.x[-1], 1.0, np.where(x < self.x[0], 0.0, inner))
 
 
 @dataclass(frozen=True, eq=False)
 class Menu:
-    """A distribution on few values: ``x`` rises, ``mass`` sums to 1. Shapes (k,)."""
+    """A distribution on few values, such as time limits that users write as round numbers."""
 
     x: Floats
+    """The values, rising. Shape (k,)."""
     mass: Floats
+    """Their probabilities, summing to 1. Shape (k,)."""
 
     @classmethod
     def of(cls, table: dict[float, float]) -> Menu:
-        """From value -> weight; weights are scaled to sum to 1."""
+        """Build a menu from value -> weight; weights are scaled to sum to 1."""
         x = np.array(sorted(table), np.float64)
         mass = np.array([table[v] for v in x], np.float64)
         return cls(x, mass / mass.sum())
 
     @cached_property
     def cumulative(self) -> Floats:
-        """Probability of at most each value. Shape (k,)."""
+        """Return the probability of at most each value; exactly 1 at the end, despite rounding. Shape (k,)."""
         total = np.cumsum(self.mass)
         total[-1] = 1.0
         return total
 
     def index(self, p: Floats) -> NDArray[np.intp]:
-        """Which value stands at ``p``."""
+        """Return the index of the value at cumulative probability ``p``, elementwise."""
         return np.minimum(np.searchsorted(self.cumulative, p, side="right"), len(self.x) - 1)
 
     def value(self, p: Floats) -> Floats:
-        """Quantiles at ``p``, elementwise."""
+        """Return the quantiles at ``p``, elementwise."""
         return self.x[self.index(p)]
 
     def cdf(self, x: Floats) -> Floats:
-        """Probability of at most ``x``, elementwise."""
+        """Return the probability of at most ``x``, elementwise."""
         at = np.searchsorted(self.x, x, side="right")
         return np.concatenate(([0.0], self.cumulative))[at]
 
     def at_most(self, limit: float) -> Menu:
-        """The same menu without the values above ``limit`` (the least value always stays)."""
+        """Return the menu without the values above ``limit``, rescaled; the least value always stays."""
         keep = self.x <= max(limit, float(self.x[0]))
         return Menu(self.x[keep], self.mass[keep] / self.mass[keep].sum())
 
     def mean(self) -> float:
-        """Expected value."""
+        """Return the expected value."""
         return float(self.x @ self.mass)
 
 
 def power_tail(knots: dict[float, float], top: float, exponent: float, atom: float, points: int = 200) -> Quantiles:
-    """Quantiles from ``knots`` (p -> x), log-linear between them, and a truncated Pareto tail.
+    """Return quantiles from ``knots`` (p -> x), log-linear between them, and a truncated Pareto tail.
 
-    The tail has density x**(-1-exponent) up to ``top`` and ends there in an atom of mass ``atom``.
+    The tail begins at the last knot, has density x**(-1-exponent) up to ``top`` and ends there in an atom of mass
+    ``atom``. Inverse transform sampling of a truncated Pareto distribution gives its points; ``points`` of them
+    represent it.
     """
     p0, x0 = max(knots), knots[max(knots)]
     share = np.linspace(0.0, 1.0, points)
@@ -107,7 +125,7 @@ def power_tail(knots: dict[float, float], top: float, exponent: float, atom: flo
 
 
 def lognormal_mixture(parts: tuple[tuple[float, float, float], ...], low: float, high: float) -> Quantiles:
-    """Quantiles of a mixture of (weight, median, log-sd), cut to ``low`` .. ``high``."""
+    """Return quantiles of a mixture of log-normals (weight, median, sd of the log), cut to ``low`` .. ``high``."""
     x = np.exp(np.linspace(math.log(low), math.log(high), 2001))
     total = np.zeros_like(x)
     for weight, median, sd in parts:
@@ -116,18 +134,22 @@ def lognormal_mixture(parts: tuple[tuple[float, float, float], ...], low: float,
 
 
 def normal_cdf(z: Floats) -> Floats:
-    """The standard normal's cumulative probability, from a table that is linear between 20,001 points."""
+    """Return the standard normal distribution function, from a table that is linear between 20,001 points.
+
+    numpy has no error function; scipy is an optional dependency and would be needed for this alone.
+    """
     return np.interp(z, *_normal_table())
 
 
 @cache
 def _normal_table() -> tuple[Floats, Floats]:
+    """Return z from -6 to 6 and the distribution function there. Shapes (20001,)."""
     grid = np.linspace(-_NORMAL_END, _NORMAL_END, _NORMAL_GRID)
     return grid, np.array([0.5 * math.erfc(-z / math.sqrt(2.0)) for z in grid.tolist()])
 
 
 def ranks(score: Floats) -> Floats:
-    """Scores as probabilities: (mean rank + 1/2) / n, ties sharing theirs. Shape (n,), within (0, 1).
+    """Return scores as probabilities: (mean rank + 1/2) / n, equal for equal scores. Shape (n,), within (0, 1).
 
     Mapping a distribution's quantiles on ranks gives its shape exactly, whatever the scores' own shape.
     """
@@ -143,7 +165,7 @@ def ranks(score: Floats) -> Floats:
 
 
 def limited_by(target: Quantiles, limit: Menu, at_limit: float) -> Quantiles:
-    """The natural durations F0 whose outcome under job limits follows ``target``.
+    """Return the natural durations F0 whose outcome under job limits follows ``target``.
 
     A job with limit w ends at w with probability ``at_limit``; otherwise its duration is drawn from F0
     given that it is at most w. So the outcome G obeys, for every r,
@@ -168,7 +190,10 @@ def limited_by(target: Quantiles, limit: Menu, at_limit: float) -> Quantiles:
 
 
 def _strict(p: Floats, x: Floats) -> Quantiles:
-    """One value a probability (the highest; at the top the lowest), so that interpolation over p is well defined."""
+    """Keep one value per probability, so that interpolation over p is well defined.
+
+    Where several values have the same probability, the highest stays; at the top, the lowest.
+    """
     end = int(np.argmax(p >= p[-1] - _ROUNDING)) + 1
     p, x = p[:end], x[:end]
     last = np.concatenate((np.diff(p) > 0, [True]))
@@ -176,7 +201,11 @@ def _strict(p: Floats, x: Floats) -> Quantiles:
 
 
 def pick(rng: np.random.Generator, weights: Floats, size: int) -> NDArray[np.int64]:
-    """Draw ``size`` indices with the given weights. Shape (size,)."""
+    """Draw ``size`` indices with the given weights. Shape (size,).
+
+    Faster than ``rng.choice`` with probabilities, and weights need not sum to 1. The last index is a limit because
+    rounding may place a draw at the total itself.
+    """
     total = np.cumsum(weights)
     drawn: NDArray[Any] = np.searchsorted(total, rng.random(size) * total[-1], side="right")
     index: NDArray[np.int64] = np.minimum(drawn, len(weights) - 1).astype(np.int64)

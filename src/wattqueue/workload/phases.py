@@ -3,7 +3,10 @@
 A pattern is a start-up ramp and then a body that repeats: phases of an application (levels that last
 minutes) times the noise of its nodes. Levels are relative to the pattern's own mean. Patterns come by
 shape (an application keeps its shape), by size class (noise of many nodes averages out) and in variants
-(two runs of an application are not the same run).
+(two runs of an application differ).
+
+Memory is bounded by the library, not by the number of jobs: a job refers to a row of 1,083 samples and scales it
+(``model/profiles.py``). All nodes of a job follow its one pattern; each job begins it at its own start.
 
 Calibration, from real samples:
 - node noise, ramp, correlation of nodes: the two 32-node jobs of ClusterCockpit's test data (MIT),
@@ -25,7 +28,9 @@ from wattqueue.workload.marginals import pick
 Floats = NDArray[np.float64]
 
 SHAPES = 128
+"""Number of shapes; each application draws one."""
 VARIANTS = 4
+"""Patterns per shape and size class; each job draws one."""
 SIZE_CLASSES = (1, 2, 4, 8, 16, 32)
 """Nodes from which a class begins; its noise is that of so many nodes."""
 RAMP = (0.65, 0.80, 0.92)
@@ -75,7 +80,7 @@ class Library:
 
 
 def library(rng: np.random.Generator) -> Library:
-    """Draw the patterns of all shapes, size classes and variants."""
+    """Draw the patterns of all shapes, size classes and variants; each body has mean 1."""
     classes = len(SIZE_CLASSES)
     level = np.empty((SHAPES, classes, VARIANTS, LENGTH), np.float32)
     for shape in range(SHAPES):
@@ -90,7 +95,10 @@ def library(rng: np.random.Generator) -> Library:
 
 
 def _application(rng: np.random.Generator) -> tuple[Floats, Floats, float]:
-    """An application's levels (mean 1, spread as drawn), the share of time at each, and its mean dwell in samples."""
+    """Draw an application: its levels, the share of time at each, and the mean length of a phase in samples.
+
+    Levels have mean 1 (weighted by the shares) and the drawn spread. Shapes: levels and shares (k,), 2 <= k <= 5.
+    """
     spread = float(np.clip(SPREAD_MEDIAN * np.exp(SPREAD_LOG_SD * rng.standard_normal()), *SPREAD_RANGE))
     raw = np.exp(LEVEL_LOG_SD * rng.standard_normal(int(rng.integers(2, MOST_LEVELS + 1))))
     share = 1.0 / raw**PEAK_RARITY
@@ -102,7 +110,11 @@ def _application(rng: np.random.Generator) -> tuple[Floats, Floats, float]:
 
 
 def _phases(rng: np.random.Generator, levels: Floats, share: Floats, dwell: float) -> Floats:
-    """Levels drawn anew at the end of each phase, phases of geometric length. Shape (VARIANTS, BODY)."""
+    """Draw the level of each sample; a new level at the end of each phase. Shape (VARIANTS, BODY).
+
+    A phase ends at each sample with probability 1 / ``dwell``, so lengths are geometric. ``since`` is the sample at
+    which the current phase began: a running maximum replaces a loop over samples.
+    """
     change = rng.random((VARIANTS, BODY)) < 1.0 / dwell
     change[:, 0] = True
     since = np.maximum.accumulate(np.where(change, np.arange(BODY), 0), axis=1)
@@ -111,7 +123,12 @@ def _phases(rng: np.random.Generator, levels: Floats, share: Floats, dwell: floa
 
 
 def _noise(rng: np.random.Generator, nodes: int) -> Floats:
-    """Relative noise of the mean of ``nodes`` nodes: each one's own, and what they share. Shape (VARIANTS, BODY)."""
+    """Draw the relative noise of the mean of ``nodes`` nodes. Shape (VARIANTS, BODY).
+
+    Independent noise of the nodes is drawn as one sum (binomial number of dips, normal rest), whose relative size falls
+    with the square root of ``nodes``; shared noise does not fall. Their variances are weighted by the correlation of
+    two nodes. Limited below, so that a level stays positive.
+    """
     shape = (VARIANTS, BODY)
     dips = rng.binomial(nodes, DIP_SHARE, shape)
     depth = dips * DIP_DEPTH + np.sqrt(dips) * DIP_DEPTH_SD * rng.standard_normal(shape)
@@ -124,6 +141,6 @@ def _noise(rng: np.random.Generator, nodes: int) -> Floats:
 
 
 def node_noise_sd() -> float:
-    """Relative standard deviation of one node's noise: calm and dips together."""
+    """Return the relative standard deviation of one node's noise: calm samples and dips together."""
     dip_square = DIP_DEPTH**2 + DIP_DEPTH_SD**2
     return float(np.sqrt(CALM_SD**2 + DIP_SHARE * dip_square - (DIP_SHARE * DIP_DEPTH) ** 2))

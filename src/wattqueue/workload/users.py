@@ -3,7 +3,12 @@
 Everything that a user does is a *score*, normal with variance 1, made of five parts: the user's habit, the
 application's, its drift over time (a stationary Ornstein-Uhlenbeck process of each application), the
 session's, and the job's own. Generators map the ranks of scores on the quantiles of real traces, so that
-the whole follows the trace and each user keeps his part of it.
+the whole follows the trace and each user keeps a part of it.
+
+Flow: ``population`` draws users and their applications; ``sessions`` draws who submits how many jobs of which
+application at which part of the trace; ``HabitDraws.draw`` gives the scores of all jobs for one quantity (size,
+walltime, run time, watts), with ``Shares`` saying how its variance splits. Arrays are per session until the end, then
+repeated per job: a session is a run of jobs of one user with one application.
 """
 
 from __future__ import annotations
@@ -23,65 +28,82 @@ Index = NDArray[np.int64]
 # the busiest user 5 %, the ten busiest 36 % of the jobs; half of the users 4 jobs or fewer; gaps between a
 # user's submissions 192 s, 668 s and 2,248 s (quartiles).
 ACTIVITY_LOG_SD = 1.45
+"""Standard deviation of the logarithm of users' activities."""
 LEAST_ACTIVITY = 0.05
-"""Share of the sessions that is spread evenly, so that nobody stays out of a long trace."""
+"""Share of the sessions that is spread evenly, so that every user occurs in a long trace."""
 SESSION_JOBS = 5.0
+"""Mean number of jobs of a session; lengths are geometric."""
 GAP_MEDIAN_S = 700.0
 GAP_LOG_SD = 1.7
 GAP_MOST_S = 6 * 3600.0
+"""Gaps between submissions of a session are log-normal, cut at six hours."""
 # Assumed, no source: how many applications a user has, and how long users stay.
 MORE_APPS = 2.0
+"""Mean number of applications beyond the first (Poisson)."""
 MOST_APPS = 8
 STAY_MEDIAN_D = 150.0
 STAY_LOG_SD = 0.8
+"""Users stay for a log-normal number of days."""
 DRIFT_D = 45.0
 """Time constant of drift: a habit's correlation with itself falls to 1/e."""
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Variance of a score by origin; they sum to 1."""
+    """How the variance of a score splits by origin; the shares sum to 1."""
 
     user: float
+    """Between users: constant for all jobs of a user."""
     app: float
+    """Between the applications of a user."""
     drift: float
+    """Slow change of an application over weeks."""
     session: float
+    """Between sessions of one application."""
     job: float
+    """Between jobs of one session."""
 
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Users and their applications. Applications are numbered over all users.
-
-    Shapes: ``activity`` (users,); ``first_app`` (users + 1,); ``app_user``, ``app_weight`` (apps,);
-    ``joined``, ``stay`` (users,): share of the trace where a user begins, and how much of it he stays.
-    """
+    """Users and their applications; applications are numbered over all users, those of a user adjacently."""
 
     activity: Floats
+    """Share of the sessions of each user; sums to 1. Shape (users,)."""
     first_app: Index
+    """First application of each user, and the number of applications. Shape (users + 1,)."""
     app_user: Index
+    """User of each application. Shape (apps,)."""
     app_weight: Floats
+    """Relative frequency of each application among those of its user. Shape (apps,)."""
     joined: Floats
+    """Share of the trace's submissions at which each user begins. Shape (users,)."""
     stay: Floats
+    """Share of the trace's submissions for which each user stays. Shape (users,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sessions:
-    """Spells of submissions by one user with one application. Shapes (s,).
-
-    ``share``: how much of the trace's submissions came before; ``day``: when that is on the natural clock;
-    ``jobs``: how many it submits.
-    """
+    """Groups of submissions by one user with one application. Shapes (s,)."""
 
     user: Index
+    """The user."""
     app: Index
+    """The application, numbered over all users."""
     share: Floats
+    """Share of the trace's submissions that came before the session."""
     day: Floats
+    """When that is, in days, on the trace's natural clock (before a load stretches it); drift depends on it."""
     jobs: Index
+    """Number of jobs that it submits."""
 
 
 def population(rng: np.random.Generator, users: int, days: float) -> Population:
-    """Draw users for a trace of so many days."""
+    """Draw users for a trace of ``days`` days.
+
+    Activities are log-normal with a small even share. A user has one application or more (Poisson), with weights that
+    fall as rank^-1.5. Users join at a random point of the trace and stay for a log-normal number of days.
+    """
     activity = np.exp(ACTIVITY_LOG_SD * rng.standard_normal(users))
     activity = LEAST_ACTIVITY / users + (1.0 - LEAST_ACTIVITY) * activity / activity.sum()
     apps = 1 + np.minimum(rng.poisson(MORE_APPS, users), MOST_APPS - 1)
@@ -93,7 +115,11 @@ def population(rng: np.random.Generator, users: int, days: float) -> Population:
 
 
 def sessions(rng: np.random.Generator, people: Population, jobs: int, days: float, cycle: WeekCycle) -> Sessions:
-    """Draw sessions until they hold exactly ``jobs`` jobs, in an order that says nothing of their time."""
+    """Draw sessions until they hold exactly ``jobs`` jobs; their order is independent of their times.
+
+    Because of that, the first k jobs of the result are a fair sample: ``marconi`` cuts a surplus off the end. A
+    user's sessions lie in an interval of the trace that wraps around its end.
+    """
     count = int(jobs / SESSION_JOBS * 1.2) + 100
     length = rng.geometric(1.0 / SESSION_JOBS, count)
     total = np.cumsum(length)
@@ -110,7 +136,10 @@ def sessions(rng: np.random.Generator, people: Population, jobs: int, days: floa
 
 
 def _choose_app(rng: np.random.Generator, people: Population, user: Index) -> Index:
-    """An application of each user, his first one most often. Shape as ``user``."""
+    """Draw an application of each user; the first one of a user is the most frequent. Shape as ``user``.
+
+    One search in the cumulative weights of all applications, limited to the interval of the user.
+    """
     total = np.concatenate(([0.0], np.cumsum(people.app_weight)))
     low, high = total[people.first_app[user]], total[people.first_app[user + 1]]
     at = np.searchsorted(total, low + rng.random(len(user)) * (high - low), side="right") - 1
@@ -119,7 +148,7 @@ def _choose_app(rng: np.random.Generator, people: Population, user: Index) -> In
 
 
 def offsets_s(rng: np.random.Generator, jobs: Index) -> Floats:
-    """Seconds from a session's start to each of its jobs, whole. Shape (sum of jobs,)."""
+    """Return whole seconds from a session's start to each of its jobs. Shape (sum of jobs,)."""
     gap = np.exp(GAP_LOG_SD * rng.standard_normal(int(jobs.sum()))) * GAP_MEDIAN_S
     total = np.cumsum(np.minimum(gap, GAP_MOST_S))
     first = np.cumsum(jobs) - jobs
@@ -127,10 +156,12 @@ def offsets_s(rng: np.random.Generator, jobs: Index) -> Floats:
     return offset
 
 
-class Scores:
-    """Draws the scores of all jobs for one habit after the other.
+class HabitDraws:
+    """Draws the scores of all jobs for one quantity after the other.
 
-    ``drift`` and ``spread`` scale the standard deviations of drift, and of session and job.
+    ``drift`` and ``spread`` scale the standard deviations of drift, and of session and job; with values other than 1
+    a score's variance is not 1, which the mapping by ranks absorbs: marginals stay, correlations change. Draws depend
+    on the order of the calls, since all take from one generator.
     """
 
     def __init__(
@@ -141,7 +172,7 @@ class Scores:
         self._order = np.lexsort((spells.day, spells.app))
 
     def draw(self, shares: Shares) -> Floats:
-        """Scores of the jobs, session by session. Shape (jobs,)."""
+        """Return scores of the jobs, session by session. Shape (jobs,)."""
         rng, people, spells = self._rng, self._people, self._spells
         user = np.sqrt(shares.user) * rng.standard_normal(len(people.activity))
         app = np.sqrt(shares.app) * rng.standard_normal(len(people.app_user))
@@ -152,7 +183,7 @@ class Scores:
         return score
 
     def _drifting(self) -> Floats:
-        """An Ornstein-Uhlenbeck process of variance 1 for each application, at its sessions' times. Shape (s,).
+        """Draw an Ornstein-Uhlenbeck process of variance 1 per application, at its sessions' times. Shape (s,).
 
         With e(t) = exp(t / tau) it is x(t) = W(e(t)^2) / e(t), W a Brownian motion, so that a sum over
         sessions in order replaces the recursion; times count from each application's first session.
@@ -167,13 +198,18 @@ class Scores:
         return self._unsort(_group_sums(step, begins) / np.sqrt(clock))
 
     def _unsort(self, ordered: Floats) -> Floats:
+        """Bring values from the order (application, time) back to the order of the sessions. Shape (s,)."""
         out = np.empty_like(ordered)
         out[self._order] = ordered
         return out
 
 
 def _group_sums(step: Floats, begins: NDArray[np.bool_]) -> Floats:
-    """Running sums within groups, without the rounding that one sum over all groups would carry along."""
+    """Return running sums within groups; ``begins`` marks the first of each. Shape (s,).
+
+    A loop over groups, not one sum minus its value at each group's start: late terms of a group grow like exp(600),
+    and their rounding would destroy the groups that follow.
+    """
     out = np.empty_like(step)
     first = np.flatnonzero(begins)
     for a, b in zip(first.tolist(), [*first[1:].tolist(), len(step)], strict=True):

@@ -1,4 +1,4 @@
-"""Run migrations on the connection that ``upgrade`` hands over (alembic imports this file by its name)."""
+"""Run migrations on the connection that ``upgrade`` passes in. Alembic finds this file by its name and executes it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from wattqueue.store.tables import METADATA
 
 
 def run() -> None:
-    """Migrate within the caller's transaction, which then holds both schema and version."""
+    """Migrate within the caller's transaction, so that schema and version change together or not at all.
+
+    ``transactional_ddl=False`` keeps alembic from opening transactions of its own inside it.
+    """
     context.configure(
         connection=context.config.attributes["connection"],
         target_metadata=METADATA,

@@ -1,4 +1,8 @@
-"""Entries, binaries, misfits."""
+"""The first schema: means by application, executables, misnamed jobs.
+
+A migration repeats its columns instead of importing ``store.tables``: it must create the schema of its own version,
+whatever later versions add. Released migrations are never edited.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the three tables."""
+    """Create the three tables and the index on users."""
     op.create_table(
         "app_entry",
         sa.Column("app", sa.Text, primary_key=True),
@@ -43,6 +47,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop them."""
+    """Drop the three tables."""
     for name in ("app_misfit", "app_binary", "app_entry"):
         op.drop_table(name)

@@ -1,0 +1,223 @@
+"""Atomic writes: write to a temporary file, bring it to disk, then rename it over the target.
+
+Every file that WattQueue writes goes through this module, in the simulator's outputs as well as in live's
+state files. A reader of the target sees either the old content or the new one, never a part of it, and a full
+disk or a crash leaves the old content in place. The steps of a write are:
+
+1. the target is resolved: a symbolic link is followed, so that the link stays and its target is replaced;
+2. a temporary file ``.NAME.XXXX.part`` is created in the target's own folder, because a rename is atomic only
+   within one file system, and because the file then inherits the group of a setgid folder;
+3. the caller writes it (the block of the ``with`` statement);
+4. it gets the permissions of the file that it replaces, or those that a plain ``open`` would have given a new
+   one, and is brought to disk with ``fsync``. Without that, some file systems make the rename durable before
+   the content, and a power failure leaves an empty file;
+5. it is renamed over the target.
+
+If anything fails before step 5, the temporary file is removed and the target is as it was. Errors of the
+operating system become ``OutputError`` with the target's path; errors of the block pass through unchanged.
+
+A device, a FIFO or ``/dev/stdout`` cannot be renamed over (as root, the rename would replace ``/dev/null``
+itself). The temporary file then lies in the system's folder for such files and is copied to the target.
+
+``atomic_folder`` does the same for several files of one folder, ``atomic_text`` for a short text. Verbs of
+the command line report with ``written`` what they are about to replace.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from wattqueue.errors import OutputError
+from wattqueue.formats.source import exists
+
+HINT = "nothing was changed; check free space and permissions"
+"""The hint of a write that the operating system refused."""
+_DESCRIPTORS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")
+"""Paths of open files, which are written to even where a regular file stands behind them: it is open elsewhere."""
+
+
+@contextmanager
+def atomic_write(path: Path, *, mode: int | None = None, sync: bool = True) -> Iterator[Path]:
+    """Yield a temporary path that replaces ``path`` when the block ends without an error.
+
+    ``mode`` sets the permissions exactly; by default they are those of the file that is replaced, or what the
+    process's umask leaves of 0666. ``sync=False`` leaves out the ``fsync``, for state that is worthless after
+    a power failure and is written every few seconds. Missing parent folders are created.
+
+    Raises: OutputError where the folder cannot be written or the disk is full; ``path`` is then as before.
+    """
+    temporary: Path | None = None
+    try:
+        target = _resolved(path)
+        direct = _is_stream(path)
+        if not direct:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        folder = None if direct else target.parent
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=folder)
+        os.close(handle)
+        temporary = Path(name)
+        yield temporary
+        if direct:
+            with temporary.open("rb") as source, path.open("wb") as out:
+                shutil.copyfileobj(source, out)
+            return
+        _settle(temporary, target, mode, sync=sync)
+        temporary.replace(target)
+    except OSError as error:
+        raise not_written(path, error) from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def atomic_text(path: Path, text: str, *, mode: int | None = None, sync: bool = True) -> None:
+    """Write a UTF-8 text as ``atomic_write`` does, with its arguments; line ends are written as they are."""
+    with atomic_write(path, mode=mode, sync=sync) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="")
+
+
+@contextmanager
+def atomic_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder whose files become those of ``folder`` when the block ends without an error.
+
+    A new folder appears by one rename. A folder that exists stays the same folder, with its permissions,
+    group and files of other names: our files are moved in one by one, all of them complete and on disk before
+    the first one moves, so that a full disk leaves the folder as it was. The temporary folder then lies
+    inside it, on the same file system and in the same group.
+
+    Raises: OutputError where the folder cannot be written or the disk is full.
+    """
+    temporary: Path | None = None
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise OutputError("is a file, not a directory", where=folder, hint="name another directory")
+        target = _resolved(folder)
+        beside = target if target.exists() else target.parent
+        beside.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=beside))
+        yield temporary
+        for file in sorted(temporary.iterdir()):
+            if (target / file.name).is_dir():
+                raise OutputError("is a directory, not a file", where=folder / file.name, hint="take another folder")
+            _settle(file, target / file.name, None)
+        _move_in(temporary, target)
+    except OSError as error:
+        raise not_written(folder, error) from error
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def written(*paths: Path) -> str:
+    """Return the sentence that reports a write: ``wrote A and B``, or ``overwrote A`` for what exists already.
+
+    Call it before the write, since afterwards every path exists.
+    """
+    fresh = [str(path) for path in paths if not exists(path) or _is_stream(path)]
+    again = [str(path) for path in paths if str(path) not in fresh]
+    groups = [f"{verb} {' and '.join(names)}" for verb, names in (("wrote", fresh), ("overwrote", again)) if names]
+    return "; ".join(groups)
+
+
+def not_written(path: Path, error: OSError) -> OutputError:
+    """Return the operating system's error as an OutputError with the path and a hint."""
+    return OutputError(
+        f"could not be written: {error.strerror or error}",
+        where=path,
+        hint=HINT,
+    )
+
+
+@contextmanager
+def polars_errors(path: Path) -> Iterator[None]:
+    """Turn the errors that polars raises while writing into OutputError.
+
+    polars reports a full disk as an OSError in some writers, and as its own error or a panic in others.
+    """
+    import polars as pl
+
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        reason = (str(error).splitlines() or ["unknown"])[0]
+        raise OutputError(f"could not be written: {reason}", where=path, hint=HINT) from error
+
+
+def _resolved(path: Path) -> Path:
+    """The path behind symbolic links, also where the last one points to nothing yet.
+
+    Raises: OutputError for a directory in place of a file's parent, and for links that lead in a circle.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OutputError("is a symbolic link that leads to itself", where=path, hint="name another file")
+    return target
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path is a device, FIFO or the like, which is written to and never replaced.
+
+    Raises: OutputError for a directory.
+    """
+    if path.is_dir():
+        raise OutputError("is a directory, not a file", where=path, hint="name a file")
+    return path.exists() and (str(path).startswith(_DESCRIPTORS) or not path.is_file())
+
+
+def _move_in(temporary: Path, folder: Path) -> None:
+    """Make the temporary folder the new one, or move its files into the one that exists.
+
+    A file that is a symbolic link in the folder is written through, like any other target; where the link
+    leads to another file system, a rename is impossible and the file is copied there atomically.
+    """
+    if not folder.exists():
+        # Numeric chmod clears setgid, which a folder inherits from a project's folder: keep it.
+        temporary.chmod(_new_mode(0o777) | (temporary.stat().st_mode & stat.S_ISGID))
+        temporary.replace(folder)
+        return
+    for file in sorted(temporary.iterdir()):
+        target = _resolved(folder / file.name)
+        if target.parent != folder:
+            with atomic_write(target) as copy:
+                shutil.copyfile(file, copy)
+        else:
+            file.replace(target)
+
+
+def _settle(file: Path, target: Path, mode: int | None, *, sync: bool = True) -> None:
+    """Give a finished file its permissions and group, and bring it to disk.
+
+    The permissions are ``mode``, else those of the file that it replaces, else those of a new file. The
+    group of the replaced file is kept where the user belongs to it; else it stays what it is.
+    """
+    old = target.stat() if target.is_file() else None
+    if old is not None and file.stat().st_gid != old.st_gid:
+        with suppress(PermissionError):
+            os.chown(file, -1, old.st_gid)
+    if mode is None:
+        mode = stat.S_IMODE(old.st_mode) if old is not None else _new_mode(0o666)
+    file.chmod(mode)
+    if sync:
+        with file.open("rb") as done:
+            os.fsync(done.fileno())
+
+
+def _new_mode(most: int) -> int:
+    """The permissions that a new file or folder gets: ``most`` without the process's umask.
+
+    Setting the umask is the portable way to read it, but another thread that creates a file meanwhile would
+    do so without any mask. Linux shows it in /proc, which has no such race.
+    """
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("Umask:"):
+                return most & ~int(line.split()[1], 8)
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return most & ~mask
