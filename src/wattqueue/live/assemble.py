@@ -1,4 +1,13 @@
-"""Put a controller together from its configuration, and run it until it is told to stop."""
+"""Build a controller from its configuration, and run it until SIGTERM or SIGINT.
+
+The only module that knows all the others: it opens files and databases, chooses implementations by configuration, and
+connects them. Everything it builds takes its parts as arguments, so tests build controllers of their own without it.
+
+Order in :func:`assemble`: files first (machine, policy, cap, secrets), then Slurm, then the run folder, then the
+database. What is wrong in the files is reported on any host, without a Slurm; and nothing is locked or created before
+everything that can be wrong has been read. In control mode the guard's check comes before the run folder is claimed: a
+controller that job_submit.lua would refuse must not hold the lease.
+"""
 
 from __future__ import annotations
 
@@ -14,42 +23,43 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from wattqueue.errors import InputError, WattQueueError
-from wattqueue.formats.cap import parse_cap
 from wattqueue.formats.machine_toml import load_machine
+from wattqueue.kernels import codes
 from wattqueue.live.applications import Applications
-from wattqueue.live.asking import Controls, decide_with
-from wattqueue.live.brain import Brain, Rules
 from wattqueue.live.capfile import CapFile
 from wattqueue.live.config import LiveConfig, read_secret
 from wattqueue.live.controller import Controller
-from wattqueue.live.learning import Lessons
-from wattqueue.live.metrics import Metrics, serve
-from wattqueue.live.predictor import Learned, Predictor
+from wattqueue.live.guard import Guard, fatal
+from wattqueue.live.learning import MeasuredJobs
+from wattqueue.live.metrics import LiveMetrics, serve
+from wattqueue.live.notify import notify
+from wattqueue.live.planner import Planner, Rules
+from wattqueue.live.predictor import MeasuredJob, Predictor
+from wattqueue.live.python_parts import Controls, decide_with
 from wattqueue.live.recording import Recorder
 from wattqueue.live.slurm.apply import Applier, Frequencies, Pool, ReconfigurePool, ReservationPool
 from wattqueue.live.slurm.commands import Commands, Slurm
-from wattqueue.live.slurm.install import NodeWatts, Settings
-from wattqueue.live.slurm.observe import NODES, Observer, parse_nodes
+from wattqueue.live.slurm.observe import Observer
 from wattqueue.live.slurm.rest import Rest
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.memory import Memory
-from wattqueue.live.status import BEAT, HEAD, RunDir, read_beat
-from wattqueue.live.telemetry.base import Source, Telemetry
+from wattqueue.live.status import HEAD, RunDir
+from wattqueue.live.telemetry.base import Telemetry, TelemetrySource
 from wattqueue.live.telemetry.pm_counters import PmCounters
 from wattqueue.live.telemetry.powercap import Powercap
 from wattqueue.live.telemetry.prometheus import Prometheus
 from wattqueue.live.telemetry.slurm_energy import SlurmEnergy
-from wattqueue.live.world import Layout
-from wattqueue.model.machine import Machine
 from wattqueue.parts.estimator.ear import Ear
-from wattqueue.policy.policy import load_policy
+from wattqueue.parts.placement.lowest import Lowest
+from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.store.database import open_database
 
 ACCOUNTING_S = 60.0
+"""Time between two reads of Slurm's accounting: sacct takes a second on a busy slurmdbd, and nothing waits for it."""
 
 
 def slurm_of(config: LiveConfig) -> Slurm:
-    """The configured Slurm: its commands, and where configured slurmrestd for the lists.
+    """Return the configured Slurm: its commands, and slurmrestd for the lists where one is configured.
 
     Raises: InputError for a token that cannot be read, or that others may read.
     """
@@ -64,29 +74,10 @@ def slurm_of(config: LiveConfig) -> Slurm:
     return Rest(commands, config.slurm.rest, user, token, config.slurm.rest_version, config.slurm.timeout_s)
 
 
-def layout_of(config: LiveConfig, slurm: Slurm, machine: Machine) -> Layout:
-    """Which node of Slurm is which unit.
-
-    Raises: MachineError where machine and Slurm differ, SlurmError where no Slurm answers here.
-    """
-    from wattqueue.live.slurm.commands import SlurmError, read
-
-    try:
-        listed = read(slurm, NODES)
-    except SlurmError as error:
-        mend = "live needs a machine where sinfo answers; [slurm] conf = FILE names another slurm.conf"
-        raise SlurmError(error.what, where=error.where, mend=mend) from error
-    rows = [row for line in listed.splitlines() for row in parse_nodes(line)]
-    layout = Layout.of(machine, rows, config.slurm.partitions)
-    for p in range(len(machine.partitions)):
-        layout.most_net_w(p)
-    return layout
-
-
-def sources_of(config: LiveConfig) -> list[Source]:
-    """Telemetry sources in order of trust."""
+def sources_of(config: LiveConfig) -> list[TelemetrySource]:
+    """Return the telemetry sources in order of trust: the closest to the hardware first."""
     t = config.telemetry
-    sources: list[Source] = []
+    sources: list[TelemetrySource] = []
     if t.powercap:
         sources.append(Powercap(t.powercap, t.other_w))
     if t.pm_counters:
@@ -98,132 +89,126 @@ def sources_of(config: LiveConfig) -> list[Source]:
     return sources
 
 
-def settings_of(config: LiveConfig, slurm: Slurm, whole_pool_w: int) -> Settings:
-    """What job_submit.lua is told. The pool is what the highest cap leaves above idle."""
-    import math
+def require_driven(policy: Policy) -> None:
+    """Refuse choices that the live controller does not carry out, before it touches Slurm.
 
-    machine = load_machine(config.machine)
-    layout = layout_of(config, slurm, machine)
-    nodes: dict[str, NodeWatts] = {}
-    for name, row in layout.partition_of.items():
-        partition = machine.partitions[row]
-        factor = layout.machine.option_dynamic_factor[machine.option_start[row] : machine.option_start[row + 1]]
-        most = layout.most_net_w(row)
-        idle = partition.idle_w if machine.cap_scope == "jobs" else 0.0
-        least = math.ceil(idle + (most - idle) * float(factor.min()))
-        cpus = partition.sockets_per_node * partition.cores_per_socket
-        nodes[name] = NodeWatts(most, min(least, most), cpus)
-    pool = whole_pool_w or whole_pool(config, machine)
-    return Settings(nodes, [uid_of(config)], config.run_dir.resolve() / BEAT, math.ceil(config.away_s), pool)
+    Ignoring one would run another policy than the one that was simulated. The simulator refuses its own list
+    (``sim.engine.require_supported``).
 
-
-def uid_of(config: LiveConfig) -> int:
-    """The account that the controller runs as. Raises InputError for one that is not there."""
-    if not config.user:
-        return os.geteuid()
-    try:
-        return pwd.getpwnam(config.user).pw_uid
-    except KeyError as error:
-        raise InputError(f"no account {config.user!r}", where="user", mend="make it, or name another") from error
+    Raises: InputError for a pass in plain Python, a placement that ranks nodes, or a measured ledger.
+    """
+    unsupported = {
+        "a pass of its own": not hasattr(policy.backfill, "code"),
+        "a placement that ranks nodes": not isinstance(policy.placement, Lowest),
+        "a measured ledger": policy.ledger.code == codes.MEASURED,
+    }
+    for what, chosen in unsupported.items():
+        if chosen:
+            raise InputError(
+                f"policy {policy.name} has {what}, which live does not drive",
+                where="policy",
+                hint="`wattqueue policies` lists the rows; those of the table can be driven",
+            )
 
 
-def whole_pool(config: LiveConfig, machine: Machine) -> int:
-    """Watts of the licence in slurm.conf: the highest cap less idle watts, or what all nodes can draw."""
-    import math
-
-    import numpy as np
-
-    highest = float(parse_cap(config.cap, machine).cap_w.max())
-    most = machine.scope_max_w()
-    if most is None:
-        raise InputError("max_w is not stated", where=machine.name, mend="live needs it of every partition")
-    if not np.isfinite(highest):
-        highest = most
-    return max(0, math.floor(min(highest, most) - machine.scope_idle_w()))
-
-
-def rules_of(config: LiveConfig, *, ranks_nodes: bool) -> Rules:
-    """The site's rules."""
-    place = config.slurm.place_nodes == "always" or (config.slurm.place_nodes == "auto" and ranks_nodes)
+def rules_of(config: LiveConfig) -> Rules:
+    """Return the planner's rules. Nodes are named where the site asks for it; no policy that live drives ranks them."""
+    place = config.slurm.place_nodes == "always"
     t = config.telemetry
     return Rules(
         config.mode, config.start_timeout_s, config.starts_a_cycle, config.slurm.write_priority, place,
         config.slurm.power_nodes, t.track_running and t.any_node_source, t.settle_s, t.margin,
-        config.frequency_dir is not None,
+        idle_tolerance=t.idle_tolerance, licence_floor=t.licence_floor, sets_frequency=config.frequency_dir is not None,
     )  # fmt: skip
 
 
 def audit_of(config: LiveConfig, engine: Engine, who: str, clock: Callable[[], float] = time.time) -> Audit:
-    """The audit log of this configuration."""
+    """Return the audit log of this configuration; ``who`` names the process in each row."""
     key = read_secret(config.audit_key_file).encode() if config.audit_key_file is not None else b""
     return Audit(engine, who, clock, key, config.run_dir / HEAD)
 
 
 def assemble(config: LiveConfig, slurm: Slurm | None = None, clock: Callable[[], float] = time.time) -> Controller:
-    """A controller with everything that its configuration names; the run folder is claimed.
+    """Build a controller with everything that its configuration names; its run folder is claimed.
 
-    Raises: the errors of ours that say which part of the configuration cannot be had.
+    ``slurm`` and ``clock`` are for tests.
+
+    Raises: InputError, MachineError or SlurmError naming the part of the configuration that cannot be used; in control
+    mode also where what is installed in Slurm contradicts it.
     """
     machine = load_machine(config.machine)
     policy, applications, caps = load_policy(config.policy), applications_of(config), CapFile(config.cap, machine)
     if applications is not None:
         policy = applications.into(policy)
-    if not hasattr(policy.backfill, "code"):
-        raise InputError(f"policy {policy.name} has a pass of its own, which live does not drive", where="policy")
+    require_driven(policy)
     if config.frequency_dir is not None and not config.frequency_dir.is_dir():
         raise InputError(
-            "frequency_dir is no folder", where=config.frequency_dir, mend="make it, on storage all nodes see"
+            "frequency_dir is no folder", where=config.frequency_dir, hint="make it, on storage all nodes see"
         )
     telemetry = Telemetry(sources_of(config), config.telemetry.stale_s)
-    slurm = slurm or slurm_of(config)  # asked last: what the files say wrong needs no Slurm
-    layout = layout_of(config, slurm, machine)
+    slurm = slurm or slurm_of(config)  # after the files: what is wrong in them is found without a Slurm
+    # a cap that cannot be read now says nothing about the pool that was installed
+    guard = Guard.of(config.model_copy(update={"cap": "none"}) if caps.closed else config, slurm)
+    layout, findings = guard.layout, guard.check(slurm)
+    if config.mode == "control" and fatal(findings):
+        hint = "run `wattqueue live install --write` with this configuration, and follow what it prints"
+        raise InputError(fatal(findings)[0], where="job_submit.lua", hint=hint)
     run_dir = RunDir(config.run_dir)
     run_dir.claim()
     engine = open_database(config.state)
-    memory, lessons = Memory(engine), Lessons(engine)
+    memory, measured_jobs = Memory(engine), MeasuredJobs(engine)
     audit = audit_of(config, engine, f"controller/{policy.name}/{os.getpid()}", clock)
     predictor = Predictor(policy.estimator, layout)
-    predictor.learn(lessons.recall())
-    ranks = type(policy.placement).__name__ != "Lowest"
-    rules = rules_of(config, ranks_nodes=ranks)
-    brain = Brain(layout, policy, caps.cap, rules, memory, predictor, decide_with(policy))
+    predictor.learn(measured_jobs.recall())
+    rules = rules_of(config)
+    planner = Planner(layout, policy, caps.cap, rules, memory, predictor, decide_with(policy))
     pool: Pool = ReservationPool()
     if config.slurm.pool == "reconfigure" and config.slurm.pool_file is not None:
         pool = ReconfigurePool(config.slurm.pool_file, config.slurm.pool_line)
     applier = Applier(slurm, audit, pool, Frequencies(config.frequency_dir))
-    metrics = Metrics(config.mode)
-    lessons.on_ratio = metrics.learned
+    metrics = LiveMetrics(config.mode)
+    measured_jobs.on_ratio = metrics.learned
     controller = Controller(
-        brain, Observer(slurm, clock), applier, telemetry, audit, run_dir, clock, config.away_s, metrics,
+        planner, Observer(slurm, clock), applier, telemetry, audit, run_dir, clock, config.away_s, metrics,
         Recorder(config.record) if config.record is not None else None,
     )  # fmt: skip
     controller.caps = caps
+    standing = [one.what for one in findings]
+    controller.inspect = lambda nodes: [*standing, *guard.inspect(nodes)]
     if policy.controls:
         controller.controls = Controls(policy, layout)
-    teach(controller, lessons, SlurmEnergy(slurm) if config.telemetry.slurm_energy else None, applications)
+    teach(controller, measured_jobs, SlurmEnergy(slurm) if config.telemetry.slurm_energy else None, applications)
     return controller
 
 
 def applications_of(config: LiveConfig) -> Applications | None:
-    """The application database that is configured. Raises: InputError for one that cannot be opened."""
+    """Return the configured application database. Raises: InputError for one that cannot be opened."""
     section = config.applications
     return None if section is None else Applications.open(section.database, section.coefficients, section.first_run)
 
 
 def teach(
-    controller: Controller, lessons: Lessons, accounting: SlurmEnergy | None, applications: Applications | None = None
+    controller: Controller,
+    measured_jobs: MeasuredJobs,
+    accounting: SlurmEnergy | None,
+    applications: Applications | None = None,
 ) -> None:
-    """Measured jobs are stored and teach; those that only accounting measured are asked for once a minute."""
-    last = controller.clock()
-    predictor = controller.brain.predictor
+    """Connect what ends with what learns: measured jobs are stored, and train the estimator.
 
-    def keep(jobs: Sequence[Learned]) -> list[Learned]:
-        fresh = lessons.keep(jobs)
+    Jobs that telemetry did not measure are looked up in Slurm's accounting, if configured, once a minute and only
+    while there are any. A failure there is ignored: they are looked up again a minute later.
+    """
+    last = controller.clock()
+    predictor = controller.planner.predictor
+
+    # what is already stored is not learned twice: after a restart Slurm may show the same end again
+    def keep(jobs: Sequence[MeasuredJob]) -> list[MeasuredJob]:
+        fresh = measured_jobs.keep(jobs)
         if applications is not None and applications.learn(fresh) and isinstance(predictor.estimator, Ear):
             predictor.estimator.profiles = applications.profiles()
         return fresh
 
-    def learned(jobs: Sequence[Learned]) -> None:
+    def learned(jobs: Sequence[MeasuredJob]) -> None:
         keep(jobs)
 
     controller.on_learned = learned
@@ -232,64 +217,76 @@ def teach(
 
     def ask(now_s: float) -> None:
         nonlocal last
-        if now_s - last < ACCOUNTING_S or not lessons.gone:
+        if now_s - last < ACCOUNTING_S or not measured_jobs.gone:
             return
-        since = min(at for _, at in lessons.gone.values()) - 3600.0
+        # an hour earlier than the first missing end: slurmdbd receives ends late while it was down
+        since = min(at for _, at in measured_jobs.gone.values()) - 3600.0
         last = now_s
         try:
-            found = lessons.from_accounting(accounting.finished(since))
+            found = measured_jobs.from_accounting(accounting.finished(since))
         except WattQueueError:
             return
         predictor.learn(keep(found))
 
     controller.after_round = ask
-    controller.on_ended = lessons.ended
+    controller.on_ended = measured_jobs.ended
 
 
-def run_until_told(controller: Controller, config: LiveConfig, say: Callable[[str], None], rounds: int = 0) -> None:
-    """Rounds every period until SIGTERM or SIGINT (or so many); then the beat stops and the run folder is free."""
+def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[[str], None], rounds: int = 0) -> None:
+    """Run a round every period until SIGTERM or SIGINT (or ``rounds`` of them), then clean up.
+
+    The signal handlers only set an event: a round in progress ends its current writes, so no command is cut off in the
+    middle. At the end the heartbeat is removed at once, so that job_submit.lua stops holding jobs without waiting for
+    ``away_s``, and systemd's watchdog learns that the silence is intended. A problem is logged when it appears, not in
+    every round.
+    """
     stop = threading.Event()
 
-    def told(*_: object) -> None:
+    def request_stop(*_: object) -> None:
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, told)
+        signal.signal(number, request_stop)
+    # the metrics' server is a thread of its own: a scrape that hangs delays no round
     server = None
-    if config.metrics.port and isinstance(controller.meter, Metrics):
+    if config.metrics.port and isinstance(controller.meter, LiveMetrics):
         token = read_secret(config.metrics.token_file) if config.metrics.token_file is not None else ""
         status = config.run_dir / "status.json"
         where = (config.metrics.address, config.metrics.port)
         server = serve(controller.meter, *where, token, lambda: _text(status))
     controller.audit.note("start", f"mode {config.mode}, policy {config.policy}, cap {config.cap}")
     say(f"{config.mode}: policy {config.policy}, cap {config.cap}, every {config.period_s:g} s")
-    done = 0
+    notify("READY=1")
+    done, reported = 0, set[str]()
     try:
         while not stop.is_set():
             begin = time.monotonic()
             report = controller.round()
+            notify("WATCHDOG=1")
             done += 1
             if report is None:
                 say(f"Slurm could not be observed ({controller.failures} in a row): {controller.problem}")
             else:
-                for line in told_of(report):
+                for line in [*(text for text in report.problems if text not in reported), *log_lines(report)]:
                     say(line)
+                reported = set(report.problems)
             if rounds and done >= rounds:
                 break
             stop.wait(max(0.0, controller.wait_s(config.period_s) - (time.monotonic() - begin)))
     finally:
-        controller.audit.note("stop", "told to" if stop.is_set() else "ended")
+        controller.audit.note("stop", "by signal" if stop.is_set() else "ended")
         if server is not None:
             server.shutdown()
             server.server_close()
         controller.telemetry.close()
         controller.observer.close()
+        notify("STOPPING=1")
         controller.run_dir.away()
         controller.run_dir.release()
 
 
-def told_of(report: object) -> list[str]:
-    """Lines worth a log: what was written, what failed, what would have been written."""
+def log_lines(report: object) -> list[str]:
+    """Return the lines of a round for the log: writes, failures, and in the other modes what would be written."""
     lines = []
     for outcome in getattr(report, "outcomes", ()):
         write = outcome.write
@@ -302,45 +299,8 @@ def told_of(report: object) -> list[str]:
 
 
 def _text(path: Path) -> str:
+    """Return the status file's content; an empty object while there is none."""
     try:
         return path.read_text()
     except OSError:
         return json.dumps({})
-
-
-def release_all(
-    config: LiveConfig, *, force: bool = False, slurm: Slurm | None = None, now_s: float | None = None
-) -> int:
-    """While the controller is away: let go of every job that it holds, so that Slurm schedules alone under the pool.
-
-    Returns the number of jobs released; none while the beat is younger than ``away_s`` (unless ``force``).
-    Jobs that need a lower frequency than their maximum, and those of their users, stay held.
-    """
-    from wattqueue.live.slurm.commands import JOB
-    from wattqueue.live.slurm.goal import Write
-    from wattqueue.live.sorting import MARK, USER_HELD
-
-    now_s = time.time() if now_s is None else now_s
-    beat = read_beat(config.run_dir)
-    if beat is not None and now_s - beat[1] <= config.away_s and not force:
-        return 0
-    slurm = slurm or slurm_of(config)
-    run_dir = RunDir(config.run_dir)
-    run_dir.claim()  # two writers never meet: a controller that lives has the lock
-    try:
-        snapshot = Observer(slurm, lambda: now_s).snapshot()
-        applier = Applier(slurm, audit_of(config, open_database(config.state), f"release/{os.getpid()}"))
-        writes = []
-        for row in snapshot.jobs:
-            details = snapshot.details.get(row.key)
-            name = row.key.name.partition("+")[0]
-            if not (row.held and details is not None and details.mark.startswith(MARK) and JOB.fullmatch(name)):
-                continue
-            if details.mark == f"{MARK}needs-controller" or (details.mark == USER_HELD and row.reason == "JobHeldUser"):
-                continue
-            argv = ("scontrol", "release", name)
-            writes.append(Write("release", name, argv, "held", "released", "the controller is away", row.key))
-        outcomes = applier.apply(writes, snapshot.pool.total if snapshot.pool is not None else 0)
-        return sum(not outcome.error for outcome in outcomes)
-    finally:
-        run_dir.release()

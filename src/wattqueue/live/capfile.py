@@ -1,4 +1,9 @@
-"""The cap of a site that moves it: its file is read again whenever it changes."""
+"""Follow the cap of a site that moves it: its file is read again whenever it changes.
+
+A file that becomes unreadable while the controller runs leaves the last cap in force. At the start there is no last
+cap. Ending would leave every job held until the release fall-back acts, and starting without a cap would void it, so
+the pool is closed (a cap of 0 W: nothing new starts, what runs goes on) until the file can be read.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +18,30 @@ from wattqueue.model.signals import Cap
 
 @dataclass
 class CapFile:
-    """A cap, and the file behind it if there is one. Raises the errors of ``parse_cap`` when it is made.
+    """A cap, and the file behind it if there is one.
 
-    Later a file that is gone or is no cap any more leaves the last cap in force; ``problem`` says so.
+    Raises: the errors of ``parse_cap`` when it is made with a text that names no file.
     """
 
     text: str
     machine: Machine
     problem: str = ""
+    """Why the file's content is not in force; empty where it is."""
+    closed: bool = False
+    """Whether the pool is closed because the file could not be read at the start."""
     cap: Cap = field(init=False)
     _stamp: tuple[int, ...] = ()
+    """State of the file when it was last read."""
 
     def __post_init__(self) -> None:
         self._stamp = self._look()
-        self.cap = parse_cap(self.text, self.machine)
+        try:
+            self.cap = parse_cap(self.text, self.machine)
+        except WattQueueError as error:
+            if not names_file(self.text):
+                raise
+            self.cap, self.closed = Cap.constant(0.0), True
+            self.problem = f"nothing is started until the cap's file can be read: {error}"
 
     def changed(self) -> bool:
         """Look at the file; whether another cap is in force now."""
@@ -37,15 +52,21 @@ class CapFile:
         try:
             self.cap = parse_cap(self.text, self.machine)
         except WattQueueError as error:
-            self.problem = f"the cap as it was stays in force: {error}"
+            kept = "nothing is started until then" if self.closed else "the last cap stays in force"
+            self.problem = f"{kept}: {error}"
             return False
-        self.problem = ""
+        self.problem, self.closed = "", False
         return True
 
     def _look(self) -> tuple[int, ...]:
-        """What tells one state of the file from another; nothing where the cap is no file."""
+        """Return what tells one state of the file from another; empty where there is no file."""
         try:
             status = Path(self.text).stat()
         except (OSError, ValueError):
             return ()
         return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def names_file(text: str) -> bool:
+    """Whether the text of a cap can only be meant as a file: it has a folder, or the ending of a series."""
+    return "/" in text or Path(text).suffix.lower() in {".csv", ".gz"}

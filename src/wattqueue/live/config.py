@@ -1,4 +1,13 @@
-"""The controller's configuration: one TOML file, checked whole before anything is done; secrets live in files."""
+"""Read the controller's configuration: one TOML file, checked as a whole before anything is done.
+
+The file is validated by pydantic models with ``extra="forbid"``: a misspelt key is an error with the nearest known key,
+never a default in silence. Relative paths start at the file's folder, so that a configuration means the same whatever
+the working directory is; ``machine`` and ``cap`` may be names instead of files, so they are taken as paths only if such
+a file exists.
+
+Secrets (tokens, the audit key) are never in this file. It names files that hold them, which their owner alone may read
+(:func:`read_secret`). The configuration itself can therefore be readable by everybody, and shown in a bug report.
+"""
 
 from __future__ import annotations
 
@@ -12,34 +21,45 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from wattqueue.errors import InputError
-from wattqueue.formats._schema import Place, first_finding
+from wattqueue.formats.schema import Place, first_finding
+from wattqueue.formats.source import exists
+from wattqueue.live.capfile import names_file
+from wattqueue.live.home import home_of
 
 Mode = Literal["observe", "advise", "control"]
 Seconds = Annotated[float, Field(gt=0)]
 
 
 class _Strict(BaseModel):
+    """Base of all sections: unknown keys are errors, and nothing changes after the file was read."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class SlurmSection(_Strict):
-    """How Slurm is reached, and what may be done to it."""
+    """How Slurm is reached, and what the controller may change."""
 
     conf: Path | None = None
     """slurm.conf of a Slurm beside the system's own."""
     bin_dir: str = ""
+    """Folder of Slurm's commands; empty: found on the PATH."""
     timeout_s: Seconds = 10.0
+    """After so long a command or a request is given up."""
     rest: str = ""
     """slurmrestd: ``unix:/path`` or ``http://host:port``; jobs, nodes and licences are then read through it."""
     rest_token_file: Path | None = None
-    """JWT of the controller's account, for a slurmrestd that is not on a unix socket; read anew for each request."""
+    """JWT of the controller's account, for a slurmrestd that is not on a unix socket; read again for each request."""
     rest_version: Annotated[str, Field(pattern=r"v\d+\.\d+\.\d+")] = "v0.0.38"
     partitions: dict[str, str] = {}
     """Machine partition of a Slurm partition where their names differ."""
     pool: Literal["reservation", "reconfigure"] = "reservation"
+    """How the pool follows the cap: by a licence reservation, or by rewriting a file that slurm.conf includes."""
     pool_file: Path | None = None
+    """That file, for ``reconfigure``."""
     pool_line: str = "Licenses=watts:{watts}"
+    """Its line, with every licence of the site."""
     write_priority: bool = True
+    """Give released jobs descending priorities, so that Slurm starts them in the policy's order."""
     place_nodes: Literal["auto", "always", "never"] = "auto"
     """ReqNodeList: where the policy ranks nodes, on every start, or on none."""
     power_nodes: bool = False
@@ -50,25 +70,37 @@ class TelemetrySection(_Strict):
     """Sources of power, in order of trust: powercap, pm_counters, prometheus."""
 
     powercap: dict[str, Path] = {}
+    """Folder of the powercap tree by node."""
     pm_counters: dict[str, Path] = {}
+    """Folder of Cray's counters by node."""
     prometheus_url: str = ""
     prometheus_query: str = ""
+    """Watts by node. The unit is not checked by Prometheus: kilowatts show as readings far below idle."""
     prometheus_label: str = "instance"
+    """Label that holds the node's name."""
     prometheus_fresh_query: str = ""
+    """Time of the newest scrape by node; needed where the query computes."""
     prometheus_token_file: Path | None = None
     slurm_energy: bool = False
     """Learn from Slurm's own accounting (sacct) when jobs end."""
     stale_s: Seconds = 10.0
+    """Age from which a sample counts as the node's maximum: several times the scrape interval."""
     other_w: float = 0.0
+    """Watts of each node that RAPL does not measure."""
     track_running: bool = True
     """Lower a running job's licence to what is measured, and raise it again with headroom."""
     margin: Annotated[float, Field(ge=0)] = 0.1
+    """Share that a licence stays above the measured peak."""
+    idle_tolerance: Annotated[float, Field(ge=0, le=1)] = 0.2
+    """A reading below idle by more than this share counts as the node's maximum, a closer one as idle."""
+    licence_floor: Annotated[float, Field(ge=0, le=1)] = 0.2
+    """No licence falls below this share of the most that its job's nodes can draw above idle."""
     settle_s: Seconds = 10.0
     """How long a job must have been measured before its licence follows."""
 
     @property
     def any_node_source(self) -> bool:
-        """Whether node power is measured at all."""
+        """Whether a source of node power is configured."""
         return bool(self.powercap or self.pm_counters or self.prometheus_url)
 
 
@@ -83,7 +115,7 @@ class ApplicationsSection(_Strict):
 
 
 class MetricsSection(_Strict):
-    """Where metrics are served; no port: nowhere."""
+    """Where metrics are served; without a port nowhere. Any address but loopback needs a token."""
 
     address: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 0
@@ -94,24 +126,32 @@ class LiveConfig(_Strict):
     """The whole file. Paths are as written, relative ones from the file's folder."""
 
     machine: str
+    """Machine file, or the name of a built-in machine."""
     policy: str = "easy"
     cap: str = "none"
+    """A figure (``80%``, ``350kW``), or a file of ``time_s,cap_w`` that is read again whenever it changes."""
     mode: Mode = "observe"
+    """``observe`` writes nothing, ``advise`` writes comments, ``control`` starts jobs."""
     user: str = ""
-    """The account that the controller runs as, an operator of Slurm; empty: whoever installs."""
+    """The account that the controller runs as, an operator of Slurm. job_submit.lua lets it change jobs, so it must be
+    stated before the installation; empty is enough to observe."""
     period_s: Seconds = 1.0
+    """Time between two rounds."""
     state: str = "wattqueue-live.db"
-    """SQLite file, or the URL of a PostgreSQL."""
+    """SQLite file, or the URL of a PostgreSQL. The default folder is that of ``home.home_of``."""
     run_dir: Path = Path("run")
-    """Beat, status, lock and the audit's head."""
+    """Heartbeat, status, lock, lease and the audit's head."""
     frequency_dir: Path | None = None
     record: Path | None = None
-    """Every view and what was decided on it, for replay."""
+    """Every view with the decision on it, for ``wattqueue live replay``."""
     audit_key_file: Path | None = None
+    """Secret that seals the audit log against whoever can write the database."""
     away_s: Seconds = 120.0
-    """After so long without a controller Slurm schedules alone, under the pool."""
+    """After so long without a heartbeat Slurm schedules alone, under the pool."""
     start_timeout_s: Seconds = 30.0
+    """A released job that does not run within this is held again, and tried later."""
     starts_a_cycle: Annotated[int, Field(ge=1)] = 200
+    """Most starts per round: each takes two commands, and the round should stay within its period."""
     slurm: SlurmSection = SlurmSection()
     telemetry: TelemetrySection = TelemetrySection()
     metrics: MetricsSection = MetricsSection()
@@ -134,17 +174,18 @@ def load_config(path: Path) -> LiveConfig:
         data = tomllib.loads(path.read_text())
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=path) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, numbers or brackets without end
         raise InputError(f"not TOML: {error}", where=path) from error
     try:
-        data = {"state": "wattqueue-live.db", "run_dir": "run", **data}
+        home = home_of(path.resolve().parent)
+        data = {"state": str(home / "wattqueue-live.db"), "run_dir": str(home / "run"), **data}
         config = LiveConfig.model_validate(_anchored(data, path.resolve().parent))
     except ValidationError as error:
-        what, mend = first_finding(error, _known)
-        raise InputError(what, where=path, mend=mend) from error
+        what, hint = first_finding(error, _known)
+        raise InputError(what, where=path, hint=hint) from error
     if not _is_local(config.metrics.address) and config.metrics.token_file is None:
-        mend = "name a token_file, or listen on 127.0.0.1"
-        raise InputError("metrics.address is open to others without a token", where=path, mend=mend)
+        hint = "name a token_file, or listen on 127.0.0.1"
+        raise InputError("metrics.address is open to others without a token", where=path, hint=hint)
     if config.slurm.pool == "reconfigure" and config.slurm.pool_file is None:
         raise InputError("slurm.pool_file is needed to set the pool by reconfigure", where=path)
     _check_rest(config, path)
@@ -152,15 +193,17 @@ def load_config(path: Path) -> LiveConfig:
 
 
 def _check_rest(config: LiveConfig, path: Path) -> None:
+    """Refuse an address of another form, and one over which a token would travel unencrypted to another host."""
     rest, token = config.slurm.rest, config.slurm.rest_token_file
     if rest and not rest.startswith(("unix:/", "http://", "https://")):
-        raise InputError(f"slurm.rest: {rest!r} is no address", where=path, mend="unix:/path, or http://host:port")
+        raise InputError(f"slurm.rest: {rest!r} is no address", where=path, hint="unix:/path, or http://host:port")
     if token is not None and rest.startswith("http://") and not _is_local(urlsplit(rest).hostname or ""):
-        mend = "use https://, or a slurmrestd on this host"
-        raise InputError("slurm.rest: the token would cross the network in the clear", where=path, mend=mend)
+        hint = "use https://, or a slurmrestd on this host"
+        raise InputError("slurm.rest: the token would cross the network in the clear", where=path, hint=hint)
 
 
 def _known(place: Place) -> list[str]:
+    """Return the keys of the section in which an error lies, to suggest the nearest one."""
     table: type[BaseModel] = LiveConfig
     for step in place[:-1]:
         inner = table.model_fields[str(step)].annotation if str(step) in table.model_fields else None
@@ -175,6 +218,7 @@ _PATHS |= {"token_file", "prometheus_token_file", "coefficients"}
 
 
 def _anchored(data: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the data with relative paths made absolute from the file's folder, sections included."""
     out: dict[str, Any] = {}
     for key, value in data.items():
         if isinstance(value, dict):
@@ -186,34 +230,40 @@ def _anchored(data: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _is_path(key: str, value: Any, folder: Path) -> bool:
+    """Whether a value is a path: by its key, or for ``machine`` and ``cap`` because such a file exists."""
     if not isinstance(value, str):
         return False
-    if key in ("machine", "cap"):
-        return (folder / value).is_file()
+    if key == "machine":
+        return exists(folder / value) and (folder / value).is_file()
+    if key == "cap":  # a file that is missing now may come: its place is the folder's all the same
+        return names_file(value) or (exists(folder / value) and (folder / value).is_file())
     return key in _PATHS or (key in ("state", "database") and "://" not in value)
 
 
 def _is_local(address: str) -> bool:
+    """Whether an address is this host's loopback, which no other host can reach."""
     return address in ("localhost", "::1") or address.startswith("127.")
 
 
 def read_secret(path: Path) -> str:
-    """A secret from a file that its owner alone (we, or root) can read.
+    """Read a secret from a file that its owner alone (this account, or root) can read.
 
-    Raises: InputError for a file that others can read or that is empty; never with its content.
+    Raises: InputError for a file that others can read, that belongs to somebody else, or that is empty. No message
+    contains any of its content.
     """
     try:
         status = path.stat()
         if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             mode = oct(stat.S_IMODE(status.st_mode))
-            raise InputError(f"a secret that others may read (mode {mode})", where=path, mend=f"chmod 600 {path}")
+            raise InputError(f"the secret is readable by others (mode {mode})", where=path, hint=f"chmod 600 {path}")
         if status.st_uid not in (os.geteuid(), 0):
-            raise InputError(f"a secret that belongs to uid {status.st_uid}", where=path, mend="own it, or let root")
+            hint = "it must belong to this account or to root"
+            raise InputError(f"the secret belongs to uid {status.st_uid}", where=path, hint=hint)
         secret = path.read_text().strip()
     except OSError as error:
         raise InputError(f"the secret cannot be read: {error.strerror}", where=path) from error
     except UnicodeDecodeError as error:
-        raise InputError("the secret is no text", where=path) from error
+        raise InputError("the secret is not text", where=path) from error
     if not secret:
         raise InputError("the secret is empty", where=path)
     return secret

@@ -1,4 +1,39 @@
-"""The loop: observe, think, write the difference. It replays nothing; each round starts from what Slurm shows."""
+"""Run rounds: observe Slurm, plan, write the difference.
+
+A round starts from what Slurm shows and never from what the controller did before (a level-triggered
+reconcile loop). A write that failed, a job that was requeued, a restart of either side: each is simply
+another snapshot, and the same code handles it. ``Controller.round`` is:
+
+1. read jobs, nodes and the pool (``Observer``); if that fails, nothing is written in this round, and
+   the next round comes later (exponential back-off up to 30 s);
+2. read the cap's file again if it changed, read telemetry;
+3. forget jobs that are gone, carry the queue position of requeued jobs over (``_remember``);
+4. plan (``Planner``), run the policy's controls;
+5. store the releases, then write the difference to Slurm, lowering before raising before starting;
+6. learn from ended jobs, publish heartbeat, status and metrics.
+
+Who may write. The run folder's lease is taken after the first plan and read before each write (``live.lease``). A
+controller that was stopped and resumes, or one that could not observe Slurm for so long that ``live release`` took
+over, ends with LeaseLostError; systemd starts it again, and it begins from what Slurm shows. Within a round nothing is
+written from a snapshot older than ``OLD_SNAPSHOT_S``: the process may have been stopped in between, and what the
+snapshot shows as free may be in use.
+
+What a full disk does. Five things are written to disk in a round, and none of them may end it:
+
+==================  ================================================================================================
+releases            not stored: nothing is released in this round (``Memory.place``)
+audit log           not recorded: only writes that lower are carried out
+other state         kept in memory, stored later (``Memory.unsaved``)
+lease, heartbeat    overwritten in place; if that fails too they grow stale, and the release fall-back takes over
+status, recording,  left out and reported (``_beside``)
+measured jobs
+==================  ================================================================================================
+
+What happens on failure. A failed write is not repeated within the round; the next snapshot shows
+whether it took effect, and the difference is written again. A start that failed is refused with a
+back-off, so that one broken job cannot fill every round. A controller that dies at any point leaves
+the cap to Slurm's licences, which admit no more than the pool.
+"""
 
 from __future__ import annotations
 
@@ -8,90 +43,134 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from sqlalchemy.exc import SQLAlchemyError
+
+from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.hostlist import expand
-from wattqueue.live.asking import Controls
-from wattqueue.live.brain import Brain, Thought
 from wattqueue.live.capfile import CapFile
-from wattqueue.live.predictor import Learned, Ran
+from wattqueue.live.planner import REASSERTED, REQUEUED, Plan, Planner
+from wattqueue.live.predictor import MeasuredJob, ObservedJob
+from wattqueue.live.python_parts import Controls
 from wattqueue.live.recording import Recorder
-from wattqueue.live.slurm.apply import Applier, Outcome
+from wattqueue.live.slurm.apply import NOT_RECORDED, Applier, WriteResult
 from wattqueue.live.slurm.commands import SlurmError
-from wattqueue.live.slurm.goal import Goal, JobGoal, Write, plan
+from wattqueue.live.slurm.goal import Goal, JobGoal, Write, plan_writes
 from wattqueue.live.slurm.observe import Observer
-from wattqueue.live.slurm.snapshot import JobKey, Snapshot
+from wattqueue.live.slurm.snapshot import JobKey, NodeRow, SlurmSnapshot
 from wattqueue.live.state.audit import Audit
+from wattqueue.live.state.memory import cause
 from wattqueue.live.status import RunDir
 from wattqueue.live.telemetry.base import NodePower, Telemetry
+from wattqueue.live.tracking import trusted
 
 LONGEST_WAIT_S = 30.0
+"""Longest wait between two rounds while Slurm does not answer."""
+OLD_SNAPSHOT_S = 20.0
+"""Age of a snapshot from which nothing is written any more: several times what a round takes on a busy Slurm."""
+REPORTED_S = 60.0
+"""How long the status reports what failed once: a person who looks every minute sees it."""
 STUCK_AFTER = 3
-"""A job whose start came to nothing so often is told in the status."""
+"""A job is reported in the status after so many failed starts; also the number of jobs reported by name."""
 
 
 class Meter(Protocol):
-    """Who counts: Prometheus metrics, or nobody."""
+    """Counts rounds: the Prometheus metrics."""
 
-    def round(self, report: Report) -> None: ...
+    def round(self, report: Report) -> None:
+        """Take over the figures of a round."""
+        ...
 
-    def failed(self, reason: str) -> None: ...
+    def failed(self, reason: str) -> None:
+        """Count a round in which Slurm could not be observed."""
+        ...
 
 
 @dataclass(frozen=True)
 class Report:
-    """What one round saw and did; ``would`` are the writes that observe and advise leave undone."""
+    """What one round saw and did."""
 
-    snapshot: Snapshot
-    thought: Thought
+    snapshot: SlurmSnapshot
+    plan: Plan
     power: dict[str, NodePower]
-    outcomes: Sequence[Outcome]
+    """Counted power by node name; empty without telemetry."""
+    outcomes: Sequence[WriteResult]
+    """The writes that were tried."""
     would: Sequence[Write]
+    """The writes that observe and advise mode leave out."""
     took_s: float
-    think_s: float
-    believed: bool
+    """Duration of the round."""
+    plan_s: float
+    """Duration of planning alone."""
+    telemetry_ok: bool
     problems: Sequence[str] = ()
-    """What a person should know: a cap that cannot be read, jobs that Slurm does not start."""
+    """What a person should act on: a cap file that cannot be read, jobs that Slurm does not start."""
 
 
 @dataclass
 class Controller:
-    """One cluster, one policy. ``clock`` gives seconds since the epoch; ``act`` asks the policy's controls.
+    """The controller of one cluster with one policy. The module's docstring describes a round.
 
-    Raises nothing from ``round``: what Slurm refuses is counted, said, and tried again later.
+    ``round`` does not raise for what Slurm refuses or fails to answer: that is counted, reported, and
+    tried again.
     """
 
-    brain: Brain
+    planner: Planner
     observer: Observer
     applier: Applier
     telemetry: Telemetry
     audit: Audit
     run_dir: RunDir
     clock: Callable[[], float] = time.time
+    """Gives seconds since the epoch."""
     away_s: float = 120.0
+    """Age of the heartbeat from which job_submit.lua stops holding jobs."""
     meter: Meter | None = None
     recorder: Recorder | None = None
     controls: Controls | None = None
     caps: CapFile | None = None
-    on_learned: Callable[[Sequence[Learned]], None] | None = None
-    on_ended: Callable[[Ran, float], None] | None = None
+    """The cap's file, if the cap is one."""
+    on_learned: Callable[[Sequence[MeasuredJob]], None] | None = None
+    """Called with jobs that telemetry measured."""
+    on_ended: Callable[[ObservedJob, float], None] | None = None
+    """Called with jobs that ended unmeasured, and the time: accounting may know their energy."""
     after_round: Callable[[float], None] | None = None
+    """Called after each round with its time."""
+    inspect: Callable[[Sequence[NodeRow]], Sequence[str]] | None = None
+    """Compares the partitions of each snapshot with the machine file; what it returns is reported in the status."""
     problem: str = ""
     """Why Slurm could not be observed in the last round."""
     failures: int = 0
+    """Rounds in a row in which Slurm could not be observed."""
     blind_rounds: int = 0
+    """Rounds in a row in which most nodes were not measured."""
     last: Report | None = None
+    findings: list[str] = field(default_factory=list)
+    """What ``inspect`` found in this round."""
+    troubles: dict[str, float] = field(default_factory=dict)
+    """What failed without ending a round, and when last."""
+    _released: set[JobKey] = field(default_factory=set)
+    """Jobs that this process released, so that they are not held because it never came to it."""
+    _begun_s: float = 0.0
+    """When the round began, by the applier's clock."""
     _names: dict[str, JobKey] = field(default_factory=dict)
-    _ran: dict[JobKey, Ran] = field(default_factory=dict)
+    """Jobs of the last snapshot by name: a requeued job comes back under the same name with another key."""
+    _ran: dict[JobKey, ObservedJob] = field(default_factory=dict)
+    """Running jobs with their predictions, kept until they end."""
     _advised: dict[JobKey, str] = field(default_factory=dict)
+    """Comments written in advise mode: each is written once, and replaced only if it is still ours."""
     _powered: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Last power state sent to each node, and when."""
 
     @property
     def mode(self) -> str:
         """observe, advise or control."""
-        return self.brain.rules.mode
+        return self.planner.rules.mode
 
     def round(self) -> Report | None:
-        """Observe, think, write; None where Slurm could not be observed (then nothing is written)."""
-        begin = time.perf_counter()
+        """Run one round, and return its report; None where Slurm could not be observed."""
+        begin, self._begun_s = time.perf_counter(), self.applier.clock()
+        self.troubles = {text: at_s for text, at_s in self.troubles.items() if self.clock() - at_s < REPORTED_S}
+        self.planner.memory.sync()
         try:
             snapshot = self.observer.snapshot()
         except SlurmError as error:
@@ -101,61 +180,108 @@ class Controller:
                 self.meter.failed(str(error))
             return None
         self.failures = 0
+        self.findings = list(self.inspect(snapshot.nodes)) if self.inspect is not None else []
         self._take_cap()
         power = self._power(snapshot)
-        believed = self._believed(power)
-        begin_think = time.perf_counter()
+        telemetry_ok = self._telemetry_ok(power)
+        # the memory follows the snapshot before anything is planned on it
+        begin_plan = time.perf_counter()
         self._remember(snapshot)
-        thought = self.brain.think(snapshot, power, believed=believed)
+        plan = self.planner.plan(snapshot, power, telemetry_ok=telemetry_ok)
         if self.controls is not None:
-            thought = self.brain.with_actions(thought, self.controls.act(thought.view, snapshot, thought.refusals))
-        think_s = time.perf_counter() - begin_think
+            plan = self.planner.with_actions(plan, self.controls.act(plan.view, snapshot, plan.refusals))
+        plan_s = time.perf_counter() - begin_plan
         if self.recorder is not None:
-            self.recorder.write(thought)
-        outcomes, would = self._carry_out(snapshot, thought)
-        self._learn(thought)
+            self._beside("the recording", lambda: self.recorder.write(plan) if self.recorder else None)
+        if self.mode == "control":  # in the other modes it holds and releases nothing, and keeps no release away
+            self.run_dir.take_lease(self.clock())
+        outcomes, would = self._carry_out(snapshot, plan)
+        self._beside("the measured jobs", lambda: self._learn(plan))
         if self.after_round is not None:
-            self.after_round(snapshot.taken_s)
+            self._beside("accounting", lambda: self.after_round(snapshot.taken_s) if self.after_round else None)
         report = Report(
-            snapshot, thought, power, outcomes, would, time.perf_counter() - begin, think_s, believed, self._problems()
+            snapshot, plan, power, outcomes, would, time.perf_counter() - begin, plan_s, telemetry_ok, self._problems()
         )  # fmt: skip
         self._show(report)
         return report
 
+    def __post_init__(self) -> None:
+        """Have the applier ask before each write whether it may."""
+        self.applier.permit = self._permit
+
+    def _permit(self) -> str:
+        """Return why the rest of this round's writes must be left out; empty where they may go on.
+
+        Time is the applier's monotonic clock, which counts on while the process is stopped. A snapshot that is too
+        old is not written from: what it shows as free may be in use by now.
+
+        Raises: LeaseLostError where another process holds the lease.
+        """
+        lease = self.run_dir.lease
+        if lease is not None and not lease.held():
+            raise lease.lost()
+        age_s = self.applier.clock() - self._begun_s
+        return f"the snapshot is {age_s:.0f} s old" if age_s > OLD_SNAPSHOT_S else ""
+
+    def _beside(self, what: str, work: Callable[[], object]) -> None:
+        """Do work on which no decision depends: what fails in it is reported, and the round goes on."""
+        try:
+            work()
+        except (OSError, SQLAlchemyError, OutputError, InputError) as error:
+            text = cause(error) if isinstance(error, SQLAlchemyError) else str(error)
+            self.troubles[f"{what}: {text}"] = self.clock()
+
     def wait_s(self, period_s: float) -> float:
-        """How long to wait before the next round: the period, or longer where Slurm does not answer."""
+        """Return the wait before the next round: the period, doubled per failure while Slurm does not answer."""
         return period_s if self.failures == 0 else min(period_s * 2.0 ** min(self.failures, 10), LONGEST_WAIT_S)
 
-    # -- parts of a round ----------------------------------------------------------------------
+    # -- steps of a round ----------------------------------------------------------------------
     def _take_cap(self) -> None:
+        """Read the cap's file again if it changed; a bad file leaves the last cap in force."""
         if self.caps is not None and self.caps.changed():
-            self.brain.cap = self.caps.cap
+            self.planner.cap = self.caps.cap
             self.audit.note("cap", f"read again: {self.caps.text}")
 
     def _problems(self) -> list[str]:
-        refused = [r for r in self.brain.memory.refused.values() if r.times >= STUCK_AFTER]
-        told = [f"job {r.key.name} was not started {r.times} times: {r.reason}" for r in refused[:STUCK_AFTER]]
+        """Return what the status should report to a person, a bounded number of lines."""
+        refused = [r for r in self.planner.memory.refused.values() if r.times >= STUCK_AFTER]
+        lines = [f"job {r.key.name} failed to start {r.times} times: {r.reason}" for r in refused[:STUCK_AFTER]]
         if len(refused) > STUCK_AFTER:
-            told.append(f"and {len(refused) - STUCK_AFTER} more jobs like these")
-        return [self.caps.problem, *told] if self.caps is not None and self.caps.problem else told
+            lines.append(f"and {len(refused) - STUCK_AFTER} more jobs")
+        if self.planner.memory.problem:
+            lines.insert(0, f"the state cannot be stored, so nothing is started: {self.planner.memory.problem}")
+        lines += [self.audit.problem] if self.audit.problem else []
+        lines += [*self.findings, *self.troubles]
+        return [self.caps.problem, *lines] if self.caps is not None and self.caps.problem else lines
 
-    def _power(self, snapshot: Snapshot) -> dict[str, NodePower]:
+    def _power(self, snapshot: SlurmSnapshot) -> dict[str, NodePower]:
+        """Read telemetry, and return the power that counts for each node: measured, or its maximum."""
         if not self.telemetry.sources:
             return {}
-        layout, now_s = self.brain.layout, self.clock()
+        layout, now_s = self.planner.layout, self.clock()
+        off = {node.name for node in snapshot.nodes if node.power != "on"}
+        low: list[str] = []
         self.telemetry.read(now_s)
         out = {}
         for p, partition in enumerate(layout.machine.partitions):
             most = partition.max_w if partition.max_w is not None else float("inf")
             for unit in range(int(layout.first[p]), int(layout.first[p + 1])):
                 name = layout.names[unit]
-                out[name] = self.telemetry.node(name, most, now_s)
+                sample = self.telemetry.node(name, most, now_s)
+                if name not in off:  # a node that is off draws less than idle, and rightly
+                    counted = trusted(sample, partition.idle_w, most, self.planner.rules.idle_tolerance)
+                    low += [name] if counted.label != sample.label else []
+                    sample = counted
+                out[name] = sample
+        if low:
+            text = f"{len(low)} nodes are measured far below idle and count as their maximum: is the source in watts?"
+            self.troubles[text] = now_s
         return out
 
-    def _believed(self, power: dict[str, NodePower]) -> bool:
-        """Predictions are believed while most nodes are measured, or where nothing is measured at all.
+    def _telemetry_ok(self, power: dict[str, NodePower]) -> bool:
+        """Whether predictions may be trusted: most nodes are measured, or no telemetry is configured.
 
-        The first round without them is forgiven (a scrape may be late), the second is not.
+        One round without measurements is tolerated (a scrape may be late), a second one is not.
         """
         if not power or sum(p.label == "measured" for p in power.values()) * 2 >= len(power):
             self.blind_rounds = 0
@@ -163,10 +289,18 @@ class Controller:
         self.blind_rounds += 1
         return self.blind_rounds < 2
 
-    def _remember(self, snapshot: Snapshot) -> None:
-        """Forget jobs that are gone; a requeued one keeps its first submission."""
-        memory, now = self.brain.memory, snapshot.by_key
+    def _remember(self, snapshot: SlurmSnapshot) -> None:
+        """Bring the memory up to date with a snapshot, before planning.
+
+        Forget jobs that are gone. Carry the first submission of a requeued job over to its new key.
+        Forget releases whose job is held because the controller was killed before it released them.
+        A job that was released and is held again was refused, by Slurm (BadConstraints: no node can
+        serve it as pinned) or by an administrator: without a back-off it would be released every
+        round, and hold watts on an idle machine in between.
+        """
+        memory, now = self.planner.memory, snapshot.by_key
         names = {key.name: key for key in now}
+        # a requeue resets the submit time, so the same name comes back with another key
         for name, key in names.items():
             old = self._names.get(name)
             if old is None or old == key:
@@ -180,56 +314,92 @@ class Controller:
                 if new is not None and new != key and (d := snapshot.details.get(new)) is not None and d.restarts:
                     memory.requeued(new, memory.origin.get(key, key.submit_s))
         self._names = names
-        memory.forget([k for k in (*memory.placed, *memory.refused, *memory.origin) if k not in now])
-        stale = [k for k in memory.placed if now[k].held]
-        memory.unplace(stale)
+        memory.forget([k for k in memory.known() if k not in now])
+        # from here on every key of the memory is a job of this snapshot
+        self._released &= memory.placed.keys()
+        again = [k for k in self._ran if k in now and now[k].pending]  # requeued under the same key
+        memory.unplace(again)
+        memory.mark(again, REASSERTED, present=False)
+        memory.mark(again, REQUEUED)
+        for key in [k for k in memory.placed if now[k].held]:
+            if key in self._released or not now[key].reason.startswith("JobHeld"):
+                self.planner.refuse(key, f"held again: {now[key].reason}", snapshot.taken_s)
+            else:
+                memory.unplace([key])
 
-    def _carry_out(self, snapshot: Snapshot, thought: Thought) -> tuple[list[Outcome], list[Write]]:
-        files = self.applier.frequencies.now()
+    def _carry_out(self, snapshot: SlurmSnapshot, plan: Plan) -> tuple[list[WriteResult], list[Write]]:
+        """Write the difference between plan and snapshot; return outcomes, and writes that the mode leaves out.
+
+        Releases are stored first: a job under way whose release was forgotten would be adopted and
+        held again. While the state cannot be stored (full disk), only writes that lower are carried out.
+        """
+        files = self._frequencies()
         if self.mode == "observe":
-            return [], plan(snapshot, thought.goal, files)
+            return [], plan_writes(snapshot, plan.goal, files)
         if self.mode == "advise":
-            advice = self._advice(snapshot, thought)
-            return self.applier.apply(plan(snapshot, advice)), plan(snapshot, thought.goal, files)
-        self.brain.memory.place(thought.placed)
-        writes = [write for write in plan(snapshot, thought.goal, files) if not self._said(write, snapshot.taken_s)]
+            advice = self._advice(snapshot, plan)
+            return self.applier.apply(plan_writes(snapshot, advice)), plan_writes(snapshot, plan.goal, files)
+        writes = plan_writes(snapshot, plan.goal, files)
+        # range and release are stored before Slurm is asked: a controller killed in between finds the job
+        # held, and forgets the release; the other order could lose the range, or the watts of a job under way
+        try:
+            self.planner.keep_ranges(snapshot, plan.placed)
+            self.planner.memory.place(plan.placed)
+        except OutputError:  # the status shows why, as the memory's problem
+            writes = [write for write in writes if write.lowers]
+        writes = [write for write in writes if not self._sent_lately(write, snapshot.taken_s)]
+        # files of jobs that ended are removed here and not by the job: TaskProlog only reads them
         known = {row.key.name for row in snapshot.jobs}
         gone = sorted(files.keys() - known)
         writes += [Write("frequency", name, (), str(files[name]), "0", "the job is gone") for name in gone]
         total = snapshot.pool.total if snapshot.pool is not None else 0
         outcomes = self.applier.apply(writes, total)
-        self._settle(snapshot, thought, outcomes)
+        self._settle(snapshot, plan, outcomes)
         return outcomes, []
 
-    def _said(self, write: Write, now_s: float) -> bool:
-        """Whether a node was told just now to stop or wake: Slurm shows it some seconds later."""
+    def _frequencies(self) -> dict[str, int]:
+        """Return the kHz that stand in the per-job files; none where the folder cannot be read now."""
+        found: dict[str, int] = {}
+        self._beside("the frequencies", lambda: found.update(self.applier.frequencies.now()))
+        return found
+
+    def _sent_lately(self, write: Write, now_s: float) -> bool:
+        """Whether this power state was sent to the node just now: Slurm shows it some seconds later."""
         if write.kind != "power":
             return False
         word, since_s = self._powered.get(write.target, ("", -math.inf))
-        if word == write.after and now_s - since_s < self.brain.rules.start_timeout_s:
+        if word == write.after and now_s - since_s < self.planner.rules.start_timeout_s:
             return True
         self._powered[write.target] = (write.after, now_s)
         return False
 
-    def _settle(self, snapshot: Snapshot, thought: Thought, outcomes: Sequence[Outcome]) -> None:
-        """Starts that failed, and those taken back, are refused for a while; the rest is under way."""
-        late = {row.key: row.reason for row in thought.sorted.late}
-        starts = {placed.key for placed in thought.placed}
-        failed = {o.write.key: o.error for o in outcomes if o.error and o.write.kind != "priority"}
+    def _settle(self, snapshot: SlurmSnapshot, plan: Plan, outcomes: Sequence[WriteResult]) -> None:
+        """Refuse starts that failed, and jobs that were taken back; the others are under way."""
+        kinds = {(o.write.kind, o.write.key) for o in outcomes if not o.error}
+        late = {row.key: row.reason for row in plan.sorted.late}
+        starts = {placed.key for placed in plan.placed}
+        # a write that was not recorded was not tried: the job is not to blame
+        real = [o for o in outcomes if not o.error.startswith(NOT_RECORDED)]
+        failed = {o.write.key: o.error for o in real if o.error and o.write.kind != "priority"}
         for key in starts & failed.keys():
-            self.brain.refuse(key, failed[key], snapshot.taken_s)
+            self.planner.refuse(key, failed[key], snapshot.taken_s)
+        # a job whose two updates both succeeded counts its watts again; one of two that failed is repeated
+        failed_keys = {o.write.key for o in outcomes if o.error}
+        self._released |= {p.key for p in plan.placed if ("release", p.key) in kinds}
+        written = {goal.key for goal in plan.goal.jobs if goal.reassert and ("update", goal.key) in kinds}
+        self.planner.memory.mark(written - failed_keys, REASSERTED)
         done = {o.write.key for o in outcomes if o.write.kind == "hold" and not o.error}
         for key in late.keys() & done:
-            self.brain.refuse(key, f"not started in time: {late[key]}", snapshot.taken_s)
+            self.planner.refuse(key, f"not started in time: {late[key]}", snapshot.taken_s)
 
-    def _advice(self, snapshot: Snapshot, thought: Thought) -> Goal:
-        """Comments in place of deeds, on jobs whose comment is empty or ours; each said once."""
+    def _advice(self, snapshot: SlurmSnapshot, plan: Plan) -> Goal:
+        """Return comments in place of starts (advise mode), for jobs whose comment is empty or ours."""
         goals = []
-        for goal in thought.goal.jobs:
+        for goal in plan.goal.jobs:
             details = snapshot.details.get(goal.key)
             if goal.held is not False or details is None:
                 continue
-            text = f"wattqueue: would start it now on {goal.partition}, {goal.watts} W of the budget"
+            text = f"wattqueue: would start now on {goal.partition}, {goal.watts} W of the budget"
             if self._advised.get(goal.key) == text or details.comment not in ("", self._advised.get(goal.key, "")):
                 continue
             self._advised[goal.key] = text
@@ -237,53 +407,59 @@ class Controller:
         self._advised = {k: v for k, v in self._advised.items() if k in snapshot.by_key}
         return Goal(jobs=tuple(goals))
 
-    def _learn(self, thought: Thought) -> None:
-        running = {row.key for row in thought.sorted.running}
-        learned = [self._placed(one) for one in self.brain.tracker.gone(running)]
+    def _learn(self, plan: Plan) -> None:
+        """Hand ended jobs to the estimator and to the store, and remember the running ones.
+
+        Completions train before the next round's submissions are predicted (semantics, rule 2).
+        """
+        running = {row.key for row in plan.sorted.running}
+        learned = [self._placed(one) for one in self.planner.tracker.ended(running)]
         if learned:
-            self.brain.predictor.learn(learned)
+            self.planner.predictor.learn(learned)
             if self.on_learned is not None:
                 self.on_learned(learned)
-        known = {one.asked.key for one in learned}
+        # a job that telemetry measured long enough is not looked for in the accounting again
+        known = {one.request.key for one in learned}
         for key in [k for k in self._ran if k not in running]:
             ran = self._ran.pop(key)
             if self.on_ended is not None and key not in known:
-                self.on_ended(ran, thought.view.now_s)
-        for busy in thought.busy:
+                self.on_ended(ran, plan.view.now_s)
+        for busy in plan.busy:
             if busy.row.active and busy.row.key not in self._ran:
-                self._ran[busy.row.key] = self.brain.ran(busy)
+                self._ran[busy.row.key] = self.planner.ran(busy)
 
-    def _placed(self, one: Learned) -> Learned:
-        """A measured job with where it ran."""
-        ran = self._ran.get(one.asked.key)
+    def _placed(self, one: MeasuredJob) -> MeasuredJob:
+        """Return a measured job with the hardware and frequency on which it ran."""
+        ran = self._ran.get(one.request.key)
         return one if ran is None else one._replace(hardware=ran.hardware, frequency_hz=ran.frequency_hz)
 
     def _show(self, report: Report) -> None:
+        """Publish heartbeat, status and metrics. The heartbeat claims that jobs are held: control mode only."""
         now_s = self.clock()
-        if self.mode == "control":
-            self.run_dir.beat(self.mode, now_s, self.away_s / 4.0)
-        self.run_dir.status(describe(report, self.mode, self.telemetry), now_s)
+        self._beside("the heartbeat", lambda: self.run_dir.beat(self.mode, now_s, self.away_s / 4.0))
+        values = describe(report, self.mode, self.telemetry)
+        self._beside("the status", lambda: self.run_dir.status(values, now_s))
         if self.meter is not None:
             self.meter.round(report)
         self.last = report
 
 
 def measured_w(report: Report) -> float | None:
-    """Watts of all nodes, each measured or its maximum; None where nothing is measured."""
+    """Return the watts of all nodes, each measured or its maximum; None without telemetry."""
     return sum(p.power_w for p in report.power.values()) if report.power else None
 
 
 def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
-    """The status for people and for ``wattqueue live status``."""
-    thought, pool = report.thought, report.snapshot.pool
-    rows = thought.sorted
+    """Return the status as JSON values, for ``wattqueue live status`` and ``/status``."""
+    plan, pool = report.plan, report.snapshot.pool
+    rows = plan.sorted
     labels = [p.label for p in report.power.values()]
     unreadable = [f"unreadable: {line[:80]}" for line in report.snapshot.unreadable[:3]]
     return {
         "time_s": report.snapshot.taken_s,
         "mode": mode,
-        "cap_w": None if thought.cap_w == float("inf") else thought.cap_w,
-        "counted_w": thought.counted_w,
+        "cap_w": None if plan.cap_w == float("inf") else plan.cap_w,
+        "counted_w": plan.counted_w,
         "measured_w": measured_w(report),
         "pool_w": None if pool is None else {"total": pool.total, "open": pool.open_w, "used": pool.used},
         "jobs": {
@@ -296,7 +472,7 @@ def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
             "off": sum(n.power != "on" for n in report.snapshot.nodes),
         },
         "telemetry": {label: labels.count(label) for label in ("measured", "stale", "missing")},
-        "believed": report.believed,
+        "telemetry_ok": report.telemetry_ok,
         "problems": [*report.problems, *telemetry.problems[:5], *unreadable],
         "writes": len(report.outcomes),
         "errors": [o.error for o in report.outcomes if o.error][:5],

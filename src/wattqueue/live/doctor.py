@@ -1,4 +1,13 @@
-"""What can be read and driven from here, and what each missing thing costs. Only looks; never writes."""
+"""Report what this host can read and control, and what each missing thing costs. Reads only; never writes.
+
+``wattqueue doctor`` is the first command on a new site, so it must work where almost nothing does: without Slurm,
+without rights, on a login node or a laptop. Each area is examined independently, and a failure while examining is
+itself a finding (``_guarded``). The commands it runs are fixed, with a timeout of 5 s and a reduced environment.
+
+Five areas: Slurm (commands, accounting, configuration, release), meters that this node offers, actuators, optional
+packages, and the folder of compiled kernels. A check has one of three states: ``yes``, ``part`` (usable with a
+restriction) or ``no``; ``cost`` states what does not work without it and, where there is one, the way out.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +21,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wattqueue.formats.sacct import ASK_FOR, sacct_command
+from wattqueue.live.slurm.releases import loses_licences_at_requeue, requeue_text
 from wattqueue.live.telemetry.powercap import counters
 
 Run = Callable[[Sequence[str]], tuple[int, str]]
 
 YES, PART, NO = "yes", "part", "no"
+"""States of a check: usable, usable with a restriction, missing."""
 COMMANDS = {
     "sacct": "no accounting from here: dump it on a login node, and import the file",
     "squeue": "the queue cannot be watched: nothing can be driven live from here",
     "scontrol": "jobs can neither be held nor released: nothing can be driven live from here",
     "sinfo": "the state of nodes is unknown: nothing can be driven live from here",
 }
+"""Slurm's commands, and what does not work without each."""
 PACKAGES = {
     "sklearn": ("ml", "estimators that learn by regression, and studies"),
     "scipy": ("ml", "placement by assignment, intervals over seeds, and studies"),
@@ -34,13 +46,16 @@ PACKAGES = {
     "httpx": ("live", "Prometheus and slurmrestd as sources"),
     "prometheus_client": ("live", "the live service's own metrics"),
 }
+"""Optional packages by import name: the extra that installs each, and what needs it."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "firefox")
+"""Programs that can open a report."""
 CONFIGURATIONS = ("etc/slurm/slurm.conf", "etc/slurm-llnl/slurm.conf", "run/slurm/conf/slurm.conf")
+"""Where slurm.conf lies: Debian and RPM packages, older Debian, and the cache of a configless node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked for: whether it is there, what was found, and what its lack costs."""
+    """One examined thing: its area and name, its state (yes, part, no), what was found, and what its lack costs."""
 
     area: str
     name: str
@@ -50,7 +65,11 @@ class Check:
 
 
 def ask(argv: Sequence[str]) -> tuple[int, str]:
-    """Run a command for at most 5 s: its status and what it printed; -1 where it cannot be run."""
+    """Run a command for at most 5 s; returns its exit status (-1 where it cannot run) and everything it printed.
+
+    The environment is reduced to what finds and configures Slurm: a doctor's output should not depend on a locale or
+    on a variable that changes the format of squeue.
+    """
     environment = {k: v for k, v in os.environ.items() if k in {"PATH", "SLURM_CONF", "HOME", "LANG"}}
     try:
         done = subprocess.run(  # the commands are named here, not given
@@ -64,7 +83,11 @@ def ask(argv: Sequence[str]) -> tuple[int, str]:
 def examine(
     root: Path = Path("/"), run: Run = ask, find: Callable[[str], str | None] = shutil.which
 ) -> tuple[Check, ...]:
-    """Every check, in order. ``root`` holds etc, sys and dev; ``run`` runs commands; ``find`` finds programs."""
+    """Return every check, in order.
+
+    ``root`` is the folder that holds etc, sys and dev; ``run`` runs a command; ``find`` finds a program. All three
+    are arguments so that tests can present any host.
+    """
     areas = {
         "Slurm": _slurm(root, run, find),
         "Meters": _meters(root, find),
@@ -76,7 +99,10 @@ def examine(
 
 
 def sacct_line(since: str, run: Run = ask, find: Callable[[str], str | None] = shutil.which) -> str:
-    """The command that dumps this site's accounting, with the columns that its sacct knows."""
+    """Return the command that dumps this site's accounting, with the columns that its sacct offers.
+
+    Columns differ by release (``sacct --helpformat``); asking for an unknown one makes sacct fail altogether.
+    """
     fields: Sequence[str] = ASK_FOR
     if find("sacct"):
         code, text = run(["sacct", "--helpformat"])
@@ -87,6 +113,7 @@ def sacct_line(since: str, run: Run = ask, find: Callable[[str], str | None] = s
 
 
 def _slurm(root: Path, run: Run, find: Callable[[str], str | None]) -> Iterator[Check]:
+    """Check commands, accounting, slurm.conf, release, energy plugin, and whether jobs get whole nodes."""
     there = {name: find(name) for name in COMMANDS}
     for name, cost in COMMANDS.items():
         path = there[name]
@@ -101,6 +128,8 @@ def _slurm(root: Path, run: Run, find: Callable[[str], str | None]) -> Iterator[
             "sacct answers" if code == 0 else first[:100],
             "" if code == 0 else "no job history from here: run sacct where Slurm is configured",
         )
+    if there["scontrol"]:
+        yield from _release(run)
     text, where = _configuration(root, run, scontrol=there["scontrol"] is not None)
     if text is None:
         yield Check(
@@ -119,8 +148,25 @@ def _slurm(root: Path, run: Run, find: Callable[[str], str | None]) -> Iterator[
     )
 
 
+def _release(run: Run) -> Iterator[Check]:
+    """Check whether this release of Slurm keeps a job's licences when it is requeued.
+
+    25.05.x and 25.11.0 to 25.11.6 do not, so that a requeued job would run outside the power budget. Without
+    requeues (JobRequeue=0) the releases are safe; ``sbatch --requeue`` can still ask for one.
+    """
+    code, text = run(["scontrol", "show", "config"])
+    version = re.search(r"^SLURM_VERSION\s*=\s*(\S+)", text, re.M) if code == 0 else None
+    if version is None:
+        return
+    requeue = re.search(r"^JobRequeue\s*=\s*(\d)", text, re.M)
+    lost = loses_licences_at_requeue(version[1])
+    off = requeue is not None and requeue[1] == "0"
+    cost = "" if not lost or off else requeue_text(version[1])
+    yield Check("Slurm", "release", PART if cost else YES, version[1], cost)
+
+
 def _configuration(root: Path, run: Run, *, scontrol: bool) -> tuple[str | None, str]:
-    """The text of slurm.conf, or what scontrol tells of it, and where it was found."""
+    """Return the text of slurm.conf, or what scontrol prints of it, and where it was found."""
     named = os.environ.get("SLURM_CONF") if root == Path("/") else None
     for path in [Path(named)] if named else [root / name for name in CONFIGURATIONS]:
         try:
@@ -135,6 +181,7 @@ def _configuration(root: Path, run: Run, *, scontrol: bool) -> tuple[str | None,
 
 
 def _energy_plugin(text: str) -> Check:
+    """Check which plugin measures energy. Plugins are written with or without their ``acct_gather_energy/`` prefix."""
     found = re.search(r"^\s*AcctGatherEnergyType\s*=\s*(?:acct_gather_energy/)?(\S+)", text, re.I | re.M)
     plugins = found[1] if found else "none"
     if plugins.lower() in {"none", "(null)"}:
@@ -145,13 +192,17 @@ def _energy_plugin(text: str) -> Check:
 
 
 def _meters(root: Path, find: Callable[[str], str | None]) -> Iterator[Check]:
+    """Check the power sources of this node, from processors (RAPL) to the whole node (IPMI, Cray).
+
+    Since Linux 5.10 ``energy_uj`` is readable by root alone (a side channel), so "no access" is the usual finding.
+    """
     cost = "this node's watts cannot be read by RAPL"
     folder = root / "sys/class/powercap"
     try:
         yield Check("Meters", "RAPL powercap", YES, f"{len(counters(folder))} counters under {folder}")
     except PermissionError as error:
-        mend = f"{cost}: energy_uj is root's; give the agent's group read access"
-        yield Check("Meters", "RAPL powercap", PART, f"no access to {error.filename}", mend)
+        hint = f"{cost}: energy_uj is root's; give the agent's group read access"
+        yield Check("Meters", "RAPL powercap", PART, f"no access to {error.filename}", hint)
     except (OSError, ValueError):
         yield Check("Meters", "RAPL powercap", NO, f"none under {folder}", cost)
     yield _readable("Meters", "Cray pm_counters", root / "sys/cray/pm_counters/power", "only Cray nodes have them")
@@ -171,6 +222,7 @@ def _meters(root: Path, find: Callable[[str], str | None]) -> Iterator[Check]:
 
 
 def _readable(area: str, name: str, path: Path, cost: str) -> Check:
+    """Check that a file is there and readable; a folder on the way that may not be entered counts as absent."""
     try:
         exists = path.exists()
     except OSError:
@@ -183,6 +235,7 @@ def _readable(area: str, name: str, path: Path, cost: str) -> Check:
 
 
 def _actuators(root: Path) -> Iterator[Check]:
+    """Check whether this node's frequency can be set. The first CPU stands for all of them."""
     folder = root / "sys/devices/system/cpu/cpu0/cpufreq"
     cost = "frequencies cannot be set on this node; Slurm may still set them on compute nodes (--cpu-freq)"
     if not (folder / "scaling_governor").exists():
@@ -199,6 +252,7 @@ def _actuators(root: Path) -> Iterator[Check]:
 
 
 def _packages() -> Iterator[Check]:
+    """Check the optional packages by their import name, without importing them: some take a second."""
     for name, (extra, what) in PACKAGES.items():
         try:
             there = importlib.util.find_spec(name) is not None
@@ -217,6 +271,7 @@ def _packages() -> Iterator[Check]:
 
 
 def _cache(environment: Mapping[str, str]) -> Iterator[Check]:
+    """Check that compiled kernels can be kept. Of a folder that does not exist yet its nearest parent decides."""
     named = environment.get("WATTQUEUE_CACHE_DIR")
     home = environment.get("XDG_CACHE_HOME") or f"{environment.get('HOME', '/nonexistent')}/.cache"
     folder = Path(named) if named else Path(home) / "wattqueue"
@@ -224,13 +279,13 @@ def _cache(environment: Mapping[str, str]) -> Iterator[Check]:
     while not place.exists() and place != place.parent:
         place = place.parent
     good = os.access(place, os.W_OK)
-    cost = "every run compiles anew (some 10 s): point WATTQUEUE_CACHE_DIR to a folder of yours"
+    cost = "every run compiles again (some 10 s): point WATTQUEUE_CACHE_DIR to a folder of yours"
     yield Check("Machine", "kernel cache", YES if good else NO, str(folder), "" if good else cost)
 
 
 def _guarded(area: str, checks: Iterator[Check]) -> Iterator[Check]:
-    """The checks of an area; what goes wrong with looking is a finding, too."""
+    """Return the checks of an area; a failure while examining is a finding, too, and does not end the others."""
     try:
         yield from checks
     except (OSError, ValueError, RuntimeError) as error:
-        yield Check(area, "rest", NO, f"could not be looked at: {error}")
+        yield Check(area, "rest", NO, f"could not be examined: {error}")

@@ -1,4 +1,17 @@
-"""Measured jobs, kept: they teach the estimator again after a restart."""
+"""Store measured jobs, so that they train the estimator again after a restart.
+
+A job is measured in one of two ways. Telemetry samples its nodes while it runs (``live.tracking``),
+which gives mean and maximum. Or Slurm's accounting reports its energy some time after it ended; until
+then ``MeasuredJobs.gone`` remembers what the job was and what was predicted for it.
+
+Flow: ``Tracker.ended`` -> ``Controller._learn`` -> ``keep`` and ``Predictor.learn``; without telemetry
+``Controller.on_ended`` -> ``ended`` -> (once a minute) ``from_accounting`` -> the same. ``recall`` closes the
+circle at the start of a controller, so that an online estimator is trained on the same jobs, in the same
+order, as one that was never restarted.
+
+Storing is for the benefit of later predictions only. No decision of the present depends on it, so a
+database that fails here loses training data and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +21,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Column, Engine, Float, Integer, Table, Text, insert, select
 
-from wattqueue.live.predictor import Asked, Learned, Ran
+from wattqueue.live.predictor import JobRequest, MeasuredJob, ObservedJob
 from wattqueue.live.slurm.snapshot import JobKey
 from wattqueue.live.state.tables import METADATA
 from wattqueue.live.telemetry.base import JobEnergy
@@ -31,44 +44,50 @@ LEARNED = Table(
 )
 """Ended jobs with what they were measured to draw (watts of one node)."""
 FORGET_S = 3600.0
+"""How long accounting may take to report a job's energy: slurmdbd lags by minutes, not by hours."""
 
 
 @dataclass
-class Lessons:
-    """A table of measured jobs. ``gone`` keeps what is known of ended jobs until accounting tells their energy."""
+class MeasuredJobs:
+    """The table of measured jobs, one row per (id, submit time)."""
 
     engine: Engine
     on_ratio: Callable[[float], None] = lambda _: None
-    gone: dict[JobKey, tuple[Ran, float]] = field(default_factory=dict)
+    """Called with measured over predicted watts of each job that is stored (metrics)."""
+    gone: dict[JobKey, tuple[ObservedJob, float]] = field(default_factory=dict)
+    """Ended jobs whose energy accounting has not reported yet, with the time at which they were missed."""
 
     def __post_init__(self) -> None:
         METADATA.create_all(self.engine, tables=[LEARNED])
 
-    def recall(self, most: int = 20_000) -> list[Learned]:
-        """The last so many, in order of their ends."""
+    def recall(self, most: int = 20_000) -> list[MeasuredJob]:
+        """Return the last ``most`` jobs, in order of their ends."""
         with self.engine.connect() as connection:
             rows = connection.execute(select(LEARNED).order_by(LEARNED.c.end_s.desc()).limit(most)).all()
         out = []
         for r in reversed(rows):
-            asked = Asked(JobKey(r.name, r.submit_s), r.user, r.app, r.partition, r.nodes, _limit(r.walltime_s))
+            request = JobRequest(JobKey(r.name, r.submit_s), r.user, r.app, r.partition, r.nodes, _limit(r.walltime_s))
             values = (_number(r.max_node_w), _number(r.predicted_node_w))
-            out.append(Learned(asked, r.start_s, r.end_s, r.mean_node_w, *values))
+            out.append(MeasuredJob(request, r.start_s, r.end_s, r.mean_node_w, *values))
         return out
 
-    def keep(self, jobs: Iterable[Learned]) -> list[Learned]:
-        """Store jobs that are not stored yet; returns those."""
-        fresh: list[Learned] = []
+    def keep(self, jobs: Iterable[MeasuredJob]) -> list[MeasuredJob]:
+        """Store jobs that are not stored yet, and return those.
+
+        A job can arrive twice, from telemetry and from accounting: the first report counts.
+        """
+        fresh: list[MeasuredJob] = []
         with self.engine.begin() as connection:
             for one in jobs:
-                key = one.asked.key
+                key = one.request.key
                 mine = (LEARNED.c.name == key.name) & (LEARNED.c.submit_s == key.submit_s)
                 if connection.execute(select(LEARNED.c.name).where(mine)).first() is not None:
                     continue
-                asked = one.asked
+                request = one.request
                 connection.execute(
                     insert(LEARNED).values(
-                        name=key.name, submit_s=key.submit_s, user=asked.user, app=asked.app,
-                        partition=asked.partition, nodes=asked.nodes, walltime_s=min(asked.walltime_s, 1e18),
+                        name=key.name, submit_s=key.submit_s, user=request.user, app=request.app,
+                        partition=request.partition, nodes=request.nodes, walltime_s=min(request.walltime_s, 1e18),
                         start_s=one.start_s, end_s=one.end_s, mean_node_w=one.mean_node_w,
                         max_node_w=_column(one.max_node_w), predicted_node_w=_column(one.predicted_node_w),
                     )
@@ -79,31 +98,39 @@ class Lessons:
                 self.on_ratio(one.mean_node_w / one.predicted_node_w)
         return fresh
 
-    def ended(self, ran: Ran, now_s: float) -> None:
-        """A job that runs no more: accounting may still tell its energy."""
-        self.gone[ran.asked.key] = (ran, now_s)
+    def ended(self, ran: ObservedJob, now_s: float) -> None:
+        """Remember a job that ended unmeasured: accounting may still report its energy."""
+        self.gone[ran.request.key] = (ran, now_s)
+        # bounded: what accounting has not reported within FORGET_S it never will
         self.gone = {k: v for k, v in self.gone.items() if now_s - v[1] < FORGET_S}
 
-    def from_accounting(self, energies: Sequence[JobEnergy]) -> list[Learned]:
-        """Jobs of ours that accounting has measured."""
+    def from_accounting(self, energies: Sequence[JobEnergy]) -> list[MeasuredJob]:
+        """Return the remembered jobs among those that accounting has measured, and forget them.
+
+        The node count is accounting's: what the job had, not what it requested.
+        """
         out = []
         for e in energies:
             known = self.gone.get(JobKey(e.name, e.submit_s))
+            # an energy of NaN may still come: the job stays remembered
             if known is not None and not math.isnan(e.mean_node_w):
                 ran, _ = self.gone.pop(JobKey(e.name, e.submit_s))
-                asked, where = ran.asked._replace(nodes=e.nodes), (ran.hardware, ran.frequency_hz)
+                request, where = ran.request._replace(nodes=e.nodes), (ran.hardware, ran.frequency_hz)
                 times = (e.start_s, e.end_s)
-                out.append(Learned(asked, *times, e.mean_node_w, math.nan, ran.predicted_node_w, *where))
+                out.append(MeasuredJob(request, *times, e.mean_node_w, math.nan, ran.predicted_node_w, *where))
         return out
 
 
 def _number(value: float | None) -> float:
+    """Return a column's value, NULL as NaN."""
     return math.nan if value is None else value
 
 
 def _column(value: float) -> float | None:
+    """Return a value for a column, NaN as NULL: databases disagree about NaN."""
     return None if math.isnan(value) else value
 
 
 def _limit(seconds: float) -> float:
+    """Return a stored walltime; 1e18 stands for no limit, since not every database stores infinity."""
     return math.inf if seconds >= 1e18 else seconds

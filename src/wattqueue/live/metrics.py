@@ -1,4 +1,19 @@
-"""Our own metrics for Prometheus, on loopback unless told otherwise, behind a token where one is given.
+"""Serve the controller's metrics to Prometheus, on loopback by default, with a bearer token if configured.
+
+The controller calls ``round`` once per round and ``failed`` for a round without a snapshot; HTTP
+requests are answered by a daemon thread, so a slow scraper never delays a round. Metrics carry no job
+ids: labels are bounded, as Prometheus asks for.
+
+What to watch (``share/alerts.yml`` holds rules for it):
+
+- ``wattqueue_cap_violation_seconds_total``: measured power above the cap; must not grow;
+- ``wattqueue_observe_failures_total``: Slurm does not answer; after ``away_s`` the release fall-back acts;
+- ``wattqueue_actuations_total{result="failed"}``: Slurm refuses writes;
+- ``wattqueue_telemetry_nodes{label!="measured"}``: nodes that count as their maximum;
+- ``wattqueue_prediction_error_ratio``: measured over predicted watts, 1.0 is exact, above 1 under-predicts.
+
+Thread safety: prometheus-client's own locks. ``LiveMetrics`` is written by the controller's thread alone; ``status`` of
+``serve`` reads a file that is replaced atomically.
 
 Reference: Prometheus, metric and label naming (base units, ``_total`` for counters).
 """
@@ -25,17 +40,21 @@ MODES = ("observe", "advise", "control")
 
 
 @dataclass
-class Metrics:
-    """A registry of its own. ``round`` and ``failed`` are called by the controller."""
+class LiveMetrics:
+    """All metrics, in a registry of their own (two controllers in one process do not share counters)."""
 
     mode: str
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     _last_s: float | None = None
+    """Time of the last snapshot: violations are integrated over the time between two rounds."""
 
     def __post_init__(self) -> None:
+        """Register every metric, so that each is exposed (as 0) from the first scrape on."""
+
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(f"wattqueue_{name}", text, labels, registry=self.registry)
 
+        # names as Prometheus asks: base units, no job ids, counters end in _total by themselves
         self.power = gauge("cluster_power_watts", "Power of all nodes, measured or their maximum.")
         self.counted = gauge("cluster_counted_power_watts", "Power that the ledger counts in the cap's scope.")
         self.cap = gauge("cluster_power_cap_watts", "The cap in force; +Inf without one.")
@@ -52,6 +71,7 @@ class Metrics:
         self.over_j = Counter(
             "wattqueue_cap_violation_joules", "Energy of measured power above the cap.", registry=self.registry
         )
+        # a round of an idle cluster takes some ms, one with 200 starts some seconds: buckets for both
         self.rounds = Histogram(
             "wattqueue_reconcile_duration_seconds",
             "Duration of a whole round.",
@@ -64,6 +84,7 @@ class Metrics:
         self.failures = Counter(
             "wattqueue_observe_failures", "Rounds in which Slurm could not be observed.", registry=self.registry
         )
+        # finer around 1, where the margin of 10 % lies
         self.errors = Histogram(
             "wattqueue_prediction_error_ratio",
             "Measured mean watts of ended jobs over predicted.",
@@ -72,24 +93,30 @@ class Metrics:
         )
 
     def round(self, report: Report) -> None:
-        """One round's figures."""
-        thought, pool = report.thought, report.snapshot.pool
+        """Take over the figures of one round."""
+        plan, pool = report.plan, report.snapshot.pool
         self.rounds.observe(report.took_s)
-        self.cap.set(thought.cap_w)
-        self.counted.set(thought.counted_w)
+        self.cap.set(plan.cap_w)
+        self.counted.set(plan.counted_w)
         if pool is not None:
             for part, value in (("total", pool.total), ("open", pool.open_w), ("used", pool.used)):
                 self.pool.labels(part).set(value)
-        rows = thought.sorted
+        # the same names as in the status file
+        rows = plan.sorted
         states = ("running", "under_way", "waiting", "foreign", "late", "adopt")
         for state in states:
             self.jobs.labels(state).set(len(getattr(rows, state)))
         self.jobs.labels("refused").set(rows.refused)
         for outcome in report.outcomes:
             self.writes.labels(outcome.write.kind, "failed" if outcome.error else "done").inc()
-        self._power(report, thought.cap_w)
+        self._power(report, plan.cap_w)
 
     def _power(self, report: Report, cap_w: float) -> None:
+        """Take over measured power, and count violations of the cap.
+
+        Violations are counted only while every node is measured: a node that counts as its maximum
+        would report a violation that nobody saw.
+        """
         labels = [p.label for p in report.power.values()]
         for label in ("measured", "stale", "missing"):
             self.telemetry.labels(label).set(labels.count(label))
@@ -105,25 +132,29 @@ class Metrics:
         self._last_s = now_s
 
     def failed(self, reason: str) -> None:
-        """A round without a view of Slurm."""
+        """Count a round in which Slurm could not be observed."""
         self.failures.inc()
 
     def learned(self, ratio: float) -> None:
-        """A job that ended: measured over predicted watts."""
+        """Take over measured over predicted watts of a job that ended."""
         if ratio > 0:
             self.errors.observe(ratio)
 
 
-def serve(metrics: Metrics, address: str, port: int, token: str, status: Callable[[], str]) -> Any:
-    """Serve ``/metrics`` and ``/status`` in a thread; returns the server (``shutdown`` ends it).
+def serve(metrics: LiveMetrics, address: str, port: int, token: str, status: Callable[[], str]) -> Any:
+    """Serve ``/metrics`` and ``/status`` in a thread, and return the server (``shutdown`` ends it).
 
-    Raises: InputError where the port cannot be had.
+    ``status`` returns the JSON text of the last status. The token is compared in constant time.
+
+    Raises: InputError where the address or port cannot be used.
     """
 
     class Handler(http.server.BaseHTTPRequestHandler):
+        # the defaults would name the Python version to anyone who asks
         server_version, sys_version = "wattqueue", ""
 
         def do_GET(self) -> None:
+            """Answer /metrics and /status; nothing else exists, and nothing can be changed over HTTP."""
             given = self.headers.get("Authorization", "")
             if token and not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
                 self._answer(401, "text/plain", b"a bearer token is needed\n")
@@ -149,7 +180,8 @@ def serve(metrics: Metrics, address: str, port: int, token: str, status: Callabl
     try:
         server = http.server.ThreadingHTTPServer((address, port), Handler)
     except OSError as error:
-        raise InputError(f"cannot listen there: {error.strerror}", where=f"{address}:{port}") from error
-    server.daemon_threads = True
+        hint = "is another controller running, or the port in use?"
+        raise InputError(f"cannot listen: {error.strerror}", where=f"{address}:{port}", hint=hint) from error
+    server.daemon_threads = True  # a scraper that hangs must not keep the controller from ending
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return server

@@ -1,8 +1,15 @@
-"""What jobs will draw and take: each job asked once, when it is first seen; measured jobs teach.
+"""Predict watts and run time of each job once, when it is first seen; measured jobs train the estimator.
 
-An online estimator starts afresh with each batch of new jobs: it is given what is remembered of
-finished jobs in order of their ends, then asked. So its state is what the memory holds, and a
-restart changes nothing.
+The predictor stands between the planner and the policy's estimator. It translates Slurm's jobs into
+the job table that estimators expect, keeps the answers in one table that grows, and hands rows of
+that table to the pass, so that a round pays only for jobs that are new.
+
+An online estimator starts afresh with each batch of new jobs: it is given the remembered finished
+jobs in order of their ends, then predicts the new ones. Its state therefore depends on the database
+alone, and a controller that was restarted predicts the same as one that was not.
+
+Watts are those of one unit (a node), rounded up so that the net watts are whole licences: Slurm
+counts licences in whole numbers, and what the policy admits Slurm must be able to admit too.
 """
 
 from __future__ import annotations
@@ -22,42 +29,55 @@ from wattqueue.model.jobs import Floats, Ints, Jobs, Labels
 from wattqueue.parts.contracts import Estimator, Finished, OnlineEstimator, Prediction
 
 
-class Asked(NamedTuple):
-    """A job as an estimator sees it: what its user asked for."""
+class JobRequest(NamedTuple):
+    """What the user of a job requested: all that an estimator may use."""
 
     key: JobKey
     user: str
+    """``u`` and the numeric user id: names differ between hosts, ids do not."""
     app: str
+    """Job name; empty where the details have not been read."""
     partition: str
+    """Machine partition, empty where the job may use several."""
     nodes: int
     walltime_s: float
+    """Inf for a job without a limit."""
 
 
-class Ran(NamedTuple):
-    """A job that runs or ran: what was predicted for one of its nodes, and on what at which frequency (NaN: any)."""
+class ObservedJob(NamedTuple):
+    """A job that runs or ran, with the prediction that was made for it."""
 
-    asked: Asked
+    request: JobRequest
     predicted_node_w: float
+    """Watts of one node; NaN where the job was never predicted."""
     hardware: str = ""
+    """Machine partition on which it runs."""
     frequency_hz: float = math.nan
+    """NaN where no frequency was chosen."""
 
 
-class Learned(NamedTuple):
-    """A job that ended and was measured; watts are of one node. ``hardware`` and frequency where it ran, if known."""
+class MeasuredJob(NamedTuple):
+    """A job that ended and was measured. Watts are those of one node, times seconds since the epoch."""
 
-    asked: Asked
+    request: JobRequest
     start_s: float
     end_s: float
     mean_node_w: float
     max_node_w: float
+    """NaN where only the energy is known (accounting)."""
     predicted_node_w: float
     hardware: str = ""
+    """Machine partition on which it ran; empty where that is not known."""
     frequency_hz: float = math.nan
 
 
-def job_table(asked: Sequence[Asked], learned: Sequence[Learned] = ()) -> Jobs:
-    """Waiting jobs, behind those that were measured. What has not ended has its limit as run time."""
-    rows = [*(one.asked for one in learned), *asked]
+def job_table(requests: Sequence[JobRequest], learned: Sequence[MeasuredJob] = ()) -> Jobs:
+    """Build a job table: measured jobs first, then the new ones.
+
+    A job that has not ended gets its walltime as run time, so that no part can see the future (the
+    table has no column for "unknown"); jobs without a limit get ``NO_LIMIT_S``.
+    """
+    rows = [*(one.request for one in learned), *requests]
     wall = np.array([min(r.walltime_s, NO_LIMIT_S) for r in rows], np.float64)
     ran = [max(one.end_s - one.start_s, 1.0) for one in learned]
     return Jobs.build(
@@ -74,15 +94,19 @@ def job_table(asked: Sequence[Asked], learned: Sequence[Learned] = ()) -> Jobs:
 
 @dataclass
 class Predictor:
-    """Predictions by job, kept in one table that grows; ``most`` finished jobs are remembered.
+    """Predictions by job, in two tables (watts, time factors) of shape (rows, options) that grow by doubling.
 
-    ``whole`` rounds watts up so that they are whole licences.
+    Invariant: ``_row[key]`` is the row of a job, rows ``0 .. _used - 1`` are taken, and a row never
+    changes once it is written: a job keeps the prediction of its submission (semantics, rule 11).
+    Rows of jobs that are gone are dropped only when the table has doubled, so dropping costs O(1) on
+    average.
     """
 
     estimator: Estimator
     layout: Layout
     most: int = 20_000
-    learned: deque[Learned] = field(default_factory=deque)
+    """Finished jobs that are remembered: bounds the memory, and the time to train afresh."""
+    learned: deque[MeasuredJob] = field(default_factory=deque)
     _row: dict[JobKey, int] = field(default_factory=dict)
     _power: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     _time: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -90,6 +114,7 @@ class Predictor:
     _keep_most: int = 10_000
 
     def __post_init__(self) -> None:
+        """Allocate the tables, and compute the watts that stand in where predictions are not trusted."""
         options = len(self.layout.machine.option_partition)
         self._power, self._time = np.zeros((64, options)), np.ones((64, options))
         figures = [self.layout.machine.partitions[p] for p in self.layout.machine.option_partition]
@@ -97,16 +122,19 @@ class Predictor:
         idle = np.array([p.idle_w for p in figures])
         scaled = np.where(np.isfinite(top), idle + (top - idle) * self.layout.machine.option_dynamic_factor, top)
         self.most_w = self.layout.whole_w(scaled[np.newaxis])
-        """Watts by option where nothing is believed: the machine's own maxima. Shape (1, O)."""
+        """Maximum watts of one unit by option, used for every job while telemetry is lost. Shape (1, O)."""
 
-    def learn(self, jobs: Iterable[Learned]) -> None:
-        """Jobs that ended; they teach from the next question on."""
+    def learn(self, jobs: Iterable[MeasuredJob]) -> None:
+        """Remember jobs that ended. They influence predictions from the next new job on."""
         self.learned.extend(jobs)
         while len(self.learned) > self.most:
             self.learned.popleft()
 
-    def ask(self, jobs: Sequence[Asked], now_s: float, known: Container[JobKey] = ()) -> None:
-        """Predict the jobs that were not asked about yet; ``known`` are all jobs that are still there."""
+    def predict(self, jobs: Sequence[JobRequest], now_s: float, known: Container[JobKey] = ()) -> None:
+        """Predict the jobs that have no prediction yet.
+
+        ``known`` holds the keys of all jobs that still exist; rows of others may be dropped.
+        """
         new = [job for job in jobs if job.key not in self._row]
         if not new:
             return
@@ -121,7 +149,13 @@ class Predictor:
             self._row[job.key] = self._used
             self._used += 1
 
-    def _fresh(self, new: Sequence[Asked], now_s: float) -> tuple[Floats, Floats]:
+    def _fresh(self, new: Sequence[JobRequest], now_s: float) -> tuple[Floats, Floats]:
+        """Return watts and time factors of new jobs by option, each of shape (len(new), O).
+
+        An online estimator is trained from nothing: ``predict`` resets it on a table that holds the
+        finished jobs too, ``learn`` hands it their measurements in order of their ends, and
+        ``predict_rows`` then answers for the new rows.
+        """
         machine = self.layout.machine
         if isinstance(self.estimator, OnlineEstimator):
             known = sorted(self.learned, key=lambda one: one.end_s)
@@ -143,21 +177,27 @@ class Predictor:
         rows = np.arange(len(table), dtype=np.int32)
         return _rows(given, given.power_w, rows), _rows(given, given.time_factor, rows)
 
-    def prediction(self, keys: Sequence[JobKey], *, believed: bool = True) -> Prediction:
-        """Predictions of these jobs; not ``believed``: the machine's maxima for all (times stay)."""
+    def prediction(self, keys: Sequence[JobKey], *, telemetry_ok: bool = True) -> Prediction:
+        """Return the predictions of these jobs as one shared table with a row index.
+
+        Without telemetry (``telemetry_ok`` false) every finite figure is replaced by the machine's
+        maximum: an error of the estimator would go unnoticed. Options that an estimator never offers
+        (infinite watts) stay excluded; time factors stay.
+        """
         row = np.fromiter((self._row[key] for key in keys), np.int32, len(keys))
         used = max(self._used, 1)
         power = self._power[:used]
-        if not believed:
+        if not telemetry_ok:
             power = np.where(np.isinf(power), power, self.most_w)
         return Prediction(power, self._time[:used], row)
 
     def of(self, key: JobKey) -> tuple[Floats, Floats] | None:
-        """Watts of one unit and time factors by option; None for a job never asked about."""
+        """Return watts of one unit and time factors by option; None for a job that was never predicted."""
         row = self._row.get(key)
         return None if row is None else (self._power[row], self._time[row])
 
     def _grow(self, more: int) -> None:
+        """Make room for so many more rows, at least doubling the tables."""
         if self._used + more > len(self._power):
             room = max(2 * len(self._power), self._used + more)
             for name in ("_power", "_time"):
@@ -167,7 +207,7 @@ class Predictor:
                 setattr(self, name, new)
 
     def _drop(self, keep: set[JobKey]) -> None:
-        """Forget jobs that are gone."""
+        """Drop the rows of all jobs but these, and close the gaps."""
         kept = {key: row for key, row in self._row.items() if key in keep}
         rows = np.array(list(kept.values()), np.int64)
         self._power[: len(rows)], self._time[: len(rows)] = self._power[rows], self._time[rows]
@@ -176,7 +216,10 @@ class Predictor:
 
 
 def _rows(prediction: Prediction, table: NDArray[np.float64], rows: Ints) -> Floats:
-    """Rows of a (C, O) table for jobs, however the prediction shares them. Shape (k, O)."""
+    """Return rows of a (C, O) table for jobs, whether the prediction shares rows or not. Shape (k, O).
+
+    A table of one row stands for every job, whatever ``row`` holds.
+    """
     if prediction.row is not None and len(prediction.row):
         return np.asarray(table[prediction.row[rows]] if len(table) > 1 else table[np.zeros_like(rows)])
     return np.asarray(table[rows] if len(table) > 1 else table[np.zeros_like(rows)])

@@ -1,7 +1,42 @@
-"""Which jobs run, are under way, wait for us, or are none of ours.
+"""Classify the jobs of a snapshot: which run, are under way, wait for the controller, or are not its concern.
 
-A row that Slurm shows unchanged is the same object as in the round before, so only rows that are
-new or gone are looked at.
+Each row of a snapshot has one *kind*, found once when the row is new:
+
+- ``running``: holds nodes and watts;
+- ``free``: pending and not held, so Slurm may start it at any moment. What is to be done with it depends
+  on time as well (see ``Sorter._free``);
+- ``waiting``: held for the controller; stands in the queue;
+- ``hand_over``: held, but only Slurm can schedule it (heterogeneous jobs);
+- ``unknown``: held, and its details have not been read yet; classified again in the next round;
+- ``ignored``: on other partitions, held by its user, or not eligible (dependency, begin time).
+
+The life of a job, as the controller sees it (``refused`` is a back-off on a waiting job, not a kind)::
+
+    submitted ----- job_submit.lua holds it -----> waiting
+    submitted ----- no controller at work -------> free
+
+    waiting ------- release ---------------------> under way (free, and stored as released)
+    free ---------- adopt: hold -----------------> waiting
+    under way ----- Slurm starts it -------------> running
+    under way ----- late: hold, refuse ----------> waiting, in back-off
+    under way ----- Slurm holds it again, refuse > waiting, in back-off (BadConstraints: no node can serve it)
+    running ------- requeue (node failure, ...) -> free, its watts shown but perhaps not counted
+    running ------- ends ------------------------> gone
+
+Every arrow but ``submitted`` and ``ended`` is found by comparing a row with what the controller's memory
+holds about its key; nothing depends on having seen the row before. So the picture is the same after a
+restart of the controller, and a transition that was missed is made in the next round.
+
+Who owns a hold. Slurm has one hold per job and two reasons. job_submit.lua and a user both leave
+JobHeldUser, an operator leaves JobHeldAdmin. A user's hold is told from ours by the mark that
+job_submit.lua adds at submission; the mark is copied into the controller's state when the job is first
+seen, since the AdminComment belongs to the site. Once the controller has adopted a job its reason is
+JobHeldAdmin, and the user's hold is forgotten. An administrator's own ``scontrol hold`` on a waiting job
+looks like ours and is not kept; ``StartTime=`` is what keeps such a job.
+
+Cost. The observer hands out the same object for a row that did not change, so a row is identified by
+``id()``, and a round costs what is new or gone. The old rows are kept alive until the new ones are
+stored, so that no ``id`` can stand for two rows.
 """
 
 from __future__ import annotations
@@ -10,68 +45,92 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from wattqueue.live.predictor import Asked
+from wattqueue.live.predictor import JobRequest
 from wattqueue.live.queue import Queue
-from wattqueue.live.slurm.snapshot import Details, JobKey, JobRow, Snapshot
-from wattqueue.live.state.memory import Placed, Refused
+from wattqueue.live.slurm.snapshot import Details, JobKey, JobRow, SlurmSnapshot
+from wattqueue.live.state.memory import Refused, ReleasedJob
 from wattqueue.live.world import Layout
 
-MARK = "wattqueue:"
-"""What job_submit.lua writes on each job that it holds begins with this."""
 USER_HELD = "wattqueue:user-held"
+"""What job_submit.lua adds to the AdminComment of a job that its user submitted held (``sbatch -H``)."""
+NEEDS_CONTROLLER = "wattqueue:needs-controller"
+"""... of a job that fits the budget at a lower frequency only: never released without the controller."""
+USER_REASON = "JobHeldUser"
 Mode = Literal["observe", "advise", "control"]
 Kind = Literal["running", "free", "waiting", "hand_over", "ignored", "unknown"]
-_PLAIN = Details("", "", "", "", "", 0, 1, 0)
+_PLAIN = Details("", "", "", "", "", 0, 1, 0)  # stands in where the details of a job could not be read
 
 
 @dataclass
 class Sorted:
-    """Rows of a snapshot by what is to be done with them.
+    """Rows of a snapshot by what is to be done with them. A row can be in more than one list.
 
-    ``waiting`` in order of submission; ``adopt`` were released behind our back and are held again;
-    ``late`` were released by us and did not start in time; ``hand_over`` are for Slurm alone
-    (heterogeneous jobs); ``foreign`` are pending, free, and not ours.
+    Lists of rows are ordered by submission, whatever order Slurm prints them in.
     """
 
     running: list[JobRow] = field(default_factory=list)
     under_way: list[JobRow] = field(default_factory=list)
+    """Free to start: they count nodes and watts as if they ran."""
     waiting: Sequence[JobKey] = ()
+    """Keys of held jobs that the policy may start now, in queue order."""
     adopt: list[JobRow] = field(default_factory=list)
+    """Released outside WattQueue: to be held again, so that the policy decides."""
     late: list[JobRow] = field(default_factory=list)
+    """Released by the controller and not started in time: to be held again."""
     hand_over: list[JobRow] = field(default_factory=list)
+    """To be released to Slurm's own scheduler (heterogeneous jobs)."""
     foreign: list[JobRow] = field(default_factory=list)
+    """Pending and free, but not the controller's."""
     refused: int = 0
+    """Waiting jobs that are in back-off."""
+    user_held: list[JobKey] = field(default_factory=list)
+    """New rows whose mark says that their user holds them: to be remembered, since the mark can be changed."""
+    user_released: list[JobKey] = field(default_factory=list)
+    """New rows that nobody holds any more, whatever their mark says."""
 
 
 @dataclass
 class Sorter:
-    """Sorts snapshots. ``ask`` says what a row's user asked for; ``foreign_since`` when a free job not ours came."""
+    """Classifies snapshot after snapshot, and keeps the queue of waiting jobs."""
 
     layout: Layout
     mode: Mode
     start_timeout_s: float
-    ask: Callable[[JobRow, Details | None], Asked]
+    """A released job that has not started after this time is taken back."""
+    describe: Callable[[JobRow, Details | None], JobRequest]
+    """Returns what the user of a row requested."""
     queue: Queue = field(default_factory=Queue)
     foreign_since: dict[JobKey, float] = field(default_factory=dict)
-    asked: dict[JobKey, Asked] = field(default_factory=dict)
-    fresh: list[Asked] = field(default_factory=list)
-    """Jobs first seen in this round."""
+    """When each foreign job was first seen free."""
+    marked: Callable[[JobKey, str], bool] = lambda _key, _mark: False
+    """Whether the controller's state holds a mark about a job."""
+    requests: dict[JobKey, JobRequest] = field(default_factory=dict)
+    """Requests of all jobs that run, wait or are under way."""
+    fresh: list[JobRequest] = field(default_factory=list)
+    """Requests of jobs whose row is new in this round: those to predict."""
     _rows: dict[int, JobRow] = field(default_factory=dict)
     _kind: dict[int, Kind] = field(default_factory=dict)
     _lists: dict[Kind, dict[int, JobRow]] = field(default_factory=dict)
     _throttles: dict[tuple[str, float], int] = field(default_factory=dict)
+    """Tasks that may run at once, by array (``sbatch --array=1-100%5``)."""
 
     def sort(
         self,
-        snapshot: Snapshot,
-        placed: Mapping[JobKey, Placed],
+        snapshot: SlurmSnapshot,
+        placed: Mapping[JobKey, ReleasedJob],
         refused: Mapping[JobKey, Refused],
         origin: Mapping[JobKey, float],
     ) -> Sorted:
-        """Each row into one list."""
-        self._update(snapshot, origin)
+        """Classify the rows of a snapshot.
+
+        ``placed`` are the jobs that the controller released, ``refused`` those in back-off,
+        ``origin`` first submissions of requeued jobs.
+        """
+        out = Sorted()
+        self._update(snapshot, origin, out)
         now_s, details = snapshot.taken_s, snapshot.details
-        out = Sorted(running=sorted(self._of("running"), key=_age), hand_over=list(self._of("hand_over")))
+        out.running = sorted(self._of("running"), key=_age)
+        out.hand_over = [row for row in sorted(self._of("hand_over"), key=_age) if row.key.name.endswith("+0")]
         for row in sorted(self._of("free"), key=_age):
             self._free(row, details.get(row.key, _PLAIN), placed.get(row.key), now_s, out)
         free = {row.key for row in out.foreign}
@@ -80,14 +139,19 @@ class Sorter:
         out.refused = len(barred)
         barred |= self._throttled(out, barred)
         keys = self.queue.keys()
+        # the same tuple as before while nothing changed: the planner then keeps its tables
         out.waiting = tuple(key for key in keys if key not in barred) if barred else keys
         return out
 
     def _of(self, kind: Kind) -> Iterable[JobRow]:
+        """Return the rows of one kind, in no order."""
         return self._lists.get(kind, {}).values()
 
-    def _update(self, snapshot: Snapshot, origin: Mapping[JobKey, float]) -> None:
-        """Take in what is new, let go of what is gone."""
+    def _update(self, snapshot: SlurmSnapshot, origin: Mapping[JobKey, float], out: Sorted) -> None:
+        """Add the rows that are new, and drop those that are gone.
+
+        A row that changed is gone under its old identity and new under another.
+        """
         rows = {id(row): row for row in snapshot.jobs}
         gone = self._rows.keys() - rows.keys()
         new = [number for number in rows if number not in self._rows]
@@ -100,12 +164,18 @@ class Sorter:
         self._rows = rows  # the old rows stayed alive until here, so no id stood for two
         self.fresh = []
         for number in new:
-            self._take_in(number, rows[number], snapshot.details.get(rows[number].key), origin)
-        if len(self.asked) > 2 * len(rows) + 1000:
+            row, details = rows[number], snapshot.details.get(rows[number].key)
+            if row.pending and not row.held:
+                out.user_released.append(row.key)
+            elif row.held and details is not None and user_holds(row, details):
+                out.user_held.append(row.key)
+            self._add(number, row, details, origin)
+        if len(self.requests) > 2 * len(rows) + 1000:
             keep = {row.key for row in rows.values()}
-            self.asked = {key: value for key, value in self.asked.items() if key in keep}
+            self.requests = {key: value for key, value in self.requests.items() if key in keep}
 
-    def _take_in(self, number: int, row: JobRow, details: Details | None, origin: Mapping[JobKey, float]) -> None:
+    def _add(self, number: int, row: JobRow, details: Details | None, origin: Mapping[JobKey, float]) -> None:
+        """Classify one row, and put a waiting one into the queue."""
         kind = self._kind_of(row, details)
         old = self._kind.get(number)
         if old is not None:
@@ -114,16 +184,24 @@ class Sorter:
         self._lists.setdefault(kind, {})[number] = row
         if kind in ("ignored", "unknown", "hand_over"):
             return
-        asked = self.asked.get(row.key)
-        if asked is None or row.pending:
-            asked = self.asked[row.key] = self.ask(row, details)
-        self.fresh.append(asked)
+        request = self.requests.get(row.key)
+        if request is None or row.pending:
+            # a pending job can be changed by its user; what a running job requested is settled
+            request = self.requests[row.key] = self.describe(row, details)
+        self.fresh.append(request)
         if details is not None and details.throttle > 0 and "_" in row.key.name:
             self._throttles[_array(row.key)] = details.throttle
         if kind == "waiting":
-            self.queue.add(row, asked, self.layout.allowed(row.partition), origin.get(row.key))
+            self.queue.add(row, request, self.layout.allowed(row.partition), origin.get(row.key))
 
     def _kind_of(self, row: JobRow, details: Details | None) -> Kind:
+        """Return the kind of a row, which depends on the row and its details alone, not on time.
+
+        A held job is the controller's if it carries watts and its user does not hold it. The mark that
+        job_submit.lua left is not what decides: the AdminComment belongs to the site, which may change
+        it at any time. In observe and advise mode nothing is held, so every eligible pending job counts
+        as waiting.
+        """
         if row.active:
             return "running"
         if not row.pending or not self.layout.allowed(row.partition):
@@ -134,14 +212,22 @@ class Sorter:
             return "free" if not row.held else "unknown"
         if not row.held:
             return "free"
-        if not details.mark.startswith(MARK) or not row.eligible:
-            return "ignored"
-        if details.mark == USER_HELD and row.reason == "JobHeldUser":
+        if row.watts < 0 or not row.eligible or self._held_by_user(row, details):
             return "ignored"
         return "hand_over" if details.parts > 1 else "waiting"
 
-    def _free(self, row: JobRow, details: Details, placed: Placed | None, now_s: float, out: Sorted) -> None:
-        if details.parts > 1 or not details.mark.startswith(MARK):
+    def _held_by_user(self, row: JobRow, details: Details) -> bool:
+        """Whether a held job's own user holds it: by its mark, or by what was remembered when it was first seen."""
+        return user_holds(row, details) or (row.reason == USER_REASON and self.marked(row.key, USER_HELD))
+
+    def _free(self, row: JobRow, details: Details, placed: ReleasedJob | None, now_s: float, out: Sorted) -> None:
+        """Sort a job that Slurm may start at any moment.
+
+        Each counts as under way, since it may start before the next round. A foreign one stops
+        counting after ``start_timeout_s``: it may be kept from starting by something that the
+        controller cannot see (a limit, a reservation), and must not block the policy for ever.
+        """
+        if details.parts > 1 or row.watts < 0:
             since_s = self.foreign_since.setdefault(row.key, now_s)
             out.foreign.append(row)
             if now_s - since_s > self.start_timeout_s:
@@ -153,7 +239,11 @@ class Sorter:
         out.under_way.append(row)
 
     def _throttled(self, out: Sorted, barred: set[JobKey]) -> set[JobKey]:
-        """Of an array with a limit, no more tasks wait than may start now."""
+        """Return the tasks of throttled arrays beyond the number that may start now.
+
+        Slurm enforces the limit for running tasks only: a released task above it would hold watts
+        without starting.
+        """
         if not self._throttles:
             return set()
         room = dict(self._throttles)
@@ -170,10 +260,25 @@ class Sorter:
         return more
 
 
+def user_holds(row: JobRow, details: Details) -> bool:
+    """Whether job_submit.lua marked the job as held by its user, and nobody else has held it since.
+
+    The reason of a hold by the controller (an operator) is JobHeldAdmin, so a job whose user released
+    it and that the controller adopted is not taken for the user's again.
+    """
+    return row.reason == USER_REASON and USER_HELD in details.mark
+
+
+def leader(key: JobKey) -> str:
+    """Return the name that commands take for a job: of a heterogeneous one (``152+1``) that of the whole job."""
+    return key.name.partition("+")[0]
+
+
 def _age(row: JobRow) -> tuple[float, int]:
-    """The order of rows that run or are about to, whatever order Slurm lists them in."""
+    """Return the order of rows that run or are about to: by submission, ties by job id."""
     return row.key.submit_s, row.job_id
 
 
 def _array(key: JobKey) -> tuple[str, float]:
+    """Return the array of a task, as (array id, submit time)."""
     return key.name.partition("_")[0], key.submit_s

@@ -1,4 +1,17 @@
-"""What the controller shows of itself: a beat for job_submit.lua, a status for people, each whole or not at all."""
+"""Publish the controller's state in its run folder: heartbeat, status, lock.
+
+``heartbeat`` (file ``beat``): "MODE SECONDS", read by job_submit.lua on every submission. While it is
+younger than ``away_s``, new jobs are held for the controller; when it is older, they go to Slurm's own
+scheduler. It is written every ``away_s / 4``, so that three writes may fail before anyone reacts.
+
+``status.json``: for ``wattqueue live status`` and ``/status``, at most every few seconds.
+
+``lock``: an flock that lets one controller run per folder. The kernel releases it when the process
+ends, however it ends, so no stale lock is left behind. ``lease`` says who may write to Slurm now, since a process
+that hangs keeps its flock (``live.lease``).
+
+Every file is replaced atomically: slurmctld reads the heartbeat at any moment.
+"""
 
 from __future__ import annotations
 
@@ -11,83 +24,116 @@ from pathlib import Path
 from typing import Any
 
 from wattqueue.errors import InputError
+from wattqueue.formats.atomic_write import atomic_write
+from wattqueue.live.lease import Lease, read_stamp, replace_text
 
 BEAT, STATUS, LOCK, HEAD = "beat", "status.json", "lock", "audit.head"
 
 
 @dataclass
 class RunDir:
-    """A folder with the beat (Slurm's user reads it), the status, and a lock that lets one controller run."""
+    """The run folder of one controller. Slurm's own account must be able to read the heartbeat in it."""
 
     folder: Path
+    lease: Lease | None = None
+    """The right to write to Slurm; None until the folder is claimed."""
     _lock: int = -1
+    """Descriptor that holds the flock; -1 for none."""
     _beat_s: float = field(default=-1e18)
+    """Time of the last heartbeat."""
     _status_s: float = field(default=-1e18)
+    """Time of the last status."""
 
     def claim(self) -> None:
-        """Be the one controller of this folder. Raises InputError where another is at work."""
+        """Create the folder and take its lock. Nothing may be written to Slurm before ``take_lease``.
+
+        Raises: InputError where another controller holds the lock, or the folder cannot be used.
+        """
         try:
             if not self.folder.is_dir():
                 self.folder.mkdir(parents=True)
-                self.folder.chmod(0o711)  # Slurm's user walks through to the beat, nobody lists the rest
+                self.folder.chmod(0o711)  # Slurm's account opens the heartbeat by its name, nobody lists the rest
             self._lock = os.open(self.folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(self._lock)
-            raise InputError("another controller is at work here", where=self.folder, mend="stop it first") from error
+            raise InputError("another controller is running", where=self.folder, hint="stop it first") from error
         except OSError as error:
-            raise InputError(f"cannot be used: {error.strerror}", where=self.folder) from error
+            raise InputError(f"the run folder cannot be used: {error.strerror}", where=self.folder) from error
+
+    def take_lease(self, now_s: float) -> None:
+        """Take the right to write, if the folder is claimed and the right is not ours yet.
+
+        Only a controller that has observed Slurm and planned takes it. One that ends while it starts (a damaged
+        database) and is started again and again would otherwise renew the lease each time, and keep ``live release``
+        away for ever. A lease of ``live release`` is taken over: that process notices before its next write.
+
+        Raises: OutputError where the lease cannot be written.
+        """
+        if self._lock >= 0 and self.lease is None:
+            lease = Lease(self.folder, "controller")
+            lease.take(now_s)
+            self.lease = lease
 
     def release(self) -> None:
-        """Let another controller run."""
+        """Give lease and lock up; another controller may start."""
+        if self.lease is not None:
+            self.lease.drop()
+            self.lease = None
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
     def beat(self, mode: str, now_s: float, every_s: float) -> None:
-        """Show job_submit.lua that a controller is at work, at most every ``every_s``."""
+        """Renew the lease, and in control mode the heartbeat, at most every ``every_s``.
+
+        Raises: LeaseLostError where another process holds the lease; OutputError where neither a new file can be
+        written nor the old one be overwritten.
+        """
         if now_s - self._beat_s >= every_s:
-            put(self.folder / BEAT, f"{mode} {int(now_s)}\n", 0o644)
+            if self.lease is not None:
+                self.lease.renew(now_s)
+            if mode == "control":
+                replace_text(self.folder / BEAT, f"{mode} {int(now_s)}\n")
             self._beat_s = now_s
 
     def away(self) -> None:
-        """Say at once that no controller is at work."""
-        (self.folder / BEAT).unlink(missing_ok=True)
+        """Remove the heartbeat: job_submit.lua stops holding jobs at once, not after ``away_s``.
+
+        Not where the lease is another's: the heartbeat may then be, too.
+        """
+        if self.lease is None or self.lease.held():
+            (self.folder / BEAT).unlink(missing_ok=True)
         self._beat_s = -1e18
 
     def status(self, values: Mapping[str, Any], now_s: float, every_s: float = 5.0) -> None:
-        """The state for ``wattqueue live status``, at most every ``every_s``."""
+        """Write the status, at most every ``every_s``."""
         if now_s - self._status_s >= every_s:
             put(self.folder / STATUS, json.dumps(values, sort_keys=True) + "\n", 0o640)
             self._status_s = now_s
 
 
 def put(path: Path, text: str, mode: int) -> None:
-    """Write a file aside with its mode, then rename it."""
-    aside = path.with_name(f".{path.name}.part")
-    handle = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, mode)
-    with os.fdopen(handle, "w") as file:
-        os.fchmod(file.fileno(), mode)
-        file.write(text)
-    aside.replace(path)
+    """Write a small file atomically, with exactly this mode (the umask is not applied).
+
+    Without fsync: these files are worthless after a power failure, and are written every few seconds.
+    """
+    with atomic_write(path, mode=mode, sync=False) as temporary:
+        temporary.write_text(text)
 
 
 def read_beat(folder: Path) -> tuple[str, float] | None:
-    """Mode and time of the last beat; None where there is none."""
-    try:
-        mode, _, at = (folder / BEAT).read_text().strip().partition(" ")
-        return mode, float(at)
-    except (OSError, ValueError):
-        return None
+    """Return mode and time (seconds since the epoch) of the last heartbeat; None where there is none."""
+    return read_stamp(folder / BEAT)
 
 
 def read_status(folder: Path) -> dict[str, Any]:
-    """The last status. Raises InputError where there is none."""
+    """Return the last status. Raises: InputError where there is none."""
     try:
         values: dict[str, Any] = json.loads((folder / STATUS).read_text())
     except OSError as error:
-        mend = "is the controller running, with this configuration?"
-        raise InputError(f"no status: {error.strerror}", where=folder / STATUS, mend=mend) from error
+        hint = "is the controller running, with this configuration?"
+        raise InputError(f"no status: {error.strerror}", where=folder / STATUS, hint=hint) from error
     except ValueError as error:
-        raise InputError("is no status", where=folder / STATUS) from error
+        raise InputError("is no status of the controller (not JSON)", where=folder / STATUS) from error
     return values

@@ -1,4 +1,16 @@
-"""What running jobs were measured to draw: licences that follow, and what their end teaches."""
+"""Follow the measured power of running jobs: adjust their licences, and collect what estimators learn from.
+
+A job starts with the licence of its prediction. Once all of its nodes have been measured for
+``settle_s``, its licence follows the highest recent sample plus a margin. The two directions differ,
+because a licence that is too low voids the cap and one that is too high only costs throughput:
+
+- *down*: only after ``settle_s`` of samples, and only by more than ``DEADBAND`` (each change is a write
+  to Slurm); until Slurm has confirmed the lower licence, the ledger counts the old one;
+- *up*: at once in the ledger; the write itself waits until the pool has room for it (the planner).
+
+One missing sample empties the window: the job counts as its maximum again until its nodes have been
+measured again (semantics, rule 15).
+"""
 
 from __future__ import annotations
 
@@ -8,52 +20,82 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wattqueue.live.predictor import Asked, Learned
+from wattqueue.live.predictor import JobRequest, MeasuredJob
 from wattqueue.live.slurm.snapshot import JobKey
 from wattqueue.live.telemetry.base import NodePower
 
 ENOUGH = 0.5
-"""A job teaches where at least this share of its run was measured."""
+"""Share of its run for which a job must have been measured to train the estimator."""
 DEADBAND = 0.05
+"""A licence is lowered only by more than this share: noise must not cause a write per round."""
 
 
 @dataclass
 class Track:
-    """One running job: its last samples, and sums over its whole run."""
+    """One running job: its recent samples, and sums over its whole run. Watts are of all its nodes."""
 
-    asked: Asked
+    request: JobRequest
     start_s: float
     predicted_node_w: float
     recent: deque[tuple[float, float]] = field(default_factory=deque)
+    """(time, watts) of the last ``2 * settle_s``; empty after a missing sample."""
     energy_j: float = 0.0
+    """Over the measured part of the run: each sample stands for the time since the one before it."""
     covered_s: float = 0.0
+    """Length of the measured part."""
     peak_w: float = 0.0
     last_s: float = math.nan
+    """Time of the last sample; NaN where the next one has no predecessor."""
 
 
-class Figure(NamedTuple):
-    """What a running job counts for: ``net_w`` in the ledger, ``licence`` what Slurm should be told."""
+def trusted(power: NodePower, idle_w: float, max_w: float, tolerance: float) -> NodePower:
+    """Return what a node's sample counts for, given that no powered node draws less than idle.
+
+    A reading below idle by more than ``tolerance`` (a share) comes from a meter that is stuck, or that
+    reports another unit: the node counts as its maximum, and as not measured. A closer one counts as
+    idle: idle watts of the machine file are an average. (semantics, rule 15)
+    """
+    if power.label != "measured" or power.power_w >= idle_w:
+        return power
+    if power.power_w < idle_w * (1.0 - tolerance):
+        return power._replace(power_w=max_w, label="missing")
+    return power._replace(power_w=idle_w)
+
+
+class CountedPower(NamedTuple):
+    """What a running job counts for."""
 
     net_w: int
+    """Net watts in the ledger."""
     licence: int
+    """Licence that Slurm should show for it."""
     label: str
+    """``predicted``, ``measured`` or ``missing``: where the figure comes from."""
 
 
 @dataclass
 class Tracker:
-    """Follows running jobs. ``settle_s``: a licence follows only what was measured for so long; ``margin`` above it."""
+    """Follows all running jobs."""
 
     settle_s: float
+    """A licence is lowered only to what was measured for so long."""
+    floor: float = field(default=0.2, kw_only=True)
+    """Share of its nodes' maximum below which no licence falls: a meter that reads too little must not void the cap."""
     margin: float
+    """Share above the highest recent sample that a licence keeps."""
     tracks: dict[JobKey, Track] = field(default_factory=dict)
 
-    def see(
-        self, asked: Asked, start_s: float, predicted_node_w: float, power: Sequence[NodePower], now_s: float
+    def observe(
+        self, request: JobRequest, start_s: float, predicted_node_w: float, power: Sequence[NodePower], now_s: float
     ) -> None:
-        """Take in this period's samples of a running job's nodes; one missing sample empties the window."""
-        track = self.tracks.get(asked.key)
+        """Take over this round's samples of a running job's nodes.
+
+        A sample taken before the job started does not count: it measured the nodes' last job. The
+        same sample twice (a source slower than the rounds) is counted once.
+        """
+        track = self.tracks.get(request.key)
         if track is None:
-            track = self.tracks[asked.key] = Track(asked, start_s, predicted_node_w)
+            track = self.tracks[request.key] = Track(request, start_s, predicted_node_w)
         if not power or any(p.label != "measured" or p.taken_s <= start_s for p in power):
             track.recent.clear()
             track.last_s = math.nan
@@ -69,31 +111,37 @@ class Tracker:
         while track.recent and now_s - track.recent[0][0] > 2 * self.settle_s:
             track.recent.popleft()
 
-    def figure(self, key: JobKey, licence: int, idle_w: float, most_net: int) -> Figure:
-        """What the ledger counts, and the licence to write, for a job that now holds ``licence``.
+    def figure(self, key: JobKey, licence: int, idle_w: float, most_net: int) -> CountedPower:
+        """Return what the ledger counts, and the licence to write, for a job that now holds ``licence``.
 
-        Without fresh samples of all its nodes a job counts as the most it can draw, and its licence stays.
+        ``idle_w`` is the idle share of its nodes in the cap's scope, ``most_net`` the net watts that
+        they can draw at most. Without fresh samples of all its nodes a job counts as that most, and
+        its licence stays.
         """
         track = self.tracks.get(key)
         if track is None or not track.recent:
-            return Figure(most_net, licence, "missing")
+            return CountedPower(most_net, licence, "missing")
         target = math.ceil(max(w for _, w in track.recent) * (1.0 + self.margin) - idle_w)
-        target = min(max(target, 0), most_net)
+        target = min(max(target, math.ceil(self.floor * most_net - 1e-6)), most_net)
         if target > licence:
-            return Figure(target, target, "measured")
+            return CountedPower(target, target, "measured")
         settled = track.recent[-1][0] - track.recent[0][0] >= self.settle_s
         if settled and target < licence * (1.0 - DEADBAND) - 1.0:
-            return Figure(licence, target, "measured")
-        return Figure(licence, licence, "measured")
+            return CountedPower(licence, target, "measured")
+        return CountedPower(licence, licence, "measured")
 
-    def gone(self, running: set[JobKey]) -> list[Learned]:
-        """Jobs that run no more, as far as they were measured."""
+    def ended(self, running: set[JobKey]) -> list[MeasuredJob]:
+        """Forget the jobs that no longer run, and return those that were measured long enough.
+
+        In order of their ends, ties by key, so that the estimator is trained in the same order as
+        after a restart.
+        """
         out = []
         for key in [k for k in self.tracks if k not in running]:
             track = self.tracks.pop(key)
             end_s = track.recent[-1][0] if track.recent else track.start_s
             if track.covered_s > 0 and track.covered_s >= ENOUGH * (end_s - track.start_s):
-                mean_w = track.energy_j / track.covered_s / track.asked.nodes
-                peak_w = track.peak_w / track.asked.nodes
-                out.append(Learned(track.asked, track.start_s, end_s, mean_w, peak_w, track.predicted_node_w))
-        return sorted(out, key=lambda one: (one.end_s, one.asked.key))
+                mean_w = track.energy_j / track.covered_s / track.request.nodes
+                peak_w = track.peak_w / track.request.nodes
+                out.append(MeasuredJob(track.request, track.start_s, end_s, mean_w, peak_w, track.predicted_node_w))
+        return sorted(out, key=lambda one: (one.end_s, one.request.key))

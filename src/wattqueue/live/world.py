@@ -1,7 +1,16 @@
-"""From what Slurm shows to what a policy sees, and back from unit numbers to names.
+"""Translate Slurm's nodes and jobs into the units and running jobs of a policy's snapshot, and back.
 
-The licence of a job counts whole watts in the cap's scope (above idle, unless the cap covers jobs
-alone), so predictions are rounded up to whole watts first: what the policy admits, Slurm admits.
+``Layout`` is fixed for the life of a controller: which Slurm node is which unit, and which partition
+of the machine file stands for which Slurm partition. ``Nodes`` follows the states of nodes from round
+to round, ``Occupation`` is built again each round: who holds which unit, and with how many watts.
+
+Watts. The licence of a job counts whole watts in the cap's scope (above idle, unless the cap covers
+jobs alone; semantics, rule 14). Predictions are rounded up to whole net watts before a policy sees
+them, so that whatever the policy admits, Slurm's integer licences admit too.
+
+Races. Slurm's lists are read one after the other, and jobs start and end in between. The rules that
+follow from it: a node that is busy without a job's row counts as taken only when it was so in two
+rounds (``Nodes.hidden``); a unit that two rows claim belongs to the first (``Occupation``).
 """
 
 from __future__ import annotations
@@ -18,32 +27,42 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import MachineError
 from wattqueue.formats.hostlist import expand
-from wattqueue.live.slurm.snapshot import JobKey, JobRow, NodeRow, Snapshot
+from wattqueue.live.slurm.snapshot import JobKey, JobRow, NodeRow, SlurmSnapshot
 from wattqueue.model.jobs import Floats, Ints
 from wattqueue.model.machine import Machine
 from wattqueue.policy.decide import RunningJobs
 
 NO_LIMIT_S = 365.0 * 86400.0
+"""Planned time of a job without a limit: long enough to be behind every reservation, finite for the kernels."""
 OVERDUE_S = 60.0
-"""A job beyond its limit, or one that is completing, is expected to be gone within this."""
+"""A job beyond its limit, or one that is completing, is expected to end within this time."""
 _NATURAL = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which Slurm node is which unit. ``partition_of`` maps Slurm's partitions to the machine's rows."""
+    """Which Slurm node is which unit of the machine.
+
+    Invariant: ``names`` stands in the order of units, partition by partition, so the units of
+    machine partition p are ``first[p] .. first[p + 1] - 1``.
+    """
 
     machine: Machine
     names: tuple[str, ...]
+    """Slurm's name of each unit. Shape (units,)."""
     partition_of: Mapping[str, int]
+    """Row of the machine's partition table for each Slurm partition that the machine covers."""
 
     @classmethod
     def of(cls, machine: Machine, nodes: Sequence[NodeRow], renamed: Mapping[str, str]) -> Layout:
-        """Match a machine's partitions with Slurm's, nodes in natural order of their names.
+        """Match a machine's partitions with Slurm's, nodes in natural order of their names (n2 before n10).
+
+        ``renamed`` maps Slurm partitions to machine partitions where their names differ.
 
         Raises: MachineError where a partition is missing, has another number of nodes, or shares one.
         """
         rows = {p.name: i for i, p in enumerate(machine.partitions)}
+        # nodes of each machine partition; overlapping Slurm partitions may name a node twice
         found: dict[int, set[str]] = {i: set() for i in rows.values()}
         partition_of: dict[str, int] = {}
         for node in nodes:
@@ -60,7 +79,7 @@ class Layout:
             if len(mine) != partition.nodes:
                 text = f"partition {partition.name} has {partition.nodes} nodes here and {len(mine)} in Slurm"
                 raise MachineError(
-                    text, where=machine.name, mend="correct the machine, or map names in slurm.partitions"
+                    text, where=machine.name, hint="correct the machine, or map names in slurm.partitions"
                 )
             names += sorted(mine, key=_natural)
         if len(set(names)) != len(names):
@@ -69,7 +88,7 @@ class Layout:
 
     @cached_property
     def unit(self) -> dict[str, int]:
-        """Unit number of each node."""
+        """Unit number by node name."""
         return {name: i for i, name in enumerate(self.names)}
 
     @cached_property
@@ -84,7 +103,7 @@ class Layout:
 
     @cached_property
     def slurm_partition(self) -> dict[int, str]:
-        """A Slurm partition for each row of the machine: the one of its own name where there is one."""
+        """Slurm partition for each row of the machine: the one of the same name where there is one."""
         chosen: dict[int, str] = {}
         for name, row in sorted(self.partition_of.items()):
             if row not in chosen or name == self.machine.partitions[row].name:
@@ -93,63 +112,80 @@ class Layout:
 
     @cached_property
     def _allowed(self) -> dict[str, frozenset[int]]:
+        """Results of ``allowed`` by partition list: a site has few distinct lists and many jobs."""
         return {}
 
     def allowed(self, partition: str) -> frozenset[int]:
-        """Machine partitions that a job's ``p1,p2`` lets it use."""
+        """Return the machine partitions that a job's partition list (``p1,p2``) lets it use."""
         known = self._allowed.get(partition)
         if known is None:
             known = frozenset(self.partition_of[n] for n in partition.split(",") if n in self.partition_of)
             self._allowed[partition] = known
         return known
 
-    def name_for(self, row: int, asked: str) -> str:
-        """Slurm's name for a machine partition, the user's own where he named several for it."""
-        named = [n for n in asked.split(",") if self.partition_of.get(n) == row]
+    def name_for(self, row: int, requested: str) -> str:
+        """Return Slurm's name of a machine partition, one of the requested names where they include it.
+
+        Several Slurm partitions may stand for one machine partition; the user's own choice keeps
+        its limits and priority.
+        """
+        named = [n for n in requested.split(",") if self.partition_of.get(n) == row]
         return named[0] if named else self.slurm_partition[row]
 
     def net_w(self, power_w: Floats) -> Floats:
-        """Whole watts that one unit counts in the cap's scope, by option. Shape as ``power_w`` (C, O)."""
+        """Return the whole net watts of one unit in the cap's scope, by option. Shape as ``power_w`` (C, O).
+
+        The 1e-6 W absorb rounding of floats: 200.0000001 W are 200 licences, not 201.
+        """
         if self.machine.cap_scope == "jobs":
             return np.asarray(np.ceil(power_w - 1e-6), np.float64)
         idle = np.array([p.idle_w for p in self.machine.partitions])[self.machine.option_partition]
         return np.asarray(np.maximum(np.ceil(power_w - idle - 1e-6), 0.0), np.float64)
 
     def whole_w(self, power_w: Floats) -> Floats:
-        """The watts behind ``net_w``: what a policy is told. Shape as ``power_w`` (C, O)."""
+        """Return the watts whose net watts are ``net_w``: predictions as policies get them. Shape (C, O)."""
         if self.machine.cap_scope == "jobs":
             return self.net_w(power_w)
         idle = np.array([p.idle_w for p in self.machine.partitions])[self.machine.option_partition]
         return idle + self.net_w(power_w)
 
     def most_net_w(self, row: int) -> int:
-        """Whole watts that one unit of a partition counts at most. Raises MachineError where none is stated."""
+        """Return the greatest net watts of one unit of a partition, in whole watts.
+
+        Raises: MachineError where the machine file states no maximum.
+        """
         partition = self.machine.partitions[row]
         if partition.max_w is None:
-            raise MachineError("max_w is not stated", where=f"partition {partition.name}", mend="live needs it")
+            raise MachineError("max_w is not stated", where=f"partition {partition.name}", hint="live needs it")
         return max(
             0, math.ceil(partition.max_w - (0.0 if self.machine.cap_scope == "jobs" else partition.idle_w) - 1e-6)
         )
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a sort key by which digits compare as numbers."""
     return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in _NATURAL.split(name)]
 
 
 class Busy(NamedTuple):
-    """A job that holds nodes and watts, or is about to: where, until when, and what it counts for."""
+    """A job that holds units and watts, or is about to (under way)."""
 
     row: JobRow
     partition: int
+    """Row of the machine's partition table."""
     option: int
     end_s: float
+    """Expected end, seconds since the epoch: start + walltime, or soon where that is past."""
     net_w: int
+    """What it counts for in the ledger."""
     units: tuple[int, ...]
+    """Sorted unit numbers; those of an under-way job are where it would start, not where it has to."""
     runs: tuple[tuple[int, int], ...]
+    """The same units as intervals, both ends included."""
 
 
-class Seen(NamedTuple):
-    """Where a running job's row says it runs: partition and sorted units, as long as nobody else holds one."""
+class KnownPlacement(NamedTuple):
+    """Where a running job's row says it runs, kept from round to round: parsing node lists is the costly part."""
 
     row: JobRow
     partition: int
@@ -159,17 +195,25 @@ class Seen(NamedTuple):
 
 @dataclass
 class Occupation:
-    """Who holds which unit: running jobs first, then those under way on what is left."""
+    """Who holds which unit in this round: running jobs first, then those under way on what is left.
+
+    Invariant: the units of ``busy`` are disjoint, and ``taken`` is their union.
+    """
 
     layout: Layout
     busy: list[Busy] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)
-    seen: dict[int, Seen] = field(default_factory=dict)
-    """What was found out about rows in the rounds before, by the row's identity."""
+    seen: dict[int, KnownPlacement] = field(default_factory=dict)
+    """Placements from the rounds before, by the identity of the row; a row that changed is a new object."""
     withheld: set[int] = field(default_factory=set)
+    """Units that a job holds outside the partition of its first node: usable by nobody else."""
 
     def running(self, row: JobRow, option: int, net_w: int, now_s: float) -> None:
-        """A job that Slurm runs on nodes of its own."""
+        """Add a job that Slurm runs; one on nodes outside the machine holds no unit.
+
+        Where another row claimed a unit before, the job keeps the rest: Slurm can show a job that
+        just ended and its successor on one node in the same list.
+        """
         seen = self.seen.get(id(row))
         if seen is None or seen.row is not row:
             units = [self.layout.unit[n] for n in expand(row.node_list) if n in self.layout.unit]
@@ -178,14 +222,16 @@ class Occupation:
             partition = int(np.searchsorted(self.layout.first, units[0], side="right")) - 1
             low, high = self.layout.first[partition], self.layout.first[partition + 1]
             mine = tuple(sorted(u for u in units if low <= u < high))
+            # a job across two machine partitions counts in the first; its other nodes are nobody else's
             self.withheld |= set(units) - set(mine)
-            seen = self.seen[id(row)] = Seen(row, partition, mine, tuple(intervals(mine)))
+            seen = self.seen[id(row)] = KnownPlacement(row, partition, mine, tuple(intervals(mine)))
         mine, runs = seen.units, seen.runs
         if not self.taken.isdisjoint(mine):
             mine = tuple(u for u in mine if u not in self.taken)
             runs = tuple(intervals(mine))
         if mine:
             end_s = row.start_s + min(row.walltime_s, NO_LIMIT_S)
+            # a plan needs an end in the future: what should have ended is expected to end soon
             end_s = end_s if end_s > now_s and row.state != "COMPLETING" else now_s + OVERDUE_S
             self.busy.append(Busy(row, seen.partition, option, end_s, net_w, mine, runs))
             self.taken.update(mine)
@@ -193,7 +239,11 @@ class Occupation:
     def under_way(
         self, row: JobRow, partition: int, option: int, net_w: int, wanted: Sequence[str], now_s: float
     ) -> None:
-        """A job that was released and does not run yet: the nodes meant for it, or others of its partition."""
+        """Add a job that was released and does not run yet.
+
+        It takes the free ones of the nodes meant for it (``wanted``), then others of its partition,
+        lowest number first: Slurm may start it anywhere, but it will hold that many nodes.
+        """
         low, high = int(self.layout.first[partition]), int(self.layout.first[partition + 1])
         first = [self.layout.unit[n] for n in wanted if n in self.layout.unit]
         free = [u for u in first if u not in self.taken and low <= u < high]
@@ -206,7 +256,10 @@ class Occupation:
             self.taken.update(mine)
 
     def as_running(self, first_row: int) -> RunningJobs:
-        """The policy's own table; job k of it is row ``first_row + k`` of the job table."""
+        """Return the running jobs as a policy's snapshot holds them.
+
+        Job k is row ``first_row + k`` of the job table: waiting jobs come first there.
+        """
         first: list[int] = []
         count: list[int] = []
         low: list[int] = []
@@ -230,7 +283,11 @@ class Occupation:
         )
 
     def unusable(self, usable: NDArray[np.bool_], hidden: NDArray[np.bool_]) -> Ints:
-        """Units that no job of ours holds and none can have, ``hidden`` ones among them. Shape (u,)."""
+        """Return the units that no job may start on and no known job holds. Shape (u,).
+
+        ``usable`` and ``hidden`` are masks of all units. Units of known jobs are left out even where
+        their node is down: the job's own row occupies them.
+        """
         out = ~usable | hidden
         if self.withheld:
             out[list(self.withheld)] = True
@@ -241,7 +298,7 @@ class Occupation:
 
 @dataclass
 class Nodes:
-    """What the nodes' states come to, worked out again only where they changed."""
+    """Node states as masks over units, and the base watts; recomputed only when a state changed."""
 
     layout: Layout
     _rows: tuple[NodeRow, ...] = ()
@@ -249,10 +306,11 @@ class Nodes:
     busy: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     base_uw: int = 0
     _alone: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    """Units that were busy without a job's row in the last round."""
 
-    def look(self, snapshot: Snapshot) -> None:
-        """Take in the nodes of a snapshot."""
-        if snapshot.nodes == self._rows:
+    def update(self, snapshot: SlurmSnapshot) -> None:
+        """Take over the nodes of a snapshot."""
+        if snapshot.nodes == self._rows:  # tuples of equal rows compare fast; most rounds change no state
             return
         self._rows = snapshot.nodes
         self.usable = self._units(node.name for node in snapshot.nodes if node.usable)
@@ -260,23 +318,25 @@ class Nodes:
         self.base_uw = base_uw(self.layout, snapshot)
 
     def hidden(self, taken: set[int]) -> NDArray[np.bool_]:
-        """Units that were busy without a job's row in this round and in the one before. Shape (units,).
+        """Return the units that were busy without a job's row in this round and the one before. Shape (units,).
 
-        Once is a job that ended between two commands: the unit is as good as free. Twice is a job
-        that we may not see.
+        Once means that a job ended between two commands: the unit is as good as free. Twice means a
+        job that this account may not see, or one in a partition that is hidden from it.
         """
+        # a copy: the mask is kept until the next round
         alone = self.busy.copy()
         alone[np.fromiter(taken, np.int64, len(taken))] = False
         before, self._alone = self._alone, alone
         return alone & before if len(before) == len(alone) else np.zeros_like(alone)
 
     def _units(self, names: Iterable[str]) -> NDArray[np.bool_]:
+        """Return the mask of the units of these nodes."""
         found = set(names)
         return np.fromiter((name in found for name in self.layout.names), np.bool_, len(self.layout.names))
 
 
 def intervals(units: Sequence[int]) -> list[tuple[int, int]]:
-    """Runs of consecutive numbers of a sorted sequence, both ends included."""
+    """Return the runs of consecutive numbers of a sorted sequence, both ends included."""
     runs: list[tuple[int, int]] = []
     for unit in units:
         if runs and runs[-1][1] == unit - 1:
@@ -286,8 +346,13 @@ def intervals(units: Sequence[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def base_uw(layout: Layout, snapshot: Snapshot) -> int:
-    """Idle watts that the cap's scope counts, by how each node is powered; a node off counts what it draws off."""
+def base_uw(layout: Layout, snapshot: SlurmSnapshot) -> int:
+    """Return the idle microwatts that the cap's scope counts, by the power state of each node.
+
+    A node that is off counts its ``off_w``; one that boots or stops counts the greater of that
+    transition's watts and idle, so that waking a node never adds watts that were not counted. The
+    nodes of running jobs are in the sum too: job watts are net of idle (semantics, rule 14).
+    """
     if layout.machine.cap_scope != "machine":
         return 0
     total = int(layout.idle_uw.sum())
@@ -303,6 +368,6 @@ def base_uw(layout: Layout, snapshot: Snapshot) -> int:
 
 
 def key_order(key: JobKey, job_id: int) -> tuple[float, int, int]:
-    """Queue position of equals: submission, then id, then the task's number."""
+    """Return the queue position among equal priorities: submission, then id, then array task."""
     _, _, task = key.name.partition("_")
     return key.submit_s, job_id, int(task or 0)

@@ -1,42 +1,61 @@
-"""Carry writes out, one by one: say what is about to be done, do it, say what came of it."""
+"""Carry writes out one by one, each recorded in a journal before and after.
+
+``goal.plan_writes`` decides what to write and in which order; this module does it and reports what happened. It holds
+three decisions about failure:
+
+* **Intent before effect.** The journal has a row before the command runs, and a second one with the outcome. A crash in
+  between leaves an intent without outcome; what Slurm shows in the next round then tells which it was.
+* **A failure stays local, unless it is about the budget.** A failed write ends the other writes of its job in this
+  round. Where the pool could not be set, or a job not be held or requeued, nothing is started in this round either:
+  there may be no room for it.
+* **A slow failure ends the round's writing.** Each of the writes behind it might stall as long, and the snapshot that
+  they were planned on grows old. The next round plans again.
+
+No write is undone. The goal is computed from what Slurm shows, so a half-finished list is simply where the next round
+starts.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from wattqueue.errors import OutputError
 from wattqueue.live.slurm.commands import HOSTS, JOB, WORD, Slurm, SlurmError, first_line
 from wattqueue.live.slurm.goal import RESERVATION, Write
 from wattqueue.live.slurm.snapshot import LICENCE, JobKey
 
+NOT_RECORDED = "left out: it could not be recorded"
+"""Beginning of the outcome of a write that was not tried because the journal could not be written."""
 SLOW_S = 2.0
 """A write that fails after so long ends the round's writing: the next one might stall as well."""
 
 
-class Outcome(NamedTuple):
-    """What came of a write; ``error`` is empty where it succeeded."""
+class WriteResult(NamedTuple):
+    """A write and its outcome; ``error`` is empty where it succeeded."""
 
     write: Write
     error: str = ""
 
 
 class Journal(Protocol):
-    """Who is told of each write, before and after. The audit log is one."""
+    """What records each write, before and after. The audit log is one. Raises OutputError where it cannot record."""
 
     def intend(self, write: Write) -> int:
-        """A write is about to be done; returns its number."""
+        """Record that a write is about to be done; returns its number for ``settle``."""
         ...
 
     def settle(self, number: int, outcome: str) -> None:
-        """What came of it."""
+        """Record the outcome of write ``number``: ``done``, or the error."""
         ...
 
 
 class Pool(Protocol):
-    """How the pool is set: a way of its own for each right that a site grants."""
+    """How the pool is set. There is one implementation for each right that a site may grant."""
 
     def set(self, slurm: Slurm, open_w: int, total_w: int) -> None:
         """Let running jobs hold ``open_w`` of ``total_w`` together. Raises SlurmError."""
@@ -45,10 +64,11 @@ class Pool(Protocol):
 
 @dataclass(frozen=True)
 class ReservationPool:
-    """A licence reservation sets aside what jobs must not take: about 6 ms, an operator may do it.
+    """A licence reservation withholds watts from jobs: about 6 ms, the operator role suffices.
 
-    While one stands, backfill of Slurm 22.05 does not plan for licences (bf_licenses), so none
-    stands where the whole pool is open.
+    While one stands, backfill of Slurm 22.05 does not plan for licences (bf_licenses), and wide jobs starve; so the
+    reservation is deleted where the whole pool is open. The reservation belongs to root: a user who could name it
+    (``--reservation``) could use the watts in it.
     """
 
     name: str = RESERVATION
@@ -56,23 +76,25 @@ class ReservationPool:
     def set(self, slurm: Slurm, open_w: int, total_w: int) -> None:
         shown = slurm.run(("scontrol", "-o", "show", "reservation", self.name))
         exists = shown.code == 0 and f"ReservationName={self.name} " in shown.out
-        aside_w = total_w - open_w
-        if aside_w <= 0:
+        withheld_w = total_w - open_w
+        if withheld_w <= 0:
             if exists:
                 must(slurm, ("scontrol", "delete", f"ReservationName={self.name}"))
         elif exists:
-            must(slurm, ("scontrol", "update", f"ReservationName={self.name}", f"Licenses={LICENCE}:{aside_w}"))
+            must(slurm, ("scontrol", "update", f"ReservationName={self.name}", f"Licenses={LICENCE}:{withheld_w}"))
         else:
             fields = ("StartTime=now", "Duration=UNLIMITED", "Flags=LICENSE_ONLY", "Users=root")
-            licences = f"Licenses={LICENCE}:{aside_w}"
+            licences = f"Licenses={LICENCE}:{withheld_w}"
             must(slurm, ("scontrol", "create", "reservation", f"ReservationName={self.name}", *fields, licences))
 
 
 @dataclass(frozen=True)
 class ReconfigurePool:
-    """Rewrites a file that slurm.conf includes, then reconfigures: about 30 ms, needs SlurmUser.
+    """Rewrites a file that slurm.conf includes, then reconfigures: about 30 ms, needs the rights of SlurmUser.
 
-    ``line`` is the whole line with every licence of the site, ``{watts}`` in the place of ours.
+    ``line`` is the whole ``Licenses=`` line of the site, with ``{watts}`` for our count: slurm.conf has one such
+    line, so the site's other licences stand in it too. Running jobs keep their licences when the count falls below what
+    is in use; Slurm then starts nothing until enough of them ended.
     """
 
     file: Path
@@ -87,7 +109,7 @@ class ReconfigurePool:
 
 
 def must(slurm: Slurm, argv: Sequence[str]) -> None:
-    """Run a command that has to succeed. Raises SlurmError with what it said."""
+    """Run a command that has to succeed. Raises SlurmError with the first line of its message."""
     answer = slurm.run(argv)
     said = first_line(answer.err or answer.out)
     if answer.code != 0:
@@ -96,12 +118,16 @@ def must(slurm: Slurm, argv: Sequence[str]) -> None:
 
 @dataclass
 class Frequencies:
-    """The per-job files that TaskProlog reads: ``FOLDER/JOB`` holds kHz. No folder: nothing is kept."""
+    """The per-job files that TaskProlog reads: ``FOLDER/JOB`` holds kHz. Without a folder nothing is kept.
+
+    Slurm takes a frequency at submission and never later (``scontrol update CpuFreqMax`` is refused), so a file that
+    the job's own prolog reads at its start is the only way to choose it when the job is released.
+    """
 
     folder: Path | None
 
     def now(self) -> dict[str, int]:
-        """Frequency in kHz by job name."""
+        """Return the frequency in kHz by job name. Files of other names, or without a number, are left out."""
         if self.folder is None or not self.folder.is_dir():
             return {}
         found = {}
@@ -112,7 +138,10 @@ class Frequencies:
         return found
 
     def set(self, name: str, khz: int) -> None:
-        """Write (or with 0 remove) one job's file, whole or not at all. Raises SlurmError."""
+        """Write one job's file atomically, or remove it with 0. Raises SlurmError.
+
+        A TaskProlog reads it at any moment; half a number would be another frequency.
+        """
         if self.folder is None or not JOB.fullmatch(name):
             return
         try:
@@ -130,13 +159,18 @@ class Frequencies:
 
 @dataclass
 class Applier:
-    """Carries out writes. A failed write ends the others of its job in this round, never the round.
+    """Carries out writes; the module's description states what a failure ends.
 
-    But a write that failed slowly leaves what follows to the next round. Slurm 22.05 waits 5 s for a
-    job whose accounting index was lost when slurmctld stopped, then refuses, and does so for ever.
+    The known slow failure: Slurm 22.05 waits 5 s for a job whose accounting index was lost when slurmctld stopped, then
+    refuses the update, and does so for ever.
 
     ``boundary`` is called before and after each write: where the tests kill the controller;
-    ``clock`` counts seconds.
+    ``clock`` counts seconds. ``permit`` is called before each write and returns a reason to end the batch (empty for
+    none); it raises LeaseLostError where another process writes now. It is asked per write and not per batch, since
+    a process can be stopped and resumed between any two writes.
+
+    A write that cannot be recorded in the journal (full disk) is carried out only if it lowers: holding the cap must
+    not depend on a disk.
     """
 
     slurm: Slurm
@@ -145,33 +179,48 @@ class Applier:
     frequencies: Frequencies = field(default_factory=lambda: Frequencies(None))
     boundary: Callable[[str], None] = lambda _: None
     clock: Callable[[], float] = time.monotonic
+    permit: Callable[[], str] = str
 
-    def apply(self, writes: Sequence[Write], total_w: int = 0) -> list[Outcome]:
-        """Do each write in order; the outcomes of those tried. ``total_w`` is the whole pool of slurm.conf."""
-        outcomes: list[Outcome] = []
+    def apply(self, writes: Sequence[Write], total_w: int = 0) -> list[WriteResult]:
+        """Do each write in order; returns the outcomes of those that were reached.
+
+        ``total_w`` is the whole pool of slurm.conf. Raises nothing but what ``permit`` raises: a command that fails is
+        an outcome.
+        """
+        outcomes: list[WriteResult] = []
         failed: set[JobKey] = set()
         blocked = False
         for write in writes:
             if write.key in failed or (blocked and write.kind in ("release", "priority")):
-                outcomes.append(Outcome(write, "left out: an earlier write failed"))
+                outcomes.append(WriteResult(write, "left out: an earlier write failed"))
                 continue
-            number = self.journal.intend(write)
+            if self.permit():
+                break
+            try:
+                number = self.journal.intend(write)
+            except OutputError as problem:
+                if not write.lowers:
+                    outcomes.append(WriteResult(write, f"{NOT_RECORDED}: {problem}"))
+                    continue
+                number = 0
             self.boundary("before")
             begin_s = self.clock()
             error = self._do(write, total_w)
             self.boundary("done")
-            self.journal.settle(number, error or "done")
+            with contextlib.suppress(OutputError):  # an intent without outcome: what Slurm shows tells the outcome
+                self.journal.settle(number, error or "done")
             self.boundary("after")
             if error and write.key is not None:
                 failed.add(write.key)
             # a pool or a licence that could not be lowered leaves no room to start anything on
             blocked |= bool(error) and write.kind in ("pool", "hold", "requeue")
-            outcomes.append(Outcome(write, error))
+            outcomes.append(WriteResult(write, error))
             if error and self.clock() - begin_s > SLOW_S:
                 break
         return outcomes
 
     def _do(self, write: Write, total_w: int) -> str:
+        """Carry one write out; returns its error, empty for none."""
         try:
             check(write)
             if write.kind == "pool":
@@ -188,7 +237,11 @@ class Applier:
 
 
 def check(write: Write) -> None:
-    """Names that go into a command must be names. Raises SlurmError for any other text."""
+    """Raise SlurmError for a target, node list or partition that is no plain name.
+
+    The values come from Slurm's own output, so this never fails in practice. It is the last point at which a text that
+    a user chose could become part of a command, and it does not rely on the parser before it.
+    """
     pattern = WORD if write.kind in ("power", "pool") else JOB
     if not pattern.fullmatch(write.target):
         raise SlurmError(f"{write.target[:40]!r} is no name that a command could take")

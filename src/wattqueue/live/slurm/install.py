@@ -1,7 +1,30 @@
-"""Put job_submit.lua and the TaskProlog where a site wants them; a site's own script stays and is asked first."""
+"""Install job_submit.lua and the TaskProlog into Slurm's configuration folder, and check what is installed there.
+
+job_submit.lua is what makes the cap hold without the controller: it gives every job its watts, limits its nodes,
+and refuses changes by users. It is generated from a template (``share/job_submit.lua``) with a block of settings,
+because slurmctld calls it for each submission under its locks and it must not read anything but the heartbeat.
+
+The settings are a copy of the configuration at the time of the installation. If the configuration changes
+afterwards, script and controller disagree, and some disagreements are dangerous:
+
+=====================  ==============================================================================================
+setting                what happens where it differs from the controller's configuration
+=====================  ==============================================================================================
+``OPERATORS``          the script refuses the controller's own updates: no job is ever released
+``BEAT``               the script never sees the heartbeat: jobs are not held, the policy decides nothing
+``NODE`` (watts)       jobs declare less than they can draw: the cap does not hold
+``VERSION``            the template is that of another release of WattQueue
+``WHOLE_POOL_W``       jobs are refused that would fit, or accepted that never start
+``AWAY_S``             jobs are held when the release timer already lets Slurm schedule alone
+=====================  ==============================================================================================
+
+:func:`differences` compares the installed script with the configuration. ``live install`` prints the result, and
+the controller refuses to start in control mode on the first three.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -10,71 +33,155 @@ from typing import NamedTuple
 
 from wattqueue.errors import OutputError
 from wattqueue.live.slurm.commands import WORD
+from wattqueue.live.slurm.snapshot import Shape
 
 LUA = "job_submit.lua"
 SITE_LUA = "job_submit.site.lua"
 PROLOG = "wattqueue_task_prolog.sh"
 MARK = "WattQueue: every job carries watts"
+"""First words of our script: a file without them is a site's own and is never overwritten."""
 SETTINGS = re.compile(r"-- \[\[wattqueue settings\n.*?-- wattqueue settings\]\]", re.DOTALL)
+_NODE_WATTS = re.compile(r'\["([^"]+)"\] = \{ watts = (\d+)')
+_ANY_SIZE = 65534
+"""Size of a partition that was not stated: no bound."""
 
 
 class NodeWatts(NamedTuple):
-    """What one node of a Slurm partition declares in licences: at most, at least, and its CPUs."""
+    """What one node of a Slurm partition declares in licences, and the resources that decide how many nodes jobs take.
+
+    ``watts`` and ``least`` are whole net watts of the dearest node: at the highest and at the lowest frequency.
+    """
 
     watts: int
     least: int
     cpus: int
+    size: int = _ANY_SIZE
+    """Nodes of the partition."""
+    shapes: tuple[Shape, ...] = ()
+    """The different nodes of the partition; empty: ``cpus`` alone is known."""
+    held: bool = True
+    """Whether the controller schedules its jobs, so that they wait for it."""
 
 
 class Settings(NamedTuple):
-    """What the script needs to know: figures by Slurm partition, and where the controller shows that it lives."""
+    """The settings of the script: figures by Slurm partition, and where the controller writes its heartbeat."""
 
     nodes: Mapping[str, NodeWatts]
     operators: Sequence[int]
+    """Accounts (uid) that may change watts, size and holds of jobs; root always may."""
     beat: Path | None
     away_s: int
     whole_pool_w: int
+    free: Sequence[str] = ()
+    """Slurm partitions without any managed node: their jobs carry no watts."""
+    default_mb_per_cpu: int = 0
+    """DefMemPerCPU of slurm.conf where memory is a consumable resource, else 0."""
+
+
+class Difference(NamedTuple):
+    """A setting of the installed script that does not match. ``fatal``: the cap or the control would not hold."""
+
+    what: str
+    fatal: bool
 
 
 def script(settings: Settings, site: Path | None = None) -> str:
-    """job_submit.lua with these settings. Raises OutputError for names that a script must not hold."""
-    lines = ["-- [[wattqueue settings", "local NODE = {"]
+    """Return job_submit.lua with these settings; ``site`` is a script of the site that is called first.
+
+    Raises: OutputError for names that a script must not hold (they would be code).
+    """
+    text = shared(LUA)
+    lines = ["-- [[wattqueue settings", f'local VERSION = "{version()}"', "local NODE = {"]
     for name, node in settings.nodes.items():
         if not WORD.fullmatch(name):
-            raise OutputError(f"partition {name!r} cannot stand in a script", mend="letters, digits, _ . -")
-        lines.append(f'  ["{name}"] = {{ watts = {node.watts}, least = {node.least}, cpus = {node.cpus} }},')
+            raise OutputError(f"partition {name!r} cannot stand in a script", hint="letters, digits, _ . -")
+        figures = f"watts = {node.watts}, least = {node.least}, size = {node.size}"
+        lines.append(f'  ["{name}"] = {{ {figures}, held = {"true" if node.held else "false"}, shapes = {{')
+        lines += [f"    {_shape(shape)}," for shape in node.shapes or (Shape(node.cpus),)]
+        lines.append("  } },")
+    free = [name for name in settings.free if WORD.fullmatch(name)]
+    lines += ["}", "local FREE = { " + ", ".join(f'["{name}"] = true' for name in free) + " }"]
+    lines.append(f"local DEAREST = {max((node.watts for node in settings.nodes.values()), default=0)}")
     operators = ", ".join(f"[{uid}] = true" for uid in settings.operators)
-    lines += ["}", f"local OPERATORS = {{ {operators} }}", f"local BEAT = {quoted(settings.beat)}"]
+    lines += [f"local OPERATORS = {{ {operators} }}", f"local BEAT = {quoted(settings.beat)}"]
     lines += [f"local AWAY_S = {settings.away_s}", f"local SITE = {quoted(site)}"]
-    lines += [f"local WHOLE_POOL_W = {settings.whole_pool_w}", "-- wattqueue settings]]"]
-    return SETTINGS.sub(lambda _: "\n".join(lines), shared(LUA))
+    lines += [f"local WHOLE_POOL_W = {settings.whole_pool_w}"]
+    lines += [f"local DEFAULT_MB_PER_CPU = {settings.default_mb_per_cpu}", "-- wattqueue settings]]"]
+    return SETTINGS.sub(lambda _: "\n".join(lines), text)
+
+
+def _shape(shape: Shape) -> str:
+    gres = ", ".join(f'["{name}"] = {count}' for name, count in shape.gres if WORD.fullmatch(name))
+    figures = f"cpus = {shape.cpus}, sockets = {shape.sockets}, cores = {shape.cores}, mb = {shape.memory_mb}"
+    return f"{{ {figures}, gres = {{ {gres} }} }}"
+
+
+def version() -> str:
+    """Return the version mark of this release's template: a hash, so that it changes exactly when the script does."""
+    return hashlib.sha256(shared(LUA).encode()).hexdigest()[:12]
+
+
+def differences(installed: str, settings: Settings) -> list[Difference]:
+    """Compare the text of an installed script with what this configuration would install.
+
+    The order is that of importance. A script that is not ours is one fatal difference.
+    """
+    if MARK not in installed:
+        return [Difference("job_submit.lua is not WattQueue's: jobs carry no watts", fatal=True)]
+    found, wanted = _settings_of(installed), _settings_of(script(settings))
+    out = []
+    allowed = set(re.findall(r"\[(\d+)\]", found.get("OPERATORS", "")))
+    missing = [uid for uid in settings.operators if uid != 0 and str(uid) not in allowed]
+    if missing:
+        text = f"it refuses the controller's own account (uid {missing[0]}): it was installed for another `user`"
+        out.append(Difference(text, fatal=True))
+    if found.get("BEAT") != wanted["BEAT"]:
+        text = f"it looks for the heartbeat in {found.get('BEAT')}, the controller writes {wanted['BEAT']}"
+        out.append(Difference(text, fatal=True))
+    watts = {name: int(value) for name, value in _NODE_WATTS.findall(installed)}
+    for name, node in settings.nodes.items():
+        if watts.get(name, node.watts if node.held is False else -1) < node.watts:
+            text = f"partition {name}: it declares {watts.get(name, 0)} W for a node that can draw {node.watts} W"
+            out.append(Difference(text, fatal=True))
+    names = {"VERSION": "its version is that of another release", "WHOLE_POOL_W": "the whole pool", "AWAY_S": "away_s"}
+    for key, what in names.items():
+        if found.get(key) != wanted[key]:
+            text = f"{what}: {found.get(key, 'not stated')} installed, {wanted[key]} configured"
+            out.append(Difference(text, fatal=False))
+    return out
+
+
+def _settings_of(text: str) -> dict[str, str]:
+    """The one-line settings of a script by name."""
+    block = SETTINGS.search(text)
+    return dict(re.findall(r"^local (\w+) = (.*)$", block[0], re.MULTILINE)) if block else {}
 
 
 def prolog(folder: Path) -> str:
-    """The TaskProlog that reads per-job frequencies from ``folder``. Raises OutputError for an odd path."""
+    """Return the TaskProlog that reads per-job frequencies from ``folder``. Raises OutputError for an odd path."""
     if not re.fullmatch(r"[\w./\-]+", str(folder)):
-        raise OutputError(f"{str(folder)!r} cannot stand in a script", mend="letters, digits, _ . / -")
+        raise OutputError(f"{str(folder)!r} cannot stand in a script", hint="letters, digits, _ . / -")
     return shared("task_prolog.sh").replace("@FOLDER@", str(folder))
 
 
 def shared(name: str) -> str:
-    """A file that comes with the package."""
+    """Return a file that comes with the package."""
     return (files("wattqueue.live.slurm") / "share" / name).read_text()
 
 
 def quoted(path: Path | None) -> str:
-    """A path as a Lua string. Raises OutputError for one that would need escapes."""
+    """Return a path as a Lua string. Raises OutputError for one that would need escapes."""
     text = "" if path is None else str(path)
     if not re.fullmatch(r"[\w./\- ]*", text):
-        raise OutputError(f"{text!r} cannot stand in a script", mend="letters, digits, blanks, _ . / -")
+        raise OutputError(f"{text!r} cannot stand in a script", hint="letters, digits, blanks, _ . / -")
     return f'"{text}"'
 
 
 def install(folder: Path, settings: Settings, frequencies: Path | None) -> list[str]:
-    """Write both files into Slurm's configuration folder; returns what was done and what slurm.conf still needs.
+    """Write both files into Slurm's configuration folder; returns what was done.
 
-    A job_submit.lua of the site is moved to job_submit.site.lua (never over one that is there) and
-    called before ours.
+    A job_submit.lua of the site is moved to job_submit.site.lua (never over one that is there) and called before
+    ours. slurmctld reads the script again when its modification time changes, so nothing has to be restarted.
 
     Raises: OutputError where the folder cannot be written.
     """
@@ -83,7 +190,7 @@ def install(folder: Path, settings: Settings, frequencies: Path | None) -> list[
     try:
         if ours.exists() and MARK not in ours.read_text():
             if site.exists():
-                raise OutputError(f"{ours.name} and {site.name} are both a site's own", where=folder, mend="join them")
+                raise OutputError(f"{ours.name} and {site.name} are both a site's own", where=folder, hint="join them")
             ours.rename(site)
             done.append(f"kept the site's own script as {site}")
         _put(ours, script(settings, site if site.exists() else None), 0o644)
@@ -92,12 +199,12 @@ def install(folder: Path, settings: Settings, frequencies: Path | None) -> list[
             _put(folder / PROLOG, prolog(frequencies), 0o755)
             done.append(f"wrote {folder / PROLOG}")
     except OSError as error:
-        raise OutputError(f"cannot be written: {error.strerror}", where=folder, mend="run it as SlurmUser") from error
+        raise OutputError(f"cannot be written: {error.strerror}", where=folder, hint="run it as SlurmUser") from error
     return done
 
 
 def slurm_conf_lines(folder: Path, settings: Settings, frequencies: Path | None) -> list[str]:
-    """Lines that slurm.conf needs for all this."""
+    """Return the lines that slurm.conf needs for all this."""
     lines = ["JobSubmitPlugins=lua", f"Licenses=watts:{settings.whole_pool_w}"]
     lines.append("SchedulerParameters=bf_licenses   # added to what stands there")
     if frequencies is not None:
@@ -106,7 +213,8 @@ def slurm_conf_lines(folder: Path, settings: Settings, frequencies: Path | None)
 
 
 def _put(path: Path, text: str, mode: int) -> None:
-    aside = path.with_name(f".{path.name}.part")
-    aside.write_text(text)
-    aside.chmod(mode)
-    aside.replace(path)
+    """Write a file atomically: slurmctld may read it at any moment, and half a script would end its plugin."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text)
+    part.chmod(mode)
+    part.replace(path)

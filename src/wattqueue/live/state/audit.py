@@ -1,48 +1,65 @@
-"""Every write to Slurm with who, why, before and after; each row's hash covers the row before it."""
+"""Keep an append-only log of every write to Slurm: who, why, before and after, in a hash chain.
+
+Each row's hash covers all its columns and the hash of the row before it, so that a row that was
+changed, inserted or removed breaks the chain at that row (``verify``). With a secret key the hash is
+an HMAC: who can write the database but does not have the key cannot reseal it. The *head* file names
+the last row outside the database, so that rows cut off the end are noticed too.
+
+Order of writing: the row first, then the head. A controller killed in between leaves a head that is
+one row behind, which ``verify`` accepts; a head further behind, or ahead, is reported.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import Engine, func, insert, inspect, select
+from sqlalchemy.exc import SQLAlchemyError
 
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, OutputError
+from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.slurm.goal import Write
+from wattqueue.live.state.memory import cause
 from wattqueue.live.state.tables import AUDIT
 from wattqueue.store.database import open_database
 
 START = "0" * 64
+"""What the first row names as the hash of the row before it."""
 SEALED = ("number", "time_us", "who", "event", "about", "kind", "target", "before", "after", "why", "previous")
 
 
-class Verdict(NamedTuple):
-    """Rows looked at, and the first that does not fit (0 and empty where all do)."""
+class ChainCheck(NamedTuple):
+    """Result of ``verify``."""
 
     rows: int
+    """Rows read."""
     broken: int = 0
+    """Number of the first row that breaks the chain; 0 for none."""
     reason: str = ""
 
 
 @dataclass
 class Audit:
-    """An append-only log in a database. ``key`` (a secret) keeps who can write the database from resealing it.
-
-    ``head`` is a file beside the database that names the last row, so that rows cut off the end are
-    noticed too. ``clock`` gives seconds since the epoch.
-    """
+    """The log, open for appending. One writer at a time: the controller, or ``live release``."""
 
     engine: Engine
     who: str
+    """Written on each row, for example ``controller/easy/1234``."""
     clock: Callable[[], float]
+    """Gives seconds since the epoch."""
     key: bytes = b""
+    """Secret of the HMAC; empty for plain SHA-256."""
     head: Path | None = None
+    """File that names the last row; None to keep none."""
+    problem: str = ""
+    """Why the last row could not be written; empty where it was."""
     _last: tuple[int, str] = field(default=(0, START))
 
     def __post_init__(self) -> None:
@@ -53,51 +70,70 @@ class Audit:
             self._last = (row.number, row.hash)
 
     def intend(self, write: Write) -> int:
-        """Before a write: what is about to be done."""
+        """Record a write that is about to be done, and return the number of its row.
+
+        Raises: OutputError where it cannot be recorded.
+        """
         return self._append("intend", 0, write.kind, write.target, write.before, write.after, write.why)
 
     def settle(self, number: int, outcome: str) -> None:
-        """After it: what came of it."""
+        """Record the outcome of the write of row ``number``."""
         self._append("settle", number, "", "", "", outcome, "")
 
     def note(self, event: str, why: str) -> None:
-        """Something that is no write: the controller started, stopped, changed its mode."""
-        self._append("note", 0, event[:16], "", "", "", why)
+        """Record an event that is no write: the controller started, stopped, took over another cap.
+
+        A note that cannot be written is left out: nothing depends on it.
+        """
+        with contextlib.suppress(OutputError):
+            self._append("note", 0, event[:16], "", "", "", why)
 
     def _append(self, *values: Any) -> int:
+        """Append a row, then move the head; return the row's number.
+
+        Raises: OutputError where either cannot be written (full disk, damaged database). The next row follows the
+        last one that was stored, so the chain stays whole.
+        """
         number, previous = self._last[0] + 1, self._last[1]
         names = ("event", "about", "kind", "target", "before", "after", "why")
         row = dict(zip(names, values, strict=True))
         row |= {"number": number, "time_us": round(self.clock() * 1e6), "who": self.who, "previous": previous}
         row["hash"] = seal(row, self.key)
-        with self.engine.begin() as connection:
-            connection.execute(insert(AUDIT).values(row))
-        self._last = (number, row["hash"])
-        if self.head is not None:
-            aside = self.head.with_name(f".{self.head.name}.part")
-            handle = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-            with os.fdopen(handle, "w") as file:
-                file.write(f"{number} {row['hash']}\n")
-            aside.replace(self.head)
+        try:
+            with self.engine.begin() as connection:
+                connection.execute(insert(AUDIT).values(row))
+            self._last = (number, row["hash"])
+            if self.head is not None:
+                atomic_text(self.head, f"{number} {row['hash']}\n", mode=0o600, sync=False)
+        except SQLAlchemyError as error:
+            self.problem = f"the audit log cannot be written: {cause(error)}"
+            raise OutputError(self.problem, where=self.engine.url.database) from error
+        except OutputError as error:
+            self.problem = str(error)
+            raise
+        self.problem = ""
         return number
 
 
 def seal(row: Mapping[str, Any], key: bytes) -> str:
-    """Hash of a row's every column and of the row before it; keyed where there is a key."""
+    """Return the hash of a row: of every column and of the row before it, an HMAC where there is a key."""
     text = json.dumps([row[name] for name in SEALED], ensure_ascii=True, separators=(",", ":")).encode()
     return hmac.new(key, text, hashlib.sha256).hexdigest() if key else hashlib.sha256(text).hexdigest()
 
 
 def open_log(url: str) -> Engine:
-    """The database that holds a log. Raises: InputError where there is none."""
+    """Open the database that holds a log. Raises: InputError where there is none."""
     engine = open_database(url, make=False)
     if not inspect(engine).has_table(AUDIT.name):
-        raise InputError("holds no audit log", where=url, mend="has the controller run with this configuration?")
+        raise InputError("holds no audit log", where=url, hint="has the controller run with this configuration?")
     return engine
 
 
 def rows_of(engine: Engine, *, target: str | None = None, last: int = 0) -> Iterator[Mapping[str, Any]]:
-    """Rows in order; of one job or node, or the last so many."""
+    """Yield rows in order: all, those about one job or node (``target``), or the last so many.
+
+    ``settle`` rows name no target, so they are found through the row that they settle.
+    """
     query = select(AUDIT).order_by(AUDIT.c.number)
     if target is not None:
         mine = select(AUDIT.c.number).where(AUDIT.c.target == target)
@@ -110,33 +146,36 @@ def rows_of(engine: Engine, *, target: str | None = None, last: int = 0) -> Iter
             yield {str(name): value for name, value in row.items()}
 
 
-def verify(engine: Engine, key: bytes = b"", head: Path | None = None) -> Verdict:
+def verify(engine: Engine, key: bytes = b"", head: Path | None = None) -> ChainCheck:
     """Read the whole log and check each row's hash, its number, and the row it follows.
 
     Raises: InputError where the head's file cannot be read.
     """
+    # rows are streamed in order of their numbers, so a log of any length is checked in constant memory
     number, previous = 0, START
     for row in rows_of(engine):
         number += 1
+        # numbers have no gaps, so a removed row shows even if its neighbours were resealed without the key
         if row["number"] != number:
-            return Verdict(number, number, f"row {number} is missing")
+            return ChainCheck(number, number, f"row {number} is missing")
         if row["previous"] != previous:
-            return Verdict(number, number, "it does not follow the row before it")
+            return ChainCheck(number, number, "it does not follow the row before it")
         if not hmac.compare_digest(seal(row, key), row["hash"]):
-            return Verdict(number, number, "its content does not fit its hash")
+            return ChainCheck(number, number, "its content does not fit its hash")
         previous = row["hash"]
+    # rows cut off the end leave a chain that is whole: only the head, which lies elsewhere, shows it
     if head is not None and head.exists():
         try:
             count, _, tip = head.read_text().strip().partition(" ")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot be read: {error}", where=head) from error
         if (count, tip) != (str(number), previous) and not _one_ahead(engine, count, tip, number):
-            return Verdict(number, number, f"the log ends at row {number}, its head names row {count}")
-    return Verdict(number)
+            return ChainCheck(number, number, f"the log ends at row {number}, its head names row {count}")
+    return ChainCheck(number)
 
 
 def _one_ahead(engine: Engine, count: str, tip: str, number: int) -> bool:
-    """Killed between the row and the head's file: the head names the row before the last."""
+    """Whether the head names the row before the last: a controller was killed between row and head."""
     if count != str(number - 1):
         return False
     with engine.connect() as connection:

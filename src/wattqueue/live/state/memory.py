@@ -1,123 +1,217 @@
-"""What the controller has placed and what was refused: written before Slurm is, read back after a restart."""
+"""Remember releases, refusals and first submissions across restarts of the controller.
+
+A release is stored before Slurm is asked to start the job. A controller that is killed in between
+finds the job still held and simply forgets the release; the other order could lose the watts of a
+job under way.
+
+=============  ================================  =====================================================================
+table          written                           needed after a restart for
+=============  ================================  =====================================================================
+live_placed    before each release               watts and option of jobs under way; telling them from adopted ones
+live_refused   when a start failed               the back-off, so that a restart does not try every broken job at once
+live_origin    when a job was requeued           its place in the queue
+live_marks     when a mark is first seen         the user's hold, the range of nodes before a pin, re-asserted watts
+=============  ================================  =====================================================================
+
+Losing the database loses no job and no watt: Slurm's licences hold the cap. Jobs under way are then adopted and
+decided again, requeued jobs go to the end of the queue, and the marks are read from the AdminComments once more.
+
+Reads are served from dictionaries, which are the truth of a running controller; each change is written through to
+the database in one transaction. A database that fails (full disk, damaged file) does not end the controller: the
+changed keys are kept as ``unsaved`` and stored with the next change, or by ``sync`` at the begin of the next round.
+Only a release must not happen unsaved, so ``place`` raises, and nothing is released in that round.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Engine, Table, and_, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, delete, insert, select
+from sqlalchemy.exc import SQLAlchemyError
 
+from wattqueue.errors import OutputError
 from wattqueue.live.slurm.snapshot import JobKey
-from wattqueue.live.state.tables import METADATA, ORIGIN, PLACED, REFUSED
+from wattqueue.live.state.tables import MARKS, METADATA, ORIGIN, PLACED, REFUSED
 
 
-class Placed(NamedTuple):
-    """A job that the controller released: when, where, at which option, and what was counted for it.
-
-    ``watts`` is the count of our licence, ``predicted_w`` watts of the whole job as predicted.
-    """
+class ReleasedJob(NamedTuple):
+    """A job that the controller released."""
 
     key: JobKey
     since_s: float
+    """Time of the round that decided it."""
     partition: str
+    """Slurm partition that was written."""
     option: int
+    """Option (partition, frequency) of the start."""
     watts: int
+    """Count of the ``watts`` licence that was written."""
     predicted_w: float
+    """Predicted watts of the whole job, idle share included."""
     limit_s: float
+    """Time limit that was written."""
     nodes: str = ""
+    """Compressed node list that the pass chose; Slurm is bound to it only where it was written too."""
 
 
 class Refused(NamedTuple):
-    """A start that Slurm did not carry out, how often, and when it may be tried again."""
+    """A job whose start was refused or did not happen."""
 
     key: JobKey
     until_s: float
+    """It is not tried again before this time."""
     times: int
+    """Consecutive refusals: the back-off doubles with each."""
     reason: str
+
+
+TABLES = (PLACED, REFUSED, ORIGIN, MARKS)
 
 
 @dataclass
 class Memory:
-    """Tables held in memory and written through. A second writer is not expected: one controller a state."""
+    """The tables of the controller's state. There is one writer, the holder of the run folder's lock.
+
+    Invariant: for every key outside ``unsaved`` the database holds exactly the rows of the dictionaries.
+    """
 
     engine: Engine
-    placed: dict[JobKey, Placed] = field(default_factory=dict)
+    placed: dict[JobKey, ReleasedJob] = field(default_factory=dict)
+    """Jobs that the controller released, until they are gone or held again."""
     refused: dict[JobKey, Refused] = field(default_factory=dict)
+    """Jobs whose start failed, for the back-off; kept through later releases for its count."""
     origin: dict[JobKey, float] = field(default_factory=dict)
+    """First submission of requeued jobs."""
+    marks: dict[JobKey, frozenset[str]] = field(default_factory=dict)
+    """What job_submit.lua or the controller noted about a job (``sorting.USER_HELD``, ``planner.REASSERTED``)."""
+    unsaved: set[JobKey] = field(default_factory=set)
+    problem: str = ""
+    """Why the database could not be written; empty while it can be."""
 
     def __post_init__(self) -> None:
-        METADATA.create_all(self.engine, tables=[PLACED, REFUSED, ORIGIN])
+        """Create missing tables, and load all rows."""
+        METADATA.create_all(self.engine, tables=list(TABLES))
         with self.engine.connect() as connection:
             for row in connection.execute(select(PLACED)):
                 key = JobKey(row.name, row.submit_s)
-                self.placed[key] = Placed(key, *row[2:])
+                self.placed[key] = ReleasedJob(key, *row[2:])
             for row in connection.execute(select(REFUSED)):
                 key = JobKey(row.name, row.submit_s)
                 self.refused[key] = Refused(key, *row[2:])
             for row in connection.execute(select(ORIGIN)):
                 self.origin[JobKey(row.name, row.submit_s)] = row.first_s
+            for row in connection.execute(select(MARKS)):
+                self.marks[JobKey(row.name, row.submit_s)] = frozenset(row.marks.split(","))
 
-    def place(self, rows: Iterable[Placed]) -> None:
-        """Remember what is about to be released; a refusal of the same job is kept for its count."""
+    def place(self, rows: Iterable[ReleasedJob]) -> None:
+        """Store jobs that are about to be released.
+
+        An earlier refusal of the same job stays, for the count of its back-off.
+
+        Raises: OutputError where they cannot be stored; then none of them may be released.
+        """
         rows = [row for row in rows if self.placed.get(row.key) != row]
         if not rows:
             return
-        values = [{"name": r.key.name, "submit_s": r.key.submit_s, **_rest(r)} for r in rows]
-        with self.engine.begin() as connection:
-            for row in rows:
-                connection.execute(delete(PLACED).where(_mine(PLACED, row.key)))
-            connection.execute(insert(PLACED), values)
         self.placed |= {row.key: row for row in rows}
+        if not self._save([row.key for row in rows]):
+            for row in rows:
+                del self.placed[row.key]
+            raise OutputError(f"the state cannot be written: {self.problem}", where=self.engine.url.database)
 
     def unplace(self, keys: Iterable[JobKey]) -> None:
-        """Jobs that are held again, or whose release never came."""
-        keys = [key for key in keys if key in self.placed]
-        if not keys:
-            return
-        with self.engine.begin() as connection:
-            for key in keys:
-                connection.execute(delete(PLACED).where(_mine(PLACED, key)))
-        for key in keys:
-            del self.placed[key]
+        """Forget releases that did not happen, or whose jobs are held again."""
+        keys = [key for key in keys if self.placed.pop(key, None) is not None]
+        self._save(keys)
 
     def refuse(self, row: Refused) -> None:
-        """Remember a refusal; the job is no longer placed."""
-        with self.engine.begin() as connection:
-            for table in (PLACED, REFUSED):
-                connection.execute(delete(table).where(_mine(table, row.key)))
-            values = {"name": row.key.name, "submit_s": row.key.submit_s, **_rest(row)}
-            connection.execute(insert(REFUSED).values(values))
+        """Store a refusal; the job is no longer released."""
         self.placed.pop(row.key, None)
         self.refused[row.key] = row
+        self._save([row.key])
 
     def requeued(self, key: JobKey, first_s: float) -> None:
-        """A job came back with a new submit time; it keeps its old place."""
-        if self.origin.get(key) == first_s:
-            return
-        with self.engine.begin() as connection:
-            connection.execute(delete(ORIGIN).where(_mine(ORIGIN, key)))
-            connection.execute(insert(ORIGIN).values(name=key.name, submit_s=key.submit_s, first_s=first_s))
-        self.origin[key] = first_s
+        """Store the first submission of a job that was requeued with a new submit time."""
+        if self.origin.get(key) != first_s:
+            self.origin[key] = first_s
+            self._save([key])
+
+    def mark(self, keys: Iterable[JobKey], mark: str, *, present: bool = True) -> None:
+        """Add a mark to jobs, or take it off them."""
+        changed = [key for key in keys if (mark in self.marks.get(key, ())) != present]
+        for key in changed:
+            old = self.marks.pop(key, frozenset())
+            new = old | {mark} if present else old - {mark}
+            if new:
+                self.marks[key] = new
+        self._save(changed)
+
+    def marked(self, key: JobKey, mark: str) -> bool:
+        """Whether a job has this mark."""
+        return mark in self.marks.get(key, ())
+
+    def known(self) -> set[JobKey]:
+        """Return the keys of all jobs that something is stored about."""
+        return {*self.placed, *self.refused, *self.origin, *self.marks}
 
     def forget(self, keys: Iterable[JobKey]) -> None:
-        """Jobs that are gone."""
-        gone = [k for k in keys if k in self.placed or k in self.refused or k in self.origin]
-        if not gone:
-            return
-        with self.engine.begin() as connection:
-            for key in gone:
-                for table in (PLACED, REFUSED, ORIGIN):
-                    connection.execute(delete(table).where(_mine(table, key)))
+        """Forget jobs that no longer exist."""
+        gone = [key for key in keys if any(key in kept for kept in self._kept())]
         for key in gone:
-            self.placed.pop(key, None)
-            self.refused.pop(key, None)
-            self.origin.pop(key, None)
+            for kept in self._kept():
+                kept.pop(key, None)
+        self._save(gone)
+
+    def sync(self) -> None:
+        """Try again to store what could not be stored before."""
+        if self.unsaved:
+            self._save(())
+
+    def _kept(self) -> tuple[dict[JobKey, Any], ...]:
+        return self.placed, self.refused, self.origin, self.marks
+
+    def _save(self, keys: Iterable[JobKey]) -> bool:
+        """Store the rows of these keys and of the unsaved ones in one transaction; whether that succeeded."""
+        keys = self.unsaved | set(keys)
+        if not keys:
+            return True
+        try:
+            with self.engine.begin() as connection:
+                for key in sorted(keys):
+                    self._store(connection, key)
+        except SQLAlchemyError as error:
+            self.unsaved, self.problem = keys, cause(error)
+            return False
+        self.unsaved, self.problem = set(), ""
+        return True
+
+    def _store(self, connection: Connection, key: JobKey) -> None:
+        """Bring the rows of one key in line with the dictionaries."""
+        for table in TABLES:
+            connection.execute(delete(table).where(_mine(table, key)))
+        values = {"name": key.name, "submit_s": key.submit_s}
+        if key in self.placed:
+            connection.execute(insert(PLACED).values(values | _rest(self.placed[key])))
+        if key in self.refused:
+            connection.execute(insert(REFUSED).values(values | _rest(self.refused[key])))
+        if key in self.origin:
+            connection.execute(insert(ORIGIN).values(values | {"first_s": self.origin[key]}))
+        if key in self.marks:
+            connection.execute(insert(MARKS).values(values | {"marks": ",".join(sorted(self.marks[key]))}))
+
+
+def cause(error: SQLAlchemyError) -> str:
+    """Return what the database itself reported, in one line and without the statement."""
+    return " ".join(str(getattr(error, "orig", None) or error).split())[:200]
 
 
 def _mine(table: Table, key: JobKey) -> ColumnElement[bool]:
+    """Return the condition for the row of one job."""
     return and_(table.c.name == key.name, table.c.submit_s == key.submit_s)
 
 
-def _rest(row: Placed | Refused) -> dict[str, object]:
+def _rest(row: ReleasedJob | Refused) -> dict[str, object]:
+    """Return the columns of a row besides its key."""
     return {name: value for name, value in row._asdict().items() if name != "key"}

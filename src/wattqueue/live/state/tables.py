@@ -1,4 +1,9 @@
-"""Tables of the controller's own state."""
+"""Define the tables of the controller's own state, in one metadata object.
+
+Jobs are keyed by (name, submit time): Slurm gives job ids out again after a crash. Nothing here is
+needed to hold the cap, since Slurm's licences do that; the tables keep the order and the back-off
+across restarts, and the audit log.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +27,12 @@ AUDIT = Table(
     Column("previous", String(64), nullable=False),
     Column("hash", String(64), nullable=False),
 )
-"""Each write to Slurm is two rows: ``intend``, and ``settle`` with what came of it (``about`` names the first)."""
+"""The audit log. Each write to Slurm is two rows: ``intend`` before it, and ``settle`` with its outcome.
+
+``about`` of a ``settle`` row is the number of its ``intend`` row; ``previous`` and ``hash`` chain the
+rows (``live.state.audit``). An ``intend`` without a ``settle`` is a write during which the controller
+was killed.
+"""
 
 PLACED = Table(
     "live_placed",
@@ -37,7 +47,7 @@ PLACED = Table(
     Column("limit_s", Float, nullable=False),
     Column("nodes", Text, nullable=False),
 )
-"""Jobs that the controller released, with what it counted for them, until they are gone."""
+"""Jobs that the controller released, with the watts that it counted for them, until they are gone."""
 
 REFUSED = Table(
     "live_refused",
@@ -48,7 +58,7 @@ REFUSED = Table(
     Column("times", Integer, nullable=False),
     Column("reason", Text, nullable=False),
 )
-"""Starts that Slurm did not carry out in time, and when they are tried again."""
+"""Starts that Slurm refused or did not carry out in time, how often, and when they are tried again."""
 
 ORIGIN = Table(
     "live_origin",
@@ -57,4 +67,14 @@ ORIGIN = Table(
     Column("submit_s", Float, primary_key=True),
     Column("first_s", Float, nullable=False),
 )
-"""First submission of a requeued job: Slurm resets its submit time, its place in the queue stays."""
+"""First submission of a requeued job: Slurm resets its submit time, but it keeps its place in the queue."""
+
+MARKS = Table(
+    "live_marks",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("submit_s", Float, primary_key=True),
+    Column("marks", Text, nullable=False),
+)
+"""Marks of jobs, separated by commas. They stand here and not in Slurm's AdminComment alone: that belongs to the site,
+and a change of it must not change what the controller does with a job."""

@@ -1,6 +1,15 @@
-"""The interface of every source, and how samples of several become watts of a node with a label.
+"""Combine the samples of several power sources into one figure per node, with a label.
 
-A node without a fresh and plausible sample counts as its maximum (SEMANTICS rule 15), and says so.
+A source (``TelemetrySource``) reads watts of nodes: RAPL, Cray counters, Prometheus. ``Telemetry`` reads all of them
+once per round and keeps the last sample of each node from each source. For a node it takes the first source, in the
+configured order of trust, that has a fresh and plausible sample.
+
+The rule of the module: **doubt counts as the maximum**. A sample that is old, missing or impossible never makes a node
+look cheaper than it can be. What a plausible sample means for the budget (below idle, stuck, in the wrong unit) is
+decided in ``tracking.trusted``, where idle watts are known.
+
+
+A node without a fresh and plausible sample counts as its maximum (semantics, rule 15) and is labelled so.
 """
 
 from __future__ import annotations
@@ -13,8 +22,8 @@ from typing import Literal, NamedTuple, Protocol
 Label = Literal["measured", "stale", "missing"]
 
 
-class Sample(NamedTuple):
-    """Watts of one node, averaged up to ``taken_s`` (seconds since the epoch), and who says so."""
+class PowerSample(NamedTuple):
+    """Watts of one node, averaged up to ``taken_s`` (seconds since the epoch), and the name of their source."""
 
     power_w: float
     taken_s: float
@@ -22,18 +31,23 @@ class Sample(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What one read gave: samples by node, and what went wrong in words fit for a log."""
+    """The outcome of one read: samples by node, and what went wrong, one line each."""
 
-    samples: Mapping[str, Sample]
+    samples: Mapping[str, PowerSample]
     problems: tuple[str, ...] = ()
 
 
-class Source(Protocol):
-    """Where node power comes from. ``read`` never raises: what cannot be read is a problem in words."""
+class TelemetrySource(Protocol):
+    """A source of node power. ``read`` never raises: a source that fails must not end a round.
+
+    What cannot be read is a line in ``Reading.problems``, and its nodes have no sample.
+    """
 
     name: str
 
-    def read(self, now_s: float) -> Reading: ...
+    def read(self, now_s: float) -> Reading:
+        """Read every node once. ``now_s`` is the controller's clock, for sources without a clock of their own."""
+        ...
 
 
 class JobEnergy(NamedTuple):
@@ -50,21 +64,30 @@ class JobEnergy(NamedTuple):
 
     @property
     def mean_node_w(self) -> float:
-        """Mean watts of one node; NaN where it was not measured, or the job was too short to tell."""
+        """Mean watts of one node; NaN where it was not measured, or the job ran for less than a second.
+
+        Counters are read about once a second, so the energy of a shorter job belongs mostly to its neighbours.
+        """
         seconds = self.end_s - self.start_s
         return self.energy_j / seconds / self.nodes if seconds >= 1.0 and self.nodes else math.nan
 
 
 class JobSource(Protocol):
-    """Where energy of ended jobs comes from. Raises SlurmError where it cannot be had."""
+    """A source of the energy of ended jobs."""
 
     name: str
 
-    def finished(self, since_s: float) -> Sequence[JobEnergy]: ...
+    def finished(self, since_s: float) -> Sequence[JobEnergy]:
+        """Return jobs that ended since then, in order of their ends. Raises SlurmError where it cannot be read."""
+        ...
 
 
 class NodePower(NamedTuple):
-    """Watts that stand for a node, why, and the sample behind them if there is one."""
+    """The watts that count for a node, the reason as a label, and the time and source of the sample behind them.
+
+    ``measured``: a fresh, plausible sample. ``stale``: there is one, but too old, so the maximum counts. ``missing``:
+    none at all, so the maximum counts.
+    """
 
     power_w: float
     label: Label
@@ -74,20 +97,22 @@ class NodePower(NamedTuple):
 
 @dataclass
 class Telemetry:
-    """Sources in order of trust: the first with a fresh sample of a node is believed.
+    """Sources in order of trust: of each node the first fresh, plausible sample counts.
 
-    ``stale_s``: a sample older than this is stale. A sample that no node can draw (0 W or less, not
-    a number, or above ``implausible`` times the node's maximum) is missing.
+    ``stale_s``: a sample older than this is stale; one from the future by more than this as well, since its clock is
+    wrong. A sample that no node can draw (0 W or less, not a number, or above ``implausible`` times the node's maximum)
+    counts as missing. The factor leaves room for a maximum that was measured too low and is far below a factor of 1000
+    (milliwatts for watts).
     """
 
-    sources: Sequence[Source]
+    sources: Sequence[TelemetrySource]
     stale_s: float = 10.0
     implausible: float = 2.0
     problems: tuple[str, ...] = ()
-    _last: dict[str, dict[str, Sample]] = field(default_factory=dict)
+    _last: dict[str, dict[str, PowerSample]] = field(default_factory=dict)
 
     def read(self, now_s: float) -> None:
-        """Ask every source once; its last samples stand until it gives newer ones."""
+        """Read every source once; a node's last sample stays until there is a newer one, and then grows stale."""
         problems: list[str] = []
         for source in self.sources:
             reading = source.read(now_s)
@@ -96,15 +121,15 @@ class Telemetry:
         self.problems = tuple(problems)
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         for source in self.sources:
             close = getattr(source, "close", None)
             if close is not None:
                 close()
 
     def node(self, name: str, max_w: float, now_s: float) -> NodePower:
-        """What node ``name`` draws; its maximum where that is not known."""
-        stale: Sample | None = None
+        """Return what node ``name`` draws; ``max_w`` where that is not known."""
+        stale: PowerSample | None = None
         for source in self.sources:
             sample = self._last.get(source.name, {}).get(name)
             if sample is None or not plausible(sample.power_w, max_w * self.implausible):
@@ -118,5 +143,5 @@ class Telemetry:
 
 
 def plausible(power_w: float, most_w: float) -> bool:
-    """Whether a node can draw this."""
+    """Whether a node can draw ``power_w``: a finite, positive figure of at most ``most_w``."""
     return math.isfinite(power_w) and 0.0 < power_w <= most_w

@@ -1,8 +1,12 @@
-"""RAPL through the kernel's powercap tree: energy counters of packages and memory, which wrap.
+"""Read RAPL through the kernel's powercap tree: energy counters of packages and memory, which wrap.
 
-A node's watts are the energy that all of its counters gained between two reads. Should one of them
-vanish, be forbidden, or wrap more than once, the node has no sample: a sum of the rest would be too
-low.
+Each zone has ``energy_uj``, which grows and starts at zero again after ``max_energy_range_uj`` (a server package wraps
+about every 20 minutes at 200 W). Power is the difference of two reads divided by the time between them, so the first
+read of a node gives no sample.
+
+A node's watts are the energy that all of its counters gained between two reads. If one of them vanishes, may not be
+read, or may have wrapped more than once, the node has no sample: the sum of the others would be too low, and too low is
+the dangerous direction.
 
 Reference: Linux kernel documentation, power/powercap.
 """
@@ -14,23 +18,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from wattqueue.live.telemetry.base import Reading, Sample
+from wattqueue.live.telemetry.base import PowerSample, Reading
 
 SYSTEM = Path("/sys/class/powercap")
 MOST_ZONE_W = 2000.0
-"""No package draws more; what could have wrapped within that is not believed."""
+"""No zone draws more. Where a counter's range is less than this power times the time between two reads, it may have
+wrapped more than once, and the difference means nothing."""
 
 
 class _Counter(NamedTuple):
+    """One zone's energy in microjoules, and the value at which it wraps."""
+
     energy_uj: int
     range_uj: int
 
 
 @dataclass
 class Powercap:
-    """Node power from powercap trees, a root a node (on the node itself: one root).
+    """Node power from powercap trees, one root per node (on the node itself: one root).
 
-    ``other_w`` is added for what RAPL does not see (fans, disks, network): a site's own figure.
+    ``other_w`` is added to each node for what RAPL does not measure (fans, disks, network, losses): a site's own
+    figure, which ``whatif`` and the machine file must use as well.
     """
 
     roots: Mapping[str, Path]
@@ -39,7 +47,8 @@ class Powercap:
     _last: dict[str, tuple[float, dict[str, _Counter]]] = field(default_factory=dict)
 
     def read(self, now_s: float) -> Reading:
-        samples: dict[str, Sample] = {}
+        """Read every node's counters once, and compute the power since the read before."""
+        samples: dict[str, PowerSample] = {}
         problems: list[str] = []
         for node, root in self.roots.items():
             try:
@@ -60,12 +69,15 @@ class Powercap:
             if power_w is None:
                 problems.append(f"{node}: a counter may have wrapped more than once in {now_s - before[0]:.0f} s")
             else:
-                samples[node] = Sample(power_w + self.other_w, now_s, self.name)
+                samples[node] = PowerSample(power_w + self.other_w, now_s, self.name)
         return Reading(samples, tuple(problems))
 
 
 def counters(root: Path) -> dict[str, _Counter]:
-    """Counters that make up a node: the platform's own where there is one, else packages and memory.
+    """Return the counters that make up a node: the platform's own (psys) where there is one, else packages and memory.
+
+    psys contains the packages, so adding both would count them twice. Subzones of a package (core, uncore) are parts of
+    it and left out; ``dram`` is not.
 
     Raises: OSError where one cannot be read, ValueError where one holds no number or there is none.
     """
@@ -86,11 +98,15 @@ def counters(root: Path) -> dict[str, _Counter]:
 
 
 def _counter(zone: Path) -> _Counter:
+    """Read one zone."""
     return _Counter(*(int((zone / name).read_text()) for name in ("energy_uj", "max_energy_range_uj")))
 
 
 def _power(before: Mapping[str, _Counter], now: Mapping[str, _Counter], seconds: float) -> float | None:
-    """Watts between two reads; None where a counter may have gone round more than once."""
+    """Return the watts between two reads; None where a counter may have wrapped more than once.
+
+    A single wrap shows as a negative difference, to which the range is added.
+    """
     total_uj = 0
     for zone, counter in now.items():
         if seconds * MOST_ZONE_W * 1e6 >= counter.range_uj:
@@ -101,6 +117,7 @@ def _power(before: Mapping[str, _Counter], now: Mapping[str, _Counter], seconds:
 
 
 def _said(error: Exception) -> str:
+    """Return one line about a failed read, with the way out where the kernel forbids it (root alone since 5.10)."""
     if isinstance(error, PermissionError):
         return f"may not read {error.filename} (give the controller's group read access to energy_uj)"
     if isinstance(error, OSError):

@@ -1,4 +1,11 @@
-"""Energy of ended jobs from Slurm's own accounting (slurmdbd). No energy is no measurement, never zero."""
+"""Read the energy of ended jobs from Slurm's own accounting (slurmdbd), to learn from.
+
+Slurm adds up the energy of a job's nodes over its run, if an energy plugin measures it. The figure is not used to
+control anything: it comes when the job has ended. It is right for whole nodes only, since the plugin measures nodes.
+
+A job without energy was not measured; its energy is NaN, never zero. Slurm itself prints 0 (no plugin), an empty field,
+or one of its "no value" numbers, depending on the release and on which node's counter failed.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +19,9 @@ from wattqueue.live.telemetry.base import JobEnergy
 
 FIELDS = "JobID,Submit,Start,End,NNodes,ConsumedEnergyRaw,State"
 NO_ENERGY = 2**63
-"""Slurm writes NO_VAL64 where a node's counter could not be read."""
+"""From here on a figure is one of Slurm's 64-bit marks for "no value" (NO_VAL64, INFINITE64), which round up."""
+NO_ENERGY_32 = (2.0**32 - 2, 2.0**32 - 1)
+"""Its 32-bit marks (NO_VAL, INFINITE): written where a node's counter could not be read, and plausible as joules."""
 ENDED = frozenset(
     {"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "DEADLINE", "NODE_FAIL", "PREEMPTED"}
 )
@@ -20,13 +29,16 @@ ENDED = frozenset(
 
 @dataclass
 class SlurmEnergy:
-    """Ended jobs through ``sacct``; right for whole nodes only (slurm.conf: AcctGatherEnergyType)."""
+    """Ended jobs through ``sacct`` (slurm.conf: AcctGatherEnergyType)."""
 
     slurm: Slurm
     name: str = "slurmdbd"
 
     def finished(self, since_s: float) -> Sequence[JobEnergy]:
-        """Jobs that ended since then, in order of their ends. Raises SlurmError."""
+        """Return jobs that ended since then, in order of their ends. Raises SlurmError.
+
+        sacct selects by the second, so the end is compared again here.
+        """
         since = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(since_s))
         text = read(self.slurm, ("sacct", "-n", "-P", "-X", "-a", "-S", since, "-E", "now", "-o", FIELDS))
         jobs = [job for line in text.splitlines() for job in [parse(line, self.name)] if job is not None]
@@ -34,7 +46,10 @@ class SlurmEnergy:
 
 
 def parse(line: str, source: str) -> JobEnergy | None:
-    """One line of sacct; None for a job that has not ended or never started, and for lines that cannot be read."""
+    """Parse one line of sacct; None for a job that has not ended or never started, and for a line of another form.
+
+    A state may have words behind it (``CANCELLED by 1000``); the first one decides.
+    """
     parts = line.split("|")
     state = parts[-1].partition(" ")[0] if len(parts) == 7 else ""
     if state not in ENDED:
@@ -45,5 +60,5 @@ def parse(line: str, source: str) -> JobEnergy | None:
         energy = float(parts[5]) if parts[5] else math.nan
     except ValueError:
         return None
-    measured = math.isfinite(energy) and 0.0 < energy < NO_ENERGY
+    measured = math.isfinite(energy) and 0.0 < energy < NO_ENERGY and energy not in NO_ENERGY_32
     return JobEnergy(parts[0], submit, start, end, nodes, energy if measured else math.nan, state, source)

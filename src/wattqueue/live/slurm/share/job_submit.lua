@@ -1,20 +1,36 @@
 -- WattQueue: every job carries watts, and waits for them where a controller is at work.
+--
+-- slurmctld calls slurm_job_submit for each submission and slurm_job_modify for each change, while it holds locks:
+-- nothing here may wait. Each job gets as many `watts` licences as its nodes can draw, so that slurmctld alone, with
+-- or without the controller, never admits more than the pool. Four things make the count a bound:
+--   1. the number of nodes is computed as Slurm computes it (CPUs, memory, sockets, GPUs: nodes_needed, the twin of
+--      wattqueue/live/slurm/sizing.py) and pinned as the job's maximum;
+--   2. of several partitions the dearest counts;
+--   3. a partition that was not there at the installation counts at the dearest node of the cluster;
+--   4. users cannot change what the count was made from (slurm_job_modify).
 -- Installed by `wattqueue live install`; the lines between the marks are written by it.
 -- [[wattqueue settings
-local NODE = {} -- by partition: watts a node declares, least watts it can do with, CPUs
+local VERSION = ""
+local NODE = {} -- by partition: watts of its dearest node, least watts it can do with, nodes, shapes of its nodes
+local FREE = {} -- partitions without any managed node: their jobs carry no watts
+local DEAREST = 0 -- watts of the dearest managed node, for a partition that is in neither list
 local OPERATORS = {}
 local BEAT = ""
 local AWAY_S = 0
 local SITE = ""
 local WHOLE_POOL_W = 0
+local DEFAULT_MB_PER_CPU = 0
 -- wattqueue settings]]
 
 local LICENCE = "watts"
-local NO_VAL, NO_VAL16, INFINITE = 4294967294, 65534, 4294967295
+local NO_VAL, NO_VAL16, INFINITE, INFINITE16 = 4294967294, 65534, 4294967295, 65535
 local USER_HELD = "wattqueue:user-held"
 local HELD = "wattqueue:held"
--- fits the budget at a lower frequency alone: never released by anyone but the controller
+-- fits the budget at a lower frequency only: never released by anyone but the controller
 local NEEDS_CONTROLLER = "wattqueue:needs-controller"
+-- A job that its user releases does not begin before so many seconds: the controller adopts it first,
+-- or it would overtake the policy's order. Several rounds of a busy controller.
+local ADOPT_S = 10
 
 local site = nil
 if SITE ~= "" then
@@ -28,7 +44,19 @@ if SITE ~= "" then
 end
 
 local function given(value)
-  return value ~= nil and value ~= NO_VAL and value ~= NO_VAL16 and value ~= INFINITE and value > 0
+  return value ~= nil and value > 0 and value < 2 ^ 53 and value ~= NO_VAL and value ~= NO_VAL16
+    and value ~= INFINITE and value ~= INFINITE16
+end
+
+-- Add a mark to an administrator's comment; what the site wrote there stays.
+local function noted(comment, mark)
+  if comment == nil or comment == "" then return mark end
+  if string.find(comment, mark, 1, true) then return comment end
+  return comment .. " " .. mark
+end
+
+local function has_mark(comment, mark)
+  return string.find(comment or "", mark, 1, true) ~= nil
 end
 
 -- A controller is at work while its beat is young: "control SECONDS".
@@ -40,16 +68,105 @@ local function at_work()
   return mode == "control" and os.time() - tonumber(at) <= AWAY_S
 end
 
--- Most nodes the job can take in a partition of so many CPUs a node.
-local function most_nodes(jd, cpus)
-  if given(jd.max_nodes) then return jd.max_nodes end
-  local nodes = given(jd.min_nodes) and jd.min_nodes or 1
-  local tasks = given(jd.num_tasks) and jd.num_tasks or 1
-  local each = given(jd.cpus_per_task) and jd.cpus_per_task or 1
-  local wanted = math.max(tasks * each, given(jd.min_cpus) and jd.min_cpus or 1)
-  nodes = math.max(nodes, math.ceil(wanted / cpus))
-  if given(jd.ntasks_per_node) then nodes = math.max(nodes, math.ceil(tasks / jd.ntasks_per_node)) end
-  return nodes
+-- Counts by name of "gres:gpu:a100:2,gres:gpu:1"; types of one name are summed. One piece without a count is one.
+local function gres_of(text)
+  local found, biggest = {}, 0
+  for piece in string.gmatch(text or "", "[^,]+") do
+    piece = string.gsub(string.gsub(piece, "%b()", ""), "^gres[:/]", "")
+    local name = string.match(piece, "^[%w_%-]+")
+    if name ~= nil and name ~= "cpu" and name ~= "mem" and name ~= "node" and name ~= "billing" then
+      local count, unit = string.match(piece, "[:=](%d+)([kKmMgG]?)$")
+      local scale = ({ k = 1024, m = 1024 ^ 2, g = 1024 ^ 3 })[string.lower(unit or "")] or 1
+      found[name] = (found[name] or 0) + (tonumber(count) or 1) * scale
+      biggest = math.max(biggest, found[name])
+    end
+  end
+  return found, biggest
+end
+
+local function ceil(amount, each) return math.ceil(amount / each) end
+
+local function or_one(value) return given(value) and value or 1 end
+
+-- The requirements of a submission that decide its number of nodes.
+local function needs_of(jd, part)
+  local need = { per = or_one(jd.cpus_per_task) }
+  need.tasks = math.max(or_one(jd.num_tasks), ceil(or_one(jd.min_cpus), need.per))
+  need.total, need.units = gres_of(jd.tres_per_job)
+  need.each = gres_of(jd.tres_per_task)
+  need.node = gres_of(jd.tres_per_node or jd.gres)
+  need.cpus_of, need.mb_of = gres_of(jd.cpus_per_tres), gres_of(jd.mem_per_tres)
+  local mb = jd.min_mem_per_cpu
+  if not given(mb) and not given(jd.min_mem_per_node) and next(need.mb_of) == nil then
+    mb = part ~= nil and given(part.def_mem_per_cpu) and part.def_mem_per_cpu or DEFAULT_MB_PER_CPU
+  end
+  need.mb_per_cpu = given(mb) and mb or 0
+  -- beyond MaxMemPerCPU Slurm gives a task more CPUs instead
+  local cap = part ~= nil and part.max_mem_per_cpu or nil
+  if given(cap) and need.mb_per_cpu > cap then
+    local times = ceil(need.mb_per_cpu, cap)
+    need.per, need.mb_per_cpu = need.per * times, ceil(need.mb_per_cpu, times)
+  end
+  need.unknown = (jd.tres_per_socket or "") ~= "" or given(jd.ntasks_per_tres) or given(jd.ntasks_per_gpu)
+    or string.find(jd.features or "", "*", 1, true) ~= nil
+  return need
+end
+
+-- Units of a generic resource that a node can give, each with the CPUs and the memory stated for it.
+local function gres_on_a_node(need, shape, name)
+  local have = shape.gres[name] or 0
+  if given(need.cpus_of[name]) then have = math.min(have, math.floor(shape.cpus / need.cpus_of[name])) end
+  if given(need.mb_of[name]) and shape.mb > 0 then have = math.min(have, math.floor(shape.mb / need.mb_of[name])) end
+  return have
+end
+
+-- Tasks that a node can hold; 0 where it cannot hold one, or lacks a resource that the job names.
+local function tasks_on_a_node(jd, need, shape)
+  if given(jd.pn_min_cpus) and jd.pn_min_cpus > shape.cpus then return 0 end
+  if given(jd.min_mem_per_node) and shape.mb > 0 and jd.min_mem_per_node > shape.mb then return 0 end
+  local cpus = shape.cpus
+  if given(jd.threads_per_core) and shape.cores > 0 then cpus = math.min(cpus, shape.cores * jd.threads_per_core) end
+  local tasks = math.floor(cpus / need.per)
+  if need.mb_per_cpu > 0 and shape.mb > 0 then
+    tasks = math.min(tasks, math.floor(shape.mb / (need.mb_per_cpu * need.per)))
+  end
+  if given(jd.ntasks_per_node) then tasks = math.min(tasks, jd.ntasks_per_node) end
+  if given(jd.ntasks_per_socket) and shape.sockets > 0 then
+    tasks = math.min(tasks, jd.ntasks_per_socket * shape.sockets)
+  end
+  if given(jd.ntasks_per_core) and shape.cores > 0 then tasks = math.min(tasks, jd.ntasks_per_core * shape.cores) end
+  for name, count in pairs(need.each) do tasks = math.min(tasks, math.floor(gres_on_a_node(need, shape, name) / count)) end
+  for name, count in pairs(need.node) do
+    if gres_on_a_node(need, shape, name) < count then return 0 end
+  end
+  for name in pairs(need.total) do
+    if gres_on_a_node(need, shape, name) < 1 then return 0 end
+  end
+  return tasks
+end
+
+-- Nodes that Slurm needs for a job in a partition: the most over the shapes that can hold a task of it.
+-- Where that cannot be computed: as many nodes as tasks, or units of a resource, since no node stays empty.
+local function nodes_needed(jd, node, part)
+  local need = needs_of(jd, part)
+  local upper = math.max(1, math.min(math.max(need.tasks, need.units), node.size))
+  if need.unknown then return upper end
+  local most = 0
+  for _, shape in ipairs(node.shapes) do
+    local each = tasks_on_a_node(jd, need, shape)
+    if each > 0 then
+      most = math.max(most, ceil(need.tasks, each))
+      for name, count in pairs(need.total) do most = math.max(most, ceil(count, gres_on_a_node(need, shape, name))) end
+    end
+  end
+  return most > 0 and math.min(most, node.size) or upper
+end
+
+-- Least and greatest number of nodes that the job can take in a partition.
+local function node_range(jd, node, part)
+  local least = math.max(or_one(jd.min_nodes), nodes_needed(jd, node, part))
+  if given(jd.max_nodes) then return math.min(least, jd.max_nodes), jd.max_nodes end
+  return least, least
 end
 
 local function default_partition(parts)
@@ -58,19 +175,34 @@ local function default_partition(parts)
   end
 end
 
--- Greatest watts and nodes over the partitions that the job names, and the least watts it can do with.
+-- What a partition counts: as installed; as the dearest node where it was not there then; nil where no node is managed.
+local function counted(name, parts)
+  if NODE[name] ~= nil then return NODE[name] end
+  if FREE[name] or DEAREST == 0 then return nil end
+  local part = parts[name]
+  local size = part ~= nil and given(part.total_nodes) and part.total_nodes or NO_VAL16
+  local shapes = {} -- its nodes are not known, but they are among the managed ones
+  for _, node in pairs(NODE) do
+    for _, shape in ipairs(node.shapes) do table.insert(shapes, shape) end
+  end
+  return { watts = DEAREST, least = DEAREST, held = false, size = size, shapes = shapes }
+end
+
+-- Over the partitions that the job names: watts of the least and of the greatest number of nodes, that greatest
+-- number, the least watts the job can do with, and whether the controller schedules one of them.
 local function declared(jd, parts)
-  local watts, most, least = 0, 0, nil
+  local low, high, most, dear, least, ours = 0, 0, 0, 0, nil, false
   for name in string.gmatch(jd.partition or default_partition(parts) or "", "[^,]+") do
-    local node = NODE[name]
+    local node = counted(name, parts)
     if node ~= nil then
-      local nodes = most_nodes(jd, node.cpus)
-      watts = math.max(watts, nodes * node.watts)
-      most = math.max(most, nodes)
-      least = math.min(least or nodes * node.least, nodes * node.least)
+      local few, many = node_range(jd, node, parts[name])
+      low, high = math.max(low, few * node.watts), math.max(high, many * node.watts)
+      most, dear = math.max(most, many), math.max(dear, node.watts)
+      least = math.min(least or few * node.least, few * node.least)
+      ours = ours or node.held
     end
   end
-  return watts, most, least
+  return { low = low, high = high, most = most, dear = dear, least = least, ours = ours }
 end
 
 local function with_watts(licences, watts)
@@ -82,24 +214,50 @@ local function with_watts(licences, watts)
   return table.concat(kept, ",")
 end
 
+-- Watts of the components of the heterogeneous job that is being submitted. slurmctld submits them one after the
+-- other, under one lock; the first has offset 0. All start together or none: a sum beyond the pool never starts, and
+-- backfill with bf_licenses reserves licences for each component, so that nothing else starts either.
+local components_w = 0
+
+local function with_components(jd, watts)
+  local offset = jd.het_job_offset
+  if offset == nil or offset == NO_VAL or offset == 0 then components_w = 0 end
+  return components_w + watts
+end
+
 function slurm_job_submit(jd, parts, uid)
   if site ~= nil and site.slurm_job_submit ~= nil then
     local answer = site.slurm_job_submit(jd, parts, uid)
     if answer ~= slurm.SUCCESS then return answer end
   end
-  local watts, most, least = declared(jd, parts)
-  if most == 0 then return slurm.SUCCESS end
-  local working = at_work()
+  local job = declared(jd, parts)
+  if job.most == 0 then return slurm.SUCCESS end
+  local working = at_work() and job.ours
+  local watts, most = job.high, job.most
+  if WHOLE_POOL_W > 0 and watts > WHOLE_POOL_W and job.low <= WHOLE_POOL_W and job.dear > 0 then
+    -- a range of nodes of which only the upper part exceeds the budget: take as many as fit
+    most = math.min(most, math.max(math.floor(WHOLE_POOL_W / job.dear), or_one(jd.min_nodes)))
+    watts = math.min(watts, math.max(most * job.dear, job.low))
+  end
+  local together = with_components(jd, watts)
   local too_much = WHOLE_POOL_W > 0 and watts > WHOLE_POOL_W
-  if too_much and (least > WHOLE_POOL_W or not working) then
+  if WHOLE_POOL_W > 0 and together > math.max(watts, WHOLE_POOL_W) then
+    local text = "wattqueue: the components of this job draw up to %d W, the whole budget is %d W"
+    slurm.log_user(string.format(text, together, WHOLE_POOL_W))
+    return slurm.ERROR
+  end
+  if too_much and (job.least > WHOLE_POOL_W or not working) then
     local text = "wattqueue: %d nodes draw up to %d W in the budget's terms, the whole budget is %d W"
     slurm.log_user(string.format(text, most, watts, WHOLE_POOL_W))
     return slurm.ERROR
   end
+  components_w = together
   jd.licenses = with_watts(jd.licenses, too_much and WHOLE_POOL_W or watts)
-  if not given(jd.max_nodes) then jd.max_nodes = most end
+  -- without a maximum Slurm may give more nodes than were counted (--gpus spread over many nodes)
+  if not given(jd.max_nodes) or jd.max_nodes > most then jd.max_nodes = most end
   if working then
-    jd.admin_comment = jd.priority == 0 and USER_HELD or too_much and NEEDS_CONTROLLER or HELD
+    local mark = jd.priority == 0 and USER_HELD or too_much and NEEDS_CONTROLLER or HELD
+    jd.admin_comment = noted(jd.admin_comment, mark)
     jd.priority = 0
   end
   return slurm.SUCCESS
@@ -129,7 +287,14 @@ function slurm_job_modify(jd, rec, parts, uid)
     return refuse("size and partition stand in the power budget: cancel the job and submit it anew")
   end
   local held = rec.priority == 0
-  if jd.priority == INFINITE and held and rec.admin_comment == USER_HELD then return slurm.SUCCESS end
+  -- without any mark of ours (the site changed the comment) a release is let through as well: the job
+  -- carries its watts, and the controller adopts it before it begins
+  local ours = has_mark(rec.admin_comment, HELD) or has_mark(rec.admin_comment, NEEDS_CONTROLLER)
+  local watts = tonumber(string.match(rec.licenses or "", LICENCE .. ":(%d+)") or 0)
+  if jd.priority == INFINITE and held and not ours and (WHOLE_POOL_W == 0 or watts < WHOLE_POOL_W) then
+    if at_work() then jd.begin_time = math.max(os.time() + ADOPT_S, rec.begin_time or 0) end
+    return slurm.SUCCESS
+  end
   if jd.priority ~= nil and jd.priority ~= NO_VAL then
     return refuse("this job waits for its watts; StartTime= keeps it from starting before a time of yours")
   end

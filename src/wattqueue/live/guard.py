@@ -1,0 +1,237 @@
+"""Check what holds the cap without the controller: job_submit.lua, the licence pool, partitions, Slurm's release.
+
+The controller decides what starts. That the cap *holds* does not depend on it: every job carries watts licences,
+and slurmctld admits no more than the pool. This module derives the settings of job_submit.lua from the
+configuration, and compares what is installed with them:
+
+* at ``live install``, which prints the findings;
+* at the start of the controller: in control mode a fatal finding ends it, since it would control nothing, or a cap
+  that does not hold;
+* in every round (:meth:`Guard.inspect`), because a site adds partitions and moves nodes while the controller runs.
+
+Partitions. The machine file names some Slurm partitions, with each node in exactly one of them. On real sites
+partitions overlap: a ``debug`` partition over the nodes of all others is the rule. A partition that the machine
+file does not name but that holds managed nodes is *covering*: its jobs declare the watts of its dearest node,
+nobody holds them, and Slurm schedules them under the pool. A partition without managed nodes is *free*: its jobs
+carry no watts.
+
+Jobs that were submitted before the installation carry no watts either. :func:`missing_watts` returns the updates
+that give them some: for a waiting job with its number of nodes pinned, for a running one by the nodes it holds.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pwd
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from wattqueue.errors import InputError
+from wattqueue.formats.cap import parse_cap
+from wattqueue.formats.hostlist import expand
+from wattqueue.formats.machine_toml import load_machine
+from wattqueue.live.config import LiveConfig
+from wattqueue.live.slurm.commands import Slurm, SlurmError, read
+from wattqueue.live.slurm.goal import JobGoal, Write, job_writes
+from wattqueue.live.slurm.install import LUA, Difference, NodeWatts, Settings, differences
+from wattqueue.live.slurm.observe import NODES, POOL, complete_lines, parse_nodes, parse_pool
+from wattqueue.live.slurm.releases import loses_licences_at_requeue, requeue_text
+from wattqueue.live.slurm.snapshot import LICENCE, NodeRow, Shape, SlurmSnapshot
+from wattqueue.live.status import BEAT
+from wattqueue.live.world import Layout
+from wattqueue.model.machine import Machine
+
+CONFIG = ("scontrol", "show", "config")
+
+
+def layout_of(config: LiveConfig, slurm: Slurm, machine: Machine) -> Layout:
+    """Match the nodes of Slurm with the units of the machine.
+
+    Raises: MachineError where machine and Slurm differ or a maximum is not stated, SlurmError where no Slurm answers.
+    """
+    try:
+        rows = _node_rows(slurm)
+    except SlurmError as error:
+        hint = "live needs a machine where sinfo answers; [slurm] conf = FILE names another slurm.conf"
+        raise SlurmError(error.what, where=error.where, hint=hint) from error
+    layout = Layout.of(machine, rows, config.slurm.partitions)
+    for p in range(len(machine.partitions)):
+        layout.most_net_w(p)  # raises where the maximum is missing: better now than in a round
+    return layout
+
+
+def _node_rows(slurm: Slurm) -> list[NodeRow]:
+    """Read sinfo: one row per node *and partition*, not merged, since overlaps are what matters here."""
+    return [row for line in complete_lines(read(slurm, NODES), "sinfo") for row in parse_nodes(line)]
+
+
+def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
+    """Return the settings of job_submit.lua for this configuration and the Slurm as it is now.
+
+    The pool is what the highest cap leaves above idle. Raises as :func:`layout_of`; InputError for an unknown account.
+    """
+    machine = load_machine(config.machine)
+    layout = layout_of(config, slurm, machine)
+    values = slurm_config(slurm)
+    memory = "MEMORY" in values.get("SelectTypeParameters", "").upper()
+    shapes: dict[str, list[Shape]] = {}
+    members: dict[str, list[str]] = {}
+    for row in _node_rows(slurm):
+        # without CR_Memory Slurm bounds nothing by memory, and a bound of ours would count nodes that nobody gets
+        shape = row.shape if memory else row.shape._replace(memory_mb=0)
+        shapes.setdefault(row.partitions[0], []).append(shape)
+        members.setdefault(row.partitions[0], []).append(row.name)
+    nodes: dict[str, NodeWatts] = {}
+    for name, names in members.items():
+        rows = sorted({_row_of(layout, node) for node in names if node in layout.unit})
+        if rows:
+            # a covering partition may span machine partitions: its dearest node counts for all
+            watts, least = (max(_watts_of(layout, row)[k] for row in rows) for k in (0, 1))
+            kinds = tuple(sorted(set(shapes[name])))
+            cpus = min(shape.cpus for shape in kinds)
+            nodes[name] = NodeWatts(watts, least, cpus, len(names), kinds, held=name in layout.partition_of)
+    free = [name for name in members if name not in nodes]
+    default = values.get("DefMemPerCPU", "")
+    return Settings(
+        nodes, [uid_of(config)], config.run_dir.resolve() / BEAT, math.ceil(config.away_s), whole_pool(config, machine),
+        free, int(default) if memory and default.isdigit() else 0,
+    )  # fmt: skip
+
+
+def _row_of(layout: Layout, node: str) -> int:
+    """The machine partition of a node."""
+    return int(np.searchsorted(layout.first, layout.unit[node], side="right")) - 1
+
+
+def _watts_of(layout: Layout, row: int) -> tuple[int, int]:
+    """Whole net watts of a node of a machine partition: at its maximum, and at its lowest frequency."""
+    machine = layout.machine
+    factor = machine.option_dynamic_factor[machine.option_start[row] : machine.option_start[row + 1]]
+    most = layout.most_net_w(row)
+    idle = machine.partitions[row].idle_w if machine.cap_scope == "jobs" else 0.0
+    return most, min(most, math.ceil(idle + (most - idle) * float(factor.min())))
+
+
+def uid_of(config: LiveConfig) -> int:
+    """Return the account that the controller runs as. Raises InputError for one that does not exist."""
+    if not config.user:
+        return os.geteuid()
+    try:
+        return pwd.getpwnam(config.user).pw_uid
+    except KeyError as error:
+        hint = f"useradd --system {config.user}, or name another account"
+        raise InputError(f"no account {config.user!r}", where="user", hint=hint) from error
+
+
+def whole_pool(config: LiveConfig, machine: Machine) -> int:
+    """Return the watts of the licence in slurm.conf: the highest cap less idle watts, or what all nodes can draw."""
+    most = machine.scope_max_w()
+    if most is None:
+        raise InputError("max_w is not stated", where=machine.name, hint="live needs it of every partition")
+    highest = float(parse_cap(config.cap, machine).cap_w.max())
+    return max(0, math.floor(min(highest, most) - machine.scope_idle_w()))
+
+
+def slurm_config(slurm: Slurm) -> dict[str, str]:
+    """Return slurm.conf as slurmctld has it, by key. Raises SlurmError where it does not answer."""
+    text = read(slurm, CONFIG)
+    return {m[1]: m[2].strip() for m in re.finditer(r"^([A-Za-z_]\w*)\s*= (.*)$", text, re.MULTILINE)}
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What should be installed (``settings``), and which nodes of Slurm are managed (``layout``)."""
+
+    settings: Settings
+    layout: Layout
+
+    @classmethod
+    def of(cls, config: LiveConfig, slurm: Slurm) -> Guard:
+        """Derive both from a configuration. Raises as :func:`settings_of`."""
+        return cls(settings_of(config, slurm), layout_of(config, slurm, load_machine(config.machine)))
+
+    def check(self, slurm: Slurm, folder: Path | None = None) -> list[Difference]:
+        """Compare Slurm and the installed job_submit.lua with what should be there.
+
+        ``folder`` is Slurm's configuration folder; None: that of slurmctld, as far as it can be read from this host.
+        """
+        values = slurm_config(slurm)
+        found: list[Difference] = []
+        if "lua" not in values.get("JobSubmitPlugins", "").split(","):
+            found.append(Difference("slurm.conf has no JobSubmitPlugins=lua: jobs carry no watts", fatal=True))
+        pool = parse_pool(read(slurm, POOL))
+        if pool is None:
+            found.append(Difference(f"slurm.conf has no Licenses={LICENCE}:N: there is no pool", fatal=True))
+        # the script should refuse what exceeds the pool as slurm.conf states it, which may be more than today's cap
+        expected = self.settings if pool is None else self.settings._replace(whole_pool_w=pool.total)
+        script = (folder or Path(values.get("SLURM_CONF", "/etc/slurm/slurm.conf")).parent) / LUA
+        try:
+            found += differences(script.read_text(), expected)
+        except OSError as error:
+            text = f"{script} cannot be read ({error.strerror}): whether it fits this configuration is not known"
+            found.append(Difference(text, fatal=False))
+        version = values.get("SLURM_VERSION", "")
+        if loses_licences_at_requeue(version) and values.get("JobRequeue", "1") != "0":
+            found.append(Difference(requeue_text(version), fatal=False))
+        return found
+
+    def nodes_now(self, slurm: Slurm) -> list[NodeRow]:
+        """Read the nodes, one row per node and partition. Raises SlurmError."""
+        return _node_rows(slurm)
+
+    def inspect(self, nodes: Sequence[NodeRow]) -> list[str]:
+        """Compare the partitions of a snapshot with the machine file; returns what a person should know."""
+        members: dict[str, set[str]] = {}
+        for node in nodes:
+            for name in node.partitions:
+                members.setdefault(name, set()).add(node.name)
+        found = []
+        for name, inside in sorted(members.items()):
+            row = self.layout.partition_of.get(name)
+            managed = inside & self.layout.unit.keys()
+            if row is None and managed:
+                found.append(
+                    f"partition {name} holds {len(managed)} managed nodes and is not in the machine file: its jobs "
+                    f"count at its dearest node, and Slurm schedules them"
+                )
+            elif row is not None:
+                low, high = int(self.layout.first[row]), int(self.layout.first[row + 1])
+                if inside != set(self.layout.names[low:high]):
+                    found.append(
+                        f"partition {name} has other nodes than the machine file: correct it, install again, restart"
+                    )
+        return found
+
+
+def missing_watts(snapshot: SlurmSnapshot, layout: Layout, settings: Settings) -> list[Write]:
+    """Return the updates that give watts to jobs without any on managed nodes, running jobs first.
+
+    They are the jobs that were there before job_submit.lua was installed. A running job's watts are those of the
+    nodes it holds, each at its maximum; the pool may be exceeded by that, and then admits nothing until it is not. A
+    waiting job's are its nodes times the dearest node of its partitions, and its number of nodes is pinned.
+    """
+    running, waiting = [], []
+    for row in snapshot.jobs:
+        if row.watts >= 0:
+            continue
+        held = [name for name in expand(row.node_list) if name in layout.unit] if row.active else []
+        if held:
+            watts = sum(layout.most_net_w(_row_of(layout, name)) for name in held)
+            running.append(job_writes(row, JobGoal(row.key, watts=watts, why="it ran before the installation"), {}))
+        elif row.pending:
+            dear = max((settings.nodes[p].watts for p in row.partition.split(",") if p in settings.nodes), default=-1)
+            if dear >= 0:
+                count = max(row.nodes, row.most_nodes)
+                goal = JobGoal(row.key, watts=dear * count, node_count=count, why="it waited before the installation")
+                waiting.append(job_writes(row, goal, {}))
+    return [write for writes in (*running, *waiting) for write in writes]
+
+
+def fatal(found: Sequence[Difference]) -> list[str]:
+    """Return the findings that end a controller in control mode."""
+    return [one.what for one in found if one.fatal]

@@ -1,0 +1,55 @@
+"""Join and filter the job tables that a policy's snapshot is built from.
+
+A snapshot has one job table: waiting jobs first, in queue order, then those that run or are under way. Entries and
+windows refer to rows of the first part, ``RunningJobs.row`` to rows of the second. Both parts are columns already, so
+joining costs one concatenation per column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from wattqueue.live.world import NO_LIMIT_S, Busy
+from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.parts.contracts import Entries
+
+
+def joined(first: Jobs, busy: Sequence[Busy]) -> Jobs:
+    """Return one table of the waiting jobs followed by the busy ones.
+
+    The labels (user, application) of busy jobs are left empty: no part may use them in a pass.
+    """
+    if not busy:
+        return first
+    count = len(busy)
+    wall = np.fromiter((min(b.row.walltime_s, NO_LIMIT_S) for b in busy), np.float64, count)
+
+    def more(labels: Labels) -> Labels:
+        """Extend a column of labels by unknown ones."""
+        return Labels(np.concatenate((labels.codes, np.full(count, -1, np.int32))), labels.names)
+
+    return replace(
+        first,
+        job_id=np.concatenate((first.job_id, np.array([b.row.key.name for b in busy], object))),
+        submit_s=np.concatenate((first.submit_s, np.fromiter((b.row.key.submit_s for b in busy), np.float64, count))),
+        nodes=np.concatenate((first.nodes, np.fromiter((len(b.units) for b in busy), np.int32, count))),
+        walltime_s=np.concatenate((first.walltime_s, wall)),
+        runtime_s=np.concatenate((first.runtime_s, wall)),
+        user=more(first.user),
+        app=more(first.app),
+        partition=more(first.partition),
+    )
+
+
+def offered(
+    entries: Entries, window: tuple[np.ndarray, np.ndarray], power_w: np.ndarray
+) -> tuple[Entries, tuple[np.ndarray, np.ndarray]]:
+    """Leave out entries whose watts are infinite: the estimator does not offer these options."""
+    first, last = (np.asarray(side) for side in window)
+    keep = np.isfinite(power_w[entries.job, first]) & np.isfinite(power_w[entries.job, last])
+    if keep.all():
+        return entries, (first, last)
+    return Entries(entries.job[keep], entries.partition[keep], entries.priority[keep]), (first[keep], last[keep])

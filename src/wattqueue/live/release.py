@@ -1,0 +1,293 @@
+"""Release held jobs to Slurm's own scheduler while the controller is away (``wattqueue live release``).
+
+This is the fall-back that a timer starts every half minute. It must work in exactly those cases that end a controller,
+so it depends on Slurm alone:
+
+- Full state disk or damaged database: no state is read. The audit log is written if it can be, and given up at the
+  first failure.
+- Typing error in live.toml: the file is read line by line. A line that is no TOML, and a value of the wrong type, is
+  left out and reported; the rest applies, and defaults for what is missing.
+- Controller hung or stopped: its flock is ignored once its lease is stale. Taking the lease over makes a controller
+  that resumes stop before its next write (``live.lease``).
+- Slow squeue: each command may take ``timeout_s``, much longer than the controller allows.
+- A job that Slurm refuses: the others are released all the same; the exit status is then not 0.
+
+It cannot exceed the cap: released jobs carry their watts, and Slurm admits no more than the licence pool.
+
+Order of the steps: read the configuration; find out who is at work (the youngest of lease and heartbeat); take the
+lease over; read Slurm once; release job by job in order of submission, reading the lease before each. Nothing is
+planned and nothing is lowered: the pool stays as the controller left it. The timer runs this again in half a minute,
+so whatever failed is tried again without any state of its own.
+
+Taking the lease over also answers the question of what a controller does that was only slow: it ends at its next
+write, systemd starts it again, and it adopts what has not started yet. No job is lost or started twice on the way,
+since a job has one hold and Slurm alone starts it.
+
+Not released are jobs that their users hold, and jobs that fit the budget at a lower frequency only
+(``needs-controller``: their licence is the whole pool, not what they would draw).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wattqueue.errors import InputError, OutputError
+from wattqueue.live.home import home_of
+from wattqueue.live.lease import Lease, LeaseLostError, read_lease
+from wattqueue.live.slurm.apply import must
+from wattqueue.live.slurm.commands import JOB, Commands, Slurm, SlurmError
+from wattqueue.live.slurm.goal import Write
+from wattqueue.live.slurm.observe import Observer
+from wattqueue.live.slurm.snapshot import Details, JobRow, SlurmSnapshot
+from wattqueue.live.sorting import NEEDS_CONTROLLER, leader, user_holds
+from wattqueue.live.status import read_beat
+
+AT_WORK = 3
+"""Exit status where a controller is at work (or another release): nothing was done, and nothing is wrong."""
+FAILED = 1
+"""Exit status where some jobs could not be released."""
+TIMEOUT_S = 120.0
+"""Longest wait for one command: lists of a busy slurmctld may take a minute, and nobody waits for this program."""
+_LINE = re.compile(r"at line (\d+)")
+Say = Callable[[str], None]
+
+
+class ReleaseSettings(NamedTuple):
+    """What a release needs to know, each with a default that fits a plain installation."""
+
+    run_dir: Path
+    """Folder with the controller's lease and heartbeat."""
+    away_s: float = 120.0
+    conf: str = ""
+    """slurm.conf of a Slurm beside the system's own; empty for the system's."""
+    bin_dir: str = ""
+    state: str = ""
+    """Database of the audit log; empty for none."""
+    ignored: tuple[str, ...] = ()
+    """What in the file could not be used, in words."""
+
+
+class Released(NamedTuple):
+    """Result of a release."""
+
+    released: int = 0
+    failed: tuple[str, ...] = ()
+    """Jobs that could not be released, each with the reason."""
+    at_work: str = ""
+    """Who is at work, so that nothing was done; empty where the release went ahead."""
+
+    @property
+    def exit_status(self) -> int:
+        """0 only if every release succeeded."""
+        return AT_WORK if self.at_work else FAILED if self.failed else 0
+
+
+def read_settings(path: Path) -> ReleaseSettings:
+    """Read what a release needs from a controller's configuration, however much of the rest is wrong.
+
+    Raises: InputError where the file cannot be read at all: its name may be mistyped.
+    """
+    try:
+        text = path.read_text(errors="replace")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=path) from error
+    data, ignored = parse_leniently(text)
+    folder = path.resolve().parent
+    slurm = data.get("slurm")
+    slurm = slurm if isinstance(slurm, dict) else {}
+
+    def value(table: dict[str, Any], key: str, kind: type, default: Any) -> Any:
+        """Return a value of the right type, else the default; a boolean is no number here."""
+        found = table.get(key, default)
+        if isinstance(found, bool) or not isinstance(found, kind if kind is not float else (int, float)):
+            ignored.append(f"{key} = {found!r}")
+            return default
+        return found
+
+    home = home_of(folder)
+    state = value(data, "state", str, str(home / "wattqueue-live.db"))
+    conf = value(slurm, "conf", str, "")
+    away_s = float(value(data, "away_s", float, 120.0))
+    return ReleaseSettings(
+        folder / value(data, "run_dir", str, str(home / "run")),
+        away_s if away_s > 0 else 120.0,
+        str(folder / conf) if conf else "",
+        value(slurm, "bin_dir", str, ""),
+        state if "://" in state else str(folder / state),
+        tuple(ignored),
+    )
+
+
+def parse_leniently(text: str) -> tuple[dict[str, Any], list[str]]:
+    """Parse TOML, leaving out one line after the other that is none; return the data and the lines left out.
+
+    tomllib names the line at which it gave up. Each try leaves out that line, or the last one that is left, so it
+    ends after as many tries as there are lines.
+    """
+    lines = text.splitlines()
+    ignored: list[str] = []
+    while True:
+        try:
+            return tomllib.loads("\n".join(lines)), ignored
+        except tomllib.TOMLDecodeError as error:
+            found = _LINE.search(str(error))
+            last = max((i for i, line in enumerate(lines) if line.strip()), default=-1)
+            if last < 0:
+                return {}, ignored
+            number = min(int(found[1]) - 1, last) if found else last
+            if not lines[number].strip():
+                number = last
+            ignored.append(f"line {number + 1}: {lines[number].strip()[:60]}")
+            lines[number] = ""
+
+
+def at_work(settings: ReleaseSettings, now_s: float) -> str:
+    """Return who is at work in the run folder, by the youngest of lease and heartbeat; empty for nobody.
+
+    Both are kept in control mode alone; either can be missing (a folder that was cleared, a controller of an older
+    version, one that is in its first round).
+    """
+    lease, beat = read_lease(settings.run_dir), read_beat(settings.run_dir)
+    ages = [(now_s - found[1], found[0]) for found in (lease, beat) if found is not None]
+    young = [(age_s, who) for age_s, who in ages if age_s <= settings.away_s]
+    # a time in the future (a clock that was set back) counts as young: to wait is the safe side
+    if not young:
+        return ""
+    age_s, who = min(young)
+    return f"{who.partition('/')[0]}, seen {age_s:.0f} s ago"
+
+
+def release_all(
+    settings: ReleaseSettings,
+    slurm: Slurm | None = None,
+    *,
+    force: bool = False,
+    now_s: float | None = None,
+    say: Say = lambda _: None,
+    journal: BestEffortLog | None = None,
+) -> Released:
+    """Release every job that is held for the controller, unless a controller is at work.
+
+    ``force`` releases although the lease is young: the controller then stops. ``now_s`` stands in for the clock.
+
+    Raises: SlurmError where Slurm's lists cannot be read.
+    """
+    now_s = time.time() if now_s is None else now_s
+    for text in settings.ignored:
+        say(f"left out of the configuration: {text}")
+    who = "" if force else at_work(settings, now_s)
+    if who:
+        return Released(at_work=who)
+    lease = _take_over(settings, now_s, say)
+    environment = {"SLURM_CONF": settings.conf} if settings.conf else {}
+    slurm = slurm or Commands(TIMEOUT_S, environment, settings.bin_dir)
+    snapshot = Observer(slurm, lambda: now_s).snapshot()
+    released, failed = 0, []
+    # one command per job, not a comma list: one job that Slurm refuses must not take the others with it
+    try:
+        for row, name in held_for_controller(snapshot):
+            if lease is not None and not lease.held():
+                raise lease.lost()
+            error = _release(slurm, row, name, journal)
+            released += not error
+            if error:
+                failed.append(f"job {name}: {error}")
+    except LeaseLostError:
+        return Released(released, tuple(failed), at_work="a controller that was started meanwhile")
+    finally:
+        if lease is not None:
+            lease.drop()
+    return Released(released, tuple(failed))
+
+
+def held_for_controller(snapshot: SlurmSnapshot) -> list[tuple[JobRow, str]]:
+    """Return the jobs to release, in order of submission, each with the name that ``scontrol release`` takes."""
+    total_w = snapshot.pool.total if snapshot.pool is not None else 0
+    found = []
+    for row in sorted(snapshot.jobs, key=lambda row: (row.key.submit_s, row.job_id)):
+        details, name = snapshot.details.get(row.key), leader(row.key)
+        if not (row.held and row.pending and row.watts >= 0) or details is None or not JOB.fullmatch(name):
+            continue
+        if user_holds(row, details) or _needs_controller(row, details, total_w):
+            continue
+        if name == row.key.name or row.key.name.endswith("+0"):  # one command releases all parts of a het job
+            found.append((row, name))
+    return found
+
+
+def _needs_controller(row: JobRow, details: Details, total_w: int) -> bool:
+    """Whether a job fits the budget at a lower frequency only.
+
+    Where its mark was overwritten, a licence of the whole pool is what such a job has; one that really needs the
+    whole pool then waits for the controller too, which is the safe side.
+    """
+    if "wattqueue:" in details.mark:
+        return NEEDS_CONTROLLER in details.mark
+    return 0 < total_w <= row.watts
+
+
+def _take_over(settings: ReleaseSettings, now_s: float, say: Say) -> Lease | None:
+    """Take the lease; where it cannot be written (full disk) remove it, which ends the old holder's right as well."""
+    lease = Lease(settings.run_dir, "release")
+    try:
+        if not settings.run_dir.is_dir():
+            return None  # no controller ever ran here, so there is none to keep away
+        lease.take(now_s)
+    except OutputError as error:
+        say(f"the lease could not be written: {error}")
+        try:
+            (settings.run_dir / "lease").unlink(missing_ok=True)
+        except OSError as gone:
+            say(f"nor removed: {gone.strerror}")
+        return None
+    return lease
+
+
+class BestEffortLog:
+    """The audit log, for as long as it works.
+
+    Given up at the first failure: a locked SQLite file costs ten seconds per row, and thousands of jobs may wait.
+    ``make`` opens it; whatever that raises is part of the situation in which a release has to work.
+    """
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        try:
+            self.audit: Any = make()
+        except Exception:  # noqa: BLE001 - a database can fail in any way, and the release goes on
+            self.audit = None
+
+    def intend(self, write: Write) -> int:
+        """Record a write that is about to be done."""
+        return int(self._try("intend", write) or 0)
+
+    def settle(self, number: int, outcome: str) -> None:
+        """Record its outcome."""
+        self._try("settle", number, outcome)
+
+    def _try(self, name: str, *arguments: Any) -> Any:
+        if self.audit is None:
+            return None
+        try:
+            return getattr(self.audit, name)(*arguments)
+        except Exception:  # noqa: BLE001 - see above
+            self.audit = None
+            return None
+
+
+def _release(slurm: Slurm, row: JobRow, name: str, journal: BestEffortLog | None) -> str:
+    """Release one job; return the error, empty for none."""
+    write = Write("release", name, ("scontrol", "release", name), "held", "released", "the controller is away", row.key)
+    number = journal.intend(write) if journal is not None else 0
+    error = ""
+    try:
+        must(slurm, write.argv)
+    except SlurmError as problem:
+        error = str(problem)
+    if journal is not None:
+        journal.settle(number, error or "done")
+    return error

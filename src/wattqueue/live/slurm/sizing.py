@@ -1,0 +1,135 @@
+"""Compute how many nodes Slurm needs for a job, so that the number can be counted and pinned.
+
+A job's watts are its nodes times the watts of a node. The bound is worthless if Slurm may give more nodes than were
+counted, and the job can never start if fewer are allowed than its GPUs, memory or sockets require. So the number has
+to be the one that Slurm itself would arrive at.
+
+:func:`least_nodes` computes it from the job's requirements (:class:`Needs`) and the resources of a node
+(:class:`Shape`), for whole nodes (``OverSubscribe=EXCLUSIVE``). Two quantities decide:
+
+* the tasks that one node can hold, the minimum over CPUs, memory per CPU, sockets, cores, GPUs per task and
+  ``--ntasks-per-node``. The tasks are spread over ``ceil(tasks / tasks per node)`` nodes. Dividing the sum of CPUs
+  by the CPUs of a node is too low where a task does not divide a node: eight tasks of ten CPUs on nodes of sixteen
+  take eight nodes, not five;
+* what is stated for the job as a whole (``--gpus=8``): ``ceil(total / per node)`` nodes.
+
+A requirement whose effect cannot be computed from here (GPUs per socket, constraints with counts per feature) gives
+the upper bound instead: a job takes no more nodes than it has tasks (or GPUs), since Slurm gives no empty node.
+Counting the upper bound can waste watts, never exceed the cap.
+
+job_submit.lua carries the same rules in Lua (``nodes_needed``), since a job must be counted at its submission, with
+or without a controller. The tests hold both against what a real Slurm then allocates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from wattqueue.live.slurm.snapshot import Needs, Shape
+
+_GRES = re.compile(r"(?:gres[:/])?([A-Za-z0-9_\-]+)((?:[:=][A-Za-z0-9_.\-]+)*)")
+
+
+def parse_gres(text: str) -> tuple[tuple[str, int], ...]:
+    """Counts by name of ``gres:gpu:a100:2,gpu=1`` or ``gpu:4(S:0-1)``; types of one name are summed, others left out.
+
+    A piece without a count stands for one, as in Slurm. ``(null)`` and empty text give nothing.
+    """
+    found: dict[str, int] = {}
+    for piece in re.sub(r"\([^)]*\)", "", text or "").split(","):
+        match = _GRES.fullmatch(piece.strip())
+        if match is None or match[1] in ("null", "NA"):
+            continue
+        last = re.split(r"[:=]", match[2])[-1] if match[2] else "1"
+        number = re.fullmatch(r"(\d+)([kKmMgG]?)", last)
+        scale = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}[number[2].lower()] if number else 1
+        found[match[1]] = found.get(match[1], 0) + (int(number[1]) * scale if number else 1)
+    return tuple(sorted(found.items()))
+
+
+def least_nodes(needs: Needs, shape: Shape, limit: int) -> int:
+    """The number of nodes of this shape that Slurm needs for a job; ``limit`` (the partition's size) at most.
+
+    Where the number cannot be computed, or no node of this shape can hold a task, the upper bound is returned:
+    as many nodes as tasks or units of a generic resource, whichever is greater.
+    """
+    tasks, per_task = _tasks(needs)
+    units = max((count for _, count in needs.gres_per_job), default=0)
+    most = max(1, min(max(tasks, units), limit))
+    if needs.unknown:
+        return most
+    each = _tasks_on_a_node(needs, shape, per_task)
+    if each <= 0:
+        return most
+    nodes = _ceil(tasks, each)
+    for name, count in needs.gres_per_job:
+        have = _gres_on_a_node(needs, shape, name)
+        if have <= 0:
+            return most
+        nodes = max(nodes, _ceil(count, have))
+    return max(1, min(nodes, limit))
+
+
+def least_nodes_of(needs: Needs, shapes: Iterable[tuple[Shape, int]], limit: int) -> int:
+    """The least number that suffices whichever nodes Slurm takes: the maximum over shapes that can hold a task.
+
+    ``shapes`` are (shape, number of such nodes). Shapes that cannot hold one task are never chosen by Slurm and do
+    not count, unless none can.
+    """
+    listed = [shape for shape, _ in shapes]
+    fits = [shape for shape in listed if _fits(needs, shape)]
+    return max((least_nodes(needs, shape, limit) for shape in fits or listed), default=1)
+
+
+def can_hold(needs: Needs, shapes: Iterable[Shape]) -> bool:
+    """Whether a node of one of these shapes can hold a task of the job."""
+    return any(_fits(needs, shape) for shape in shapes)
+
+
+def _fits(needs: Needs, shape: Shape) -> bool:
+    """Whether a node of this shape holds a task, and has what the job names per node and per job."""
+    per_node = [_gres_on_a_node(needs, shape, name) >= count for name, count in needs.gres_per_node]
+    in_all = [_gres_on_a_node(needs, shape, name) > 0 for name, _ in needs.gres_per_job]
+    return all(per_node) and all(in_all) and _tasks_on_a_node(needs, shape, _tasks(needs)[1]) > 0
+
+
+def _gres_on_a_node(needs: Needs, shape: Shape, name: str) -> int:
+    """How many units of a resource one node can give, each with the CPUs and memory stated for it."""
+    bounds = [dict(shape.gres).get(name, 0)]
+    cpus, memory = dict(needs.cpus_per_gres).get(name, 0), dict(needs.memory_per_gres_mb).get(name, 0)
+    if cpus:
+        bounds.append(shape.cpus // cpus)
+    if memory and shape.memory_mb:
+        bounds.append(shape.memory_mb // memory)
+    return min(bounds)
+
+
+def _tasks(needs: Needs) -> tuple[int, int]:
+    """Tasks of the job, and CPUs of one task. A job without ``-n`` has one task; ``--mincpus`` counts per node."""
+    per_task = max(1, needs.cpus_per_task)
+    return max(1, needs.tasks, _ceil(needs.cpus, per_task)), per_task
+
+
+def _tasks_on_a_node(needs: Needs, shape: Shape, per_task: int) -> int:
+    """How many tasks one node holds; 0 where it cannot hold one. Unknown resources of the node do not bound it."""
+    if needs.cpus_per_node > shape.cpus or needs.memory_per_node_mb > (shape.memory_mb or needs.memory_per_node_mb):
+        return 0
+    cpus = shape.cpus
+    if needs.threads_per_core and shape.cores:  # --hint=nomultithread leaves one CPU a core
+        cpus = min(cpus, shape.cores * needs.threads_per_core)
+    bounds = [cpus // per_task]
+    if needs.memory_per_cpu_mb and shape.memory_mb:
+        bounds.append(shape.memory_mb // (needs.memory_per_cpu_mb * per_task))
+    if needs.tasks_per_node:
+        bounds.append(needs.tasks_per_node)
+    if needs.tasks_per_socket and shape.sockets:
+        bounds.append(needs.tasks_per_socket * shape.sockets)
+    if needs.tasks_per_core and shape.cores:
+        bounds.append(needs.tasks_per_core * shape.cores)
+    bounds += [_gres_on_a_node(needs, shape, name) // count for name, count in needs.gres_per_task if count]
+    return min(bounds)
+
+
+def _ceil(amount: int, each: int) -> int:
+    return -(-amount // each)
