@@ -1,7 +1,13 @@
 """Cells on many machines: the workers of a Dask scheduler, through joblib's Dask backend.
 
 The scheduler is one that runs (``dask://host:port``), or one in this process whose workers are Slurm jobs
-(``slurm``, through dask-jobqueue). Workers need this very program, and the folder in which shared inputs lie.
+(``slurm``, through dask-jobqueue). Before any cell is sent, every worker reports its program and whether it sees the
+folder of shared inputs: a worker with another version, or without the folder, would give wrong or missing rows.
+
+Three peculiarities of the libraries shape this module. joblib's Dask backend never reports a task that Dask itself gave
+up, and would wait for ever (``_reporting_backend``). dask-jobqueue submits from a coroutine whose errors reach only a
+log, so a submission is tried with ``sbatch --test-only`` first (``try_submission``). Dask logs every lost connection in
+many lines; the errors raised here replace them (``_silence_dask``).
 """
 
 from __future__ import annotations
@@ -11,14 +17,14 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from wattqueue.campaign.backends import Backend, Local, Places, spread
+from wattqueue.campaign.backends import Backend, Local, NumberedCells, spread
 from wattqueue.campaign.file import SlurmTable
 from wattqueue.campaign.program import program
 from wattqueue.campaign.shared import Shared
-from wattqueue.campaign.work import Done, Seen, look
+from wattqueue.campaign.work import Done, WorkerReport, report_worker
 from wattqueue.errors import CampaignError, InputError
 from wattqueue.formats.duration import duration_s
 
@@ -26,16 +32,20 @@ if TYPE_CHECKING:
     from distributed import Client
 
 CONNECT_S = 5.0
+"""Time for a scheduler to answer."""
 WORKERS_S = 30.0
+"""Time for the first worker of a running scheduler; Slurm's queue has its own setting (``[slurm] wait``)."""
 SUBMIT_S = 60.0
+"""Time for ``sbatch --test-only``."""
 SCHEMES = {"dask": "tcp", "tcp": "tcp", "tls": "tls"}
+"""Schemes of ``--cluster`` and what Dask calls them."""
 
 
 @contextmanager
 def opened_backend(
     cluster: str | None = None, workers: int | None = None, slurm: SlurmTable | None = None
 ) -> Iterator[Backend]:
-    """Who runs cells: ``dask://host:port``, ``slurm``, or (None) the processes of this machine.
+    """Open the backend of ``dask://host:port``, ``slurm``, or (None) the processes of this machine; close it at exit.
 
     ``workers`` counts processes here, or jobs of Slurm.
 
@@ -43,133 +53,145 @@ def opened_backend(
     ModuleNotFoundError without the extra ``scale``.
     """
     if cluster is None:
-        yield Local(workers)
+        with closing(Local(workers)) as local:
+            yield local
         return
-    _quiet()
+    _silence_dask()
     if cluster == "slurm":
         with _slurm_jobs(slurm or SlurmTable(), workers or 1) as backend:
             yield backend
         return
     if workers is not None:
-        raise InputError("a running scheduler has the workers it has", where="--jobs", mend="leave it out")
+        raise InputError("a running scheduler has a fixed set of workers", where="--jobs", hint="leave it out")
     with _connected(scheduler_address(cluster), CONNECT_S) as client:
         _wait_for_workers(client, cluster, WORKERS_S)
         yield Dask(client)
 
 
 def scheduler_address(cluster: str) -> str:
-    """``dask://host:port`` as Dask writes it. Raises: InputError."""
+    """Return ``dask://host:port`` as Dask writes it. Raises: InputError."""
     scheme, found, place = cluster.partition("://")
     host, colon, port = place.rpartition(":")
     if not (found and scheme in SCHEMES and host and colon and port.isdigit() and int(port) < 65_536):
-        raise InputError(f"{cluster!r} is no cluster", where="--cluster", mend="dask://host:port, or slurm")
+        raise InputError(f"{cluster!r} is not a cluster", where="--cluster", hint="write dask://host:port, or slurm")
     return f"{SCHEMES[scheme]}://{place}"
 
 
 class Dask:
-    """The workers of a scheduler that a client is connected to."""
+    """Runs cells on the workers of a scheduler."""
 
     def __init__(self, client: Client) -> None:
+        """Use the scheduler of a connected client; the client stays the caller's to close."""
         self.client = client
         self.address = str(client.scheduler_info(n_workers=0)["address"])
 
-    def results(self, cells: Places, shared: Shared) -> Iterator[Done]:
-        """As Backend says. A worker that dies is forgotten, and what it had done again by others."""
+    def results(self, cells: NumberedCells, shared: Shared) -> Iterator[Done]:
+        """Yield what became of each cell. Dask repeats the cells of a worker that dies on other workers.
+
+        Raises: CampaignError for an unusable worker, a scheduler that went away, or a cell that Dask gave up.
+        """
         from joblib import parallel_config
 
         shared.mark()
-        check(self.client.run(look, shared, on_error="return"), shared)
-        with parallel_config(backend=_told_backend(self.client)):
+        require_usable_workers(self.client.run(report_worker, shared, on_error="return"), shared)
+        with parallel_config(backend=_reporting_backend(self.client)):
             try:
                 yield from spread(cells, shared, n_jobs=-1)
             except _lost_errors() as error:
-                raise _given_up(error, self.address) from error
+                raise _cluster_error(error, self.address) from error
 
 
-def _given_up(error: BaseException, address: str) -> CampaignError:
-    """One line for what ends a campaign on a cluster."""
-    said = " ".join(str(error).split())
-    what = "the scheduler went away" if "connection-lost" in said else f"the cluster gave up a run: {said[:200]}"
-    return CampaignError(what, where=address, mend="what was finished is kept; see to the cluster and start again")
+def _cluster_error(error: BaseException, address: str) -> CampaignError:
+    """Return the error for what ended a campaign on a cluster, in one line."""
+    text = " ".join(str(error).split())
+    what = "the scheduler went away" if "connection-lost" in text else f"the cluster gave up a run: {text[:200]}"
+    return CampaignError(what, where=address, hint="finished runs are kept; check the cluster and start again")
 
 
-def check(seen: dict[str, Any], shared: Shared) -> None:
-    """Whether every worker runs this program and sees the shared folder.
+def require_usable_workers(reports: dict[str, Any], shared: Shared) -> None:
+    """Check that every worker runs this program and sees the shared folder. ``reports`` by address.
 
-    Raises: CampaignError naming the first that does not.
+    A report is a WorkerReport, or the exception that the attempt raised (``on_error="return"``).
+
+    Raises: CampaignError naming the first worker that cannot be used.
     """
-    for worker, found in sorted(seen.items()):
-        if not isinstance(found, Seen):
+    for worker, found in sorted(reports.items()):
+        if not isinstance(found, WorkerReport):
             raise CampaignError(
-                f"has no WattQueue that can do this ({type(found).__name__}: {found}), here is {program()}",
+                f"has no usable WattQueue ({type(found).__name__}: {found}); this process runs {program()}",
                 where=f"worker {worker}",
-                mend="install one version everywhere",
+                hint="install one version everywhere",
             )
         if found.program != program():
             raise CampaignError(
                 f"runs {found.program}, this campaign {program()}",
                 where=f"worker {worker}",
-                mend="install one version everywhere",
+                hint="install one version everywhere",
             )
         if not found.folder:
             raise CampaignError(
                 f"does not see {shared.folder}",
                 where=f"worker {worker}",
-                mend="put --out on a file system that all machines share",
+                hint="put --out on a file system that all machines share",
             )
 
 
-def _told_backend(client: Client) -> Any:
-    """Joblib's Dask backend, which also tells of tasks that Dask itself gave up.
+def _reporting_backend(client: Client) -> Any:
+    """Return joblib's Dask backend, extended to report tasks that Dask itself gave up.
 
     joblib 1.6 waits for ever for those: it leaves out the callback where a future ends in an error of its own
-    (workers killed too often, a scheduler that went away). Errors inside a task travel another way.
+    (workers killed too often, a scheduler that went away). Errors raised inside a task are results and arrive anyway.
+    The class is made here because its base needs dask, an optional dependency.
     """
     from joblib._dask import DaskDistributedBackend
 
-    class Told(DaskDistributedBackend):  # type: ignore[misc]
-        """The same, and an error is a result too."""
+    class ReportingBackend(DaskDistributedBackend):  # type: ignore[misc]
+        """As joblib's, but the error of a future is passed on as a result."""
 
         async def _collect(self) -> None:
+            """Pass on finished futures; as joblib's, except that the callback is called for failed ones too."""
             while self._continue:
                 async for future, result in self.waiting_futures:
                     self._results.pop(future).set_result(result)
                     callback = self._callbacks.pop(future)
-                    callback(result if future.status == "finished" else _Lost(future.status, result))
+                    callback(result if future.status == "finished" else _LostTask(future.status, result))
                 await asyncio.sleep(0.01)
 
         def retrieve_result_callback(self, out: Any) -> Any:
-            if isinstance(out, _Lost):
+            """Return a task's result, or raise the error of a task that was given up."""
+            if isinstance(out, _LostTask):
                 raise out.error()
             return super().retrieve_result_callback(out)
 
-    return Told(client=client)
+    return ReportingBackend(client=client)
 
 
-class _Lost:
-    """What Dask said of a task that it gave up."""
+class _LostTask:
+    """A task that Dask gave up: the status of its future, and what came with it."""
 
     def __init__(self, status: str, result: Any) -> None:
         self.status, self.result = status, result
 
     def error(self) -> BaseException:
+        """Return the error to raise. A failed future carries (type, exception, traceback)."""
         cause = self.result[1] if isinstance(self.result, tuple) and len(self.result) > 1 else self.result
-        return LostError(f"{type(cause).__name__}: {cause}" if isinstance(cause, BaseException) else self.status)
+        return LostTaskError(f"{type(cause).__name__}: {cause}" if isinstance(cause, BaseException) else self.status)
 
 
-class LostError(Exception):
+class LostTaskError(Exception):
     """A task that the cluster gave up."""
 
 
 def _lost_errors() -> tuple[type[BaseException], ...]:
+    """Return the errors that mean a lost cluster, not a defect of a run."""
     from distributed import CancelledError
 
-    return (LostError, CancelledError, TimeoutError, OSError)
+    return (LostTaskError, CancelledError, TimeoutError, OSError)
 
 
 @contextmanager
 def _connected(address: Any, timeout_s: float) -> Iterator[Client]:
-    """A client of the scheduler. Raises: CampaignError where none answers."""
+    """Connect a client to a scheduler (an address or a cluster object). Raises: CampaignError where none answers."""
     from distributed import Client
 
     try:
@@ -178,32 +200,33 @@ def _connected(address: Any, timeout_s: float) -> Iterator[Client]:
         raise CampaignError(
             f"no Dask scheduler answers within {timeout_s:g} s",
             where=str(address),
-            mend="start one: dask scheduler; dask worker HOST:PORT",
+            hint="start one: dask scheduler; dask worker HOST:PORT",
         ) from error
     with client:
         yield client
 
 
 def _wait_for_workers(client: Client, cluster: str, timeout_s: float) -> None:
+    """Wait for the first worker. Raises: CampaignError."""
     try:
         client.wait_for_workers(1, timeout=timeout_s)
     except TimeoutError as error:
         raise CampaignError(
-            f"no worker within {timeout_s:g} s", where=cluster, mend="start workers: dask worker HOST:PORT"
+            f"no worker within {timeout_s:g} s", where=cluster, hint="start workers: dask worker HOST:PORT"
         ) from error
 
 
 @contextmanager
 def _slurm_jobs(table: SlurmTable, jobs: int) -> Iterator[Dask]:
-    """A scheduler in this process, and workers that Slurm starts for it. They end with it.
+    """Start a scheduler in this process, and workers as Slurm jobs. They end with it.
 
     Raises: CampaignError where Slurm would not take such a job, or none starts in time.
     """
     try:
         cluster = slurm_cluster(table)
     except (RuntimeError, ValueError, OSError) as error:
-        said = " ".join(str(error).split())
-        raise CampaignError(said, where="[slurm]", mend="see interface, memory and cores") from error
+        text = " ".join(str(error).split())
+        raise CampaignError(text, where="[slurm]", hint="check interface, memory and cores") from error
     with cluster:
         try_submission(cluster.job_script())
         cluster.scale(jobs=jobs)
@@ -213,24 +236,24 @@ def _slurm_jobs(table: SlurmTable, jobs: int) -> Iterator[Dask]:
 
 
 def try_submission(script: str) -> None:
-    """Ask Slurm whether it would take a job, without submitting it: what Dask submits fails unheard.
+    """Test whether Slurm would accept a job, without submitting it: errors of Dask's own submission reach no user.
 
-    Raises: CampaignError with Slurm's own words.
+    Raises: CampaignError with Slurm's own message.
     """
     try:
         done = subprocess.run(
             ["sbatch", "--test-only"], input=script, capture_output=True, text=True, check=False, timeout=SUBMIT_S
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise CampaignError("sbatch does not answer", where="slurm", mend="run this where Slurm is") from error
+        raise CampaignError("sbatch does not answer", where="slurm", hint="run this where Slurm is") from error
     if done.returncode:
         lines = [line.removeprefix("sbatch: error: ") for line in done.stderr.splitlines() if line.strip()]
-        said = " ".join((lines or ["no reason given"])[-1].split())
-        raise CampaignError(f"sbatch refuses: {said}", where="slurm", mend="see [slurm] of the campaign file")
+        reason = " ".join((lines or ["no reason given"])[-1].split())
+        raise CampaignError(f"sbatch refuses: {reason}", where="slurm", hint="check [slurm] of the campaign file")
 
 
 def slurm_cluster(table: SlurmTable) -> Any:
-    """dask-jobqueue's cluster for a campaign's ``[slurm]`` table; ``job_script()`` shows what it submits."""
+    """Return dask-jobqueue's cluster for a campaign's ``[slurm]`` table; ``job_script()`` shows what it submits."""
     from dask_jobqueue.slurm import SLURMCluster
 
     return SLURMCluster(
@@ -245,12 +268,15 @@ def slurm_cluster(table: SlurmTable) -> Any:
         job_script_prologue=list(table.prologue),
         log_directory=table.log_folder,
         python=sys.executable,
-        scheduler_options={"dashboard": False, "dashboard_address": "localhost:0"},  # its pages want a port even so
+        scheduler_options={
+            "dashboard": False,
+            "dashboard_address": "localhost:0",
+        },  # without pages it still takes a port
     )
 
 
-def _quiet() -> None:
-    """Dask tells every lost connection in many lines; what concerns a user is told in one."""
+def _silence_dask() -> None:
+    """Silence Dask's loggers: it reports every lost connection in many lines; errors raised here need one."""
     import distributed  # noqa: F401 - sets levels of its own when it is loaded
 
     for name in ("distributed", "tornado", "asyncio"):

@@ -1,4 +1,10 @@
-"""From a campaign file to the grid of its runs, everything in it read and checked before any work starts."""
+"""From a campaign file to the grid of its runs; everything in it is read and checked before any work starts.
+
+``plan_of`` resolves names once: each policy with each estimator to a row of parts, each cap on each machine to watts,
+each workload and seed to a source. ``CampaignPlan.cells`` then forms the product. Paths in the file count from its
+folder; paths of Python files are made absolute, because workers elsewhere have another working directory, and their
+SHA-256 goes into the key of each run that uses them.
+"""
 
 from __future__ import annotations
 
@@ -10,76 +16,96 @@ from typing import Any
 
 from wattqueue.campaign.cell import Row, Value
 from wattqueue.campaign.file import CampaignFile, WindowsTable, WorkloadTable, read_campaign
-from wattqueue.campaign.source import Source
+from wattqueue.campaign.source import WorkloadSource
 from wattqueue.campaign.task_cell import TaskCell
-from wattqueue.campaign.windows import Draw, Replayed, pieces_of
+from wattqueue.campaign.windows import Draw, Replayed, workloads_of
 from wattqueue.errors import InputError
-from wattqueue.formats._source import opened, sha256_of
 from wattqueue.formats.cap import parse_cap
 from wattqueue.formats.duration import duration_s
 from wattqueue.formats.machine_toml import catalogue
+from wattqueue.formats.source import opened, sha256_of
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import policy_from_row
-from wattqueue.sim.foresight import check_recall
+from wattqueue.sim.history_prediction import check_recall
 from wattqueue.sim.task import Task, machine_cap, policy_row, task_machine
 from wattqueue.workload.generated import check_call, is_generated
 
+MOST_RUNS = 10_000_000
+"""Runs of one campaign; every run takes memory for its row before any is started."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+class PolicyChoice:
     """One value of the axis of policies and estimators, resolved."""
 
     policy: str
+    """Policy as the file names it."""
     estimator: str
+    """Estimator as the file names it, or that of the policy."""
     path: str
+    """Policy's name or path, as it can be loaded from any folder."""
     row: Mapping[str, Any]
+    """The parts of the policy, the estimator replaced."""
     hashes: Mapping[str, str]
+    """SHA-256 of each Python file that the row names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a source's runs are called: its trace and window, the seed (None for a file), the windows' length."""
+    """How the runs of a source are named in the table."""
 
     workload: str
+    """Trace or call, and its cold window."""
     seed: int | None
+    """Seed of a generator, None for a trace."""
     length: str = ""
+    """Length of its warm windows, as the file writes it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
-    """A campaign file, resolved. ``sources`` and ``labels`` go together; ``cells`` makes the runs of them."""
+class CampaignPlan:
+    """A campaign file, resolved."""
 
     path: Path
+    """The campaign file."""
     file: CampaignFile
-    sources: tuple[Source | Replayed, ...]
+    """Its content."""
+    sources: tuple[WorkloadSource | Replayed, ...]
+    """Workloads, one per generator call and seed, or per trace."""
     labels: tuple[Label, ...]
+    """Name of each source; as long as ``sources``."""
     machines: tuple[tuple[str, Machine], ...]
-    choices: tuple[Choice, ...]
+    """Machines with the names that the table shows."""
+    choices: tuple[PolicyChoice, ...]
+    """Policies with their estimators."""
     caps: tuple[str | None, ...]
+    """Caps as the file writes them; None is the machine's own cap."""
     cap_of: Mapping[tuple[str, str | None], Cap]
+    """Cap by machine and text: a percentage means other watts on each machine."""
 
     @property
     def runs(self) -> int:
-        """How many runs the grid has."""
-        return sum(s.pieces for s in self.sources) * len(self.machines) * len(self.choices) * len(self.caps)
+        """Return how many runs the grid has."""
+        return sum(s.workloads for s in self.sources) * len(self.machines) * len(self.choices) * len(self.caps)
 
     def cells(self, tables: Sequence[Row]) -> list[TaskCell]:
-        """The runs, in the order of the file's axes, of what ``sources`` gave."""
+        """Return the runs in the order of the file's axes; ``tables`` are the rows that ``sources`` gave."""
         return list(self._cells(tables))
 
     def _cells(self, tables: Sequence[Row]) -> Iterator[TaskCell]:
+        """Yield the product of windows, machines, policies and caps, the first the slowest."""
         workloads = [
-            (label, row, piece)
+            (label, row, window)
             for label, row in zip(self.labels, tables, strict=True)
-            for piece in pieces_of(row, label.length)
+            for window in workloads_of(row, label.length)
         ]
-        for (label, row, piece), (name, machine), choice, cap in product(
+        for (label, row, window), (name, machine), choice, cap in product(
             workloads, self.machines, self.choices, self.caps
         ):
             limit = self.cap_of[name, cap]
             names: dict[str, Value] = {
-                "workload": label.workload + piece.called,
+                "workload": label.workload + window.called,
                 "seed": label.seed,
                 "machine": name,
                 "policy": choice.policy,
@@ -88,17 +114,21 @@ class Plan:
                 "cap_w": float(limit.cap_w[0]) if limit.limited and len(limit.cap_w) == 1 else None,
             }
             yield TaskCell(
-                names, piece.table, machine, choice.path, choice.row, limit,
-                int(str(row["rows_unusable"])), choice.hashes, piece.before,
+                names, window.table, machine, choice.path, choice.row, limit,
+                int(str(row["rows_unusable"])), choice.hashes, window.before,
             )  # fmt: skip
 
 
-def plan_of(path: Path) -> Plan:
-    """Read a campaign file; relative paths in it start at its folder.
+def plan_of(path: Path) -> CampaignPlan:
+    """Read a campaign file and resolve it; relative paths in it count from its folder.
+
+    Every machine, policy, estimator and cap is built once here. Policies with learned estimators are also tested for
+    warm windows, which begin with a past that the estimator must be able to take in.
 
     Raises: InputError, MachineError or PolicyError naming what is wrong.
     """
     file, folder = read_campaign(path), path.parent
+    duration_s(file.slurm.wait, "slurm.wait")  # checked even where no Slurm is used: a wrong value is never ignored
     machines = tuple(_machines(file, folder))
     sources, labels = _sources(file, folder, machines)
     choices = tuple(
@@ -109,14 +139,20 @@ def plan_of(path: Path) -> Plan:
     if any(workload.windows for workload in file.workloads):
         for choice in choices:
             check_recall(policy_from_row(choice.path, dict(choice.row)).estimator, machines[0][1])
-    return Plan(path, file, sources, labels, machines, choices, caps, cap_of)
+    plan = CampaignPlan(path, file, sources, labels, machines, choices, caps, cap_of)
+    if plan.runs > MOST_RUNS:
+        raise InputError(f"the grid has {plan.runs:,} runs, more than {MOST_RUNS:,}", where=path, hint="split the file")
+    return plan
 
 
 def _sources(
     file: CampaignFile, folder: Path, machines: Sequence[tuple[str, Machine]]
-) -> tuple[tuple[Source | Replayed, ...], tuple[Label, ...]]:
-    """Workloads one by one; seeds concern generators alone, so a trace stands here once."""
-    found: list[Source | Replayed] = []
+) -> tuple[tuple[WorkloadSource | Replayed, ...], tuple[Label, ...]]:
+    """Return sources and their labels; only generators depend on seeds, so a trace is one source.
+
+    Calls are checked without generating, files by opening and hashing them. Raises: InputError.
+    """
+    found: list[WorkloadSource | Replayed] = []
     labels: list[Label] = []
     default_s = duration_s(file.default_walltime, "default_walltime")
     for workload in file.workloads:
@@ -126,32 +162,36 @@ def _sources(
             check_call(where)
         else:
             where = str(folder / where)
-            with opened(Path(where)):  # a folder, or nothing at all: the words of every other verb
+            with opened(Path(where)):  # raises for a folder or a missing file, as in every other command
                 sha256 = sha256_of(Path(where))
         begin_s, length_s = _window(workload)
         windows = workload.windows
         replay = None if windows is None else (_replay_machine(windows, folder, machines), _draw(windows))
         for seed in file.seeds if generated else [0]:
-            source = Source(where, seed, default_s, file.procs_per_node, begin_s, length_s, sha256)
+            source = WorkloadSource(where, seed, default_s, file.procs_per_node, begin_s, length_s, sha256)
             found.append(source if replay is None else Replayed(source, *replay))
             labels.append(Label(_label(workload), seed if generated else None, windows.length if windows else ""))
     return tuple(found), tuple(labels)
 
 
 def _replay_machine(windows: WindowsTable, folder: Path, machines: Sequence[tuple[str, Machine]]) -> Machine:
-    """Whose queue windows begin with: the machine that they name, else the campaign's only one."""
+    """Return the machine whose replay gives the queue of warm windows: the one they name, else the only one.
+
+    Raises: InputError where the campaign has several machines and the windows name none.
+    """
     if windows.machine is not None:
         return _machine(windows.machine, folder)
     if len(machines) > 1:
         raise InputError(
-            "windows are cut from a replay on one machine, and here are several",
+            "windows are cut from a replay on one machine, and the campaign has several",
             where="workloads.windows",
-            mend=f'state machine = "{machines[0][0]}", or another',
+            hint=f'write machine = "{machines[0][0]}", or another',
         )
     return machines[0][1]
 
 
 def _draw(windows: WindowsTable) -> Draw:
+    """Return how windows are found, durations in seconds. Raises: InputError."""
     place = "workloads.windows."
     length_s = duration_s(windows.length, place + "length") or 0.0
     if windows.begins is not None:
@@ -168,17 +208,20 @@ def _draw(windows: WindowsTable) -> Draw:
 
 
 def _window(workload: WorkloadTable) -> tuple[float, float | None]:
+    """Return beginning and length of a cold window in seconds; no length: the whole trace. Raises: InputError."""
     begin = duration_s(workload.begin, "workloads.begin") or 0.0
     return begin, duration_s(workload.length, "workloads.length")
 
 
 def _label(workload: WorkloadTable) -> str:
+    """Return the name of a workload with its cold window."""
     if workload.length is None:
         return workload.trace
     return f"{workload.trace} [{workload.begin or '0s'}, {workload.length}]"
 
 
 def _machines(file: CampaignFile, folder: Path) -> Iterator[tuple[str, Machine]]:
+    """Yield machines with their names. Raises: InputError, MachineError."""
     if file.machines is None:
         machine = task_machine(Task("", nodes=file.nodes, node_watts=file.node_watts))
         yield machine.name, machine
@@ -187,47 +230,59 @@ def _machines(file: CampaignFile, folder: Path) -> Iterator[tuple[str, Machine]]
 
 
 def _machine(name: str, folder: Path) -> Machine:
-    return task_machine(Task("", machine=name if name in catalogue() else _anchored(name, folder)))
+    """Load a machine of the catalogue, or of a file in the campaign's folder."""
+    return task_machine(Task("", machine=name if name in catalogue() else _in_folder(name, folder)))
 
 
-def _choice(policy: str, estimator: str | None, folder: Path) -> Choice:
-    path = _anchored(policy, folder)
-    named = policy_row(Task("", policy=path, estimator=_anchored(estimator, folder) if estimator else None))
-    row = _from_anywhere(named)
+def _choice(policy: str, estimator: str | None, folder: Path) -> PolicyChoice:
+    """Resolve a policy with an estimator. The policy is built once, so that a wrong part is found here.
+
+    Raises: PolicyError.
+    """
+    path = _in_folder(policy, folder)
+    named = policy_row(Task("", policy=path, estimator=_in_folder(estimator, folder) if estimator else None))
+    row = _absolute_paths(named)
     policy_from_row(path, row)
     own = estimator or named["estimator"]
     shown = own if isinstance(own, str) else str(own["part"])
-    files = [value.partition(":")[0] for value in _texts(row) if ".py" in value]
-    return Choice(policy, shown, path, row, {name: sha256_of(Path(name)) for name in files if Path(name).is_file()})
+    files = [value.partition(":")[0] for value in _strings(row) if ".py" in value]
+    return PolicyChoice(
+        policy, shown, path, row, {name: sha256_of(Path(name)) for name in files if Path(name).is_file()}
+    )
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Every text in nested tables and lists."""
+def _strings(value: Any) -> Iterator[str]:
+    """Yield every string in nested tables and lists."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list):
         for inner in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(inner)
+            yield from _strings(inner)
 
 
-def _from_anywhere(value: Any) -> Any:
-    """Nested tables and lists, Python files in them as workers elsewhere can find them."""
+def _absolute_paths(value: Any) -> Any:
+    """Return nested tables and lists with absolute paths of Python files, which workers elsewhere can find."""
     if isinstance(value, Mapping):
-        return {key: _from_anywhere(inner) for key, inner in value.items()}
+        return {key: _absolute_paths(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_from_anywhere(inner) for inner in value]
+        return [_absolute_paths(inner) for inner in value]
     path = value.partition(":")[0] if isinstance(value, str) else ""
     return str(Path(path).absolute()) + value.removeprefix(path) if path.endswith(".py") else value
 
 
 def _cap(cap: str | None, machine: Machine, folder: Path) -> Cap:
+    """Return a cap on a machine; None is the machine's own. Raises: InputError, MachineError."""
     if cap is None:
         return machine_cap(machine)
-    return parse_cap(_anchored(cap, folder), machine)
+    return parse_cap(_in_folder(cap, folder), machine)
 
 
-def _anchored(name: str, folder: Path) -> str:
-    """A file's name, with what follows its colon, from the folder of the campaign file; other names as they are."""
+def _in_folder(name: str, folder: Path) -> str:
+    """Return a file's name relative to the campaign's folder; other names stay as they are.
+
+    What follows a colon (a class in a Python file) is kept. A name counts as a file if it exists in the folder, or has
+    a suffix that only files have: then a missing file is reported with its folder.
+    """
     path, colon, rest = name.partition(":")
     here = folder / path
     return f"{here}{colon}{rest}" if here.is_file() or path.endswith((".toml", ".py", ".csv", ".gz")) else name

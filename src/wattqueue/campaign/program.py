@@ -1,4 +1,8 @@
-"""What decides a run's figures beside its inputs: this program, and the packages that compute for it."""
+"""Identity of the program: what determines a run's result beside its inputs.
+
+A campaign keeps finished rows across invocations; rows of another version must not be reused. A version number is not
+enough while people edit sources, so the hash of all sources that can affect a figure is part of each key.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,17 @@ from pathlib import Path
 
 import wattqueue
 
-SHOWS = {"checks", "cli", "live", "report", "store"}
-"""Packages of ours that no run's figures depend on: they show, watch and check."""
-OTHERS = ("numpy", "numba", "scikit-learn")
+UNRELATED = {"checks", "cli", "live", "report", "store"}
+"""Subpackages that no figure of a run depends on: presentation, live control, checks."""
+DEPENDENCIES = ("numpy", "numba", "scikit-learn")
+"""Packages whose version can change a figure."""
 
 
 @cache
 def program() -> str:
-    """Version of this program, a hash of its sources, and the versions of the packages that compute for it."""
+    """Return the version of this program, a hash of its sources, and the versions of numerical packages."""
     found = [f"wattqueue {wattqueue.__version__} (sources {_source_hash()})"]
-    for name in OTHERS:
+    for name in DEPENDENCIES:
         try:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
@@ -27,10 +32,11 @@ def program() -> str:
 
 
 def _source_hash() -> str:
+    """Return 12 digits of a hash over names and contents of the sources, in order of their paths."""
     root = Path(wattqueue.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root)
-        if path.suffix in {".py", ".toml", ".csv"} and name.parts[0] not in SHOWS:
+        if path.suffix in {".py", ".toml", ".csv"} and name.parts[0] not in UNRELATED:
             digest.update(str(name).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]

@@ -1,7 +1,8 @@
-"""Big inputs of a campaign: saved once in a folder that all workers see, mapped into memory by each.
+"""Large inputs of a campaign: saved once in a folder that all workers see, mapped into memory by each.
 
-What is saved is named by its content, so that equal columns (one library of power profiles under thirty
-workloads) lie there once, and a name in a cell's identity says what went in.
+Names are hashes of contents, so that equal columns (one library of power profiles for thirty workloads) are stored
+once, and a name in a cell's identity stands for the content. Mapping lets all workers of a machine share one copy in
+the page cache; pickling tables into every task would not.
 """
 
 from __future__ import annotations
@@ -18,56 +19,58 @@ from wattqueue.formats import columns
 from wattqueue.model.jobs import Jobs
 
 Arrays = dict[str, NDArray[Any]]
-KEPT = 256
-"""Opened tables a process keeps: mapped ones cost address space, not memory."""
+OPEN_TABLES = 256
+"""Tables that a process keeps open: mapped ones cost address space, not memory."""
 
 
 @dataclass(frozen=True)
 class Shared:
-    """A folder of columns. Cheap to make and to pickle: it holds the path alone. Equal ones are one folder."""
+    """A folder of columns. Cheap to make and to pickle: it holds the path only."""
 
     folder: Path
+    """The folder, made absolute, because workers may have another working directory."""
 
     def __post_init__(self) -> None:
+        """Make the path absolute."""
         object.__setattr__(self, "folder", self.folder.absolute())
 
     def mark(self) -> None:
-        """Leave a mark by which others know that they see this very folder. Raises: OutputError."""
+        """Write a mark by which workers verify that they see this folder. Raises: OutputError."""
         columns.put_mark(self.folder)
 
     def marked(self) -> bool:
-        """Whether the mark is there."""
+        """Return whether the mark is there."""
         return columns.marked(self.folder)
 
     def has(self, name: str) -> bool:
-        """Whether something of this name lies here."""
+        """Return whether a table or arrays of this name are here."""
         return columns.holds(self.folder, name)
 
     def put_jobs(self, jobs: Jobs) -> str:
-        """Save a job table; the name to open it by. Raises: OutputError."""
+        """Save a job table and return its name. Raises: OutputError."""
         return columns.put_jobs(self.folder, jobs)
 
     def jobs(self, name: str) -> Jobs:
-        """A saved job table, mapped; the same object to every cell of a process, so nobody may change it.
+        """Open a saved job table, mapped and read-only; all cells of a process get the same object.
 
-        Raises: InputError where it is not there.
+        Raises: InputError if it is not there.
         """
         return _jobs(self.folder, name)
 
     def put_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> str:
-        """Save named arrays of numbers; the name to open them by. Raises: OutputError."""
+        """Save named arrays of numbers and return the name of the set. Raises: OutputError."""
         return columns.put_arrays(self.folder, arrays)
 
     def arrays(self, name: str) -> Arrays:
-        """Saved arrays, mapped, under the rule of ``jobs``. Raises: InputError where they are not there."""
+        """Open saved arrays, mapped, as ``jobs`` does. Raises: InputError if they are not there."""
         return _arrays(self.folder, name)
 
 
-@lru_cache(KEPT)
+@lru_cache(OPEN_TABLES)
 def _jobs(folder: Path, name: str) -> Jobs:
     return columns.open_jobs(folder, name)
 
 
-@lru_cache(KEPT)
+@lru_cache(OPEN_TABLES)
 def _arrays(folder: Path, name: str) -> Arrays:
     return columns.open_arrays(folder, name)

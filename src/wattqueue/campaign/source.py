@@ -1,4 +1,4 @@
-"""A workload of a campaign as a cell of its own: read or generated once, by whichever worker, then shared."""
+"""A workload of a campaign as a cell of its own: read or generated once, by any worker, then shared."""
 
 from __future__ import annotations
 
@@ -18,34 +18,38 @@ from wattqueue.workload.cycle import DAY_S
 
 
 @dataclass(frozen=True)
-class Source:
-    """A trace's file or a generator's call, read as ``simulate`` does, and the window that is taken of it.
-
-    ``begin_s`` and ``length_s`` count from the first submission; no length: all of it. ``sha256`` is the file's.
-    """
+class WorkloadSource:
+    """A trace or a generator's call, read as ``simulate`` does, and the window that is taken of it."""
 
     trace: str
+    """Path of a trace, or call of a generator."""
     seed: int = 0
+    """Seed of a generator; 0 for a trace."""
     default_walltime_s: float | None = None
+    """Walltime of jobs without a limit."""
     procs_per_node: int = 1
+    """Processors of a node, for traces that count processors."""
     begin_s: float = 0.0
+    """Beginning of the window after the first submission."""
     length_s: float | None = None
+    """Length of the window; None takes the whole trace."""
     sha256: str = ""
+    """Hash of the file, empty for a generator."""
 
     def __str__(self) -> str:
         return self.trace if self.sha256 else f"{self.trace}, seed {self.seed}"
 
     def identity(self) -> Mapping[str, object]:
-        """All fields; of a file its content, wherever it lies."""
+        """Return all fields; a file counts by its content and suffix (its format), not by its place."""
         return asdict(self) | ({"trace": Path(self.trace).suffix} if self.sha256 else {})
 
     @property
-    def pieces(self) -> int:
-        """How many workloads it gives."""
+    def workloads(self) -> int:
+        """Return how many workloads it gives."""
         return 1
 
     def read(self) -> tuple[Jobs, Unusable]:
-        """The jobs, and the rows that no schedule can use. Raises: InputError as ``perform``."""
+        """Return the jobs, and the rows that no schedule can use. Raises: InputError as ``perform``."""
         task = Task(
             self.trace,
             seed=self.seed,
@@ -58,7 +62,10 @@ class Source:
         return jobs, unusable
 
     def perform(self, shared: Shared) -> Row:
-        """Save the jobs; the row names them. Raises: InputError where the trace cannot be used, or is too short."""
+        """Save the jobs and return a row with their name.
+
+        Raises: InputError if the trace cannot be used or is too short for the window.
+        """
         jobs, unusable = self.read()
         return {
             "table": shared.put_jobs(jobs),
@@ -68,9 +75,11 @@ class Source:
 
 
 def window(jobs: Jobs, begin_s: float, length_s: float, where: str) -> Jobs:
-    """Jobs submitted from ``begin_s`` to just before ``begin_s + length_s`` after the first submission.
+    """Return the jobs submitted from ``begin_s`` to just before ``begin_s + length_s`` after the first submission.
 
-    Times stay on the trace's clock. Raises: InputError where the submissions end before the window does.
+    Times stay on the trace's clock (rule 1 of docs/semantics.md). A cold window: the machine is empty when it begins.
+
+    Raises: InputError if the submissions end before the window does, or it holds no job.
     """
     since = jobs.submit_s - jobs.submit_s.min()
     span, end = float(since.max()), begin_s + length_s
@@ -78,9 +87,9 @@ def window(jobs: Jobs, begin_s: float, length_s: float, where: str) -> Jobs:
         raise InputError(
             f"its submissions span {span / DAY_S:.4g} d, the window ends {end / DAY_S:.4g} d after the first",
             where=where,
-            mend="shorten the window, begin earlier, or take a longer trace",
+            hint="shorten the window, begin earlier, or take a longer trace",
         )
     inside = np.asarray((since >= begin_s) & (since < end), np.bool_)
     if not inside.any():
-        raise InputError("no job was submitted in the window", where=where, mend="take another window")
+        raise InputError("no job was submitted in the window", where=where, hint="take another window")
     return jobs.take(inside)

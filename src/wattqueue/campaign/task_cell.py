@@ -11,37 +11,43 @@ from wattqueue.campaign.cell import Row, Value
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.windows import Before
 from wattqueue.errors import InputError
-from wattqueue.formats._source import sha256_of
+from wattqueue.formats.source import sha256_of
 from wattqueue.formats.unusable import Unusable
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import policy_from_row
-from wattqueue.sim.task import Inputs, Task, perform
+from wattqueue.sim.task import RunInputs, Task, perform
 
 
 @dataclass(frozen=True, eq=False)
 class TaskCell:
-    """A run whose every choice is resolved: no file but those of a user's own parts is read again.
-
-    ``names`` are the leading columns of its row; ``table`` names the jobs in Shared; ``hashes`` hold the SHA-256
-    of the Python files that the policy's row names; ``before`` what had ended when the workload begins.
-    """
+    """A run whose choices are all resolved: workers read no file again except those of users' own parts."""
 
     names: Mapping[str, Value]
+    """Leading columns of its row: workload, seed, machine, policy, estimator, cap."""
     table: str
+    """Name of the jobs in Shared."""
     machine: Machine
+    """The machine."""
     policy: str
+    """Name or path of the policy."""
     row: Mapping[str, Any]
+    """Its parts."""
     cap: Cap
+    """The cap, in watts."""
     rows_unusable: int = 0
+    """Rows of the trace that no schedule can use, for the table."""
     hashes: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of the Python files that the row names."""
     before: Before | None = None
+    """Jobs that had ended when a warm window begins."""
 
     def __str__(self) -> str:
+        """Return the run's choices as text, for errors."""
         return ", ".join(f"{name} {value}" for name, value in self.names.items() if value is not None)
 
     def identity(self) -> Mapping[str, object]:
-        """All that goes in: names stand in the row, and so count as well."""
+        """Return all inputs. Names count because they are columns of the row; files by content, not by path."""
         return {
             "names": dict(self.names),
             "table": self.table,
@@ -54,16 +60,17 @@ class TaskCell:
         }
 
     def perform(self, shared: Shared) -> Row:
-        """Simulate; names and metrics.
+        """Simulate and return names and metrics.
 
-        Raises: WattQueueError as ``simulate`` does; InputError where a file of a part is another one by now.
+        Raises: WattQueueError as ``simulate`` does; InputError if the file of a part was changed after the plan was
+        made, since the key of the run names the old one.
         """
         for name, recorded in self.hashes.items():
             if sha256_of(Path(name)) != recorded:
-                raise InputError("changed while the campaign ran", where=name, mend="start again")
+                raise InputError("was changed while the campaign ran", where=name, hint="start the campaign again")
         policy = policy_from_row(self.policy, dict(self.row))
         task = Task(self.table, policy=self.policy)
         past = None if self.before is None else self.before.past(shared)
-        inputs = Inputs(task, shared.jobs(self.table), Unusable(), self.machine, policy, self.cap, past)
+        inputs = RunInputs(task, shared.jobs(self.table), Unusable(), self.machine, policy, self.cap, past)
         figures = perform(inputs).metrics
         return {**self.names, **figures, "rows_unusable": self.rows_unusable}

@@ -1,4 +1,12 @@
-"""Find the verbs, import the one that was asked for, and say an error in one line."""
+"""Find the verbs, import the one that was named, and explain an error in one line.
+
+Verbs are found by listing this folder; the others appear in ``wattqueue --help`` by the first line of their docstring,
+which is read from the file without importing it.
+
+``build`` makes a typer application for one call of the program. Only the named verb is a real command in it;
+importing all verbs would take longer than most of them run. ``explain`` decides which exceptions are expected, and
+therefore one line, and which are defects of WattQueue, and therefore a traceback.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +21,10 @@ from typing import Annotated
 import typer
 
 from wattqueue import __version__
-from wattqueue.errors import WattQueueError
+from wattqueue.errors import InputError, WattQueueError
 
 HERE = Path(__file__).parent
+"""Folder of the verbs; tests point it at verbs of their own."""
 EXTRAS = {
     "sklearn": "ml",
     "scipy": "ml",
@@ -30,30 +39,44 @@ EXTRAS = {
     "dask_jobqueue": "scale",
     "matplotlib": "plot",
 }
-"""The extra of ours that brings an optional package."""
+"""The extra of WattQueue (``pip install 'wattqueue[EXTRA]'``) that installs each optional package, by module name."""
 
 
 def verbs() -> dict[str, str]:
-    """Module name of each verb by the name it is called with, in order of their names."""
+    """Return the module of each verb by the name it is called with, sorted by name.
+
+    Example: the name ``import`` has the module ``import_``; a folder with an ``__init__.py`` (``study``) is a verb as
+    well.
+    """
     stems = {p.stem if p.suffix == ".py" else p.name for p in HERE.iterdir() if _is_verb(p)}
     return {stem.rstrip("_").replace("_", "-"): stem for stem in sorted(stems)}
 
 
 def _is_verb(path: Path) -> bool:
+    """Return whether a file or folder here is a verb: not a helper, and importable."""
     if path.name.startswith(("_", ".")):
         return False
     return path.suffix == ".py" or (path / "__init__.py").is_file()
 
 
 def summary(stem: str) -> str:
-    """First line of a verb's docstring, read without importing it."""
+    """Return the first line of a verb's docstring, read without importing the verb.
+
+    ``stem`` is the name of the module, whose file begins with its docstring.
+    """
     path = HERE / f"{stem}.py"
     with (path if path.is_file() else HERE / stem / "__init__.py").open(encoding="utf-8") as lines:
-        return next(lines).strip().lstrip("r").strip('"')
+        return next(lines, "").strip().lstrip("r").strip('"')
 
 
 def build(arguments: Sequence[str]) -> typer.Typer:
-    """The application for these arguments: their verb in full, the others by name and summary."""
+    """Return the application for these arguments: the named verb in full, the others by name and summary.
+
+    For shell completion every verb is imported, because it completes their options.
+
+    Raises: InputError for an empty argument.
+    """
+    refuse_empty(arguments)
     app = typer.Typer(
         help="Energy- and power-aware scheduling for HPC clusters: simulate, predict, and drive a stock Slurm.",
         no_args_is_help=True,
@@ -62,17 +85,44 @@ def build(arguments: Sequence[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    everything = "_WATTQUEUE_COMPLETE" in os.environ
+    everything = "_WATTQUEUE_COMPLETE" in os.environ  # set by the shell's completion script
+    # The first word without a dash is the verb: no option before it takes a value.
     asked = next((a for a in arguments if not a.startswith("-")), "")
     for name, stem in verbs().items():
         if everything or name == asked:
             _register(app, name, stem)
         else:
+            # Listed in the help only: this verb was not named, so the function is never called.
             app.command(name, short_help=summary(stem))(_not_asked)
     return app
 
 
+def refuse_empty(arguments: Sequence[str]) -> None:
+    """Refuse an argument or option value that is empty or blank: mostly an unset shell variable.
+
+    ``--cap "$CAP"`` would otherwise run without a cap, and an empty path is the current folder to Python.
+
+    Raises: InputError with the option, or the position of the argument, in ``where``.
+    """
+    for i, text in enumerate(arguments):
+        # Both forms occur: --cap= (one argument) and --cap "" (two).
+        option, equals, value = text.partition("=")
+        if text.startswith("-") and equals and not value.strip():
+            where = option
+        elif not text.strip():
+            before = arguments[i - 1] if i else ""
+            where = before if before.startswith("-") and "=" not in before else f"argument {i + 1}"
+        else:
+            continue
+        raise InputError("is empty", where=where, hint="leave it out, or set the variable that it is taken from")
+
+
 def _register(app: typer.Typer, name: str, stem: str) -> None:
+    """Import a verb and add it: a group of commands (``app``), or one command (``run``).
+
+    ``name`` is what the user types, ``stem`` the module. A module with neither ``app`` nor ``run`` is a defect and
+    raises AttributeError.
+    """
     module = importlib.import_module(f"wattqueue.cli.{stem}")
     nested = getattr(module, "app", None)
     if isinstance(nested, typer.Typer):
@@ -82,10 +132,11 @@ def _register(app: typer.Typer, name: str, stem: str) -> None:
 
 
 def _not_asked() -> None:
-    """Stand-in for a verb that is only listed."""
+    """Placeholder for a verb that is only listed."""
 
 
 def _print_version(wanted: bool) -> None:
+    """Print the version and exit, before any verb is looked at."""
     if wanted:
         typer.echo(f"wattqueue {__version__}")
         raise typer.Exit
@@ -97,36 +148,58 @@ def _root(
     ] = False,
     _traceback: Annotated[bool, typer.Option("--traceback", help="Show where in the program an error arose.")] = False,
 ) -> None:
-    """Options before the verb; both are handled elsewhere."""
+    """Declare the options before the verb; ``main`` reads ``--traceback`` itself, from the raw arguments."""
 
 
 def explain(error: BaseException) -> str | None:
-    """The error in one line: what, where, how to mend; None for a defect of ours."""
+    """Return the error in one line (where, what, hint); None for a defect of WattQueue, which keeps its traceback.
+
+    Used by ``main``, which prints the line and ends with status 2, or lets the traceback pass.
+    """
     return next(_explanations(error), None)
 
 
 def _explanations(error: BaseException) -> Iterator[str]:
+    """Yield the explanation of an expected kind of error; nothing for an unexpected one.
+
+    At most one line is yielded. The kinds are tried from the most specific one: errors of WattQueue, a missing
+    optional package (with the extra that installs it), errors of the operating system, lack of memory, and errors of
+    the user's own parts. Line ends within a message become blanks, so that one error is one line of a log.
+    """
     if isinstance(error, WattQueueError):
+        # The text of a WattQueueError already has where, what and hint.
         yield " ".join(str(error).split())
     elif isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
         yield f"this needs the package {error.name}: pip install 'wattqueue[{extra}]'"
     elif isinstance(error, OSError) and error.strerror:
+        # Most OSErrors become WattQueueErrors where they arise; the others at least name their file here.
         place = f"{error.filename}: " if error.filename is not None else ""
         yield f"{place}{error.strerror}"
     elif isinstance(error, MemoryError):
-        yield "out of memory (use a smaller workload, or a machine with more)"
+        yield "out of memory (use a smaller workload, or a computer with more memory)"
     elif isinstance(error, Exception):
         yield from _of_own_part(error)
 
 
 def _of_own_part(error: Exception) -> Iterator[str]:
-    """What a part file of the user's own raised, or what its answer made the engine raise."""
+    """Yield what a part of the user's own raised, with its line; or what was raised elsewhere while one was in use.
+
+    An error outside the part's file may still follow from what the part returned, so it is no traceback, but it is
+    reported with the place that raised it: the part need not be the cause.
+    """
+    # load_file gives modules of the user's own this prefix.
     files = [str(m.__file__) for name, m in sys.modules.items() if name.startswith("wattqueue_user_")]
     if not files:
         return
-    inside = [f"{f.filename}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__) if f.filename in files]
-    said = " ".join(str(error).split())
+    frames = traceback.extract_tb(error.__traceback__)
+    said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    # The innermost line of the part is the one to correct.
+    inside = [f"{f.filename}:{f.lineno}" for f in frames if f.filename in files]
+    if inside:
+        yield f"{inside[-1]}: {said} (wattqueue check FILE tests a part, --traceback shows the calls)"
+        return
+    place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "wattqueue"
     yield (
-        f"{inside[-1] if inside else ', '.join(files)}: {type(error).__name__}: {said} "
-        "(wattqueue check FILE says what a part has to answer, --traceback where it failed)"
+        f"{place}: {said} (raised outside {', '.join(files)}, but while it was in use: wattqueue check FILE tests "
+        "whether a part returns what it has to; --traceback shows the calls)"
     )

@@ -1,4 +1,11 @@
-"""A progress bar on long runs, and one line while kernels compile."""
+"""Progress of long runs on stderr, and one line while kernels compile.
+
+On a terminal a bar with the time left; otherwise nothing for a single run (its output may be a log) and one line per
+tenth for many runs, so that a batch job's log shows that it is alive.
+
+stdout stays free for results, so that a verb can be piped while its progress is visible. Every context manager first
+prints a line if kernels must be compiled, because the bar would stand still for that time.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +18,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 SHOW_FROM_JOBS = 200_000
+"""Jobs from which a run takes seconds; below, a bar would only flicker."""
 
 
 @contextmanager
 def running(
     jobs: int, what: str, steps: int | None = None, unit: str = "jobs"
 ) -> Iterator[Callable[[int, int], None] | None]:
-    """Give a progress callback where a run is long enough and somebody is looking.
+    """Yield a progress callback (done, total) for a long run on a terminal, else None.
 
     ``jobs`` are simulated in all; the bar counts them, or ``steps`` of another ``unit``.
+
+    ``what`` is the text before the bar. The total is known here, so the bar has its full length from the beginning.
     """
     errors = Console(stderr=True)
     say_if_compiling(errors)
@@ -32,9 +42,13 @@ def running(
 
 @contextmanager
 def counting(what: str, unit: str = "runs") -> Iterator[Callable[[int, int], None]]:
-    """Give a callback for (finished, all): a bar with the time left, or a line every tenth where nobody looks."""
+    """Yield a callback (finished, total): a bar with the time left, or one line per tenth without a terminal.
+
+    The callback is always there, whatever the number of runs: each of them may take minutes.
+    """
     errors = Console(stderr=True)
     say_if_compiling(errors)
+    # A bar in a log file would be one long line of control characters.
     if not sys.stderr.isatty():
         yield _Lines(what, unit)
         return
@@ -44,7 +58,10 @@ def counting(what: str, unit: str = "runs") -> Iterator[Callable[[int, int], Non
 
 @contextmanager
 def _bar(console: Console, what: str, unit: str, total: int | None) -> Iterator[Callable[[int, int], None]]:
-    """A bar with the time left, which goes away when it is done."""
+    """Yield a bar with the time left, which is erased when it is done.
+
+    ``total`` is None where it becomes known with the first call. Each call (done, total) sets both.
+    """
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=total)
@@ -52,16 +69,18 @@ def _bar(console: Console, what: str, unit: str, total: int | None) -> Iterator[
 
 
 class _Lines:
-    """Progress for a log: a line each time a further tenth is finished."""
+    """Progress for a log: one line whenever a further tenth is finished, with the time left."""
 
     def __init__(self, what: str, unit: str) -> None:
+        """``what`` is being done, in units named ``unit``."""
         self.what, self.unit = what, unit
         self.began: tuple[float, int] | None = None
         self.tenth = 0
 
     def __call__(self, done: int, total: int) -> None:
+        """Print a line if a further tenth is finished; the estimate assumes a constant rate since the first call."""
         now_s = time.monotonic()
-        if self.began is None:  # what went before (reading, compiling) says nothing of what is left
+        if self.began is None:  # reading and compiling come before the first call and would spoil the estimate
             self.began, self.tenth = (now_s, done), 10 * done // total
         if 10 * done // total <= self.tenth:
             return
@@ -71,8 +90,16 @@ class _Lines:
 
 
 def say_if_compiling(console: Console) -> None:
-    """The first run of a version compiles its kernels: say so, it takes some seconds."""
-    from wattqueue.kernels._jit import compiled_before
+    """Print one line if kernels are about to be compiled, which the first run of a version does for 20 seconds.
 
+    A cache that cannot be written is reported too: every run would compile again.
+    """
+    from wattqueue.kernels.cache import CACHE_PROBLEM, compiled_before
+
+    if CACHE_PROBLEM:
+        console.print(
+            f"Warning: {CACHE_PROBLEM} (set WATTQUEUE_CACHE_DIR to a folder that you can write)",
+            highlight=False, markup=False, soft_wrap=True,
+        )  # fmt: skip
     if not compiled_before():
         console.print("Compiling kernels, once for this version (about 20 seconds) ...")

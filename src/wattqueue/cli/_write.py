@@ -1,4 +1,7 @@
-"""Write a finished run: its directory, and the report beside it; say early what cannot be written."""
+"""Write a finished run: its directory and its report; check output names before the work begins.
+
+Shared by the verbs that simulate. Imports of the report are inside the functions, since most runs do not need them.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,23 @@ from pathlib import Path
 
 from wattqueue.errors import OutputError
 from wattqueue.formats.rundir import RunRecord, write_run
-from wattqueue.sim.task import Outcome, record
+from wattqueue.sim.task import TaskResult, record
 
 
-def write(folder: Path, outcome: Outcome, *, report: bool) -> None:
-    """Write the run's directory. Raises: OutputError; nothing is left half-written."""
+def write(folder: Path, outcome: TaskResult, *, report: bool) -> None:
+    """Write the run's directory, with report.html if ``report``. Raises: OutputError; nothing is left half-written.
+
+    The report is written last, from the same record: if it fails, the run itself is complete, and ``wattqueue
+    report`` can repeat the page.
+    """
     write_run(folder, record(outcome))
     if report:
         write_report(folder / "report.html", record(outcome))
 
 
 def write_report(path: Path, finished: RunRecord) -> None:
-    """Write the one-file report. Raises: OutputError."""
+    """Write the one-file report of a run. Raises: OutputError."""
+    # Imported here: reports need the template and figures, which runs without one do not.
     from wattqueue.formats.pages import write_text
     from wattqueue.report.document import report
     from wattqueue.report.load import of_record
@@ -26,7 +34,7 @@ def write_report(path: Path, finished: RunRecord) -> None:
 
 
 def refuse_folders(*files: Path | None) -> None:
-    """Say before the work begins that a folder stands where a file shall be. Raises: OutputError."""
+    """Check, before the work begins, that no output file is an existing folder. Raises: OutputError."""
     for path in files:
         if path is not None and path.is_dir():
-            raise OutputError("is a directory, not a file", where=path, mend="name a file")
+            raise OutputError("is a directory, not a file", where=path, hint="name a file")

@@ -1,4 +1,16 @@
-"""Applications: learn EAR coefficients, keep their metrics in a database, list it."""
+"""Applications: learn EAR coefficients, keep application metrics in a database, list them.
+
+The application database keeps, per application and hardware configuration, the metrics that EAR measured (seconds,
+watts, CPI, memory transactions), from which the estimator ``ear`` predicts watts and run time at every frequency. A
+site fills it in three steps: ``learn`` coefficients from a set of benchmarks at several frequencies, ``import``
+finished jobs from EAR's accounting (``eacct -c``), and name both in the live configuration. ``misfits`` lists users'
+false claims, ``convert`` exchanges coefficients with EAR's own binary format.
+
+Reference: paper 1, sections 3.1 to 3.4.
+
+Every command prints how many rows were of use, so that a site sees what its accounting lacks. Commands that only read
+do not create a database that is missing (``make=False``): a mistyped name is an error, not an empty list.
+"""
 
 from __future__ import annotations
 
@@ -14,31 +26,41 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 Database = Annotated[str, typer.Option("--database", help="SQLite file, or a database URL.")]
+"""Option of every command that uses the database."""
 Eacct = Annotated[Path, typer.Argument(help="CSV that eacct -c wrote.", show_default=False)]
+"""Argument of the commands that read EAR's accounting."""
 DEFAULT = "applications.db"
+"""Database in the current folder where none is named."""
 
 
 @app.command()
 def learn(
     runs: Eacct,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Our CSV (.csv), or EAR's binary file.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="WattQueue's CSV (.csv), or EAR's binary file.")],
     module: Annotated[str, typer.Option(help="Name of the hardware configuration.")],
     worst_condition: Annotated[float, typer.Option(help="Refuse benchmarks more collinear than this.")] = 1e3,
 ) -> None:
-    """Learn coefficients from benchmark runs at several frequencies (EAR's learning phase)."""
+    """Learn coefficients from benchmark runs at several frequencies (EAR's learning phase).
+
+    Prints how well they are determined; refuses benchmarks that are too alike.
+    """
     import numpy as np
 
+    from wattqueue.formats.atomic_write import written
     from wattqueue.formats.eacct import read_eacct
-    from wattqueue.model.ear_learning import Runs
+    from wattqueue.model.ear_learning import BenchmarkRuns
     from wattqueue.model.ear_learning import learn as fit_pairs
 
     rows = read_eacct(runs)
+    # Rows without a frequency cannot belong to a pair of frequencies; their number is printed.
     known = np.isfinite(rows.frequency_hz)
+    # Average measured frequencies scatter around the one that was set: round to 0.1 GHz, the step of the governors.
     stepped = np.round(rows.frequency_hz[known] / 1e8) * 1e8
-    fit = fit_pairs(Runs(rows.app[known], stepped, rows.metrics.take(known)), worst_condition=worst_condition)
+    fit = fit_pairs(BenchmarkRuns(rows.app[known], stepped, rows.metrics.take(known)), worst_condition=worst_condition)
+    done = written(out)
     _write(out, module, fit.coefficients)
     _report(fit, len(rows), int(known.sum()), rows.left_out)
-    print(f"wrote {out}")
+    print(done)
 
 
 @app.command("import")
@@ -50,7 +72,10 @@ def import_(
         Path | None, typer.Option(help="Coefficients (CSV): runs at any of their frequencies count.")
     ] = None,
 ) -> None:
-    """Add finished jobs to the application database."""
+    """Add finished jobs to the application database.
+
+    Runs at a frequency without coefficients are not used; prints how many were, and the first reasons.
+    """
     from wattqueue.formats.eacct import read_eacct
     from wattqueue.formats.ear import read_coefficients_csv
     from wattqueue.store.applications import ApplicationDatabase, runs_of
@@ -59,15 +84,17 @@ def import_(
     tables = read_coefficients_csv(coefficients) if coefficients is not None else {}
     used = ApplicationDatabase.open(database).learn(runs_of(rows, hardware), tables)
     print(f"{database}: {used} of {len(rows)} runs used, {rows.left_out} rows without a measurement left out")
+    # Accounting of years may hold thousands of rows without a measurement; ten show the kind.
     for reason in rows.reasons[:10]:
         print(f"  {reason}")
 
 
 @app.command("list")
 def list_(database: Database = DEFAULT) -> None:
-    """List the entries of the application database."""
+    """List the entries of the application database, one line per application and hardware configuration."""
     from wattqueue.store.applications import ApplicationDatabase
 
+    # TPI are memory transactions per instruction, CPI cycles per instruction, as EAR measured them.
     entries = list(ApplicationDatabase.open(database, make=False).entries())
     if not entries:
         print(f"{database}: no entries yet (wattqueue apps import adds finished jobs)")
@@ -80,38 +107,46 @@ def list_(database: Database = DEFAULT) -> None:
 
 @app.command()
 def misfits(
-    user: Annotated[str, typer.Argument(help="Whose record.", show_default=False)], database: Database = DEFAULT
+    user: Annotated[str, typer.Argument(help="Name of the user.", show_default=False)], database: Database = DEFAULT
 ) -> None:
-    """List a user's jobs that were not the application that they named."""
+    """List a user's jobs that did not run the application that they named."""
     from wattqueue.store.applications import ApplicationDatabase
 
     found = list(ApplicationDatabase.open(database, make=False).misfits(user))
     if not found:
         print(f"{database}: no misfits of {user}")
     for m in found:
-        print(f"job {m.job_id}: said {m.claimed}, was {m.found or 'nothing known'} ({m.distance:.1f} tolerances away)")
+        print(f"job {m.job_id}: claimed {m.claimed}, fits {m.found or 'no known application'} ({m.distance:.1f} tol.)")
 
 
 @app.command()
 def convert(
-    source: Annotated[Path, typer.Argument(help="Coefficients: our CSV (.csv), or EAR's binary file.")],
-    target: Annotated[Path, typer.Argument(help="The other form.")],
+    source: Annotated[Path, typer.Argument(help="Coefficients: WattQueue's CSV (.csv), or EAR's binary file.")],
+    target: Annotated[Path, typer.Argument(help="The other format.")],
     module: Annotated[str, typer.Option(help="Which hardware configuration of the CSV.")],
 ) -> None:
-    """Turn EAR's binary coefficient file into our CSV, or back."""
+    """Convert EAR's binary coefficient file to WattQueue's CSV, or back."""
     from wattqueue.errors import InputError
+    from wattqueue.formats.atomic_write import written
     from wattqueue.formats.ear import read_coefficients_binary, read_coefficients_csv
 
     if source.suffix != ".csv":
-        _write(target, module, read_coefficients_binary(source))
-        return
-    tables = read_coefficients_csv(source)
-    if module not in tables:
-        raise InputError(f"no module {module!r}", where=source, mend=f"it has {', '.join(tables)}")
-    _write(target, module, tables[module])
+        table = read_coefficients_binary(source)
+    else:
+        tables = read_coefficients_csv(source)
+        if module not in tables:
+            raise InputError(f"no module {module!r}", where=source, hint=f"it has {', '.join(tables)}")
+        table = tables[module]
+    done = written(target)
+    _write(target, module, table)
+    print(done)
 
 
 def _write(path: Path, module: str, table: Coefficients) -> None:
+    """Write coefficients in the format that the file's name asks for. Raises: OutputError.
+
+    ``module`` names the hardware configuration in a CSV; EAR's binary file has no place for it.
+    """
     from wattqueue.formats.ear import write_coefficients_binary, write_coefficients_csv
 
     if path.suffix == ".csv":
@@ -121,8 +156,16 @@ def _write(path: Path, module: str, table: Coefficients) -> None:
 
 
 def _report(fit: Fit, rows: int, used: int, left_out: int) -> None:
+    """Print how many runs were used and how well the coefficients fit.
+
+    ``fit`` is the result of the learning, ``rows`` and ``used`` count runs, ``left_out`` rows without a measurement.
+    Printed are the worst values over all pairs of frequencies: the number of benchmarks, the rank and condition of
+    the regression (3 coefficients each for watts and CPI), and root mean square residuals in watts and in cycles per
+    instruction.
+    """
     import numpy as np
 
+    # Pairs that no benchmark covers have no coefficients; they would make every minimum 0.
     flag = fit.coefficients.available
     print(f"{used} of {rows} runs used ({left_out} rows without a measurement left out)")
     fewest = int(fit.benchmarks[flag].min())
@@ -130,6 +173,6 @@ def _report(fit: Fit, rows: int, used: int, left_out: int) -> None:
     print(f"rank {int(fit.rank[flag].min())} of 3, condition at most {fit.condition[flag].max():.3g}")
     watts, cpi = fit.power_rms_w, fit.cpi_rms
     print(
-        f"left over (root mean square): watts {np.nanmean(watts):.2f} on average, {np.nanmax(watts):.2f} at most; "
+        f"residuals (root mean square): watts {np.nanmean(watts):.2f} on average, {np.nanmax(watts):.2f} at most; "
         f"CPI {np.nanmean(cpi):.4f} and {np.nanmax(cpi):.4f}"
     )

@@ -1,4 +1,14 @@
-"""Run the public checks on parts of one's own."""
+"""Run the public checks on parts of your own.
+
+``wattqueue check my.py`` imports the file, finds the classes in it that implement one of the seven interfaces, and runs
+``wattqueue.checks`` on each. It prints one line per check; the exit status is 1 if one fails, 2 if there is nothing to
+check. Classes without an interface are listed as skipped, so that a misspelt method name cannot hide a part; if a name
+is nearly that of an interface, it counts as a failure.
+
+The file is executed, as ``simulate --policy my.py:MyPart`` would do: the checks are for code that the user wrote or
+trusts. Each check makes its own instances on small sample jobs and a sample machine (``checks.samples``), so that no
+check depends on another one.
+"""
 
 from __future__ import annotations
 
@@ -14,59 +24,121 @@ def run(
         typer.Argument(help="my.py:MyPart, or my.py for every part in it.", metavar="PART", show_default=False),
     ],
 ) -> None:
-    """Run the public checks on parts of one's own: a line for each check; the exit status is 1 where one fails."""
-    failed = 0
-    for name, axis, found in parts_of(part):
-        for check_name, wrong in outcomes(axis, found):
-            print(f"{'FAILED' if wrong else 'ok':<7} {name} as {axis}: {check_name}{': ' + wrong if wrong else ''}")
-            failed += bool(wrong)
+    """Run the public checks on parts of your own: one line per check; the exit status is 1 if one fails."""
+    from wattqueue.policy.registry import axes_of
+
+    # A class may implement several interfaces, and is then checked as each of them.
+    failed = checked = 0
+    for found in classes_of(part):
+        for name, meant in _misspelt(found):
+            _print(
+                f"{found.__name__}", "method names", f"has {name}(), is {meant}() meant? A misspelt one is never called"
+            )
+            failed += 1
+        axes = axes_of(found)
+        if not axes:
+            print(f"skipped {found.__name__}: implements none of the seven interfaces")
+        for axis in axes:
+            for check_name, wrong in outcomes(axis, found):
+                _print(f"{found.__name__} as {axis}", check_name, wrong)
+                failed += bool(wrong)
+                checked += 1
+    _require_parts(part, checked + failed)
     print(f"{failed} checks failed" if failed else "every check passed")
     if failed:
         raise typer.Exit(1)
 
 
-def parts_of(text: str) -> list[tuple[str, str, type[Any]]]:
-    """(name, axis, class) of each part that was named. Raises: PolicyError if there is none."""
+def _print(what: str, check: str, wrong: str) -> None:
+    """Print the outcome of one check; an empty ``wrong`` is a pass.
+
+    ``what`` is the class and the interface, ``check`` the name of the check in words.
+    """
+    print(f"{'FAILED' if wrong else 'ok':<7} {what}: {check}{': ' + wrong if wrong else ''}")
+
+
+def _require_parts(text: str, found: int) -> None:
+    """Raise PolicyError if nothing was checked.
+
+    ``text`` is the argument of the command, ``found`` the number of checks and complaints. An empty file must not
+    count as a success.
+    """
+    from wattqueue.checks.names import INTERFACES
+    from wattqueue.errors import PolicyError
+
+    if not found:
+        methods = ", ".join(f"{names[0]}()" for names in INTERFACES.values())
+        raise PolicyError("contains no part", where=text, hint=f"a part is a class with one of {methods}")
+
+
+def _misspelt(found: type[Any]) -> Iterator[tuple[str, str]]:
+    """Yield methods whose names are nearly those of the interfaces (``checks.names``).
+
+    Each as (name that the class has, name of the interface that is probably meant).
+    """
+    from wattqueue.checks.names import misspelt
+
+    yield from misspelt(found)
+
+
+def classes_of(text: str) -> list[type[Any]]:
+    """Return the class of ``file.py:Class``, or all public classes that a file defines, in its order.
+
+    Raises: PolicyError if the file or class is missing, or importing the file fails or exits.
+    """
     from pathlib import Path
 
     from wattqueue.errors import PolicyError
-    from wattqueue.policy.registry import axes_of, class_from_file, load_file
+    from wattqueue.policy.registry import class_from_file, load_file
 
     path, _, named = text.partition(":")
-    if named:
-        classes = [class_from_file(text)]
-    else:
+    try:
+        if named:
+            return [class_from_file(text)]
         module = load_file(Path(path))
-        classes = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]
-    found = [(c.__name__, axis, c) for c in classes for axis in axes_of(c)]
-    if not found:
-        raise PolicyError("no part in it", where=text, mend="a part is a class with schedule(), act(), predict() ...")
-    return found
+    # A script without a main guard; without this the command would end with the status of the script.
+    except SystemExit as error:
+        raise PolicyError(
+            f"calls sys.exit({error.code}) when it is imported",
+            where=path,
+            hint='put what runs as a program under: if __name__ == "__main__"',
+        ) from None
+    # A class that the file imports (a base class of another package, for example) is not its own.
+    own = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]
+    return [c for c in own if not c.__name__.startswith("_")]
 
 
 def outcomes(axis: str, found: type[Any]) -> Iterator[tuple[str, str]]:
-    """Name of each check and what was wrong; an empty text where nothing was."""
+    """Yield the name of each check and what was wrong; an empty text for a pass.
+
+    Whatever a part raises is a finding, a call of ``sys.exit`` included: it must not end the checks with success.
+
+    ``axis`` is the interface as which the class ``found`` is checked. Checks run in a fixed order, and a failure does
+    not end the others.
+    """
     from wattqueue.checks.samples import sample_jobs, sample_machine
     from wattqueue.checks.suite import checks_of
     from wattqueue.errors import PolicyError
 
     try:
         found()
-    except Exception as error:  # noqa: BLE001 - as below
+        # The registry makes parts without arguments where a row has no options, so this must succeed before any
+        # check.
+        checks = list(checks_of(axis, found))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - see above
         yield "made without arguments", f"raised {type(error).__name__}: {error}"
         return
-    checks = list(checks_of(axis, found))
     for name, check in checks:
         try:
             check(found, sample_jobs(), sample_machine())
         except PolicyError as error:
             yield plain(name), str(error)
-        except Exception as error:  # noqa: BLE001 - whatever a stranger's part raises is a finding
-            yield plain(name), f"raised {type(error).__name__}: {error}"
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - see above
+            yield plain(name), f"raised {type(error).__name__}: {' '.join(str(error).split())}"
         else:
             yield plain(name), ""
 
 
 def plain(name: str) -> str:
-    """``check_no_leak`` -> ``no leak``."""
+    """Return the name of a check as it is printed: ``check_no_leak`` -> ``no leak``."""
     return name.removeprefix("check_").replace("_", " ")

@@ -1,4 +1,11 @@
-"""Compare runs side by side: table, compare.csv, compare.json and one page with all of them."""
+"""Compare runs side by side as a table, compare.csv, compare.json and one page.
+
+Without ``-o`` nothing is written: a look at two runs must not leave files in the current directory.
+
+Runs are read from their directories (``report.load``), grouped by everything but the seed, and compared with the
+first group. The same ``Comparison`` feeds the table, the files and the page. Rows are metrics and columns are groups;
+where seeds are paired, a difference is tested by the differences of equal seeds.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +17,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from wattqueue.report.compare.table import Cell, Comparison
+    from wattqueue.report.compare.table import Comparison, MetricDifference
 
 MAIN = (
     *("wait_s_mean", "wait_s_p95", "turnaround_s_mean", "bounded_slowdown_mean", "makespan_s", "utilization"),
@@ -22,14 +29,17 @@ MAIN = (
 
 def run(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR DIR...", help="Run directories; the first is what others are held to.")
+        list[Path], typer.Argument(metavar="DIR DIR...", help="Run directories; the first is the reference.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for compare.csv, .json and .html.")] = Path(),
-    everything: Annotated[bool, typer.Option("--all", help="All metrics in the terminal too.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Folder for compare.csv, .json and .html; without it none is written."),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show all metrics in the terminal.")] = False,
 ) -> None:
-    """Compare runs side by side: table, compare.csv, compare.json and one page with all of them.
+    """Compare runs side by side as a table; with -o also as compare.csv, compare.json and one page.
 
-    Runs that differ in their seed alone make a group: its means bear 95 % intervals, and its
+    Runs that differ in their seed alone form a group: its means have 95 % intervals, and its
     differences from the first group are tested seed by seed.
     """
     from rich.console import Console
@@ -41,16 +51,21 @@ def run(
     from wattqueue.report.load import load_members
 
     comparison = compare(grouped(load_members(folders)))
-    names = ("compare.csv", "compare.json", "compare.html")
-    texts = (to_csv(comparison), to_json(comparison), report(comparison))
-    write_files(out, dict(zip(names, texts, strict=True)))
+    if out is not None:  # before the table is printed: a reader of the pipe may leave early
+        names = ("compare.csv", "compare.json", "compare.html")
+        texts = (to_csv(comparison), to_json(comparison), report(comparison))
+        write_files(out, dict(zip(names, texts, strict=True)))
     console = Console()
     console.print(terminal_table(comparison, everything=everything))
-    console.print(f"{out / 'compare.html'} (with compare.csv and compare.json)", highlight=False, soft_wrap=True)
+    if out is not None:
+        console.print(f"{out / 'compare.html'} (with compare.csv and compare.json)", highlight=False, soft_wrap=True)
 
 
 def terminal_table(comparison: Comparison, *, everything: bool) -> Table:
-    """A metric a row, a group a column; differences below the values."""
+    """Return the table for the terminal: one row per metric, one column per group, differences below the values.
+
+    ``everything`` adds the metrics outside ``MAIN``. The order of rows is that of the comparison.
+    """
     from rich.table import Table
 
     from wattqueue.report import metric_table
@@ -62,14 +77,20 @@ def terminal_table(comparison: Comparison, *, everything: bool) -> Table:
         table.add_column(f"{group.label}{many}", justify="right")
     for row in comparison.rows:
         if everything or row[0].metric in MAIN:
-            what = metric_table.known(row[0].metric)
-            table.add_row(what.label if what else row[0].metric, *(_cell(cell) for cell in row))
+            table.add_row(metric_table.label(row[0].metric), *(_cell(cell) for cell in row))
     return table
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: MetricDifference) -> str:
+    """Return a value, and below it the difference.
+
+    Green is an improvement, red a loss; grey stands where a paired test leaves doubt, or the metric has no direction.
+
+    The colour is rich markup, which disappears where stdout is no terminal; the sign of the difference remains.
+    """
     from wattqueue.report.compare.table import difference, shown
 
+    # certain is None without paired seeds: the sign of the difference then decides the colour.
     better = cell.better if cell.certain is not False else None
     colour = {True: "green", False: "red", None: "dim"}[better]
     more = difference(cell)
@@ -77,11 +98,15 @@ def _cell(cell: Cell) -> str:
 
 
 def _caption(comparison: Comparison) -> str:
+    """Return the explanation below the table.
+
+    A sign is explained only where it occurs.
+    """
     from wattqueue.report.compare.table import any_intervals, any_pairs
 
     said = [f"Differences are from {comparison.groups[0].label}."]
     if any_intervals(comparison):
-        said.append("± is half a 95 % interval over seeds.")
+        said.append("± is half of the 95 % interval over seeds.")
     if any_pairs(comparison):
-        said.append("* the paired 95 % interval leaves zero out.")
+        said.append("* the paired 95 % interval excludes zero.")
     return " ".join(said)

@@ -1,4 +1,11 @@
-"""Say what can be read and driven from here, and what each missing thing costs."""
+"""List what WattQueue can read and control from this host, and what each missing item means.
+
+For the first minutes at a site: which of Slurm's commands, telemetry sources, privileges and packages are there, and
+which part of WattQueue each missing one rules out.
+
+The findings come from ``live.doctor``, which only looks; this file prints them by area, each with its state and,
+where something is missing, what that costs.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +17,14 @@ from typing import Annotated
 import typer
 
 MONTH = timedelta(days=30)
+"""Span of the suggested accounting dump: enough to predict from, small enough for slurmdbd."""
 
 
 def run(as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False) -> None:
-    """Say what can be read and driven from here, and what each missing thing costs.
+    """List what WattQueue can read and control from this host, and what each missing item means.
 
-    Only looks, needs no rights, and ends with status 0 whatever it finds. The last lines are the very command
-    that dumps this site's accounting, and what to do with the dump.
+    Reads only, needs no privileges, and ends with status 0 whatever it finds. The last lines are the command
+    that dumps this site's accounting, and the next steps with the dump.
     """
     from wattqueue.live.doctor import examine, sacct_line
 

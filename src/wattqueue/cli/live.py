@@ -1,16 +1,42 @@
-"""Drive a real Slurm: observe, advise or control; safe when it dies."""
+"""Control a real Slurm under a power cap, or only observe it.
+
+``wattqueue live --config FILE`` runs the controller; the subcommands install it, show its status and its audit log,
+release jobs while it is away, and repeat recorded decisions. Each function only reads its options, calls
+``wattqueue.live`` and prints. Imports are inside the functions: the command line must start fast, and ``release`` must
+work when half of the package does not.
+
+The commands in the order in which a site meets them:
+
+- ``install``: show or write job_submit.lua and the TaskProlog, list what slurm.conf needs, and what does not fit;
+- ``live --config FILE``: the controller, in the mode of the file (observe, advise or control);
+- ``status``: what the last round saw and did, from the file that each round writes;
+- ``audit``: the writes to Slurm, and whether the log was changed afterwards;
+- ``release``: release held jobs while the controller is away, with as little of the package as possible;
+- ``replay``: decide recorded views again, to test a new version against an old recording.
+
+Exit status beside the usual ones (``cli/__init__``): ``install --write`` ends with 1 where something installed makes
+the cap ineffective; ``release`` has the statuses of its help.
+"""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from wattqueue.errors import InputError
+
+if TYPE_CHECKING:
+    from wattqueue.live.guard import Guard
+    from wattqueue.live.slurm.commands import Slurm
+
 app = typer.Typer(rich_markup_mode=None)
 Mode = Literal["observe", "advise", "control"]
+"""Modes of the controller: write nothing; write comments on jobs; steer Slurm."""
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The controller's TOML file.", show_default=False)]
+"""The option of every command that needs the configuration; ``live`` itself has it as optional."""
 
 
 @app.callback(invoke_without_command=True)
@@ -20,24 +46,28 @@ def run(
         Path | None, typer.Option("--config", "-c", help="The controller's TOML file.", show_default=False)
     ] = None,
     mode: Annotated[Mode | None, typer.Option(help="observe, advise or control, in place of the file's.")] = None,
-    rounds: Annotated[int, typer.Option(min=0, help="Stop after so many rounds; 0: when told to.")] = 0,
+    rounds: Annotated[int, typer.Option(min=0, help="Stop after so many rounds; 0: run until stopped.")] = 0,
 ) -> None:
     """Run the controller: it observes, and in control mode writes to Slurm. The default writes nothing."""
+    # Typer calls this for every subcommand, too: without --config it is only an error where no subcommand follows.
+    # typer calls this function before every subcommand as well.
     if context.invoked_subcommand is not None:
         return
+    # --config is optional for typer only, because the subcommands have an option of their own.
     if config is None:
         raise typer.BadParameter("live needs --config FILE, or a command: install, status, audit, release, replay")
     from rich.console import Console
 
     from wattqueue.cli._progress import say_if_compiling
-    from wattqueue.live.assemble import assemble, run_until_told
+    from wattqueue.live.assemble import assemble, run_until_stopped
     from wattqueue.live.config import load_config
 
     settings = load_config(config)
-    say_if_compiling(Console(stderr=True))
+    say_if_compiling(Console(stderr=True))  # kernels compile for some seconds, which would look like a hang
     if mode is not None:
+        # The option wins over the file, so that an installed controller can be watched in observe mode first.
         settings = settings.model_copy(update={"mode": mode})
-    run_until_told(assemble(settings), settings, _say, rounds)
+    run_until_stopped(assemble(settings), settings, _say, rounds)
 
 
 @app.command()
@@ -45,23 +75,81 @@ def install(
     config: ConfigOption,
     into: Annotated[Path, typer.Option(help="Slurm's configuration folder.")] = Path("/etc/slurm"),
     write: Annotated[bool, typer.Option("--write", help="Write the files; without it they are only shown.")] = False,
+    units: Annotated[
+        Path | None, typer.Option(help="Write the systemd units into this folder (/etc/systemd/system).")
+    ] = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Give watts to jobs that were submitted before the installation.")
+    ] = False,
 ) -> None:
-    """Put job_submit.lua and the TaskProlog into Slurm's folder; says what slurm.conf still needs."""
-    from wattqueue.live.assemble import settings_of, slurm_of
+    """Install job_submit.lua and the TaskProlog; print what slurm.conf needs and what does not fit.
+
+    Exit status 1: something that is installed makes the cap or the control ineffective.
+    """
+    from wattqueue.live.assemble import slurm_of
     from wattqueue.live.config import load_config
+    from wattqueue.live.guard import Guard, fatal
     from wattqueue.live.slurm import install as files
+    from wattqueue.live.units import write_units
 
     settings = load_config(config)
-    told = settings_of(settings, slurm_of(settings), 0)
+    # Showing the script needs no account; anything that writes does: installed for the wrong account, the script would
+    # refuse the controller's own updates.
+    # Without any of the three nothing is changed, so a configuration that is not finished can be inspected.
+    changes = write or apply or units is not None
+    if changes and not settings.user:
+        hint = 'create it (useradd --system wattqueue), and set user = "wattqueue"'
+        raise InputError("the account of the controller is not stated", where=config, hint=hint)
+    slurm = slurm_of(settings)
+    guard = Guard.of(settings, slurm)
     if write:
-        for line in files.install(into, told, settings.frequency_dir):
+        for line in files.install(into, guard.settings, settings.frequency_dir):
             print(line)
-    else:
-        print(files.script(told), end="")
+    elif not changes:
+        print(files.script(guard.settings), end="")
         print(f"-- not written; with --write it goes to {into / files.LUA}")
+    if units is not None:
+        for line in write_units(units, settings, config):
+            print(line)
     print("slurm.conf needs these lines:")
-    for line in files.slurm_conf_lines(into, told, settings.frequency_dir):
+    for line in files.slurm_conf_lines(into, guard.settings, settings.frequency_dir):
         print(f"  {line}")
+    _jobs_without_watts(guard, slurm, apply=apply)
+    # after the files were written, so that what is checked is what slurmctld will read
+    findings = guard.check(slurm, into)
+    for one in findings:
+        print(f"{'error' if one.fatal else 'warning'}: {one.what}")
+    for text in guard.inspect(guard.nodes_now(slurm)):
+        print(f"note: {text}")
+    # Without --write nothing was installed, so findings are information and no failure.
+    if write and fatal(findings):
+        raise typer.Exit(1)
+
+
+def _jobs_without_watts(guard: Guard, slurm: Slurm, *, apply: bool) -> None:
+    """Print the updates that give watts to jobs without any; run them with ``--apply``.
+
+    One that fails is printed and does not end the others: a job may end at any moment.
+
+    These jobs were submitted before job_submit.lua was installed, so the licence pool does not count them.
+    """
+    from wattqueue.live.guard import missing_watts
+    from wattqueue.live.slurm.apply import must
+    from wattqueue.live.slurm.commands import SlurmError
+    from wattqueue.live.slurm.observe import Observer
+
+    writes = missing_watts(Observer(slurm, time.time).snapshot(), guard.layout, guard.settings)
+    if writes:
+        print(f"{len(writes)} jobs carry no watts{'' if apply else '; --apply runs these updates'}:")
+    for write in writes:
+        outcome = ""
+        if apply:
+            try:
+                must(slurm, write.argv)
+                outcome = "done: "
+            except SlurmError as error:
+                outcome = f"failed ({error}): "
+        print(f"  {outcome}{' '.join(write.argv)}")
 
 
 @app.command()
@@ -74,6 +162,7 @@ def status(config: ConfigOption) -> None:
     from wattqueue.live.status import read_status
 
     values = read_status(load_config(config).run_dir)
+    # The age shows whether the controller still runs: the file stays when it has ended.
     age_s = time.time() - float(values["time_s"])
     table = Table(title=f"wattqueue live, {values['mode']}, {age_s:.0f} s ago", show_header=False)
     for name, value in _lines(values):
@@ -82,7 +171,15 @@ def status(config: ConfigOption) -> None:
 
 
 def _lines(values: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the rows of the status table: budget first, then counts, then everything that needs attention.
+
+    ``values`` is the content of the status file; a row is (name, text). Watts are printed in kW; None is a figure
+    that does not exist (no cap in force, nothing measured). The row of the pool is there where Slurm has a licence
+    pool. Problems come last but one, each in a row of its own, so that none is cut off.
+    """
+
     def watts(value: float | None) -> str:
+        """Return watts in kW; ``none`` where there is no figure."""
         return "none" if value is None else f"{value / 1e3:,.2f} kW"
 
     pool = values["pool_w"]
@@ -91,7 +188,7 @@ def _lines(values: dict[str, Any]) -> list[tuple[str, str]]:
     if pool is not None:
         rows.append(("pool", f"{pool['used']:,} of {pool['open']:,} W (of {pool['total']:,} in slurm.conf)"))
     rows += [(group, _counts(values[group])) for group in ("jobs", "nodes", "telemetry")]
-    if not values["believed"]:
+    if not values["telemetry_ok"]:
         rows.append(("telemetry is lost", "admitting by maxima, raising nothing"))
     rows += [("problem", text) for text in (*values["problems"], *values["errors"])]
     rows += [("would", text) for text in values["would"]]
@@ -100,6 +197,7 @@ def _lines(values: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _counts(values: dict[str, int]) -> str:
+    """Return ``3 running, 2 under way`` for a group of counts."""
     return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in values.items())
 
 
@@ -120,13 +218,16 @@ def audit(
     settings = load_config(config)
     engine = open_log(settings.state)
     if verify:
+        # Without a key the chain still detects changed and missing rows, but whoever can write the log can compute it
+        # again.
         key = read_secret(settings.audit_key_file).encode() if settings.audit_key_file is not None else b""
         verdict = check(engine, key, settings.run_dir / HEAD)
         if verdict.broken:
             text = f"row {verdict.broken} of {verdict.rows}: {verdict.reason}"
-            raise OutputError(text, where="audit", mend="the log was changed: compare with a backup")
+            raise OutputError(text, where="audit", hint="the log was changed: compare with a backup")
         print(f"{verdict.rows} rows, none changed")
         return
+    # Asked for one job, all of its rows are printed: its history is short, and the first row matters most.
     for row in rows_of(engine, target=job, last=0 if job else last):
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(row["time_us"] / 1e6))
         what = f"{row['kind']} {row['target']}: {row['before']} -> {row['after']}" if row["kind"] else row["after"]
@@ -138,11 +239,28 @@ def release(
     config: ConfigOption,
     force: Annotated[bool, typer.Option("--force", help="Even while the controller was seen lately.")] = False,
 ) -> None:
-    """While the controller is away: release the jobs it holds; Slurm schedules alone, under the pool."""
-    from wattqueue.live.assemble import release_all
-    from wattqueue.live.config import load_config
+    """While the controller is away: release the jobs it holds; Slurm schedules alone, under the pool.
 
-    print(f"released {release_all(load_config(config), force=force)} jobs")
+    Exit status: 0 if every release succeeded, 1 if some failed, 2 if Slurm cannot be read, 3 while a controller runs.
+    """
+    from wattqueue.live.release import BestEffortLog, read_settings, release_all
+
+    # Not load_config: a release must work with a configuration that the controller would refuse.
+    settings = read_settings(config)
+
+    def audit() -> Any:
+        """Open the audit log; called by BestEffortLog, which catches whatever fails here."""
+        from wattqueue.live.assemble import audit_of
+        from wattqueue.live.config import load_config
+        from wattqueue.store.database import open_database
+
+        return audit_of(load_config(config), open_database(settings.state), "release")
+
+    done = release_all(settings, force=force, say=_say, journal=BestEffortLog(audit))
+    for text in done.failed:
+        _say(text)
+    print(f"released {done.released} jobs" + (f": {done.at_work} is at work" if done.at_work else ""))
+    raise typer.Exit(done.exit_status)
 
 
 @app.command()
@@ -153,6 +271,7 @@ def replay(
     from wattqueue.errors import OutputError
     from wattqueue.live.recording import replay as again
 
+    # All views are compared even after a difference: the count shows whether a change concerns one case or all.
     count = different = first = 0
     for number, recorded, decided in again(views):
         count += 1
@@ -164,4 +283,5 @@ def replay(
 
 
 def _say(line: str) -> None:
+    """Print a line of the controller's log with the time in UTC; flushed, since the journal reads a pipe."""
     print(f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime())}Z {line}", flush=True)

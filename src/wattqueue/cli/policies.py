@@ -1,7 +1,16 @@
-"""Policies: list the published ones with their seven parts and source, show one."""
+"""Policies: list the published ones with their seven parts and source, or show one.
+
+A policy is a row with one part for each of seven choices (``policy.policy``). ``list`` shows the rows of
+policies.toml, as a table on wide terminals and as paragraphs elsewhere; ``show`` prints one row, of policies.toml or
+of the user's own file, as TOML to copy. Summaries of parts are the first lines of their docstrings, read when they
+are printed, so that they cannot differ from the code.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,24 +20,39 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None)
 WIDE = 190
-"""Columns of a terminal from which nine columns of a table can be read."""
+"""Width of a terminal from which a table of nine columns is readable."""
+PLAIN = 100
+"""Width where there is no terminal and COLUMNS is not set (a pipe, a file, a CI log)."""
 
 
 @app.callback(invoke_without_command=True)
 def list_(context: typer.Context) -> None:
-    """List the published policies: one value for each of the seven choices, and where it comes from."""
+    """List the published policies: one value for each of the seven choices, and where it comes from.
+
+    A table from 190 columns on, else one paragraph per policy, folded to the width of the terminal (or COLUMNS).
+    """
     if context.invoked_subcommand is not None:
         return
     from rich.console import Console
 
     console = Console()
-    if not console.is_terminal:
-        console.width = 220  # in a pipe or a file nothing is folded to 80 columns
-    console.print(_table() if console.width >= WIDE else _paragraphs())
+    width = console.width
+    # rich assumes 80 columns for a pipe; COLUMNS is how a user or a CI system states another width.
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        width = PLAIN
+    if width >= WIDE:
+        console.width = width
+        console.print(_table())
+        return
+    for line, style in _paragraphs(width):
+        console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 def _table() -> Table:
-    """A column a choice."""
+    """Return one row per policy, one column per choice.
+
+    Defaults are filled in, so that each row is complete. ``fold`` breaks long values instead of cutting them.
+    """
     from rich.table import Table
 
     from wattqueue.policy.policy import ROW_DEFAULTS, published_rows
@@ -45,32 +69,36 @@ def _table() -> Table:
     return table
 
 
-def _paragraphs() -> Table:
-    """A paragraph a policy, for terminals that nine columns do not fit: what a row says beyond the usual parts."""
-    from rich.table import Table
-    from rich.text import Text
+def _paragraphs(width: int) -> Iterator[tuple[str, str]]:
+    """Yield lines and their styles, none longer than ``width``: the defaults once, then what each policy changes.
 
+    The style is one of rich (bold, dim, italic, or empty). The defaults would repeat in nearly every paragraph, so a
+    policy lists only what differs.
+    """
     from wattqueue.policy.policy import ROW_DEFAULTS, published_rows
     from wattqueue.policy.registry import AXES
 
-    def said(row: dict[str, Any]) -> str:
+    def folded(text: str, style: str, indent: str = "  ") -> Iterator[tuple[str, str]]:
+        """Yield a text as indented lines with one style."""
+        return ((line, style) for line in wrap(text, width, initial_indent=indent, subsequent_indent=indent))
+
+    def parts(row: dict[str, Any]) -> str:
+        """Return the parts that a row states, in the order of the seven choices."""
         return ", ".join(
             f"{axis} {part_text(row[axis])}" if row[axis] else f"no {axis}" for axis in AXES if axis in row
         )
 
-    grid = Table(
-        title=_title(), title_justify="left", box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False
-    )
-    grid.add_column(no_wrap=True, style="bold")
-    grid.add_column(overflow="fold")
-    grid.add_row("", Text(f"where nothing else is said: {said(ROW_DEFAULTS)}", style="italic"))
+    yield from folded(_title(), "italic", "")
+    yield from folded(f"Unless a policy states another part: {parts(ROW_DEFAULTS)}.", "italic", "")
     for name, row in published_rows().items():
         own = {axis: value for axis, value in row.items() if value != ROW_DEFAULTS.get(axis)}
-        grid.add_row(name, Text.assemble(f"{said(own) or 'the usual parts'}\n", (str(row["source"]), "dim")))
-    return grid
+        yield name, "bold"
+        yield from folded(parts(own) or "the default parts", "")
+        yield from folded(str(row["source"]), "dim")
 
 
 def _title() -> str:
+    """Return the heading: how many policies there are, and how to use one."""
     from wattqueue.policy.policy import published_rows
 
     return f"{len(published_rows())} policies (wattqueue policies show NAME; --policy NAME)"
@@ -82,12 +110,16 @@ def show(
         str, typer.Argument(help="A published name, my.toml:row, or my.py:MyPart.", metavar="NAME", show_default=False)
     ],
 ) -> None:
-    """Print one policy as a row of a TOML file, ready to be copied and changed, with what each part does."""
+    """Print one policy as a row of a TOML file, ready to be copied and changed, with a comment on each part.
+
+    The row is complete, defaults included, so that a copy does not change with a later default.
+    """
     from wattqueue.policy.policy import ROW_DEFAULTS, find_row, policy_from_row
     from wattqueue.policy.registry import AXES
 
     row = {**ROW_DEFAULTS, **find_row(name)}
-    policy_from_row(name, row)  # says what is wrong with it
+    policy_from_row(name, row)  # raises what is wrong with it
+    # A name such as my.toml:row needs quotes as a key of TOML.
     print(f'["{name}"]' if not name.replace("-", "").isalnum() else f"[{name}]")
     print(f"source = {toml_text(row['source'])}")
     for axis in AXES:
@@ -98,7 +130,10 @@ def show(
 
 
 def part_text(value: Any) -> str:
-    """``reorder, t_weight 1.5`` of a part with options; several joined by a plus."""
+    """Return a part as text: ``reorder, t_weight 1.5`` with options, several joined by a plus, ``-`` for none.
+
+    ``value`` is as a row has it: a name, a table with ``part`` and its options, or a list of either (``controls``).
+    """
     if isinstance(value, list):
         return " + ".join(part_text(each) for each in value) or "-"
     if isinstance(value, dict):
@@ -108,7 +143,10 @@ def part_text(value: Any) -> str:
 
 
 def part_summary(axis: str, value: Any) -> str:
-    """First line of a part's docstring."""
+    """Return the first line of a part's docstring.
+
+    For a part of the user's own this imports its file. Raises: PolicyError where there is no such part.
+    """
     from wattqueue.policy.registry import part_class
 
     found = part_class(axis, value["part"] if isinstance(value, dict) else value)
@@ -116,7 +154,11 @@ def part_summary(axis: str, value: Any) -> str:
 
 
 def toml_text(value: Any) -> str:
-    """A value of a row as TOML."""
+    """Return a value of a policy row as TOML.
+
+    Options of a part stay on one line as an inline table, which ``formats.toml`` does not write; rows of
+    policies.toml have that form.
+    """
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key} = {toml_text(each)}" for key, each in value.items()) + " }"
     if isinstance(value, list):

@@ -1,4 +1,10 @@
-"""Write report.html of a run: one file that opens without a network."""
+"""Write report.html of a run: one file that opens without a network.
+
+``simulate --out`` writes it too; this verb renews it, for example after an update of WattQueue.
+
+The page is made from the files of the directory alone (``report.load``), so it can be renewed anywhere without the
+trace. It is written atomically; the size that is printed is that of the page, which holds its data and styles.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""Repeat a recorded run, and compare its files byte for byte."""
+"""Repeat a recorded run, and compare its files byte by byte.
+
+A run directory records the task, the policy's row, machine, cap, and the SHA-256 of every input file. Repeating it must
+give identical files on any computer with the same versions of WattQueue and its libraries; a difference means that an
+input, a version or the platform's arithmetic has changed.
+
+Files are compared byte by byte, not value by value, since every writer is deterministic. The report is not compared:
+it may change with the version without any change of the result. Without ``--out`` the repeated run is in a temporary
+folder that is removed.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +22,18 @@ def run(
     folder: Annotated[Path, typer.Argument(help="The directory of a run.")],
     out: Annotated[Path | None, typer.Option(help="Keep the repeated run here.")] = None,
 ) -> None:
-    """Repeat a recorded run, and compare its files byte for byte; exit status 1 where they differ."""
+    """Repeat a recorded run, and compare its files byte by byte; exit status 1 where they differ.
+
+    Inputs are found by the recorded paths and must have the recorded SHA-256.
+    """
     from wattqueue.cli._progress import running
+    from wattqueue.errors import InputError
     from wattqueue.formats.rundir import write_run
     from wattqueue.sim.task import perform, record, recorded_inputs
 
+    if out is not None and out.exists() and folder.exists() and out.samefile(folder):
+        raise InputError("is the recorded run itself", where=out, hint="name another folder: both are compared")
+    # Checks the SHA-256 of every input first: a changed trace is reported as such, not as a difference of results.
     inputs = recorded_inputs(folder)
     with running(len(inputs.jobs), "repeating") as progress:
         outcome = perform(inputs, progress)
@@ -26,13 +42,16 @@ def run(
         write_run(target, record(outcome))
         differing = differences(folder, target)
     if differing:
-        typer.echo(f"{folder}: {', '.join(differing)} came out differently")
+        typer.echo(f"{folder}: {', '.join(differing)} differ")
         raise typer.Exit(1)
-    typer.echo(f"{folder}: repeated, the same bytes")
+    typer.echo(f"{folder}: reproduced, files identical")
 
 
 def differences(one: Path, other: Path) -> list[str]:
-    """Names of the files of a run that are not the same bytes in both directories."""
+    """Return the names of a run's files whose content differs between two directories, or that one of them lacks.
+
+    Files of other names (report.html, figures) are not compared.
+    """
     from wattqueue.formats.rundir import JOBS, METRICS, POWER, RUN, UNUSABLE
 
     names = (JOBS, POWER, METRICS, RUN, UNUSABLE)
@@ -40,4 +59,5 @@ def differences(one: Path, other: Path) -> list[str]:
 
 
 def _bytes(path: Path) -> bytes | None:
+    """Return a file's content; None where there is no file."""
     return path.read_bytes() if path.is_file() else None

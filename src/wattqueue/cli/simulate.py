@@ -1,19 +1,24 @@
-"""Replay a workload on a machine under a policy and a power cap."""
+"""Replay a workload on a machine under a policy and a power cap.
+
+The flow is that of every verb that runs something: options become a ``sim.task.Task`` of plain values, ``load`` reads
+and checks all inputs, ``perform`` simulates and computes the metrics, then the run's directory is written (atomically,
+with the recipe that ``rerun`` needs) and the table printed. Nothing is written if any step before fails.
+
+Imports of the simulator are inside the function, so that the help does not wait for them. Errors of inputs are
+InputError, MachineError and PolicyError with file and hint; OutputError where the directory cannot be written.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from wattqueue.formats.duration import duration_s
 
-if TYPE_CHECKING:
-    from wattqueue.sim.task import Outcome
 
-
-def run(
+def run(  # typer reads the annotations: names and defaults here are the options of the command line
     workload: Annotated[
         str, typer.Argument(help="A trace or job table (SWF, sacct, CSV, Parquet, ...), or marconi:days=7,load=0.9.")
     ],
@@ -22,7 +27,7 @@ def run(
     nodes: Annotated[int | None, typer.Option(help="A plain machine of so many nodes instead.")] = None,
     node_watts: Annotated[str | None, typer.Option(help="Watts of a plain node, IDLE:MAX.")] = None,
     policy: Annotated[str, typer.Option(help="A row's name, my.toml:row, or my.py:MyPart.")] = "easy",
-    estimator: Annotated[str | None, typer.Option(help="Instead of the policy's own: naive, oracle-mean, ...")] = None,
+    estimator: Annotated[str | None, typer.Option(help="Replaces the policy's own: naive, oracle-mean, ...")] = None,
     cap: Annotated[str | None, typer.Option(help="400kW, 70%, none, or a CSV of time_s,cap_w.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of generated workloads.")] = 0,
     default_walltime: Annotated[str | None, typer.Option(help="For jobs without one: 24h. [run time]")] = None,
@@ -31,55 +36,46 @@ def run(
     report: Annotated[bool, typer.Option(help="With --out: write report.html too.")] = True,
 ) -> None:
     """Replay a workload on a machine under a policy and a power cap."""
-    from wattqueue.sim.task import Task, load, perform
+    from wattqueue.sim.task import Task, load, perform, refuse_if_none_fits
 
     task = Task(
         workload, machine, nodes, node_watts, policy, estimator, cap, seed,
         duration_s(default_walltime, "--default-walltime"), procs_per_node,
     )  # fmt: skip
+    # All inputs are read before the progress bar begins, so that an error of a file is not drawn over.
     inputs = load(task)
     from wattqueue.cli._progress import running
     from wattqueue.cli._table import show
 
     with running(len(inputs.jobs), "simulating") as progress:
         outcome = perform(inputs, progress)
+    # A run in which every job was rejected has no waits to print: nearly always a wrong machine or cap.
     refuse_if_none_fits(outcome)
     if out is not None:
         from wattqueue.cli._write import write
 
+        # Looked at before writing, since the file exists afterwards in either case.
+        done = "overwrote" if (out / "run.toml").exists() else "wrote"
         write(out, outcome, report=report)
     heading = f"{inputs.policy.name}, cap {cap}" if cap else inputs.policy.name
     show(f"{Path(workload).name} on {inputs.machine.name}", [(heading, outcome.metrics)])
     remark(outcome.run.notes, inputs.jobs.origin, len(inputs.unusable))
     if out is not None:
-        typer.echo(f"{out}: jobs.csv, metrics.json, power.parquet, run.toml{', report.html' if report else ''}")
-
-
-def refuse_if_none_fits(outcome: Outcome) -> None:
-    """A run in which every job was rejected is a mistake. Raises: InputError."""
-    from wattqueue.errors import InputError
-
-    jobs, machine = outcome.inputs.jobs, outcome.inputs.machine
-    if outcome.metrics["jobs_rejected"] != len(jobs):
-        return
-    widest = max(partition.units for partition in machine.partitions)
-    least = int(jobs.nodes.min())
-    if least > widest:
-        why = f"the narrowest takes {least:,} {machine.partitions[0].unit}s, the widest partition has {widest:,}"
-        mend = "take a larger machine, or --procs-per-node N where an SWF counts processors"
-    else:
-        why = "by their width, or by the watts of their units under the cap"
-        mend = "see to the machine's units and watts, and to --cap"
-    raise InputError(
-        f"none of {len(jobs):,} jobs fits {machine.name}: {why}", where=outcome.inputs.task.workload, mend=mend
-    )
+        names = ", ".join(
+            ("jobs.csv", "metrics.json", "power.parquet", "run.toml", *(("report.html",) if report else ()))
+        )
+        typer.echo(f"{done} {out}: {names}")
 
 
 def remark(notes: dict[str, int], origin: str, unusable: int) -> None:
-    """What a reader of the table should know."""
+    """Print what a reader of the table should know: generated jobs, unusable rows, counts of the run's notes.
+
+    ``notes`` maps a remark of the run to the number of jobs or events that it concerns; ``origin`` is that of the job
+    table (``measured`` or ``generated``); ``unusable`` is the number of rows of the trace that were left out.
+    """
     if origin == "generated":
         typer.echo("The workload is generated, not measured.")
     if unusable:
         typer.echo(f"{unusable:,} rows of the trace are unusable (unusable.csv lists them).")
     for what, count in notes.items():
-        typer.echo(f"{count:,} x {what}")
+        typer.echo(f"Note: {what}: {count:,}.")

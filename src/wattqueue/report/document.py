@@ -1,4 +1,9 @@
-"""The page: one self-contained HTML file from a run."""
+"""Write the report of one run as one self-contained HTML file, and the frame that other pages share.
+
+``page`` fills ``page/report.html``: style, scripts, ECharts and the data of all figures become part of the file, so
+that it opens without a network and can be sent by mail. The content security policy of the frame forbids any request.
+Figures are (Figure, kind) pairs; the kind names a function of ``page/*.js``.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +20,31 @@ from wattqueue.report import words
 from wattqueue.report.figure import Figure
 from wattqueue.report.figures import gantt, power, prediction, queue, users, waiting
 from wattqueue.report.payload import encode, script_json
-from wattqueue.report.run import Run
+from wattqueue.report.run import RunData
 from wattqueue.report.sections import metrics, sources, tiles
 
 SCRIPTS = ("core.js", "charts.js", "boxes.js", "gantt.js", "compare.js", "whatif.js", "page.js")
+"""Scripts of the page in the order in which they depend on each other; ``page.js`` starts the charts."""
 TIMED = ("power", "gantt", "queue", "overlay", "hours")
-HALF = ("cdf", "density", "bars", "cdfs", "payers", "capcurve-small")
+"""Kinds with a time axis: they have zoom buttons and move together."""
+SMALL = ("cdf", "density", "bars", "cdfs", "payers", "capcurve-small")
+"""Kinds that take half of the width, in pairs."""
 ECHARTS_VERSION = re.compile(r"Apache ECharts\]\(.*?\) (\S+),")
+"""Where the vendored README states the version of ECharts."""
 
 ACRONYMS = {"easy": "EASY", "fcfs": "FCFS"}
+"""Policies whose names are acronyms, as they begin a title."""
 
 Drawn = tuple[Figure, str]
 """A figure and the kind of picture that shows it (a function of charts.js)."""
 
 
-def report(run: Run) -> str:
-    """The report of one run as HTML that opens without a network."""
+def report(run: RunData) -> str:
+    """Return the report of one run as HTML.
+
+    The order is that of a reader's questions: key figures, power against the cap, where jobs ran, the queue, waits,
+    the quality of predictions, users, all metrics, and where each value comes from.
+    """
     drawn = pictures(run)
     body = [tiles(run), '<div class="figures">', figures_html(drawn), metrics(run)]
     body += [sources(run), "</div>"]
@@ -45,8 +59,8 @@ def report(run: Run) -> str:
     )
 
 
-def pictures(run: Run) -> list[Drawn]:
-    """All pictures of a run, in the order of the page."""
+def pictures(run: RunData) -> list[Drawn]:
+    """Return all figures of a run with their kinds, in the order of the page; those without data are left out."""
     found: list[Drawn] = [(power.figure(run), "power")] if run.has_watts else []
     found += [
         (gantt.figure(run), "gantt"),
@@ -68,11 +82,22 @@ def page(
     footer: str,
     links: Sequence[tuple[str, str]],
 ) -> str:
-    """The frame around pictures and tables. ``body`` and ``lede`` are HTML, the others text."""
+    """Return a whole page: the frame around figures and tables.
+
+    Args:
+        title: Heading and window title, plain text.
+        eyebrow: Line above the heading, plain text.
+        lede: First sentence, HTML.
+        body: Everything below it, HTML; it must contain the elements of ``figures_html`` for each figure of
+            ``drawn``.
+        drawn: Figures and their kinds; their data is embedded as JSON.
+        footer: Last line, HTML.
+        links: Further entries of the navigation as (element id, text).
+    """
     nav = [(f"fig-{f.key}", f.key.capitalize()) for f, _ in drawn] + list(links)
     parts = {
         "version": __version__,
-        "title": escape(title),
+        "title": escape(together(title)),
         "eyebrow": escape(eyebrow),
         "lede": together(lede),
         "nav": "".join(f'<a href="#{key}">{escape(name)}</a>' for key, name in nav),
@@ -84,11 +109,15 @@ def page(
         "library": part("vendor/echarts.min.js"),
         "script": "\n".join(part(f"page/{name}") for name in SCRIPTS),
     }
+    # A function as replacement: text with backslashes or group references in it must not be interpreted.
     return re.sub(r"\{\{(\w+)\}\}", lambda hit: parts[hit[1]], part("page/report.html"))
 
 
 def findings(*, title: str, eyebrow: str, lede: str, drawn: Sequence[Drawn], cards: Sequence[str]) -> str:
-    """A page of pictures and below them cards: a table (``#table``), and notes (``#notes``). ``lede`` is HTML."""
+    """Return a page of figures and cards below them: a table (``#table``) and remarks (``#notes``).
+
+    ``lede`` is HTML.
+    """
     return page(
         title=title,
         eyebrow=eyebrow,
@@ -96,44 +125,49 @@ def findings(*, title: str, eyebrow: str, lede: str, drawn: Sequence[Drawn], car
         body="\n".join(['<div class="figures">', figures_html(drawn), *cards, "</div>"]),
         drawn=drawn,
         footer=f"Made by WattQueue {escape(__version__)}.",
-        links=(("table", "Figures"), ("notes", "Reading them")),
+        links=(("table", "Table"), ("notes", "Notes")),
     )
 
 
 def part(name: str) -> str:
-    """A file of the package that becomes part of the page."""
+    """Return a file of this package that becomes part of the page."""
     return files("wattqueue.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def echarts_version() -> str:
-    """Version of the vendored ECharts, from the note beside it."""
+    """Return the version of the vendored ECharts, read from the README beside it; empty if it is not stated."""
     hit = ECHARTS_VERSION.search(part("vendor/README.md"))
     return hit[1] if hit else ""
 
 
-def title(run: Run) -> str:
-    """Policy and cap."""
+def title(run: RunData) -> str:
+    """Return the heading of a report: policy, cap and estimator.
+
+    A cap that changes is given by its range.
+    """
     name = policy_name(run.about.policy) if run.about.policy else "A run"
+    # The estimator decides as much as the policy: with naive, a cap counts every node at its maximum.
+    estimator = f", estimator {run.about.estimator}" if run.about.estimator else ""
     if not run.series.limited:
-        return f"{name}, no power cap"
+        return f"{name}, no power cap{estimator}"
     caps = run.series.cap_w[np.isfinite(run.series.cap_w)]
     if caps.min() == caps.max():
-        return f"{name} under a cap of {words.watts(float(caps.min()))}"
-    return f"{name} under a cap of {words.watts(float(caps.min()))} to {words.watts(float(caps.max()))}"
+        return f"{name} under a cap of {words.watts(float(caps.min()))}{estimator}"
+    return f"{name} under a cap of {words.watts(float(caps.min()))} to {words.watts(float(caps.max()))}{estimator}"
 
 
 def policy_name(key: str) -> str:
-    """A policy's key as it begins a title."""
+    """Return a policy's key as it begins a title: acronyms in capitals, else the first letter."""
     return ACRONYMS.get(key, key[:1].upper() + key[1:])
 
 
 def together(text: str) -> str:
-    """No line break between a number and its unit."""
+    """Put a non-breaking space between each number and its unit, so that no line ends with a number."""
     return re.sub(r"(\d) (?=[A-Za-z%])", "\\1\u00a0", text)
 
 
-def eyebrow(run: Run) -> str:
-    """Workload, machine, seed."""
+def eyebrow(run: RunData) -> str:
+    """Return the line above the heading: workload, machine, seed."""
     about = run.about
     said = [about.workload, about.machine]
     if about.origin == "generated":
@@ -142,8 +176,8 @@ def eyebrow(run: Run) -> str:
     return "  ·  ".join(word for word in said if word)
 
 
-def lede(run: Run) -> str:
-    """The run in one sentence (HTML)."""
+def lede(run: RunData) -> str:
+    """Return the run in one or two sentences (HTML): size, wait, the cap, and jobs that never ran."""
     wait = run.wait_s
     ran = len(wait)
     if not ran:
@@ -154,11 +188,11 @@ def lede(run: Run) -> str:
     over = power.Excess.of(run.series)
     kept = ""
     if run.series.limited:
-        held = "was never exceeded" if over.over_s == 0 else f"was exceeded for {words.span(over.over_s)}"
-        kept = f" The cap <strong>{held}</strong>."
+        kept_as = "was never exceeded" if over.over_s == 0 else f"was exceeded for {words.span(over.over_s)}"
+        kept = f" The cap <strong>{kept_as}</strong>."
     return (
         f"<strong>{words.count(ran, 'job')}</strong> on {words.count(run.units, run.unit)} over "
-        f"{words.span(run.last_s - run.first_s)} waited <strong>{words.span(float(wait.mean()))}</strong> in the mean."
+        f"{words.span(run.last_s - run.first_s)} waited <strong>{words.span(float(wait.mean()))}</strong> on average."
         f"{kept}{stuck}"
     )
 
@@ -171,18 +205,28 @@ ZOOM = (
     '<button type="button" data-key="ArrowRight" aria-label="Later" title="Later (→)">→</button>'
     '<button type="button" data-key="0" aria-label="All of it" title="All of it (0)">↺</button></div>'
 )
+"""Buttons of a chart over time (HTML); ``data-key`` is the key that does the same."""
 
 
 def figures_html(drawn: Sequence[Drawn]) -> str:
-    """All pictures; the small ones stand in pairs, one without a partner takes the whole width."""
-    small = [kind in HALF for _, kind in drawn]
+    """Return the elements of all figures (HTML).
+
+    Small figures (``SMALL``) are placed in pairs; if their number is odd, the last one takes the whole width. The
+    charts themselves are drawn by ``page/*.js`` into the empty elements.
+    """
+    small = [kind in SMALL for _, kind in drawn]
     if sum(small) % 2:
-        small[max(k for k, is_small in enumerate(small) if is_small)] = False
+        # An odd number: the last small figure would stand alone beside a gap.
+        small[max(k for k, narrow in enumerate(small) if narrow)] = False
     return "".join(figure_html(f, kind, half=half) for (f, kind), half in zip(drawn, small, strict=True))
 
 
 def figure_html(figure: Figure, kind: str, *, half: bool) -> str:
-    """Heading, tools, the place of the chart, the sentence, and the table behind it."""
+    """Return the element of one figure (HTML): heading, buttons, chart, sentence, and the table of its data.
+
+    The chart can be focused and has a label with its axes; the sentence is its description. Charts over time react to
+    arrow keys, plus, minus and 0, which the label says.
+    """
     key, name = figure.key, escape(figure.title)
     tools = choice(figure) + (colour_switch(figure) if kind == "gantt" else "") + (ZOOM if kind in TIMED else "")
     chosen = f'<span class="chosen">{escape(figure.called)}</span>' if figure.others else ""
@@ -195,19 +239,22 @@ def figure_html(figure: Figure, kind: str, *, half: bool) -> str:
         '<div class="chart" tabindex="0" role="group" aria-roledescription="chart" '
         f'aria-label="{label}" aria-describedby="s-{key}"></div>'
         f'<figcaption class="says" id="s-{key}">{escape(together(figure.says))}</figcaption>'
-        f"<details><summary>Data of this picture</summary></details></figure>"
+        f"<details><summary>Data of this figure</summary></details></figure>"
     )
 
 
 def choice(figure: Figure) -> str:
-    """Which of several configurations a picture shows; on paper the chosen one's name stands instead."""
+    """Return the list of configurations a figure can show (HTML), empty where there is only one."""
     names = [figure.called, *(other.called for other in figure.others)]
     options = "".join(f"<option>{escape(name)}</option>" for name in names)
     return f'<label class="choose">Configuration <select>{options}</select></label>' if figure.others else ""
 
 
 def colour_switch(figure: Figure) -> str:
-    """Which of power, user and frequency the Gantt can be coloured by; a switch where there is a choice."""
+    """Return the buttons that colour the Gantt chart by power, user or frequency (HTML).
+
+    Empty where only one is known.
+    """
     extra = figure.extra
     found = [
         name
@@ -222,6 +269,9 @@ def colour_switch(figure: Figure) -> str:
     return f"<fieldset><legend>Colour by</legend>{options}</fieldset>" if len(found) > 1 else ""
 
 
-def _footer(run: Run) -> str:
+def _footer(run: RunData) -> str:
+    """Return the last line of a report: version, and how to repeat the run."""
     version = run.about.version or __version__
-    return f"Made by WattQueue {escape(version)}. <code>wattqueue rerun DIR</code> repeats this run to the same bytes."
+
+    again = "<code>wattqueue rerun DIR</code> reproduces this run with identical files."
+    return f"Made by WattQueue {escape(version)}. {again}"

@@ -1,6 +1,7 @@
 """A figure as data: columns in SI units, axes with name and unit, and the sentence that says what it shows.
 
-The HTML report, the SVG and PDF figures and the CSV beside them are all made from these values.
+The HTML report, the SVG and PDF figures and the CSV beside them are all made from these values. Scaling to readable
+units is a property of the axis, never of the columns.
 """
 
 from __future__ import annotations
@@ -13,12 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.report import words
-from wattqueue.report.run import Run
+from wattqueue.report.run import RunData
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What an axis shows. A value in SI units is drawn at ``value / scale``."""
+    """What an axis shows. A value in SI units is drawn at ``value / scale``.
+
+    Attributes:
+        name: Quantity.
+        unit: Unit of the drawn values, empty for a pure number.
+        scale: SI units per drawn unit: 3,600 for hours.
+    """
 
     name: str
     unit: str = ""
@@ -26,16 +33,26 @@ class Axis:
 
     @property
     def label(self) -> str:
-        """Name and unit, as it stands beside the axis."""
+        """Return name and unit as they are printed beside the axis."""
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Figure:
-    """One picture. ``columns`` have equal lengths and SI units in their names; ``extra`` is for the drawing.
+    """One figure.
 
-    Where a reader may choose between several of one key and kind, the first holds the ``others``, and each says
-    what it is ``called``.
+    Attributes:
+        key: Unique name within a page, part of element ids and file names.
+        title: Heading.
+        says: One or two sentences that state the result with its figures.
+        x: Horizontal axis.
+        y: Vertical axis.
+        columns: Data of equal lengths; the names end with their SI unit (``_s``, ``_w``, ``_j``).
+        heads: What each column is called in the table below the figure; columns without an entry are not listed
+            there.
+        extra: Further values for the drawing functions; must be JSON once ``payload.encode`` is through with it.
+        called: Name of the configuration, where a reader may choose between several.
+        others: The figures of the other configurations, held by the first one.
     """
 
     key: str
@@ -45,7 +62,6 @@ class Figure:
     y: Axis
     columns: dict[str, NDArray[Any]]
     heads: dict[str, str]
-    """What each column is called in the table behind the picture."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     called: str = ""
     others: tuple[Figure, ...] = ()
@@ -54,14 +70,29 @@ class Figure:
         return len(next(iter(self.columns.values()), ()))
 
 
-def time_axis(run: Run) -> Axis:
-    """Time since the first submission, in the unit that suits the run's length."""
-    scale, unit = words.span_unit(run.last_s - run.first_s)
-    return Axis("time since first submission", unit, scale)
+def time_axis(run: RunData) -> Axis:
+    """Return the time axis of a run: dates where the trace has them, else time since the first submission."""
+    return axis_of_time(run.last_s - run.first_s, run.epoch_s)
+
+
+def axis_of_time(length_s: float, epoch_s: float | None) -> Axis:
+    """Return the axis of a time that begins at 0; ``epoch_s`` is the Unix time of this 0, None if unknown."""
+    scale, unit = words.span_unit(length_s)
+    if epoch_s is None:
+        return Axis("time since first submission", unit, scale)
+    from wattqueue.report.dates import date_axis
+
+    return date_axis(epoch_s, length_s, scale)
+
+
+def span_of_time(run: RunData) -> dict[str, float]:
+    """Return what the drawing functions need of a time axis: its length, and the Unix time of its 0 where known."""
+    span = {"end_s": run.last_s - run.first_s}
+    return span if run.epoch_s is None else span | {"epoch_s": run.epoch_s}
 
 
 def power_axis(highest_w: float, name: str = "power") -> Axis:
-    """Watts with the prefix that suits the highest value."""
+    """Return an axis of watts with the prefix that suits the highest value."""
     scale, prefix = words.prefix_of(highest_w)
     return Axis(name, f"{prefix}W", scale)
 
@@ -71,10 +102,10 @@ SCOPE_WORDS = {
     "dynamic": "everything above idle",
     "jobs": "running jobs",
 }
-"""What a cap covers, in words (SEMANTICS: cap_scope)."""
+"""What a cap covers, in words, by cap scope (rule 14 of docs/semantics.md)."""
 
 
 def finite_max(values: NDArray[Any], default: float = 0.0) -> float:
-    """Greatest finite value."""
+    """Return the greatest finite value, ``default`` if there is none."""
     good = values[np.isfinite(values)]
     return float(good.max()) if len(good) else default

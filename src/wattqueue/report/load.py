@@ -1,20 +1,27 @@
-"""A run as a report sees it, from the directory that a simulation left or from what it still holds."""
+"""Load a run as a report needs it, from the directory that a simulation left or from what it still holds in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from wattqueue.formats.epoch import DATED_FROM_S
 from wattqueue.formats.rundir import RunRecord, read_run, watts_origin
 from wattqueue.report.compare.groups import Member
-from wattqueue.report.run import About, Run
+from wattqueue.report.run import About, RunData
 
 
-def of_record(record: RunRecord) -> Run:
-    """A run from its record, as it was made or as it was read back."""
+def of_record(record: RunRecord) -> RunData:
+    """Return the run of a record, as it was made or as it was read back. Both give the same report.
+
+    Facts that a report prints but the tables of a run directory cannot hold come from run.toml: whose figures the
+    watts are, the date of the trace's time 0, the origin of energies. A trace in Unix time needs no such fact.
+    """
     facts = {"watts": record.watts or watts_origin(record.jobs), **record.facts}
+    if "epoch_s" not in facts and float(record.jobs.submit_s.min()) >= DATED_FROM_S:
+        facts["epoch_s"] = 0.0  # the trace counts in Unix time
     about = About.of_facts(facts, record.machine, record.jobs.origin)
-    return Run.of(
+    return RunData.of(
         record.jobs,
         record.schedule,
         record.power,
@@ -25,13 +32,18 @@ def of_record(record: RunRecord) -> Run:
     )
 
 
-def load(folder: Path) -> Run:
-    """A run from its directory. Raises: InputError, MachineError."""
+def load(folder: Path) -> RunData:
+    """Return the run of a directory. Raises InputError or MachineError for files that cannot be read."""
     return of_record(read_run(folder))
 
 
 def load_members(folders: Sequence[Path]) -> list[Member]:
-    """The runs of a comparison. Raises: InputError, MachineError."""
+    """Return the runs of a comparison, in the order of their directories.
+
+    Raises:
+        InputError: A directory without a run, or a file that cannot be read.
+        MachineError: A machine in run.toml that contradicts itself.
+    """
     members = []
     for folder in folders:
         record = read_run(folder)

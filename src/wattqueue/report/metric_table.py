@@ -1,4 +1,8 @@
-"""The metric table: each figure of metrics.json by its name, in readable units, with its meaning."""
+"""The table of metrics: each value of metrics.json by its name, in readable units, with its meaning.
+
+Labels, units and meanings come from the table of quantities (``model.quantities``), the same that documents and axis
+labels use. A metric that the table lacks is shown under its own name.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,17 @@ from wattqueue.report.run import Metric
 
 GROUPS = {
     "Jobs": ("jobs", "rows_"),
-    "What users feel": ("wait_s", "turnaround_s", "bounded_slowdown", "queued_jobs"),
+    "Service for users": ("wait_s", "turnaround_s", "bounded_slowdown", "queued_jobs"),
     "The machine": ("makespan_s", "utilization", "busy_units"),
     "Energy": ("job_energy_j", "machine_energy_j", "edp_js"),
     "The cap": ("power_utilization", "cap_"),
     "Prediction": ("mape_percent",),
 }
-"""Beginnings of the names in each group; what begins otherwise stands last."""
+"""Prefixes of the names in each group; a metric with another prefix is listed last, under FURTHER."""
 FURTHER = "Further"
+"""Heading of metrics that belong to no group."""
 SHARES = frozenset({"utilization", "power_utilization"})
+"""Metrics of unit 1 that are shares and print as percent."""
 
 # How a value of each unit is read.
 READERS: dict[str, Callable[[float], str]] = {
@@ -33,8 +39,16 @@ READERS: dict[str, Callable[[float], str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One metric as it is shown."""
+class MetricRow:
+    """One metric as it is shown.
+
+    Attributes:
+        group: Heading it is listed under.
+        name: Key in metrics.json.
+        label: Readable name.
+        meaning: One sentence, shown as a tooltip.
+        value: Value with its unit.
+    """
 
     group: str
     name: str
@@ -43,30 +57,39 @@ class Row:
     value: str
 
 
-def rows(metrics: Mapping[str, Metric]) -> list[Row]:
-    """All metrics that are figures, grouped, in the order in which they came."""
+def rows(metrics: Mapping[str, Metric]) -> list[MetricRow]:
+    """Return all metrics that have a value, group by group, in the order in which they came."""
     found = [_row(name, value) for name, value in metrics.items() if name != "schema_version" and value is not None]
     order = [*GROUPS, FURTHER]
     return sorted(found, key=lambda row: order.index(row.group))
 
 
+def label(name: str) -> str:
+    """Return what every screen calls a metric: the label of its quantity, else the name itself."""
+    what = known(name)
+    return what.label if what else name.replace("_", " ")
+
+
 def known(name: str) -> Quantity | None:
-    """The quantity behind a metric's name, None for one that the table of quantities lacks."""
+    """Return the quantity of a metric's name, None for one that the table of quantities lacks."""
     try:
         return quantity(name)
     except KeyError:
         return None
 
 
-def _row(name: str, value: Metric) -> Row:
+def _row(name: str, value: Metric) -> MetricRow:
+    """Return one metric with label, meaning and readable value."""
     what = known(name)
     group = next((g for g, starts in GROUPS.items() if name.startswith(starts)), FURTHER)
-    label = what.label if what else name.replace("_", " ")
-    return Row(group, name, label, what.meaning if what else "", readable(name, value))
+    return MetricRow(group, name, label(name), what.meaning if what else "", readable(name, value))
 
 
 def readable(name: str, value: Metric) -> str:
-    """A value in the unit that its quantity has, with a readable prefix."""
+    """Return a value in the unit of its quantity with a readable prefix, a dash for None.
+
+    Shares are percent; durations, watts and energies have prefixes by size (``words``); counts have separators.
+    """
     if value is None:
         return "–"
     if isinstance(value, (str, bool)):

@@ -1,4 +1,8 @@
-"""What was measured, what generated, what predicted: said in the report, a row each."""
+"""List the origin of each quantity of a report: measured, generated, simulated, predicted or stated.
+
+A reader must be able to see that the watts of a generated workload were never measured, and that waits are simulated
+even where the trace holds real ones.
+"""
 
 from __future__ import annotations
 
@@ -6,74 +10,105 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wattqueue.report.run import Run
+from wattqueue.model.energy_origin import UNSTATED, WORDS, origin_sentence
+from wattqueue.report.run import RunData
 
 KINDS = {
     "measured": "recorded on a real machine",
     "generated": "made by a model with a seed; no machine recorded it",
-    "simulated": "computed by WattQueue from the rows above and below it",
-    "predicted": "what the estimator said before the job ran",
+    "simulated": "computed by WattQueue from the other rows",
+    "predicted": "what the estimator returned before the job ran",
     "stated": "given by the machine description or the command",
-    "unknown": "said by nobody",
+    "unknown": "stated in no input",
 }
+"""Kinds of origin and what each means, printed below the table of sources."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """One quantity, the kind of figure it is, and where it comes from."""
+class Provenance:
+    """One quantity and its origin.
+
+    Attributes:
+        what: The quantity.
+        kind: A key of KINDS.
+        where: File, machine, policy or estimator that it comes from.
+    """
 
     what: str
     kind: str
     where: str
 
 
-def sources(run: Run) -> list[Source]:
-    """A row for each quantity that the report shows."""
+def sources(run: RunData) -> list[Provenance]:
+    """Return one entry per quantity that the report shows.
+
+    Without any watts the entries of power and energy are one: unknown, with the option that states them.
+    """
     about = run.about
     origin = about.origin if about.origin in KINDS else "measured"
     machine = about.machine_source or "the machine description"
     rows = [
-        Source("Jobs: submission, size, run time, walltime", origin, about.workload or "the workload"),
-        Source(
+        Provenance("Jobs: submission, size, run time, walltime", origin, about.workload or "the workload"),
+        Provenance(
             "Start and end times, waits, queue", "simulated", f"policy {about.policy}" if about.policy else "the policy"
         ),
     ]
     if not run.has_watts:
-        return [*rows, Source(f"Number of {run.unit}s", "stated", _joined(about.machine, machine)), _no_watts(run)]
+        return [*rows, Provenance(f"Number of {run.unit}s", "stated", _joined(about.machine, machine)), _no_watts(run)]
     rows.insert(1, _watts(run, origin))
     rows += [
-        Source(
+        Provenance(
             "Power and energy of the machine",
             "simulated",
             "exact sum over jobs and idle units, exact integral over time",
         ),
-        Source("Units, idle and maximum watts, frequencies", "stated", _joined(about.machine, machine)),
+        Provenance("Units, idle and maximum watts, frequencies", "stated", _joined(about.machine, machine)),
     ]
     if np.isfinite(run.predicted_w).any():
-        rows.append(Source("Watts counted against the cap", "predicted", _estimator(about.estimator)))
+        rows.append(Provenance("Watts counted against the cap", "predicted", _estimator(about.estimator)))
     if run.series.limited:
-        rows.append(Source("The cap", "stated", about.cap or "the cap given"))
+        rows.append(Provenance("The cap", "stated", about.cap or "the cap given"))
     return rows
 
 
-def _watts(run: Run, origin: str) -> Source:
+def _watts(run: RunData, origin: str) -> Provenance:
+    """Return the origin of the jobs' watts: workload, machine, or both."""
     kind, where = {
-        "machine": ("stated", f"the workload brings none: the machine's figures for one {run.unit}"),
+        "machine": ("stated", f"the workload states none: the machine's figures for one {run.unit}"),
         "workload in part": (origin, "the workload's where it has them, the machine's figures for the other jobs"),
     }.get(run.about.watts, (origin, f"the workload's figures for one {run.unit}"))
-    return Source("Watts of jobs", kind, where)
+    return Provenance("Watts of jobs", kind, where)
 
 
-def _no_watts(run: Run) -> Source:
+def energy_note(run: RunData) -> str:
+    """Return how much of the energy of jobs is measured, for the tile of that energy; empty without watts.
+
+    An import labels the energy of each job, and the run records the shares (``energy_origin`` in run.toml). Without
+    labels only the kind of source is known: generated, from the trace, or assumed from the machine's figures.
+    """
+    if not run.has_watts:
+        return ""
+    if run.about.energy_origin:
+        return origin_sentence(dict(run.about.energy_origin))
+    if run.about.watts == "machine":
+        return WORDS["machine"]
+    part = "in part from the trace, in part " + WORDS["machine"] if run.about.watts == "workload in part" else ""
+    return part or WORDS["generated" if run.about.origin == "generated" else UNSTATED]
+
+
+def _no_watts(run: RunData) -> Provenance:
+    """Return the entry of a run for which neither workload nor machine states watts."""
     where = (
         f"neither the workload nor the machine states watts of a {run.unit}: --node-watts IDLE:MAX, or a machine file"
     )
-    return Source("Watts, power, energy", "unknown", where)
+    return Provenance("Watts, power, energy", "unknown", where)
 
 
 def _estimator(name: str) -> str:
+    """Return the name of an estimator as a source."""
     return f"estimator {name}" if name else "the policy's estimator"
 
 
 def _joined(name: str, source: str) -> str:
+    """Return a machine's name and source as one text."""
     return f"{name}: {source}" if name else source

@@ -1,4 +1,4 @@
-"""One run, as a report sees it: what went in, when and where jobs ran, the power under its cap."""
+"""One run as a report needs it: inputs, when and where jobs ran, and the power under its cap."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ from wattqueue.model.schedule import PowerSeries, Schedule, State
 from wattqueue.model.signals import Cap
 
 Metric = float | int | str | bool | None
+"""A value of metrics.json."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Series:
-    """Power in the cap's scope as a step series: a value holds from its time to the next. Shapes (k,).
+class PowerSteps:
+    """Power in the cap's scope as a step series: each value holds from its time to the next. Shapes (k,).
 
-    ``other_w`` is the part of ``power_w`` that no job draws; ``cap_w`` is ``inf`` where no cap holds.
+    Attributes:
+        time_s: Rising times on the trace's clock; the last one is the end.
+        power_w: Power of what the cap covers.
+        other_w: The part of it that no job draws: idle nodes in scope ``machine``, else 0.
+        cap_w: Cap in force, ``inf`` where there is none.
+        busy_units: Units that run a job.
     """
 
     time_s: Floats
@@ -31,10 +37,10 @@ class Series:
     busy_units: Ints
 
     @classmethod
-    def of(cls, power: PowerSeries, cap: Cap, machine: Machine, first_s: float) -> Series:
-        """The power series from ``first_s`` on, with a row more wherever the cap changes within it.
+    def of(cls, power: PowerSeries, cap: Cap, machine: Machine, first_s: float) -> PowerSteps:
+        """Build the steps from ``first_s`` on, with an additional step wherever the cap changes in between.
 
-        Before the series' first row the machine is powered and idle.
+        Before the first row of the series the machine is powered and idle.
         """
         time, watts, busy = power.time_s, power.scope_w(machine.cap_scope), power.busy_units
         other = power.other_w if machine.cap_scope == "machine" else np.zeros(len(time))
@@ -42,6 +48,7 @@ class Series:
             idle = machine.scope_idle_w()
             time, watts, other = (np.insert(c, 0, v) for c, v in ((time, first_s), (watts, idle), (other, idle)))
             busy = np.insert(busy, 0, 0)
+        # Between two rows of power the cap may change: such a time becomes a row of its own.
         inside = (cap.time_s > time[0]) & (cap.time_s < time[-1])
         every = np.union1d(time, cap.time_s[inside])
         row = np.searchsorted(time, every, side="right") - 1
@@ -49,21 +56,24 @@ class Series:
 
     @property
     def limited(self) -> bool:
-        """Whether a cap holds at any time."""
+        """Return whether a cap is in force at any time."""
         return bool(np.isfinite(self.cap_w).any())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placed:
-    """Which units jobs held: job ``job[k]`` (row) held ``low[k]..high[k]``, both included. Shapes (m,)."""
+class HeldUnits:
+    """Units that jobs held: job ``job[k]`` (a row of the job table) held ``low[k]..high[k]``, both included.
+
+    Shapes (m,).
+    """
 
     job: Ints
     low: Ints
     high: Ints
 
     @classmethod
-    def of(cls, schedule: Schedule) -> Placed:
-        """The intervals of a schedule, those of one job behind one another."""
+    def of(cls, schedule: Schedule) -> HeldUnits:
+        """Return the intervals of a schedule, those of one job in sequence."""
         count = schedule.unit_count.astype(np.int64)
         job = np.repeat(np.arange(len(count), dtype=np.int32), count)
         # Position of each interval: first of its job plus its place within the job.
@@ -74,24 +84,39 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Where a run comes from, in words that the report shows as they are; empty means unknown."""
+    """Where a run comes from, as words that the report prints unchanged; empty means unknown.
+
+    Attributes:
+        policy: Name of the policy.
+        estimator: Name of the estimator.
+        workload: Name of the trace, or the generator with its options.
+        origin: Whether the jobs are ``measured`` or ``generated``.
+        watts: Whose figures the jobs' true watts are: ``workload``, ``workload in part`` or ``machine``.
+        machine: Name of the machine.
+        machine_source: Where the machine's figures come from.
+        cap: The cap as it was requested.
+        seed: Seed of a generated workload.
+        version: Version of WattQueue that made the run.
+        epoch_s: Unix time of the trace's 0; None where the trace has no dates.
+        energy_origin: Share of the energy of jobs by origin (``model.energy_origin``), empty if not recorded.
+    """
 
     policy: str = ""
     estimator: str = ""
     workload: str = ""
     origin: str = "measured"
-    """``measured`` or ``generated``: the jobs."""
     watts: str = ""
-    """Whose figures the jobs' true watts are: ``workload``, ``workload in part`` or ``machine``."""
     machine: str = ""
     machine_source: str = ""
     cap: str = ""
     seed: int | None = None
     version: str = ""
+    epoch_s: float | None = None
+    energy_origin: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any], machine: Machine, origin: str) -> About:
-        """What a run's ``run.toml`` states, as far as a report shows it: its ``task``, its policy's row."""
+        """Return what the ``run.toml`` of a run states, as far as a report shows it."""
         task = {"estimator": facts.get("policy", {}).get("estimator"), **facts.get("task", {})}
         seed = task.get("seed")
         return cls(
@@ -105,22 +130,43 @@ class About:
             cap=_word(task.get("cap")),
             seed=seed if isinstance(seed, int) else None,
             version=_word(facts.get("wattqueue_version")),
+            epoch_s=_number(facts.get("epoch_s")),
+            energy_origin=dict(facts.get("energy_origin", {})),
         )
 
 
+def _number(value: Any) -> float | None:
+    """Return a number as a float, None for anything else."""
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
 def _word(value: Any) -> str:
-    """As text: a part with options stands for its name, a path for its last part."""
+    """Return a value as text: a part with options by its name, a path by its last component, None as empty."""
     if isinstance(value, Mapping):
         value = value.get("part")
     return "" if value is None else str(value).rsplit("/", 1)[-1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
-    """One run. Shapes (n,) a job of ``jobs``; times on the trace's clock, NaN for jobs that never ran.
+class RunData:
+    """One run. Arrays have shape (n,), one element per row of ``jobs``; times are on the trace's clock.
 
-    ``unit_w`` is the true mean power of one unit while the job ran, ``predicted_w`` what the ledger
-    counted for one unit, ``frequency_hz`` the frequency it started at (NaN where none is stated).
+    Attributes:
+        about: Origin of the run.
+        jobs: The workload.
+        start_s: Start, NaN for jobs that never ran.
+        end_s: End, NaN for jobs that never ran.
+        state: ``State`` of each job.
+        unit_w: True mean power of one unit while the job ran; NaN where no watts are known.
+        predicted_w: What the ledger counted for one unit.
+        frequency_hz: Frequency at the start, NaN where none is stated.
+        placed: Units that jobs held.
+        series: Power and cap.
+        cap: The cap as given.
+        partitions: Name and number of units of each partition, in the order in which units are numbered.
+        unit: What a unit is: ``node``, ``socket`` or ``core``.
+        cap_scope: What the cap covers (rule 14 of docs/semantics.md).
+        metrics: Metrics by name.
     """
 
     about: About
@@ -131,11 +177,10 @@ class Run:
     unit_w: Floats
     predicted_w: Floats
     frequency_hz: Floats
-    placed: Placed
-    series: Series
+    placed: HeldUnits
+    series: PowerSteps
     cap: Cap
     partitions: tuple[tuple[str, int], ...]
-    """Name and number of units of each partition, in the order in which units are numbered."""
     unit: str = "node"
     cap_scope: str = "machine"
     metrics: Mapping[str, Metric] = field(default_factory=dict)
@@ -151,14 +196,15 @@ class Run:
         *,
         metrics: Mapping[str, Any],
         about: About,
-    ) -> Run:
-        """A run from what the simulator returned, so that nothing is read back from files."""
+    ) -> RunData:
+        """Build a run from what the simulator returned, so that nothing has to be read back from files."""
         lasted = schedule.end_s - schedule.start_s
         with np.errstate(invalid="ignore", divide="ignore"):
             unit_w = schedule.energy_j / (jobs.nodes * lasted)
-        series = Series.of(power, cap, machine, float(jobs.submit_s.min()))
+        series = PowerSteps.of(power, cap, machine, float(jobs.submit_s.min()))
         if not series.power_w.any():
             unit_w = np.full(len(jobs), np.nan)  # neither the trace nor the machine states watts
+        # Option -1 of a job that never ran reads the appended NaN.
         frequency = np.append(machine.option_frequency_hz, np.nan)[schedule.option]
         return cls(
             about,
@@ -169,7 +215,7 @@ class Run:
             unit_w,
             schedule.predicted_w / jobs.nodes,
             frequency,
-            Placed.of(schedule),
+            HeldUnits.of(schedule),
             series,
             cap,
             tuple((p.name, p.units) for p in machine.partitions),
@@ -180,38 +226,46 @@ class Run:
 
     @property
     def has_watts(self) -> bool:
-        """Whether the trace or the machine states any watts; without them power and energy are unknown, not 0."""
+        """Return whether the trace or the machine states any watts.
+
+        Without them power and energy are unknown, not 0.
+        """
         return bool(self.series.power_w.any())
 
     @property
     def units(self) -> int:
-        """Units of all partitions."""
+        """Return the number of units of all partitions."""
         return sum(n for _, n in self.partitions)
 
     @property
     def ran(self) -> NDArray[np.bool_]:
-        """Jobs that ran to an end. Shape (n,)."""
+        """Return which jobs ran to an end. Shape (n,)."""
         return np.isin(self.state, (State.COMPLETED, State.KILLED))
 
     @property
     def first_s(self) -> float:
-        """Zero of the report's time axes: the first submission."""
+        """Return the zero of the report's time axes: the first submission."""
         return float(self.jobs.submit_s.min())
 
     @property
+    def epoch_s(self) -> float | None:
+        """Return the Unix time of the first submission; None where the trace has no dates."""
+        return None if self.about.epoch_s is None else self.about.epoch_s + self.first_s
+
+    @property
     def last_s(self) -> float:
-        """End of the report's time axes: the end of the last job."""
+        """Return the end of the report's time axes: the end of the last job or of the power series."""
         return float(max(np.nanmax(self.end_s, initial=self.first_s), self.series.time_s[-1]))
 
     @property
     def wait_s(self) -> Floats:
-        """Waits of the jobs that ran, in their order. Shape (number that ran,)."""
+        """Return the waits of the jobs that ran, in their order. Shape (number that ran,)."""
         ran = self.ran
         return (self.start_s - self.jobs.submit_s)[ran]
 
     @property
     def bounded_slowdown(self) -> Floats:
-        """max(1, turnaround / max(run, 10 s)) of the jobs that ran. Shape (number that ran,)."""
+        """Return max(1, turnaround / max(run, 10 s)) of the jobs that ran. Shape (number that ran,)."""
         ran = self.ran
         run_s = np.maximum((self.end_s - self.start_s)[ran], 10.0)
         turnaround: Floats = (self.end_s - self.jobs.submit_s)[ran]

@@ -1,4 +1,7 @@
-"""Sections of the page that need no picture: key figures, the metric table, where figures come from."""
+"""Sections of the report without charts: key figures, the table of metrics, and where values come from.
+
+They are plain HTML that can be read without JavaScript. Every text that comes from a file is escaped.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,29 @@ from html import escape
 
 from wattqueue.report import metric_table, provenance, words
 from wattqueue.report.figures import power
-from wattqueue.report.run import Run
+from wattqueue.report.run import RunData
 
 TILES = (
-    ("wait_s_mean", "Mean wait"),
-    ("bounded_slowdown_mean", "Mean bounded slowdown"),
-    ("utilization", "Utilization"),
-    ("makespan_s", "Makespan"),
-    ("machine_energy_j", "Energy of the machine"),
-    ("job_energy_j", "Energy of jobs"),
+    "wait_s_mean",
+    "bounded_slowdown_mean",
+    "utilization",
+    "makespan_s",
+    "machine_energy_j",
+    "job_energy_j",
 )
+"""Metrics of the tiles; their names are those of the table of metrics."""
 
 
-def tiles(run: Run) -> str:
-    """The figures that a reader looks for first."""
+def tiles(run: RunData) -> str:
+    """Return the values that a reader looks for first, as a row of tiles (HTML).
+
+    The energy of jobs has a second line that says how much of it is measured; time above the cap is red where it is
+    not 0.
+    """
+    notes = {"job_energy_j": provenance.energy_note(run)}
     shown = [
-        (name, metric_table.readable(key, run.metrics[key]), "")
-        for key, name in TILES
+        (metric_table.label(key), metric_table.readable(key, run.metrics[key]), notes.get(key, ""))
+        for key in TILES
         if run.metrics.get(key) is not None
     ]
     bad = ""
@@ -39,8 +48,12 @@ def tiles(run: Run) -> str:
     return f'<dl class="tiles">{"".join(cells)}</dl>'
 
 
-def metrics(run: Run) -> str:
-    """All metrics in groups, each with its name in metrics.json."""
+def metrics(run: RunData) -> str:
+    """Return all metrics in groups, each with its name in metrics.json (HTML).
+
+    The names are printed so that a reader can find the figure in the files, in ``compare.csv`` or in a campaign's
+    table.
+    """
     sections = []
     found = metric_table.rows(run.metrics)
     for group in (*metric_table.GROUPS, metric_table.FURTHER):
@@ -52,8 +65,8 @@ def metrics(run: Run) -> str:
     )
 
 
-def sources(run: Run) -> str:
-    """What was measured, generated, simulated, predicted or stated."""
+def sources(run: RunData) -> str:
+    """Return which values were measured, generated, simulated, predicted or stated (HTML)."""
     found = provenance.sources(run)
     rows = "".join(_source(row) for row in found)
     kinds = dict.fromkeys(s.kind for s in found)
@@ -65,11 +78,13 @@ def sources(run: Run) -> str:
     )
 
 
-def _metric(row: metric_table.Row) -> str:
+def _metric(row: metric_table.MetricRow) -> str:
+    """Return one row of the table of metrics (HTML)."""
     what = f'<td title="{escape(row.meaning)}">{escape(row.label)}<code>{escape(row.name)}</code></td>'
     return f'<tr>{what}<td class="n">{escape(row.value)}</td></tr>'
 
 
-def _source(row: provenance.Source) -> str:
+def _source(row: provenance.Provenance) -> str:
+    """Return one row of the table of sources (HTML)."""
     kind = f'<span class="kind {row.kind}">{row.kind}</span>'
     return f"<tr><td>{escape(row.what)}</td><td>{kind}</td><td>{escape(row.where)}</td></tr>"

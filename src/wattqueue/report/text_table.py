@@ -1,14 +1,18 @@
-"""A table as lines of plain text."""
+"""Tables as lines of plain text, for the terminal and for golden files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 Cells = Sequence[str]
+"""One line of a table, cell by cell."""
 
 
 def table(header: Cells, rows: Iterable[Cells]) -> list[str]:
-    """Columns of equal width, the first to the left, the others to the right."""
+    """Return lines with columns of equal width, the first column aligned left, the others right.
+
+    Blanks at the ends of lines are removed, so that golden files do not depend on editors.
+    """
     lines = [header, *rows]
     width = [max(len(line[i]) for line in lines) for i in range(len(header))]
     return [
@@ -20,7 +24,7 @@ def table(header: Cells, rows: Iterable[Cells]) -> list[str]:
 
 
 def without_gaps(header: Cells, rows: Iterable[Cells], gap: str = "–") -> tuple[Cells, list[Cells]]:
-    """Header and rows without the columns that hold nothing but gaps."""
+    """Return header and rows without the columns in which every cell is ``gap``."""
     rows = list(rows)
     keep = [k for k in range(len(header)) if any(row[k] != gap for row in rows)]
     return [header[k] for k in keep], [[row[k] for k in keep] for row in rows]

@@ -1,4 +1,9 @@
-"""What the runs say: the curve of each configuration with its knee, the lowest safe cap, who pays, what it costs."""
+"""Draw the conclusions from the runs of all caps.
+
+For every configuration: the curve of each figure over the caps with its knee (``knee``), the lowest safe cap
+(``safe``), users and hours that pay (``payers``) and what the energy costs (``bill``). The result, ``Answer``, is the
+single source of the terminal table, the HTML page, the CSV files and the JSON document.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +19,22 @@ from wattqueue.whatif.ask import Setup, asked_row, refuse_uncovered
 from wattqueue.whatif.digest import Digest, hourly
 from wattqueue.whatif.knee import knee
 from wattqueue.whatif.payers import Extra, Hour, Payers, cost_of_hours, payers, worst_hours
-from wattqueue.whatif.run import Ran
-from wattqueue.whatif.safe import WATTS_KNOWN, Evidence, Verdict, correlation_time_s, judge
+from wattqueue.whatif.run import RunSummary
+from wattqueue.whatif.safe import WATTS_KNOWN, Evidence, SafeCaps, correlation_time_s, judge
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """The whole machine from the first submission to the latest end of all runs, idling after a run's own end.
+    """Energy, cost and emission of one run's machine.
 
-    So all runs are billed for the same time. Joules, money, grams; None without a series.
+    The span is the same for all runs of an answer: from the first submission to the latest end of all runs, idle
+    after a run's own end. Otherwise a low cap, whose run lasts longer, would be billed for more idle time than a high
+    one.
+
+    Attributes:
+        energy_j: Energy of the whole machine in joules, idle nodes included.
+        cost: In the currency of the price series; None without one.
+        carbon: In the unit of the intensity series, usually gCO2; None without one.
     """
 
     energy_j: float
@@ -32,20 +44,32 @@ class Bill:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """One configuration under every cap. Tuples are in the order of the caps, the lowest first.
+    """One configuration under every cap. All tuples have one element per cap, the lowest cap first.
 
-    ``plain`` is its run without a cap. ``at`` is the row that the page looks at: the one asked for, else the lowest
-    safe cap, else the knee, else the lowest.
+    Attributes:
+        policy: Name of the policy.
+        estimator: Name of the estimator that was used, the policy's own or the requested one.
+        label: What tables and pictures call the configuration.
+        plain: Its run without a cap, the reference for all differences.
+        ran: Its run under each cap.
+        extra: Additional wait and run time of each job under each cap, against ``plain``.
+        evidence: What each run shows about the time above its cap.
+        verdict: Which caps are safe, and why.
+        knee: Row of the knee of the mean wait; None where there is none.
+        bills: Energy, cost and emission under each cap.
+        plain_bill: The same without a cap.
+        at: Row that the page examines closely: the one asked for by ``--at``, else the lowest safe cap, else the
+            knee, else the lowest cap.
     """
 
     policy: str
     estimator: str
     label: str
-    plain: Ran
-    ran: tuple[Ran, ...]
+    plain: RunSummary
+    ran: tuple[RunSummary, ...]
     extra: tuple[Extra, ...]
     evidence: tuple[Evidence, ...]
-    verdict: Verdict
+    verdict: SafeCaps
     knee: int | None
     bills: tuple[Bill, ...]
     plain_bill: Bill
@@ -54,7 +78,15 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """Everything that page, table and files say. ``end_s`` is the latest end of all runs."""
+    """Everything that page, table and files show.
+
+    Attributes:
+        setup: The inputs.
+        curves: One per configuration, in the order of ``setup.names``.
+        begin_s: First submission, on the trace's clock.
+        end_s: Latest end of all runs, on the same clock.
+        partition: Partition of each job: the trace's own, else where it ran without a cap.
+    """
 
     setup: Setup
     curves: tuple[Curve, ...]
@@ -63,24 +95,33 @@ class Answer:
     partition: Labels
 
     def payers(self, curve: Curve, row: int) -> tuple[Payers, ...]:
-        """Users, then partitions, by what the cap of ``row`` costs them."""
+        """Return users and partitions, those with most additional waiting under the cap of ``row`` first."""
         jobs, ran_s = self.setup.jobs, curve.plain.end_s - curve.plain.start_s
         groups = (("user", jobs.user), ("partition", self.partition))
         return tuple(payers(kind, group, jobs, curve.extra[row], ran_s) for kind, group in groups)
 
     def hours(self, curve: Curve, row: int) -> tuple[Hour, ...]:
-        """The worst hours of the cap of ``row``."""
+        """Return the hours of submission that wait most under the cap of ``row``, the worst first."""
         return worst_hours(self.setup.jobs, curve.extra[row], curve.plain.start_s, self.setup.zero_s)
 
     def hour_costs(self, curve: Curve, row: int) -> tuple[Floats, Floats]:
-        """Every hour with submissions, and what the cap of ``row`` costs the jobs submitted in it, in node-hours."""
+        """Return the begin of every hour with submissions, and the additional node-hours of wait of its jobs.
+
+        Shapes (h,).
+        """
         return cost_of_hours(self.setup.jobs, curve.extra[row], self.setup.zero_s)
 
 
-def conclude(setup: Setup, runs: Sequence[Sequence[Ran]]) -> Answer:
-    """Draw the conclusions from all runs (``ask``).
+def conclude(setup: Setup, runs: Sequence[Sequence[RunSummary]]) -> Answer:
+    """Draw the conclusions from all runs.
 
-    Raises: InputError where a price or intensity file does not last as long as the runs did.
+    Args:
+        setup: The inputs of the runs.
+        runs: One sequence per configuration: the run without a cap, then one per cap (what ``ask`` returns).
+
+    Raises:
+        InputError: A price or intensity series does not last as long as the runs did. Only the runs show how long the
+            queue of the lowest cap takes to drain, so this cannot be checked before them.
     """
     begin = float(setup.jobs.submit_s.min())
     end = max(float(ran.power.edge_s[-1]) for row in runs for ran in row)
@@ -89,11 +130,18 @@ def conclude(setup: Setup, runs: Sequence[Sequence[Ran]]) -> Answer:
     return Answer(setup, curves, begin, end, _partitions(setup, curves[0].plain))
 
 
-def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[Ran], end_s: float) -> Curve:
+def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[RunSummary], end_s: float) -> Curve:
+    """Evaluate the runs of one configuration.
+
+    Caps under which jobs are lost are left out of the knee: the mean wait of the jobs that still run is not
+    comparable with the others. ``looks`` is limited by the run without a cap, because a longer queue adds no
+    independent load.
+    """
     plain, ran = runs[0], tuple(runs[1:])
     policy = setup.policy(name)
     extra = tuple(Extra.of((plain.start_s, plain.end_s), (r.start_s, r.end_s)) for r in ran)
     never = never_above(setup.jobs, setup.machine, policy)
+    # A longer queue under a low cap stretches the run, but brings no additional jobs to observe.
     most = evidence_of(plain, setup.zero_s).looks
     evidence = tuple(
         replace(seen, looks=min(seen.looks, most), never=never, lost=int(e.lost.sum()))
@@ -101,6 +149,7 @@ def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[Ran], end_
     )
     verdict = judge(evidence, setup.question.risk, _refusal(setup.jobs, plain, policy))
     wait = np.array([_figure(r, "wait_s_mean") for r in ran])
+    # Under a cap that rejects jobs the mean wait is over fewer jobs: such a point would bend the curve by itself.
     whole = np.array([e.lost == 0 for e in evidence])
     found = knee(np.array([c.cap_w for c in setup.caps])[whole], wait[whole])
     bent = None if found is None else int(np.flatnonzero(whole)[found])
@@ -114,19 +163,26 @@ def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[Ran], end_
     )
 
 
-def _figure(ran: Ran, name: str) -> float:
+def _figure(ran: RunSummary, name: str) -> float:
+    """Return a metric of a run as a float, NaN where the run has none."""
     value = ran.metrics.get(name)
     return np.nan if value is None else float(value)
 
 
 def _bill(setup: Setup, power: Digest, end_s: float) -> Bill:
+    """Sum energy, cost and emission of a run up to ``end_s``, idle after the run's own end."""
     idle = setup.machine.idle_w
     cost, carbon = (None if t is None else t.amount(power, idle, end_s) for t in (setup.prices, setup.intensity))
     return Bill(float(power.machine_j.sum()) + idle * (end_s - float(power.edge_s[-1])), cost, carbon)
 
 
-def evidence_of(ran: Ran, zero_s: float) -> Evidence:
-    """From the first submission to the end of the hour of the last start: the drain after it would dilute."""
+def evidence_of(ran: RunSummary, zero_s: float) -> Evidence:
+    """Measure time above the cap from the first submission to the end of the hour of the last start.
+
+    The drain after the last start is left out: the machine empties without new jobs, which would dilute the share of
+    time above the cap. ``zero_s`` is where whole hours are counted from. Returns an empty ``Evidence`` where no job
+    started.
+    """
     if not np.isfinite(ran.start_s).any():
         return Evidence(0.0, 0.0, 0.0)
     by_hour = hourly(ran.power, zero_s)[1]
@@ -138,7 +194,12 @@ def evidence_of(ran: Ran, zero_s: float) -> Evidence:
 
 
 def never_above(jobs: Jobs, machine: Machine, policy: Policy) -> bool:
-    """Whether no excess is possible: each job counts as the machine's maximum, and none drew more."""
+    """Return whether power above the cap is impossible by construction.
+
+    True where the estimator counts each job at the machine's maximum, no job drew more than the lowest maximum of all
+    partitions, and no control can change power after admission. Then admission alone (rule 13 of docs/semantics.md)
+    keeps the sum below every cap, and no amount of data is needed to show it.
+    """
     peak, most = jobs.peak_power_w(), [p.max_w for p in machine.partitions]
     known = [w for w in most if w is not None]
     if peak is None or len(known) < len(most) or policy.controls:
@@ -147,23 +208,27 @@ def never_above(jobs: Jobs, machine: Machine, policy: Policy) -> bool:
     return counted and float(np.nanmax(peak, initial=0.0)) <= min(known)
 
 
-def _refusal(jobs: Jobs, plain: Ran, policy: Policy) -> str:
-    """Why nothing can be called safe at all."""
+def _refusal(jobs: Jobs, plain: RunSummary, policy: Policy) -> str:
+    """Return the reason why no cap at all can be certified, empty where there is none.
+
+    Two reasons: the estimator reads the future, which no production system can; or the data know the watts of too few
+    node-seconds, so that the simulated power says little about the true one.
+    """
     if getattr(policy.estimator, "knows_future", False):
-        knows = f"{policy.row['estimator']} knows what jobs will draw, which nobody does"
-        return f"{knows}: its caps bound what a predictor can reach"
+        return (
+            f"{policy.row['estimator']} reads the true power of jobs before they run, which is not available in "
+            "production: its waits are a lower bound for real predictors"
+        )
     watts = jobs.max_power_w if jobs.mean_power_w is None else jobs.mean_power_w
     held = np.where(np.isfinite(plain.start_s), jobs.nodes * (plain.end_s - plain.start_s), 0.0)
     known = 0.0 if watts is None else float(held[np.isfinite(watts)].sum() / max(float(held.sum()), 1e-300))
     if known < WATTS_KNOWN:
-        return (
-            f"the watts of {100 * (1 - known):.3g} % of the node-hours are not in the data: nothing says what they draw"
-        )
+        return f"the power of {100 * (1 - known):.3g} % of the node-hours is not in the data"
     return ""
 
 
-def _partitions(setup: Setup, plain: Ran) -> Labels:
-    """The trace's own partitions; the machine's, by where jobs ran without a cap, where the trace names none."""
+def _partitions(setup: Setup, plain: RunSummary) -> Labels:
+    """Return the partition of each job: the trace's own label, else where it ran without a cap."""
     if (setup.jobs.partition.codes >= 0).any():
         return setup.jobs.partition
     return Labels(plain.partition.astype(np.int32), tuple(p.name for p in setup.machine.partitions))

@@ -1,4 +1,9 @@
-"""The question, and the way to its answer: read, check what can be checked, run every cap, draw the conclusions."""
+"""Read the question, check what can be checked before the runs, and run every cap.
+
+``Question`` holds the options of the command line as text and numbers; ``prepare`` turns it into a ``Setup`` of
+tables and parsed values, or refuses it; ``ask`` runs all cells. A run of many caps takes minutes, so every error that
+can be found from the inputs alone is raised by ``prepare``.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +18,35 @@ from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap
 from wattqueue.formats.epoch import date_words, parse_date, trace_epoch_s
 from wattqueue.formats.unusable import Unusable
+from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.policy.policy import Policy, policy_from_row
-from wattqueue.sim.task import Task, policy_row, task_jobs, task_machine, watts_stated, with_hashes
-from wattqueue.whatif.bill import Source, Tariff, read_tariff, require_cover
+from wattqueue.sim.task import Task, policy_row, task_machine, task_workload, watts_stated, with_hashes
+from wattqueue.whatif.bill import SignalSource, Tariff, read_tariff, require_cover
 from wattqueue.whatif.caps import CapPoint, parse_caps
 from wattqueue.whatif.digest import HOUR_S
-from wattqueue.whatif.grid import CapCell, Inputs, run_grid
-from wattqueue.whatif.run import Ran
+from wattqueue.whatif.grid import CapCell, GridInputs, run_grid
+from wattqueue.whatif.run import RunSummary
+
+DAY_S = 86_400.0
 
 
 @dataclass(frozen=True)
 class Question:
-    """What was asked, as text and numbers.
+    """The options of one ``whatif`` call.
 
-    ``task`` names workload and machine; its policy, estimator and cap are not used. ``estimators`` holds None
-    for each policy's own. ``risk`` is a share of time. ``start`` is the date of the trace's time 0, or of the first
-    submission where the trace counts in Unix time. ``at`` is the cap that the page looks at closely.
+    Attributes:
+        task: Workload and machine. Its policy, estimator and cap are not used.
+        caps: Caps to try, in the syntax of ``caps.parse_caps``.
+        policies: Names of policies.
+        estimators: Estimators to combine with each policy; None is the policy's own.
+        risk: Accepted share of time above the cap, between 0 and 1.
+        prices: Price series, None without one.
+        intensity: Series of carbon intensity, None without one.
+        start: Date of the trace's time 0, or of the first submission where the trace counts in Unix time.
+        repair: Whether dates with a wrong UTC offset are corrected from their neighbours.
+        at: The cap that the page examines closely, as text; None for the default of ``Curve.at``.
     """
 
     task: Task
@@ -38,8 +54,8 @@ class Question:
     policies: tuple[str, ...] = ("easy",)
     estimators: tuple[str | None, ...] = (None,)
     risk: float = 0.01
-    prices: Source | None = None
-    intensity: Source | None = None
+    prices: SignalSource | None = None
+    intensity: SignalSource | None = None
     start: str | None = None
     repair: bool = False
     at: str | None = None
@@ -49,7 +65,17 @@ class Question:
 class Setup:
     """Everything that the runs take, read and checked.
 
-    ``epoch_s`` is the Unix time of the trace's 0 (None: nobody knows), ``zero_s`` where whole hours are counted from.
+    Attributes:
+        question: The options as they were given.
+        task: The task with the hashes of its input files, for the record in whatif.json.
+        jobs: Workload.
+        unusable: Rows of the trace that were left out.
+        machine: Machine, with its cap scope.
+        caps: Caps to try, the lowest first.
+        names: Configurations as (policy, estimator); None is the policy's own estimator.
+        epoch_s: Unix time of the trace's 0; None where the trace brings no dates and none were given.
+        prices: Prices on the trace's clock, None without a series.
+        intensity: Carbon intensities on the trace's clock, None without a series.
     """
 
     question: Question
@@ -65,41 +91,63 @@ class Setup:
 
     @property
     def zero_s(self) -> float:
-        """Where whole hours begin, on the trace's clock."""
+        """Return where whole hours begin on the trace's clock, so that "14:00" is 14:00 where dates are known."""
         return -(self.epoch_s % HOUR_S) if self.epoch_s is not None else 0.0
 
+    @property
+    def origin_s(self) -> float:
+        """Return the whole hour at or before the first submission: where day 1 begins where no dates are known.
+
+        Hours of submission begin at whole hours of the clock, so the first one may begin before the first submission.
+        Counting from here keeps every hour at or after day 1, 00:00.
+        """
+        begin = float(self.jobs.submit_s.min())
+        return self.zero_s + (begin - self.zero_s) // HOUR_S * HOUR_S
+
     def task_of(self, name: tuple[str, str | None]) -> Task:
-        """The task of one configuration, a policy and its estimator."""
+        """Return the task of one configuration."""
         return replace(self.task, policy=name[0], estimator=name[1])
 
     def policy(self, name: tuple[str, str | None]) -> Policy:
-        """A fresh policy of one configuration: estimators keep what they learned."""
+        """Return a new policy object of one configuration.
+
+        Estimators keep what they learned, so runs must not share one.
+        """
         return policy_from_row(name[0], policy_row(self.task_of(name)))
 
     def words(self, time_s: float) -> str:
-        """A moment of the trace as people read it: its date where that is known."""
+        """Return a moment of the trace as text: its date if known, else the day since the first submission."""
         if self.epoch_s is not None:
             return date_words(self.epoch_s + time_s)
-        since = time_s - float(self.jobs.submit_s.min())
-        return f"day {int(since // 86_400)}, {int(since % 86_400 // 3_600):02d}:{int(since % 3_600 // 60):02d}"
+        since = time_s - self.origin_s
+        return f"day {int(since // DAY_S) + 1}, {int(since % DAY_S // HOUR_S):02d}:{int(since % HOUR_S // 60):02d}"
 
 
-def prepare(question: Question) -> Setup:
-    """Read the inputs, and refuse what cannot come to a good end before anything is run.
+def prepare(question: Question, *, machine: Machine | None = None, workload: Workload | None = None) -> Setup:
+    """Read the inputs and refuse a question that cannot be answered, before anything is run.
 
-    Raises: InputError, MachineError or PolicyError.
+    ``machine`` and ``workload`` replace those that the question's task names.
+
+    Raises:
+        InputError: A value out of range, a cap that is not among those tried, or a series that does not cover the
+            submissions.
+        MachineError: A cap that the machine's figures cannot resolve.
+        PolicyError: An unknown policy or estimator.
     """
     if not 0 < question.risk < 1:
-        raise InputError(f"a risk of {100 * question.risk:g} %", where="--risk", mend="above 0 and below 100 %")
+        raise InputError(
+            f"a risk of {100 * question.risk:g} %", where="--risk", hint="state one above 0 and below 100 %"
+        )
     task = replace(question.task, policy=question.policies[0], estimator=question.estimators[0], cap=None)
-    machine = task_machine(task)
+    machine = machine or task_machine(task)
     caps = _caps(question, machine)
-    jobs, unusable = task_jobs(task)
+    workload = workload or task_workload(task)
+    jobs, unusable = workload.jobs, workload.unusable
     if not watts_stated(jobs, machine):
         raise InputError(
-            "nobody says what anything draws: neither workload nor machine states watts",
+            "neither the workload nor the machine states watts",
             where=task.workload,
-            mend="state --node-watts IDLE:MAX, or max_w in the machine file",
+            hint="state --node-watts IDLE:MAX, or max_w in the machine file",
         )
     names = tuple((p, e) for p in question.policies for e in question.estimators)
     epoch = _epoch_s(question, jobs)
@@ -109,13 +157,13 @@ def prepare(question: Question) -> Setup:
     ]
     setup = Setup(question, with_hashes(task), jobs, unusable, machine, caps, names, epoch, *tariffs)
     for name in names:
-        setup.policy(name)  # a wrong name is told now, not after minutes
+        setup.policy(name)  # an unknown name is refused now, not after minutes of runs
     refuse_uncovered(setup, float(jobs.submit_s.max()))
     return setup
 
 
 def refuse_uncovered(setup: Setup, end_s: float) -> None:
-    """Raises: InputError for a series that does not cover the span from the first submission to ``end_s``."""
+    """Raise InputError where a series does not cover the span from the first submission to ``end_s``."""
     begin = float(setup.jobs.submit_s.min())
     for tariff in (setup.prices, setup.intensity):
         if tariff is not None:
@@ -123,49 +171,63 @@ def refuse_uncovered(setup: Setup, end_s: float) -> None:
 
 
 def _caps(question: Question, machine: Machine) -> tuple[CapPoint, ...]:
-    """The caps to try, and the one to look at among them."""
+    """Return the caps to try. Raises InputError where ``--at`` names none of them."""
     caps = parse_caps(question.caps, machine)
     if question.at is not None and _row_of(question.at, caps, machine) is None:
         raise InputError(
             f"{question.at} is not among the caps tried",
             where="--at",
-            mend=f"one of {', '.join(c.text for c in caps)}",
+            hint=f"one of {', '.join(c.text for c in caps)}",
         )
     return caps
 
 
 def _row_of(text: str, caps: tuple[CapPoint, ...], machine: Machine) -> int | None:
+    """Return the row of the cap that ``text`` describes, None where no cap has its watts."""
     watts = float(parse_cap(text, machine).cap_w[0])
     near = [k for k, cap in enumerate(caps) if np.isclose(cap.cap_w, watts, rtol=1e-9)]
     return near[0] if near else None
 
 
 def asked_row(setup: Setup) -> int | None:
-    """The row of the cap that ``--at`` names."""
+    """Return the row of the cap that ``--at`` names, None without ``--at``."""
     at = setup.question.at
     return None if at is None else _row_of(at, setup.caps, setup.machine)
 
 
 def _epoch_s(question: Question, jobs: Jobs) -> float | None:
-    from wattqueue.workload.generated import is_generated
+    """Return the Unix time of the trace's 0, None where it is unknown.
 
-    generated = is_generated(question.task.workload)
-    own = None if generated else trace_epoch_s(Path(question.task.workload), jobs.submit_s)
+    ``--start`` is the date of time 0. A trace whose own clock is Unix time (epoch 0) is moved instead, so that its
+    first submission falls on that date. Generated workloads, and jobs that a program made, have no date of their own.
+    """
+    path = Path(question.task.workload)
+    own = trace_epoch_s(path, jobs.submit_s) if path.is_file() else None
     if question.start is None:
         return own
     begin = parse_date(question.start, "--start")
+    # A trace in Unix time is moved as a whole, so that its first submission falls on the date.
     return begin - float(jobs.submit_s.min()) if own == 0.0 else begin
 
 
 def ask(
     setup: Setup, shared: Shared, *, workers: int | None = None, tell: Callable[[int, int], None] | None = None
-) -> tuple[tuple[Ran, ...], ...]:
-    """Run every configuration without a cap and under every cap: configurations x (1 + caps), uncapped first.
+) -> tuple[tuple[RunSummary, ...], ...]:
+    """Run every configuration without a cap and under every cap.
 
-    ``shared`` is a folder for the campaign's columns, which the runs keep mapped; ``workers`` counts processes
-    (default: one a core). Raises: CampaignError for a run that cannot be done.
+    Args:
+        setup: The inputs.
+        shared: Folder for the columns of the campaign; the returned runs keep them memory-mapped.
+        workers: Number of processes; None for one per core.
+        tell: Called with (runs done, runs in all) after each run.
+
+    Returns:
+        One tuple per configuration: the run without a cap, then one run per cap, the lowest cap first.
+
+    Raises:
+        CampaignError: A run failed.
     """
-    inputs = Inputs(shared.put_jobs(setup.jobs), _put_breaks(setup, shared), setup.machine, setup.zero_s)
+    inputs = GridInputs(shared.put_jobs(setup.jobs), _put_breaks(setup, shared), setup.machine, setup.zero_s)
     limits = (float("inf"), *(cap.cap_w for cap in setup.caps))
     cells = [
         CapCell(inputs, name[0], policy_row(setup.task_of(name)), cap_w) for name in setup.names for cap_w in limits
@@ -175,7 +237,11 @@ def ask(
 
 
 def _put_breaks(setup: Setup, shared: Shared) -> str:
-    """Times from the first submission on at which a price or intensity changes; empty without such a series."""
+    """Save the times at which a price or intensity changes, and return their name.
+
+    Only times after the first submission are kept; the name is empty where there are none. Runs start a new bin at
+    each of them, so that the cost integral is exact (``bill``).
+    """
     begin = float(setup.jobs.submit_s.min())
     found = [t.series.time_s[t.series.time_s > begin] for t in (setup.prices, setup.intensity) if t is not None]
     return shared.put_arrays({"time_s": np.unique(np.concatenate(found))}) if found else ""

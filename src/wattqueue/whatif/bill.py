@@ -1,7 +1,8 @@
-"""What the energy costs and emits: prices and carbon intensities against power, exactly.
+"""Compute cost and emission from the power of a run and a series of prices or carbon intensities.
 
-Price and power are both constant between their steps, so the integral of their product is a sum over the steps of
-either: ``sum_i price_i E_i`` with ``E_i`` the machine's energy while price i held.
+Power and price are both piecewise constant, so the integral of their product is an exact sum over the steps of
+either: ``sum_i price_i E_i`` with ``E_i`` the machine's energy while price i held. ``digest`` starts a bin at every
+change of price; nothing is sampled or interpolated.
 """
 
 from __future__ import annotations
@@ -14,23 +15,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats._offsets import Repair
-from wattqueue.formats._source import sha256_of
+from wattqueue.formats.offsets import Repair
 from wattqueue.formats.series import read_steps
+from wattqueue.formats.source import sha256_of
 from wattqueue.model.jobs import Floats
 from wattqueue.model.signals import Series
 from wattqueue.model.sums import sum_of_products
 from wattqueue.whatif.digest import Digest
 
 JOULES = {"kwh": 3.6e6, "mwh": 3.6e9, "gwh": 3.6e12}
+"""Joules of the energies that a price or intensity may be stated for."""
 UNIT = re.compile(r"\s*([^\s/]{1,12})\s*/\s*([kMG]?[Ww]h)\s*")
-HOLE = 1.5
-"""A step this much longer than the usual one is a hole in a series."""
+"""An amount per energy: ``EUR/MWh``, ``gCO2/kWh``."""
+GAP = 1.5
+"""A step longer than this multiple of the usual one is a gap in a series."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A series as it was asked for: file, what an amount is counted in, joules that the stated amount is for."""
+class SignalSource:
+    """A price or intensity series as it was requested.
+
+    Attributes:
+        path: CSV file.
+        unit: Unit as written, such as ``EUR/MWh``.
+        amount: What is counted, the part before the slash: ``EUR``.
+        per_j: Joules that one amount is for: 3.6e9 for MWh.
+    """
 
     path: Path
     unit: str
@@ -40,27 +50,34 @@ class Source:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tariff:
-    """A price or intensity on the trace's clock: ``series.value`` amounts (EUR, gCO2) for ``source.per_j`` joules.
+    """A price or intensity series on the trace's clock.
 
-    ``line`` (k,) are the lines of the file that the values stand in.
+    Attributes:
+        source: Where it comes from, and its unit.
+        series: ``series.value`` amounts (EUR, gCO2) for ``source.per_j`` joules; the last value holds from its time
+            on.
+        line: Line of the file of each value, for error messages. Shape (k,).
+        repairs: UTC offsets that were corrected.
+        sha256: Hash of the file.
     """
 
-    source: Source
+    source: SignalSource
     series: Series
     line: NDArray[np.int64]
     repairs: tuple[Repair, ...]
     sha256: str
 
     def amount(self, power: Digest, idle_w: float, until_s: float) -> float:
-        """Cost or emission of a run's machine, idling from the run's end to ``until_s``.
+        """Return cost or emission of a run's machine, idle from the run's end to ``until_s``.
 
-        The digest's bins must begin wherever the series changes.
+        The bins of ``power`` must begin wherever the series changes, else a bin would be billed at its first price
+        only.
         """
         spent = sum_of_products(power.machine_j, self.series.at(power.edge_s[:-1]))
         return (spent + idle_w * self.integral(float(power.edge_s[-1]), until_s)) / self.source.per_j
 
     def integral(self, begin_s: float, end_s: float) -> float:
-        """Integral of the series itself over a span; 0 for an empty one."""
+        """Return the integral of the series over a span in amount-seconds; 0 for an empty span."""
         if end_s <= begin_s:
             return 0.0
         inside = self.series.time_s[(self.series.time_s > begin_s) & (self.series.time_s < end_s)]
@@ -68,27 +85,38 @@ class Tariff:
         return sum_of_products(self.series.at(edges[:-1]), np.diff(edges))
 
 
-def parse_source(path: Path, unit: str, option: str) -> Source:
-    """A file and its unit, such as ``EUR/MWh`` or ``gCO2/kWh``. Raises: InputError for a unit that is none."""
+def parse_source(path: Path, unit: str, option: str) -> SignalSource:
+    """Return file and unit of a series; ``unit`` such as ``EUR/MWh`` or ``gCO2/kWh``.
+
+    Raises InputError for another form.
+    """
     found = UNIT.fullmatch(unit)
     if not found or found[2].lower() not in JOULES:
-        raise InputError(f"{unit!r} is no unit per energy", where=option, mend="for example EUR/MWh or gCO2/kWh")
-    return Source(path, unit.strip(), found[1], JOULES[found[2].lower()])
+        raise InputError(f"{unit!r} is not an amount per energy", where=option, hint="for example EUR/MWh or gCO2/kWh")
+    return SignalSource(path, unit.strip(), found[1], JOULES[found[2].lower()])
 
 
-def read_tariff(source: Source, epoch_s: float | None, *, repair: bool) -> Tariff:
-    """Read the series of a source onto the trace's clock, whose 0 is at ``epoch_s`` of Unix time.
+def read_tariff(source: SignalSource, epoch_s: float | None, *, repair: bool) -> Tariff:
+    """Read the series of a source onto the trace's clock.
 
-    Raises: InputError naming file and line.
+    Args:
+        source: File and unit.
+        epoch_s: Unix time of the trace's 0; None where it is unknown, then the file must hold seconds instead of
+            dates.
+        repair: Whether a UTC offset that contradicts its neighbours is corrected.
+
+    Raises:
+        InputError: A row that cannot be read, with file and line.
     """
     steps = read_steps(source.path, None, None, epoch_s=epoch_s, repair=repair)
     return Tariff(source, Series(steps.time_s, steps.value), steps.line, steps.repairs, sha256_of(source.path))
 
 
 def require_cover(tariff: Tariff, begin_s: float, end_s: float, words: tuple[str, str]) -> None:
-    """Refuse a series that says nothing of a part of the runs; ``words`` say begin and end as people read them.
+    """Refuse a series that has no value for a part of the runs.
 
-    Its last value holds for one usual step. Raises: InputError.
+    The last value holds for one usual step, as in a day-ahead file whose last row is 23:00. ``words`` are begin and
+    end as text for the message. Raises InputError with the file, and the line where the series has a gap.
     """
     time = tariff.series.time_s
     step = usual_step_s(time)
@@ -97,30 +125,36 @@ def require_cover(tariff: Tariff, begin_s: float, end_s: float, words: tuple[str
         side = "begins after" if time[0] > begin_s else "ends before"
         gap_s = max(float(time[0]) - begin_s, end_s - float(time[-1]) - step)
         raise InputError(
-            f"{side} the runs do, which last from {words[0]} to {words[1]}: {gap_s / 3_600:,.1f} h are not covered",
+            f"the series {side} the runs, which last from {words[0]} to {words[1]}: "
+            f"{gap_s / 3_600:,.1f} h are not covered",
             where=where,
-            mend="give a series that covers them, or move the workload with --start",
+            hint="give a series that covers them, or move the workload with --start",
         )
-    row = holes(time, begin_s, end_s)
+    row = gaps(time, begin_s, end_s)
     if len(row):
         length = float(time[row[0] + 1] - time[row[0]])
         raise InputError(
-            f"a hole of {length / 3_600:,.3g} h where the usual step is {step / 3_600:,.3g} h; within the runs are "
-            f"{len(row)} such",
+            f"a gap of {length / 3_600:,.3g} h where the usual step is {step / 3_600:,.3g} h; the runs span "
+            f"{len(row)} such gap{'s' if len(row) > 1 else ''}",
             where=f"{where}:{tariff.line[row[0]]}",
-            mend="fill it in, or move the workload with --start",
+            hint="fill the gap, or move the workload with --start",
         )
 
 
 def usual_step_s(time_s: Floats) -> float:
-    """The median step of a series; 0 for one row, which holds for ever."""
+    """Return the median step of a series in seconds; 0 for one row, which holds for ever."""
     return float(np.median(np.diff(time_s))) if len(time_s) > 1 else 0.0
 
 
-def holes(time_s: Floats, begin_s: float, end_s: float) -> NDArray[np.intp]:
-    """Rows that hold much longer than usual within a span. A series of few steps at will has none. Shape (k,)."""
+def gaps(time_s: Floats, begin_s: float, end_s: float) -> NDArray[np.intp]:
+    """Return the rows that hold much longer than usual within a span. Shape (k,).
+
+    A series counts as regular if at least nine in ten of its steps are equal; others, such as a day and night tariff,
+    may have steps of any length.
+    """
     step = np.diff(time_s)
+    # An irregular series has no usual step, hence no gaps.
     if len(step) < 24 or np.mean(np.isclose(step, np.median(step))) < 0.9:
         return np.empty(0, np.intp)
     inside = (time_s[1:] > begin_s) & (time_s[:-1] < end_s)
-    return np.flatnonzero(inside & (step > HOLE * np.median(step)))
+    return np.flatnonzero(inside & (step > GAP * np.median(step)))

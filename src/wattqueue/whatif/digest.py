@@ -1,8 +1,9 @@
-"""A run's power, summed into bins: exact integrals of its steps, however many steps there are.
+"""Reduce the power of a run to exact integrals over bins.
 
-A run of half a million jobs with phases has tens of millions of steps. What is asked of them here are integrals:
-energy, seconds above the cap, and energy by the price then in force. Power is constant within a step, and bins
-begin wherever a price changes, so each integral is exact and a run is kept as a few thousand numbers.
+A run of half a million jobs with phases has tens of millions of power steps. What ``whatif`` needs of them are
+integrals: energy, seconds above the cap, and energy by the price in force. Power is constant within a step and bins
+begin wherever a price changes, so each integral is exact, and a run is kept as a few thousand numbers instead of its
+steps. The power may come in windows, so that its steps never have to be in memory together.
 """
 
 from __future__ import annotations
@@ -19,14 +20,20 @@ from wattqueue.model.metrics import TOLERANCE_W
 from wattqueue.model.schedule import PowerSeries
 
 HOUR_S = 3_600.0
+"""Length of the bins by which the correlation of power is estimated."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Digest:
     """Integrals over bins; bin i reaches from ``edge_s[i]`` to ``edge_s[i + 1]``.
 
-    Shapes: edge_s (b + 1,), all others (b,). ``machine_j`` counts every unit, ``scope_j`` what the cap covers;
-    ``over_s`` and ``over_j`` are seconds and energy above the cap, ``overshoot_w`` the greatest excess.
+    Attributes:
+        edge_s: Edges of the bins in seconds on the trace's clock. Shape (b + 1,).
+        machine_j: Energy of all units. Shape (b,).
+        scope_j: Energy of what the cap covers. Shape (b,).
+        over_s: Seconds above the cap. Shape (b,).
+        over_j: Energy above the cap. Shape (b,).
+        overshoot_w: Greatest excess over the cap in the whole run.
     """
 
     edge_s: Floats
@@ -38,7 +45,11 @@ class Digest:
 
 
 def bin_edges(begin_s: float, end_s: float, inside: Iterable[Floats], zero_s: float = 0.0) -> Floats:
-    """Whole hours of a clock whose 0 is at ``zero_s``, and the times of ``inside``, from begin to end."""
+    """Return the edges of the bins: begin, end, whole hours in between, and the times of ``inside`` in between.
+
+    Hours are those of a clock whose 0 is at ``zero_s``. Hours are kept as bins because the correlation of hourly
+    power decides how much evidence a run holds (``safe``).
+    """
     first = np.ceil((begin_s - zero_s) / HOUR_S)
     hours = zero_s + HOUR_S * np.arange(first, max(first, np.ceil((end_s - zero_s) / HOUR_S)))
     times = np.concatenate([hours, *inside])
@@ -46,9 +57,15 @@ def bin_edges(begin_s: float, end_s: float, inside: Iterable[Floats], zero_s: fl
 
 
 def digest(windows: Iterable[PowerSeries], machine: Machine, cap_w: float, edge_s: Floats) -> Digest:
-    """Integrals of a power series that comes in windows, each beginning where the one before ends.
+    """Sum a power series into bins.
 
-    ``cap_w`` is constant, ``inf`` without a cap. Outside the series' own span nothing is counted.
+    Args:
+        windows: The series, in windows that each begin where the one before ends.
+        machine: Decides by its cap scope which watts the cap covers.
+        cap_w: Constant cap; ``inf`` without one.
+        edge_s: Edges of the bins. Outside the span of the series nothing is counted.
+
+    An excess of at most ``TOLERANCE_W`` is rounding and does not count (rule 13 of docs/semantics.md).
     """
     sums = np.zeros((4, len(edge_s) - 1))
     most = 0.0
@@ -58,7 +75,9 @@ def digest(windows: Iterable[PowerSeries], machine: Machine, cap_w: float, edge_
         sums[1] += integrals(power.time_s, watts, edge_s)
         if np.isfinite(cap_w) and len(watts) > 1:
             excess = watts - cap_w
+            # Rounding of sums is no excess, neither in seconds nor in energy.
             excess[excess <= TOLERANCE_W] = 0.0
+            # A step of no length is an instant between two events; its power was never in force.
             held = excess[:-1][np.diff(power.time_s) > 0]
             if held.max(initial=0.0) > 0.0:
                 sums[2] += integrals(power.time_s, excess > 0.0, edge_s)
@@ -68,9 +87,11 @@ def digest(windows: Iterable[PowerSeries], machine: Machine, cap_w: float, edge_
 
 
 def integrals(time_s: Floats, value: NDArray[np.float64] | NDArray[np.bool_], edge_s: Floats) -> Floats:
-    """Integral of a step series over each bin; ``value[i]`` holds from ``time_s[i]`` to the next, the last is the end.
+    """Return the integral of a step series over each bin.
 
-    Shapes: time_s and value (k,), edge_s (b + 1,); returns (b,).
+    ``value[i]`` holds from ``time_s[i]`` to ``time_s[i + 1]``; the last time is the end of the series.
+    Shapes: time_s and value (k,), edge_s (b + 1,); returns (b,). Cost O(k + b log k): one running sum, and one search
+    per edge.
     """
     if len(time_s) < 2:
         return np.zeros(len(edge_s) - 1)
@@ -83,7 +104,10 @@ def integrals(time_s: Floats, value: NDArray[np.float64] | NDArray[np.bool_], ed
 
 
 def hourly(digest: Digest, zero_s: float = 0.0) -> tuple[Floats, Digest]:
-    """The same integrals by whole hours of the clock: begin of each hour, and sums. Shapes (h,)."""
+    """Sum bins into whole hours of the clock.
+
+    Returns the begin of each hour (h,), and the sums as a ``Digest`` of h bins.
+    """
     hour = np.floor((digest.edge_s[:-1] - zero_s) / HOUR_S)
     begins, place = np.unique(hour, return_inverse=True)
 

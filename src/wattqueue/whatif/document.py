@@ -1,4 +1,8 @@
-"""The answer as files: ``whatif.csv`` (a row a cap), ``payers.csv``, ``whatif.json`` (all of it, with definitions)."""
+"""Write the answer as files: ``whatif.csv`` (one row per cap), ``payers.csv`` and ``whatif.json``.
+
+whatif.json holds all of it, with definitions. Values are in SI units and columns are named as in docs/semantics.md;
+None becomes an empty cell or ``null``.
+"""
 
 from __future__ import annotations
 
@@ -17,31 +21,44 @@ from wattqueue.whatif import safe
 from wattqueue.whatif.answer import Answer, Bill, Curve
 from wattqueue.whatif.bill import Tariff
 from wattqueue.whatif.payers import Payers
-from wattqueue.whatif.run import Ran
+from wattqueue.whatif.run import RunSummary
 
 Row = dict[str, Any]
+"""One row of a CSV file: values by column name."""
 DEFINITIONS = {
     "safe": "see docs/guide/whatif.md; "
     + (safe.__doc__ or "").partition("**Definition.** ")[2].partition("\n\nRef")[0],
     "knee": "Kneedle (Satopaa et al. 2011) on mean wait against the cap, both scaled to 0..1; null where the curve is "
     "flat or straight",
-    "worst_hours": "hours of submission by the extra node-hours of wait of the jobs submitted in them, against the run "
-    "without a cap",
-    "payers": "sums over jobs that run with and without the cap; wait_node_h is nodes times extra wait",
+    "worst_hours": "hours of submission by the additional node-hours of wait of the jobs submitted in them, against "
+    "the run without a cap",
+    "payers": "sums over jobs that run with and without the cap; extra_wait_node_h is nodes times additional wait",
     "bill": "the whole machine from the first submission to the latest end of all runs, idle after a run's own end",
 }
+"""What names in whatif.json mean, written into the file itself."""
 
 
 def rows(answer: Answer) -> list[Row]:
-    """A row a configuration and cap, without a cap first; all metrics by their names."""
+    """Return one row per configuration and cap, the run without a cap first, with all metrics by their names.
+
+    Beside the metrics: ``jobs_lost``, additional waits, bill, cost and carbon where there is a series, share of time
+    above the cap with its upper bound and the number of observations behind it, the verdict (``safe``) and whether it
+    is the knee.
+    """
     return [row for curve in answer.curves for row in (_plain(answer, curve), *_capped(answer, curve))]
 
 
 def _plain(answer: Answer, curve: Curve) -> Row:
+    """Return the row of the run without a cap."""
     return {**_name(curve), "cap": "none", "cap_w": None, **_figures(curve.plain), **_billed(answer, curve.plain_bill)}
 
 
 def _capped(answer: Answer, curve: Curve) -> Iterator[Row]:
+    """Yield the rows of all caps of one configuration.
+
+    ``extra_wait_s_mean`` is a plain mean over the jobs that run with and without the cap; ``extra_wait_node_h``
+    weights them by their nodes. The two may differ in sign.
+    """
     for k, cap in enumerate(answer.setup.caps):
         found = curve.evidence[k]
         wait = curve.extra[k].wait_s
@@ -64,14 +81,17 @@ def _capped(answer: Answer, curve: Curve) -> Iterator[Row]:
 
 
 def _name(curve: Curve) -> Row:
+    """Return the columns that name a configuration."""
     return {"policy": curve.policy, "estimator": curve.estimator}
 
 
-def _figures(ran: Ran) -> Row:
+def _figures(ran: RunSummary) -> Row:
+    """Return the metrics of a run as columns."""
     return dict(ran.metrics)
 
 
 def _billed(answer: Answer, bill: Bill) -> Row:
+    """Return the columns of a bill: energy always, cost and carbon where there is a series for them."""
     found: Row = {"bill_energy_j": bill.energy_j}
     if answer.setup.prices is not None:
         found |= {"cost": bill.cost, "cost_unit": answer.setup.prices.source.amount}
@@ -81,7 +101,10 @@ def _billed(answer: Answer, bill: Bill) -> Row:
 
 
 def payer_rows(answer: Answer) -> Iterator[Row]:
-    """Every user and partition under every cap of every configuration."""
+    """Yield one row per user and partition, under every cap of every configuration.
+
+    These are many (users x caps x configurations) and therefore not part of whatif.json.
+    """
     for curve in answer.curves:
         for k, cap in enumerate(answer.setup.caps):
             for group in answer.payers(curve, k):
@@ -90,6 +113,7 @@ def payer_rows(answer: Answer) -> Iterator[Row]:
 
 
 def _payer(group: Payers, i: int) -> Row:
+    """Return the columns of one user or partition."""
     return {
         "kind": group.kind,
         "name": group.name[i],
@@ -104,7 +128,10 @@ def _payer(group: Payers, i: int) -> Row:
 
 
 def to_csv(table: list[Row]) -> str:
-    """Rows as CSV: the columns of the longest row, gaps empty."""
+    """Return rows as CSV text.
+
+    The columns are those of the longest row first, then what other rows add; a missing value is an empty cell.
+    """
     names: dict[str, None] = {}
     for row in sorted(table, key=len, reverse=True):
         names |= dict.fromkeys(row)
@@ -116,11 +143,15 @@ def to_csv(table: list[Row]) -> str:
 
 
 def to_json(answer: Answer) -> str:
-    """Everything but the payers of each cap, which are many."""
+    """Return the answer as JSON text: everything but the payers of each cap, which are many.
+
+    NaN is refused (``allow_nan=False``): JSON has no such value, and a reader would fail later and elsewhere.
+    """
     return json.dumps(_document(answer), indent=1, allow_nan=False) + "\n"
 
 
 def _document(answer: Answer) -> Row:
+    """Return the JSON document as a mapping."""
     setup = answer.setup
     return {
         "schema_version": SCHEMA_VERSION,
@@ -145,6 +176,10 @@ def _document(answer: Answer) -> Row:
 
 
 def _series(tariff: Tariff | None) -> Mapping[str, Any] | None:
+    """Return what identifies a price or intensity series: file, hash, unit, corrected offsets.
+
+    The hash says which prices were billed, as files of the same name are renewed every day.
+    """
     if tariff is None:
         return None
     return {
@@ -156,6 +191,7 @@ def _series(tariff: Tariff | None) -> Mapping[str, Any] | None:
 
 
 def _configuration(answer: Answer, curve: Curve) -> Row:
+    """Return the conclusions about one configuration: knee, lowest safe cap and why, the worst hours under each cap."""
     caps = answer.setup.caps
     lowest = curve.verdict.lowest
     return {

@@ -1,4 +1,8 @@
-"""All runs of a question as a campaign: cells over the processes of this machine, inputs mapped by each."""
+"""Run all cells of a question as a campaign: over the processes of this machine, with inputs that all of them map.
+
+The results of a cell are columns (starts, ends, binned power) of a few megabytes. They are left in ``Shared`` and the
+row of the campaign only names them, so that they never pass through a pipe between processes.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +22,24 @@ from wattqueue.errors import CampaignError
 from wattqueue.model.machine import Machine
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.whatif.digest import Digest
-from wattqueue.whatif.run import Ran, run_cap
+from wattqueue.whatif.run import RunSummary, run_cap
 
 SMALL = 100_000
 """Up to so many simulated jobs in all, starting processes takes longer than running the cells in this one."""
 SUMS = ("machine_j", "scope_j", "over_s", "over_j")
+"""Columns of a ``Digest`` that a cell leaves in ``Shared``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Inputs:
-    """What all cells share: saved jobs and breaks by name, the machine, where whole hours are counted from."""
+class GridInputs:
+    """What all cells share.
+
+    Attributes:
+        jobs: Name of the saved workload in ``Shared``.
+        breaks: Name of the saved times at which prices change, empty for none.
+        machine: Machine.
+        zero_s: Where whole hours are counted from.
+    """
 
     jobs: str
     breaks: str
@@ -35,27 +47,34 @@ class Inputs:
     zero_s: float
 
     def digest(self) -> str:
-        """A name made of all of it."""
+        """Return a short hash of all inputs, for the identity of a cell."""
         text = repr((self.jobs, self.breaks, asdict(self.machine), self.zero_s))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CapCell:
-    """One configuration under one cap; the columns of its run are left in ``Shared``, named in the row."""
+    """One configuration under one cap, as a cell of a campaign.
 
-    inputs: Inputs
+    Attributes:
+        inputs: What all cells share.
+        policy: Name of the policy.
+        row: The policy's row, with the estimator that is to be used.
+        cap_w: Watts; ``inf`` for none.
+    """
+
+    inputs: GridInputs
     policy: str
     row: dict[str, Any]
     cap_w: float
 
     def identity(self) -> Mapping[str, object]:
-        """Policy, estimator, cap, and the inputs in a word."""
+        """Return what distinguishes this cell from all others: policy, cap, inputs."""
         watts = None if np.isinf(self.cap_w) else self.cap_w
         return {"policy": self.policy, "row": repr(self.row), "cap_w": watts, "inputs": self.inputs.digest()}
 
     def perform(self, shared: Shared) -> Row:
-        """Run it. Raises: as ``simulate``."""
+        """Run the cell; leave its columns in ``shared`` and return the row that names them. Raises as ``simulate``."""
         about = self.inputs
         breaks = list(shared.arrays(about.breaks).values()) if about.breaks else []
         policy = policy_from_row(self.policy, self.row)
@@ -79,23 +98,32 @@ def run_grid(
     workers: int | None = None,
     jobs: int = 0,
     tell: Callable[[int, int], None] | None = None,
-) -> list[Ran]:
-    """Runs in the order of ``cells``; ``jobs`` is how many each simulates.
+) -> list[RunSummary]:
+    """Run cells and return their results in the same order.
 
-    Raises: CampaignError for a run that cannot be done.
+    Args:
+        cells: What to run.
+        shared: Folder for columns.
+        workers: Number of processes, None for one per core. Small grids run in this process (``SMALL``).
+        jobs: Jobs that each cell simulates, to decide what is small.
+        tell: Called with (cells done, cells in all).
+
+    Raises:
+        CampaignError: A run failed. Nothing is kept, so the campaign's own hint about resuming is dropped.
     """
     small = workers == 1 or jobs * len(cells) <= SMALL or find_spec("joblib") is None
     backend = Local(1 if small else workers)
     try:
         rows = run_cells(cells, shared=shared, backend=backend, progress=tell).to_dicts()
-    except CampaignError as error:  # nothing is kept here, whatever its cure says
+    except CampaignError as error:  # nothing is kept here, whatever its hint says
         raise CampaignError(error.what.partition(", the first: ")[2] or error.what) from error
     return [_ran(row, shared) for row in rows]
 
 
-def _ran(row: dict[str, Any], shared: Shared) -> Ran:
+def _ran(row: dict[str, Any], shared: Shared) -> RunSummary:
+    """Rebuild the summary of a run from its row and its columns in ``shared``."""
     held = shared.arrays(row["columns"])
     power = Digest(held["edge_s"], **{name: held[name] for name in SUMS}, overshoot_w=float(row["overshoot_w"]))
     notes = {name.removeprefix("note "): int(v) for name, v in row.items() if name.startswith("note ") and v}
     figures = {n: v for n, v in row.items() if n not in {"columns", "overshoot_w"} and not n.startswith("note ")}
-    return Ran(figures, held["start_s"], held["end_s"], held["partition"], power, notes)
+    return RunSummary(figures, held["start_s"], held["end_s"], held["partition"], power, notes)

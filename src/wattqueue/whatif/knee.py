@@ -1,7 +1,8 @@
-"""The knee of waiting against the cap: below it waits climb steeply, above it a higher cap buys little.
+"""Find the knee of mean wait over the cap: below it waits rise steeply, above it a higher cap gains little.
 
 Reference: Satopaa, Albrecht, Irwin, Raghavan, Finding a "Kneedle" in a Haystack: Detecting Knee Points in System
 Behavior, ICDCS Workshops 2011, sections III and IV, for a falling convex curve, offline, without smoothing.
+Smoothing is left out because every point is a whole simulation: there is no noise between neighbours to remove.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ LEAST_RISE = 0.05
 LEAST_RISE_S = 60.0
 """Nor does a rise of less than this."""
 LEAST_POINTS = 4
+"""Curves with fewer caps have no knee: it must lie inside, with a neighbour on each side."""
 
 
 def knee(cap_w: Floats, wait_s: Floats) -> int | None:
-    """Row of the knee of a falling curve; None where it is flat, straight, or has no knee inside.
+    """Return the row of the knee of a falling curve; None where it is flat, straight, or has no knee inside.
 
-    Shapes (k,), caps rising. Both axes are scaled to 0..1; with d = (1 - x) - y, the distance below the line
-    from the lowest to the highest cap, the knee is where d is greatest, provided that d falls from there by S mean
-    steps of x before it ends (Kneedle's threshold), so that a straight line has none.
+    Both axes are scaled to 0..1. With d = (1 - x) - y, the distance below the line from the lowest to the highest
+    cap, the knee is where d is greatest, provided that d falls from there by S mean steps of x before it ends
+    (Kneedle's threshold), so that a straight line has none. Shapes (k,); caps must be in rising order.
     """
     if len(cap_w) < LEAST_POINTS or not np.isfinite(wait_s).all():
         return None

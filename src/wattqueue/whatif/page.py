@@ -1,4 +1,10 @@
-"""The answer as one HTML file in the manner of the report: verdicts, pictures, tables, what safe means."""
+"""Write the answer as one self-contained HTML file: verdicts, figures, tables, and what "safe" means.
+
+Frame, style and scripts are those of the report (``report.document``). Order of the page: a notice where the replay
+does not reproduce the recorded waits, knee and lowest safe cap per configuration, figures, one table of all caps per
+configuration, the worst hours and the users that wait longer, the definition of safe, and the inputs. Every text from
+a file is escaped.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +18,14 @@ from wattqueue.report.document import figures_html, page, together
 from wattqueue.whatif import safe, text
 from wattqueue.whatif.answer import Answer, Curve
 from wattqueue.whatif.figures import pictures
+from wattqueue.whatif.run import RunSummary
 
 
 def html(answer: Answer) -> str:
-    """One self-contained page."""
+    """Return the page."""
     drawn = pictures(answer)
     body = [
+        notice(answer),
         '<div class="figures">',
         verdicts(answer),
         figures_html(drawn),
@@ -39,6 +47,7 @@ def html(answer: Answer) -> str:
 
 
 def _eyebrow(answer: Answer) -> str:
+    """Return the line above the title: workload, machine, number of jobs."""
     setup = answer.setup
     said = [Path(setup.task.workload).name, setup.machine.name, words.count(len(setup.jobs), "job")]
     if setup.jobs.origin == "generated":
@@ -47,116 +56,159 @@ def _eyebrow(answer: Answer) -> str:
 
 
 def lede(answer: Answer) -> str:
-    """The first configuration in two sentences (HTML)."""
+    """Return the answer for the first configuration in two sentences (HTML).
+
+    The first gives the wait under the cap that is examined closely against none. The second names the lowest safe cap
+    and, where that is another cap, its wait: a safe cap without its wait says nothing to users.
+    """
     curve, caps = answer.curves[0], answer.setup.caps
     cap, ran = caps[curve.at], curve.ran[curve.at]
     before, after = (r.metrics.get("wait_s_mean") for r in (curve.plain, ran))
     if before is None or after is None:
         return "No job ran."
     lowest = curve.verdict.lowest
+    risk = safe.percent(answer.setup.question.risk)
     called = (
-        f"The lowest cap that these data call safe at a risk of {safe.percent(answer.setup.question.risk)} is "
-        f"<strong>{escape(caps[lowest].text)}</strong>."
+        f"The lowest safe cap at a risk of {risk} is <strong>{escape(caps[lowest].text)}</strong>"
+        f"{'' if lowest == curve.at else escape(f', {text.waits_under(curve, lowest)}')}."
         if lowest is not None
-        else "These data call <strong>no cap safe</strong>; why stands below."
+        else "<strong>No cap can be certified</strong> with this data; the reason is given below."
     )
+
     return (
         f"Under {escape(cap.text)} ({words.watts(cap.cap_w)}), with {escape(curve.label)}, jobs wait "
-        f"<strong>{words.span(float(after))}</strong> in the mean instead of "
+        f"<strong>{words.span(float(after))}</strong> on average instead of "
         f"<strong>{words.span(float(before))}</strong> without a cap. {called}"
     )
 
 
+def notice(answer: Answer) -> str:
+    """Return the warning that the replay does not reproduce the recorded waits (HTML), empty where it does.
+
+    It stands above all figures, because it limits what every one of them says about users.
+    """
+    seen = text.recorded(answer, answer.curves[0])
+    if seen is None or not seen.disagree:
+        return ""
+    return f'<p class="notice" role="note">{escape(together(text.recorded_sentence(seen)))}</p>'
+
+
 def verdicts(answer: Answer) -> str:
-    """Knee, lowest safe cap and why, a configuration a row (HTML)."""
+    """Return knee, lowest safe cap with their mean waits, and the reason, one row per configuration (HTML)."""
     caps = answer.setup.caps
 
-    def name(row: int | None) -> str:
-        return "none" if row is None else f"{caps[row].text} ({words.watts(caps[row].cap_w)})"
+    def name(curve: Curve, row: int | None) -> str:
+        if row is None:
+            return "none"
+        return f"{caps[row].text} ({words.watts(caps[row].cap_w)}): {wait_of(curve.ran[row])}"
 
-    rows = [(c.label, name(c.knee), name(c.verdict.lowest), text.upper_first(c.verdict.why)) for c in answer.curves]
+    rows = [
+        (c.label, wait_of(c.plain), name(c, c.knee), name(c, c.verdict.lowest), text.upper_first(c.verdict.why))
+        for c in answer.curves
+    ]
     heads = (
-        "configuration",
-        "knee of the wait",
-        f"lowest safe cap at {safe.percent(answer.setup.question.risk)}",
-        "why",
+        "Configuration",
+        "Mean wait without a cap",
+        "Knee of the wait, mean wait",
+        f"Lowest safe cap at {safe.percent(answer.setup.question.risk)}, mean wait",
+        "Why this cap is the lowest",
     )
-    return _card("verdicts", "What the data say", _table(heads, rows, wrap={3}))
+    return _card("verdicts", "Knee and lowest safe cap", _table(heads, rows, wrap={1, 2, 3, 4}))
+
+
+def wait_of(ran: RunSummary) -> str:
+    """Return the mean wait of a run as text."""
+    value = ran.metrics.get("wait_s_mean")
+    return "–" if value is None else words.span(float(value))
 
 
 COLUMNS = (
-    "<em>energy</em>: the whole machine over the time that all runs are billed for; <em>above cap</em>: share of time "
-    "with true power above the cap, from the first submission to the last start; <em>at most</em>: its upper bound; "
-    "<em>by kW</em>: the greatest excess. <em>lost jobs</em> run without a cap and never start under this one; they do "
-    "not count in the waits."
+    "<em>Energy billed</em>: the whole machine over the time that all runs are billed for. <em>Above cap</em>: share "
+    "of time with true power above the cap, from the first submission to the last start. <em>At most</em>: its upper "
+    "bound. <em>Lost jobs</em> run without a cap and never start under this one; they are left out of the waits. "
+    "<em>recorded</em>: waits that users really had, where the trace has start times."
 )
+"""Explanation of the columns, below the last table (HTML)."""
 
 
 def table(answer: Answer, curve: Curve) -> str:
-    """All caps of one configuration, the cells of the terminal (HTML)."""
+    """Return all caps of one configuration with the cells of the terminal table (HTML).
+
+    On a phone it stays a table that scrolls sideways under a fixed first column: caps are compared down a column,
+    which a list of cards would prevent.
+    """
     found = text.table_rows(answer, curve)
     names = text.heads(answer)
     keep = [k for k in range(len(names)) if any(row[k] for row in found)]
-    rows = [tuple(row[k] or ("" if k in text.WORDS else "–") for k in keep) for row in found]
+    rows = [tuple(row[k] for k in keep) for row in found]
     heads = [names[k] for k in keep]
-    first = curve is answer.curves[0]
+    first, last = curve is answer.curves[0], curve is answer.curves[-1]
     return _card(
         "caps" if first else f"caps-{answer.curves.index(curve) + 1}",
         f"Every cap: {curve.label}",
-        _table(heads, rows, right=True) + f'<p class="note">{COLUMNS}</p>',
+        _table(heads, rows, right=True, stack=False) + (f'<p class="note">{COLUMNS}</p>' if last else ""),
     )
 
 
 def closely(answer: Answer) -> str:
-    """Worst hours and payers of every configuration under the cap looked at (HTML)."""
+    """Return the worst hours and the payers of every configuration, under the cap that is examined closely (HTML).
+
+    The two waits of an hour are means over the jobs that wait longer, not over all jobs of the hour.
+    """
     parts = []
     for curve in answer.curves:
         cap = answer.setup.caps[curve.at].text
         hours = [
             (
                 answer.setup.words(h.begin_s), f"{h.wait_node_h:,.0f}", f"{h.jobs:,}", f"{h.delayed:,}",
-                words.span(h.plain_wait_mean_s), words.span(h.plain_wait_mean_s + h.wait_mean_s),
+                words.span(h.delayed_plain_wait_mean_s), words.span(h.delayed_wait_mean_s),
             )
             for h in answer.hours(curve, curve.at)
         ]  # fmt: skip
         parts.append(f"<h3>{escape(curve.label)} under {escape(cap)}</h3>")
         heads = (
-            "hour of submission",
-            "extra node-hours of wait",
-            "jobs",
-            "delayed",
-            "mean wait, no cap",
-            "mean wait, cap",
+            "Hour of submission",
+            "Additional node-hours of wait",
+            "Jobs",
+            "Delayed jobs",
+            "Their mean wait, no cap",
+            "Their mean wait, cap",
         )
-        parts.append(_table(heads, hours, right=True) if hours else '<p class="note">Nobody waits longer.</p>')
+        parts.append(_table(heads, hours, right=True) if hours else '<p class="note">No job waits longer.</p>')
         parts += [
             f'<p class="note">{escape(together(text.payer_sentence(g, cap)))}</p>'
             for g in answer.payers(curve, curve.at)
         ]
     note = (
-        '<p class="note">An hour is as bad as the jobs submitted in it have node-hours to wait longer than without a '
-        "cap. payers.csv has every user and partition under every cap.</p>"
+        '<p class="note">Hours are ranked by the additional node-hours of wait of the jobs submitted in them, against '
+        "no cap. payers.csv lists every user and partition under every cap.</p>"
     )
-    return _card("closely", "The three worst hours, and who pays", "".join(parts) + note)
+    return _card("closely", "The three worst hours, and who waits longer", "".join(parts) + note)
 
 
-LIMITS = """It is said of the simulated workload. Next year's jobs may be other jobs: a new application or a fuller
-machine is not in the data.
+LIMITS = """The statement is about the simulated workload. Next year's jobs may differ: a new application or a higher
+load is not in the data.
 
 True power is each job's mean watts, or its power profile where the trace has one. Peaks within a job are invisible
 where there is no profile: leave a margin for them.
 
-Node watts alone are counted: no switches, storage or cooling, unless the trace's watts include them.
+Only node power is counted: no switches, storage or cooling, unless the trace's watts include them.
 
-The bound counts time above the cap, however small the excess; the column "by kW" says how large it was. A breaker may
-trip at the first second, a contract may count quarter hours.
+The bound counts time above the cap, however small the excess; the column "Greatest excess" shows its size. A breaker
+may trip within a second, a contract may count quarter hours.
 
-Independent looks are estimated from the correlation of hourly power. What comes once a year, a shorter trace has not
-seen."""
+The number of independent observations is estimated from the correlation of hourly power. An event that occurs once a
+year may be missing from a shorter trace."""
+"""What the certificate does not cover, one paragraph per limit."""
 
 
 def meaning() -> str:
-    """The definition of safe, and its limits (HTML)."""
+    """Return the definition of "safe" and its limits (HTML).
+
+    The definition is the docstring of ``safe``, the limits are LIMITS below it on the page: what the bound cannot
+    know.
+    """
+    # The docstring of the module is the definition: page, whatif.json and documentation cannot drift apart.
     said = (safe.__doc__ or "").partition("**Definition.** ")[2].partition("\n\nReferences")[0]
     blocks = [" ".join(block.split()).replace("**The bound.** ", "") for block in said.split("\n\n")]
     items = "".join(f"<li>{escape(line.split('. ', 1)[1])}</li>" for line in _items(said))
@@ -172,7 +224,7 @@ def meaning() -> str:
 
 
 def _items(said: str) -> list[str]:
-    """Numbered items of the definition, each in one line."""
+    """Return the numbered items of the definition, one line each."""
     block = next(b for b in said.split("\n\n") if b.startswith("1."))
     items: list[str] = []
     for line in block.splitlines():
@@ -184,24 +236,42 @@ def _items(said: str) -> list[str]:
 
 
 def sources(answer: Answer) -> str:
-    """What went in (HTML)."""
+    """Return what went in: workload, machine, series, and remarks about them (HTML).
+
+    Series are named with the begin of their hash; whatif.json has it in full.
+    """
     setup = answer.setup
     rows = [("workload", setup.task.workload, setup.jobs.origin), ("machine", setup.machine.name, setup.machine.source)]
     for name, tariff in (("prices", setup.prices), ("intensity", setup.intensity)):
         if tariff is not None:
             rows.append((name, f"{tariff.source.path.name} ({tariff.source.unit})", f"SHA-256 {tariff.sha256[:12]}…"))
     said = "".join(f'<p class="note">{escape(together(line))}</p>' for line in text.remarks(answer))
-    return _card("sources", "What went in", _table(("input", "what", "origin"), rows, wrap={1, 2}) + said)
+    return _card("sources", "Inputs", _table(("input", "what", "origin"), rows, wrap={1, 2}) + said)
 
 
 def _card(key: str, title: str, inner: str) -> str:
+    """Return a section with a heading (HTML)."""
     return f'<section class="card" id="{key}"><h2>{escape(title)}</h2>{inner}</section>'
 
 
 def _table(
-    heads: Sequence[str], rows: Iterable[Sequence[str]], *, right: bool = False, wrap: set[int] | None = None
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: bool = False,
+    wrap: set[int] | None = None,
+    stack: bool = True,
 ) -> str:
-    """A table; ``right`` aligns all but the first column, ``wrap`` names columns that may break lines."""
+    """Return a table (HTML).
+
+    Args:
+        heads: Heads of the columns.
+        rows: Cells, the first one heads its row; an empty cell is shown as a dash.
+        right: Align all but the first column right.
+        wrap: Columns that may break lines.
+        stack: Whether rows become cards on a phone; else the table scrolls sideways.
+    """
+    kind = "side" if stack else "side wide-grid"
     look = [_look(i, h, right, wrap) for i, h in enumerate(heads)]
     head = "".join(f'<th scope="col"{look[i] if i else ""}>{escape(h)}</th>' for i, h in enumerate(heads))
     body = ""
@@ -213,12 +283,13 @@ def _table(
         )
         body += f'<tr><th scope="row">{escape(row[0])}</th>{cells}</tr>'
     return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(heads[0])}"><table class="side">'
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(heads[0])}"><table class="{kind}">'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
 def _look(column: int, head: str, right: bool, wrap: set[int] | None) -> str:
+    """Return the class attribute of a column's cells."""
     if wrap and column in wrap:
         return ' class="wrap"'
-    return ' class="n"' if right and head != "mark" else ""
+    return ' class="n"' if right and head != "Mark" else ""

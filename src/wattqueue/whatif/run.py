@@ -1,4 +1,7 @@
-"""One run of the row: a workload under one policy and one cap, kept as what the questions need."""
+"""Simulate one configuration under one cap and keep what the conclusions need.
+
+Kept are the metrics, start and end of each job, and the power in bins (``digest``).
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,17 @@ from wattqueue.whatif.digest import Digest, bin_edges, digest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ran:
-    """A run without its steps. Shapes (n,): start_s, end_s (NaN where it never ran), partition (-1 there).
+class RunSummary:
+    """A run without its power steps.
 
-    ``metrics`` are SEMANTICS', those of the cap from true power with phases where jobs carry profiles.
+    Attributes:
+        metrics: Metrics by name (docs/semantics.md); those of the cap from true power with phases where jobs have
+            profiles.
+        start_s: Start of each job, NaN where it never ran. Shape (n,).
+        end_s: End of each job, NaN where it never ran. Shape (n,).
+        partition: Index of the partition that each job ran in, -1 where it never ran. Shape (n,).
+        power: Integrals of the power over bins.
+        notes: Remarks of the simulator, with the number of times that each applies.
     """
 
     metrics: Metrics
@@ -37,10 +47,19 @@ class Ran:
 
 def run_cap(
     jobs: Jobs, machine: Machine, policy: Policy, cap_w: float, *, breaks: Iterable[Floats] = (), zero_s: float = 0.0
-) -> Ran:
-    """Simulate under a constant cap (``inf``: none) and sum its power up by hour and between ``breaks``.
+) -> RunSummary:
+    """Simulate under a constant cap and sum the power by hour and between ``breaks``.
 
-    ``zero_s`` is where the hours' clock has its 0. Raises: as ``simulate``.
+    Args:
+        jobs: Workload.
+        machine: Machine.
+        policy: A policy object of its own (estimators learn).
+        cap_w: Watts; ``inf`` for none.
+        breaks: Times at which a bin must begin: changes of price or intensity.
+        zero_s: Where the clock of whole hours has its 0.
+
+    Raises:
+        As ``simulate``.
     """
     cap = Cap.constant(cap_w)
     run = simulate(jobs, machine, policy, cap=cap)
@@ -52,20 +71,21 @@ def run_cap(
     windows = _windows(run) if phases else [run.power]
     found = digest(windows, machine, cap_w, bin_edges(begin, max(end, begin + 1.0), breaks, zero_s))
     if np.isfinite(cap_w) and has_phases(run):
+        # Metrics of the cap come from power with phases; those that simulate() computed know job means only.
         figures |= _sums(found, cap_w, end - begin).figures()._asdict()
     option = run.schedule.option
     partition = np.where(option < 0, -1, machine.option_partition[option]).astype(np.int16)
-    return Ran(figures, run.schedule.start_s, run.schedule.end_s, partition, found, dict(run.notes))
+    return RunSummary(figures, run.schedule.start_s, run.schedule.end_s, partition, found, dict(run.notes))
 
 
 def _windows(run: Run) -> Iterable[PowerSeries]:
-    """The run's true power: with the phases of its jobs where they are known, window by window."""
+    """Return the run's true power, with the phases of its jobs where they are known, window by window."""
     if not has_phases(run):
         return [run.power]
     return power_windows(profiled(run.jobs, run.schedule, run.machine), run.power)
 
 
 def _sums(found: Digest, cap_w: float, span_s: float) -> CapSums:
-    """What the metrics of a cap are made of, from the sums by bin."""
+    """Return the totals that the metrics of a cap are computed from."""
     used, over_s, over_j = (float(c.sum()) for c in (found.scope_j, found.over_s, found.over_j))
     return CapSums(used, cap_w * span_s, found.overshoot_w, over_s, over_j, span_s)

@@ -1,22 +1,22 @@
-"""The lowest cap that the data call safe.
+"""Certify the lowest safe cap from the evidence of the runs.
 
 **Definition.** Risk r is the share of time with true power above the cap. A cap is called safe at r if, under
 it, in the simulation of this workload with this policy and estimator,
 
-1. the data know the true watts of 99 % of the node-hours run, and the estimator does not know the future;
+1. the data contain the true power of 99 % of the node-hours run, and the estimator does not read the future;
 2. every job that runs without a cap also runs under it;
 3. an upper bound (95 %, one-sided) of the share of time above the cap is at most r, or no excess is possible;
 
-and if the same holds for every higher cap that was tried. The time counted reaches from the first submission to the
+and if the same holds for every higher cap that was tried. The time counted is from the first submission to the
 last start. No excess is possible where every job is counted at the machine's maximum and none drew more. The caps are
 tested from the highest down, and testing ends at the first that fails, so that the 95 % hold for all of them together
 (fixed-sequence testing).
 
-**The bound.** Power is correlated from hour to hour. The span T is worth n = T / tau independent looks at the
-machine, tau being the integrated autocorrelation time of the hourly mean power; n is at most that of the run without
-a cap, since a longer queue brings no more jobs to look at. For the mean p of n independent shares, each anywhere
+**The bound.** Power is correlated from hour to hour. The span T is worth n = T / tau independent observations of the
+machine, where tau is the integrated autocorrelation time of the hourly mean power; n is at most that of the run
+without a cap, since a longer queue brings no additional jobs. For the mean p of n independent shares, each anywhere
 within 0..1, the bound is the q > p with n KL(p || q) = ln 20: no distribution is assumed, and with p = 0 it is the
-exact binomial bound, 1 - 0.05**(1/n). So 1 % takes n = 299 looks, even if no excess was ever seen.
+exact binomial bound, 1 - 0.05**(1/n). So 1 % needs n = 299 observations, even if no excess occurred.
 
 References: Hoeffding, Probability inequalities for sums of bounded random variables, JASA 58 (1963), theorem 1,
 (2.1); Geyer, Practical Markov chain Monte Carlo, Statistical Science 7 (1992), section 3.3 (initial positive
@@ -35,17 +35,23 @@ from wattqueue.model.sums import sum_of_products
 from wattqueue.whatif.digest import HOUR_S
 
 CONFIDENCE = 0.95
+"""One-sided confidence of the bound of time above the cap."""
 LEAST_DAYS = 7.0
-"""Less than a week has not seen a week's cycle: nothing is called safe."""
+"""A shorter span does not contain the weekly cycle of load: no cap is certified."""
 WATTS_KNOWN = 0.99
-"""Share of the node-seconds whose true watts the data must know."""
+"""Share of the node-seconds whose true power must be in the data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one run says of its cap. ``span_s`` from first submission to last start, ``over_s`` of it above.
+    """What one run shows about the time above its cap.
 
-    ``looks`` is n, ``never`` whether no excess is possible, ``lost`` counts jobs that run only without a cap.
+    Attributes:
+        span_s: Time counted, from the first submission to the last start.
+        over_s: Seconds of it with true power above the cap.
+        looks: Number n of independent observations that the span is worth.
+        never: Whether an excess is impossible by construction (``answer.never_above``).
+        lost: Number of jobs that run only without a cap.
     """
 
     span_s: float
@@ -56,18 +62,24 @@ class Evidence:
 
     @property
     def share(self) -> float:
-        """Share of time above the cap."""
+        """Return the share of time above the cap."""
         return min(self.over_s / self.span_s, 1.0) if self.span_s > 0 else 0.0
 
     @property
     def upper(self) -> float:
-        """Upper bound of the share of time above the cap."""
+        """Return the upper confidence bound of the share of time above the cap."""
         return 0.0 if self.never else upper_share(self.share, self.looks)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Which caps are safe: ``lowest`` is a row or None, ``why`` one sentence, ``each`` a word a cap."""
+class SafeCaps:
+    """The result of testing all caps.
+
+    Attributes:
+        lowest: Row of the lowest safe cap, None where there is none.
+        why: The reason as one sentence without its subject, which the callers put before it.
+        each: One verdict per cap, lowest cap first: ``safe``, why it failed, or why it was not tested.
+    """
 
     lowest: int | None
     why: str
@@ -75,7 +87,10 @@ class Verdict:
 
 
 def upper_share(share: float, looks: float, confidence: float = CONFIDENCE) -> float:
-    """Upper bound of a mean of ``looks`` independent shares that came to ``share``."""
+    """Return the upper confidence bound of a mean of ``looks`` independent shares whose observed mean is ``share``.
+
+    Bisection on q in [share, 1]: 60 halvings reach the precision of a float64. 1 where nothing was observed.
+    """
     if looks <= 0 or share >= 1:
         return 1.0
     wanted = -np.log(1.0 - confidence) / looks
@@ -87,27 +102,29 @@ def upper_share(share: float, looks: float, confidence: float = CONFIDENCE) -> f
 
 
 def divergence(p: float, q: float) -> float:
-    """KL divergence of two coins, KL(p || q), for p < q < 1."""
+    """Return the Kullback-Leibler divergence KL(p || q) of two Bernoulli distributions, for p < q <= 1."""
     first = p * np.log(p / q) if p > 0 else 0.0
     return float(first + (1.0 - p) * np.log((1.0 - p) / (1.0 - q))) if q < 1 else float(np.inf)
 
 
 def looks_needed(risk: float) -> float:
-    """Independent looks without any excess from which ``risk`` can be vouched for."""
+    """Return the number of independent observations without any excess that certify ``risk``."""
     return float(np.log(1.0 - CONFIDENCE) / np.log1p(-risk))
 
 
 def correlation_time_s(hour_w: Floats) -> float:
-    """Integrated autocorrelation time of hourly means: at least an hour. Shape (h,).
+    """Return the integrated autocorrelation time of hourly means in seconds, at least one hour. Shape (h,).
 
-    Sums of neighbouring autocorrelations are added while they are positive and falling (Geyer). A power that never
-    changes has one look: it says nothing of what it would do if it did.
+    Sums of neighbouring autocorrelations are added while they are positive and falling (Geyer's initial positive
+    sequence). Constant power counts as one observation: it does not show what the power does when it changes. The
+    autocorrelation is computed by FFT, padded to twice the length so that it does not wrap around.
     """
     centred = hour_w - hour_w.mean() if len(hour_w) else hour_w
     n = len(centred)
     spread = sum_of_products(centred, centred)
     if n < 4 or spread <= 1e-18 * max(1.0, sum_of_products(hour_w, hour_w)):
         return max(n, 1) * HOUR_S
+    # Padded to twice the length: the circular convolution of the FFT must not mix end and beginning.
     size = 1 << (2 * n - 1).bit_length()
     spectrum = np.fft.rfft(centred, size)
     rho = np.fft.irfft(spectrum * np.conj(spectrum), size)[:n] / spread
@@ -117,13 +134,20 @@ def correlation_time_s(hour_w: Floats) -> float:
     return HOUR_S * min(max(1.0, 2.0 * float(pairs.sum()) - 1.0), float(n))
 
 
-def judge(evidence: Sequence[Evidence], risk: float, refusal: str = "") -> Verdict:
-    """Test caps from the highest (the last) down; ``refusal`` says why nothing can be called safe at all."""
+def judge(evidence: Sequence[Evidence], risk: float, refusal: str = "") -> SafeCaps:
+    """Test caps from the highest (the last) down, and stop at the first that fails.
+
+    Args:
+        evidence: One per cap, lowest cap first.
+        risk: Accepted share of time above the cap.
+        refusal: Why no cap can be certified at all; empty where there is no such reason.
+    """
     words = ["" for _ in evidence]
     reason = refusal or _too_little(evidence[-1], risk)
     if reason:
-        return Verdict(None, reason, tuple("not judged" for _ in evidence))
+        return SafeCaps(None, reason, tuple("not judged" for _ in evidence))
     lowest = None
+    # Fixed order from the highest cap down: no correction for multiple tests is needed if testing stops at a failure.
     for row in reversed(range(len(evidence))):
         words[row] = _fails(evidence[row], risk)
         if words[row]:
@@ -131,23 +155,27 @@ def judge(evidence: Sequence[Evidence], risk: float, refusal: str = "") -> Verdi
         words[row], lowest = "safe", row
     words = [word or "not tested: a higher cap failed" for word in words]
     if lowest is None:
-        return Verdict(None, f"no cap is safe: under the highest, {words[-1]}", tuple(words))
+        return SafeCaps(None, f"under the highest cap that was tried, {words[-1]}", tuple(words))
     kind = "cannot be exceeded" if evidence[lowest].never else f"is exceeded at most {percent(risk)} of the time"
-    below = f"; under the next lower one, {words[lowest - 1]}" if lowest else "; lower ones were not tried"
-    return Verdict(lowest, f"{kind} by these data{below}", tuple(words))
+    below = f"; under the next lower cap, {words[lowest - 1]}" if lowest else "; lower caps were not tried"
+    return SafeCaps(lowest, f"{kind} in this workload{below}", tuple(words))
 
 
 def _fails(found: Evidence, risk: float) -> str:
+    """Return why a cap fails at ``risk``, empty where it passes."""
     if found.lost:
         return f"{found.lost:,} jobs that run without a cap are rejected"
     if found.upper <= risk:
         return ""
-    seen = f"power is above it {percent(found.share)} of the time" if found.over_s > 0 else "no excess was seen"
-    return f"{seen}, which bounds it at {percent(found.upper)}"
+    seen = f"power is above it {percent(found.share)} of the time" if found.over_s > 0 else "no excess was observed"
+    return f"{seen}, upper bound {percent(found.upper)}"
 
 
 def _too_little(found: Evidence, risk: float) -> str:
-    """A sentence where the data could not vouch for the highest cap, even without an excess under it."""
+    """Return why the data could not certify even the highest cap without any excess, empty where they could.
+
+    The message gives the length of trace that would do, and the smallest risk that this trace can certify.
+    """
     days, needed = found.span_s / (24 * HOUR_S), looks_needed(risk)
     if found.never or (days >= LEAST_DAYS and upper_share(0.0, found.looks) <= risk):
         return ""
@@ -155,18 +183,18 @@ def _too_little(found: Evidence, risk: float) -> str:
     least = upper_share(0.0, found.looks)
     more = f", or --risk {rounded_up(100 * least)}%" if days >= LEAST_DAYS and least < 0.5 else ""
     return (
-        f"too little data: {days:,.3g} days are worth {found.looks:,.3g} independent looks at the machine, and a risk "
-        f"of {percent(risk)} takes {np.ceil(needed):,.0f} even without any excess "
+        f"too little data: {days:,.3g} days are worth {found.looks:,.3g} independent observations, and a risk "
+        f"of {percent(risk)} needs {np.ceil(needed):,.0f} even without any excess "
         f"(about {np.ceil(wanted):,.0f} days{more})"
     )
 
 
 def rounded_up(value: float) -> str:
-    """The next number of two figures that is not below ``value``."""
+    """Return ``value`` with two significant digits, rounded up so that it is never below ``value``."""
     unit = 10.0 ** (np.floor(np.log10(value)) - 1)
     return f"{np.ceil(value / unit) * unit:.2g}"
 
 
 def percent(share: float) -> str:
-    """A share of time as text, with two figures."""
+    """Return a share of time as text with two significant digits."""
     return f"{100 * share:.2g} %" if share < 0.995 else "100 %"

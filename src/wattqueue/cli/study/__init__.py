@@ -1,4 +1,8 @@
-"""Reproduce a paper's evaluation: its machine, its workload, published values beside ours."""
+"""Reproduce a paper's evaluation: its machine, its workload, published values beside ours.
+
+One file per study with a function ``run``. It parses options, checks output files before any work, calls the study in
+``wattqueue.study``, writes JSON and HTML atomically and prints tables. Imports stay inside ``run``: help is fast.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,11 @@ import typer
 
 app = typer.Typer(no_args_is_help=True)
 
-# A study is one file here with a function ``run``; it imports what it needs inside.
+# Files that start with an underscore are helpers.
 for _file in sorted(Path(__file__).parent.glob("[!_]*.py")):
     app.command(_file.stem.replace("_", "-"))(importlib.import_module(f"{__name__}.{_file.stem}").run)
 
 
 @app.callback()
 def _root() -> None:
-    """Each study is a command of its own, also while there is only one."""
+    """Make each study a command of its own, even if there is only one."""

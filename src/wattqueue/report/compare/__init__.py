@@ -1,1 +1,4 @@
-"""Runs side by side: groups over seeds, differences, intervals, a paired test, one page with all of them."""
+"""Compare runs: groups over seeds, differences with intervals, a paired test, and one page with all of them.
+
+Flow: ``load.load_members`` -> ``groups.grouped`` -> ``table.compare`` -> files (``table``) and page (``document``).
+"""

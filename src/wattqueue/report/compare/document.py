@@ -1,4 +1,8 @@
-"""The page of a comparison: table first, then the pictures with all groups laid over one another."""
+"""Write the page of a comparison: table first, then the figures with one curve per group.
+
+The first group is the reference: all differences, in table and headline, are against it. Where groups have several
+seeds, means have 95 % intervals and differences are tested seed by seed (``stats``).
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,15 @@ from wattqueue import __version__
 from wattqueue.report import metric_table
 from wattqueue.report.compare import figures
 from wattqueue.report.compare.groups import Group
-from wattqueue.report.compare.table import Cell, Comparison, any_intervals, any_pairs, difference, shown
+from wattqueue.report.compare.table import Comparison, MetricDifference, any_intervals, any_pairs, difference, shown
 from wattqueue.report.document import Drawn, figures_html, page
 
 
 def pictures(groups: tuple[Group, ...]) -> list[Drawn]:
-    """All pictures of a comparison, in the order of the page."""
+    """Return all figures of a comparison with their kinds, in the order of the page.
+
+    Power is left out where no run states watts; energy against turnaround where any value is missing.
+    """
     watts = any(member.run.has_watts for group in groups for member in group.members)
     found: list[Drawn] = [(figures.power(groups), "overlay")] if watts else []
     found += [
@@ -27,7 +34,11 @@ def pictures(groups: tuple[Group, ...]) -> list[Drawn]:
 
 
 def report(comparison: Comparison) -> str:
-    """compare.html, which opens without a network."""
+    """Return compare.html, which opens without a network.
+
+    The heading names both groups of a pair, else their number; labels are directory names where every group is one
+    run.
+    """
     groups = comparison.groups
     drawn = pictures(groups)
     names = [group.label for group in groups]
@@ -43,13 +54,14 @@ def report(comparison: Comparison) -> str:
 
 
 def _body(comparison: Comparison, drawn: list[Drawn]) -> list[str]:
-    """What energy buys comes first, then the table, then everything over time."""
+    """Return the sections in order: energy against turnaround, the table, everything over time, the runs (HTML)."""
     front = [d for d in drawn if d[1] == "pareto"]
     rest = [d for d in drawn if d[1] != "pareto"]
     return [figures_html(front), table_html(comparison), figures_html(rest), runs_html(comparison.groups)]
 
 
 def _eyebrow(groups: tuple[Group, ...]) -> str:
+    """Return the line above the heading: workload and machine where all runs share them."""
     runs = [m.run.about for g in groups for m in g.members]
     shared = [{getattr(about, name) for about in runs} for name in ("workload", "machine")]
     said = [values.pop() for values in shared if len(values) == 1]
@@ -59,28 +71,32 @@ def _eyebrow(groups: tuple[Group, ...]) -> str:
 
 
 def _lede(comparison: Comparison) -> str:
-    """What changes most against the first group, in a sentence (HTML)."""
+    """Return the differences of mean wait and energy from the first group in a sentence (HTML)."""
     base = escape(comparison.groups[0].label)
     by_name = {row[0].metric: row for row in comparison.rows}
     parts = []
     for k, group in enumerate(comparison.groups[1:4], 1):
-        told = [
+        shown_for = [
             f"{words} <strong>{escape(difference(by_name[name][k]).rstrip('*'))}</strong>"
             for name, words in (("wait_s_mean", "mean wait"), ("machine_energy_j", "energy"))
             if name in by_name and by_name[name][k].difference_percent is not None
         ]
-        if told:
-            parts.append(f"{escape(group.label)} has {' and '.join(told)}")
+        if shown_for:
+            parts.append(f"{escape(group.label)} has {' and '.join(shown_for)}")
     return f"Against {base}: {'; '.join(parts)}." if parts else f"Differences are from {base}."
 
 
 def table_html(comparison: Comparison) -> str:
-    """All metrics, a column a group."""
+    """Return all metrics with one column per group (HTML).
+
+    A difference is coloured only if it is an improvement or a loss, and not if a paired test leaves doubt.
+    """
     heads = "".join(
         f'<th scope="col" class="n">{escape(g.label)}{_seeds(len(g.members))}</th>' for g in comparison.groups
     )
     body = "".join(
-        f'<tr><th scope="row">{escape(_label(row[0].metric))}<small><code>{escape(row[0].metric)}</code></small></th>'
+        f'<tr><th scope="row">{escape(metric_table.label(row[0].metric))}'
+        f"<small><code>{escape(row[0].metric)}</code></small></th>"
         f"{''.join(_cell_html(cell) for cell in row)}</tr>"
         for row in comparison.rows
     )
@@ -93,43 +109,42 @@ def table_html(comparison: Comparison) -> str:
     )
 
 
-def _label(name: str) -> str:
-    what = metric_table.known(name)
-    return what.label if what else name.replace("_", " ")
-
-
 def _seeds(count: int) -> str:
+    """Return the number of seeds below a group's name (HTML), empty for one run."""
     return f"<small>{count} seeds</small>" if count > 1 else ""
 
 
-def _cell_html(cell: Cell) -> str:
+def _cell_html(cell: MetricDifference) -> str:
+    """Return one cell: value, interval, difference and p value (HTML)."""
     mark = {True: " better", False: " worse", None: ""}[cell.better if cell.certain is not False else None]
     more = f'<small class="diff{mark}">{escape(difference(cell))}{_p(cell)}</small>' if difference(cell) else ""
     return f'<td class="n" data-label="{escape(cell.group)}"><span>{escape(shown(cell))}{more}</span></td>'
 
 
-def _p(cell: Cell) -> str:
+def _p(cell: MetricDifference) -> str:
+    """Return the p value of the paired test as text, empty where there is none."""
     if cell.pairs is None or cell.pairs.p_t is None or cell.same:
         return ""
     return f" p = {cell.pairs.p_t:.2g}" if cell.pairs.p_t >= 1e-4 else " p &lt; 0.0001"
 
 
 def _note(comparison: Comparison) -> str:
+    """Return the explanation below the table (HTML): reference, intervals, p values."""
     said = [f"Differences are from {escape(comparison.groups[0].label)}."]
     if any_intervals(comparison):
-        said.append("± is half a 95 % interval over seeds (Student’s t).")
+        said.append("± is half of the 95 % confidence interval over seeds (Student’s t).")
     n = any_pairs(comparison)
     if n:
         said.append(
-            f"p is of Student’s paired test over {n} equal seeds (compare.csv also has Wilcoxon’s); "
-            "* marks differences whose paired 95 % interval leaves zero out. Of twenty metrics without any "
-            "difference, one is expected to bear a mark by chance."
+            f"p is the p value of Student’s paired test over {n} common seeds (compare.csv also has Wilcoxon’s); "
+            "* marks differences whose paired 95 % interval excludes zero. Of twenty metrics without any true "
+            "difference, one is expected to be marked by chance."
         )
     return f'<p class="note">{" ".join(said)}</p>'
 
 
 def runs_html(groups: tuple[Group, ...]) -> str:
-    """Which run directories stand behind each group."""
+    """Return the run directories of each group (HTML), with seed and whether the jobs are generated."""
     rows = "".join(
         f"<tr><td>{escape(g.label)}</td><td>{escape(m.name)}</td><td>{'–' if m.seed is None else m.seed}</td>"
         f'<td><span class="kind {escape(m.run.about.origin)}">{escape(m.run.about.origin)}</span></td></tr>'

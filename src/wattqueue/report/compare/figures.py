@@ -1,4 +1,8 @@
-"""All groups in one picture each: power, queue, utilization, waits, slowdowns, and what energy buys."""
+"""Figures of a comparison, with all groups in each.
+
+Over time: power, queue, utilization. Distributions: waits, bounded slowdowns. One point per group: energy against
+turnaround.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +14,35 @@ from wattqueue.model.jobs import Floats
 from wattqueue.report import words
 from wattqueue.report.compare.groups import Group
 from wattqueue.report.compare.stats import Estimate, estimate
-from wattqueue.report.figure import SCOPE_WORDS, Axis, Figure, finite_max, power_axis
+from wattqueue.report.equal import equal_sentence
+from wattqueue.report.figure import SCOPE_WORDS, Axis, Figure, axis_of_time, finite_max, power_axis
 from wattqueue.report.figures import queue, waiting
-from wattqueue.report.run import Run
+from wattqueue.report.run import RunData
 from wattqueue.report.steps import Bins
 
 BINS = 2_400
-Curve = Callable[[Run, Bins], Floats]
+"""Bins over time that all runs of a comparison share."""
+Curve = Callable[[RunData, Bins], Floats]
+"""Computes a run's values in bins. Shape (bins,)."""
 
 
 def overlay(
     groups: Sequence[Group], key: str, title: str, says: str, curve: Curve, y: Axis | None = None, caps: bool = False
 ) -> Figure:
-    """One curve a group over time since the first submission; its seeds as a band from least to greatest."""
+    """Return one curve per group over time since the first submission; its seeds as a band from min to max.
+
+    All runs share ``BINS`` bins of equal length, so that values at one time can be averaged over seeds; a run
+    contributes until its end. The axis has dates only where all runs begin at the same one.
+
+    Args:
+        groups: Groups of runs.
+        key: Key of the figure.
+        title: Title.
+        says: Sentence; equal curves are added to it.
+        curve: Computes a run's values in given bins. Shape (bins,).
+        y: Vertical axis; None for watts with the prefix that suits the highest value.
+        caps: Whether the caps are drawn too.
+    """
     length = max(run.last_s - run.first_s for _, run in _runs(groups))
     edge = np.linspace(0.0, max(length, 1.0), BINS + 1)
     columns: dict[str, Floats] = {"time_s": edge[:-1]}
@@ -40,27 +60,41 @@ def overlay(
         _add_caps(groups, edge, columns, shown)
     if y is None:
         y = power_axis(max(finite_max(c) for name, c in columns.items() if name != "time_s"))
-    scale, unit = words.span_unit(length)
-    x = Axis("time since first submission", unit, scale)
-    return Figure(key, title, says, x, y, columns, heads, {"groups": shown, "end_s": length, "exact": False})
+    labels = [group.label for group in groups]
+    equal = equal_sentence(labels, [[columns[f"mean_{k}"]] for k in range(len(groups))])
+    epoch = _shared_epoch(groups)
+    extra = {"groups": shown, "end_s": length, "exact": False} | ({} if epoch is None else {"epoch_s": epoch})
+    return Figure(key, title, f"{says} {equal}".strip(), axis_of_time(length, epoch), y, columns, heads, extra)
 
 
-def _runs(groups: Sequence[Group]) -> list[tuple[Group, Run]]:
+def _shared_epoch(groups: Sequence[Group]) -> float | None:
+    """Return the Unix time of the first submission where all runs share it, else None: then no date fits all curves."""
+    found = {run.epoch_s for _, run in _runs(groups)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _runs(groups: Sequence[Group]) -> list[tuple[Group, RunData]]:
+    """Return (group, run) for every run."""
     return [(group, member.run) for group in groups for member in group.members]
 
 
-def _within(run: Run, edge: Floats, curve: Curve) -> Floats:
-    """A run's curve in common bins; nothing after its end."""
+def _within(run: RunData, edge: Floats, curve: Curve) -> Floats:
+    """Return a run's curve in common bins, NaN after its end."""
     values = curve(run, Bins(edge + run.first_s, exact=False))
     return np.where(edge[:-1] < run.last_s - run.first_s, values, np.nan)
 
 
 def _over_seeds(each: Floats) -> tuple[Floats, Floats, Floats]:
-    """Mean, least and greatest over runs, NaN where none is left. Shapes (bins,)."""
+    """Return mean, minimum and maximum over runs, NaN where none is left.
+
+    ``each`` has shape (runs, bins) and NaN after the end of a run; returns shapes (bins,). The mean is over the runs
+    that still run: later bins rest on fewer seeds.
+    """
     there = np.isfinite(each)
     count = there.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(there, each, 0.0).sum(axis=0) / count
+    # Runs that have ended are left out of minimum and maximum too, else the band would drop to 0 at the first end.
     low, high = np.where(there, each, np.inf).min(axis=0), np.where(there, each, -np.inf).max(axis=0)
     return mean, np.where(count > 0, low, np.nan), np.where(count > 0, high, np.nan)
 
@@ -68,13 +102,14 @@ def _over_seeds(each: Floats) -> tuple[Floats, Floats, Floats]:
 def _add_caps(
     groups: Sequence[Group], edge: Floats, columns: dict[str, Floats], shown: list[dict[str, object]]
 ) -> None:
-    """A column for each cap that is in force, once where groups share it."""
+    """Add a column for each cap in force, only once where groups share it."""
     found: list[tuple[str, Floats]] = []
     for k, group in enumerate(groups):
         run = group.members[0].run
         if not run.series.limited:
             continue
         cap = Bins(edge + run.first_s, exact=False).least(run.series.time_s, run.series.cap_w)
+        # Runs under one cap share its line: equal lines look like one, but cost data and entries of the key.
         same = next((name for name, other in found if np.array_equal(cap, other)), None)
         if same is None:
             same = f"cap_{k}"
@@ -84,9 +119,12 @@ def _add_caps(
 
 
 def power(groups: Sequence[Group]) -> Figure:
-    """Power of all groups, and their caps."""
+    """Return the power of all groups, and their caps.
 
-    def curve(run: Run, bins: Bins) -> Floats:
+    Where groups have caps of different scopes the sentence says so: their curves then do not cover the same watts.
+    """
+
+    def curve(run: RunData, bins: Bins) -> Floats:
         return bins.mean(run.series.time_s, run.series.power_w)
 
     scopes = {run.cap_scope for _, run in _runs(groups)}
@@ -94,36 +132,39 @@ def power(groups: Sequence[Group]) -> Figure:
     peaks = [(g.label, max(float(m.run.series.power_w[:-1].max(initial=0.0)) for m in g.members)) for g in groups]
     least, most = min(peaks, key=lambda p: p[1]), max(peaks, key=lambda p: p[1])
     says = (
-        f"Power of {scope}, a curve a policy; the highest peak is {words.watts(most[1])} ({most[0]}), "
+        f"Power of {scope}, one curve per policy; the highest peak is {words.watts(most[1])} ({most[0]}), "
         f"the lowest {words.watts(least[1])} ({least[0]})."
     )
     return overlay(groups, "power", "Power", says, curve, caps=True)
 
 
 def waiting_jobs(groups: Sequence[Group]) -> Figure:
-    """Queue length of all groups."""
+    """Return the queue length of all groups, means per bin."""
 
-    def curve(run: Run, bins: Bins) -> Floats:
+    def curve(run: RunData, bins: Bins) -> Floats:
         return bins.mean(*queue.queue_length(run))
 
     most = {g.label: max(float(queue.queue_length(m.run)[1].max(initial=0)) for m in g.members) for g in groups}
     long = max(most, key=lambda label: most[label])
-    says = f"Jobs that wait; the longest queue has {words.count(most[long], 'job')} ({long})."
+    says = f"Waiting jobs; the longest queue has {words.count(most[long], 'job')} ({long})."
     return overlay(groups, "queue", "Queue", says, curve, Axis("jobs waiting"))
 
 
 def utilization(groups: Sequence[Group]) -> Figure:
-    """Busy share of units of all groups."""
+    """Return the busy share of units of all groups, means per bin; the axis ends at 100 %."""
 
-    def curve(run: Run, bins: Bins) -> Floats:
+    def curve(run: RunData, bins: Bins) -> Floats:
         return bins.mean(run.series.time_s, run.series.busy_units / run.units)
 
-    says = "Share of units that run a job, a curve a policy."
+    says = "Share of units that run a job, one curve per policy."
     return overlay(groups, "utilization", "Utilization", says, curve, Axis("busy units", "%", 0.01))
 
 
 def distribution(groups: Sequence[Group], key: str) -> Figure:
-    """Waits or bounded slowdowns of all groups, seeds of a group together."""
+    """Return the cumulative distribution of waits or bounded slowdowns of all groups; seeds of a group are pooled.
+
+    Pooling weights every job equally. Intervals over seeds are in the table, which averages runs instead.
+    """
     time = key == "wait"
     pooled = [np.concatenate([m.run.wait_s if time else m.run.bounded_slowdown for m in g.members]) for g in groups]
     column = "wait_s" if time else "bounded_slowdown"
@@ -134,9 +175,10 @@ def distribution(groups: Sequence[Group], key: str) -> Figure:
     best, worst = min(means, key=lambda m: m[1]), max(means, key=lambda m: m[1])
     what = "wait" if time else "bounded slowdown"
     says = (
-        f"Further left is better. The mean {what} runs from {read(best[1])} ({best[0]}) "
-        f"to {read(worst[1])} ({worst[0]})."
-    )
+        f"Further left is better. The mean {what} ranges from {read(best[1])} ({best[0]}) "
+        f"to {read(worst[1])} ({worst[0]}). "
+        + equal_sentence([g.label for g in groups], [[columns[f"{column}_{k}"]] for k in range(len(groups))])
+    ).strip()
     return Figure(
         key,
         "Waiting time" if time else "Bounded slowdown",
@@ -150,7 +192,11 @@ def distribution(groups: Sequence[Group], key: str) -> Figure:
 
 
 def pareto(groups: Sequence[Group]) -> Figure | None:
-    """Energy against mean turnaround, a point a group with its intervals; None where figures are missing."""
+    """Return energy against mean turnaround, one point per group with its intervals; None where values are missing.
+
+    Columns, one row per group: ``turnaround_s`` and ``machine_energy_j`` with half of their 95 % intervals (0 for one
+    run), and whether the group is undominated. ``extra["runs"]`` holds single runs as [group, turnaround, energy].
+    """
     points = [(g, _mean(g, "turnaround_s_mean"), _mean(g, "machine_energy_j")) for g in groups]
     known = [(g, x, y) for g, x, y in points if x is not None and y is not None]
     if not known:
@@ -166,7 +212,7 @@ def pareto(groups: Sequence[Group]) -> Figure | None:
         "pareto",
         "Energy against turnaround",
         says,
-        Axis("mean turnaround", unit_x, scale_x),
+        Axis("turnaround time, mean", unit_x, scale_x),
         Axis("energy of the machine", f"{prefix}Wh", scale_y * 3_600),
         {
             "group": np.array(labels, object),
@@ -176,7 +222,7 @@ def pareto(groups: Sequence[Group]) -> Figure | None:
             "machine_energy_half_j": np.array([p[2].half or 0.0 for p in known]),
             "undominated": best.astype(np.int32),
         },
-        {"group": "group", "turnaround_s": "mean turnaround", "machine_energy_j": "energy of the machine"},
+        {"group": "group", "turnaround_s": "turnaround time, mean", "machine_energy_j": "energy of the machine"},
         {
             "runs": [
                 [k, m.metrics["turnaround_s_mean"], m.metrics["machine_energy_j"]]
@@ -189,24 +235,36 @@ def pareto(groups: Sequence[Group]) -> Figure | None:
 
 
 def _mean(group: Group, name: str) -> Estimate | None:
+    """Return the mean of a metric over a group's runs with its interval, None where no run has it."""
     values = [float(v) for m in group.members if isinstance(v := m.metrics.get(name), (int, float))]
     return estimate(values) if values else None
 
 
 def undominated(x: Floats, y: Floats) -> np.ndarray:
-    """Points that no other point betters in one figure without losing in the other. Shape (n,) bool."""
+    """Return the points that no other point dominates in both values. Shape (n,) bool.
+
+    Point j dominates i if it is at most equal in both values and lower in one.
+    """
     worse = (x[None, :] <= x[:, None]) & (y[None, :] <= y[:, None])
     strict = (x[None, :] < x[:, None]) | (y[None, :] < y[:, None])
     return np.asarray(~(worse & strict).any(axis=1))
 
 
 def pareto_says(labels: Sequence[str], best: np.ndarray, *, alike: bool = False) -> str:
-    """Who lies on the front; ``alike`` where all of them lie on one point of it."""
+    """Return which groups are on the Pareto front; ``alike`` where all of them are at one point of it.
+
+    Args:
+        labels: Names of the groups.
+        best: Whether each is undominated. Shape (n,).
+        alike: Whether all undominated groups have the same two values, so that there is nothing to trade.
+    """
     front = [label for label, on in zip(labels, best, strict=True) if on]
     if len(front) == 1:
-        return f"Lower left is better. In the means, {front[0]} needs least energy and least time of all."
+        return f"Lower left is better. On average, {front[0]} needs the least energy and the least time."
     named = ", ".join(front[:-1]) + f" and {front[-1]}"
     if alike:
-        return f"Lower left is better. {named} need the same energy and time; nothing needs less of either."
-    rest = "nothing lies behind them" if len(front) == len(labels) else "the others cost more of both than one of these"
+        return (
+            f"Lower left is better. {named} need the same energy and time; no other configuration needs less of either."
+        )
+    rest = "none dominates another" if len(front) == len(labels) else "each of the others is dominated by one of these"
     return f"Lower left is better. {named} trade energy for time; {rest}."

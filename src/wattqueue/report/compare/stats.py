@@ -1,6 +1,9 @@
-"""Intervals and paired tests over seeds.
+"""Compute confidence intervals and paired tests over seeds.
 
-scipy does the distributions; it is loaded only where a group has several seeds (extra ``ml``).
+scipy provides the distributions; it is imported only where a group has several seeds (extra ``ml``).
+
+Reference: Student, The probable error of a mean, Biometrika 6 (1908); Wilcoxon, Individual comparisons by ranking
+methods, Biometrics Bulletin 1 (1945).
 """
 
 from __future__ import annotations
@@ -13,11 +16,19 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 LEVEL = 0.95
+"""Confidence of the intervals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over n runs and its 95 % interval (Student's t), None where one run cannot give one."""
+    """Mean over n runs and its 95 % interval by Student's t distribution.
+
+    Attributes:
+        n: Number of runs.
+        mean: Their mean.
+        low: Lower end of the interval, None for one run.
+        high: Upper end of the interval, None for one run.
+    """
 
     n: int
     mean: float
@@ -26,16 +37,18 @@ class Estimate:
 
     @property
     def half(self) -> float | None:
-        """Half the interval's width."""
+        """Return half the width of the interval, None for one run."""
         return None if self.high is None else self.high - self.mean
 
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Differences of runs with equal seeds: their mean with its interval, and two tests against zero.
+    """Differences of runs with equal seeds and two tests against zero.
 
-    ``p_t`` is Student's paired test (differences near normal), ``p_wilcoxon`` the signed-rank test
-    (differences symmetric); None where all differences are equal and no test is defined.
+    Attributes:
+        difference: Mean difference with its interval.
+        p_t: p of Student's paired test (assumes nearly normal differences); None where all differences are equal.
+        p_wilcoxon: p of the signed-rank test (assumes symmetric differences); None as above.
     """
 
     difference: Estimate
@@ -44,7 +57,7 @@ class Paired:
 
 
 def estimate(values: Sequence[float] | Floats) -> Estimate:
-    """Mean of independent runs, with its interval where there are at least two."""
+    """Return the mean of independent runs, with its interval where there are at least two."""
     data = np.asarray(values, np.float64)
     mean = float(data.mean())
     if len(data) < 2:
@@ -56,7 +69,10 @@ def estimate(values: Sequence[float] | Floats) -> Estimate:
 
 
 def paired(base: Sequence[float] | Floats, other: Sequence[float] | Floats) -> Paired | None:
-    """Compare runs pair by pair: ``other`` less ``base``, equal seeds at equal places. None below two pairs."""
+    """Compare runs pair by pair: ``other`` minus ``base``, equal seeds at equal positions.
+
+    None for fewer than two pairs.
+    """
     differences = np.asarray(other, np.float64) - np.asarray(base, np.float64)
     if len(differences) < 2:
         return None

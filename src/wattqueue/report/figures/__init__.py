@@ -1,1 +1,1 @@
-"""The pictures of a report, a file each."""
+"""The figures of a report, one file per figure."""

@@ -1,4 +1,4 @@
-"""Box plots side by side: quartiles, whiskers and mean of a group of values by name."""
+"""Box plots of one quantity, one row per name: quartiles, whiskers and mean."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from wattqueue.report.figure import Axis, Figure
 
 TUKEY = "whiskers: last value within 1.5 x the box"
+"""What whiskers mean, printed in the key."""
 HEADS = {
     "name": "estimator",
     "low": "lower whisker",
@@ -22,11 +23,22 @@ HEADS = {
     "count": "values",
     "published": "published",
 }
+"""Heads of the table below a box plot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Five figures of a distribution, and its mean; whiskers end at the last value within 1.5 boxes."""
+    """Five numbers that describe a distribution, and its mean. Whiskers end at the last value within 1.5 boxes (Tukey).
+
+    Attributes:
+        low: Lower whisker.
+        q1: First quartile.
+        median: Median.
+        q3: Third quartile.
+        high: Upper whisker.
+        mean: Mean of all values, those beyond the whiskers included.
+        count: Number of finite values.
+    """
 
     low: float
     q1: float
@@ -38,7 +50,7 @@ class Box:
 
     @classmethod
     def of(cls, values: NDArray[np.float64]) -> Box:
-        """Of finite ``values``; NaN throughout where there are none. Shape (k,)."""
+        """Return the box of the finite ``values``, NaN throughout where there are none. Shape (k,)."""
         good = values[np.isfinite(values)]
         if not len(good):
             return cls(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, 0)
@@ -61,9 +73,18 @@ def figure(
     rows: str = "estimator",
     from_zero: bool = True,
 ) -> Figure:
-    """Boxes of one quantity, a row a name; ``published`` marks a figure in each row, None for none.
+    """Return the boxes of one quantity, one row per name.
 
-    ``mark`` and ``rows`` say what that figure and the names are.
+    Args:
+        key: Key of the figure.
+        title: Title.
+        says: Sentence.
+        axis: Axis of the values.
+        boxes: Boxes by name, from top to bottom.
+        published: A reference value per row, None for none.
+        mark: What the reference value is called.
+        rows: What the names are.
+        from_zero: Whether the axis begins at 0.
     """
     found = list(boxes.values())
     columns: dict[str, NDArray[np.generic] | NDArray[np.object_]] = {"name": np.array(list(boxes), object)}

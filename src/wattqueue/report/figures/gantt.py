@@ -1,9 +1,9 @@
-"""Gantt: units by time. Few jobs are drawn one by one; many become a grid of units by time.
+"""The Gantt chart: units over time. Few jobs are drawn one by one; many become a grid of units by time.
 
-A cell of the grid covers some units for some time. What it says is exact: the share of it that was
-busy, the mean watts of its busy part, the mean frequency, and the user who held most of it. The
-integrals come from differences at the four corners of each job's rectangles and one running sum a
-direction, so the cost is per rectangle, not per cell that a rectangle covers.
+A cell of the grid covers some units for some time. Its values are exact: the share of it that was busy, the mean
+watts and frequency of its busy part, and the user who held most of it. The integrals come from differences at the
+four corners of each job's rectangles and one running sum per direction (a two-dimensional difference array), so the
+cost is proportional to rectangles plus cells, not to the cells that each rectangle covers.
 """
 
 from __future__ import annotations
@@ -16,24 +16,31 @@ from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats, Ints
 from wattqueue.report import words
-from wattqueue.report.figure import Axis, Figure, time_axis
-from wattqueue.report.run import Run
+from wattqueue.report.figure import Axis, Figure, span_of_time, time_axis
+from wattqueue.report.run import RunData
 
+# Up to these sizes every job is drawn as a rectangle, above them the grid is drawn.
 EXACT_JOBS = 10_000
 EXACT_RECTANGLES = 40_000
+ZOOM_RECTANGLES = 150_000
+"""Up to this number the page also holds single jobs, which it draws when few of them are in view."""
+# Cells of the grid: about one pixel each on a wide screen.
 COLUMNS = 1_200
 ROWS = 512
-USERS = 7
-SAME = 1e-6  # watts that differ by a smaller share are the same
-"""Users with a colour of their own; the others share one."""
-LEVELS = 32
+USERS = 7  # users with a colour of their own; the others share one
+SAME = 1e-6
+"""Watts that differ by a smaller share than this are equal: the difference is rounding."""
+LEVELS = 32  # steps of each colour scale in the encoded grid; must fit a byte
 CHUNK = 1 << 16
-"""Rectangles taken at once, so that what is in between stays in the cache."""
+"""Rectangles processed at once, so that temporary arrays stay in the cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rectangles:
-    """Job ``job[k]`` held units ``low[k]..high[k]``, both included, while it ran. Shapes (m,)."""
+    """Job ``job[k]`` (a row of the job table) held units ``low[k]..high[k]``, both included, while it ran.
+
+    Shapes (m,).
+    """
 
     job: Ints
     low: Ints
@@ -42,9 +49,16 @@ class Rectangles:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """Cells of units by time. Shapes (rows, columns); watts and hertz are means over the busy part, NaN where idle.
+    """Cells of units by time. Shapes (rows, columns).
 
-    ``user`` is the index in the list of top users plus one, 0 for any other.
+    Attributes:
+        first_s: Left edge on the trace's clock.
+        column_s: Seconds per column.
+        row_units: Units per row; the last row may cover fewer.
+        busy: Share of the cell that was busy, 0..1.
+        unit_w: Mean watts of one unit over the busy part, NaN where idle.
+        frequency_hz: Mean frequency over the busy part, NaN where idle; None where no frequency is stated.
+        user: Index in the list of top users plus one, 0 for any other; None where no user is known.
     """
 
     first_s: float
@@ -56,14 +70,18 @@ class Grid:
     user: NDArray[np.uint8] | None
 
 
-def figure(run: Run) -> Figure:
-    """Who held which units when, coloured by power, user or frequency."""
+def figure(run: RunData) -> Figure:
+    """Return who held which units when, with the values for colouring by power, user or frequency.
+
+    Up to ``EXACT_JOBS`` jobs the columns are single rectangles; above that ``extra["grid"]`` holds the cells, the
+    columns are sums over time for the table, and ``extra["jobs"]`` holds single rectangles up to ``ZOOM_RECTANGLES``
+    for zooming in.
+    """
     users = top_users(run)
     what = rectangles(run)
     exact = len(run.jobs) <= EXACT_JOBS and len(what.job) <= EXACT_RECTANGLES
-    first = run.first_s
     extra: dict[str, object] = {
-        "end_s": run.last_s - first,
+        **span_of_time(run),
         "units": run.units,
         "unit": run.unit,
         "partitions": run.partitions,
@@ -77,6 +95,8 @@ def figure(run: Run) -> Figure:
     else:
         extra["grid"] = cells = grid(run, what, users)
         shown = _by_unit(run, cells)
+        if len(what.job) <= ZOOM_RECTANGLES:  # single jobs appear when a reader zooms in
+            extra["jobs"] = _exact(run, what, users)
     return Figure(
         "gantt",
         f"Gantt: {run.unit}s by time",
@@ -96,8 +116,8 @@ def figure(run: Run) -> Figure:
     )
 
 
-def rectangles(run: Run) -> Rectangles:
-    """All rectangles of jobs that ran for some time."""
+def rectangles(run: RunData) -> Rectangles:
+    """Return all rectangles of jobs that ran for some time."""
     placed = run.placed
     lasted = run.ran & (run.end_s > run.start_s)
     if lasted.all():
@@ -106,8 +126,8 @@ def rectangles(run: Run) -> Rectangles:
     return Rectangles(placed.job[keep], placed.low[keep], placed.high[keep])
 
 
-def top_users(run: Run) -> list[tuple[int, str]]:
-    """Code and name of the users with most unit-seconds, most first."""
+def top_users(run: RunData) -> list[tuple[int, str]]:
+    """Return code and name of the users with most unit-seconds, at most USERS, most first."""
     user = run.jobs.user
     good = run.ran & (user.codes >= 0)
     if not good.any():
@@ -118,15 +138,21 @@ def top_users(run: Run) -> list[tuple[int, str]]:
     return [(int(code), user.names[code]) for code in best if total[code] > 0]
 
 
-def user_rank(run: Run, users: list[tuple[int, str]]) -> NDArray[np.int64]:
-    """Place of each job's user in the list, from one; 0 for any other. Shape (n,)."""
+def user_rank(run: RunData, users: list[tuple[int, str]]) -> NDArray[np.int64]:
+    """Return the index of each job's user in the list, from one; 0 for any other. Shape (n,)."""
     table = np.zeros(len(run.jobs.user.names) + 1, np.int64)
     for place, (code, _) in enumerate(users, 1):
         table[code] = place
+    # Code -1 (no user) reads the last element, which stays 0.
     return table[run.jobs.user.codes]
 
 
-def _exact(run: Run, what: Rectangles, users: list[tuple[int, str]]) -> dict[str, NDArray[np.generic]]:
+def _exact(run: RunData, what: Rectangles, users: list[tuple[int, str]]) -> dict[str, NDArray[np.generic]]:
+    """Return the columns of single rectangles, one row per block of units that a job held.
+
+    ``job_id``, ``start_s`` and ``end_s`` (since the first submission), ``unit_first`` and ``unit_last``, ``unit_w``,
+    ``frequency_hz``, and ``user``: index in the list of top users from 1, 0 for any other.
+    """
     job = what.job
     return {
         "job_id": run.jobs.job_id[job],
@@ -140,8 +166,8 @@ def _exact(run: Run, what: Rectangles, users: list[tuple[int, str]]) -> dict[str
     }
 
 
-def _by_unit(run: Run, cells: Grid) -> dict[str, NDArray[np.generic]]:
-    """The grid summed over time, for the table behind the picture: one row a row of the grid."""
+def _by_unit(run: RunData, cells: Grid) -> dict[str, NDArray[np.generic]]:
+    """Return the grid summed over time, one row per row of the grid, for the table below the figure."""
     first = np.arange(len(cells.busy), dtype=np.int32) * cells.row_units
     busy = cells.busy.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -155,29 +181,36 @@ def _by_unit(run: Run, cells: Grid) -> dict[str, NDArray[np.generic]]:
 
 
 def _range(values: Floats, *, trim: bool = True) -> tuple[float, float] | None:
-    """Ends of a colour scale; a few outliers do not flatten it."""
+    """Return the ends of a colour scale, None without values; ``trim`` leaves out half a percent at each end."""
     good = values[np.isfinite(values)]
     if not len(good):
         return None
     if not trim or len(good) < 100:
         return float(good.min()), float(good.max())
+    # Half a percent at each end is trimmed by rank: partition is cheaper than a quantile of all values.
     row = [len(good) // 200, len(good) - 1 - len(good) // 200]
     low, high = np.partition(good, row)[row].tolist()
     return low, high
 
 
-def power_scale(run: Run) -> tuple[float, float] | None:
-    """Ends of the colour scale of watts; None where nobody states any, or all nodes draw the same."""
+def power_scale(run: RunData) -> tuple[float, float] | None:
+    """Return the ends of the colour scale of watts; None where no watts are known, or all units draw the same."""
     return _several(_range(run.unit_w[run.ran]))
 
 
 def _several(ends: tuple[float, float] | None) -> tuple[float, float] | None:
-    """One frequency alone is no colouring, nor are watts that differ by rounding alone."""
+    """Return ``ends`` unless they are equal up to rounding: one value needs no colour scale."""
     return ends if ends is not None and ends[1] - ends[0] > SAME * abs(ends[1]) else None
 
 
-def grid(run: Run, what: Rectangles, users: list[tuple[int, str]], rows: int = ROWS, columns: int = COLUMNS) -> Grid:
-    """Exact means over cells of units by time."""
+def grid(
+    run: RunData, what: Rectangles, users: list[tuple[int, str]], rows: int = ROWS, columns: int = COLUMNS
+) -> Grid:
+    """Return exact means over cells of units by time.
+
+    Rows have ``row_units`` units each, so that at most ``rows`` rows are needed; columns divide the run into equal
+    times. Memory is (USERS + 3) planes of rows x columns float64, independent of the number of jobs.
+    """
     row_units = -(-run.units // rows)
     rows = -(-run.units // row_units)
     cells = _Cells(run.first_s, (run.last_s - run.first_s) / columns, row_units, rows, columns)
@@ -199,7 +232,7 @@ def grid(run: Run, what: Rectangles, users: list[tuple[int, str]], rows: int = R
 
 
 def _largest(held: Floats) -> NDArray[np.uint8]:
-    """Layer with the largest area in each cell, the first of equals. Shape (rows, columns)."""
+    """Return the layer with the largest area in each cell, the first of equals. Shape (rows, columns)."""
     best, layer = held[0].copy(), np.zeros(held.shape[1:], np.uint8)
     for k in range(1, len(held)):
         larger = held[k] > best
@@ -210,6 +243,8 @@ def _largest(held: Floats) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
+    """Geometry of the grid."""
+
     first_s: float
     column_s: float
     row_units: int
@@ -217,27 +252,30 @@ class _Cells:
     columns: int
 
     @property
-    def wide(self) -> int:
-        """Columns, and two more that take the differences behind the last edge."""
+    def stride(self) -> int:
+        """Return the columns of the difference array: two more, for the differences behind the last edge."""
         return self.columns + 2
 
     @property
     def size(self) -> int:
-        """Differences of one plane."""
-        return (self.rows + 2) * self.wide
+        """Return the number of differences of one plane."""
+        return (self.rows + 2) * self.stride
 
     def summed(self, difference: Floats) -> Floats:
-        """Areas from differences. Shape (planes, rows, columns)."""
-        field = difference.reshape(-1, self.rows + 2, self.wide)
+        """Return areas from differences. Shape (planes, rows, columns)."""
+        field = difference.reshape(-1, self.rows + 2, self.stride)
         np.cumsum(field, axis=1, out=field)
         np.cumsum(field, axis=2, out=field)
         return field[:, : self.rows, : self.columns]
 
 
 def _areas(
-    run: Run, what: Rectangles, rank: NDArray[np.int64], layers: int, cells: _Cells
+    run: RunData, what: Rectangles, rank: NDArray[np.int64], layers: int, cells: _Cells
 ) -> tuple[Floats, Floats, Floats | None]:
-    """Area held by each layer of users, and watts and hertz times area, in cells."""
+    """Return the area held by each layer of users, and watts and hertz times area, in cells.
+
+    Rectangles are taken in chunks (``CHUNK``) so that temporary arrays stay in the cache.
+    """
     held = np.zeros(layers * cells.size)
     watts = np.zeros(cells.size)
     unit_w, frequency = np.nan_to_num(run.unit_w), np.nan_to_num(run.frequency_hz)
@@ -254,11 +292,11 @@ def _areas(
     return cells.summed(held), cells.summed(watts)[0], None if hertz is None else cells.summed(hertz)[0]
 
 
-def _corners(run: Run, what: Rectangles, part: slice, cells: _Cells) -> Iterator[tuple[NDArray[np.int64], Floats]]:
-    """Differences at the corners of rectangles, in cells.
+def _corners(run: RunData, what: Rectangles, part: slice, cells: _Cells) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+    """Yield (cell, weight) differences at the corners of rectangles, in units of cells.
 
-    An edge at position p adds 1 - frac(p) to the difference of its own cell and frac(p) to that of
-    the next: after the running sum, cell c holds the overlap of [p, infinity) with [c, c + 1).
+    An edge at position p adds 1 - frac(p) to the difference of its own cell and frac(p) to that of the next: after
+    the running sum, cell c holds the overlap of [p, infinity) with [c, c + 1).
     """
     job = what.job[part]
     column_s, first_s = cells.column_s, cells.first_s
@@ -266,22 +304,23 @@ def _corners(run: Run, what: Rectangles, part: slice, cells: _Cells) -> Iterator
     y = [_split(unit / cells.row_units) for unit in (what.low[part], what.high[part] + 1)]
     for (column, beyond), sign_x in zip(x, (1.0, -1.0), strict=True):
         for (row, below), sign_y in zip(y, (1.0, -1.0), strict=True):
-            cell = row * cells.wide + column
+            cell = row * cells.stride + column
             sign = sign_x * sign_y
             yield cell, sign * (1.0 - below) * (1.0 - beyond)
             yield cell + 1, sign * (1.0 - below) * beyond
             if cells.row_units > 1:
-                yield cell + cells.wide, sign * below * (1.0 - beyond)
-                yield cell + cells.wide + 1, sign * below * beyond
+                yield cell + cells.stride, sign * below * (1.0 - beyond)
+                yield cell + cells.stride + 1, sign * below * beyond
 
 
 def _split(edge: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Return the whole cell and the fraction of each position."""
     cell = edge.astype(np.int64)  # edges are never negative
     return cell, edge - cell
 
 
-def says(run: Run, exact: bool) -> str:
-    """What is drawn, and how coarse it is."""
+def says(run: RunData, exact: bool) -> str:
+    """Return what is drawn, and how coarse it is."""
     ran = int(run.ran.sum())
     drawn = f"{words.count(ran, 'job')} on {words.count(run.units, run.unit)}"
     good = run.unit_w[run.ran & np.isfinite(run.unit_w)]
@@ -291,11 +330,12 @@ def says(run: Run, exact: bool) -> str:
         low, high = words.watts(float(good.min())), words.watts(float(good.max()))
         watts = f" Mean power of one busy {run.unit}: {f'{low} to {high}' if coloured else high}."
     if exact:
-        return f"{drawn}, a rectangle for each block of {run.unit}s that a job held.{watts}"
+        return f"{drawn}, one rectangle per block of {run.unit}s that a job held.{watts}"
     column = (run.last_s - run.first_s) / COLUMNS
     rows = -(-run.units // ROWS)
     cell = f"{words.count(rows, run.unit)} for {words.span(column)}"
+    zoom = " Zoom in for single jobs." if len(rectangles(run).job) <= ZOOM_RECTANGLES else ""
     return (
-        f"{drawn}, as a grid: a cell covers {cell}; its strength is the share that was busy, "
-        f"its colour {'the mean over it' if coloured else 'the user with most of it'}.{watts}"
+        f"{drawn}, as a grid: a cell covers {cell}; opacity = share of time busy, "
+        f"colour = {'mean over the cell' if coloured else 'the user with the largest share of it'}.{watts}{zoom}"
     )

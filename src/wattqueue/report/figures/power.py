@@ -1,4 +1,8 @@
-"""Power against the cap, the excess shaded."""
+"""The figure of power against the cap, with the excess shaded.
+
+Power is that of the cap's scope (rule 14 of docs/semantics.md), so that curve and cap are comparable. In scope
+``machine`` the share of idle nodes is drawn below that of running jobs.
+"""
 
 from __future__ import annotations
 
@@ -7,33 +11,50 @@ from dataclasses import dataclass
 import numpy as np
 
 from wattqueue.report import words
-from wattqueue.report.figure import SCOPE_WORDS, Figure, finite_max, power_axis, time_axis
-from wattqueue.report.run import Run, Series
+from wattqueue.report.figure import SCOPE_WORDS, Figure, finite_max, power_axis, span_of_time, time_axis
+from wattqueue.report.run import PowerSteps, RunData
 from wattqueue.report.steps import Bins
 
 TOLERANCE_W = 1e-6
-"""Below this, a value above the cap is rounding (SEMANTICS rule 13)."""
+"""An excess of at most this is rounding (rule 13 of docs/semantics.md)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """How far and how long a run was above its cap."""
+    """How far and how long a run was above its cap.
+
+    Attributes:
+        over_s: Seconds above the cap.
+        over_j: Energy above the cap.
+        most_w: Greatest excess.
+    """
 
     over_s: float
     over_j: float
     most_w: float
 
     @classmethod
-    def of(cls, series: Series) -> Excess:
-        """Exact integrals over the step series."""
+    def of(cls, series: PowerSteps) -> Excess:
+        """Return exact integrals over the step series."""
         above = np.maximum(series.power_w[:-1] - series.cap_w[:-1], 0.0)
         above = np.where(above > TOLERANCE_W, above, 0.0)
         held = np.diff(series.time_s)
         return cls(float(held[above > 0].sum()), float((above * held).sum()), float(above.max(initial=0.0)))
 
 
-def figure(run: Run) -> Figure:
-    """Power in the cap's scope over time, with the cap and what went above it."""
+def figure(run: RunData) -> Figure:
+    """Return power in the cap's scope over time, with the cap and what exceeded it.
+
+    Columns, one row per bin (``steps.Bins``):
+        time_s: Begin of the bin, seconds since the first submission.
+        power_min_w, power_mean_w, power_max_w: Power within the bin.
+        other_mean_w: Mean power of idle nodes, the lower part of the stack.
+        cap_w: Lowest cap in force within the bin, ``inf`` for none; only with a cap.
+        excess_w: Greatest excess within the bin; only with a cap.
+
+    The lowest cap and the greatest excess are kept, not their means: an excess of one second must stay visible in a
+    year.
+    """
     series = run.series
     bins = Bins.of(series.time_s, run.first_s, run.last_s)
     above = np.maximum(series.power_w - series.cap_w, 0.0)
@@ -59,25 +80,28 @@ def figure(run: Run) -> Figure:
         columns,
         {
             "time_s": "from",
-            "power_min_w": "least",
+            "power_min_w": "min",
             "power_mean_w": "mean",
-            "power_max_w": "greatest",
-            "other_mean_w": "of this, units without a job",
+            "power_max_w": "max",
+            "other_mean_w": "of this, idle nodes",
             "cap_w": "cap",
-            "excess_w": "greatest excess",
+            "excess_w": "max excess",
         },
-        {"exact": bins.exact, "end_s": run.last_s - run.first_s, "stacked": run.cap_scope == "machine"},
+        {"exact": bins.exact, **span_of_time(run), "stacked": run.cap_scope == "machine"},
     )
 
 
-def says(run: Run) -> str:
-    """What the power did: mean, peak, and how the cap was kept."""
+def says(run: RunData) -> str:
+    """Return mean and peak power, and how the cap was kept.
+
+    All figures are exact integrals over the steps of the run, not over the bins of the figure.
+    """
     series = run.series
     held = np.diff(series.time_s)
     length = float(held.sum())
     mean = float((series.power_w[:-1] * held).sum() / length) if length else float(series.power_w[0])
     peak = float(series.power_w[:-1].max(initial=0.0))
-    first = f"Power of {SCOPE_WORDS[run.cap_scope]}: {words.watts(mean)} in the mean, {words.watts(peak)} at its peak."
+    first = f"Power of {SCOPE_WORDS[run.cap_scope]}: {words.watts(mean)} on average, {words.watts(peak)} at most."
     if not series.limited:
         return f"{first} No cap was set."
     over = Excess.of(series)

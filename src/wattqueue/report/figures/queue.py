@@ -1,4 +1,11 @@
-"""Queue length and utilization over time."""
+"""The figure of queue length and utilization over time.
+
+Both stand in one figure because they explain each other: a long queue beside idle nodes means that power, width or a
+reservation holds jobs back; a long queue beside a full machine means load.
+
+A job waits from its submission to its start. A requeued job counts as waiting up to its first start only, because the
+schedule keeps the last start; a rejected job never waits (rule 4 of docs/semantics.md).
+"""
 
 from __future__ import annotations
 
@@ -6,13 +13,21 @@ import numpy as np
 
 from wattqueue.model.schedule import State
 from wattqueue.report import words
-from wattqueue.report.figure import Axis, Figure, time_axis
-from wattqueue.report.run import Run
+from wattqueue.report.figure import Axis, Figure, span_of_time, time_axis
+from wattqueue.report.run import RunData
 from wattqueue.report.steps import Bins, pulses
 
 
-def figure(run: Run) -> Figure:
-    """Jobs that wait, and the share of units that are busy."""
+def figure(run: RunData) -> Figure:
+    """Return the number of waiting jobs and the share of busy units.
+
+    Columns, one row per bin (``steps.Bins``):
+        time_s: Begin of the bin, seconds since the first submission.
+        waiting_min, waiting_mean, waiting_max: Number of waiting jobs within the bin.
+        utilization: Mean share of units that run a job, 0..1.
+
+    Minimum and maximum are exact even where bins are merged, so a short peak of the queue stays visible.
+    """
     time, waiting = queue_length(run)
     series = run.series
     events = np.union1d(time, series.time_s)
@@ -33,17 +48,21 @@ def figure(run: Run) -> Figure:
         columns,
         {
             "time_s": "from",
-            "waiting_min": "least waiting",
+            "waiting_min": "min waiting",
             "waiting_mean": "mean waiting",
-            "waiting_max": "most waiting",
+            "waiting_max": "max waiting",
             "utilization": "busy units",
         },
-        {"exact": bins.exact, "end_s": run.last_s - run.first_s},
+        {"exact": bins.exact, **span_of_time(run)},
     )
 
 
-def queue_length(run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """Jobs submitted and not yet started, as a step series; rejected jobs never wait."""
+def queue_length(run: RunData) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of jobs submitted and not yet started, as a step series.
+
+    Returns:
+        Rising times, and the number from each time on. Shapes (k,). One row of 0 where every job was rejected.
+    """
     waits = run.state != State.REJECTED
     starts = run.start_s[waits & np.isfinite(run.start_s)]
     submits = run.jobs.submit_s[waits]
@@ -52,14 +71,18 @@ def queue_length(run: Run) -> tuple[np.ndarray, np.ndarray]:
     return pulses(np.concatenate((submits, starts)), np.repeat([1.0, -1.0], [len(submits), len(starts)]))
 
 
-def says(run: Run, most: float, mean: np.ndarray, bins: Bins) -> str:
-    """Longest and mean queue, and how busy the machine was."""
+def says(run: RunData, most: float, mean: np.ndarray, bins: Bins) -> str:
+    """Return longest and mean queue, and mean utilization.
+
+    The mean queue is weighted by time; the utilization is busy unit-seconds over unit-seconds from the first
+    submission to the end of the run, as the metric of the same name.
+    """
     length = np.diff(bins.edge_s)
     average = float((mean * length).sum() / length.sum())
     series = run.series
     held = np.diff(series.time_s)
     busy = float((series.busy_units[:-1] * held).sum() / (run.units * max(run.last_s - run.first_s, 1e-9)))
     return (
-        f"At most {words.count(most, 'job')} waited at once, {words.figures(average)} in the mean; "
-        f"{words.percent(busy)} of the {words.count(run.units, run.unit)} were busy in the mean."
+        f"At most {words.count(most, 'job')} waited at once, {words.figures(average)} on average; "
+        f"{words.percent(busy)} of the {words.count(run.units, run.unit)} were busy on average."
     )

@@ -1,4 +1,8 @@
-"""Who used the energy: the users with most of it, and what they waited."""
+"""The figure of energy by user: who used most of it, and how long they waited.
+
+Energy of a job is its nodes times its run time times its mean watts per unit, so the bars add up to the metric
+``job_energy_j``. Idle nodes belong to no user and are left out.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,21 @@ import numpy as np
 
 from wattqueue.report import words
 from wattqueue.report.figure import Axis, Figure
-from wattqueue.report.run import Run
+from wattqueue.report.run import RunData
 
-MOST = 10
+MOST = 10  # users with a bar of their own
 
 
-def figure(run: Run) -> Figure | None:
-    """Energy of the users with most of it, the others in one bar; None where users or watts are unknown."""
+def figure(run: RunData) -> Figure | None:
+    """Return the energy of the users with most of it, the others in one bar; None where users or watts are unknown.
+
+    Columns, one row per bar, the largest first:
+        name: User, or ``all others``.
+        energy_j: Energy of the user's jobs.
+        share: Share of the energy of all jobs with a known user, 0..1.
+        jobs: Number of jobs that ran.
+        wait_s: Mean wait of these jobs.
+    """
     good = run.ran & (run.jobs.user.codes >= 0) & np.isfinite(run.unit_w)
     if not good.any():
         return None
@@ -50,7 +62,10 @@ def figure(run: Run) -> Figure | None:
 
 
 def says(users: int, energy: np.ndarray) -> str:
-    """How much of the energy few users take."""
+    """Return how few users account for half of the energy.
+
+    ``energy`` are the energies of all users in falling order. Shape (users,).
+    """
     total = float(energy.sum())
     if users == 1:
         return f"One user took all {words.energy(total)}."

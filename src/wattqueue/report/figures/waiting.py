@@ -1,4 +1,7 @@
-"""Distributions of wait and bounded slowdown, at a few hundred quantiles."""
+"""Distributions of wait and bounded slowdown, at a few hundred quantiles.
+
+Quantiles instead of all values keep the figure small: half a million waits become 390 numbers, dense in the tail.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +11,30 @@ from numpy.typing import NDArray
 from wattqueue.model.jobs import Floats
 from wattqueue.report import words
 from wattqueue.report.figure import Axis, Figure
-from wattqueue.report.run import Run
+from wattqueue.report.run import RunData
 
-# Even steps, and finer ones towards the end: the tail is what users remember.
+# Even steps, and finer ones at both ends: the tail holds the long waits, the beginning the jobs that never waited.
 SHARES: Floats = np.unique(
     np.round(np.concatenate((np.linspace(0, 1, 301), 1 - np.geomspace(1e-5, 1e-1, 80), np.linspace(0, 0.01, 11))), 9)
 )
 MARKS = (0.5, 0.95, 0.99)
+"""Shares of jobs at which a distribution is marked."""
 
 
 def quantiles(values: Floats, shares: Floats = SHARES) -> Floats:
-    """Smallest value that at least this share of values does not exceed. Shape as ``shares``."""
+    """Return the smallest values that at least these shares of the values do not exceed. Shape as ``shares``."""
     if not len(values):
         return np.full(len(shares), np.nan)
     row = np.clip(np.ceil(shares * len(values)).astype(np.int64) - 1, 0, len(values) - 1)
-    # Only the rows wanted must stand in their place: cheaper than sorting everything.
+    # Only the requested rows must be in sorted position: cheaper than sorting everything.
     return np.partition(values, np.unique(row))[row]
 
 
-def wait(run: Run) -> Figure:
-    """Share of jobs that waited no longer than this."""
+def wait(run: RunData) -> Figure:
+    """Return the share of jobs that waited no longer than a time.
+
+    The axis is logarithmic from 1 s: waits span seconds to weeks, and what is below a second is no wait.
+    """
     values = run.wait_s
     return _figure(
         "wait",
@@ -39,8 +46,12 @@ def wait(run: Run) -> Figure:
     )
 
 
-def slowdown(run: Run) -> Figure:
-    """Share of jobs whose bounded slowdown was no greater than this."""
+def slowdown(run: RunData) -> Figure:
+    """Return the share of jobs whose bounded slowdown was no greater than a value.
+
+    The bounded slowdown counts runs below 10 s as 10 s (docs/semantics.md, metrics), so that short jobs do not
+    dominate.
+    """
     values = run.bounded_slowdown
     return _figure(
         "slowdown",
@@ -53,6 +64,11 @@ def slowdown(run: Run) -> Figure:
 
 
 def _figure(key: str, title: str, says: str, x: Axis, column: tuple[str, str], values: Floats) -> Figure:
+    """Return a cumulative distribution with median, p95 and p99 marked.
+
+    The curve holds order statistics (``quantiles``), the marks interpolated quantiles as metrics.json has them: for
+    few jobs they may differ by one job's value.
+    """
     name, head = column
     columns: dict[str, NDArray[np.float64]] = {"share": SHARES, name: quantiles(values)}
     marks = dict(zip(("median", "p95", "p99"), marked(values), strict=True))
@@ -63,12 +79,12 @@ def _figure(key: str, title: str, says: str, x: Axis, column: tuple[str, str], v
 
 
 def marked(values: Floats) -> list[float | None]:
-    """Median, p95 and p99 as metrics.json has them (interpolated); None where no job ran."""
+    """Return median, p95 and p99 as in metrics.json (interpolated), None where no job ran."""
     return [float(v) for v in np.quantile(values, MARKS)] if len(values) else [None] * len(MARKS)
 
 
 def wait_says(values: Floats) -> str:
-    """How many started at once, and how long the others waited."""
+    """Return how many jobs started at once, and how long the others waited."""
     if not len(values):
         return "No job ran."
     half, most, few = np.quantile(values, MARKS).tolist()
@@ -81,7 +97,7 @@ def wait_says(values: Floats) -> str:
 
 
 def slowdown_says(values: Floats) -> str:
-    """How many were not slowed at all, and how far the others were."""
+    """Return how many jobs were not slowed down, and how much the others were."""
     if not len(values):
         return "No job ran."
     half, most, _ = np.quantile(values, MARKS).tolist()

@@ -1,5 +1,5 @@
 "use strict";
-// Box plots side by side: a row a name; box from first to third quartile, whiskers as the columns say.
+// Box plots, one row per name: box from first to third quartile, whiskers as given by the columns.
 kinds.boxes = (figure) => {
   const c = figure.columns, option = base(), n = c.name.length, unit = figure.x.unit, s = figure.x.scale, short = (t) => (t.length > 18 ? t.slice(0, 17) + "…" : t);
   const read = (v) => `${figures(v / s)} ${unit}`, at = (i) => n - 1 - i, whiskers = figure.extra.whiskers, mark = figure.heads.published;

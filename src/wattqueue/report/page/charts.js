@@ -22,24 +22,43 @@ function axis(about, more = {}) {
     axisLabel: { color: colours.soft, hideOverlap: true, formatter: (v) => figures(v, 4) }, splitLine: { show: false }, splitNumber: SMALL() ? 4 : 8, ...more,
   };
 }
-// The name of a vertical axis stands above it, to be read without turning the head.
+// The name of a vertical axis is printed above it, horizontally.
 function vertical(about, more = {}) {
   return axis(about, {
     nameLocation: "end", nameGap: 12, nameTextStyle: { color: colours.soft, fontSize: 12.5, align: "left", padding: [0, 0, 0, -LEFT()] },
     axisLine: { show: false }, axisTick: { show: false }, splitLine: { show: true, lineStyle: { color: colours.rule } }, splitNumber: 5, ...more,
   });
 }
-// No line where an axis merely ends.
+// Where an axis of energy, cost or emission begins: at 0, unless all values lie within the top quarter and differ by at
+// least 0.2 %; then below the smallest one, and the label says so. One rule for all such axes of points and lines; bars always begin at 0.
+function amountFoot(values, about) {
+  const low = Math.min(...values), high = Math.max(...values);
+  if (low < 0) return { min: undefined };
+  if (low < .75 * high || high - low < .002 * high || high === 0) return { min: 0 };
+  const gap = Math.max((high - low) * .35, high * .01), step = 10 ** Math.floor(Math.log10((high - low + 2 * gap) / about.scale)) / 2, min = Math.floor((low - gap) / about.scale / step) * step;
+  return { min, max: Math.ceil((high + gap) / about.scale / step) * step, name: `${about.label}, axis begins at ${figures(min, 4)}` };
+}
+// The power of ten at or below a value, where a logarithmic axis begins.
+function logFloor(value) { return value > 0 ? 10 ** Math.floor(Math.log10(value)) : .01; }
+// No grid line at the end of an axis that is not a round value.
 function openTop() { return { show: true, showMaxLine: false, lineStyle: { color: colours.rule } }; }
 function plainEnds(more = {}) { return { color: colours.soft, hideOverlap: true, showMaxLabel: false, formatter: (v) => figures(v, 4), ...more }; }
-function timeAxis(figure, more = {}) { return axis(figure.x, { min: 0, max: figure.extra.end_s / figure.x.scale, axisLabel: plainEnds(), ...more }); }
+function timeAxis(figure, more = {}) { return axis(figure.x, { min: 0, max: figure.extra.end_s / figure.x.scale, axisLabel: plainEnds(), ...dateLabels(figure), ...more }); }
+// Ticks at round dates for the part of the time axis in view; nothing for a trace without dates.
+function dateLabels(figure, [from, to] = zoomed) {
+  const { epoch_s: epoch, end_s: end } = figure.extra, s = figure.x.scale;
+  if (epoch == null) return {};
+  const width = state.charts[figure.key].chart.getWidth() - LEFT() - 16, at = (percent) => epoch + (end * percent) / 100;
+  const ticks = dateTicks(at(from), at(to), Math.max(2, width / 76)), values = ticks.map(([t]) => (t - epoch) / s), text = new Map(ticks.map(([t, name], i) => [values[i].toPrecision(10), name]));
+  return { axisTick: { show: true, customValues: values, lineStyle: { color: colours.line } }, axisLabel: { color: colours.soft, hideOverlap: true, customValues: values, formatter: (v) => text.get(v.toPrecision(10)) || "" } };
+}
 function zoomers(index = [0]) {
   const coarse = matchMedia("(pointer: coarse)").matches; // a finger on the chart scrolls the page
   return [{ type: "inside", xAxisIndex: index, filterMode: "none", zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false, moveOnMouseMove: !coarse, minSpan: 0.05 }];
 }
 
-// What is in view of a chart over time, no finer than a pixel or so: bins are merged while they are
-// narrower, means by their length, least and greatest as they are. Kept until the view changes.
+// The bins in view of a chart over time, merged until each is about a pixel wide: means weighted by length,
+// minima and maxima exact. Cached until the view changes.
 function merged(figure, from, to, pixels, rules) {
   const mark = `${from} ${to} ${pixels}`;
   if (figure.merged && figure.mergedMark === mark) return figure.merged;
@@ -80,32 +99,32 @@ function stepped(figure, name, colour, low, high, rules, more = {}, line = 0) {
     }, ...more,
   };
 }
-// Carries the greatest values, for the length of the axis and for tooltips; what is seen is drawn by the shapes above.
+// An invisible line with the maxima: it sets the range of the axis and triggers tooltips; the visible shapes are drawn by stepped().
 function unseen(figure, column, by, more = {}) {
   const s = figure.x.scale, t = figure.columns.time_s, v = figure.columns[column];
   return { name: column, type: "line", data: Array.from(t, (x, i) => [x / s, Number.isFinite(v[i]) ? v[i] / by : null]), symbol: "none", lineStyle: { opacity: 0 }, itemStyle: { opacity: 0 }, emphasis: { disabled: true }, silent: true, ...more };
 }
 function view(api, box) {
-  // Two coordinates give the linear map; its inverse at the borders is what is in view.
+  // Two points determine the linear map from data to pixels; its inverse at the borders is the range in view.
   const a = api.coord([0, 0])[0], b = api.coord([1, 0])[0];
   return [(box.x - a) / (b - a), (box.x + box.width - a) / (b - a)];
 }
-// What the colours mean: [name, colour, form], the form being box, line or dash.
+// The key of a figure: [name, colour, form] per item, the form being box, line, dash, diamond or triangle.
 function key(figure, items, extra = "") {
   figure.element.querySelector(".key").innerHTML = items.map(([name, colour, form]) => `<span>${mark(colour, form)}${escaped(name)}</span>`).join("") + extra;
 }
-function mark(colour, form) { return form === "box" ? `<i style="background:${colour}"></i>` : form === "diamond" || form === "triangle" ? `<i class="${form}" style="background:${colour}"></i>` : `<i class="${form}" style="border-color:${colour}"></i>`; }
+function mark(colour, form) { return form === "box" ? `<i style="background:${colour}"></i>` : form === "diamond" || form === "triangle" || form === "pin" ? `<i class="${form}" style="background:${colour}"></i>` : `<i class="${form}" style="border-color:${colour}"></i>`; }
 
 const kinds = {};
 kinds.power = (figure) => {
   const c = figure.columns, { end_s: end, exact, stacked } = figure.extra, sx = figure.x.scale, sy = figure.y.scale, option = base();
   const rules = { power_mean_w: mean, power_min_w: least, power_max_w: greatest, other_mean_w: mean }, other = (m, i) => (stacked ? m.other_mean_w[i] / sy : 0);
   const grey = fade(colours.grey, .5), blue = fade(colours.blue, .58), pale = fade(colours.blue, .22), items = [], series = [unseen(figure, "power_max_w", sy)];
-  if (stacked) { series.push(stepped(figure, "other", grey, () => 0, other, rules)); items.push(["units without a job", grey, "box"]); }
+  if (stacked) { series.push(stepped(figure, "other", grey, () => 0, other, rules)); items.push(["idle nodes", grey, "box"]); }
   series.push(stepped(figure, "jobs", blue, other, (m, i) => m.power_mean_w[i] / sy, rules), stepped(figure, "range", pale, (m, i) => m.power_min_w[i] / sy, (m, i) => m.power_max_w[i] / sy, rules));
   series.push(stepped(figure, "mean", colours.blue, null, (m, i) => m.power_mean_w[i] / sy, rules, {}, 1.1));
   items.push([exact ? "running jobs" : "running jobs (mean)", blue, "box"]);
-  items.push(["least to greatest", pale, "box"]);
+  items.push(["min to max", pale, "box"]);
   if (c.cap_w) {
     series.push(excess(c, end, sx, sy), capLine(c, end, sx, sy));
     if (greatest(c.excess_w, 0, c.excess_w.length) > 0) items.push(["above the cap", colours.red, "box"]);
@@ -114,22 +133,22 @@ kinds.power = (figure) => {
   key(figure, items);
   option.tooltip.formatter = (hits) => {
     const i = rowAt(c.time_s, hits[0].axisValue * sx), to = i + 1 < c.time_s.length ? c.time_s[i + 1] : end;
-    const rows = exact ? [["power", watts(c.power_mean_w[i])]] : [["mean", watts(c.power_mean_w[i])], ["least", watts(c.power_min_w[i])], ["greatest", watts(c.power_max_w[i])]];
-    if (stacked) rows.push(["units without a job", watts(c.other_mean_w[i])]);
+    const rows = exact ? [["power", watts(c.power_mean_w[i])]] : [["mean", watts(c.power_mean_w[i])], ["min", watts(c.power_min_w[i])], ["max", watts(c.power_max_w[i])]];
+    if (stacked) rows.push(["idle nodes", watts(c.other_mean_w[i])]);
     if (c.cap_w) rows.push(["cap", Number.isFinite(c.cap_w[i]) ? watts(c.cap_w[i]) : "none"]);
-    if (c.cap_w && c.excess_w[i] > 0) rows.push(["greatest excess", watts(c.excess_w[i])]);
-    return tip(`${moment(c.time_s[i])} · ${span(to - c.time_s[i])}`, rows);
+    if (c.cap_w && c.excess_w[i] > 0) rows.push(["max excess", watts(c.excess_w[i])]);
+    return tip(`${moment(c.time_s[i], figure)}, for ${span(to - c.time_s[i])}`, rows);
   };
   return { ...option, xAxis: timeAxis(figure), yAxis: vertical(figure.y, { min: 0 }), dataZoom: zoomers(), series };
 };
-// The cap as it stands, without merging: it changes rarely. A gap where there is none.
+// The cap without merging, since it changes rarely; a gap where none is in force.
 function capLine(c, end, sx, sy) {
   const data = [];
   for (let i = 0; i < c.time_s.length; i++) if (!i || c.cap_w[i] !== c.cap_w[i - 1]) data.push([c.time_s[i] / sx, Number.isFinite(c.cap_w[i]) ? c.cap_w[i] / sy : null]);
   data.push([end / sx, data[data.length - 1][1]]);
   return { name: "cap", type: "line", step: "end", data, symbol: "none", z: 5, silent: true, lineStyle: { color: colours.ink, width: 1.6, type: [6, 4] }, emphasis: { disabled: true } };
 }
-// Above the cap: at least a pixel and a half wide, so that a short breach in a long run is seen.
+// Power above the cap, at least a pixel and a half wide, so that a short excess in a long run is visible.
 function excess(c, end, sx, sy) {
   const data = [];
   c.excess_w.forEach((w, i) => { if (w > 0) data.push([c.time_s[i] / sx, c.cap_w[i] / sy, (i + 1 < c.time_s.length ? c.time_s[i + 1] : end) / sx, (c.cap_w[i] + w) / sy]); });
@@ -146,10 +165,10 @@ kinds.queue = (figure) => {
   const c = figure.columns, { exact } = figure.extra, sx = figure.x.scale, option = base(), at = { xAxisIndex: 1, yAxisIndex: 1 };
   const rules = { waiting_mean: mean, waiting_min: least, waiting_max: greatest, utilization: mean }, pale = fade(colours.purple, .28), green = fade(colours.green, .5);
   option.tooltip.formatter = (hits) => {
-    const i = rowAt(c.time_s, hits[0].axisValue * sx), rows = exact ? [["waiting", figures(c.waiting_mean[i])]] : [["waiting, mean", figures(c.waiting_mean[i])], ["most", figures(c.waiting_max[i])]];
-    return tip(moment(c.time_s[i]), [...rows, ["busy units", `${figures(100 * c.utilization[i])} %`]]);
+    const i = rowAt(c.time_s, hits[0].axisValue * sx), rows = exact ? [["jobs waiting", figures(c.waiting_mean[i])]] : [["jobs waiting, mean", figures(c.waiting_mean[i])], ["max", figures(c.waiting_max[i])]];
+    return tip(moment(c.time_s[i], figure), [...rows, ["busy units", `${figures(100 * c.utilization[i])} %`]]);
   };
-  key(figure, [[exact ? "jobs waiting" : "jobs waiting (mean)", colours.purple, "line"], ["least to greatest", pale, "box"], ["busy units", green, "box"]]);
+  key(figure, [[exact ? "jobs waiting" : "jobs waiting (mean)", colours.purple, "line"], ["min to max", pale, "box"], ["busy units", green, "box"]]);
   const series = [
     unseen(figure, "waiting_max", 1), unseen(figure, "utilization", .01, at),
     stepped(figure, "range", pale, (m, i) => m.waiting_min[i], (m, i) => m.waiting_max[i], rules),
@@ -177,7 +196,7 @@ kinds.cdf = (figure) => {
   const values = Array.from(c[column], (v) => Math.max(Number.isFinite(v) ? v : 1, 1)), known = Object.entries(marks).filter(([, v]) => v != null);
   const highest = values[values.length - 1], label = (name, v) => {
     const [, position, offset] = MARKS[name], right = Math.log(Math.max(v, 1)) / Math.log(Math.max(highest, 10)) > .8;
-    if (v <= 1) return { position: "right", offset: name === "p99" ? [5, -3] : offset }; // at the left edge, clear of the axis' name
+    if (v <= 1) return { position: "right", offset: name === "p99" ? [5, -3] : offset }; // at the left edge, clear of the name of the axis
     return position === "right" && right ? { position: "left", offset: [-2, -2] } : { position, offset };
   };
   const points = known.map(([name, v]) => ({ value: [Math.max(v, 1), MARKS[name][0]], name, label: label(name, v) }));

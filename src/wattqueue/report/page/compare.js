@@ -1,10 +1,10 @@
 "use strict";
-// Several runs in one picture: a colour and a dash a group.
+// Several runs in one figure: one colour and one dash pattern per group.
 const DASH = ["solid", [7, 3], [2, 2], [8, 3, 2, 3]];
 const groupColour = (k) => colours.users[(k % 7) + 1];
 const groupDash = (k) => DASH[(k + Math.floor(k / 7)) % 4];
 
-// The key as switches: a group can be taken out of the picture.
+// The key as toggle buttons: each hides or shows one group.
 function switches(figure, labels, more = "") {
   const box = figure.element.querySelector(".key"), out = (figure.out = figure.out || new Set());
   box.innerHTML = labels.map((label, k) => `<button type="button" aria-pressed="${!out.has(label)}" data-k="${k}">${dashMark(k)}${escaped(label)}</button>`).join("") + more;
@@ -20,6 +20,9 @@ function dashMark(k) {
   return `<svg width="26" height="8" aria-hidden="true" style="margin-right:.4rem"><line x1="0" y1="4" x2="26" y2="4" stroke="${groupColour(k)}" stroke-width="2.5" stroke-dasharray="${dash === "solid" ? "" : dash.join(" ")}"/></svg>`;
 }
 
+// How values of an overlay are printed: by the unit of its vertical axis.
+function overlayReader(figure) { return (v) => (figure.y.unit.endsWith("W") ? watts(v) : figure.y.unit === "%" ? `${figures(100 * v)} %` : figures(v)); }
+
 kinds.overlay = (figure) => {
   const c = figure.columns, { groups } = figure.extra, sx = figure.x.scale, sy = figure.y.scale, option = base(), series = [], rules = {};
   for (const name of Object.keys(c)) if (name !== "time_s") rules[name] = name.startsWith("low") ? least : name.startsWith("high") ? greatest : name.startsWith("cap") ? least : mean;
@@ -34,8 +37,8 @@ kinds.overlay = (figure) => {
     series.push(line);
   }
   for (const name of caps) series.push(capLine({ time_s: c.time_s, cap_w: c[name] }, figure.extra.end_s, sx, sy));
-  const read = (v) => (figure.y.unit.endsWith("W") ? watts(v) : figure.y.unit === "%" ? `${figures(100 * v)} %` : figures(v));
-  option.tooltip.formatter = (hits) => { const i = rowAt(c.time_s, hits[0].axisValue * sx); return tip(moment(c.time_s[i]), seen.map(([g, k]) => [g.label, read(c[`mean_${k}`][i])])); };
+  const read = overlayReader(figure);
+  option.tooltip.formatter = (hits) => { const i = rowAt(c.time_s, hits[0].axisValue * sx); return tip(moment(c.time_s[i], figure), seen.map(([g, k]) => [g.label, read(c[`mean_${k}`][i])])); };
   return { ...option, xAxis: timeAxis(figure), yAxis: vertical(figure.y, { min: 0, ...(figure.y.unit === "%" ? { max: 100 } : {}) }), dataZoom: zoomers(), series };
 };
 
@@ -55,15 +58,15 @@ kinds.pareto = (figure) => {
   key(figure, c.undominated.filter((on) => on).length > 1 ? [["front", colours.faint, "dash"]] : []);
   const far = (v, half) => [Math.min(...rows.map((i) => v[i] - half[i])), Math.max(...rows.map((i) => v[i] + half[i]))];
   const room = ([low, high]) => { const gap = Math.max((high - low) * .16, high * .01); return [Math.max(0, low - gap), high + gap]; };
-  const [x0, x1] = room(far(c.turnaround_s, c.turnaround_half_s)), [y0, y1] = room(far(c.machine_energy_j, c.machine_energy_half_j));
+  const [x0, x1] = room(far(c.turnaround_s, c.turnaround_half_s)), reach = far(c.machine_energy_j, c.machine_energy_half_j), foot = amountFoot(reach, figure.y), y0 = (foot.min ?? reach[0] / sy) * sy, y1 = (foot.max ?? (reach[1] * 1.16) / sy) * sy;
   const front = rows.filter((i) => c.undominated[i]).sort((a, b) => c.turnaround_s[a] - c.turnaround_s[b]);
-  option.tooltip = { ...option.tooltip, trigger: "item", formatter: (hit) => { const i = hit.dataIndex, pm = (half, read) => (half ? ` ± ${read(half)}` : ""); return tip(c.group[i], [["mean turnaround", span(c.turnaround_s[i]) + pm(c.turnaround_half_s[i], span)], ["energy", si(c.machine_energy_j[i] / 3600, "Wh") + pm(c.machine_energy_half_j[i], (v) => si(v / 3600, "Wh"))]]); } };
+  option.tooltip = { ...option.tooltip, trigger: "item", formatter: (hit) => { const i = hit.dataIndex, pm = (half, read) => (half ? ` ± ${read(half)}` : ""); return tip(c.group[i], [["turnaround time, mean", span(c.turnaround_s[i]) + pm(c.turnaround_half_s[i], span)], ["energy", si(c.machine_energy_j[i] / 3600, "Wh") + pm(c.machine_energy_half_j[i], (v) => si(v / 3600, "Wh"))]]); } };
   const middle = (x0 + x1) / 2, leader = [];
-  // Points that lie on one another share one label.
+  // Overlapping points share one label.
   for (const i of rows) leader.push(rows.slice(0, i).find((j) => leader[j] === j && Math.abs(c.turnaround_s[i] - c.turnaround_s[j]) < .02 * (x1 - x0) && Math.abs(c.machine_energy_j[i] - c.machine_energy_j[j]) < .04 * (y1 - y0)) ?? i);
   const named = rows.map((i) => (leader[i] === i ? rows.filter((j) => leader[j] === i).map((j) => c.group[j]).join(", ") : ""));
   return {
-    ...option, xAxis: axis(figure.x, { min: x0 / sx, max: x1 / sx, axisLabel: plainEnds({ showMinLabel: false }), splitNumber: SMALL() ? 4 : 6 }), yAxis: vertical(figure.y, { min: y0 / sy, max: y1 / sy, axisLabel: plainEnds({ showMinLabel: false }), splitLine: openTop() }),
+    ...option, xAxis: axis(figure.x, { min: x0 / sx, max: x1 / sx, axisLabel: plainEnds({ showMinLabel: false }), splitNumber: SMALL() ? 4 : 6 }), yAxis: vertical({ label: foot.name || figure.y.label }, { min: y0 / sy, max: foot.max, splitLine: openTop() }),
     series: [
       { name: "front", type: "line", data: front.map((i) => [c.turnaround_s[i] / sx, c.machine_energy_j[i] / sy]), symbol: "none", silent: true, lineStyle: { color: colours.faint, width: 1.2, type: [5, 4] }, tooltip: { show: false }, z: 1 },
       { name: "runs", type: "scatter", silent: true, symbolSize: 5, data: figure.extra.runs.map(([k, x, y]) => ({ value: [x / sx, y / sy], itemStyle: { color: groupColour(k), opacity: .35 } })), tooltip: { show: false } },

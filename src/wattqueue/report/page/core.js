@@ -1,5 +1,5 @@
 "use strict";
-// What every chart needs: the data, the colours of the theme, numbers as people read them.
+// Shared by all charts: the decoded data, the colours of the theme, and numbers as text (as report/words.py).
 const payload = JSON.parse(document.getElementById("data").textContent);
 const state = (window.wattqueue = { errors: [], charts: {} });
 window.addEventListener("error", (e) => state.errors.push(String(e.message)));
@@ -25,7 +25,7 @@ function ramp(stops) {
 function rgb(hex) { return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)); }
 function fade(hex, alpha) { return `rgba(${rgb(hex).join(",")},${alpha})`; }
 
-// base64 of little-endian numbers, as Python packed them.
+// Decode base64 of little-endian numbers, as report/payload.py packs them.
 const VIEWS = { f8: Float64Array, f4: Float32Array, i4: Int32Array, u2: Uint16Array, u1: Uint8Array };
 function bytes(text) {
   const raw = atob(text), out = new Uint8Array(raw.length);
@@ -61,16 +61,41 @@ function span(s) {
   if (s < 172800) return pair(3600, 60, ["h", "min"]);
   return `${figures(s / 86400)} days`;
 }
-// A moment since the first submission.
-function moment(s) {
-  const t = Math.round(s), d = Math.floor(t / 86400), two = (v) => String(v).padStart(2, "0");
-  return `${d ? `day ${d}, ` : ""}${two(Math.floor(t / 3600) % 24)}:${two(Math.floor(t / 60) % 60)}:${two(t % 60)}`;
+// A time of a figure as text: its date where the trace has dates, else the day since the first submission, from day 1.
+const WEEKDAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"], MONTH_NAMES = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const two = (v) => String(v).padStart(2, "0");
+function clock(t) { return `${two(Math.floor(t / 3600) % 24)}:${two(Math.floor(t / 60) % 60)}${t % 60 ? `:${two(t % 60)}` : ""}`; }
+function moment(s, figure) {
+  const epoch = figure.extra.epoch_s, t = Math.round(s + (epoch ?? 0));
+  if (epoch == null) return `day ${Math.floor(t / 86400) + 1}, ${clock(t)}`;
+  const d = new Date(1000 * t);
+  return `${WEEKDAYS[d.getUTCDay()]} ${d.getUTCDate()} ${MONTH_NAMES[d.getUTCMonth()]} ${d.getUTCFullYear()}, ${clock(((t % 86400) + 86400) % 86400)} UTC`;
+}
+// Ticks of a span of Unix time, at most about `most`: [time, text], as report/dates.py.
+const TICK_STEPS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600], MONDAY = 4 * 86400;
+function dateTicks(begin, end, most) {
+  const step = TICK_STEPS.find((s) => (end - begin) / s <= most), ticks = [];
+  if (step === undefined) {
+    const months = [1, 2, 3, 6, 12].find((n) => (end - begin) / (30.4 * 86400 * n) <= most) || 12, first = new Date(1000 * begin).getUTCFullYear() * 12, last = new Date(1000 * end).getUTCFullYear() * 12 + 12;
+    for (let n = first; n < last; n += months) {
+      const t = Date.UTC(Math.floor(n / 12), n % 12, 1) / 1000;
+      if (t >= begin && t <= end) ticks.push([t, n % 12 ? MONTH_NAMES[n % 12] : `Jan ${Math.floor(n / 12)}`]);
+    }
+    return ticks;
+  }
+  const offset = step > 172800 ? MONDAY : 0;
+  for (let k = Math.ceil((begin - offset) / step); offset + step * k <= end; k++) ticks.push(offset + step * k);
+  const dated = ticks.some((t) => t % 86400 === 0);
+  return ticks.map((t, k) => {
+    const d = new Date(1000 * t), date = `${d.getUTCDate()} ${MONTH_NAMES[d.getUTCMonth()]}`;
+    return [t, t % 86400 === 0 ? date : !dated && k === 0 ? `${date}, ${clock(t % 86400)}` : clock(t % 86400)];
+  });
 }
 function escaped(text) { return String(text).replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`); }
 function tip(head, rows) {
   return `<div class="tip"><b>${escaped(head)}</b><table>${rows.map(([k, v]) => `<tr><td>${escaped(k)}</td><td>${escaped(v)}</td></tr>`).join("")}</table></div>`;
 }
-// Row in force at a time; rows rise.
+// Index of the row in force at a time; times must be in rising order.
 function rowAt(times, t) {
   let low = 0, high = times.length;
   while (low < high) { const mid = (low + high) >> 1; if (times[mid] <= t) low = mid + 1; else high = mid; }

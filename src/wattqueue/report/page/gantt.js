@@ -1,9 +1,10 @@
 "use strict";
-// Units by time, painted on a canvas of our own and shown as one image inside ECharts' axes: as
-// fluid with half a million jobs as with ten.
+// Units over time, painted on a separate canvas and shown as one image inside the axes of ECharts: the cost of a
+// redraw depends on pixels, not on the number of jobs.
+const SINGLE_JOBS = 6000; // with at most so many rectangles in view a grid gives way to single jobs
 kinds.gantt = (figure) => {
-  const e = figure.extra, s = figure.x.scale, option = base(figure), paint = e.grid ? painter.grid : painter.jobs;
-  const inverse = true; // unit 0 stands at the top, as in a listing
+  const e = figure.extra, s = figure.x.scale, option = base(figure);
+  const inverse = true; // unit 0 at the top, as in a listing
   option.grid.top = 28;
   option.tooltip = { ...option.tooltip, trigger: "item", formatter: () => ganttTip(figure) };
   return {
@@ -14,6 +15,8 @@ kinds.gantt = (figure) => {
       renderItem(params, api) {
         const box = params.coordSys, [from, to] = figure.view = view(api, box);
         figure.box = box;
+        figure.single = !e.grid || inView(figure, from * s, to * s) <= SINGLE_JOBS;
+        const paint = figure.single ? painter.jobs : painter.grid;
         const ratio = Math.max(window.devicePixelRatio || 1, state.printing ? 3 : 1);
         const image = paint(figure, from * s, to * s, Math.round(box.width * ratio), Math.round(box.height * ratio));
         return { type: "group", children: [
@@ -24,7 +27,15 @@ kinds.gantt = (figure) => {
     }],
   };
 };
-// A line between partitions, and their names.
+// Number of rectangles of single jobs in a span of time; more than any limit where the page does not hold them.
+function inView(figure, from, to) {
+  const c = figure.packed;
+  if (!c || to - from > .6 * figure.extra.end_s) return Infinity; // the whole run is always shown as the grid
+  let count = 0;
+  for (let k = 0; k < c.start_s.length; k++) if (c.end_s[k] > from && c.start_s[k] < to) count++;
+  return count;
+}
+// Lines between partitions, and their names.
 function boundaries(figure, api, box) {
   const parts = figure.extra.partitions, out = [];
   let first = 0;
@@ -68,7 +79,7 @@ painter.grid = (figure, from, to, width, height) => {
   pen.drawImage(source, from / column_s, 0, (to - from) / column_s, figure.extra.grid.rows * figure.extra.units / (figure.extra.grid.rows * figure.extra.grid.row_units), 0, 0, width, height);
   return canvas;
 };
-// The grid as an image of one pixel a cell, kept until theme or colouring changes.
+// The grid as an image of one pixel per cell, cached until theme or colouring changes.
 function gridImage(figure) {
   const mark = figure.colour + colours.paper;
   if (figure.image && figure.mark === mark) return figure.image;
@@ -83,7 +94,7 @@ function gridImage(figure) {
   figure.image = canvas; figure.mark = mark;
   return canvas;
 }
-// Level 0 means unknown, 1..levels the colour scale from end to end.
+// Value of a cell: level 0 is unknown, 1..levels span the colour scale.
 function level(plane, i, range, g) { return plane && plane[i] && range ? range[0] + ((plane[i] - 1) / (g.levels - 1)) * (range[1] - range[0]) : NaN; }
 
 function ganttTip(figure) {
@@ -91,45 +102,53 @@ function ganttTip(figure) {
   if (!at || !box) return "";
   const t = (figure.view[0] + ((at[0] - box.x) / box.width) * (figure.view[1] - figure.view[0])) * s, unit = Math.floor(((at[1] - box.y) / box.height) * e.units);
   if (unit < 0 || unit >= e.units) return "";
-  return e.grid ? cellTip(figure, t, unit) : jobTip(figure, t, unit);
+  return figure.single ? jobTip(figure, t, unit) : cellTip(figure, t, unit);
 }
 function hertz(value) { return `${figures(value / 1e9)} GHz`; }
 function jobTip(figure, t, unit) {
   const c = figure.packed;
   for (let k = c.start_s.length - 1; k >= 0; k--) {
     if (t < c.start_s[k] || t >= c.end_s[k] || unit < c.unit_first[k] || unit > c.unit_last[k]) continue;
-    const rows = [["start", moment(c.start_s[k])], ["ran", span(c.end_s[k] - c.start_s[k])], [`${figure.extra.unit}s here`, `${c.unit_first[k]}–${c.unit_last[k]}`]];
-    if (Number.isFinite(c.unit_w[k])) rows.push([`watts of one ${figure.extra.unit}`, watts(c.unit_w[k])]);
+    const rows = [["start", moment(c.start_s[k], figure)], ["ran", span(c.end_s[k] - c.start_s[k])], [`${figure.extra.unit}s`, `${c.unit_first[k]}–${c.unit_last[k]}`]];
+    if (Number.isFinite(c.unit_w[k])) rows.push([`power of one ${figure.extra.unit}`, watts(c.unit_w[k])]);
     if (Number.isFinite(c.frequency_hz[k])) rows.push(["frequency", hertz(c.frequency_hz[k])]);
-    if (figure.extra.has_users) rows.push(["user", c.user[k] ? figure.extra.users[c.user[k] - 1] : "another"]);
-    return tip(`Job ${figure.columns.job_id[k]}`, rows);
+    if (figure.extra.has_users) rows.push(["user", c.user[k] ? figure.extra.users[c.user[k] - 1] : "another user"]);
+    return tip(`Job ${c.job_id[k]}`, rows);
   }
-  return tip(`${figure.extra.unit} ${unit}, free`, [["at", moment(t)]]);
+  return tip(`${figure.extra.unit} ${unit}, idle`, [["at", moment(t, figure)]]);
 }
 function cellTip(figure, t, unit) {
   const g = figure.extra.grid, p = figure.planes, row = Math.floor(unit / g.row_units), col = Math.min(Math.floor(t / g.column_s), g.columns - 1), i = row * g.columns + col;
-  const last = Math.min((row + 1) * g.row_units, figure.extra.units) - 1, rows = [["from", moment(col * g.column_s)], ["for", span(g.column_s)], ["busy", `${figures((100 * p.busy[i]) / g.levels, 2)} %`]];
+  const last = Math.min((row + 1) * g.row_units, figure.extra.units) - 1, rows = [["from", moment(col * g.column_s, figure)], ["for", span(g.column_s)], ["busy", `${figures((100 * p.busy[i]) / g.levels, 2)} %`]];
   const w = level(p.unit_w, i, figure.extra.power, g), f = level(p.frequency_hz, i, figure.extra.frequency, g);
-  if (Number.isFinite(w)) rows.push([`watts of one ${figure.extra.unit}`, `about ${watts(w)}`]);
+  if (Number.isFinite(w)) rows.push([`power of one ${figure.extra.unit}`, `about ${watts(w)}`]);
   if (Number.isFinite(f)) rows.push(["frequency", `about ${hertz(f)}`]);
-  if (p.user && p.busy[i]) rows.push(["most of it", p.user[i] ? figure.extra.users[p.user[i] - 1] : "another user"]);
+  if (p.user && p.busy[i]) rows.push(["main user", p.user[i] ? figure.extra.users[p.user[i] - 1] : "another user"]);
   return tip(`${figure.extra.unit} ${row * g.row_units}${last > row * g.row_units ? `–${last}` : ""}`, rows);
 }
 
-// The key beside the switch: what the colours mean.
+// The key: what the colours mean.
 function ganttKey(figure) {
   const e = figure.extra, scaled = (scale, range, read) => rampBar(scale, read(range[0]), read(range[1]));
   if (figure.colour === "user") key(figure, [...e.users.map((name, i) => [/^\d+$/.test(name) ? `user ${name}` : name, colours.users[i + 1], "box"]), ["others", colours.users[0], "box"]]);
   else if (figure.colour === "frequency") key(figure, [], scaled(colours.cool, e.frequency, hertz));
-  else key(figure, [], e.power ? scaled(colours.heat, e.power, watts) + `<span>mean power of one busy ${escaped(e.unit)}</span>` : "no watts are known");
+  else key(figure, [], e.power ? scaled(colours.heat, e.power, watts) + `<span>mean power of one busy ${escaped(e.unit)}</span>` : "no power is known");
 }
 async function ganttData(figure) {
   const e = figure.extra;
   figure.colour = e.power ? "power" : e.has_users ? "user" : "frequency";
   if (!e.grid) {
-    figure.packed = figure.columns;
+    figure.packed = figure.columns; // columns of single jobs, unpacked by decode()
     return;
   }
   const all = await inflate(e.grid.planes_deflated), size = e.grid.rows * e.grid.columns;
   figure.planes = Object.fromEntries(e.grid.planes.map((name, i) => [name, all.subarray(i * size, (i + 1) * size)]));
+  if (e.jobs) figure.packed = singleJobs(await inflate(e.jobs.deflated), e.jobs.rows);
+}
+// Columns of single jobs, as report/payload.py packs them: four of int32, two of float32, one of bytes, ids as text.
+function singleJobs(raw, n) {
+  const column = (Type, at) => new Type(raw.buffer.slice(raw.byteOffset + at, raw.byteOffset + at + n * Type.BYTES_PER_ELEMENT));
+  const [step, run, first, last] = [0, 1, 2, 3].map((i) => column(Int32Array, 4 * n * i)), start = new Float64Array(n), end = new Float64Array(n);
+  for (let k = 0, t = 0; k < n; k++) { t += step[k]; start[k] = t; end[k] = t + run[k]; }
+  return { start_s: start, end_s: end, unit_first: first, unit_last: last, unit_w: column(Float32Array, 16 * n), frequency_hz: column(Float32Array, 20 * n), user: raw.subarray(24 * n, 25 * n), job_id: new TextDecoder().decode(raw.subarray(25 * n)).split("\n") };
 }

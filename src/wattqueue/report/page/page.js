@@ -1,5 +1,5 @@
 "use strict";
-// Wiring: start the charts, keep their zoom together, theme, keyboard, tables, print.
+// Behaviour of the page: start the charts, keep their zoom in step, theme, keyboard, tables, print.
 const TIMED = new Set(["power", "gantt", "queue", "overlay", "hours"]);
 const MOST_ROWS = 250;
 
@@ -15,6 +15,7 @@ function zoomTo(start, end, only) {
   for (const { figure, chart } of Object.values(state.charts)) {
     if (!TIMED.has(figure.kind) || (only && only !== figure)) continue;
     figure.following = true;
+    if (figure.extra.epoch_s != null) chart.setOption({ xAxis: chart.getOption().xAxis.map((each) => (each.axisLabel.show === false ? {} : dateLabels(figure))) });
     chart.dispatchAction({ type: "dataZoom", start: zoomed[0], end: zoomed[1] });
     figure.following = false;
   }
@@ -50,13 +51,13 @@ async function start(figure) {
   if (select) {
     figure.versions = [figure, ...figure.others].map(version);
     figure.versions.slice(1).forEach((v) => decode(v.columns));
-    select.value = figure.called;  // a browser that comes back to a page remembers another one
+    select.value = figure.called;  // a browser restores another choice when it returns to a page
     select.addEventListener("change", () => choose(select.value));
   }
   show(figure);
 }
 
-// A picture of several configurations shows one; the choice holds for all such pictures.
+// A figure of several configurations shows one at a time; a choice applies to all such figures.
 function version({ called, title, says, x, y, heads, columns, extra }) { return { called, title, says, x, y, heads, columns, extra }; }
 function choose(called) {
   for (const { figure } of Object.values(state.charts)) {
@@ -75,16 +76,18 @@ function choose(called) {
   }
 }
 
-// The table behind a picture, made when it is first opened.
+// The table below a figure, built when it is first opened.
 function cells(figure) {
   const names = Object.keys(figure.heads).filter((n) => figure.columns[n]);
   return { names, length: names.length ? figure.columns[names[0]].length : 0 };
 }
-function shown(name, value) {
+function shown(figure, name, value) {
   if (value == null) return "–";
   if (typeof value === "string") return value;
-  if (name === "wait_s" || name === "extra_wait_s") return (value < 0 ? "−" : "") + span(Math.abs(value));
-  if (name.endsWith("_s")) return moment(value);
+  if (/^(value|upper)_\d+$/.test(name)) return capReader(figure)(value);
+  if (/^(mean|low|high|cap)_\d+$/.test(name)) return overlayReader(figure)(value);
+  if (["time_s", "start_s", "end_s"].includes(name)) return moment(value, figure);
+  if (/_s(_\d+)?$/.test(name)) return (value < 0 ? "−" : "") + span(Math.abs(value));
   if (name.endsWith("_w")) return watts(value);
   if (name.endsWith("_j")) return si(value / 3600, "Wh");
   if (name === "share" || name === "work_share" || name === "busy" || name === "utilization") return `${figures(100 * value, 4)} %`;
@@ -92,8 +95,8 @@ function shown(name, value) {
 }
 function table(figure, details) {
   const { names, length } = cells(figure), every = Math.ceil(length / MOST_ROWS), body = [];
-  for (let i = 0; i < length; i += every) body.push(`<tr>${names.map((n) => `<td class="n">${escaped(shown(n, figure.columns[n][i]))}</td>`).join("")}</tr>`);
-  const note = every > 1 ? `Every ${every}th of ${length.toLocaleString("en")} rows; the CSV has them all.` : `${length.toLocaleString("en")} rows.`;
+  for (let i = 0; i < length; i += every) body.push(`<tr>${names.map((n) => `<td class="n">${escaped(shown(figure, n, figure.columns[n][i]))}</td>`).join("")}</tr>`);
+  const note = every > 1 ? `Every ${every}th of ${length.toLocaleString("en")} rows; the CSV has all of them.` : `${length.toLocaleString("en")} rows.`;
   const box = document.createElement("div");
   box.innerHTML = `<div class="scroll" tabindex="0" role="region" aria-label="Data of ${escaped(figure.title)}"><table><caption>${note}</caption><thead><tr>${names.map((n) => `<th scope="col" class="n">${escaped(figure.heads[n])}</th>`).join("")}</tr></thead><tbody>${body.join("")}</tbody></table></div><p class="note"><button type="button">Save as CSV</button></p>`;
   box.querySelector("button").addEventListener("click", () => save(figure));

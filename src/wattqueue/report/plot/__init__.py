@@ -1,6 +1,6 @@
-"""The pictures for papers: SVG and PDF by matplotlib, and the data of each as CSV.
+"""Draw figures for papers: SVG, PDF and PNG by matplotlib, and the data of each as CSV.
 
-matplotlib is loaded when a picture is drawn, never before (extra ``plot``).
+matplotlib is imported when a figure is drawn, never before (extra ``plot``).
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from wattqueue.errors import InputError
 from wattqueue.report.figure import Figure
 
 FORMATS = ("svg", "pdf", "png")
+"""File formats that can be drawn."""
 
 
 def render(figure: Figure, kind: str, form: str = "svg") -> bytes:
-    """A figure as the bytes of an SVG, PDF or PNG file; the same data gives the same bytes.
+    """Return a figure as the bytes of an SVG, PDF or PNG file. The same data gives identical files.
 
-    Raises: ModuleNotFoundError where matplotlib is missing (extra ``plot``).
+    Raises:
+        ModuleNotFoundError: matplotlib is missing (extra ``plot``).
     """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -37,16 +39,20 @@ def render(figure: Figure, kind: str, form: str = "svg") -> bytes:
 
 
 def chosen(text: str, known: Sequence[str], what: str) -> list[str]:
-    """The names in a comma-separated list. Raises: InputError for an unknown one, or none."""
+    """Return the names of a comma-separated list. Raises InputError for an unknown name, or none."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     wrong = next((name for name in names if name not in known), None)
     if wrong is not None or not names:
-        raise InputError(f"no {what} {wrong or text!r}", mend=f"some of {', '.join(known)}")
+        raise InputError(
+            f"unknown {what} {wrong or text!r}",
+            where=f"--{what if what == 'format' else 'only'}",
+            hint=f"any of {', '.join(known)}",
+        )
     return names
 
 
 def data_csv(figure: Figure) -> str:
-    """The columns behind a figure, in SI units; an unknown or missing value is empty."""
+    """Return the columns of a figure as CSV in SI units; an unknown or missing value is an empty cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(figure.columns)
@@ -56,5 +62,6 @@ def data_csv(figure: Figure) -> str:
 
 
 def _cell(value: object) -> object:
+    """Return a CSV cell: empty for NaN, else the value."""
     # NaN alone differs from itself; an infinite cap is written as inf.
     return "" if value != value else value  # noqa: PLR0124

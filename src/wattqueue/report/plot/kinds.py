@@ -1,4 +1,11 @@
-"""One function a kind of picture: an empty drawing and a figure in, the drawing filled."""
+"""One drawing function per kind of figure: an empty matplotlib figure and a ``Figure`` in, the drawing filled.
+
+Colours, names and order are those of the page, so that a reader recognises the figure in a paper. ``KINDS`` maps the
+kind of ``document.pictures`` to its function; figures of several runs are in ``several``.
+
+Conventions: ``c`` are the columns of the figure, ``scale`` SI units per drawn unit. Values are divided by the scale
+here and never in the columns, which are written beside the drawing as CSV.
+"""
 
 from __future__ import annotations
 
@@ -11,35 +18,39 @@ from matplotlib.collections import PatchCollection, PolyCollection
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure as Drawing
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from wattqueue.report import words
 from wattqueue.report.figure import Figure
 from wattqueue.report.figures.gantt import Grid
-from wattqueue.report.plot import style
+from wattqueue.report.plot import several, style
+from wattqueue.report.plot.shared import coarse, held, label_time, logarithmic
 
-PAPER_BINS = 1_500
 MANY = 2_000
-"""Above so many shapes the picture inside the axes is a bitmap."""
-SPANS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3_600: "1 h", 36_000: "10 h", 86_400: "1 d", 864_000: "10 d"}
+"""With more shapes than this the axes' content is embedded as a bitmap."""
 
 
 def power(drawing: Drawing, figure: Figure) -> None:
-    """Stacked areas, the cap, what is above it."""
+    """Draw stacked areas, the cap, and what is above it.
+
+    The lower area are idle nodes, the upper one running jobs, both as means per bin; a pale band shows minimum to
+    maximum where bins were merged. Excess is drawn as an area above the cap with a line of its own, so that a short
+    one is seen.
+    """
     axes, c = drawing.subplots(), coarse(figure)
     scale, end = figure.y.scale, figure.extra["end_s"] / figure.x.scale
     time = style.ends(c["time_s"] / figure.x.scale, end)
-    mean, other = _held(c["power_mean_w"], scale), _held(c["other_mean_w"], scale)
+    mean, other = held(c["power_mean_w"], scale), held(c["other_mean_w"], scale)
     if not figure.extra["stacked"]:
         other = np.zeros_like(mean)
     else:
-        axes.fill_between(time, 0, other, step="post", color=style.GREY, alpha=0.5, lw=0, label="units without a job")
+        axes.fill_between(time, 0, other, step="post", color=style.GREY, alpha=0.5, lw=0, label="idle nodes")
     axes.fill_between(time, other, mean, step="post", color=style.BLUE, alpha=0.58, lw=0, label="running jobs")
     if not figure.extra["exact"]:
-        low, high = _held(c["power_min_w"], scale), _held(c["power_max_w"], scale)
-        axes.fill_between(time, low, high, step="post", color=style.BLUE, alpha=0.2, lw=0, label="least to greatest")
+        low, high = held(c["power_min_w"], scale), held(c["power_max_w"], scale)
+        axes.fill_between(time, low, high, step="post", color=style.BLUE, alpha=0.2, lw=0, label="min to max")
     if "cap_w" in c:
-        cap, excess = _held(c["cap_w"], scale), _held(c["excess_w"], scale)
+        cap, excess = held(c["cap_w"], scale), held(c["excess_w"], scale)
         cap = np.where(np.isfinite(cap), cap, np.nan)
         if excess.any():
             axes.fill_between(
@@ -47,16 +58,20 @@ def power(drawing: Drawing, figure: Figure) -> None:
             )
         axes.step(time, cap, where="post", color=style.INK, lw=1.1, ls=(0, (5, 3)), label="cap")
     axes.set_ylim(bottom=0)
-    _label(axes, figure, end)
+    label_time(axes, figure, end)
     style.legend(axes)
 
 
 def gantt(drawing: Drawing, figure: Figure) -> None:
-    """Units by time, coloured by watts where they are known."""
+    """Draw units over time, coloured by watts where they are known.
+
+    Few jobs are rectangles (vector graphics up to ``MANY``); a grid is one bitmap, whose opacity is the share of time
+    busy. Unit 0 is at the top, as in a listing of nodes.
+    """
     axes = drawing.subplots()
     end = figure.extra["end_s"] / figure.x.scale
     axes.grid(visible=False)
-    _label(axes, figure, end)
+    label_time(axes, figure, end)
     axes.set_ylim(figure.extra["units"], 0)
     norm = Normalize(*(figure.extra["power"] or (0.0, 1.0)))
     colours = style.heat() if figure.extra["power"] else ListedColormap([style.BLUE])
@@ -81,6 +96,11 @@ def gantt(drawing: Drawing, figure: Figure) -> None:
 
 
 def _rectangles(figure: Figure, value: Callable[[int], float]) -> PatchCollection:
+    """Return the rectangles of single jobs as one collection, a bitmap where they are many.
+
+    ``value`` gives the number that is mapped to a colour, by row. One collection instead of one patch per job:
+    matplotlib draws 10,000 patches in seconds, a collection in a fraction of one.
+    """
     c, s = figure.columns, figure.x.scale
     held = [
         Rectangle(
@@ -96,57 +116,73 @@ def _rectangles(figure: Figure, value: Callable[[int], float]) -> PatchCollectio
 
 
 def queue(drawing: Drawing, figure: Figure) -> None:
-    """Jobs that wait above, busy units below."""
+    """Draw waiting jobs above, busy units below, on one time axis."""
     top, low = drawing.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     c, end = coarse(figure), figure.extra["end_s"] / figure.x.scale
     time = style.ends(c["time_s"] / figure.x.scale, end)
     if not figure.extra["exact"]:
-        least, most = _held(c["waiting_min"]), _held(c["waiting_max"])
+        least, most = held(c["waiting_min"]), held(c["waiting_max"])
         top.fill_between(time, least, most, step="post", color=style.PURPLE, alpha=0.28, lw=0)
-    top.step(time, _held(c["waiting_mean"]), where="post", color=style.PURPLE, lw=1)
+    top.step(time, held(c["waiting_mean"]), where="post", color=style.PURPLE, lw=1)
     top.set_ylabel(figure.y.label)
     top.set_ylim(bottom=0)
-    low.fill_between(time, 0, _held(c["utilization"], 0.01), step="post", color=style.GREEN, alpha=0.55, lw=0)
-    low.set_ylabel("busy units (%)")
+    low.fill_between(time, 0, held(c["utilization"], 0.01), step="post", color=style.GREEN, alpha=0.55, lw=0)
     low.set_ylim(0, 100)
-    low.set_xlabel(figure.x.label)
-    low.set_xlim(0, end)
+    label_time(low, figure, end)
+    low.set_ylabel("busy units (%)")
 
 
 def cdf(drawing: Drawing, figure: Figure) -> None:
-    """Share of jobs at or below a value, on a logarithmic axis from 1."""
+    """Draw the share of jobs at or below a value, on a logarithmic axis from 1.
+
+    Median, p95 and p99 are marked and named with their values, so that a printed figure can be quoted.
+    """
     axes = drawing.subplots()
     column = next(name for name in figure.columns if name != "share")
+    read = words.span if column.endswith("_s") else words.figures
     _curve(axes, figure.columns["share"], figure.columns[column], color=style.BLUE, lw=1.5)
     for name, value in figure.extra["marks"].items():
         if value is not None:
             share = {"median": 50, "p95": 95, "p99": 99}[name]
-            axes.plot([max(value, 1.0)], [share], "o", ms=4, mfc="white", mec=style.BLUE, label=name)
-    _logarithmic(axes, figure, column.endswith("_s"))
+            axes.plot([max(value, 1.0)], [share], "o", ms=4, mfc="white", mec=style.BLUE, zorder=4)
+            _name_mark(axes, f"{name} {read(value)}", max(value, 1.0), share)
+    logarithmic(axes, figure, column.endswith("_s"))
+
+
+MARK_ROOM = {50: 0, 95: -9, 99: 6}
+"""Vertical distance of each mark's name from its point, so that p95 and p99 do not overlap. Points."""
+
+
+def _name_mark(axes: Axes, text: str, value: float, share: int) -> None:
+    """Write the name of a mark beside its point, on a white ground that keeps the curve away from the letters."""
+    right = value > np.sqrt(axes.get_xlim()[1]) * 10
+    axes.annotate(
+        text,
+        (value, share),
+        (-6 if right else 6, MARK_ROOM[share]),
+        textcoords="offset points",
+        ha="right" if right else "left",
+        va="center",
+        fontsize=7,
+        color=style.INK,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8},
+    )
 
 
 def _curve(axes: Axes, share: Any, values: Any, **look: Any) -> None:
+    """Draw one cumulative distribution.
+
+    Values below 1 are drawn at 1, the left end of the axis: a logarithm has no place for a wait of 0. Jobs without a
+    value cannot occur, as distributions are taken over jobs that ran.
+    """
     axes.step(np.maximum(np.nan_to_num(values, nan=1.0), 1.0), 100 * share, where="post", **look)
 
 
-def _logarithmic(axes: Axes, figure: Figure, time: bool) -> None:
-    axes.set_xscale("log")
-    axes.set_xlim(left=1)
-    if time:
-        last = axes.get_xlim()[1]
-        ticks = [s for s in SPANS if s <= last]
-        axes.set_xticks(ticks, [SPANS[s] for s in ticks])
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.tick_params(axis="x", labelsize=7)
-    else:
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: words.figures(v)))
-    axes.set_ylim(0, 101)
-    axes.set_xlabel(figure.x.label)
-    axes.set_ylabel(figure.y.label)
-
-
 def density(drawing: Drawing, figure: Figure) -> None:
-    """Predicted against true, a square for each cell that holds jobs."""
+    """Draw predicted against true watts, one square per cell that contains jobs.
+
+    Both axes have equal scales, so that the diagonal is the line of perfect prediction.
+    """
     axes, c, s = drawing.subplots(), figure.columns, figure.x.scale
     step, low, high = (figure.extra[key] / s for key in ("step_w", "low_w", "high_w"))
     x, y = c["predicted_from_w"] / s, c["true_from_w"] / s
@@ -164,7 +200,10 @@ def density(drawing: Drawing, figure: Figure) -> None:
 
 
 def bars(drawing: Drawing, figure: Figure) -> None:
-    """Energy, a bar a user, most first."""
+    """Draw one bar per user, the largest first.
+
+    Bars begin at 0 and have their share of all energy behind them; the bar of all others is grey.
+    """
     axes, c = drawing.subplots(), figure.columns
     names = [str(name) for name in c["name"]]
     colours = [style.GREY if name == "all others" else style.BLUE for name in names]
@@ -175,30 +214,6 @@ def bars(drawing: Drawing, figure: Figure) -> None:
     axes.set(xlabel=figure.x.label, ylabel=figure.y.label)
 
 
-def coarse(figure: Figure, most: int = PAPER_BINS) -> dict[str, Any]:
-    """The columns of a figure over time in bins that paper can show; steps that are few stay as they are."""
-    group = len(figure) // most
-    if figure.extra["exact"] or group < 2:
-        return figure.columns
-    reduce = {"min": np.min, "max": np.max, "excess": np.max, "cap": np.min}
-    out: dict[str, Any] = {}
-    for name, column in figure.columns.items():
-        blocks = column[: len(column) // group * group].reshape(-1, group)
-        how = next((f for word, f in reduce.items() if word in name.split("_")), np.mean)
-        out[name] = blocks[:, 0] if name == "time_s" else how(blocks, axis=1)
-    return out
-
-
-def _held(values: Any, scale: float = 1.0) -> Any:
-    return np.append(values, values[-1:]) / scale
-
-
-def _label(axes: Axes, figure: Figure, end: float) -> None:
-    axes.set_xlim(0, end)
-    axes.set_xlabel(figure.x.label)
-    axes.set_ylabel(figure.y.label)
-
-
 KINDS: dict[str, Callable[[Drawing, Figure], None]] = {
     "power": power,
     "gantt": gantt,
@@ -206,4 +221,8 @@ KINDS: dict[str, Callable[[Drawing, Figure], None]] = {
     "cdf": cdf,
     "density": density,
     "bars": bars,
+    "overlay": several.overlay,
+    "cdfs": several.cdfs,
+    "pareto": several.pareto,
 }
+"""Drawing function of each kind of figure; a new kind is a function and a line here."""

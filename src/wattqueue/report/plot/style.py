@@ -1,4 +1,8 @@
-"""How figures for papers look: sans serif, thin rules, the colours of the report."""
+"""Style of figures for papers: sans serif, thin rules, the colours of the report.
+
+``RC`` holds matplotlib settings that are in force while a figure is drawn. Output is reproducible: no creation date,
+ids from a fixed salt, text as text (a paper's figures can be searched and edited).
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,12 @@ GREEN, PURPLE = "#0b7d62", "#a8558c"
 SERIES = (BLUE, "#d9822b", "#1b9e77", "#c26a9d", "#6fb7e0", "#b0a018", RED, "#6b7280")
 """Colours of runs and users; told apart with any colour vision, and by their dashes."""
 DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (7, 2, 1.5, 2)))
+"""Line styles of runs: solid, dashed, dotted, dash-dotted."""
 HEAT = ("#fbe3b4", "#f7b25c", "#ea7440", "#c33b4f", "#7d1f63", "#2e1245")
 SIZES = {"gantt": (7.2, 3.9), "queue": (7.2, 3.6), "cdf": (3.5, 2.6), "cdfs": (5.2, 3.4), "density": (3.6, 3.2)}
+"""Width and height in inches by kind; one column of a two-column paper is 3.5 wide."""
 USUAL = (7.2, 3.0)
+"""Width and height in inches of all other kinds: both columns."""
 
 RC: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -43,33 +50,34 @@ RC: dict[Any, Any] = {
     "text.color": INK,
     "legend.frameon": False,
     "legend.fontsize": 8,
-    "pdf.fonttype": 42,  # letters stay letters
+    "pdf.fonttype": 42,  # text stays text: TrueType, not outlines
     "svg.fonttype": "none",
-    "svg.hashsalt": "wattqueue",  # the same bytes each time
+    "svg.hashsalt": "wattqueue",  # element ids from the content, so that the same data gives identical files
     "path.simplify": True,
     "savefig.dpi": 220,
 }
+"""Settings of matplotlib while a figure is drawn."""
 
 
 def blank(kind: str) -> Figure:
-    """An empty figure of the size that suits the kind."""
+    """Return an empty figure of the size that suits the kind, in inches of a two-column paper."""
     from matplotlib.figure import Figure as Drawing
 
     return Drawing(figsize=SIZES.get(kind, USUAL), layout="constrained")
 
 
 def heat() -> LinearSegmentedColormap:
-    """The colour scale of watts."""
+    """Return the colour scale of watts; rising brightness in print stays rising in grey."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("wattqueue", list(HEAT))
 
 
 def legend(axes: Axes, **more: Any) -> None:
-    """Above the plot, in one line, where nothing is covered."""
+    """Put the legend above the axes in one line, where it covers nothing."""
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=5, borderaxespad=0.2, handlelength=1.6, **more)
 
 
 def ends(values: NDArray[Any], last: float) -> NDArray[np.float64]:
-    """Values of steps with the end of the last one behind them."""
+    """Return the begins of steps with the end of the last one appended."""
     return np.append(values, last).astype(np.float64)

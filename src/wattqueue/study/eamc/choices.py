@@ -1,4 +1,8 @@
-"""What EAMC chooses for each application before any job is queued: frequencies, partitions, energies."""
+"""What EAMC chooses for each application before any job is queued: frequencies, partitions, energies.
+
+These tables need no simulation: they check the reading of equations 4 and 5 and of Table 1 by themselves, before
+queues and backfilling add their own effects.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +21,30 @@ from wattqueue.study.eamc.systems import System
 Floats = NDArray[np.float64]
 
 WEIGHTS = (1.0, 1.5)
+"""Values of t_weight in the paper."""
 SHARES = (13, 33, 50)
 """Per cent of jobs that run application 8; 13 is the even draw of all eight."""
 RATIO_POLICIES = ("min-runtime", "min-energy", "base-slurm", "eamc-priority-inc")
+"""Policies of the check without scheduling."""
 
 
 def share_of_stream(share: int) -> float:
-    """Exact share of application 8: an even draw of eight where the paper prints 13 %."""
+    """Return the exact share of application 8: an even draw of eight where the paper prints 13 %."""
     return 1 / len(APPS) if share == 13 else share / 100
 
 
 def application_rows(system: System) -> Prediction:
-    """Figures of the eight applications, a row each."""
+    """Return watts and time factors of the eight applications, one row each. Shapes (8, options)."""
     one_each = Jobs.build(np.zeros(8), np.ones(8), np.ones(8), app=list(APPS))
     return system.estimator.predict(one_each, system.machine)
 
 
 def frequency_rows(system: System, partition: str) -> list[dict[str, Any]]:
-    """Least-energy, fastest and best frequency of each application on one partition, for both weights.
+    """Return least-energy, fastest and best frequency of each application on one partition, for both weights.
+
+    Args:
+        system: Machine and profiles.
+        partition: Name of the partition.
 
     Reference: paper 1, eq. 4.
     """
@@ -60,7 +70,10 @@ def frequency_rows(system: System, partition: str) -> list[dict[str, Any]]:
 
 
 def partition_rows(system: System) -> list[dict[str, Any]]:
-    """part_eff of each application on each partition and which is best, for both weights.
+    """Return part_eff of each application on each partition and which partition is best, for both weights.
+
+    part_eff is the distance of a partition's best option from the best over all partitions, in weighted energy and
+    time; 0 would be optimal in both.
 
     Reference: paper 1, eq. 5.
     """
@@ -80,10 +93,10 @@ def partition_rows(system: System) -> list[dict[str, Any]]:
 
 
 def energy_ratios(system: System) -> list[dict[str, Any]]:
-    """The check without scheduling: energies of the policies over one another, for the three shares.
+    """Return energies of the policies over one another without scheduling, for the three shares of STREAM.
 
-    Every job has the same run time on p1 at its highest frequency; half of each application's jobs run
-    on each partition (min-runtime, min-energy), or all on the best (base-slurm, eamc-priority-inc).
+    Assumes that every job has the same run time on p1 at its highest frequency, and that half of each application's
+    jobs run on each partition (min-runtime, min-energy), or all on the best (base-slurm, eamc-priority-inc).
     """
     prediction, machine = application_rows(system), system.machine
     best = choose(prediction, machine, "distance")
@@ -112,13 +125,18 @@ def energy_ratios(system: System) -> list[dict[str, Any]]:
 
 
 def _halves(joules: Floats, option: NDArray[np.int32]) -> Floats:
-    """Mean over partitions of an application's energy at the chosen options. Shape (A,)."""
+    """Return the mean over partitions of each application's energy at the chosen options. Shape (A,)."""
     mean: Floats = np.take_along_axis(joules, option, 1).mean(1)
     return mean
 
 
 def threshold_rows(system: System, threshold: float = 0.35) -> list[dict[str, Any]]:
-    """Which applications each reading of "35 % from the optimal part_eff" sends to the bottom of the queue."""
+    """Return which applications each reading of "35 % from the optimal part_eff" puts at the end of the queue.
+
+    The text leaves open whether the distance is relative or absolute; the published code uses other costs than the
+    text. All readings that the sources allow are listed, so that a reader can see which one the paper's "number 2
+    alone" needs.
+    """
     prediction, machine = application_rows(system), system.machine
     rows = []
     for reading, distance in (("text", "relative"), ("text", "absolute"), ("published-code", "absolute")):

@@ -1,4 +1,8 @@
-"""The whole study of paper 1: choices, the check without scheduling, and every simulation."""
+"""The whole study of paper 1: choices, the check without scheduling, and every simulation.
+
+30 seeds are 1,320 simulations of 5,000 jobs, a minute on two cores. Simulations run in threads: compiled kernels
+release the interpreter's lock, and threads share the applications' profiles.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +14,43 @@ from wattqueue import SCHEMA_VERSION
 from wattqueue.errors import InputError
 from wattqueue.study.eamc.choices import SHARES, energy_ratios, frequency_rows, partition_rows, threshold_rows
 from wattqueue.study.eamc.results import claim_rows, result_rows
-from wattqueue.study.eamc.sweep import POLICIES, READINGS, Case, Progress, Sample, sweep
+from wattqueue.study.eamc.sweep import POLICIES, READINGS, Case, Progress, SeedValues, sweep
 from wattqueue.study.eamc.systems import System, profiles_from, systems
 from wattqueue.workload.cirne import CirneModel
 
+MOST_SEEDS = 10_000
+"""Workloads per setting; 30 take a minute, and every result is kept in memory."""
 Rows = list[dict[str, Any]]
+"""A table as JSON holds it."""
 
 
 @dataclass(frozen=True, slots=True)
-class StudyResult:
-    """Everything that the study found; ``document`` is its JSON."""
+class EamcStudyResult:
+    """Everything that the study computed; ``document`` is its JSON."""
 
     source: str
+    """Where the applications' profiles come from."""
     seeds: int
+    """Workloads per setting."""
     jobs: int
+    """Jobs per workload."""
     frequencies: Rows
+    """Chosen frequencies (``choices.frequency_rows``)."""
     partitions: Rows
+    """Chosen partitions (``choices.partition_rows``)."""
     energy_ratios: Rows
+    """The check without scheduling (``choices.energy_ratios``)."""
     results: Rows
+    """Means, intervals and changes (``results.result_rows``)."""
     thresholds: dict[str, Rows]
+    """Readings of the 35 % threshold by system (``choices.threshold_rows``)."""
     claims: Rows
-    samples: list[Sample]
+    """Published figures beside ours (``results.claim_rows``)."""
+    samples: list[SeedValues]
+    """Every metric of every policy, seed by seed."""
 
     def document(self) -> dict[str, Any]:
-        """The JSON of ``--json``; a figure that does not exist is null."""
+        """Return the JSON of ``--json``; a figure that does not exist is null."""
         return {
             "schema_version": SCHEMA_VERSION,
             "study": "eamc",
@@ -55,14 +72,25 @@ def run_study(
     threads: int = 2,
     model: CirneModel | None = None,
     progress: Progress | None = None,
-) -> StudyResult:
-    """Both systems, three shares, all policies and both weights, ``seeds`` workloads each.
+) -> EamcStudyResult:
+    """Simulate both systems, three shares, all policies and both weights.
 
-    Raises: InputError for coefficients or applications that cannot be used.
+    Args:
+        coefficients: EAR's coefficients of p1 and p2 (CSV); None uses Table 1.
+        apps: Metrics of the eight applications (CSV), given together with the coefficients.
+        seeds: Workloads per setting.
+        threads: Simulations at a time.
+        model: Parameters of the workloads, instead of the frozen ones.
+        progress: Called with (finished, all) simulations.
+
+    Raises: InputError for coefficients or applications that cannot be used, or less than one seed.
+
     Reference: paper 1, section 5.
     """
-    if seeds < 1:
-        raise InputError(f"{seeds} seeds", mend="1 or more; the paper's figures are shown with 30")
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise InputError(
+            f"{seeds} seeds", where="seeds", hint=f"take 1 to {MOST_SEEDS:,}; the paper's figures are shown with 30"
+        )
     profiles = profiles_from(coefficients, apps)
     both = systems(profiles)
     samples = sweep(
@@ -74,7 +102,7 @@ def run_study(
         progress=progress,
     )
     first = both["p1/p2"]
-    return StudyResult(
+    return EamcStudyResult(
         source=profiles.source,
         seeds=seeds,
         jobs=(model or CirneModel()).jobs,
@@ -93,5 +121,5 @@ def run_study(
 
 
 def cases_of(both: dict[str, System]) -> list[Case]:
-    """The paper's four workloads: three shares on p1/p2, the even draw on p1/p3."""
+    """Return the paper's four workloads: three shares on p1/p2, the even draw on p1/p3."""
     return [*(Case(both["p1/p2"], share) for share in SHARES), Case(both["p1/p3"], 13)]

@@ -1,4 +1,8 @@
-"""The two machines of paper 1 with the figures that jobs really have on them."""
+"""The two machines of paper 1 with the watts and times that jobs really have on them.
+
+In the paper prediction and truth are one: the scheduler uses the same profiles from which the simulation computes
+energy. The estimator here therefore serves as both.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from pathlib import Path
 from wattqueue.errors import InputError
 from wattqueue.formats.ear import read_apps_csv, read_coefficients_csv
 from wattqueue.formats.machine_toml import load_machine
-from wattqueue.model.app_profiles import Profiles, ear_profiles
+from wattqueue.model.app_profiles import AppProfiles, ear_profiles
 from wattqueue.model.eamc_table1 import PARTITIONS, table1_profiles
 from wattqueue.model.machine import Machine
 from wattqueue.parts.estimator.ear import Ear
@@ -19,27 +23,32 @@ SYSTEMS = {"p1/p2": "eamc-p1p2", "p1/p3": "eamc-p1p3"}
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A machine and the estimator that knows its applications: prediction and truth alike, as in the paper."""
+    """A machine and its applications' profiles."""
 
     name: str
+    """Name in the paper: p1/p2 or p1/p3."""
     machine: Machine
+    """The machine."""
     estimator: Ear
+    """Watts and times by option: prediction and truth alike, as in the paper."""
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """Names of the partitions."""
+        """Return the names of the partitions."""
         return tuple(p.name for p in self.machine.partitions)
 
 
-def profiles_from(coefficients: Path | None, apps: Path | None) -> Profiles:
-    """Profiles of p1, p2 and p3: the first two by EAR's coefficients where their files are given, else Table 1.
+def profiles_from(coefficients: Path | None, apps: Path | None) -> AppProfiles:
+    """Return profiles of p1, p2 and p3: the first two by EAR's coefficients if their files are given, else Table 1.
 
-    Raises: InputError where only one of the files is given, they do not fit, or they hold no p1 and p2.
+    Raises: InputError if only one of the files is given, they do not belong together, or they hold no p1 and p2.
     """
     if coefficients is None and apps is None:
         return table1_profiles()
     if coefficients is None or apps is None:
-        raise InputError("the study needs coefficients and applications together", mend="--coefficients C --apps A")
+        raise InputError(
+            "the study needs both files, or none", where="--coefficients, --apps", hint="--coefficients C --apps A"
+        )
     tables = read_coefficients_csv(coefficients)
     missing = [name for name in PARTITIONS[:2] if name not in tables]
     if missing:
@@ -53,17 +62,17 @@ def profiles_from(coefficients: Path | None, apps: Path | None) -> Profiles:
     if names != table1.apps:
         raise InputError(f"applications {', '.join(names)}: the study's are 1 to 8", where=apps)
     source = "p1, p2: EAR coefficients; p3: Table 1 of the paper (slope of watts assumed)"
-    return Profiles(names, {**found.hardware, **table1.hardware}, source)
+    return AppProfiles(names, {**found.hardware, **table1.hardware}, source)
 
 
-def systems(profiles: Profiles) -> dict[str, System]:
-    """p1/p2 and p1/p3, each partition at the frequencies that have a profile."""
+def systems(profiles: AppProfiles) -> dict[str, System]:
+    """Return p1/p2 and p1/p3, each partition at the frequencies that have a profile."""
     built = {}
     for name, machine in SYSTEMS.items():
         base = load_machine(machine)
         parts = tuple(
             replace(p, frequencies_hz=tuple(profiles.on(p.name).frequency_hz.tolist())) for p in base.partitions
         )
-        # The ledger counts jobs alone: a machine-wide cap row is about what running jobs draw.
+        # cap_scope of these machines is "jobs" (rule 14 of docs/semantics.md): a cap covers running jobs only.
         built[name] = System(name, replace(base, partitions=parts), Ear(profiles=profiles))
     return built

@@ -1,4 +1,4 @@
-"""The study's tables as lines of text."""
+"""The tables of the study as lines of text, in the order in which ``wattqueue study eamc`` prints them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from typing import Any
 
 from wattqueue.report.text_table import table
 from wattqueue.study.eamc.choices import SHARES, WEIGHTS
-from wattqueue.study.eamc.published import BEST, Claim
+from wattqueue.study.eamc.published import BEST, PublishedChange
 from wattqueue.study.eamc.results import change_percent, mean_interval
-from wattqueue.study.eamc.study import StudyResult
+from wattqueue.study.eamc.study import EamcStudyResult
 from wattqueue.study.eamc.sweep import POLICIES, READINGS, by_key
 
+# Metric and column heading of the tables that correspond to the paper's figures.
 FIGURE_METRICS = (
     ("makespan_s", "makespan"),
     ("turnaround_s_mean", "response"),
     ("runtime_s_sum", "run times"),
     ("job_energy_j", "energy"),
 )
+# System, share, base and number of each figure of the paper.
 FIGURES = (
     ("p1/p2", 13, "base-slurm", "Figures 3 and 5"),
     *(("p1/p2", share, "min-runtime", "Figures 4 and 5") for share in SHARES),
@@ -33,8 +35,12 @@ RATIOS = (
 )
 
 
-def study_lines(result: StudyResult) -> Iterator[str]:
-    """The whole report, line by line."""
+def study_lines(result: EamcStudyResult) -> Iterator[str]:
+    """Yield the whole report, line by line.
+
+    Sections: where the profiles come from; chosen frequencies and partitions; energy ratios without scheduling;
+    readings of the threshold; one table per figure of the paper; published figures.
+    """
     yield f"EAMC (paper 1): {result.source}"
     yield f"Workloads: {result.seeds} seeds of {result.jobs:,} jobs, generated (Cirne's form, the text's averages)"
     yield from _choices(result)
@@ -45,7 +51,12 @@ def study_lines(result: StudyResult) -> Iterator[str]:
     yield from _claims(result)
 
 
-def _choices(result: StudyResult) -> Iterator[str]:
+def _choices(result: EamcStudyResult) -> Iterator[str]:
+    """Yield chosen frequencies and partitions of each application, one table per weight.
+
+    Three frequencies per partition: of least energy, fastest, and best by eq. 4. part_eff (eq. 5) decides between the
+    partitions; the lower one is better.
+    """
     best = {(r["app"], r["partition"], r["t_weight"]): r for r in result.frequencies}
     where = {(r["app"], r["t_weight"]): r for r in result.partitions}
     for weight in WEIGHTS:
@@ -62,7 +73,8 @@ def _choices(result: StudyResult) -> Iterator[str]:
         yield from table(("app", "p1 GHz", "p2 GHz", "eff p1", "eff p2", "best"), rows)
 
 
-def _ratios(result: StudyResult) -> Iterator[str]:
+def _ratios(result: EamcStudyResult) -> Iterator[str]:
+    """Yield the check without scheduling, the paper's simulated values in brackets."""
     value = {(r["share"], r["numerator"], r["denominator"]): r["value"] for r in result.energy_ratios}
     yield ""
     yield "Check without scheduling: energy ratios on p1/p2 (in brackets: what the paper's simulations gave)"
@@ -73,7 +85,8 @@ def _ratios(result: StudyResult) -> Iterator[str]:
     yield from table(("ratio", *(f"{s} %" for s in SHARES)), rows)
 
 
-def _thresholds(result: StudyResult) -> Iterator[str]:
+def _thresholds(result: EamcStudyResult) -> Iterator[str]:
+    """Yield the applications beyond the threshold for each reading of it."""
     yield ""
     yield 'Applications beyond "35 % from the optimal part_eff" (the paper: ep.D, number 2, alone)'
     rows = [
@@ -84,8 +97,15 @@ def _thresholds(result: StudyResult) -> Iterator[str]:
     yield from table(("system", "cost", "distance", "weight", "applications"), rows)
 
 
-def _figure(result: StudyResult, which: tuple[str, int, str, str]) -> Iterator[str]:
-    """One workload: changes over a base, means and 95 % intervals; then means of the other metrics."""
+def _figure(result: EamcStudyResult, which: tuple[str, int, str, str]) -> Iterator[str]:
+    """Yield one workload: changes over a base with 95 % intervals, then means of the other metrics.
+
+    Args:
+        result: The finished study.
+        which: System, share of STREAM, base policy, and the paper's figures that show the same.
+
+    An interval is that of the paired changes by seed, moved so that it is centred on the change of means.
+    """
     system, share, base, figure = which
     values = {
         (policy, metric): v for (sys, s, policy, metric), v in by_key(result.samples).items() if (sys, s) == which[:2]
@@ -112,17 +132,22 @@ def _figure(result: StudyResult, which: tuple[str, int, str, str]) -> Iterator[s
     yield f"{base}: makespan {days:.2f} days, response {hours:.1f} hours"
 
 
-def _claims(result: StudyResult) -> Iterator[str]:
+def _claims(result: EamcStudyResult) -> Iterator[str]:
+    """Yield published figures beside ours, and for how many the sign agrees.
+
+    A figure with several possible workloads shows ours for each; see ``results`` for how weak "agrees" is.
+    """
     yield ""
     yield "Published figures, and ours for every workload that each can mean [95 % of paired changes]"
     rows = [_claim_cells(row) for row in result.claims]
     yield from table(("policy", "metric", "over", "system", "workload", "paper", "ours", "sign", "where"), rows)
     kept = sum(bool(row["agrees"]) for row in result.claims)
-    yield f"{kept} of {len(result.claims)} come out with the published sign"
+    yield f"{kept} of {len(result.claims)} have the published sign, for one of the workloads that each can mean"
 
 
 def _claim_cells(row: dict[str, Any]) -> list[str]:
-    claim: Claim = row["claim"]
+    """Return the cells of one published figure; changes carry their sign, shares do not."""
+    claim: PublishedChange = row["claim"]
     unit = "" if claim.metric == BEST else "+"
     ours = "; ".join(f"{centre:{unit}.1f} [{low:{unit}.1f}, {high:{unit}.1f}]" for centre, low, high in row["ours"])
     shares = ", ".join(map(str, claim.shares))

@@ -1,10 +1,12 @@
-"""What a chance ledger needs to know, from residuals of the past: power drawn against what was predicted.
+"""Parameters of a chance ledger, from residuals of the past: power drawn against power predicted.
 
 At full hours of a trace's own replay the dynamic watts y of each running job are set beside those x that were
 predicted at its submission. ``share`` is sum y / sum x. With y = share x (1 + e), the errors e of all jobs give
 own + common = E[x^2 e^2] / E[x^2]; those of the machine, whose sum has the variance own s2 + common (sum x)^2,
-tell the two apart: what averages out over jobs (phases, a job's own error) from what does not (users whose
-many jobs are wrong together).
+separate the two: what averages out over jobs (phases, a job's own error) from what does not (errors that the many
+jobs of one user share).
+
+Only hours before a window calibrate its ledger (``Hours.before``): a policy must not use the future.
 """
 
 from __future__ import annotations
@@ -16,54 +18,74 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Floats, Jobs
-from wattqueue.parts.estimator._history import HistoryBase
+from wattqueue.parts.history import HistoryBase
 from wattqueue.parts.timeline import Timeline, job_watts
 from wattqueue.workload.cycle import DAY_S, HOUR_S
 
 LOOK_BACK_DAYS = 30.0
+"""Days before a window that calibrate its ledger."""
 FEWEST_HOURS = 48
+"""Below, the estimates of two variances mean nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hours:
-    """Sums over running jobs at full hours, in watts net of idle. Shapes (h,): x predicted, y drawn, squares, xy."""
+    """Sums over running jobs at full hours, in watts net of idle. Shapes (h,)."""
 
     time_s: Floats
+    """The hours, seconds on the trace's clock."""
     x: Floats
+    """Predicted watts."""
     y: Floats
+    """Drawn watts."""
     xx: Floats
+    """Squares of predicted watts."""
     yy: Floats
+    """Squares of drawn watts."""
     xy: Floats
+    """Products of both."""
 
     def before(self, now_s: float, days: float = LOOK_BACK_DAYS) -> Hours:
-        """The hours of the last ``days`` days up to ``now_s`` at which something ran."""
+        """Return the hours of the last ``days`` days up to ``now_s`` at which a job ran."""
         keep = (self.time_s <= now_s) & (self.time_s > now_s - days * DAY_S) & (self.x > 0)
         return Hours(*(getattr(self, f.name)[keep] for f in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """``share``, ``own`` and ``common`` of a chance ledger."""
+    """Parameters of a chance ledger (``parts/ledger/chance.py``)."""
 
     share: float
+    """Drawn over predicted watts."""
     own: float
+    """Relative variance of a job that is independent of other jobs."""
     common: float
+    """Relative variance that all jobs share."""
 
 
 def predictions_of(part: HistoryBase, jobs: Jobs, end_s: Floats, max_w: float) -> Floats:
-    """Watts of one unit predicted at each submission of a replay, with only what had ended in it. Shape (n,)."""
+    """Return watts of one unit predicted at each submission of a replay from jobs that had ended. Shape (n,)."""
     line = Timeline(end_s, np.argsort(jobs.submit_s, kind="stable"), np.argsort(end_s, kind="stable"))
     watts = part.replay_watts(jobs, line, job_watts(jobs, part.target))
     return np.where(np.isnan(watts), max_w, watts)
 
 
 def hours_of(jobs: Jobs, start_s: Floats, end_s: Floats, predicted_w: Floats, idle_w: float) -> Hours:
-    """Predicted and drawn watts at every full hour of a replay. Shapes (n,): ``predicted_w`` of one unit.
+    """Return predicted and drawn watts at every full hour of a replay, summed over running jobs.
+
+    Args:
+        jobs: The trace, with power profiles.
+        start_s: Starts in the replay. Shape (n,).
+        end_s: Ends in the replay. Shape (n,).
+        predicted_w: Predicted watts of one unit. Shape (n,).
+        idle_w: Idle watts of one unit, which dynamic power leaves out.
+
+    One entry per (job, hour) is made and summed by hour: memory grows with the total run time in hours.
 
     Raises: InputError for jobs without power profiles.
     """
     if jobs.profiles is None:
-        raise InputError("calibration needs jobs with power profiles")
+        raise InputError("calibration needs jobs with power profiles", where="profiles")
     first = np.ceil(start_s / HOUR_S).astype(np.int64)
     count = np.maximum(np.ceil(end_s / HOUR_S).astype(np.int64) - first, 0)
     job = np.repeat(np.arange(len(jobs)), count)
@@ -77,12 +99,14 @@ def hours_of(jobs: Jobs, start_s: Floats, end_s: Floats, predicted_w: Floats, id
 
 
 def spread_of(hours: Hours) -> Spread:
-    """Share and variances from residuals; a variance that would come out below 0 is 0.
+    """Estimate share and variances from residuals; a variance whose estimate is below 0 is 0.
 
-    Raises: InputError with too few hours to say anything.
+    Raises: InputError for fewer than ``FEWEST_HOURS`` hours.
     """
     if len(hours.time_s) < FEWEST_HOURS:
-        raise InputError(f"{len(hours.time_s)} hours of a past are too few", mend=f"{FEWEST_HOURS} at least")
+        raise InputError(
+            f"{len(hours.time_s)} hours of a past are too few", where="hours", hint=f"{FEWEST_HOURS} at least"
+        )
     share = float(hours.y.sum() / hours.x.sum())
     a_job = float((hours.yy / share**2 - 2.0 * hours.xy / share + hours.xx).sum() / hours.xx.sum())
     machine = float((((hours.y / share - hours.x) / hours.x) ** 2).mean())
@@ -91,12 +115,13 @@ def spread_of(hours: Hours) -> Spread:
     return Spread(share, own, max(machine - own * few, 0.0))
 
 
-def deviations_of(hours: Hours, spread: Spread, epsilon: float) -> float:
-    """How many standard deviations the machine's power stayed below at all but ``epsilon`` of the hours.
+def z_of(hours: Hours, spread: Spread, epsilon: float) -> float:
+    """Return z: the machine's power stayed below mean + z standard deviations at all but ``epsilon`` of the hours.
 
-    At least the normal's, and the greatest seen where the hours are too few for so small an ``epsilon``.
+    At least the quantile of the normal distribution; the greatest observed value if the hours are too few for so small
+    an ``epsilon``.
     """
     sd = np.sqrt(spread.own * hours.xx + spread.common * hours.x**2)
     error = np.sort((hours.y / spread.share - hours.x) / sd)
-    place = int(np.ceil((1.0 - epsilon) * (len(error) + 1))) - 1  # as conformal prediction counts
-    return max(NormalDist().inv_cdf(1.0 - epsilon), float(error[min(place, len(error) - 1)]))
+    rank = int(np.ceil((1.0 - epsilon) * (len(error) + 1))) - 1  # n + 1, as in conformal prediction
+    return max(NormalDist().inv_cdf(1.0 - epsilon), float(error[min(rank, len(error) - 1)]))

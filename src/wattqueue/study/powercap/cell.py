@@ -1,4 +1,4 @@
-"""One simulation of the campaign: a workload, a cap, a policy; what its capped hours and its users saw."""
+"""One simulation of the campaign: a window, a cap, a policy; measures of its capped hours and of all turnarounds."""
 
 from __future__ import annotations
 
@@ -22,36 +22,41 @@ from wattqueue.policy.policy import Policy, find_row, load_policy
 from wattqueue.sim.engine import simulate
 from wattqueue.sim.profiles import profile_power
 from wattqueue.study.powercap.published import CAPPED_S, EASY, HIGHEST_DYNAMIC_W
-from wattqueue.workload.windows import Window
+from wattqueue.workload.windows import TraceWindow
 
 MACHINE = "marconi100"
+"""Machine of the catalogue; its idle watts are inferred from a figure of the paper (see its file)."""
 QUANTILES = tuple(np.linspace(0.0, 1.0, 21).round(2).tolist())
-"""Of power over time: what the boxes of Figure 4 are drawn from."""
+"""Quantiles of power over time that a row keeps: the boxes of Figure 4 are drawn from them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PowercapCell:
-    """A run: window ``window`` of ``trace`` under ``policy``; ``cap_percent`` None is no cap."""
+    """A run of one window of a trace."""
 
     trace: Trace
+    """The trace and its windows, by names in Shared."""
     window: int
+    """Number of the window."""
     policy: str
+    """Name of the policy."""
     cap_percent: float | None = None
+    """Cap in percent of the highest dynamic power; None is no cap."""
     ledger: tuple[tuple[str, float], ...] = ()
-    """Options of the policy's ledger that this workload's own past gives."""
+    """Options of the policy's ledger that are calibrated on this window's own past."""
 
     def identity(self) -> Mapping[str, object]:
-        """All that goes in."""
+        """Return all inputs."""
         return asdict(self)
 
     def perform(self, shared: Shared) -> Row:
-        """Simulate, and measure the capped hours and all turnarounds."""
+        """Simulate and return the measures."""
         window = self.trace.opened(shared, self.window)
         head: Row = {"window": self.window, "policy": self.policy, "cap_percent": self.cap_percent}
         return head | measured(window, _machine(), self.loaded(), self.cap_percent)
 
     def loaded(self) -> Policy:
-        """The policy's row with the ledger's own options."""
+        """Load the policy, its ledger with the calibrated options."""
         if not self.ledger:
             return load_policy(self.policy)
         row = find_row(self.policy)["ledger"]
@@ -60,19 +65,29 @@ class PowercapCell:
 
 @lru_cache(1)
 def _machine() -> Machine:
+    """Load the machine, once per process."""
     return load_machine(MACHINE)
 
 
 def window_cap(begin_s: float, cap_percent: float | None) -> Cap:
-    """A cap on the first three hours, in percent of the highest dynamic power; None is none."""
+    """Return a cap on the first three hours, in percent of the highest dynamic power; None is no cap."""
     if cap_percent is None:
         return Cap.none()
     watts = cap_percent / 100.0 * HIGHEST_DYNAMIC_W
     return Cap(np.array([-np.inf, begin_s, begin_s + CAPPED_S]), np.array([np.inf, watts, np.inf]))
 
 
-def measured(window: Window, machine: Machine, policy: Policy, cap_percent: float | None) -> Row:
-    """One run of a window: counts, seconds, watts of the capped hours in the cap's scope (dynamic)."""
+def measured(window: TraceWindow, machine: Machine, policy: Policy, cap_percent: float | None) -> Row:
+    """Simulate a window and return counts, times, and watts of the capped hours in the cap's scope (dynamic).
+
+    Args:
+        window: Jobs, past and beginning.
+        machine: The machine.
+        policy: The policy, its ledger calibrated.
+        cap_percent: Cap in percent of the highest dynamic power; None is no cap.
+
+    Power is that of the jobs' profiles, not of their means: the excess above a cap includes the phases of jobs.
+    """
     cap = window_cap(window.begin_s, cap_percent)
     run = simulate(window.jobs, machine, policy, cap=cap, past=window.past)
     end = window.begin_s + CAPPED_S
@@ -89,9 +104,11 @@ def measured(window: Window, machine: Machine, policy: Policy, cap_percent: floa
 
 
 def hours(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end_s: float) -> Row:
-    """Power between two instants against a cap that is one value there; figures of a cap None without one.
+    """Return measures of power between two instants under a cap that is constant there.
 
-    ``over_w_mean`` and ``under_w_mean`` are means over time of what is above, and of what is left below.
+    Without a cap its figures are None. ``over_w_mean`` and ``under_w_mean`` are means over time of the power above the
+    cap, and of the room left below it: their difference is mean power less cap. An excess within the tolerance of rule
+    13 of docs/semantics.md counts as 0.
     """
     watts, length = power.scope_w(machine.cap_scope)[:-1], np.diff(power.time_s)
     drawn_j = sum_of_products(watts, length)
@@ -118,14 +135,17 @@ def hours(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end_s:
 
 
 def quantiles(values: Floats, weights: Floats, at: Floats) -> Floats:
-    """The least value that holds for at least each share of the weight. Shapes: values, weights (k,); as ``at``."""
+    """Return weighted quantiles: the least value at or below which at least each share of the weight lies.
+
+    Shapes: values, weights (k,); result as ``at``. 1e-12 absorbs the rounding of the cumulative sum.
+    """
     order = np.argsort(values, kind="stable")
     share = np.cumsum(weights[order]) / weights.sum()
-    place = np.minimum(np.searchsorted(share, at - 1e-12), len(values) - 1)
-    found: Floats = values[order][place]
+    rank = np.minimum(np.searchsorted(share, at - 1e-12), len(values) - 1)
+    found: Floats = values[order][rank]
     return found
 
 
 def easy_cells(trace: Trace) -> list[PowercapCell]:
-    """The baseline of each window."""
+    """Return the baseline of each window: EASY without a cap."""
     return [PowercapCell(trace, w, EASY) for w in range(len(trace.windows))]

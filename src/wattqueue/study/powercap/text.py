@@ -1,4 +1,4 @@
-"""The study's tables as lines of text, and what they can and cannot say."""
+"""The tables of the study as lines of text, and what they depend on."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from wattqueue.report import words
 from wattqueue.report.text_table import table
-from wattqueue.study.powercap.published import CAPPED_S, Claim
+from wattqueue.study.powercap.published import CAPPED_S, PublishedFigure
 from wattqueue.study.powercap.results import Groups
-from wattqueue.study.powercap.study import StudyResult
+from wattqueue.study.powercap.study import PowercapStudyResult
 
 HEADS = (
     "policy",
@@ -31,15 +31,22 @@ EXPLAINED = (
     "power above the cap at any moment, 0 where it was kept. turnaround: mean over jobs, against EASY without a cap.",
     "All are means over (workload, cap) groups; +- is a 95 % interval over workloads.",
 )
-RESTS_ON = (
-    "What the figures rest on: workloads are generated (their watts and phases stand in docs/marconi-generator.md;",
-    "how long phases last and how much of the spread is a user's own is assumed), and idle watts, which dynamic power",
-    "leaves out, are inferred (formats/machines/marconi100.toml). Nothing was tuned to a printed figure.",
+"""Definitions of the columns."""
+ASSUMPTIONS = (
+    "What the figures depend on: workloads are generated (docs/marconi-generator.md gives their watts and phases; how",
+    "long phases last and how much of the spread is a user's own is assumed). Idle watts of a node are not published:",
+    "they are inferred from the paper's 74 % of unused power under naive (formats/machines/marconi100.toml), so that",
+    "row is fitted to the paper and confirms nothing, and the other rows depend on the same idle watts.",
 )
+"""Assumptions behind the figures, and which published figure they use."""
 
 
-def study_lines(result: StudyResult) -> Iterator[str]:
-    """Everything that the study prints."""
+def study_lines(result: PowercapStudyResult) -> Iterator[str]:
+    """Yield everything that the study prints.
+
+    Order: how the workloads were made, averages of all and without the workloads left out, published figures, three
+    tables by cap, definitions, assumptions.
+    """
     yield from _about(result)
     yield ""
     yield f"All {len(next(iter(result.groups.values())).workloads)} workloads"
@@ -62,10 +69,11 @@ def study_lines(result: StudyResult) -> Iterator[str]:
     yield from _by_cap(result, "excess_percent")
     yield ""
     yield from EXPLAINED
-    yield from RESTS_ON
+    yield from ASSUMPTIONS
 
 
-def _about(result: StudyResult) -> Iterator[str]:
+def _about(result: PowercapStudyResult) -> Iterator[str]:
+    """Yield how many runs there are, and how their workloads were made."""
     made, choice = result.prepared, result.choice
     runs = len(result.rows) - len(made.window_jobs)
     yield "EASY+PC under a cap on the first three hours (paper 4, sections 6.4 and 6.5)."
@@ -75,24 +83,27 @@ def _about(result: StudyResult) -> Iterator[str]:
         f"(marconi, {made.jobs:,} jobs in {choice.trace_days:g} days, load {choice.load:g}, seed {choice.seed})."
     )
     yield (
-        f"Each begins at a full hour, drawn at random, at which jobs in the system asked for {choice.machines:g} times "
-        f"the machine's nodes or more ({min(made.nodes_asked):,.0f} to {max(made.nodes_asked):,.0f} nodes); they wait "
-        f"at the begin. The cap is on for {CAPPED_S / 3600:g} hours."
+        f"Each begins at a full hour, drawn at random, at which jobs in the system requested {choice.machines:g} times "
+        f"the machine's nodes or more ({min(made.nodes_asked):,.0f} to {max(made.nodes_asked):,.0f} nodes); all of "
+        f"them wait at that moment. The cap is on for {CAPPED_S / 3600:g} hours."
     )
 
 
 def named(workloads: Sequence[int]) -> str:
-    """Workloads by their numbers, counted from 1."""
+    """Return workloads by their numbers, counted from 1, as text."""
     return "workload " + ", ".join(str(w + 1) for w in workloads)
 
 
 def averages(groups: Iterable[Groups]) -> list[str]:
-    """A row a policy."""
+    """Return the table of averages, one row per policy."""
     return table(HEADS, [average_cells(g) for g in groups])
 
 
 def average_cells(group: Groups) -> list[str]:
-    """Means of one policy as text, in the order of HEADS."""
+    """Return means of one policy as text, in the order of HEADS.
+
+    The first two have a 95 % interval over workloads, which a single workload does not have.
+    """
     excess = group.values["excess_percent"]
     cells = [group.policy]
     for metric in SHOWN[:2]:
@@ -103,12 +114,19 @@ def average_cells(group: Groups) -> list[str]:
 
 
 def _claim(row: dict[str, Any]) -> list[str]:
-    claim: Claim = row["claim"]
+    """Return the cells of one published figure."""
+    claim: PublishedFigure = row["claim"]
     numbers = [f"{claim.percent:.0f}", f"{row['ours']:.1f}", f"{row['difference']:+.1f}", f"{row['without']:.1f}"]
     return [claim.policy, claim.says, *numbers]
 
 
-def _by_cap(result: StudyResult, metric: str) -> list[str]:
+def _by_cap(result: PowercapStudyResult, metric: str) -> list[str]:
+    """Return the table of one metric: one row per policy, one column per cap.
+
+    Args:
+        result: The finished study.
+        metric: A name of ``results.METRICS``.
+    """
     groups = list(result.groups.values())
     means = [g.values[metric].mean(axis=0) for g in groups]
     head = ("policy", *(f"{c:g}" for c in groups[0].caps))

@@ -1,4 +1,10 @@
-"""Estimators by name, walked over a trace and scored."""
+"""Estimators by name, walked over a trace and scored.
+
+An estimator is named ``NAME`` or ``file.py:Class``, followed by ``:option=value``. Options are read as Python literals
+where possible, else as text. The walk (``parts/walk.py``) predicts each job at its submission and hands ended jobs to
+``learn``, so that the score is one that a scheduler could have achieved; an estimator that declares
+``knows_future = True`` is scored as an oracle and never called the best.
+"""
 
 from __future__ import annotations
 
@@ -20,51 +26,73 @@ from wattqueue.policy.registry import part_class
 from wattqueue.study.prediction.scores import Score, score
 
 Clock = Callable[[], float]
+"""Seconds of CPU time; handed in, because nothing below the command line reads a clock."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluated:
-    """An estimator on a trace: its predictions (n,), watts of one unit, and what they are worth."""
+    """An estimator evaluated on a trace."""
 
     name: str
+    """The estimator as the user named it."""
     predicted_w: Floats
+    """Predicted watts of one unit, NaN where it had none. Shape (n,)."""
     score: Score
+    """Errors of the predictions."""
 
 
 def maker(spec: str, target: str = "mean", **more: Any) -> Callable[[], Estimator]:
-    """What makes new estimators of ``NAME`` or ``file.py:Class``, with ``:option=value`` behind it.
+    """Return a function that makes new estimators of ``NAME`` or ``file.py:Class`` with ``:option=value`` after it.
 
-    ``target`` and ``more`` are handed to those that take such an option and were not told otherwise.
+    ``target`` and ``more`` are passed to estimators that have such an option, unless the spec sets it.
 
     Raises: PolicyError naming what is unknown.
     """
     words = spec.split(":")
     name = ":".join(w for w in words if "=" not in w)
     found = part_class("estimator", name)
-    known = {key for c in found.__mro__ for key in inspect.signature(c).parameters if c is not object}
-    known -= {"args", "kwargs"}
-    stated = dict(_option(w, spec) for w in words if "=" in w)
+    known = _options_of(found)
+    given = [_option(w, spec) for w in words if "=" in w]
+    stated = dict(given)
+    if len(stated) < len(given):
+        raise PolicyError("an option occurs twice", where=spec, hint="write each option once")
     unknown = sorted(set(stated) - known)
     if unknown:
-        raise PolicyError(f"no option {unknown[0]!r}", where=spec, mend=f"it has {', '.join(sorted(known)) or 'none'}")
+        raise PolicyError(f"no option {unknown[0]!r}", where=spec, hint=f"it has {', '.join(sorted(known)) or 'none'}")
     own = set(inspect.signature(found).parameters)
     options = {k: v for k, v in {"target": target, **more}.items() if k in own} | stated
 
     def make() -> Estimator:
         try:
             return cast("Estimator", found(**options))
-        except TypeError as error:
-            raise PolicyError(str(error), where=spec, mend="give its options as :option=value") from error
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise PolicyError(
+                f"an option has a value that it cannot take: {error}", where=spec, hint="give options as :option=value"
+            ) from error
 
     return make
 
 
+def _options_of(found: type[Any]) -> set[str]:
+    """Return the options that a class takes; those of a base too, where it passes further ones on (``**more``)."""
+    known: set[str] = set()
+    for c in found.__mro__:
+        if c is object:
+            break
+        parameters = inspect.signature(c).parameters.values()
+        known |= {p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+        if not any(p.kind == p.VAR_KEYWORD for p in parameters):
+            break
+    return known
+
+
 def _option(word: str, spec: str) -> tuple[str, Any]:
+    """Return the name and value of ``option=value``. Raises: PolicyError."""
     key, _, text = word.partition("=")
     if not key.isidentifier():
-        raise PolicyError(f"{word!r} is no option", where=spec, mend="write NAME:option=value")
-    if text == "inf":
-        return key, np.inf
+        raise PolicyError(f"{word!r} is not an option", where=spec, hint="write NAME:option=value")
+    if text in ("inf", "nan"):
+        return key, float(text)
     try:
         return key, ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -74,12 +102,12 @@ def _option(word: str, spec: str) -> tuple[str, Any]:
 def evaluate(
     name: str, make: Callable[[], Estimator], jobs: Jobs, machine: Machine, *, target: str, line: Timeline, clock: Clock
 ) -> Evaluated:
-    """Walk a trace and score what was predicted. ``clock`` gives seconds of CPU time.
+    """Walk a trace and score the predictions. ``clock`` gives seconds of CPU time.
 
-    Raises: PolicyError where an estimator knows no watts at all, or breaks its contract.
+    Raises: PolicyError if an estimator has no watts for any job, or breaks its contract.
     """
     few = jobs.take(np.arange(min(len(jobs), 2)))
-    walk(make(), few, machine, trace_timeline(few))  # loads kernels and libraries, which is no prediction's cost
+    walk(make(), few, machine, trace_timeline(few))  # loads kernels and libraries before the clock starts
     estimator = make()
     began = clock()
     walked = walk(estimator, jobs, machine, line)
@@ -87,13 +115,13 @@ def evaluate(
     actual = job_watts(jobs, target)
     if len(jobs) and not np.isfinite(walked.power_w).any():
         raise PolicyError(
-            "knows no watts for any job",
+            "predicts no watts for any job",
             where=name,
-            mend="state what a unit draws: --node-watts IDLE:MAX or --machine FILE",
+            hint="state the watts of a node: --node-watts IDLE:MAX or --machine FILE",
         )
-    bound = bool(getattr(estimator, "knows_future", False))
+    oracle = bool(getattr(estimator, "knows_future", False))
     user = jobs.user.codes
-    found = score(name, walked.power_w, actual, user, quantiles=walked.quantiles, cpu_s=spent, bound=bound)
+    found = score(name, walked.power_w, actual, user, quantiles=walked.quantiles, cpu_s=spent, oracle=oracle)
     return Evaluated(name, walked.power_w, found)
 
 
@@ -107,8 +135,20 @@ def evaluate_all(
     tell: Callable[[str], None],
     **more: Any,
 ) -> list[Evaluated]:
-    """Every estimator of ``specs`` on one trace, in their order; ``tell`` hears which is under way."""
-    makers = [maker(spec, target, **more) for spec in specs]  # so that a wrong name is said before work begins
+    """Evaluate every estimator of ``specs`` on one trace, in their order.
+
+    Args:
+        specs: Estimators with their options.
+        jobs: The trace.
+        machine: The machine, whose maximum bounds predictions.
+        target: ``mean`` or ``max`` watts.
+        clock: Returns CPU seconds.
+        tell: Called with each spec before it is evaluated.
+        more: Further options for estimators that have them, such as ``seed``.
+
+    Raises: PolicyError as ``maker`` (before any work) and ``evaluate``.
+    """
+    makers = [maker(spec, target, **more) for spec in specs]
     line = trace_timeline(jobs)
     found = []
     for spec, make in zip(specs, makers, strict=True):

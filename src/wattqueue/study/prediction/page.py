@@ -1,4 +1,8 @@
-"""The report of an evaluation: box plots by estimator, and the table behind them, in one HTML file."""
+"""The report of an evaluation: box plots by estimator and the table behind them, in one HTML file.
+
+Errors are shown by user because means over jobs hide users: few users submit most jobs. The second picture shows
+signed errors, because a scheduler under a cap is hurt by under-prediction only.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,15 @@ PERCENT = "%"
 
 
 def html(scores: Sequence[Score], *, target: str, workload: str, origin: str, remarks: Sequence[str] = ()) -> str:
-    """One self-contained page. ``workload`` and ``remarks`` are plain text."""
+    """Return one self-contained page.
+
+    Args:
+        scores: One score per estimator.
+        target: ``mean`` or ``max`` watts.
+        workload: Name of the workload, plain text.
+        origin: ``generated`` or ``measured``; generated workloads are labelled.
+        remarks: What a reader should know about the trace, plain text; escaped here, as all names are.
+    """
     drawn = pictures(scores, target)
     return findings(
         title=f"Predicting the {'mean' if target == 'mean' else 'greatest'} power of jobs",
@@ -27,21 +39,21 @@ def html(scores: Sequence[Score], *, target: str, workload: str, origin: str, re
 
 
 def pictures(scores: Sequence[Score], target: str) -> list[Drawn]:
-    """Errors by user (Figure 3 of paper 4), and misses by job."""
+    """Return the pictures: errors by user (Figure 3 of paper 4), and signed errors by job."""
     what = "mean" if target == "mean" else "greatest"
-    best = min((s for s in scores if s.jobs and not s.bound), key=lambda s: s.mape_user_median_percent, default=None)
+    best = min((s for s in scores if s.jobs and not s.oracle), key=lambda s: s.mape_user_median_percent, default=None)
     users = boxes.figure(
         "users",
         "Error by user",
         f"Mean absolute percentage error of each user's jobs, {what} watts of one node."
-        + (f" The lowest median over users has {best.name}." if best else ""),
+        + (f" {best.name} has the lowest median over users." if best else ""),
         Axis("MAPE of a user", PERCENT),
         {s.name: s.user_box() for s in scores},
     )
     misses = boxes.figure(
         "misses",
-        "Too much, too little",
-        "Predicted less actual watts of each job; what lies left of 0 was predicted too low, which breaks caps.",
+        "Over- and under-prediction",
+        "Predicted minus actual watts of each job; values left of 0 are under-predictions, which break caps.",
         Axis("(predicted - actual) / actual", PERCENT),
         {s.name: s.miss_box() for s in scores},
         from_zero=False,
@@ -50,57 +62,67 @@ def pictures(scores: Sequence[Score], target: str) -> list[Drawn]:
 
 
 def lede(scores: Sequence[Score]) -> str:
-    """The evaluation in one sentence (HTML)."""
-    known = [s for s in scores if s.jobs and not s.bound] or [s for s in scores if s.jobs]
+    """Return the evaluation in one sentence (HTML); oracles count only if nothing else was evaluated."""
+    known = [s for s in scores if s.jobs and not s.oracle] or [s for s in scores if s.jobs]
     if not known:
         return "No job had both a prediction and measured watts."
     best = min(known, key=lambda s: s.mape_percent)
     safe = min(known, key=lambda s: s.under_share)
     return (
         f"On <strong>{words.count(max(s.jobs for s in known), 'job')}</strong> of "
-        f"{words.count(max(len(s.user_mape) for s in known), 'user')}, <strong>{escape(best.name)}</strong> misses by "
-        f"<strong>{words.figures(best.mape_percent)} %</strong> in the mean; {escape(safe.name)} is too low least "
+        f"{words.count(max(len(s.user_mape) for s in known), 'user')}, <strong>{escape(best.name)}</strong> is off by "
+        f"<strong>{words.figures(best.mape_percent)} %</strong> on average; {escape(safe.name)} under-predicts least "
         f"often, for {words.figures(100 * safe.under_share)} % of the jobs."
     )
 
 
+# Heading and second line of each column of the table.
 HEADS = (
-    ("estimator", ""),
+    ("Estimator", ""),
     ("MAPE", "overall"),
-    ("error", "median over jobs"),
+    ("Error", "median over jobs"),
     ("MAPE", "mean over users"),
     ("MAPE", "median over users"),
-    ("too low", "share of jobs"),
-    ("too low by", "95th percentile"),
-    ("coverage", "of each quantile"),
-    ("CPU time", "a prediction"),
-    ("jobs", "scored"),
+    ("Under-predicted", "share of jobs"),
+    ("Shortfall", "95th percentile"),
+    ("Coverage", "of each quantile"),
+    ("CPU time", "per prediction"),
+    ("Jobs", "scored"),
 )
+"""Heads of the table with their second lines."""
+COVERAGE = 7
+"""Column of the coverage, which has no value for most estimators and several for the others: it may break."""
 
 
-def table(scores: Sequence[Score]) -> str:
-    """All figures of merit (HTML)."""
+def table(scores: Sequence[Score], title: str = "Errors of each estimator", key: str = "table") -> str:
+    """Return the table of scores under a heading (HTML); ``key`` is the id of its element.
+
+    Heads and the coverage break between words, so that ten columns fit a page of 1280 pixels.
+    Cells carry their column's heading as ``data-label``, which narrow screens show in place of the table's head.
+    """
     head = "".join(
-        f'<th scope="col"{" class=n" if i else ""}>{name}<small>{more}</small></th>'
+        f'<th scope="col" class="{"n " if i else ""}wrap">{name}<small>{more}</small></th>'
         for i, (name, more) in enumerate(HEADS)
     )
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th>'
         + "".join(
-            f'<td class="n" data-label="{escape(f"{head} {more}".strip())}"><span>{escape(cell)}</span></td>'
-            for (head, more), cell in zip(HEADS[1:], cells, strict=True)
+            f'<td class="n{" breaks" if k == COVERAGE else ""}" data-label="{escape(f"{head} {more}".strip())}">'
+            f"<span>{escape(cell)}</span></td>"
+            for k, ((head, more), cell) in enumerate(zip(HEADS[1:], cells, strict=True), 1)
         )
         + "</tr>"
         for name, *cells in map(row, scores)
     )
     return (
-        '<section class="card" id="table"><h2>Figures</h2><div class="wide"><table class="side">'
+        f'<section class="card" id="{key}"><h2>{escape(title)}</h2>'
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(title)}"><table class="side dense">'
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></section>"
     )
 
 
 def row(s: Score) -> list[str]:
-    """A score as text, in the order of HEADS."""
+    """Return a score as text, in the order of HEADS."""
     coverage = " ".join(f"p{100 * q:g}: {words.figures(100 * share)} %" for q, share in s.coverage.items())
     return [
         s.name,
@@ -117,18 +139,18 @@ def row(s: Score) -> list[str]:
 
 
 def percent(value: float) -> str:
-    """A figure in percent, a dash where there is none."""
+    """Return a figure in percent, a dash for NaN."""
     return "–" if value != value else f"{words.figures(value)} %"  # noqa: PLR0124 - NaN
 
 
 def notes(remarks: Sequence[str]) -> str:
-    """How to read the figures, and what there is to say of this trace (HTML)."""
-    said = "".join(f'<p class="note">{escape(r)}</p>' for r in remarks)
+    """Return how to read the figures, and the remarks on this trace (HTML)."""
+    paragraphs = "".join(f'<p class="note">{escape(r)}</p>' for r in remarks)
     return (
-        '<section class="card" id="notes"><h2>Reading them</h2>'
+        '<section class="card" id="notes"><h2>How to read the figures</h2>'
         '<p class="note">Every job was predicted at its submission, with only the jobs that had ended by then. '
-        "MAPE is 100/n times the sum of |actual - predicted| / actual. A job counts as too low where less was "
-        "predicted than it drew; its shortfall is 0 where it was not. Coverage is the share of jobs at or below "
+        "MAPE is 100/n times the sum of |actual - predicted| / actual. A job counts as too low if less was "
+        "predicted than it drew; the shortfall of all others is 0. Coverage is the share of jobs at or below "
         "a predicted quantile: p90 should cover 90 %.</p>"
-        f"{said}</section>"
+        f"{paragraphs}</section>"
     )

@@ -1,4 +1,4 @@
-"""What paper 4 prints in section 6.3, and what it leaves open."""
+"""Figures that paper 4 prints in section 6.3."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ PUBLISHED_MAPE_PERCENT = {
     ("max", "history-max"): 19.5,
     ("max", "linear"): 21.5,
 }
-"""Target and estimator to MAPE: section 6.3. The text gives the best and the worst method; the others of
-Figure 3 lie between them. It does not say whether a figure is over jobs or over users."""
+"""MAPE by target and estimator, section 6.3. The text gives the best and the worst method; the others of
+Figure 3 lie between them. It leaves open whether a figure is a mean over jobs or over users."""
 
 JOBS, USERS = 523_204, 576
-"""Section 6.1, after filtering."""
+"""Jobs and users after filtering, section 6.1."""
 SHORTEST_S = 60.0
-"""Section 6.1: runs under a minute are left out."""
+"""Shorter runs are left out, section 6.1."""
 REGRESSORS = ("linear", "random-forest", "linear-svr", "sgd")
-"""Section 6.2."""
+"""Regressors of section 6.2."""
 
 
 def published(target: str, estimator: str) -> float | None:
-    """The printed MAPE in percent, None where none is printed."""
+    """Return the printed MAPE in percent, None if none is printed."""
     return PUBLISHED_MAPE_PERCENT.get((target, estimator))

@@ -1,0 +1,301 @@
+"""Write the page of a campaign: curves against the cap, energy against turnaround, spread over runs, and the table.
+
+Input are the rows of results.parquet as plain mappings. Rows with equal machine, policy, estimator and cap form a
+*group*; its figures are means over workloads and seeds. A figure appears only where the campaign has something to show
+in it: curves need at least two caps on one machine, boxes at least three runs per group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue import __version__
+from wattqueue.model.jobs import Floats
+from wattqueue.report import metric_table, words
+from wattqueue.report.compare.figures import pareto_says, undominated
+from wattqueue.report.document import Drawn, figures_html, page, together
+from wattqueue.report.equal import equal_sentence
+from wattqueue.report.figure import Axis, Figure, finite_max
+from wattqueue.report.figures import boxes
+
+AXES = ("machine", "policy", "estimator", "cap")
+"""Columns of results.parquet that make a configuration."""
+METRICS = (
+    *("wait_s_mean", "wait_s_p95", "turnaround_s_mean", "bounded_slowdown_mean", "utilization", "machine_energy_j"),
+    *("power_utilization", "cap_overshoot_w", "cap_over_s", "jobs_rejected"),
+)
+"""Columns of the table; one without any value is left out."""
+LOG_RATIO = 20.0
+"""Waits of several configurations that span more than this factor are drawn on a logarithmic axis."""
+MOST_POINTS = 30
+"""Groups up to which energy against turnaround can be read."""
+MOST_BOXES = 24
+"""Groups up to which box plots can be read."""
+BOX_RUNS = 3
+"""Fewest runs of which quartiles say anything."""
+
+ResultRow = Mapping[str, Any]
+"""One run: a row of results.parquet."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CampaignGroup:
+    """Runs of one cell of the grid, over its workloads and seeds.
+
+    Attributes:
+        axes: Machine, policy, estimator and cap, as text.
+        cap_w: The cap in watts, ``inf`` without one; NaN for a series of caps.
+        rows: The runs.
+    """
+
+    axes: tuple[str, ...]
+    cap_w: float
+    rows: tuple[ResultRow, ...]
+
+    def values(self, metric: str) -> Floats:
+        """Return a metric of all runs, NaN where a run lacks it. Shape (runs,)."""
+        found = [row.get(metric) for row in self.rows]
+        return np.array([np.nan if v is None else float(v) for v in found])
+
+    def mean(self, metric: str) -> float:
+        """Return the mean of a metric over the runs that have it, NaN where none has."""
+        values = self.values(metric)
+        good = values[np.isfinite(values)]
+        return float(good.mean()) if len(good) else float("nan")
+
+
+def groups_of(rows: Sequence[ResultRow]) -> list[CampaignGroup]:
+    """Return the groups of a campaign in the order of their first runs, which is the order of the grid."""
+    found: dict[tuple[str, ...], list[ResultRow]] = {}
+    for row in rows:
+        found.setdefault(tuple(str(row.get(axis, "")) for axis in AXES), []).append(row)
+    return [CampaignGroup(axes, _cap_w(members[0]), tuple(members)) for axes, members in found.items()]
+
+
+def _cap_w(row: ResultRow) -> float:
+    """Return the constant cap of a run: ``inf`` without one, NaN for a series."""
+    if str(row.get("cap", "none")) == "none":
+        return float("inf")
+    value = row.get("cap_w")
+    return float(value) if isinstance(value, (int, float)) else float("nan")
+
+
+def html(rows: Sequence[ResultRow], name: str) -> str:
+    """Return the page of a campaign.
+
+    Args:
+        rows: One mapping per run, as results.parquet has them: the axes of the grid, ``cap_w``, and metrics by name.
+        name: Name of the campaign's file, for the heading.
+    """
+    groups = groups_of(rows)
+    drawn = pictures(groups)
+    workloads = dict.fromkeys(str(row.get("workload", "")) for row in rows)
+    machines = dict.fromkeys(group.axes[0] for group in groups)
+    body = ['<div class="figures">', figures_html(drawn), table(groups), "</div>"]
+    return page(
+        title=f"Campaign {name}",
+        eyebrow="  ·  ".join(word for word in [*list(workloads)[:3], *list(machines)[:3]] if word),
+        lede=lede(groups, len(rows)),
+        body="\n".join(body),
+        drawn=drawn,
+        footer=f"Made by WattQueue {escape(__version__)}: <code>wattqueue campaign</code>.",
+        links=(("table", "Table"),),
+    )
+
+
+def lede(groups: Sequence[CampaignGroup], runs: int) -> str:
+    """Return the campaign in two sentences (HTML): its size, and the range of the mean waits."""
+    waits = [(group.mean("wait_s_mean"), _label(group, groups, cap=True)) for group in groups]
+    known = sorted((wait, label) for wait, label in waits if np.isfinite(wait))
+    first = f"<strong>{words.count(runs, 'run')}</strong> of {words.count(len(groups), 'configuration')}."
+    if len(known) < 2:
+        return first
+    (low, best), (high, worst) = known[0], known[-1]
+    return (
+        f"{first} The mean wait ranges from <strong>{words.span(low)}</strong> ({escape(best)}) to "
+        f"<strong>{words.span(high)}</strong> ({escape(worst)})."
+    )
+
+
+def _label(group: CampaignGroup, groups: Sequence[CampaignGroup], *, cap: bool) -> str:
+    """Return what tells a group apart from the others: the axes of the grid that have several values.
+
+    ``cap`` says whether the cap is one of them; curves against the cap leave it out. A grid of one configuration is
+    called by its policy.
+    """
+    last = len(AXES) if cap else len(AXES) - 1
+    several = [k for k in range(last) if len({g.axes[k] for g in groups}) > 1] or [1]
+    return ", ".join(group.axes[k] for k in several)
+
+
+def pictures(groups: Sequence[CampaignGroup]) -> list[Drawn]:
+    """Return the figures of a campaign with their kinds, in the order of the page.
+
+    Up to four curves against the cap (wait, bounded slowdown, energy, time over the cap), energy against turnaround,
+    and the spread over runs. What the campaign has no values for is left out, so a page never has an empty chart.
+    """
+    found: list[Drawn] = []
+    caps = capped(groups)
+    if caps is not None:
+        curves = [("wait_s_mean", "wait", "span"), ("bounded_slowdown_mean", "slowdown", "number")]
+        curves += [("machine_energy_j", "energy", "energy"), ("cap_over_s", "above", "span")]
+        drawn = [curve(groups, caps, metric, key, reads) for metric, key, reads in curves]
+        small = "capcurve-small"
+        found = [(f, small if k else "capcurve") for k, f in enumerate(f for f in drawn if f is not None)]
+    front = trade_off(groups)
+    if front is not None:
+        found.append((front, "pareto"))
+    spread = spread_of_waits(groups)
+    return found if spread is None else [*found, (spread, "boxes")]
+
+
+def capped(groups: Sequence[CampaignGroup]) -> list[CampaignGroup] | None:
+    """Return one group per constant cap, lowest first; None for fewer than two caps, or several machines.
+
+    Caps of several machines are not comparable in watts, and their shares of a maximum not in one unit.
+    """
+    by_watts = {group.cap_w: group for group in groups if np.isfinite(group.cap_w)}
+    if len(by_watts) < 2 or len({group.axes[0] for group in groups}) > 1:
+        return None
+    return [by_watts[watts] for watts in sorted(by_watts)]
+
+
+def curve(
+    groups: Sequence[CampaignGroup], caps: Sequence[CampaignGroup], metric: str, key: str, reads: str
+) -> Figure | None:
+    """Return a metric against the cap, one curve per configuration; None where no run has the metric.
+
+    Args:
+        groups: All groups.
+        caps: One group per cap, lowest first (``capped``).
+        metric: Name of the metric.
+        key: Key of the figure.
+        reads: How values are printed: ``span``, ``number`` or ``energy`` (``CAP_READERS`` in whatif.js).
+
+    A configuration without a run at some cap has a gap there. The run without a cap is a dashed line.
+    """
+    labels = list(dict.fromkeys(_label(group, groups, cap=False) for group in groups))
+    at = {(_label(group, groups, cap=False), group.cap_w): group.mean(metric) for group in groups}
+    values = [np.array([at.get((label, cap.cap_w), np.nan) for cap in caps]) for label in labels]
+    every = np.concatenate(values)
+    if not np.isfinite(every).any():
+        return None
+    plain = [at.get((label, np.inf), np.nan) for label in labels]
+    good = np.maximum(every[np.isfinite(every)], 1.0)
+    log = (
+        metric != "cap_over_s"
+        and reads != "energy"
+        and len(labels) > 1
+        and float(good.max()) > LOG_RATIO * float(good.min())
+    )
+    scale, prefix = words.prefix_of(max(cap.cap_w for cap in caps))
+    name = metric_table.label(metric)
+    lower = f"{name[:1].lower()}{name[1:]}{', logarithmic' if log else ''}"
+    columns: dict[str, NDArray[Any]] = {"cap_w": np.array([cap.cap_w for cap in caps])}
+    columns |= {f"value_{k}": column for k, column in enumerate(values)}
+    heads = {"cap_w": "cap"} | {f"value_{k}": label for k, label in enumerate(labels)}
+    says = f"Mean over workloads and seeds. {equal_sentence(labels, [[column] for column in values])}".strip()
+    return Figure(
+        key, f"{name} against the cap", says, Axis("cap", f"{prefix}W", scale),
+        _value_axis(lower, every, reads), columns, heads,
+        {
+            "labels": labels, "texts": [cap.axes[3] for cap in caps], "reads": reads, "marks": [], "log": log,
+            "plain": [None if np.isnan(v) else v for v in plain] if np.isfinite(plain).any() else None,
+            "lost": [[0] * len(caps) for _ in labels], "amount": reads == "energy",
+        },
+    )  # fmt: skip
+
+
+def _value_axis(name: str, values: Floats, reads: str) -> Axis:
+    """Return the vertical axis of a metric with the unit that suits its largest value."""
+    if reads == "energy":
+        scale, prefix = words.prefix_of(finite_max(values) / 3_600)
+        return Axis(name, f"{prefix}Wh", scale * 3_600)
+    if reads == "span":
+        scale, unit = words.wait_unit(finite_max(values))
+        return Axis(name, unit, scale)
+    return Axis(name)
+
+
+def trade_off(groups: Sequence[CampaignGroup]) -> Figure | None:
+    """Return energy against mean turnaround, one point per group; None for too few or too many groups.
+
+    Points are means over workloads and seeds. Intervals are not drawn: a campaign mixes workloads, whose spread is no
+    measure of confidence; ``compare`` has them for runs that differ in their seed alone.
+    """
+    known = [g for g in groups if np.isfinite(g.mean("turnaround_s_mean")) and np.isfinite(g.mean("machine_energy_j"))]
+    if not 2 <= len(known) <= MOST_POINTS:
+        return None
+    x, y = (np.array([g.mean(metric) for g in known]) for metric in ("turnaround_s_mean", "machine_energy_j"))
+    labels = [_label(group, groups, cap=True) for group in known]
+    best = undominated(x, y)
+    scale_x, unit_x = words.span_unit(float(x.max()))
+    scale_y, prefix = words.prefix_of(float(y.max()) / 3_600)
+    none = np.zeros(len(known))
+    return Figure(
+        "pareto", "Energy against turnaround", pareto_says(labels, best),
+        Axis("turnaround time, mean", unit_x, scale_x), Axis("energy of the machine", f"{prefix}Wh", scale_y * 3_600),
+        {
+            "group": np.array(labels, object), "turnaround_s": x, "turnaround_half_s": none, "machine_energy_j": y,
+            "machine_energy_half_j": none, "undominated": best.astype(np.int32),
+        },
+        {
+            "group": "configuration", "turnaround_s": "turnaround time, mean",
+            "machine_energy_j": "energy of the machine",
+        },
+        {"runs": []},
+    )  # fmt: skip
+
+
+def spread_of_waits(groups: Sequence[CampaignGroup]) -> Figure | None:
+    """Return the spread of the mean waits over workloads and seeds; None for too few runs or too many groups."""
+    found = {_label(g, groups, cap=True): g.values("wait_s_mean") for g in groups if len(g.rows) >= BOX_RUNS}
+    if not 1 <= len(found) <= MOST_BOXES:
+        return None
+    scale, unit = words.wait_unit(max(finite_max(values) for values in found.values()))
+    return boxes.figure(
+        "spread",
+        "Spread over runs",
+        "Mean waits of the runs of each configuration: how much workload and seed decide.",
+        Axis("waiting time, mean", unit, scale),
+        {label: boxes.Box.of(values) for label, values in found.items()},
+        rows="configuration",
+    )
+
+
+def table(groups: Sequence[CampaignGroup]) -> str:
+    """Return one row per group with its means (HTML).
+
+    Only axes of the grid with more than one value are columns; metrics without any value are left out.
+    """
+    several = [k for k in range(len(AXES)) if len({g.axes[k] for g in groups}) > 1] or [1]
+    shown = [metric for metric in METRICS if any(np.isfinite(group.mean(metric)) for group in groups)]
+    heads = [AXES[k].capitalize() for k in several] + ["Runs", *(metric_table.label(metric) for metric in shown)]
+    lines = []
+    for group in groups:
+        cells = [group.axes[k] for k in several[1:]] + [f"{len(group.rows):,}"]
+        cells += [_cell(group, metric) for metric in shown]
+        marks = [' class="n"' if k >= len(several) - 1 else "" for k in range(len(cells))]
+        data = "".join(f"<td{m}><span>{escape(together(c))}</span></td>" for m, c in zip(marks, cells, strict=True))
+        lines.append(f'<tr><th scope="row">{escape(group.axes[several[0]])}</th>{data}</tr>')
+    head = "".join(
+        f'<th scope="col"{" class=n" if k >= len(several) else ""}>{escape(name)}</th>' for k, name in enumerate(heads)
+    )
+    return (
+        '<section class="card" id="table"><h2>All configurations</h2><div class="wide" tabindex="0" role="region" '
+        f'aria-label="All configurations"><table class="side wide-grid"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
+        '<p class="note">Means over workloads and seeds. results.parquet has every run with all metrics.</p></section>'
+    )
+
+
+def _cell(group: CampaignGroup, metric: str) -> str:
+    """Return the mean of a metric as text, empty where no run has it."""
+    mean = group.mean(metric)
+    return "" if np.isnan(mean) else metric_table.readable(metric, mean)
