@@ -1,9 +1,75 @@
 """WattQueue: an energy- and power-aware scheduler for HPC clusters.
 
-One set of policies, written once, simulates a workload under a power cap, predicts what jobs
-will draw and take, and drives a stock Slurm.
+One set of policies, written once, simulates a workload under a power cap, predicts what jobs will draw and how long
+they run, and drives a stock Slurm.
+
+The names below are the public Python API (docs/guide/python.md); parts of your own import ``wattqueue.parts`` as
+well. Everything else may move between releases. Names are imported when they are first used::
+
+    import wattqueue as wq
+
+    jobs = wq.read_jobs("trace.swf.gz")
+    run = wq.simulate(jobs, nodes=100, node_watts="95:190", policy="easy", cap="80%", estimator="history-mean")
+    run.metrics["wait_s_mean"], run.jobs, run.power
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wattqueue.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from wattqueue.api.compare import compare
+    from wattqueue.api.jobs import JobTable, generate, read_jobs
+    from wattqueue.api.predict import predict
+    from wattqueue.api.run import RunResult, read_run
+    from wattqueue.api.simulate import simulate
+    from wattqueue.api.whatif import whatif
+    from wattqueue.errors import InputError, MachineError, PolicyError, WattQueueError
+    from wattqueue.formats.machine_toml import load_machine
+    from wattqueue.model.jobs import Jobs
+    from wattqueue.model.machine import Machine, Partition
+    from wattqueue.model.signals import Cap
+    from wattqueue.policy.policy import load_policy
 
 __version__ = "0.1.0"
 SCHEMA_VERSION = 1
-"""Version of every file that WattQueue writes; raised when a column or key changes meaning."""
+"""Version of every file that WattQueue writes; raised when a column or key changes its meaning."""
+
+_HOMES = {
+    "Cap": "wattqueue.model.signals",
+    "InputError": "wattqueue.errors",
+    "JobTable": "wattqueue.api.jobs",
+    "Jobs": "wattqueue.model.jobs",
+    "Machine": "wattqueue.model.machine",
+    "MachineError": "wattqueue.errors",
+    "Partition": "wattqueue.model.machine",
+    "PolicyError": "wattqueue.errors",
+    "RunResult": "wattqueue.api.run",
+    "WattQueueError": "wattqueue.errors",
+    "compare": "wattqueue.api.compare",
+    "generate": "wattqueue.api.jobs",
+    "load_machine": "wattqueue.formats.machine_toml",
+    "load_policy": "wattqueue.policy.policy",
+    "predict": "wattqueue.api.predict",
+    "read_jobs": "wattqueue.api.jobs",
+    "read_run": "wattqueue.api.run",
+    "simulate": "wattqueue.api.simulate",
+    "whatif": "wattqueue.api.whatif",
+}
+"""Module in which each public name is defined."""
+
+__all__ = [  # noqa: RUF022  in the order in which they are used
+    "read_jobs", "generate", "JobTable", "Jobs",
+    "load_machine", "Machine", "Partition", "Cap", "load_policy",
+    "simulate", "read_run", "RunResult", "compare", "whatif", "predict",
+    "WattQueueError", "InputError", "MachineError", "PolicyError",
+]  # fmt: skip
+
+__getattr__ = lazy_names(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, so that a shell completes them before they are used."""
+    return [*__all__, "SCHEMA_VERSION", "__version__"]

@@ -1,4 +1,4 @@
-"""``python -m wattqueue`` is ``wattqueue``."""
+"""Run the command line: ``python -m wattqueue`` is the same as ``wattqueue``."""
 
 from wattqueue.cli import main
 

@@ -1,12 +1,18 @@
-"""The error tree. Every error says what was wrong, where, and how to mend it.
+"""The error tree. Every error says what was wrong, where, and how to correct it.
 
 WattQueueError
 ├── InputError      a file or argument that cannot be used (trace, table, cap, number)
 ├── MachineError    a machine description that contradicts itself or the workload
 ├── PolicyError     an unknown policy, part or option, or a part that breaks its contract
 ├── OutputError     a result that could not be written
-├── CampaignError   runs of a campaign that could not be done, or workers that cannot do them
-└── EngineError     an invariant of the engine was broken: a defect of ours, please report it
+├── CampaignError   runs of a campaign that failed, or workers that cannot do them
+└── EngineError     an invariant of the engine was broken: a defect of WattQueue, please report it
+
+The command line prints any of them as one line ``where: what (hint)`` and exits with status 2; a program catches the
+base class or one kind, and reads the three fields. Raise the kind that names the cause, with ``where`` as exact as it
+is known (file, line, key or option), and a ``hint`` wherever the reader can do something::
+
+    raise InputError("no column runtime_s", where="jobs.csv", hint="rename the column, or import with --format")
 """
 
 from __future__ import annotations
@@ -16,24 +22,30 @@ from typing import Any
 
 
 class WattQueueError(Exception):
-    """Base of all errors that the command line turns into one clear line and exit status 2."""
+    """Base of all errors that the command line prints as one line, with exit status 2.
 
-    def __init__(self, what: str, *, where: str | Path | None = None, mend: str | None = None) -> None:
-        self.what, self.where, self.mend = what, where, mend
-        super().__init__(what, where, mend)
+    ``what``: what was wrong, with the offending value. ``where``: file, line, key, option or part; None where there is
+    no place. ``hint``: what to do about it, as an imperative or an example; None where nothing helps. Tests assert
+    kind, ``where`` and ``hint``, never the wording.
+    """
+
+    def __init__(self, what: str, *, where: str | Path | None = None, hint: str | None = None) -> None:
+        self.what, self.where, self.hint = what, where, hint
+        super().__init__(what, where, hint)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Errors of workers come back as they are."""
-        return _again, (type(self), self.what, self.where, self.mend)
+        """Pickle with all three fields: Exception's own way would pass them by position, which fails in a worker."""
+        return _rebuilt, (type(self), self.what, self.where, self.hint)
 
     def __str__(self) -> str:
+        """Return ``where: what (hint)``, leaving out what is missing."""
         place = f"{self.where}: " if self.where is not None else ""
-        cure = f" ({self.mend})" if self.mend else ""
-        return f"{place}{self.what}{cure}"
+        advice = f" ({self.hint})" if self.hint else ""
+        return f"{place}{self.what}{advice}"
 
 
-def _again(kind: type[WattQueueError], what: str, where: str | Path | None, mend: str | None) -> WattQueueError:
-    return kind(what, where=where, mend=mend)
+def _rebuilt(kind: type[WattQueueError], what: str, where: str | Path | None, hint: str | None) -> WattQueueError:
+    return kind(what, where=where, hint=hint)
 
 
 class InputError(WattQueueError):
@@ -53,8 +65,8 @@ class OutputError(WattQueueError):
 
 
 class CampaignError(WattQueueError):
-    """Runs of a campaign that could not be done, or workers that cannot do them; what was finished is kept."""
+    """Runs of a campaign that failed, or workers that cannot do them; finished runs are kept."""
 
 
 class EngineError(WattQueueError):
-    """An invariant of the engine was broken: a defect of ours, please report it."""
+    """An invariant of the engine was broken: a defect of WattQueue, please report it."""

@@ -1,0 +1,40 @@
+"""Arguments that several functions take: texts and paths, and a machine by name, by file, by size or as an object.
+
+Texts go on to the readers of the command line unchanged. What those cannot get is checked here: in Python an argument
+may have any type, and a wrong one must be named in one line rather than fail deep inside.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from wattqueue.errors import InputError
+from wattqueue.model.machine import Machine
+
+PathLike = str | os.PathLike[str]
+"""A path, or another text where the command line takes one too."""
+
+
+def machine_arguments(
+    machine: Machine | PathLike | None, nodes: int | None = None, node_watts: str | None = None
+) -> tuple[Machine | None, dict[str, Any]]:
+    """Return the machine if it is an object, and the fields of a ``Task`` that name one otherwise.
+
+    Raises: InputError for an object that is no machine, or a machine object beside ``nodes`` or ``node_watts``. What
+    names can do wrong is checked by ``sim.task.task_machine``.
+    """
+    if isinstance(machine, Machine):
+        if nodes is not None or node_watts is not None:
+            raise InputError("a run needs one machine", where="machine", hint="leave out nodes and node_watts")
+        return machine, {}
+    name = None if machine is None else text(machine, "machine", "a name of the catalogue, a TOML file or a Machine")
+    watts = None if node_watts is None else text(node_watts, "node_watts", 'a text such as "95:190"')
+    return None, {"machine": name, "nodes": nodes, "node_watts": watts}
+
+
+def text(value: Any, where: str, hint: str) -> str:
+    """Return a text or path as text. Raises: InputError naming the argument for anything else."""
+    if isinstance(value, (str, os.PathLike)):
+        return str(os.fspath(value))
+    raise InputError(f"{value!r} cannot be used", where=where, hint=f"give {hint}")

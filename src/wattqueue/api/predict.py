@@ -1,0 +1,119 @@
+"""``predict``: how well estimators predict the power of jobs, as ``wattqueue predict eval`` does.
+
+The evaluation is ``study.prediction.evaluation``: every job is predicted at its submission, from the jobs that had
+ended by then. This module turns arguments into its inputs and its result into frames.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from wattqueue.api.inputs import PathLike, machine_arguments
+from wattqueue.api.jobs import JobTable, job_table
+from wattqueue.formats.pages import write_text
+from wattqueue.formats.predictions import predictions_frame, write_evaluation
+from wattqueue.formats.results import results_frame
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine
+from wattqueue.study.prediction.evaluation import Evaluation, evaluate_workload, evaluation_machine
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionScores:
+    """Estimators scored on one workload; in a notebook one row per estimator."""
+
+    evaluation: Evaluation
+    """Scores, predictions and remarks."""
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(e.name for e in self.evaluation.found)} on {self.evaluation.name}>"
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """Return the figures of scores.json as a polars frame, one row per estimator; ``coverage_p90`` and the like."""
+        return results_frame([_row(e.score.figures()) for e in self.evaluation.found])
+
+    @cached_property
+    def predictions(self) -> pl.DataFrame:
+        """Return the columns of predictions.csv as a polars frame: watts of one node, predicted and actual."""
+        found = self.evaluation
+        ids, actual = found.workload.jobs.job_id, found.actual_w
+        import polars as pl
+
+        return pl.concat(predictions_frame(ids, e.name, e.predicted_w, actual) for e in found.found)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Return remarks on the data, and warnings of estimators that read the future."""
+        return self.evaluation.remarks
+
+    def report(self, path: PathLike) -> Path:
+        """Write the page with figures and table, one HTML file; return its path. Raises: OutputError."""
+        write_text(Path(path), self.evaluation.page())
+        return Path(path)
+
+    def save(self, folder: PathLike) -> Path:
+        """Write predictions.csv, scores.json and report.html, as the command line does. Raises: OutputError."""
+        found = self.evaluation
+        watts = {e.name: e.predicted_w for e in found.found}
+        write_evaluation(Path(folder), found.workload.jobs.job_id, found.actual_w, watts, found.pages())
+        return Path(folder)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from wattqueue.api.notebook import scores_html
+
+        return scores_html(self)
+
+
+def predict(
+    jobs: JobTable | Jobs | PathLike,
+    estimator: str | Sequence[str] = (),
+    *,
+    target: Literal["mean", "max"] = "mean",
+    machine: Machine | PathLike | None = None,
+    node_watts: str | None = None,
+    seed: int = 0,
+) -> PredictionScores:
+    """Predict every job at its submission from the jobs that had ended by then, and score the predictions.
+
+    Args:
+        jobs: As for ``simulate``; some jobs must have measured watts.
+        estimator: Names or ``"my.py:Class"``, in a list or separated by commas; options behind:
+            ``"history-mean:alpha=1"``. Empty means ``last-job`` and the history of the target.
+        target: Mean or highest watts of one node.
+        machine: A ``Machine``, a name or a TOML file; gives the maximum that ``naive`` predicts.
+        node_watts: ``"IDLE:MAX"`` of a node instead.
+        seed: Seed of the random draws in training.
+
+    Raises:
+        WattQueueError: One line that says what is wrong, where, and how to correct it.
+
+    Example::
+
+        wq.predict("jobs.parquet", "naive,last-job,history-mean", node_watts="95:190").frame
+    """
+    table = job_table(jobs)
+    made, named = machine_arguments(machine, None, node_watts)
+    workload = table.workload
+    where = made or evaluation_machine(workload, named["machine"], named["node_watts"])
+    specs = [estimator] if isinstance(estimator, str) else list(estimator)
+    return PredictionScores(
+        evaluate_workload(
+            workload, where, name=table.name, estimators=specs, target=target, seed=seed, clock=time.process_time
+        )
+    )
+
+
+def _row(figures: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures of a score with one column per quantile in place of the mapping of coverages."""
+    coverage = figures.pop("coverage")
+    return {**figures, **{f"coverage_{quantile}": share for quantile, share in coverage.items()}}

@@ -1,0 +1,144 @@
+"""``RunResult``: a finished run as metrics, tables, pictures and files; ``read_run`` reads one that was kept.
+
+A result wraps the ``RunRecord`` that a run folder is written from and read back into, so everything that it offers is
+the same for a run in memory and for one from a folder. Tables are built when they are first used, and kept.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wattqueue.api.inputs import PathLike
+from wattqueue.api.picture import Picture
+from wattqueue.errors import InputError
+from wattqueue.formats import rundir
+from wattqueue.formats.pages import write_text
+from wattqueue.formats.rundir import RunRecord
+from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Cap
+from wattqueue.policy.policy import published_rows
+from wattqueue.report import document
+from wattqueue.report.load import of_record
+from wattqueue.report.run import RunData
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, eq=False)
+class RunResult:
+    """A finished run. In a notebook it shows its metrics and the power against the cap.
+
+    Example::
+
+        run.metrics["wait_s_mean"] / 3600
+        run.jobs.group_by("user").agg(pl.col("waiting_time").mean())
+        run.jobs.to_pandas()
+        run.report("out.html")
+    """
+
+    record: RunRecord
+    """Everything that a run folder keeps: schedule, power series, recipe."""
+    notes: dict[str, int] = field(default_factory=dict)
+    """Remarks of the simulator, with the number of times that each applies; empty for a run that was read."""
+
+    def __repr__(self) -> str:
+        return f"<run of {len(self.record.jobs):,} jobs on {self.machine.name}: {self.label}>"
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """Return the keys and values of metrics.json, named as in docs/semantics.md; None where a figure is missing."""
+        # Through JSON, so that values have the types that a reader of the file gets.
+        found: dict[str, Any] = json.loads(rundir.metrics_json(self.record))
+        return found
+
+    @cached_property
+    def jobs(self) -> pl.DataFrame:
+        """Return the columns of jobs.csv as a polars frame, one row per usable job; null for what never happened."""
+        return rundir.jobs_table(self.record)
+
+    @cached_property
+    def power(self) -> pl.DataFrame:
+        """Return the columns of power.parquet as a polars frame: each row holds from its ``time_s`` to the next."""
+        return rundir.power_table(self.record)
+
+    @property
+    def machine(self) -> Machine:
+        """Return the machine of the run."""
+        return self.record.machine
+
+    @property
+    def cap(self) -> Cap:
+        """Return the cap of the run."""
+        return self.record.cap
+
+    @property
+    def label(self) -> str:
+        """Return policy, estimator where it is not the policy's own, and cap, as comparisons name the run."""
+        about, facts = self.data.about, self.record.facts
+        usual = published_rows().get(facts.get("task", {}).get("policy"), {}).get("estimator", "naive")
+        own = about.estimator if facts.get("policy", {}).get("estimator", usual) != usual else ""
+        limit = about.cap if about.cap else "of its own" if self.cap.limited else ""
+        return ", ".join(word for word in (about.policy, own, f"cap {limit}" if limit else "") if word)
+
+    @cached_property
+    def data(self) -> RunData:
+        """Return the run as reports and pictures take it."""
+        return of_record(self.record)
+
+    def report(self, path: PathLike) -> Path:
+        """Write the report of the run as one HTML file that opens without a network, and return its path.
+
+        Raises: OutputError.
+        """
+        page = Path(path)
+        write_text(page, document.report(self.data))
+        return page
+
+    def save(self, folder: PathLike) -> Path:
+        """Write the folder of the run, as ``wattqueue simulate --out`` does without the report; return its path.
+
+        ``wattqueue rerun``, ``compare``, ``plot`` and ``report`` take the folder. A run of jobs or parts that exist
+        in memory only cannot be repeated by ``rerun``.
+
+        Raises: OutputError.
+        """
+        rundir.write_run(Path(folder), self.record)
+        return Path(folder)
+
+    def plot(self, name: str = "power", path: PathLike | None = None) -> Picture:
+        """Return one figure of the run, which a notebook shows; with ``path``, write it as SVG, PDF, PNG or CSV too.
+
+        Figures are ``power``, ``gantt``, ``queue``, ``wait``, ``slowdown`` and, where the run has the data for them,
+        ``prediction`` and ``users``.
+
+        Raises: InputError for an unknown name, or without matplotlib; OutputError.
+        """
+        if find_spec("matplotlib") is None:
+            raise InputError("needs the package matplotlib", where="plot", hint="pip install 'wattqueue[plot]'")
+        drawn = {figure.key: (figure, kind) for figure, kind in document.pictures(self.data)}
+        if name not in drawn:
+            raise InputError(f"unknown figure {name!r}", where="plot", hint=f"one of {', '.join(drawn)}")
+        picture = Picture(*drawn[name])
+        if path is not None:
+            picture.save(path)
+        return picture
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a sentence, the power against the cap, the metrics."""
+        from wattqueue.api.notebook import run_html
+
+        return run_html(self)
+
+
+def read_run(folder: PathLike) -> RunResult:
+    """Read a run from the folder that ``wattqueue simulate --out`` or ``RunResult.save`` wrote.
+
+    Raises: InputError or MachineError naming the file that is missing or not a run's.
+    """
+    return RunResult(rundir.read_run(Path(folder)))

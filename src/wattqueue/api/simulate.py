@@ -1,0 +1,102 @@
+"""``simulate``: replay a workload on a machine under a policy and a cap, as ``wattqueue simulate`` does.
+
+Arguments become a ``Task``, the description of a run as text and numbers that ``run.toml`` records. What is given as an
+object (jobs, machine, policy, estimator, cap) goes beside it into ``sim.task.load``, and is recorded as far as a file
+can hold it: machine and cap in full, jobs and parts that exist in memory only by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from wattqueue.api.inputs import PathLike, machine_arguments, text
+from wattqueue.api.jobs import JobTable, job_table
+from wattqueue.api.run import RunResult
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Cap
+from wattqueue.parts.contracts import Estimator
+from wattqueue.policy.policy import ROW_DEFAULTS, Policy, find_row
+from wattqueue.sim.task import load, perform, record, refuse_if_none_fits
+
+CAP_HINT = '"400kW", "70%", "none", the name of a CSV of time_s,cap_w, or a Cap'
+POLICY_HINT = 'a name, "my.toml:row", "my.py:MyPart", or what load_policy returns'
+
+
+def simulate(
+    jobs: JobTable | Jobs | PathLike,
+    machine: Machine | PathLike | None = None,
+    *,
+    nodes: int | None = None,
+    node_watts: str | None = None,
+    policy: str | Policy = "easy",
+    estimator: str | Estimator | None = None,
+    cap: str | Cap | None = None,
+) -> RunResult:
+    """Replay a workload on a machine under a policy and a power cap.
+
+    Texts have the forms of the command line, and the figures are those of ``wattqueue simulate``.
+
+    Args:
+        jobs: What ``read_jobs`` or ``generate`` return, ``Jobs.build(...)``, or the text that names either.
+        machine: A ``Machine``, a name of the catalogue, or a TOML file. None with ``nodes``.
+        nodes: A plain machine with this number of nodes instead.
+        node_watts: Watts of a plain node, ``"IDLE:MAX"``.
+        policy: Name of a policy, ``"my.toml:row"``, ``"my.py:MyPart"``, or what ``load_policy`` returns.
+        estimator: Estimator instead of the policy's own: a name, ``"my.py:MyEstimator"``, or an object.
+        cap: ``"400kW"``, ``"70%"`` (of the sum of node maxima), the name of a CSV of ``time_s,cap_w``, or a ``Cap``.
+            None takes the machine's own cap, if it has one.
+
+    Raises:
+        WattQueueError: One line that says what is wrong, where, and how to correct it.
+
+    Example::
+
+        run = wq.simulate("trace.swf.gz", nodes=100, node_watts="95:190", cap="80%", estimator="history-mean")
+    """
+    table = job_table(jobs)
+    made, named = machine_arguments(machine, nodes, node_watts)
+    name, row = policy_arguments(policy, estimator)
+    task = replace(
+        table.task,
+        **named,
+        policy=name,
+        estimator=estimator if isinstance(estimator, str) else None,
+        cap=None if cap is None or isinstance(cap, Cap) else text(cap, "cap", CAP_HINT),
+    )
+    limit = cap if isinstance(cap, Cap) else None
+    outcome = perform(load(task, machine=made, row=row, cap=limit, workload=table.workload))
+    refuse_if_none_fits(outcome)
+    kept = record(outcome)
+    return RunResult(replace(kept, facts=recordable(kept.facts)), dict(outcome.run.notes))
+
+
+def policy_arguments(policy: str | Policy, estimator: str | Estimator | None) -> tuple[str, dict[str, Any] | None]:
+    """Return the name of a policy, and its row where it is not simply the one of that name.
+
+    A row may hold parts that are objects. Parts that it names are made again for every run, because estimators learn.
+
+    Raises: InputError for neither a text nor a policy; PolicyError for an unknown name.
+    """
+    if isinstance(policy, Policy):
+        row = dict(policy.row)
+        return policy.name, row if estimator is None else {**row, "estimator": estimator}
+    name = text(policy, "policy", POLICY_HINT)
+    if estimator is None or isinstance(estimator, str):
+        return name, None
+    return name, {**ROW_DEFAULTS, **find_row(name), "estimator": estimator}
+
+
+def recordable(value: Any) -> Any:
+    """Return facts of a run with every part that is an object replaced by ``python:ClassName``, so that files hold it.
+
+    A run with such a part cannot be repeated by ``wattqueue rerun``: its class is not in a file that could be read.
+    """
+    if isinstance(value, dict):
+        return {key: recordable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [recordable(item) for item in value]
+    if isinstance(value, (str, int, float)) or value is None:
+        return value
+    return f"python:{type(value).__name__}"
