@@ -40,19 +40,21 @@ def is_drawing(block: list[str]) -> bool:
 
 
 def paragraph(block: list[str]) -> Iterator[str]:
-    """One paragraph, or a list with an item a line; hanging indents are taken away."""
+    """One paragraph, or a list with one item per line; hanging indents are normalised."""
+    indent = ""  # of lines that continue an item: reStructuredText wants them below the item's text
     for i, line in enumerate(block):
         text = line.strip()
         label, item = LABEL.match(text), ITEM.match(text)
         if i and (label or item):
             yield ""
         if item:
-            yield f"{'#.' if item[1][0].isdigit() else '-'} {escaped(text[item.end() :])}"
+            mark = "#. " if item[1][0].isdigit() else "- "
+            indent = " " * len(mark)
+            yield mark + escaped(text[item.end() :])
         elif label:
             yield f"**{label[1]}.** {escaped(text[label.end() :])}"
         else:
-            inside = i and any(ITEM.match(before.strip()) for before in block[:i])
-            yield ("  " if inside else "") + escaped(text.removesuffix("::"))
+            yield indent + escaped(text.removesuffix("::"))
 
 
 def escaped(text: str) -> str:

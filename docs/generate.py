@@ -14,8 +14,9 @@ import wattqueue
 from wattqueue.cli import _app
 from wattqueue.model.quantities import quantities
 
-INTERNAL = ("cli", "kernels")
-"""Packages without a page: the verbs have one of their own, kernels are called by the engine only."""
+INTERNAL = ("cli", "kernels", "lazy")
+"""Packages without a page: the verbs have one of their own, kernels are called by the engine only, and ``lazy``
+serves packages of WattQueue."""
 
 
 def write_pages(folder: Path) -> None:
