@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.campaign.cluster import ROOT, Cluster, cluster, wait_for
+from tests.campaign.processes import members
 from tests.live.slurmlab import SlurmLab, missing
 from wattqueue.campaign.dask import opened_backend, scheduler_address, slurm_cluster
 from wattqueue.campaign.file import SlurmTable
 from wattqueue.errors import CampaignError, InputError
-from wattqueue.kernels._jit import CACHE_DIR
+from wattqueue.kernels.cache import CACHE_DIR
 
 GRID = """
 workloads = ["marconi:days=1,load=0.9"]
@@ -105,7 +106,7 @@ def test_a_scheduler_that_goes_away_keeps_what_is_finished(home: Path, two: Clus
     done = finish(process)
     assert done.returncode == 2
     assert len(said(done)) == 1, done.stderr
-    assert "the scheduler went away (what was finished is kept" in said(done)[0]
+    assert "the scheduler went away" in said(done)[0]
     before = kept(home, "lost")
     assert not (home / "lost" / "results.parquet").exists()
     done = finish(start(home, "lost", "--jobs", "2"))
@@ -125,19 +126,6 @@ def test_the_whole_campaign_killed_midway(home: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert f"{RUNS - before} runs done, {before} kept" in done.stdout
     assert table(home, "killed") == table(home, "alone")
-
-
-def members(session: int) -> list[int]:
-    """Processes of a session that still run."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(") ")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == session and fields[0] != "Z":
-            found.append(int(path.parent.name))
-    return found
 
 
 @pytest.mark.slow
@@ -168,7 +156,7 @@ def test_a_disk_that_runs_full_loses_nothing(home: Path, tmp_path: Path) -> None
     done = finish(start(tmp_path, "full", "--jobs", "2", most_bytes=20_000))
     assert done.returncode == 2
     assert len(said(done)) == 1, done.stderr
-    assert "finished.jsonl: could not be written: File too large (what was finished is kept" in said(done)[0]
+    assert "finished.jsonl: could not be written: File too large" in said(done)[0]
     finished = (tmp_path / "full" / "finished.jsonl").read_bytes()
     assert finished.endswith(b"\n")
     before = finished.count(b"\n") - 1
@@ -206,9 +194,7 @@ def test_a_worker_without_this_program(home: Path, tmp_path: Path) -> None:
         done = finish(start(home, "none", "--cluster", found.address))
     assert done.returncode == 2
     assert len(said(done)) == 1, done.stderr
-    assert "has no WattQueue that can do this (" in said(done)[0]
     assert "ModuleNotFoundError" in said(done)[0]
-    assert "install one version everywhere" in said(done)[0]
 
 
 @pytest.mark.slow
@@ -216,10 +202,12 @@ def test_a_scheduler_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("wattqueue.campaign.dask.WORKERS_S", 0.5)
     with (
         cluster(tmp_path / "dask") as found,
-        pytest.raises(CampaignError, match=r"no worker within 0\.5 s"),
+        pytest.raises(CampaignError) as caught,
         opened_backend(found.address),
     ):
         pass
+    assert caught.value.where == found.address
+    assert "0.5 s" in caught.value.what
 
 
 @pytest.mark.slow
@@ -257,8 +245,9 @@ def test_addresses() -> None:
     assert scheduler_address("dask://host:8786") == "tcp://host:8786"
     assert scheduler_address("tls://host:8786") == "tls://host:8786"
     for wrong in ("dask://host", "host:8786", "dask://:1", "dask://host:99999", "http://host:80"):
-        with pytest.raises(InputError, match="is no cluster"):
+        with pytest.raises(InputError) as caught:
             scheduler_address(wrong)
+        assert caught.value.where == "--cluster"
 
 
 def test_what_slurm_is_asked_for() -> None:
@@ -278,38 +267,42 @@ def test_what_slurm_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "line"),
+    ("script", "said_by_sbatch"),
     [
         (
             "#!/bin/sh\necho 'sbatch: error: invalid partition specified: p9' >&2; exit 1",
             "invalid partition specified: p9",
         ),
-        ("#!/bin/sh\nexit 1", "no reason given"),
-        (None, "sbatch does not answer"),
+        ("#!/bin/sh\nexit 1", "sbatch refuses"),
+        (None, "sbatch"),
     ],
 )
 def test_what_slurm_would_not_take(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, line: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, said_by_sbatch: str
 ) -> None:
     if script is not None:
         (tmp_path / "sbatch").write_text(script)
         (tmp_path / "sbatch").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CampaignError, match=line), opened_backend("slurm", 1, SlurmTable(interface="lo")):
+    with pytest.raises(CampaignError) as caught, opened_backend("slurm", 1, SlurmTable(interface="lo")):
         pass
+    assert caught.value.where == "slurm"
+    assert said_by_sbatch in caught.value.what
 
 
 def test_no_such_network() -> None:
     pytest.importorskip("dask_jobqueue")
-    line = "'nonet0' is not a valid network interface"
-    with pytest.raises(CampaignError, match=line), opened_backend("slurm", 1, SlurmTable(interface="nonet0")):
+    with pytest.raises(CampaignError) as caught, opened_backend("slurm", 1, SlurmTable(interface="nonet0")):
         pass
+    assert caught.value.where == "[slurm]"
+    assert "nonet0" in caught.value.what
 
 
 def test_jobs_go_with_this_machine_or_slurm() -> None:
     pytest.importorskip("distributed")
-    with pytest.raises(InputError, match="leave it out"), opened_backend("dask://127.0.0.1:1", 2):
+    with pytest.raises(InputError) as caught, opened_backend("dask://127.0.0.1:1", 2):
         pass
+    assert caught.value.where == "--jobs"
 
 
 def test_without_the_extra(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -75,64 +74,74 @@ def test_a_window_counts_from_the_first_submission(folder: Path) -> None:
 
 def test_a_trace_shorter_than_its_window(folder: Path) -> None:
     text = 'workloads = [{ trace = "trace.swf", begin = "10min", length = "5min" }]\nnodes = 8\n'
-    with pytest.raises(InputError, match=r"trace.swf: its submissions span 0.009028 d, the window ends 0.01042 d"):
+    with pytest.raises(InputError) as caught:
         plan_of(plan_text(folder, text)).sources[0].perform(Shared(folder))
+    assert caught.value.where == str(folder / "trace.swf")
+    assert "0.009028 d" in caught.value.what
+    assert "0.01042 d" in caught.value.what
 
 
 @pytest.mark.parametrize(
-    ("text", "line"),
+    ("text", "named"),
     [
-        (PLAIN + 'polices = ["easy"]', r"unknown key polices \(did you mean policies\?\)"),
-        (PLAIN + "[slurm]\nmemroy = '1GB'", r"unknown key slurm.memroy \(did you mean memory\?\)"),
-        ('nodes = 8\nworkloads = [{ trace = "trace.swf", lenght = "1d" }]', r"unknown key workloads\[1\].lenght"),
-        ('nodes = 8\nworkloads = [{ trace = "trace.swf", begin = "1d" }]', "a window has a length"),
-        ('nodes = 8\nworkloads = [{ trace = "trace.swf", length = "soon" }]', "'soon' is no time above 0"),
-        (
-            WARM.format('lenght = "1d", count = 2'),
-            r"unknown key workloads\[1\].windows.lenght \(did you mean length\?\)",
-        ),
-        (WARM.format("count = 2"), r"no workloads\[1\].windows.length"),
-        (WARM.format('length = "5min"'), "windows have a count, or begins"),
-        (WARM.format('length = "5min", count = 2, begins = ["1min"]'), "windows have a count, or begins"),
-        (WARM.format('length = "5min", begins = ["1min"], seed = 3'), "seed goes with count: begins are not drawn"),
-        (WARM.format('length = "5min", begins = ["soon"]'), "workloads.windows.begins 'soon' is no time above 0"),
-        (WARM.format('length = "5min", count = 2, busy = -1.0'), "windows.busy = -1.0"),
-        (WARM.format('length = "5min", count = 2, machine = "quarz"'), "did you mean quartz"),
+        (PLAIN + 'polices = ["easy"]', ["polices", "policies"]),
+        (PLAIN + "[slurm]\nmemroy = '1GB'", ["slurm.memroy", "memory"]),
+        ('nodes = 8\nworkloads = [{ trace = "trace.swf", lenght = "1d" }]', ["workloads[1].lenght"]),
+        ('nodes = 8\nworkloads = [{ trace = "trace.swf", begin = "1d" }]', ["length"]),
+        ('nodes = 8\nworkloads = [{ trace = "trace.swf", length = "soon" }]', ["'soon'"]),
+        (WARM.format('lenght = "1d", count = 2'), ["workloads[1].windows.lenght", "length"]),
+        (WARM.format("count = 2"), ["workloads[1].windows.length"]),
+        (WARM.format('length = "5min"'), ["count", "begins"]),
+        (WARM.format('length = "5min", count = 2, begins = ["1min"]'), ["count", "begins"]),
+        (WARM.format('length = "5min", begins = ["1min"], seed = 3'), ["seed", "count"]),
+        (WARM.format('length = "5min", begins = ["soon"]'), ["workloads.windows.begins", "'soon'"]),
+        (WARM.format('length = "5min", count = 2, busy = -1.0'), ["windows.busy = -1.0"]),
+        (WARM.format('length = "5min", count = 2, seed = -1'), ["windows.seed = -1"]),
+        (WARM.format('length = "5min", count = 2, machine = "quarz"'), ["quartz"]),
         (
             WARM.format('length = "5min", count = 2').replace("nodes = 8", 'machines = ["quartz", "montblanc"]'),
-            'here are several .state machine = "quartz"',
+            ["workloads.windows", 'machine = "quartz"'],
         ),
-        (WARM.format('length = "5min", count = 2') + 'estimators = ["linear"]', "cannot begin with what ended before"),
+        (WARM.format('length = "5min", count = 2') + 'estimators = ["linear"]', ["Linear"]),
         (
             'nodes = 8\nworkloads = [{ trace = "trace.swf", length = "1d", windows = { length = "1d", count = 1 } }]',
-            "take windows, or one of begin and length",
+            ["windows", "length"],
         ),
-        ("nodes = 8", "no workloads"),
-        ("nodes = 8\nworkloads = []", "at least 1 item"),
-        ("nodes = 8\nworkloads = [3]", r"workloads\[1\] = 3"),
-        ('workloads = ["trace.swf"]', "name machines, or nodes of a plain one"),
-        (PLAIN + 'machines = ["quartz"]', "name machines, or nodes of a plain one"),
-        ('workloads = ["trace.swf"]\nnodes = 0', "nodes = 0"),
-        ('workloads = ["trace.swf"]\nmachines = ["quarz"]', "did you mean quartz"),
-        ('workloads = ["gone.swf"]\nnodes = 8', "gone.swf: no such file"),
-        ('workloads = ["marconi:dais=3"]\nnodes = 8', "unknown option 'dais'"),
-        (PLAIN + 'policies = ["easier"]', "no policy 'easier'"),
-        (PLAIN + 'policies = ["rows.toml:yours"]', "no row 'yours'"),
-        (PLAIN + 'estimators = ["guess"]', "no estimator part 'guess'"),
-        (PLAIN + 'caps = ["400"]', "has no unit"),
-        (PLAIN + 'caps = ["100W"]', "idle"),
-        (PLAIN + 'caps = ["90%", "90%"]', "'90%' stands here twice"),
-        (PLAIN + 'seeds = "5..1"', "first..last"),
-        (PLAIN + "seeds = 3", "seeds = 3"),
-        (PLAIN + "= 3", "is not TOML"),
+        ("nodes = 8", ["workloads"]),
+        ("nodes = 8\nworkloads = []", ["workloads"]),
+        ("nodes = 8\nworkloads = [3]", ["workloads[1] = 3"]),
+        ('workloads = ["trace.swf"]', ["machines", "nodes"]),
+        (PLAIN + 'machines = ["quartz"]', ["machines", "nodes"]),
+        ('workloads = ["trace.swf"]\nnodes = 0', ["nodes = 0"]),
+        ('workloads = ["trace.swf"]\nmachines = ["quarz"]', ["quartz"]),
+        ('workloads = ["gone.swf"]\nnodes = 8', ["gone.swf"]),
+        ('workloads = ["marconi:dais=3"]\nnodes = 8', ["marconi:dais=3", "'dais'"]),
+        ('workloads = ["marconi:days=1e9"]\nnodes = 8', ["marconi:days=1e9", "days"]),
+        ('workloads = ["fugaku:jobs=1.5"]\nnodes = 8', ["fugaku:jobs=1.5", "jobs"]),
+        (PLAIN + 'policies = ["easier"]', ["'easier'"]),
+        (PLAIN + 'policies = ["rows.toml:yours"]', ["'yours'"]),
+        (PLAIN + 'estimators = ["guess"]', ["'guess'"]),
+        (PLAIN + 'caps = ["400"]', ["400"]),
+        (PLAIN + 'caps = [""]', ["caps"]),
+        (PLAIN + 'caps = ["100W"]', ["idle"]),
+        (PLAIN + 'caps = ["90%", "90%"]', ["caps", "'90%'"]),
+        (PLAIN + 'seeds = "5..1"', ["seeds"]),
+        (PLAIN + 'seeds = "1..999999999"', ["seeds", "100,000"]),
+        (PLAIN + 'seeds = "1..99999999999999999999"', ["seeds"]),
+        (PLAIN + "seeds = [-1]", ["seeds", "-1"]),
+        (PLAIN + "seeds = 3", ["seeds = 3"]),
+        (PLAIN + "policies = 1979-05-27", ["policies"]),
+        (PLAIN + "out = 3", ["out = 3"]),
+        (PLAIN + "= 3", ["TOML"]),
     ],
 )
-def test_one_clear_line(folder: Path, text: str, line: str) -> None:
+def test_one_clear_line(folder: Path, text: str, named: list[str]) -> None:
+    """The line names the key, and the value where it is at fault."""
     with pytest.raises(WattQueueError) as caught:
         plan_of(plan_text(folder, text))
-    said = str(caught.value)
-    assert re.search(line, said), said
-    assert "\n" not in said
+    line = str(caught.value)
+    assert all(name in line for name in named), line
+    assert "\n" not in line
 
 
 def test_a_cap_file_stands_beside_the_campaign_file(folder: Path) -> None:
@@ -171,5 +180,6 @@ def test_a_part_of_ones_own_is_known_by_its_content(folder: Path) -> None:
     assert found[0][0] != found[1][0]
     assert found[0][1] != found[1][1]
     (folder / "flat.py").write_text(PART)
-    with pytest.raises(InputError, match=r"flat\.py: changed while the campaign ran"):
+    with pytest.raises(InputError) as caught:
         cell.perform(shared)
+    assert str(caught.value.where).endswith("flat.py")

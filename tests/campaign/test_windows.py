@@ -12,7 +12,7 @@ import pytest
 from wattqueue.campaign.backends import Local
 from wattqueue.campaign.campaign import run_campaign
 from wattqueue.campaign.cell import Row, key_of
-from wattqueue.campaign.plan import Plan, plan_of
+from wattqueue.campaign.plan import CampaignPlan, plan_of
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.task_cell import TaskCell
 from wattqueue.errors import CampaignError
@@ -38,7 +38,7 @@ windows = {{ {} }}
 DRAWN = 'count = {}, length = "6h", warm = "1d", busy = 0.5, apart = "12h", seed = 4'
 
 
-def plan(folder: Path, windows: str) -> Plan:
+def plan(folder: Path, windows: str) -> CampaignPlan:
     """A campaign file beside a trace of eight days, a job every half an hour; the last one too wide to run."""
     rows = []
     for i in range(384):
@@ -50,7 +50,7 @@ def plan(folder: Path, windows: str) -> Plan:
     return plan_of(path)
 
 
-def cells(plan: Plan, folder: Path) -> tuple[list[TaskCell], list[Row], Shared]:
+def cells(plan: CampaignPlan, folder: Path) -> tuple[list[TaskCell], list[Row], Shared]:
     shared = Shared(folder / "shared")
     rows = [source.perform(shared) for source in plan.sources]
     return plan.cells(rows), rows, shared
@@ -122,16 +122,18 @@ def test_another_past_is_another_cell_and_another_machine_another_source(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("windows", "line"),
+    ("windows", "figures"),
     [
-        ('count = 2, length = "3d", warm = "7d"', "span 7.958 d, a window of 3 d that begins at 7 d needs 10 d"),
-        ('begins = ["1d", "6d"], length = "2d"', "span 7.958 d, a window of 2 d that begins at 6 d needs 8 d"),
-        ('count = 40, length = "12h"', "of 40 windows: too few busy hours that are 0.5 days apart"),
+        ('count = 2, length = "3d", warm = "7d"', ("7.958 d", "3 d", "7 d", "10 d")),
+        ('begins = ["1d", "6d"], length = "2d"', ("7.958 d", "2 d", "6 d", "8 d")),
+        ('count = 40, length = "12h"', ("40", "0.5 days")),
     ],
-)  # fmt: skip
-def test_a_trace_too_short_for_its_windows_is_one_line(tmp_path: Path, windows: str, line: str) -> None:
-    with pytest.raises(CampaignError, match=rf"^{tmp_path}/trace.swf: .*{line}") as caught:
+)
+def test_a_trace_too_short_for_its_windows_is_one_line(tmp_path: Path, windows: str, figures: tuple[str, ...]) -> None:
+    with pytest.raises(CampaignError) as caught:
         run_campaign(plan(tmp_path, windows), tmp_path / "out", Local(1))
+    assert caught.value.where == str(tmp_path / "trace.swf")
+    assert all(figure in caught.value.what for figure in figures)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out" / "results.parquet").exists()
 
@@ -139,8 +141,9 @@ def test_a_trace_too_short_for_its_windows_is_one_line(tmp_path: Path, windows: 
 def test_no_job_that_can_run(tmp_path: Path) -> None:
     found = plan(tmp_path, 'count = 1, length = "1d"')
     (tmp_path / "trace.swf").write_text("1 0 -1 100 9 -1 -1 9 400 -1 1 1 1 1 -1 -1 -1 -1\n")
-    with pytest.raises(CampaignError, match="no job of it can run on 8-nodes"):
+    with pytest.raises(CampaignError) as caught:
         run_campaign(found, tmp_path / "out", Local(1))
+    assert "8-nodes" in caught.value.what
 
 
 def test_a_finished_campaign_that_grows_cuts_its_windows_again(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wattqueue.formats.ear import read_coefficients_binary, read_coefficients_csv
-from wattqueue.model.ear import Coefficients, Metrics, project
+from wattqueue.model.ear import Coefficients, Signatures, project
 from wattqueue.store.applications import ApplicationDatabase
 
 # In processes of their own, which coverage does not follow.
@@ -29,7 +29,7 @@ def apps(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 def eacct(tmp_path: Path) -> Path:
     rng = np.random.default_rng(4)
     k = 6
-    seen = Metrics(np.full(k, 60.0), rng.uniform(250, 450, k), rng.uniform(0.4, 4, k), rng.uniform(0, 50, k))
+    seen = Signatures(np.full(k, 60.0), rng.uniform(250, 450, k), rng.uniform(0.4, 4, k), rng.uniform(0, 50, k))
     found = project(TRUTH, seen, 2.4e9)
     rows = [HEADER]
     for i in range(k):

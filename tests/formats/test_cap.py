@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.formats.refusal import refused
 from wattqueue.errors import InputError, MachineError, WattQueueError
 from wattqueue.formats.cap import parse_cap
 from wattqueue.formats.series import read_series
@@ -49,36 +50,37 @@ def test_a_share_is_of_the_scope() -> None:
     assert parse_cap("50%", scoped("dynamic")).cap_w.tolist() == [750]
     assert parse_cap("10%", scoped("jobs")).cap_w.tolist() == [200]
     mixed = Machine("m", (Partition("a", 2, max_w=100), Partition("b", 3)))
-    with pytest.raises(MachineError, match=r"states none.*--node-watts"):
+    with refused("m", "50%", "--node-watts", kind=MachineError):
         parse_cap("50%", mixed)
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "fact"),
     [
-        ("400", "cap '400' has no unit"),
-        ("400hp", "unit 'hp' of cap '400hp' is unknown"),
-        ("400kWh", "unit 'kwh'"),
-        ("", "'' is no cap"),
-        ("-5kW", "'-5kW' is no cap"),
-        ("nan", "'nan' is no cap"),
-        ("inf", "'inf' is no cap"),
-        ("kW", "'kW' is no cap"),
-        ("a.csv", "a.csv: no such file"),
+        ("400", "'400'"),
+        ("400hp", "'hp'"),
+        ("400kWh", "'kwh'"),
+        ("", "''"),
+        ("-5kW", "'-5kW'"),
+        ("nan", "'nan'"),
+        ("inf", "'inf'"),
+        ("kW", "'kW'"),
+        ("1e400kW", "inf"),
+        ("1e9MW", "1e+12"),
     ],
 )
-def test_no_cap(text: str, what: str) -> None:
-    with pytest.raises(InputError) as caught:
+def test_no_cap(text: str, fact: str) -> None:
+    with refused("cap", fact):
         parse_cap(text, TEN)
-    assert what in str(caught.value)
-    assert caught.value.mend
+    with refused("a.csv"):
+        parse_cap("a.csv", TEN)
 
 
 def test_below_idle() -> None:
     assert parse_cap("500W", TEN).cap_w[0] == 500
-    with pytest.raises(MachineError, match="cap 499W of 499 W is below the 500 W that 10-nodes draws idle"):
+    with refused("cap", "499W", "500 W", "10-nodes", kind=MachineError):
         parse_cap("499W", TEN)
-    with pytest.raises(MachineError, match="is below"):
+    with refused("cap", "10%", kind=MachineError):
         parse_cap("10%", TEN)
     assert parse_cap("0W", scoped("dynamic")).cap_w[0] == 0
     assert parse_cap("1W", scoped("jobs")).cap_w[0] == 1
@@ -100,34 +102,34 @@ def test_a_cap_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "line", "fact"),
     [
-        ("time_s,cap_w\n0,600\n0,700\n", ":3: time does not rise"),
-        ("time_s,cap_w\n0,600\n5,-1\n", ":3: -1 is below 0"),
-        ("time_s,cap_w\n0,600\n5,499\n", ":3: cap of 499 W is below the 500 W"),
-        ("time_s,cap_w\n0,600\n5,nan\n", ":3: 'nan' at '5' is no number"),
-        ("time_s,cap_w\n0,600\n5,1e999\n", ":3: '1e999' at '5' is no number"),
-        ("time_s,cap_w\n0,600\n5\n", ":3: 1 fields"),
-        ("time_s,cap_w\n0,600\n5,70%\n", ":3: '70%' at '5' is no number"),
-        ("time_s,cap_w\n0,600\nlater,700\n", ":3: time 'later'"),
-        ("time_s,cap\n0,600\n", ":1: no column cap_w"),
-        ("0,600\n1,700\n", ":1: no column time_s"),
-        ("time_s,cap_w\n", ": no row"),
-        ("", ": the file is empty"),
-        ('time_s,cap_w\n0,"600\n', ":2: unexpected end"),
+        ("time_s,cap_w\n0,600\n0,700\n", ":3", ""),
+        ("time_s,cap_w\n0,600\n5,-1\n", ":3", "-1"),
+        ("time_s,cap_w\n0,600\n5,499\n", ":3", "499 W"),
+        ("time_s,cap_w\n0,600\n5,nan\n", ":3", "'nan'"),
+        ("time_s,cap_w\n0,600\n5,1e999\n", ":3", "'1e999'"),
+        ("time_s,cap_w\n0,600\n5\n", ":3", "1 field"),
+        ("time_s,cap_w\n0,600\n5,70%\n", ":3", "'70%'"),
+        ("time_s,cap_w\n0,600\nlater,700\n", ":3", "'later'"),
+        ("time_s,cap\n0,600\n", ":1", "cap_w"),
+        ("0,600\n1,700\n", ":1", "time_s"),
+        ("time_s,cap_w\n0,600,5\n", ":2", "3 fields"),
+        ("time_s,cap_w\n1e300,600\n", ":2", "1e+300"),
+        ("time_s,cap_w\n0,1e300\n", ":2", "1e+300"),
+        ("time_s,cap_w\n", "", "row"),
+        ("", "", "empty"),
+        ('time_s,cap_w\n0,"600\n', ":2", ""),
     ],
 )
-def test_bad_cap_files(tmp_path: Path, text: str, what: str) -> None:
+def test_bad_cap_files(tmp_path: Path, text: str, line: str, fact: str) -> None:
     path = put(tmp_path, text)
-    with pytest.raises(WattQueueError) as caught:
+    with refused(f"{path}{line}", fact, kind=WattQueueError):
         parse_cap(str(path), TEN)
-    assert str(caught.value).startswith(str(path) + what)
-    assert caught.value.mend
-    assert "\n" not in str(caught.value)
 
 
 def test_a_directory(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a directory"):
+    with refused(tmp_path):
         parse_cap(str(tmp_path), TEN)
 
 
@@ -143,19 +145,23 @@ def test_series_in_seconds_and_dates(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "line", "fact"),
     [
-        ("time_s\n0\n", "no two columns"),
-        ("0,1\n2,3\n", "no column names"),
-        ("t,v\n2023-01-01,5\n7,5\n", ":3: time '7' is neither.*not as in the rows above"),
-        ("t,v\n5,5\n2023-01-01,5\n", ":3: time '2023-01-01' is neither"),
-        ("t,v\n2023-02-30,5\n", ":2: time '2023-02-30'"),
-        ("t,v\n2023-01-01,inf\n", "'inf' at '2023-01-01' is no number"),
+        ("time_s\n0\n", 1, "time_s"),
+        ("0,1\n2,3\n", 1, ""),
+        ("t,v\n2023-01-01,5\n7,5\n", 3, "'7'"),
+        ("t,v\n5,5\n2023-01-01,5\n", 3, "'2023-01-01'"),
+        ("t,v\n2023-02-30,5\n", 2, "'2023-02-30'"),
+        ("t,v\n2023-01-01,inf\n", 2, "'inf'"),
+        ("Date,Price\n2023-01-01T00:00,45,30\n", 2, "3 fields"),
+        ("t,v\n1e18,5\n", 2, "1e+18"),
+        ("t,v\n0,1e300\n", 2, "1e+300"),
     ],
 )
-def test_bad_series(tmp_path: Path, text: str, what: str) -> None:
-    with pytest.raises(InputError, match=what):
-        read_series(put(tmp_path, text))
+def test_bad_series(tmp_path: Path, text: str, line: int, fact: str) -> None:
+    path = put(tmp_path, text)
+    with refused(f"{path}:{line}", fact):
+        read_series(path)
 
 
 @pytest.mark.parametrize(
@@ -173,8 +179,9 @@ def test_real_series(data_dir: Path, name: str, rows: int, step_s: float) -> Non
 
 def test_a_real_series_with_wrong_offsets_is_refused(data_dir: Path) -> None:
     # Three hours of this file bear an offset that Germany has not: line 1349 says +00:00 in February.
-    with pytest.raises(InputError, match=r"de_dayahead_prices_2023_hourly\.csv\.gz:1350: time does not rise"):
-        read_series(data_dir / "grid" / "de_dayahead_prices_2023_hourly.csv.gz")
+    path = data_dir / "grid" / "de_dayahead_prices_2023_hourly.csv.gz"
+    with refused(f"{path}:1350"):
+        read_series(path)
 
 
 def test_series_refuses_what_is_none() -> None:

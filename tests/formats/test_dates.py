@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.formats.refusal import refused
 from wattqueue.errors import InputError
-from wattqueue.formats._offsets import Repair
 from wattqueue.formats.epoch import date_words, parse_date, trace_epoch_s
+from wattqueue.formats.offsets import Repair
 from wattqueue.formats.series import read_steps
 
 GERMAN = [f"2023-02-26T{h:02d}:00+01:00,{h}" for h in range(12)]
@@ -29,8 +30,10 @@ def with_offset(rows: list[str], changes: dict[int, str]) -> list[str]:
 @pytest.mark.parametrize("changes", [{5: "+00:00"}, {5: "+02:00"}, {5: "+02:00", 6: "+02:00"}, {11: "+02:00"}])
 def test_an_offset_that_its_neighbours_contradict_is_mended_and_told(tmp_path: Path, changes: dict[int, str]) -> None:
     path = put(tmp_path, with_offset(GERMAN, changes))
-    with pytest.raises(InputError, match=r"prices\.csv:\d+: time does not rise: line \d+ has the offset .*--repair"):
+    with pytest.raises(InputError) as caught:
         read_steps(path, None, None)
+    assert str(caught.value.where).startswith(f"{path}:")
+    assert "--repair" in str(caught.value.hint)
     found = read_steps(path, None, None, repair=True)
     assert (np.diff(found.time_s) == 3_600).all()
     assert found.repairs == tuple(Repair(k + 2, was, "+01:00") for k, was in changes.items())
@@ -57,8 +60,9 @@ def test_the_change_of_the_clocks_is_no_fault(tmp_path: Path) -> None:
     ],
 )
 def test_what_no_offset_explains_is_refused(tmp_path: Path, rows: list[str]) -> None:
-    with pytest.raises(InputError, match="does not rise \\(sort the rows"):
+    with pytest.raises(InputError) as caught:
         read_steps(put(tmp_path, rows), None, None, repair=True)
+    assert "--repair" not in str(caught.value.hint)
 
 
 def test_the_real_series_has_three_such_rows(data_dir: Path) -> None:
@@ -88,5 +92,5 @@ def test_dates_as_people_write_them() -> None:
     assert parse_date("1970-01-02T01:00+01:00", "--start") == 86_400
     assert parse_date("1970-01-02", "--start") == 86_400
     assert date_words(86_400.0) == "Fri 1970-01-02 00:00 UTC"
-    with pytest.raises(InputError, match="--start: 'soon' is no date"):
+    with refused("--start", "'soon'"):
         parse_date("soon", "--start")

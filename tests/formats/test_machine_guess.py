@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wattqueue.formats.machine_guess import guess_machine, most_at_once
+from wattqueue.formats.machine_guess import guess_machine, most_at_once, node_watts
 from wattqueue.formats.machine_toml import CONFIRM, machine_toml
 from wattqueue.model.jobs import Jobs
 
@@ -69,3 +69,24 @@ def test_few_jobs_give_their_least_and_greatest() -> None:
     jobs = Jobs.build([0.0, 1.0], [1, 1], [600.0, 10.0], mean_power_w=[300.4, 900.0])
     part = guess_machine(jobs, "x")[0].partitions[0]
     assert (part.idle_w, part.max_w) == (300.0, 310.0), "watts of ten seconds are left out"
+
+
+def with_watts(power: np.ndarray) -> Jobs:
+    n = len(power)
+    return Jobs.build(np.arange(n), np.ones(n), np.full(n, 600.0), mean_power_w=power)
+
+
+def test_a_few_failed_counters_are_suspicious() -> None:
+    good = np.linspace(200.0, 480.0, 6_004)
+    (sound,) = node_watts(with_watts(good))
+    assert (sound.jobs, sound.suspicious) == (6_004, False)
+    assert sound.maximum_w == 480.0
+    (bad,) = node_watts(with_watts(np.concatenate((good, np.full(15, 12_290.0)))))
+    assert (bad.jobs, bad.suspicious, bad.maximum_w) == (6_019, True, 12_290.0)
+    assert bad.p99_w < 480.0
+    assert guess_machine(with_watts(good), "x")[0].partitions[0].idle_w == bad.idle_w == 202.0
+    assert bad.below_idle == sound.below_idle == int((good < 202.0).sum()) > 0
+
+
+def test_without_watts_there_is_nothing_to_print() -> None:
+    assert node_watts(Jobs.build([0.0, 1.0], [4, 7], [10.0, 10.0])) == []

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.formats.refusal import refused
 from wattqueue.errors import InputError, MachineError, WattQueueError
-from wattqueue.formats._toml import dumps, read_toml
 from wattqueue.formats.machine_toml import (
     CONFIRM,
     catalogue,
@@ -22,6 +22,7 @@ from wattqueue.formats.machine_toml import (
     read_machine,
     write_machine,
 )
+from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.model.machine import Machine, Partition, plain_machine
 
 GOOD = 'name = "m"\n[[partitions]]\nname = "a"\nnodes = 4\n'
@@ -79,11 +80,11 @@ def test_a_file_or_a_name(tmp_path: Path) -> None:
     path = tmp_path / "m.toml"
     path.write_text(GOOD)
     assert load_machine(path) == load_machine(str(path)) == Machine("m", (Partition("a", 4),))
-    with pytest.raises(MachineError, match="did you mean marconi100"):
+    with refused("machine", "marconi100", kind=MachineError):
         load_machine("marconi")
-    with pytest.raises(InputError, match="no such file"):
+    with refused("marconi.toml"):
         load_machine("marconi.toml")
-    with pytest.raises(InputError, match="is a directory"):
+    with refused(tmp_path):
         load_machine(tmp_path)
 
 
@@ -104,11 +105,21 @@ def test_a_file_or_a_name(tmp_path: Path) -> None:
         (GOOD + "idle_w = nan\n", "partitions[1].idle_w = nan"),
         (GOOD + "idle_w = -1\n", "partitions[1].idle_w = -1"),
         (GOOD + 'unit = "rack"\n', "partitions[1].unit = 'rack'"),
-        (GOOD + "idle_w = 3\nmax_w = 2\n", "need 0 <= idle <= maximum"),
-        (GOOD + "frequencies_hz = [1.0, 2.0]\n", "the highest first"),
+        (GOOD + "idle_w = 3\nmax_w = 2\n", "need idle_w <= max_w"),
+        (GOOD + "frequencies_hz = [1e9, 2e9]\n", "the highest first"),
         (GOOD + '[[partitions]]\nname = "a"\nnodes = 1\n', "two partitions of one name"),
         ('cap_scope = "rack"\n' + GOOD, "cap_scope = 'rack'"),
         ("schema_version = 99\n" + GOOD, "schema version 99"),
+        (GOOD + "dvfs_alpha = 1e300\n", "partitions[1].dvfs_alpha = 1e+300"),
+        (GOOD + "dvfs_beta = 1e300\n", "partitions[1].dvfs_beta = 1e+300"),
+        (GOOD + "shutdown_s = 1e300\n", "partitions[1].shutdown_s = 1e+300"),
+        (GOOD + "idle_w = 1e12\n", "partitions[1].idle_w = 1000000000000.0"),
+        (GOOD + "frequencies_hz = [2.4]\n", "partitions[1].frequencies_hz[1] = 2.4"),
+        (GOOD.replace("4", "2147483647"), "partitions[1].nodes = 2147483647"),
+        (GOOD + "nodes_per_rack = 2024-01-01\n", "unknown key"),
+        (GOOD + "idle_w = 2024-01-01\n", "partitions[1].idle_w"),
+        ("source = nan\n" + GOOD, "source = nan"),
+        ("cap_w = 1e300\n" + GOOD, "cap_w = 1e+300"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, text: str, what: str) -> None:

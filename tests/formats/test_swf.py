@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.formats.refusal import refused
 from wattqueue.errors import InputError, OutputError, WattQueueError
-from wattqueue.formats import _source
+from wattqueue.formats import source
 from wattqueue.formats.swf import EXTENSION, FIELDS, read_swf, write_swf
 from wattqueue.formats.unusable import write_unusable
 from wattqueue.model.jobs import Jobs
@@ -38,7 +39,7 @@ def error_of(path: Path, **options: Any) -> str:
     text = str(caught.value)
     assert "\n" not in text
     assert str(path) in text
-    assert caught.value.mend
+    assert caught.value.hint
     return text
 
 
@@ -93,25 +94,36 @@ def test_unusable_rows_are_listed_with_line_and_reason(tmp_path: Path) -> None:
         line(job_id=5) + " ; inline",
         line(job_id=6, submit_s=-1),
         line(job_id=7, requested_procs=2.5),
-        line(job_id=8, requested_procs=2**31),
+        line(job_id=9, submit_s=1e18),
+        line(job_id=10, runtime_s=1e300),
+        line(job_id=8, requested_procs=2**24 + 1),
     )
     jobs, unusable, _ = read_swf(path)
     assert jobs.job_id.tolist() == [1, 5]
-    assert [(n, i) for n, i, _ in unusable.rows()] == [(3, "2"), (6, "3"), (7, "4"), (10, "6"), (11, "7"), (12, "8")]
+    assert [(n, i) for n, i, _ in unusable.rows()] == [
+        (3, "2"),
+        (6, "3"),
+        (7, "4"),
+        (10, "6"),
+        (11, "7"),
+        (12, "9"),
+        (13, "10"),
+        (14, "8"),
+    ]
     reasons = [reason for _, _, reason in unusable.rows()]
     assert reasons[0] == reasons[1] == "no positive runtime"
     assert "no positive size" in reasons[2]
     assert reasons[3] == "no submit time"
     assert "whole" in reasons[4]
-    assert "above" in reasons[5]
+    assert [reason.split(" outside")[0] for reason in reasons[5:]] == ["submit time", "run time", "size"]
     write_unusable(tmp_path / "unusable.csv", unusable)
     lines = (tmp_path / "unusable.csv").read_text().splitlines()
     assert lines[:2] == ["line,job_id,reason", "3,2,no positive runtime"]
-    assert len(lines) == 7
+    assert len(lines) == 9
 
 
 def test_lines_are_exact_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_source, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(source, "BLOCK_BYTES", 100)
     rows = [line(job_id=i, runtime_s=0 if i % 7 == 0 else 5) for i in range(1, 200)]
     rows[50] = "; between"
     path = put(tmp_path, "; Version: 2.2", *rows)
@@ -195,9 +207,9 @@ def test_truncated_and_corrupt_gzip(tmp_path: Path) -> None:
 def test_directory_missing_and_forbidden(tmp_path: Path) -> None:
     assert "is a directory" in error_of(tmp_path)
     assert "no such file" in error_of(tmp_path / "none.swf")
-    with pytest.raises(InputError, match="cannot be read"):
+    with refused(tmp_path / ("n" * 300)):
         read_swf(tmp_path / ("n" * 300))
-    with pytest.raises(InputError, match="procs_per_node"):
+    with refused(None, "procs_per_node"):
         read_swf(tmp_path / "a.swf", procs_per_node=0)
 
 
@@ -222,8 +234,8 @@ def test_a_line_without_end_is_refused_in_bounded_memory(tmp_path: Path, packed:
     assert peak < 64 << 20
 
 
-numbers = st.one_of(st.integers(0, 2**40), st.integers(0, 10**9).map(lambda v: v / 100))
-size = st.integers(1, 2**31 - 1)
+numbers = st.one_of(st.integers(0, 2**32), st.integers(0, 10**9).map(lambda v: v / 100))
+size = st.integers(1, 2**24)
 job = st.tuples(
     st.integers(0, 2**40),  # job_id
     numbers,
@@ -284,10 +296,10 @@ def test_writer_numbers_names_and_says_generated(tmp_path: Path) -> None:
 
 def test_writer_leaves_nothing_behind_on_failure(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
-    with pytest.raises(OutputError, match="directory"):
+    with refused(tmp_path / "taken", kind=OutputError):
         write_swf(tmp_path / "taken", Jobs.build([0], [1], [1]))
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="could not be written"):
+    with refused(tmp_path / "file" / "a.swf", kind=OutputError):
         write_swf(tmp_path / "file" / "a.swf", Jobs.build([0], [1], [1]))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "taken"]
 

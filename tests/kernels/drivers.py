@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.kernels._jit import at_least, entry, lent
+from wattqueue.kernels._jit import at_least, by_reference, entry
 from wattqueue.kernels.bits import lowest_bit, mask, run_length
 from wattqueue.kernels.greedy import reserve
 from wattqueue.kernels.heap import heap_push, heap_remove
@@ -16,73 +16,73 @@ from wattqueue.kernels.placement import (
     withhold_unit,
 )
 from wattqueue.kernels.running import running_insert, running_remove
-from wattqueue.kernels.state import Array, Heap, Tree, Units, View
+from wattqueue.kernels.state import Array, Heap, KernelView, Tree, Units
 from wattqueue.kernels.tree import Limits, tree_clear, tree_next, tree_set
 
 
 @entry
 def set_leaf(tree: Tree, p: int, leaf: int, need: int, wall: float, watt: int) -> None:
-    tree_set(lent(tree), p, leaf, need, wall, watt)
+    tree_set(by_reference(tree), p, leaf, need, wall, watt)
 
 
 @entry
 def clear_leaf(tree: Tree, p: int, leaf: int) -> None:
-    tree_clear(lent(tree), p, leaf)
+    tree_clear(by_reference(tree), p, leaf)
 
 
 @entry
 def next_leaf(tree: Tree, p: int, leaf: int, limits: Limits) -> int:
-    return tree_next(lent(tree), p, leaf, limits)
+    return tree_next(by_reference(tree), p, leaf, limits)
 
 
 @entry
 def push(heap: Heap, count: Array, time: float, item: int) -> None:
-    heap_push(lent(heap), count, 0, time, item)
+    heap_push(by_reference(heap), count, 0, time, item)
 
 
 @entry
 def remove(heap: Heap, count: Array, item: int) -> None:
-    heap_remove(lent(heap), count, 0, item)
+    heap_remove(by_reference(heap), count, 0, item)
 
 
 @entry
-def insert_running(view: View, job: int, net: int) -> None:
-    running_insert(lent(view), job, net)
+def insert_running(view: KernelView, job: int, net: int) -> None:
+    running_insert(by_reference(view), job, net)
 
 
 @entry
-def remove_running(view: View, job: int) -> None:
-    running_remove(lent(view), job)
+def remove_running(view: KernelView, job: int) -> None:
+    running_remove(by_reference(view), job)
 
 
 @entry
-def promise(view: View, p: int, index: int) -> None:
-    reserve(lent(view), p, index)
+def reserved(view: KernelView, p: int, index: int) -> None:
+    reserve(by_reference(view), p, index)
 
 
 @entry
-def take(view: View, p: int, job: int) -> None:
-    take_units(lent(view), p, job)
+def take(view: KernelView, p: int, job: int) -> None:
+    take_units(by_reference(view), p, job)
 
 
 @entry
-def give(view: View, p: int, job: int) -> None:
-    give_units(lent(view), p, job)
+def give(view: KernelView, p: int, job: int) -> None:
+    give_units(by_reference(view), p, job)
 
 
 @entry
 def withhold(units: Units, unit: int) -> None:
-    withhold_unit(lent(units), unit)
+    withhold_unit(by_reference(units), unit)
 
 
 @entry
 def restore(units: Units, unit: int) -> None:
-    restore_unit(lent(units), unit)
+    restore_unit(by_reference(units), unit)
 
 
 @entry
 def free_now(units: Units, unit: int) -> bool:
-    return unit_is_free(lent(units), unit)
+    return unit_is_free(by_reference(units), unit)
 
 
 @entry

@@ -8,16 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reference import conformal as twin
-from wattqueue.kernels.conformal import Scores, Walk, conformal_answer, conformal_take, conformal_walk
+from wattqueue.kernels.conformal import (
+    ConformityScores,
+    ReplayOrder,
+    conformal_correct_rows,
+    conformal_learn_rows,
+    conformal_replay,
+)
 
 QUANTILES = (0.5, 0.9, 0.99)
 
 
-def new_scores(users: int, own: int, everybody: int, fewest: int = 1) -> Scores:
+def new_scores(users: int, own: int, everybody: int, fewest: int = 1) -> ConformityScores:
     start = np.append(np.arange(users + 1) * own, users * own + everybody).astype(np.int64)
     room = (int(start[-1]), len(QUANTILES))
     seen = np.zeros(users + 1, np.int64)
-    return Scores(np.array(QUANTILES), np.array([fewest]), start, seen, np.zeros(room), np.zeros(room))
+    return ConformityScores(np.array(QUANTILES), np.array([fewest]), start, seen, np.zeros(room), np.zeros(room))
 
 
 @given(
@@ -32,11 +38,11 @@ def test_every_shift_equals_the_definition(jobs: list[tuple[int, int]], own: int
     for user, watts in jobs:
         raw = np.full((1, 3), 1_000.0)
         out = np.empty((1, 3))
-        conformal_answer(scores, np.array([user]), raw, out)
+        conformal_correct_rows(scores, np.array([user]), raw, out)
         mine = history[user] if user >= 0 and len(history[user][-own:]) >= fewest else []
         want = [1_000.0 + twin.conformal_shift(mine, history[3], q, own, everybody) for q in QUANTILES]
         np.testing.assert_allclose(out[0], np.maximum.accumulate(want), rtol=1e-12)
-        conformal_take(scores, np.array([user]), raw, np.array([float(watts)]))
+        conformal_learn_rows(scores, np.array([user]), raw, np.array([float(watts)]))
         history[user].append(watts - 1_000.0)
         history[3].append(watts - 1_000.0)
 
@@ -51,7 +57,7 @@ def test_a_user_whose_predictions_miss_gets_quantiles_that_hold() -> None:
     rows = np.arange(n)
     time = np.arange(n, dtype=np.float64)
     scores = new_scores(2, 128, 512)
-    conformal_walk(scores, Walk(rows, rows, time, time + 0.5, user, watts), raw, out)
+    conformal_replay(scores, ReplayOrder(rows, rows, time, time + 0.5, user, watts), raw, out)
     for who in (0, 1):
         late = (user == who) & (rows > 1_000)
         covered = [float((watts[late] <= out[late, q]).mean()) for q in range(3)]
@@ -62,16 +68,16 @@ def test_what_is_no_measurement_teaches_nothing() -> None:
     scores = new_scores(1, 4, 4)
     raw = np.full((3, 3), 500.0)
     raw[2] = np.nan
-    conformal_take(scores, np.array([0, 0, 0]), raw, np.array([0.0, np.nan, 400.0]))
+    conformal_learn_rows(scores, np.array([0, 0, 0]), raw, np.array([0.0, np.nan, 400.0]))
     assert scores.seen.tolist() == [0, 0]
     out = np.empty((1, 3))
-    conformal_answer(scores, np.array([0]), np.full((1, 3), np.nan), out)
+    conformal_correct_rows(scores, np.array([0]), np.full((1, 3), np.nan), out)
     assert np.isnan(out).all()
 
 
 def test_a_correction_never_goes_below_zero_watts() -> None:
     scores = new_scores(1, 4, 4)
-    conformal_take(scores, np.array([0]), np.full((1, 3), 500.0), np.array([10.0]))
+    conformal_learn_rows(scores, np.array([0]), np.full((1, 3), 500.0), np.array([10.0]))
     out = np.empty((1, 3))
-    conformal_answer(scores, np.array([0]), np.full((1, 3), 100.0), out)
+    conformal_correct_rows(scores, np.array([0]), np.full((1, 3), 100.0), out)
     assert out.tolist() == [[0.0, 0.0, 0.0]]

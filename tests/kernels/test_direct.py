@@ -37,7 +37,7 @@ def test_the_types_of_a_kernel_called_directly_never_change() -> None:
     assert len(seen["run"]) == len(seen["set_frequency"]) == len(seen["schedule_once"]) == 1
     for seed in range(30, 50):
         simulation = random_world(seed).simulation()
-        loop.run.dispatcher(simulation.view, simulation.truth, simulation.log, simulation.foresight)  # type: ignore[attr-defined]
+        loop.run.dispatcher(simulation.view, simulation.truth, simulation.log, simulation.history)  # type: ignore[attr-defined]
     assert len(loop.run.dispatcher.signatures) == 1  # type: ignore[attr-defined]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.drivers import push, remove
 from tests.reference.sorted_list import SortedList
-from wattqueue.sim.truth import empty_heap
+from wattqueue.kernels.allocate import new_heap
 
 IDS = 12
 EVENTS = st.lists(st.tuples(st.integers(0, IDS - 1), st.sampled_from([0.0, 1.0, 1.0, 2.5, 7.0, np.inf])), max_size=60)
@@ -16,7 +16,7 @@ EVENTS = st.lists(st.tuples(st.integers(0, IDS - 1), st.sampled_from([0.0, 1.0, 
 
 @given(EVENTS)
 def test_the_heap_is_a_sorted_list(events: list[tuple[int, float]]) -> None:
-    heap, count, twin = empty_heap(IDS, IDS), np.zeros(1, np.int64), SortedList()
+    heap, count, twin = new_heap(IDS, IDS), np.zeros(1, np.int64), SortedList()
     for item, time in events:
         if heap.place[item] >= 0:
             remove(heap, count, item)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reference import history as twin
-from wattqueue.kernels.history import History, history_answer, history_teach, history_walk
-from wattqueue.parts.estimator._history import new_history
+from wattqueue.kernels.history import History, history_learn_rows, history_predict_rows, history_replay
+from wattqueue.parts.history import new_history
 
 DAY = 86_400.0
 RULES = [(1.0, math.inf), (2.0, math.inf), (0.5, math.inf), (1.0, 600.0), (2.0, 600.0), (0.5, 600.0), (2.0, 30.0)]
@@ -20,14 +20,14 @@ RULES = [(1.0, math.inf), (2.0, math.inf), (0.5, math.inf), (1.0, 600.0), (2.0, 
 
 def answer(state: History, user: int, now: float) -> tuple[float, float, float]:
     out = np.full((1, 3), np.nan)
-    history_answer(state, np.array([user], np.int32), now, out)
+    history_predict_rows(state, np.array([user], np.int32), now, out)
     return out[0, 0], out[0, 1], out[0, 2]
 
 
 def taught(alpha: float, window_s: float, jobs: list[tuple[int, float, float]]) -> History:
     user = np.array([j[0] for j in jobs], np.int32)
     state = new_history(np.bincount(user[user >= 0], minlength=3), alpha=alpha, window_s=window_s)
-    history_teach(state, user, np.array([j[1] for j in jobs]), np.array([j[2] for j in jobs]))
+    history_learn_rows(state, user, np.array([j[1] for j in jobs]), np.array([j[2] for j in jobs]))
     return state
 
 
@@ -89,14 +89,14 @@ def test_the_walk_equals_the_printed_equations(
     state = new_history(np.bincount(user[user >= 0], minlength=3), alpha=alpha, window_s=window_s)
     out = np.full((len(jobs), 3), -1.0)
     by_submit, by_end = np.argsort(submit, kind="stable"), np.argsort(end, kind="stable")
-    history_walk(state, by_submit, by_end, submit, end, user, watts, out)
+    history_replay(state, by_submit, by_end, submit, end, user, watts, out)
     done = [twin.Done(int(user[k]), float(end[k]), float(watts[k])) for k in by_end]
     for k in range(len(jobs)):
         who, now = int(user[k]), float(submit[k])
         want = twin.history_predict(done, who, now, alpha=alpha, window_s=window_s)
         np.testing.assert_allclose(out[k, 0], want, rtol=1e-9)
         np.testing.assert_allclose(out[k, 1], twin.history_spread(done, who, now), rtol=1e-6, atol=1e-5)
-        np.testing.assert_allclose(out[k, 2], twin.history_previous(done, who, now), rtol=0)
+        np.testing.assert_allclose(out[k, 2], twin.history_last(done, who, now), rtol=0)
 
 
 @pytest.mark.parametrize("alpha", [1.0, 2.0])
@@ -118,7 +118,7 @@ def test_a_user_with_a_million_jobs_keeps_nine_digits() -> None:
     end = 1.6e9 + np.cumsum(rng.exponential(20.0, n))
     watts = rng.uniform(300.0, 2100.0, n)
     state = new_history(np.array([n]), alpha=2.0, window_s=math.inf)
-    history_teach(state, np.zeros(n, np.int32), end, watts)
+    history_learn_rows(state, np.zeros(n, np.int32), end, watts)
     theta = (end - end[0]) ** 2
     want = math.fsum(theta * watts) / math.fsum(theta)
     assert answer(state, 0, float(end[-1]))[0] == pytest.approx(want, rel=1e-9)

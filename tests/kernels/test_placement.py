@@ -14,7 +14,7 @@ from wattqueue.kernels import codes, state
 JOBS = 40
 
 
-def units_held(view: state.View, job: int) -> list[int]:
+def units_held(view: state.KernelView, job: int) -> list[int]:
     first = int(view.held.first[job])
     units: list[int] = []
     for k in range(first, first + int(view.held.pieces[job])):
@@ -22,7 +22,7 @@ def units_held(view: state.View, job: int) -> list[int]:
     return units
 
 
-def expect_same_units(view: state.View, free: twin.FreeUnits) -> None:
+def expect_same_units(view: state.KernelView, free: twin.FreeUnits) -> None:
     for p in range(len(free.counts)):
         assert view.units.free[p] == len(free.of_partition(p))
     assert all(free_now(view.units, u) == free.unit_is_free(u) for u in range(sum(free.counts)))

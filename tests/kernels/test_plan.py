@@ -18,7 +18,9 @@ OVERDUE_S = 1e-6
 NOW = 100.0
 
 
-def running_and_queued(rng: np.random.Generator, n: int, counts: list[int]) -> tuple[state.View, PlaceList, list[int]]:
+def running_and_queued(
+    rng: np.random.Generator, n: int, counts: list[int]
+) -> tuple[state.KernelView, PlaceList, list[int]]:
     """A machine with some running ones of ``n`` jobs, in view and twin alike, and the jobs that wait."""
     nodes = rng.integers(1, min(counts) + 1, n)
     walls = rng.choice([np.ceil(rng.exponential(4.0, n) + 0.1) * 10.0, rng.exponential(50.0, n) + 1.0])
@@ -42,7 +44,7 @@ def running_and_queued(rng: np.random.Generator, n: int, counts: list[int]) -> t
     return view, twin, waiting
 
 
-def plan_naively(view: state.View, twin: PlaceList, waiting: list[int]) -> tuple[list[int], dict[int, Place]]:
+def plan_naively(view: state.KernelView, twin: PlaceList, waiting: list[int]) -> tuple[list[int], dict[int, Place]]:
     """Starting jobs in order, and the places of the others."""
     started: list[int] = []
     planned: dict[int, Place] = {}
@@ -80,7 +82,7 @@ def test_the_plan_is_the_twins_where_it_is_long(seed: int) -> None:
     assert view.counter[codes.PROFILE] > 128
 
 
-def expect_the_twins_plan(view: state.View, twin: PlaceList, waiting: list[int]) -> None:
+def expect_the_twins_plan(view: state.KernelView, twin: PlaceList, waiting: list[int]) -> None:
     load_queue(view, np.array(waiting, np.int32))
     started, planned = plan_naively(view, twin, waiting)
     schedule_once(view)
@@ -97,7 +99,7 @@ def expect_the_twins_plan(view: state.View, twin: PlaceList, waiting: list[int])
         expect_same_profile(view, twin)
 
 
-def expect_same_profile(view: state.View, twin: PlaceList) -> None:
+def expect_same_profile(view: state.KernelView, twin: PlaceList) -> None:
     filled = slice(int(view.counter[codes.PROFILE_HEAD]), int(view.counter[codes.PROFILE]))
     time, nodes, watt = (c[filled] for c in (view.plan.time, view.plan.nodes.T, view.plan.watt))
     assert time[0] == NOW

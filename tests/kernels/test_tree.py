@@ -10,16 +10,15 @@ from hypothesis import strategies as st
 from tests.kernels.drivers import clear_leaf, next_leaf, set_leaf
 from tests.reference.queue_tree import QueueList
 from wattqueue.kernels import codes, state
+from wattqueue.kernels.allocate import new_tree
 from wattqueue.kernels.tree import CLASSES, FAN, Limits
-from wattqueue.policy.build import empty_tree
 
 STEPS = 150
 
 
 def tree_over(sizes: list[int], need: np.ndarray, watt: np.ndarray) -> state.Tree:
     start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    nothing = np.zeros(start[-1], np.int32)
-    return empty_tree(state.Entries(nothing, nothing, nothing, nothing, nothing, start), need, watt)
+    return new_tree(start, need, watt)
 
 
 def class_holding(steps: np.ndarray, value: int) -> int:
@@ -50,7 +49,7 @@ def expect_class_minima(tree: state.Tree, twin: QueueList, inner: int, leaves: t
     for table, steps, by in ((tree.by_need, tree.need_step, 0), (tree.by_watt, tree.watt_step, 2)):
         for c in range(CLASSES):
             most = steps[c] if c < CLASSES - 1 else np.inf
-            exact = twin.note_class(*leaves, float(most), by)
+            exact = twin.lower_classes(*leaves, float(most), by)
             assert table[inner // FAN, c, inner % FAN] <= exact
             assert table[inner // FAN, c, inner % FAN] == pytest.approx(exact, rel=3e-6)
 

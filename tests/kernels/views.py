@@ -14,7 +14,9 @@ from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings, build_view
 
 
-def view_with(nodes: ArrayLike, walls: ArrayLike, watts: ArrayLike, counts: Sequence[int], code: int) -> state.View:
+def view_with(
+    nodes: ArrayLike, walls: ArrayLike, watts: ArrayLike, counts: Sequence[int], code: int
+) -> state.KernelView:
     """Partitions of ``counts`` units without idle watts; job j may run in each, at ``watts[j]`` a unit."""
     n, partitions = np.size(nodes), len(counts)
     jobs = Jobs.build(np.arange(n, dtype=float), nodes, walls)

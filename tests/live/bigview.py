@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from wattqueue.formats.hostlist import compress
-from wattqueue.live.slurm.commands import Answer
+from wattqueue.live.slurm.commands import CommandResult
 
 NOW_S = 1_800_000_000.0
 
@@ -32,7 +32,7 @@ class BigSlurm:
         for _ in range(queued):
             self._add("PENDING", random_.choice(["p1", "p2", "p1,p2"]), random_.choice([1, 2, 4, 8]), random_, [])
         self.node_text = "".join(
-            f"{compress(names[low:high])}|{state}|{part}|16\n"
+            f"{compress(names[low:high])}|{state}|{part}|16|64000|2|8|(null)\n"
             for part, names in self.names.items()
             for state, low, high in (("allocated", 0, busy[part]), ("idle", busy[part], half))
             if high > low
@@ -57,7 +57,7 @@ class BigSlurm:
             0 if state == "PENDING" else 9,
             uid,
         ]
-        fields += [start, compress(nodes), "", "(null)"]
+        fields += [start, compress(nodes), "", "(null)", size]
         self.lines.append("|".join(str(f) for f in fields) + "\n")
         app = f"app{random_.randrange(50)}"
         self.details.append(
@@ -69,7 +69,7 @@ class BigSlurm:
         lines = self.text.splitlines(keepends=True)
         self.text = "".join(lines[:number] + lines[number + 1 :])
 
-    def run(self, argv: Sequence[str]) -> Answer:
+    def run(self, argv: Sequence[str]) -> CommandResult:
         self.calls += 1
         if argv[0] == "sinfo":
             text = self.node_text
@@ -77,4 +77,4 @@ class BigSlurm:
             text = f"LicenseName=watts Total={self.total_w} Used={self.used_w} Free=0 Reserved=0 Remote=no\n"
         else:
             text = self.json if "--json" in argv else self.text
-        return Answer(0, text, "", 0.0)
+        return CommandResult(0, text, "", 0.0)

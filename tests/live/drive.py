@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from wattqueue.live.asking import Controls, decide_with
-from wattqueue.live.brain import Brain, Rules
 from wattqueue.live.controller import Controller
+from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
+from wattqueue.live.python_parts import Controls, decide_with
 from wattqueue.live.recording import Recorder
 from wattqueue.live.slurm.apply import Applier, Frequencies
 from wattqueue.live.slurm.commands import Slurm
@@ -16,7 +16,7 @@ from wattqueue.live.slurm.observe import Observer
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.status import HEAD, RunDir
-from wattqueue.live.telemetry.base import Source, Telemetry
+from wattqueue.live.telemetry.base import Telemetry, TelemetrySource
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
@@ -44,7 +44,7 @@ def make_controller(
     machine: Machine | None = None,
     policy: str | Policy = "easy",
     rules: Rules | None = None,
-    sources: tuple[Source, ...] = (),
+    sources: tuple[TelemetrySource, ...] = (),
     record: bool = False,
     frequencies: bool = False,
     boundary: Callable[[str], None] = lambda _: None,
@@ -61,7 +61,7 @@ def make_controller(
     audit = Audit(engine, "controller", clock, b"", folder / HEAD)
     run_dir = RunDir(folder / "run")
     run_dir.folder.mkdir(exist_ok=True)
-    brain = Brain(layout, chosen, cap, rules, memory, Predictor(chosen.estimator, layout), decide_with(chosen))
+    planner = Planner(layout, chosen, cap, rules, memory, Predictor(chosen.estimator, layout), decide_with(chosen))
     files = Frequencies(folder / "freq" if frequencies else None)
     if files.folder is not None:
         files.folder.mkdir(exist_ok=True)
@@ -70,5 +70,5 @@ def make_controller(
     telemetry = Telemetry(sources, stale_s=3.0)
     controls = Controls(chosen, layout) if chosen.controls else None
     return Controller(
-        brain, observer, applier, telemetry, audit, run_dir, clock, recorder=recorder, controls=controls
+        planner, observer, applier, telemetry, audit, run_dir, clock, recorder=recorder, controls=controls
     )  # fmt: skip

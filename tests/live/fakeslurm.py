@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from wattqueue.formats.hostlist import compress, expand
-from wattqueue.live.slurm.commands import Answer, SlurmError
+from wattqueue.live.slurm.commands import CommandResult, SlurmError
 
 READS = {"squeue", "sinfo"}
 
@@ -39,10 +39,21 @@ class FakeJob:
     end_s: float = -1.0
     held_nodes: tuple[str, ...] = ()
     requested: str = ""
+    most_nodes: int = 0
+    """The maximum of a range of nodes (``-N 1-4``); the fake gives as many as are free, like Slurm."""
+    least_nodes: int = 0
+    """Nodes that it really needs; pinned to fewer it is held with BadConstraints."""
     begin_s: float = 0.0
     dependency: str = "(null)"
     restarts: int = 0
     starts: int = 0
+    freed: bool = False
+    """Whether Slurm counts none of its licences though it shows them (``frees_requeued``)."""
+
+    @property
+    def counted_w(self) -> int:
+        """Watts that Slurm counts for it while it runs."""
+        return 0 if self.freed else self.licences.get("watts", 0)
 
 
 @dataclass
@@ -56,6 +67,10 @@ class FakeSlurm:
     boot_s: float = 2.0
     start_delay_s: float = 0.0
     hold_new: bool = True
+    frees_requeued: bool = False
+    """As Slurm 25.05 and 25.11.0 to 25.11.6: a requeue frees a job's licences for good, until they are changed."""
+    requeue_delay_s: float = 5.0
+    """A requeued job does not start before so long (the real one waits for two minutes)."""
     fault: Callable[[Sequence[str]], str | None] = lambda _: None
     jobs: dict[int, FakeJob] = field(default_factory=dict)
     power: dict[str, tuple[str, float]] = field(default_factory=dict)
@@ -66,6 +81,9 @@ class FakeSlurm:
     peak_w: int = 0
     last_id: int = 0
     last_priority: int = 4_000_000_000
+    version: str = "22.05.8"
+    config: dict[str, str] = field(default_factory=dict)
+    """Further lines of ``scontrol show config``."""
 
     # -- the world -----------------------------------------------------------------------------
     def submit(self, nodes: int, runtime_s: float, *, watts: int, limit_s: float = 3600.0, **more: object) -> FakeJob:
@@ -94,7 +112,12 @@ class FakeSlurm:
     @property
     def used_w(self) -> int:
         """Licences that running jobs hold."""
-        return sum(j.licences.get("watts", 0) for j in self.jobs.values() if j.state == "RUNNING")
+        return sum(j.counted_w for j in self.running())
+
+    @property
+    def drawn_w(self) -> int:
+        """Watts that running jobs may draw, whether Slurm counts them or not."""
+        return sum(j.licences.get("watts", 0) for j in self.running())
 
     @property
     def open_w(self) -> int:
@@ -104,6 +127,11 @@ class FakeSlurm:
     def running(self) -> list[FakeJob]:
         """Running jobs in order of their ids."""
         return [j for j in self.jobs.values() if j.state == "RUNNING"]
+
+    def requeue(self, job: FakeJob) -> None:
+        """A running job goes back to the queue (a failed node, an administrator); Slurm resets its submit time."""
+        job.state, job.reason, job.submit_s, job.start_s, job.held_nodes = "PENDING", "BeginTime", self.now_s, -1.0, ()
+        job.begin_s, job.restarts, job.freed = self.now_s + self.requeue_delay_s, job.restarts + 1, self.frees_requeued
 
     def step(self, seconds: float = 1.0) -> None:
         """Let time pass: jobs end, nodes boot, Slurm schedules."""
@@ -131,13 +159,16 @@ class FakeSlurm:
             free = [n for n in self.partitions[job.partition.split(",")[0]] if self.node_state(n) == "idle"]
             if job.requested:
                 free = [n for n in expand(job.requested) if n in free]
-            if len(free) < job.nodes:
+            if job.least_nodes > max(job.nodes, job.most_nodes):
+                job.priority, job.reason = 0, "BadConstraints"
+            elif len(free) < job.nodes:
                 job.reason = "Resources"
-            elif self.used_w + job.licences.get("watts", 0) > self.open_w:
+            elif self.used_w + job.counted_w > self.open_w:
                 job.reason = "Licenses"
             else:
                 job.state, job.reason, job.start_s = "RUNNING", "None", self.now_s
-                job.held_nodes, job.starts = tuple(free[: job.nodes]), job.starts + 1
+                job.held_nodes = tuple(free[: max(job.nodes, job.most_nodes)])
+                job.starts += 1
                 self.peak_w = max(self.peak_w, self.used_w)
 
     def node_state(self, name: str) -> str:
@@ -149,7 +180,7 @@ class FakeSlurm:
         return "allocated" if any(name in j.held_nodes for j in self.running()) else "idle"
 
     # -- the commands --------------------------------------------------------------------------
-    def run(self, argv: Sequence[str]) -> Answer:
+    def run(self, argv: Sequence[str]) -> CommandResult:
         """Run one command as the real ones would, unless a fault is due."""
         argv = tuple(argv)
         self.calls.append(argv)
@@ -157,9 +188,9 @@ class FakeSlurm:
         if fault == "hang":
             raise SlurmError(f"{argv[0]}: no answer in 10 s")
         if fault == "fail":
-            return Answer(1, "", f"{argv[0]}: error: Unable to contact slurm controller", 0.0)
+            return CommandResult(1, "", f"{argv[0]}: error: Unable to contact slurm controller", 0.0)
         if fault == "garbage":
-            return Answer(0, "\x00\x7f|||not what you\nexpected=|", "", 0.0)
+            return CommandResult(0, "\x00\x7f|||not what you\nexpected=|", "", 0.0)
         answer = self._read(argv) if argv[0] in READS or "show" in argv else self._write(argv)
         if fault == "lost":
             raise SlurmError(f"{argv[0]}: carried out, the answer was lost")
@@ -167,30 +198,37 @@ class FakeSlurm:
             return answer._replace(out=answer.out[: len(answer.out) // 2].rstrip("\n"))
         return answer
 
-    def _read(self, argv: tuple[str, ...]) -> Answer:
+    def _read(self, argv: tuple[str, ...]) -> CommandResult:
         if argv[0] == "squeue" and "--json" in argv:
-            return Answer(0, json.dumps({"jobs": [self._json(j) for j in self._listed()]}), "", 0.0)
+            return CommandResult(0, json.dumps({"jobs": [self._json(j) for j in self._listed()]}), "", 0.0)
         if argv[0] == "squeue":
-            return Answer(0, "".join(self._line(j) + "\n" for j in self._listed()), "", 0.0)
+            return CommandResult(0, "".join(self._line(j) + "\n" for j in self._listed()), "", 0.0)
         if argv[0] == "sinfo":
             groups: dict[tuple[str, str], list[str]] = {}
             for partition, names in self.partitions.items():
                 for name in names:
                     groups.setdefault((self.node_state(name), partition), []).append(name)
-            lines = [f"{compress(names)}|{state}|{part}|{self.cpus}\n" for (state, part), names in groups.items()]
-            return Answer(0, "".join(lines), "", 0.0)
+            lines = [
+                f"{compress(names)}|{state}|{part}|{self.cpus}|64000|2|{self.cpus // 2}|(null)\n"
+                for (state, part), names in groups.items()
+            ]
+            return CommandResult(0, "".join(lines), "", 0.0)
+        if "config" in argv:
+            values = {"SLURM_CONF": "/nowhere/slurm.conf", "JobSubmitPlugins": "lua", "SLURM_VERSION": self.version}
+            text = "".join(f"{key:<24}= {value}\n" for key, value in (values | self.config).items())
+            return CommandResult(0, f"Configuration data as of now\n{text}", "", 0.0)
         if "licenses" in argv:
             aside = sum(self.reservations.values())
             free = self.total_w - self.used_w
             text = f"LicenseName=watts Total={self.total_w} Used={self.used_w} Free={free} Reserved={aside} Remote=no\n"
-            return Answer(0, text, "", 0.0)
+            return CommandResult(0, text, "", 0.0)
         if "reservation" in argv:
             name = argv[-1]
             if name in self.reservations:
-                return Answer(
+                return CommandResult(
                     0, f"ReservationName={name} StartTime=1 Licenses=watts:{self.reservations[name]}\n", "", 0.0
                 )
-            return Answer(1, "", f"Reservation {name} not found", 0.0)
+            return CommandResult(1, "", f"Reservation {name} not found", 0.0)
         raise AssertionError(argv)
 
     def _listed(self) -> list[FakeJob]:
@@ -205,6 +243,7 @@ class FakeSlurm:
         fields = [job.name, job.id, int(job.submit_s), job.state, job.reason, job.partition, job.nodes]
         fields += [job.nodes * self.cpus, f"{minutes // 60}:{minutes % 60:02d}:00", licences, job.priority, job.uid]
         fields += [start, compress(job.held_nodes) if job.state == "RUNNING" else "", job.requested, job.dependency]
+        fields += [max(job.nodes, job.most_nodes)]
         return "|".join(str(f) for f in fields)
 
     def _json(self, job: FakeJob) -> dict[str, object]:
@@ -214,7 +253,7 @@ class FakeSlurm:
             "restart_cnt": job.restarts, "het_job_id": 0, "submit_time": int(job.submit_s),
         }  # fmt: skip
 
-    def _write(self, argv: tuple[str, ...]) -> Answer:
+    def _write(self, argv: tuple[str, ...]) -> CommandResult:
         self.writes.append(argv)
         verb, rest = argv[1], argv[2:]
         if verb in ("hold", "release", "requeuehold"):
@@ -225,59 +264,63 @@ class FakeSlurm:
             return self._node(rest)
         return self._update(rest)
 
-    def _control(self, verb: str, number: int) -> Answer:
+    def _control(self, verb: str, number: int) -> CommandResult:
         job = self.jobs.get(number)
         if job is None or job.state not in ("PENDING", "RUNNING"):
-            return Answer(1, "", f"Invalid job id specified for job {number}", 0.0)
+            return CommandResult(1, "", f"Invalid job id specified for job {number}", 0.0)
         if verb == "requeuehold":
             if job.state != "RUNNING":
-                return Answer(1, "", "Requested operation is presently disabled", 0.0)
+                return CommandResult(1, "", "Requested operation is presently disabled", 0.0)
             job.state, job.priority, job.reason = "PENDING", 0, "JobHeldAdmin"
             job.submit_s, job.start_s, job.held_nodes = float(int(self.now_s)), -1.0, ()
             job.restarts += 1
         elif job.state != "PENDING":
-            return Answer(1, "", "Job is no longer pending execution", 0.0)
+            return CommandResult(1, "", "Job is no longer pending execution", 0.0)
         elif verb == "hold":
             job.priority, job.reason = 0, "JobHeldAdmin"
         elif job.priority == 0:
             self.last_priority -= 1
             job.priority, job.reason, job.begin_s = self.last_priority, "None", max(job.begin_s, self.now_s)
-        return Answer(0, "", "", 0.0)
+        return CommandResult(0, "", "", 0.0)
 
-    def _reserve(self, verb: str, rest: tuple[str, ...]) -> Answer:
+    def _reserve(self, verb: str, rest: tuple[str, ...]) -> CommandResult:
         fields = dict(r.split("=", 1) for r in rest if "=" in r)
         name = fields["ReservationName"]
         if verb == "delete":
-            return Answer(0 if self.reservations.pop(name, None) is not None else 1, "", "", 0.0)
+            return CommandResult(0 if self.reservations.pop(name, None) is not None else 1, "", "", 0.0)
         if (verb == "create") == (name in self.reservations):
-            return Answer(1, "", "Duplicate or unknown reservation name", 0.0)
+            return CommandResult(1, "", "Duplicate or unknown reservation name", 0.0)
         self.reservations[name] = int(fields["Licenses"].split(":")[1])
-        return Answer(0, "", "", 0.0)
+        return CommandResult(0, "", "", 0.0)
 
-    def _node(self, rest: tuple[str, ...]) -> Answer:
+    def _node(self, rest: tuple[str, ...]) -> CommandResult:
         name, state = rest[0].split("=")[1], rest[1].split("=")[1]
         if state == "POWER_DOWN":
             self.power[name] = ("stopping", self.now_s)
         elif name in self.power:
             self.power[name] = ("booting", self.now_s)
-        return Answer(0, "", "", 0.0)
+        return CommandResult(0, "", "", 0.0)
 
-    def _update(self, rest: tuple[str, ...]) -> Answer:
+    def _update(self, rest: tuple[str, ...]) -> CommandResult:
         fields = dict(r.split("=", 1) for r in rest)
         job = self.jobs.get(int(fields.pop("JobId")))
         if job is None or job.state not in ("PENDING", "RUNNING"):
-            return Answer(1, "", "Invalid job id specified", 0.0)
+            return CommandResult(1, "", "Invalid job id specified", 0.0)
         if "Priority" in fields and job.priority == 0:
-            return Answer(1, "", "Job is in held state", 0.0)
+            return CommandResult(1, "", "Job is in held state", 0.0)
         if "Licenses" in fields:
             wanted = {k: int(v or 1) for k, _, v in (p.partition(":") for p in fields.pop("Licenses").split(","))}
             if wanted.get("watts", 0) > self.total_w:
-                return Answer(1, "", "Invalid license specification", 0.0)
-            job.licences = wanted
+                return CommandResult(1, "", "Invalid license specification", 0.0)
+            if wanted != job.licences:  # slurmctld drops an update to the same text
+                job.licences, job.freed = wanted, False
         job.partition = fields.pop("Partition", job.partition)
         job.requested = fields.pop("ReqNodeList", job.requested)
         job.limit_s = 60.0 * int(fields.pop("TimeLimit", round(job.limit_s / 60)))
         job.priority = int(fields.pop("Priority", job.priority))
         job.comment = fields.pop("Comment", job.comment)
+        if "NumNodes" in fields:
+            least, _, most = fields.pop("NumNodes").partition("-")
+            job.nodes, job.most_nodes = int(least), int(most or job.most_nodes)
         assert not fields, fields
-        return Answer(0, "", "", 0.0)
+        return CommandResult(0, "", "", 0.0)

@@ -17,7 +17,7 @@ from typing import Any
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.slurmlab import OPERATOR, PATIENCE_S, LabError, SlurmLab, wait_for
-from wattqueue.kernels._jit import CACHE_DIR
+from wattqueue.kernels.cache import CACHE_DIR
 from wattqueue.live.slurm.install import NodeWatts, Settings, prolog, script
 from wattqueue.live.state.audit import rows_of, verify
 from wattqueue.live.status import HEAD
@@ -105,8 +105,12 @@ write_priority = false
         os.chown(run_dir / "beat", home.st_uid, home.st_gid)
 
     def set_beat(self, age_s: float) -> None:
-        """A beat of that age; below zero it is still young in so many seconds."""
-        (self.root / "live/run/beat").write_text(f"control {int(time.time() - age_s)}\n")
+        """Give heartbeat and lease that age; below zero they are still young in so many seconds."""
+        run, at_s = self.root / "live/run", int(time.time() - age_s)
+        (run / "beat").write_text(f"control {at_s}\n")
+        if (run / "lease").exists():
+            token = (run / "lease").read_text().partition(" ")[0]
+            (run / "lease").write_text(f"{token} {at_s:012d}\n")
 
     def gated(self, *options: str) -> str:
         """Submit a job that ends when the test says so (``open_gate``), not after some seconds."""

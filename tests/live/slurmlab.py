@@ -39,6 +39,8 @@ PROGRAMS = (
 )
 PATIENCE_S = 180.0
 """How long a state is awaited before it counts as never: the machine may be busy with anything else."""
+REPAIR_AFTER_S = 15.0
+"""How long a node may stay in one state other than idle before the lab acts."""
 USER = "nobody"
 OTHER_USER = "games"
 OPERATOR = "daemon"
@@ -106,6 +108,8 @@ class SlurmLab:
     ``licences_w`` is the count of the ``watts`` licence in slurm.conf. ``accounting`` adds MariaDB
     and slurmdbd; ``energy`` gives each slurmd a /sys of its own with pm_counters and cpufreq files;
     ``rest`` adds slurmrestd twice: for the operator on a unix socket, for anyone with a token on loopback.
+    ``gpus`` gives each node of p1 so many GPUs (device files of the machine's loop devices: nothing is done to them);
+    ``overlap`` adds the partition ``debug`` over all nodes, as most sites have.
     """
 
     root: Path
@@ -114,6 +118,10 @@ class SlurmLab:
     accounting: bool = True
     energy: bool = False
     rest: bool = False
+    gpus: int = 0
+    overlap: bool = False
+    memory: bool = False
+    """Whether memory is a consumable resource, so that --mem-per-cpu decides the number of nodes."""
     lua: str | None = None
     task_prolog: Path | None = None
     extra: Sequence[str] = ()
@@ -121,6 +129,8 @@ class SlurmLab:
     env: dict[str, str] = field(default_factory=dict)
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     node_w: dict[str, float] = field(default_factory=dict)
+    repairs: list[str] = field(default_factory=list)
+    """What ``wait_idle`` had to do to which node, in which state."""
     _stop: threading.Event = field(default_factory=threading.Event)
     _ticker: threading.Thread | None = None
     _watchdog: subprocess.Popen[bytes] | None = None
@@ -149,14 +159,22 @@ class SlurmLab:
         """Write slurm.conf, slurmdbd.conf, cgroup.conf and the plugins' files."""
         etc, half = self.root / "etc", self.nodes // 2
         common = "NodeHostname=localhost NodeAddr=127.0.0.1 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=32000"
+        gres = f" Gres=gpu:{self.gpus}" if self.gpus else ""
         node_lines = [
             f"NodeName={name} {common} Sockets={2 if i < half else 1} Port={self.ports[3 + i]} State=UNKNOWN"
+            f"{gres if i < half else ''}"
             for i, name in enumerate(self.names)
         ]
         lines = [*self._plain_lines(), *node_lines]
+        if self.gpus:
+            lines.append("GresTypes=gpu")
+            devices = f"NodeName=n[1-{half}] Name=gpu File=/dev/loop[0-{self.gpus - 1}]\n"
+            (etc / "gres.conf").write_text(devices)
         whole = "MaxTime=INFINITE OverSubscribe=EXCLUSIVE State=UP"
         lines.append(f"PartitionName=p1 Nodes=n[1-{half}] Default=YES {whole}")
         lines.append(f"PartitionName=p2 Nodes=n[{half + 1}-{self.nodes}] {whole}")
+        if self.overlap:
+            lines.append(f"PartitionName=debug Nodes=ALL {whole}")
         (etc / "slurm.conf").write_text("\n".join([*lines, *self.extra, ""]))
         # 22.05 initialises a cgroup plugin whatever the process tracker; the v1 one asks for no mount
         (etc / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
@@ -179,7 +197,8 @@ class SlurmLab:
         yield f"SlurmctldLogFile={log}/slurmctld.log\nSlurmdLogFile={log}/slurmd.%n.log"
         yield f"ProctrackType=proctrack/linuxproc\nTaskPlugin={'task/affinity' if self.energy else 'task/none'}"
         yield "MpiDefault=none\nSwitchType=switch/none\nReturnToService=2\nSlurmdParameters=config_overrides"
-        yield "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nSchedulerType=sched/backfill"
+        select = "CR_Core_Memory" if self.memory else "CR_Core"
+        yield f"SelectType=select/cons_tres\nSelectTypeParameters={select}\nSchedulerType=sched/backfill"
         yield f"SchedulerParameters={self.scheduler}\nPriorityType=priority/basic"
         yield "SlurmctldDebug=info\nSlurmdDebug=info\nSlurmctldTimeout=120\nSlurmdTimeout=300\nInactiveLimit=0"
         yield "KillWait=2\nMinJobAge=3600\nMessageTimeout=60\nMaxJobCount=30000\nMailProg=/bin/true"
@@ -493,14 +512,53 @@ class SlurmLab:
         start = text.index(f" {name}=") + len(name) + 2
         return text[start:].split(" ", 1)[0].strip()
 
+    def node_states(self) -> dict[str, str]:
+        """State of each node as sinfo prints it; empty where slurmctld does not answer."""
+        rows = self.run(["sinfo", "-h", "-N", "-a", "-o", "%N %T"], check=False).out.splitlines()
+        return dict(row.split(" ", 1) for row in rows if " " in row)
+
     def wait_idle(self) -> None:
-        """Wait until every node is idle."""
+        """Wait until every node is idle; a node that stays in another state is repaired.
+
+        On a busy machine a slurmd misses a message now and then, and Slurm then leaves its node down or completing
+        until somebody acts. A node in one state for ``REPAIR_AFTER_S`` is resumed; if that does not help, its slurmd
+        is restarted. Each repair is kept in ``repairs`` and printed. Raises LabError with the states at the end.
+        """
+        since: dict[str, tuple[str, float]] = {}
+        tries: dict[str, int] = {}
 
         def idle() -> bool:
-            rows = self.run(["sinfo", "-h", "-N", "-o", "%N %T"], check=False).out.split("\n")
-            return sum(row.endswith(" idle") for row in rows) == self.nodes
+            states, now = self.node_states(), time.monotonic()
+            for name, state in states.items():
+                if since.get(name, ("", 0.0))[0] != state:
+                    since[name] = (state, now)
+                elif state != "idle" and now - since[name][1] > REPAIR_AFTER_S:
+                    tries[name] = tries.get(name, 0) + 1
+                    self.repair(name, state, restart=tries[name] > 1)
+                    since[name] = (state, now)
+            return len(states) == self.nodes and set(states.values()) == {"idle"}
 
-        wait_for("all nodes idle", idle)
+        try:
+            wait_for("all nodes idle", idle)
+        except LabError as error:
+            raise LabError(f"{error}: {self.node_states()}; repairs: {self.repairs}") from error
+
+    def repair(self, name: str, state: str, *, restart: bool) -> None:
+        """Bring a node back: a dead slurmd is started (with ``restart`` any is), then the node is resumed."""
+        daemon = self.daemons.get(f"slurmd.{name}")
+        dead = daemon is None or daemon.poll() is not None
+        if daemon is not None and restart and not dead:
+            daemon.kill()
+            daemon.wait(60.0)
+            dead = True
+        text = f"{name} was {state}: {'slurmd started, ' if dead else ''}node set down and resumed"
+        self.repairs.append(text)
+        sys.stderr.write(f"lab {self.root.name}: {text}\n")
+        if dead:
+            self.start_node(name)
+        # down first: it ends what completes, which a resume alone does not
+        for change in (["State=DOWN", "Reason=lab"], ["State=RESUME"]):
+            self.run(["scontrol", "update", f"NodeName={name}", *change], check=False)
 
     def wait_idle_or_busy(self) -> None:
         """Wait until every node answers, idle or not (after a restart they are unknown for some seconds)."""

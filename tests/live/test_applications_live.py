@@ -15,10 +15,10 @@ from wattqueue.errors import InputError
 from wattqueue.formats.ear import write_coefficients_csv
 from wattqueue.live.applications import Applications
 from wattqueue.live.assemble import teach
-from wattqueue.live.brain import Rules
 from wattqueue.live.config import load_config
-from wattqueue.live.learning import Lessons
-from wattqueue.live.predictor import Asked, Learned
+from wattqueue.live.learning import MeasuredJobs
+from wattqueue.live.planner import Rules
+from wattqueue.live.predictor import JobRequest, MeasuredJob
 from wattqueue.live.slurm.snapshot import JobKey
 from wattqueue.model.ear import Coefficients
 from wattqueue.model.signals import Cap
@@ -46,9 +46,9 @@ def site(tmp_path: Path) -> Applications:
     return found
 
 
-def measured(watts: float, hertz: float, seconds: float, app: str = "lu", hardware: str = "p1") -> Learned:
-    asked = Asked(JobKey("1", 10.0), "u1", app, "p1", 1, 600.0)
-    return Learned(asked, 20.0, 20.0 + seconds, watts, watts, 260.0, hardware, hertz)
+def measured(watts: float, hertz: float, seconds: float, app: str = "lu", hardware: str = "p1") -> MeasuredJob:
+    request = JobRequest(JobKey("1", 10.0), "u1", app, "p1", 1, 600.0)
+    return MeasuredJob(request, 20.0, 20.0 + seconds, watts, watts, 260.0, hardware, hertz)
 
 
 def test_a_measured_job_moves_its_entry_at_the_nominal_frequency(site: Applications) -> None:
@@ -73,7 +73,7 @@ def test_a_measured_job_moves_its_entry_at_the_nominal_frequency(site: Applicati
         measured(280.0, HIGH, 0.0),
     ],
 )
-def test_what_cannot_be_compared_is_left_out(site: Applications, job: Learned) -> None:
+def test_what_cannot_be_compared_is_left_out(site: Applications, job: MeasuredJob) -> None:
     assert site.learn([job]) == 0
 
 
@@ -86,7 +86,7 @@ def test_a_site_that_runs_predicts_better(site: Applications, tmp_path: Path) ->
         slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(2400.0), policy=policy, rules=rules,
         machine=lab_machine(8, (HIGH, LOW)), sources=(Meter(slurm),),
     )  # fmt: skip
-    teach(controller, Lessons(open_database(tmp_path / "l.db")), None, site)
+    teach(controller, MeasuredJobs(open_database(tmp_path / "l.db")), None, site)
     jobs = []
     for _ in range(2):
         jobs.append(slurm.submit(1, 100.0, watts=200, app="lu", partition="p1"))
@@ -102,8 +102,10 @@ def test_a_site_that_runs_predicts_better(site: Applications, tmp_path: Path) ->
 
 
 def test_a_policy_that_asks_no_applications_is_told(site: Applications) -> None:
-    with pytest.raises(InputError, match="does not ask about applications"):
+    with pytest.raises(InputError) as caught:
         site.into(load_policy("easy"))
+    assert caught.value.where == "applications"
+    assert caught.value.hint
 
 
 def test_the_section_names_its_files_from_the_configurations_folder(tmp_path: Path) -> None:
@@ -114,5 +116,7 @@ def test_the_section_names_its_files_from_the_configurations_folder(tmp_path: Pa
     assert section.database == str(tmp_path / "apps.db")
     assert section.coefficients == tmp_path / "ear.csv"
     file.write_text('machine = "m"\n[applications]\ndatabase = "apps.db"\n')
-    with pytest.raises(InputError, match=r"applications\.coefficients"):
+    with pytest.raises(InputError) as caught:
         load_config(file)
+    assert caught.value.where == file
+    assert "applications.coefficients" in caught.value.what

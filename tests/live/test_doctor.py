@@ -123,3 +123,29 @@ def test_the_verb_ends_well_anywhere(words: list[str]) -> None:
     assert "sacct -a --parsable2" in result.output
     if words[-1] == "--json":
         assert {check["area"] for check in json.loads(result.output)["checks"]} >= {"Slurm", "Meters", "Packages"}
+
+
+@pytest.mark.parametrize(
+    ("version", "requeue", "state"),
+    [
+        ("22.05.8", "1", "yes"),
+        ("24.11.5", "1", "yes"),
+        ("25.05.8", "1", "part"),
+        ("25.05.8", "0", "yes"),
+        ("25.11.0", "1", "part"),
+        ("25.11.6", "1", "part"),
+        ("25.11.7", "1", "yes"),
+        ("26.05.0", "1", "yes"),
+    ],
+)
+def test_a_release_that_loses_licences_at_a_requeue_is_named_with_the_way_out(
+    tmp_path: Path, version: str, requeue: str, state: str
+) -> None:
+    def run(argv: Sequence[str]) -> tuple[int, str]:
+        if list(argv) == ["scontrol", "show", "config"]:
+            return 0, f"JobRequeue              = {requeue}\nSLURM_VERSION           = {version}\n"
+        return 0, ""
+
+    found = by_name(examine(tmp_path, run, everything))["release"]
+    assert (found.state, found.found) == (state, version)
+    assert ("JobRequeue=0" in found.cost) == (state == "part")

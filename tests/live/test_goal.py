@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.live.fakeslurm import FakeSlurm
-from wattqueue.live.slurm.apply import Applier, Frequencies, Outcome, check
+from wattqueue.live.slurm.apply import Applier, Frequencies, WriteResult, check
 from wattqueue.live.slurm.commands import SlurmError
-from wattqueue.live.slurm.goal import Goal, JobGoal, NodeGoal, Write, plan
+from wattqueue.live.slurm.goal import Goal, JobGoal, NodeGoal, Write, plan_writes
 from wattqueue.live.slurm.observe import Observer
-from wattqueue.live.slurm.snapshot import JobKey, Snapshot
+from wattqueue.live.slurm.snapshot import JobKey, SlurmSnapshot
 
 
 class Notes:
@@ -33,14 +33,14 @@ def make_slurm() -> FakeSlurm:
     return FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1000)
 
 
-def look(slurm: FakeSlurm) -> Snapshot:
+def look(slurm: FakeSlurm) -> SlurmSnapshot:
     return Observer(slurm, lambda: slurm.now_s).snapshot()
 
 
-def carry_out(slurm: FakeSlurm, goal: Goal, folder: Path | None = None) -> list[Outcome]:
+def carry_out(slurm: FakeSlurm, goal: Goal, folder: Path | None = None) -> list[WriteResult]:
     files = Frequencies(folder)
     applier = Applier(slurm, Notes(), frequencies=files)
-    return applier.apply(plan(look(slurm), goal, files.now()), slurm.total_w)
+    return applier.apply(plan_writes(look(slurm), goal, files.now()), slurm.total_w)
 
 
 def test_a_start_is_one_update_a_release_and_a_priority(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_lowering_comes_before_raising_and_starts_come_last() -> None:
     carry_out(slurm, Goal(jobs=tuple(JobGoal(k, False) for k in keys[:2])))
     slurm.step()
     goals = (JobGoal(keys[2], False, watts=50), JobGoal(keys[0], watts=200), JobGoal(keys[1], watts=40))
-    down = plan(look(slurm), Goal(800, goals))
+    down = plan_writes(look(slurm), Goal(800, goals))
     assert [(w.kind, w.target) for w in down] == [
         ("pool", "watts"),
         ("update", "2"),
@@ -85,7 +85,7 @@ def test_lowering_comes_before_raising_and_starts_come_last() -> None:
         ("release", "3"),
     ]
     carry_out(slurm, Goal(500))
-    up = plan(look(slurm), Goal(900, goals))
+    up = plan_writes(look(slurm), Goal(900, goals))
     assert [(w.kind, w.target) for w in up][:3] == [("update", "2"), ("update", "1"), ("pool", "watts")]
 
 
@@ -157,7 +157,9 @@ def test_names_that_are_no_names_never_reach_a_command(write: Write) -> None:
 
 def test_a_job_that_is_gone_needs_no_write() -> None:
     assert (
-        plan(look(make_slurm()), Goal(jobs=(JobGoal(JobKey("9", 5.0), False),), requeue=((JobKey("9", 5.0), ""),)))
+        plan_writes(
+            look(make_slurm()), Goal(jobs=(JobGoal(JobKey("9", 5.0), False),), requeue=((JobKey("9", 5.0), ""),))
+        )
         == []
     )
 
@@ -178,6 +180,6 @@ def test_a_write_that_fails_slowly_leaves_the_rest_to_the_next_round(tmp_path: P
     applier = Applier(slurm, Notes(), clock=lambda: clock[0])
     snapshot = look(slurm)
     goals = tuple(JobGoal(JobKey(job.name, job.submit_s), False, why="start") for job in jobs)
-    outcomes = applier.apply(plan(snapshot, Goal(jobs=goals)), slurm.total_w)
+    outcomes = applier.apply(plan_writes(snapshot, Goal(jobs=goals)), slurm.total_w)
     assert [(o.write.target, bool(o.error)) for o in outcomes] == [("1", False), ("2", True)]
     assert [job.priority > 0 for job in jobs] == [True, False, False, False]

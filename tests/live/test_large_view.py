@@ -19,11 +19,11 @@ def test_view_and_decision_for_ten_thousand_jobs_on_ten_thousand_nodes(tmp_path:
     slurm = BigSlurm(QUEUED, NODES, running=2000)
     cap = Cap.constant(100.0 * NODES + slurm.used_w + room_w)
     controller = make_controller(slurm, tmp_path, lambda: NOW_S, cap=cap, machine=lab_machine(NODES))
-    thought = controller.brain.think(controller.observer.snapshot(), {}, believed=True)
-    assert len(thought.sorted.waiting) == QUEUED
-    assert len(thought.busy) > 1500
-    assert bool(thought.starts) == (room_w > 0)
+    plan = controller.planner.plan(controller.observer.snapshot(), {}, telemetry_ok=True)
+    assert len(plan.sorted.waiting) == QUEUED
+    assert len(plan.busy) > 1500
+    assert bool(plan.starts) == (room_w > 0)
     slurm.without_line(5000)  # one waiting job is gone
-    again = controller.brain.think(controller.observer.snapshot(), {}, believed=True)
+    again = controller.planner.plan(controller.observer.snapshot(), {}, telemetry_ok=True)
     assert len(again.sorted.waiting) == QUEUED - 1
     assert bool(again.starts) == (room_w > 0)

@@ -18,10 +18,11 @@ import pytest
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import InputError, WattQueueError
-from wattqueue.live.assemble import assemble, release_all, whole_pool
+from wattqueue.live.assemble import assemble
 from wattqueue.live.config import LiveConfig, load_config, read_secret
 from wattqueue.live.controller import describe
-from wattqueue.live.metrics import Metrics, serve
+from wattqueue.live.guard import whole_pool
+from wattqueue.live.metrics import LiveMetrics, serve
 from wattqueue.live.status import RunDir, read_status
 from wattqueue.model.signals import Cap
 
@@ -71,8 +72,8 @@ def test_the_default_writes_nothing(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ('cap = "1W"', "machine"),
-        (PLAIN + "perod_s = 2\n", "unknown key perod_s .did you mean period_s"),
-        (PLAIN + "[slurm]\npol = 1\n", "unknown key slurm.pol .did you mean pool"),
+        (PLAIN + "perod_s = 2\n", "perod_s"),
+        (PLAIN + "[slurm]\npol = 1\n", "slurm.pol"),
         (PLAIN + "period_s = 0\n", "period_s"),
         (PLAIN + 'mode = "drive"\n', "mode"),
         (PLAIN + '[metrics]\nport = 9188\naddress = "0.0.0.0"\n', "token"),
@@ -81,8 +82,16 @@ def test_the_default_writes_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_configuration_names_its_key(tmp_path: Path, text: str, says: str) -> None:
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError) as caught:
         load_config(write(tmp_path, text))
+    assert caught.value.where == tmp_path / "live.toml"
+    assert says in str(caught.value)
+
+
+def test_a_misspelt_key_gets_the_nearest_known_one_as_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        load_config(write(tmp_path, PLAIN + "perod_s = 2\n"))
+    assert "period_s" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
@@ -90,8 +99,10 @@ def test_a_secret_that_others_may_read_is_refused_without_showing_it(tmp_path: P
     file = tmp_path / "token"
     file.write_text("hunter2\n")
     file.chmod(mode)
-    with pytest.raises(InputError, match="others may read") as error:
+    with pytest.raises(InputError) as error:
         read_secret(file)
+    assert error.value.where == file
+    assert "chmod" in str(error.value.hint)
     assert "hunter2" not in str(error.value)
     file.chmod(0o600)
     assert read_secret(file) == "hunter2"
@@ -105,10 +116,10 @@ def test_an_empty_or_missing_secret_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[tuple[str, Metrics]]:
+def server(tmp_path: Path) -> Iterator[tuple[str, LiveMetrics]]:
     slurm = make_slurm()
     controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1800.0))
-    controller.meter = metrics = Metrics("control")
+    controller.meter = metrics = LiveMetrics("control")
     for _ in range(3):
         slurm.submit(1, 50.0, watts=200)
     for _ in range(3):
@@ -134,7 +145,7 @@ def get(url: str, token: str | None) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-def test_metrics_behind_a_token(server: tuple[str, Metrics]) -> None:
+def test_metrics_behind_a_token(server: tuple[str, LiveMetrics]) -> None:
     url, _ = server
     for token in (None, "", "hunter", "hunter22"):
         for path in ("/metrics", "/status", "/"):
@@ -157,7 +168,7 @@ def test_metrics_behind_a_token(server: tuple[str, Metrics]) -> None:
     assert get(url + "/other", "hunter2")[0] == 404
 
 
-def test_the_dashboard_and_the_rules_name_metrics_that_exist(server: tuple[str, Metrics]) -> None:
+def test_the_dashboard_and_the_rules_name_metrics_that_exist(server: tuple[str, LiveMetrics]) -> None:
     _, metrics = server
     known = {sample.name for family in metrics.registry.collect() for sample in family.samples}
     known |= {family.name for family in metrics.registry.collect()}
@@ -213,18 +224,18 @@ def test_errors_are_one_line_and_status_2(tmp_path: Path, arguments: tuple[str, 
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        ('cap = "80 bananas"', "unit 'bananas'"),
-        ('frequency_dir = "nope"', "no folder"),
-        ('policy = "easyy"', "no policy 'easyy'"),
-        ('[applications]\ndatabase = "a.db"\ncoefficients = "no.csv"', "no such file"),
-        ('[telemetry]\nprometheus_url = "http://x"\nprometheus_token_file = "t"', "others may read"),
+        ('cap = "80 bananas"', "bananas"),
+        ('frequency_dir = "nope"', "nope"),
+        ('policy = "easyy"', "easyy"),
+        ('[applications]\ndatabase = "a.db"\ncoefficients = "no.csv"', "no.csv"),
+        ('[telemetry]\nprometheus_url = "http://x"\nprometheus_token_file = "t"', "/t"),
     ],
 )
 def test_what_the_files_say_wrong_is_told_before_slurm_is_asked(tmp_path: Path, lines: str, says: str) -> None:
     text = 'machine = "m.toml"\n' + ("" if lines.startswith("cap") else 'cap = "1800W"\n') + lines
     (tmp_path / "t").write_text("hunter2")
     (tmp_path / "t").chmod(0o644)
-    with pytest.raises(WattQueueError, match=says):
+    with pytest.raises(WattQueueError, match=re.escape(says)):
         assemble(load_config(write(tmp_path, f"{text}\n")))
 
 
@@ -241,25 +252,12 @@ def test_where_no_slurm_answers_the_line_says_what_live_needs(tmp_path: Path) ->
 def test_two_controllers_never_share_a_run_folder(tmp_path: Path) -> None:
     first, second = RunDir(tmp_path / "run"), RunDir(tmp_path / "run")
     first.claim()
-    with pytest.raises(InputError, match="another controller"):
+    with pytest.raises(InputError) as caught:
         second.claim()
+    assert caught.value.where == tmp_path / "run"
     first.release()
     second.claim()
     second.release()
-
-
-def test_release_waits_until_the_controller_is_away_and_leaves_what_is_not_its_own(tmp_path: Path) -> None:
-    slurm = make_slurm()
-    config = LiveConfig(machine="x", run_dir=tmp_path / "run", state=str(tmp_path / "a.db"), away_s=60.0)
-    (tmp_path / "run").mkdir()
-    ours = slurm.submit(1, 10.0, watts=200)
-    users = slurm.submit(1, 10.0, watts=200, mark="wattqueue:user-held")
-    slow = slurm.submit(1, 10.0, watts=200, mark="wattqueue:needs-controller")
-    other = slurm.submit(1, 10.0, watts=200, mark="a site's own")
-    RunDir(tmp_path / "run").beat("control", slurm.now_s, 1.0)
-    assert release_all(config, slurm=slurm, now_s=slurm.now_s + 59.0) == 0
-    assert release_all(config, slurm=slurm, now_s=slurm.now_s + 61.0) == 1
-    assert [j.priority > 0 for j in (ours, users, slow, other)] == [True, False, False, False]
 
 
 def test_the_whole_pool_is_the_highest_cap_less_idle_watts(tmp_path: Path) -> None:

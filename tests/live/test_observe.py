@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -12,10 +13,18 @@ from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import InputError
 from wattqueue.formats.hostlist import compress, expand
 from wattqueue.live.slurm.commands import SlurmError
-from wattqueue.live.slurm.observe import Observer, parse_job, parse_limit, parse_nodes, parse_pool, split_licences
+from wattqueue.live.slurm.observe import (
+    Observer,
+    parse_details,
+    parse_job,
+    parse_limit,
+    parse_nodes,
+    parse_pool,
+    split_licences,
+)
 from wattqueue.live.slurm.snapshot import JobKey
 
-LINE = "4_2|4|1795245457|PENDING|JobHeldUser|p1,p2|2|20|1-02:04:00|watts:7,matlab:1|0|65534|N/A||n[1-2]|(null)"
+LINE = "4_2|4|1795245457|PENDING|JobHeldUser|p1,p2|2|20|1-02:04:00|watts:7,matlab:1|0|65534|N/A||n[1-2]|(null)|3"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +101,7 @@ def test_limits(text: str, seconds: float) -> None:
     ],
 )
 def test_states_of_nodes(state: str, power: str, usable: bool, busy: bool) -> None:
-    (node,) = parse_nodes(f"n1|{state}|p1|16")
+    (node,) = parse_nodes(f"n1|{state}|p1|16|64000|2|8|(null)")
     assert (node.power, node.usable, node.busy) == (power, usable, busy)
 
 
@@ -165,3 +174,25 @@ def test_one_bad_line_is_told_and_the_others_are_read() -> None:
     seen = Observer(slurm, lambda: slurm.now_s).snapshot()
     assert len(seen.jobs) == 1
     assert len(seen.unreadable) == 1
+
+
+def test_a_job_without_details_is_not_looked_for_every_round() -> None:
+    """``squeue --json`` costs 3 kB per job: one job that it does not show must not cost it once a second."""
+    slurm = FakeSlurm({"p1": ["n1"]}, 100)
+    hidden, shown = slurm.submit(1, 1.0, watts=1), slurm.submit(1, 1.0, watts=1)
+    plain = slurm._json
+    slurm._json = lambda job: plain(job) | ({"job_id": 999} if job is hidden else {})  # type: ignore[method-assign]
+    observer = Observer(slurm, lambda: slurm.now_s)
+    for _ in range(120):
+        snapshot = observer.snapshot()
+        slurm.now_s += 1.0
+    assert [key.name for key in snapshot.details] == [shown.name]
+    assert sum("--json" in argv for argv in slurm.calls) <= 3 + 120 // 60
+    late = slurm.submit(1, 1.0, watts=1)
+    assert late.name in {key.name for key in observer.snapshot().details}, "a new job is looked for at once"
+
+
+def test_parts_of_a_heterogeneous_job_are_named_as_squeue_names_them() -> None:
+    part = {"job_id": 153, "array_job_id": 0, "array_task_id": None, "het_job_id": 152, "het_job_offset": 1}
+    ((key, details),) = parse_details(json.dumps({"jobs": [part | {"submit_time": 7}]})).items()
+    assert (key.name, details.parts > 1) == ("152+1", True)

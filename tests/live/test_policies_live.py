@@ -16,10 +16,10 @@ from tests.live.fakeslurm import FakeSlurm
 from tests.live.site import TOTAL_W, Site
 from tests.live.slurmlab import wait_for
 from tests.store import postgres
-from wattqueue.live.brain import Rules
-from wattqueue.live.learning import Lessons
-from wattqueue.live.predictor import Asked, Learned, Predictor, Ran
-from wattqueue.live.slurm.commands import Answer, Commands
+from wattqueue.live.learning import MeasuredJobs
+from wattqueue.live.planner import Rules
+from wattqueue.live.predictor import JobRequest, MeasuredJob, ObservedJob, Predictor
+from wattqueue.live.slurm.commands import CommandResult, Commands
 from wattqueue.live.slurm.snapshot import JobKey
 from wattqueue.live.state.audit import rows_of, verify
 from wattqueue.live.telemetry.base import JobEnergy
@@ -65,8 +65,8 @@ def test_idle_nodes_are_stopped_and_woken_and_the_base_moves_with_them(tmp_path:
     assert len(slurm.power) == 8
     report = controller.round()
     assert report is not None
-    assert report.thought.view.base_uw == 0, "nodes that are off draw nothing here"
-    assert report.thought.pool_w == 1600, "their idle watts are free for jobs"
+    assert report.plan.view.base_uw == 0, "nodes that are off draw nothing here"
+    assert report.plan.pool_w == 1600, "their idle watts are free for jobs"
     job = slurm.submit(2, 10.0, watts=400, partition="p1")
     for _ in range(30):
         controller.round()
@@ -87,7 +87,7 @@ def test_a_node_is_told_once_though_slurm_shows_it_late_and_again_if_nothing_com
     controller = make_controller(
         slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1800.0), rules=rules, policy=with_control(StopIdle())
     )
-    monkeypatch.setattr(slurm, "_node", lambda _: Answer(0, "", "", 0.0))
+    monkeypatch.setattr(slurm, "_node", lambda _: CommandResult(0, "", "", 0.0))
     for _ in range(15):
         controller.round()
         slurm.step()
@@ -110,7 +110,7 @@ def test_without_the_right_nodes_are_left_and_what_needs_an_agent_is_refused(tmp
         slurm.step()
     assert report is not None
     assert slurm.power == {}
-    assert {type(r.action) for r in report.thought.refusals} == {StopNode, SetFrequency}
+    assert {type(r.action) for r in report.plan.refusals} == {StopNode, SetFrequency}
 
 
 def test_a_control_takes_a_job_back_to_its_place(tmp_path: Path) -> None:
@@ -156,22 +156,22 @@ def test_an_order_that_ranks_anew_is_asked_live(tmp_path: Path) -> None:
     assert len(set(begins)) == 4
 
 
-def learned(name: str, user: str, watts: float) -> Learned:
-    asked = Asked(JobKey(name, 10.0), user, "app", "p1", 1, 600.0)
-    return Learned(asked, 20.0, 100.0 + float(name), watts, watts, 300.0)
+def learned(name: str, user: str, watts: float) -> MeasuredJob:
+    request = JobRequest(JobKey(name, 10.0), user, "app", "p1", 1, 600.0)
+    return MeasuredJob(request, 20.0, 100.0 + float(name), watts, watts, 300.0)
 
 
 def test_measured_jobs_teach_and_a_restart_forgets_nothing(tmp_path: Path) -> None:
     layout = Layout.of(lab_machine(), make_controller_nodes(), {})
     policy = load_policy("easy", estimator="history-mean")
-    lessons = Lessons(open_database(tmp_path / "l.db"))
-    assert len(lessons.keep([learned("1", "u1", 180.0), learned("2", "u1", 180.0)])) == 2
-    assert lessons.keep([learned("1", "u1", 180.0)]) == [], "stored once"
+    measured_jobs = MeasuredJobs(open_database(tmp_path / "l.db"))
+    assert len(measured_jobs.keep([learned("1", "u1", 180.0), learned("2", "u1", 180.0)])) == 2
+    assert measured_jobs.keep([learned("1", "u1", 180.0)]) == [], "stored once"
     for again in range(2):
         predictor = Predictor(policy.estimator, layout)
-        predictor.learn(Lessons(open_database(tmp_path / "l.db")).recall())
-        mine = Asked(JobKey("9", 500.0 + again), "u1", "app", "p1", 1, 600.0)
-        predictor.ask([mine], 600.0)
+        predictor.learn(MeasuredJobs(open_database(tmp_path / "l.db")).recall())
+        mine = JobRequest(JobKey("9", 500.0 + again), "u1", "app", "p1", 1, 600.0)
+        predictor.predict([mine], 600.0)
         found = predictor.of(mine.key)
         assert found is not None
         assert found[0][0] == pytest.approx(180.0, abs=1.0)
@@ -180,19 +180,19 @@ def test_measured_jobs_teach_and_a_restart_forgets_nothing(tmp_path: Path) -> No
 def make_controller_nodes() -> Any:
     from wattqueue.live.slurm.observe import parse_nodes
 
-    return [*parse_nodes("n[1-4]|idle|p1|16"), *parse_nodes("m[1-4]|idle|p2|16")]
+    return [*parse_nodes("n[1-4]|idle|p1|16|64000|2|8|(null)"), *parse_nodes("m[1-4]|idle|p2|16|64000|2|8|(null)")]
 
 
 def test_accounting_teaches_what_telemetry_did_not_see(tmp_path: Path) -> None:
     ratios: list[float] = []
-    lessons = Lessons(open_database(tmp_path / "l.db"), ratios.append)
-    lessons.ended(Ran(Asked(JobKey("7", 10.0), "u1", "app", "p1", 2, 600.0), 300.0), 120.0)
+    measured_jobs = MeasuredJobs(open_database(tmp_path / "l.db"), ratios.append)
+    measured_jobs.ended(ObservedJob(JobRequest(JobKey("7", 10.0), "u1", "app", "p1", 2, 600.0), 300.0), 120.0)
     energies = [
         JobEnergy("7", 10.0, 20.0, 120.0, 2, 30_000.0, "COMPLETED", "slurmdbd"),
         JobEnergy("8", 10.0, 20.0, 120.0, 2, 30_000.0, "COMPLETED", "slurmdbd"),
     ]
-    found = lessons.keep(lessons.from_accounting(energies))
-    assert [(one.asked.key.name, one.mean_node_w) for one in found] == [("7", 150.0)]
+    found = measured_jobs.keep(measured_jobs.from_accounting(energies))
+    assert [(one.request.key.name, one.mean_node_w) for one in found] == [("7", 150.0)]
     assert ratios == [0.5]
 
 

@@ -69,7 +69,7 @@ def test_a_thousand_queued(site: Site, tmp_path: Path, record_property: Record) 
         report = controller.round()
         took.append(time.perf_counter() - begin)
         assert report is not None
-        assert len(report.thought.sorted.waiting) == 1000
+        assert len(report.plan.sorted.waiting) == 1000
         written += len(report.outcomes)
     record_property("rounds_s", [round(t, 3) for t in took])
     assert written == 1, "the pool, once"

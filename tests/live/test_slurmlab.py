@@ -65,6 +65,23 @@ def test_watchdog_ends_the_lab_of_a_killed_test(lab_folder: Path, real_slurm: No
     wait_for("the watchdog to end the lab", lambda: not marked(str(lab_folder)))
 
 
+def test_a_node_that_stays_down_or_completing_is_repaired_and_reported(lab: SlurmLab) -> None:
+    """A dead slurmd leaves its node completing; a node set down stays so. Both are idle again, and named."""
+    job = lab.submit("-w", "n2", seconds=600.0)
+    lab.wait_states([job], ["RUNNING"])
+    lab.daemons["slurmd.n2"].kill()
+    lab.daemons["slurmd.n2"].wait(60.0)
+    lab.run(["scancel", job])
+    lab.run(["scontrol", "update", "NodeName=n3", "State=DOWN", "Reason=test"])
+    lab.repairs.clear()
+    lab.wait_idle()
+    told = {text.split()[0]: text for text in lab.repairs}
+    assert set(told) == {"n2", "n3"}
+    assert "completing" in told["n2"]
+    assert "down" in told["n3"]
+    assert lab.daemons["slurmd.n2"].poll() is None
+
+
 def test_end_all_reports_only_what_is_marked(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "600"], env={"PATH": "/usr/bin:/bin", MARKER: str(tmp_path)}) as sleeper:
         wait_for("the process to carry its marker", lambda: marked(str(tmp_path)) == [sleeper.pid])

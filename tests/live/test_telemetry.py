@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wattqueue.live.telemetry.base import Reading, Sample, Telemetry
+from wattqueue.live.telemetry.base import PowerSample, Reading, Telemetry
 from wattqueue.live.telemetry.pm_counters import PmCounters
 from wattqueue.live.telemetry.powercap import Powercap
 from wattqueue.live.telemetry.prometheus import Prometheus, read_vector
@@ -51,7 +51,7 @@ def test_watts_are_the_energy_of_all_counters_over_the_time(tree: Path) -> None:
     source = Powercap({"n1": tree}, other_w=20.0)
     assert source.read(100.0) == Reading({}, ())
     put(tree, 200.0, 150.0, 30.0)
-    assert source.read(102.0) == Reading({"n1": Sample(210.0, 102.0, "powercap")}, ())
+    assert source.read(102.0) == Reading({"n1": PowerSample(210.0, 102.0, "powercap")}, ())
 
 
 @given(st.floats(1.0, 900.0), st.floats(1.0, 900.0), st.integers(0, RANGE_UJ - 1), st.floats(0.5, 30.0))
@@ -127,10 +127,10 @@ def test_psys_counts_the_platform_once(tree: Path) -> None:
 def test_pm_counters_are_as_old_as_their_stamp_stands_still(tmp_path: Path) -> None:
     source = PmCounters({"n1": tmp_path})
     (tmp_path / "power").write_text("300 W 111 us\n")
-    assert source.read(10.0).samples["n1"] == Sample(300.0, 10.0, "pm_counters")
+    assert source.read(10.0).samples["n1"] == PowerSample(300.0, 10.0, "pm_counters")
     assert source.read(15.0).samples["n1"].taken_s == 10.0
     (tmp_path / "power").write_text("310 W 222 us\n")
-    assert source.read(16.0).samples["n1"] == Sample(310.0, 16.0, "pm_counters")
+    assert source.read(16.0).samples["n1"] == PowerSample(310.0, 16.0, "pm_counters")
 
 
 @pytest.mark.parametrize("text", ["", "W", "-5 W 1 us", "nan W 1 us", "300 J 1 us", "300 W 1"])
@@ -144,7 +144,7 @@ def test_pm_counters_that_hold_something_else(tmp_path: Path, text: str) -> None
 class Given:
     """A source that gives what the test says."""
 
-    def __init__(self, name: str, samples: dict[str, Sample]) -> None:
+    def __init__(self, name: str, samples: dict[str, PowerSample]) -> None:
         self.name, self.samples = name, samples
 
     def read(self, now_s: float) -> Reading:
@@ -168,7 +168,7 @@ class Given:
 def test_what_is_not_fresh_and_plausible_counts_as_the_maximum(
     power_w: float, taken_s: float, label: str, counts_w: float
 ) -> None:
-    telemetry = Telemetry([Given("a", {"n1": Sample(power_w, taken_s, "a")})])
+    telemetry = Telemetry([Given("a", {"n1": PowerSample(power_w, taken_s, "a")})])
     telemetry.read(100.0)
     seen = telemetry.node("n1", 400.0, 100.0)
     assert (seen.label, seen.power_w) == (label, counts_w)
@@ -176,7 +176,7 @@ def test_what_is_not_fresh_and_plausible_counts_as_the_maximum(
 
 
 def test_the_first_source_with_a_fresh_sample_is_believed() -> None:
-    old, new = Sample(100.0, 50.0, "a"), Sample(200.0, 100.0, "b")
+    old, new = PowerSample(100.0, 50.0, "a"), PowerSample(200.0, 100.0, "b")
     telemetry = Telemetry([Given("a", {"n1": old}), Given("b", {"n1": new})])
     telemetry.read(100.0)
     assert telemetry.node("n1", 400.0, 100.0).source == "b"
@@ -197,12 +197,14 @@ def test_a_prometheus_that_does_not_answer_is_a_problem_in_words() -> None:
     "body", [{}, [], "x", {"status": "error"}, {"status": "success", "data": {"resultType": "matrix"}}]
 )
 def test_other_answers_than_a_vector_are_refused(body: object) -> None:
-    with pytest.raises(ValueError, match=r"vector|Prometheus"):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - its text is for the log; that it is ours is checked
         read_vector(body, "instance")
+    assert str(body)[:20] in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("energy", "mean_w"), [("3600", 150.0), ("0", None), ("", None), (str(2**64 - 2), None), ("4.5K", "unreadable")]
+    ("energy", "mean_w"),
+    [("3600", 150.0), ("0", None), ("", None), (str(2**64 - 2), None), (str(2**32 - 2), None), ("4.5K", "unreadable")],
 )
 def test_no_energy_in_slurms_accounting_is_no_measurement(energy: str, mean_w: float | str | None) -> None:
     job = parse(f"7|100|110|122|2|{energy}|COMPLETED", "slurmdbd")

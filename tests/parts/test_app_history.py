@@ -60,8 +60,10 @@ def test_two_equal_jobs_do_not_make_a_user_certain() -> None:
 
 @pytest.mark.parametrize("options", [{"at": 1.0}, {"at": 0.4}, {"least": -1.0}])
 def test_wrong_quantiles_are_refused(options: dict[str, float]) -> None:
-    with pytest.raises(PolicyError, match="use a probability"):
+    with pytest.raises(PolicyError) as caught:
         HistoryQuantile(**options)  # type: ignore[arg-type]
+    assert caught.value.where == "at, least"
+    assert caught.value.hint
 
 
 def test_pairs_of_a_past_are_those_of_the_table_by_name() -> None:

@@ -97,9 +97,9 @@ def test_quantiles_rise_and_cover() -> None:
 
 
 def test_bad_options_are_refused() -> None:
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(ValueError, match=r"0\.5, 1\.0"):
         QuantilePower(quantiles=(0.5, 1.0)).fit(*table())
-    with pytest.raises(ValueError, match="window_s 0"):
+    with pytest.raises(ValueError, match="window_s"):
         HistoryPower(window_s=0.0).fit([[0.0, 1.0]], [1.0])
 
 

@@ -43,7 +43,7 @@ def history_spread(done: Sequence[Done], user: int, now: float) -> float:
     return math.sqrt(math.fsum((w - mean) ** 2 for w in own) / len(own))
 
 
-def history_previous(done: Sequence[Done], user: int, now: float) -> float:
+def history_last(done: Sequence[Done], user: int, now: float) -> float:
     """Watts of the user's job that ended last; the later row where two end together."""
     own = [d for d in done if d.user == user >= 0 and d.end_s <= now and d.watts > 0]
     return max(enumerate(own), key=lambda e: (e[1].end_s, e[0]))[1].watts if own else math.nan

@@ -38,6 +38,6 @@ class QueueList:
             min((e[2] for e in inside), default=math.inf),
         )
 
-    def note_class(self, begin: int, end: int, most: float, by: int) -> float:
+    def lower_classes(self, begin: int, end: int, most: float, by: int) -> float:
         """Least walltime of entries of at most ``most`` units (``by`` = 0) or watts (``by`` = 2)."""
         return min((e[1] for k, e in self.leaves.items() if begin <= k < end and e[by] <= most), default=math.inf)

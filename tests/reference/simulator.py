@@ -18,7 +18,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
-from wattqueue.policy.actions import Requeue, SetFrequency, SetSocketCap, StopNode, WakeNode
+from wattqueue.policy.actions import Requeue, SetFrequency, SetSocketCap, StartJob, StopNode, WakeNode
 from wattqueue.sim.truth import NodeEvents
 
 INF = math.inf
@@ -122,13 +122,35 @@ class Simulator:
 
     def net(self, job: int, option: int) -> int:
         p = int(self.machine.option_partition[option])
-        share = 0 if self.machine.cap_scope == "jobs" else self.idle_uw(p)
-        return int(self.jobs.nodes[job]) * (self.unit_uw(self.prediction, job, option) - share)
+        return self.ledger(p, int(self.jobs.nodes[job]) * self.unit_uw(self.prediction, job, option), job)
+
+    def ledger(self, p: int, uw: int, job: int) -> int:
+        """What the ledger counts for a job of ``uw`` microwatts: never less than its units draw idle (rule 14)."""
+        idle = int(self.jobs.nodes[job]) * self.idle_uw(p)
+        return uw if self.machine.cap_scope == "jobs" else max(uw, idle) - idle
 
     def wall(self, job: int, option: int) -> float:
         return float(self.jobs.walltime_s[job]) * self.factor(self.prediction, job, option)
 
+    def unit_base_uw(self, unit: int, state: int) -> int:
+        """What the base counts: a unit on its way for the greater of its watts now and afterwards."""
+        later = {codes.UNIT_BOOTING: codes.UNIT_ON, codes.UNIT_STOPPING: codes.UNIT_OFF}.get(state, state)
+        return max(self.unit_state_uw(unit, state), self.unit_state_uw(unit, later))
+
+    def base_fits(self, unit: int, state: int) -> bool:
+        """Whether the unit may go into ``state``: what lowers the base always may."""
+        before, drawn = self.unit_state[unit], self.unit_base_uw(unit, self.unit_state[unit])
+        if self.machine.cap_scope != "machine" or self.unit_base_uw(unit, state) <= drawn:
+            return True
+        self.unit_state[unit] = state
+        room = self.available()
+        self.unit_state[unit] = before
+        return room >= 0
+
     def unit_rest_uw(self, unit: int) -> int:
+        return self.unit_state_uw(unit, self.unit_state[unit])
+
+    def unit_state_uw(self, unit: int, state: int) -> int:
         part = self.machine.partitions[self.unit_partition[unit]]
         watts = {
             codes.UNIT_ON: part.idle_w,
@@ -137,7 +159,7 @@ class Simulator:
             codes.UNIT_BOOTING: part.boot_w,
             codes.UNIT_DOWN: 0.0,
         }
-        return micro(watts[self.unit_state[unit]])
+        return micro(watts[state])
 
     def available(self) -> int:
         if self.cap_uw >= codes.NO_CAP:
@@ -146,7 +168,7 @@ class Simulator:
         if self.machine.cap_scope == "machine":
             busy = {u for r in self.running for u in r.units}
             drawn += sum(
-                self.idle_uw(self.unit_partition[u]) if u in busy else self.unit_rest_uw(u)
+                self.idle_uw(self.unit_partition[u]) if u in busy else self.unit_base_uw(u, self.unit_state[u])
                 for u in range(len(self.unit_state))
             )
         budget = self.cap_uw
@@ -188,14 +210,17 @@ class Simulator:
         )
         r.net = self.net(job, option)
         self.set_physics(r)
-        work = min(float(self.jobs.runtime_s[job]), float(self.jobs.walltime_s[job]))
-        r.end = self.now + work
-        if r.factor != 1.0:
-            r.end = max(self.now, round((self.now + work * r.factor) * 1e6) / 1e6)
+        self.set_end(r)
         self.queue.remove(job)
         self.running.append(r)
         self.start[job], self.units[job], self.option[job] = self.now, units, option
         self.state[job] = codes.RUNNING_NOW
+
+    def set_end(self, r: Running) -> None:
+        work = min(float(self.jobs.runtime_s[r.job]), float(self.jobs.walltime_s[r.job]))
+        r.end = self.now + work
+        if r.factor != 1.0:
+            r.end = max(self.now, round((self.now + work * r.factor) * 1e6) / 1e6)
 
     def fits(self, entry: int, option: int) -> bool:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
@@ -333,7 +358,7 @@ class Simulator:
         watt, idle = self.unit_uw(table, job, option), micro(part.idle_w)
         factor = self.factor(table, job, option)
         limit = min((self.unit_cap[u] for u in units), default=INF)
-        if watt <= limit:
+        if watt <= max(limit, idle):  # without dynamic watts there is nothing to slow down
             return watt, factor
         speed = 0.1 if limit <= idle else max(0.1, ((limit - idle) / (watt - idle)) ** (1 / part.dvfs_alpha))
         if speed >= 1.0:
@@ -353,45 +378,76 @@ class Simulator:
         self.bill(r)
         left = (r.end - self.now) / r.factor
         r.option = option
-        unit, predicted = self.throttle(self.prediction, r.job, option, r.units)
-        share = 0 if self.machine.cap_scope == "jobs" else self.idle_uw(self.unit_partition[r.units[0]])
-        r.net = len(r.units) * (unit - share)
+        _, predicted = self.throttle(self.prediction, r.job, option, r.units)
+        r.net = self.limited_net(r, option)
         r.expected = round((self.now + (r.expected - self.now) / r.predicted_factor * predicted) * 1e6) / 1e6
         r.predicted_factor = predicted
         self.set_physics(r)
         r.end = max(self.now, round((self.now + left * r.factor) * 1e6) / 1e6)
+        if r.start == self.now:  # started by an action of this instant
+            self.set_end(r)
+
+    def limited_net(self, r: Running, option: int) -> int:
+        """What the ledger counts for a running job at ``option`` under the limits on its units."""
+        unit, _ = self.throttle(self.prediction, r.job, option, r.units)
+        return self.ledger(self.unit_partition[r.units[0]], len(r.units) * unit, r.job)
+
+    def change_fits(self, jobs: list[Running], nets: list[int]) -> bool:
+        """Whether the ledger has room for ``nets`` of running jobs instead of what it counts for them."""
+        more = sum(nets) - sum(r.net for r in jobs)
+        if more <= 0 or self.cap_uw >= codes.NO_CAP:
+            return True
+        others = [r.net for r in self.running if r not in jobs]
+        grown = self.margin([*others, *nets]) - self.margin([r.net for r in self.running])
+        return more <= self.available() and more + grown <= self.available()
 
     # -- actions and node events --------------------------------------------------------------------
 
     def act(self, action: Any) -> None:
-        by_job = {r.job: r for r in self.running}
+        by_job = {r.job: r for r in self.running if r.start < self.now}  # those of this instant have not begun
         busy = {u for r in self.running for u in r.units}
         if isinstance(action, SetFrequency):
             r = by_job.get(action.job)
             of = self.machine.option_partition
             if r is None or not 0 <= action.option < len(of) or of[action.option] != of[r.option]:
                 return
-            more = self.net(r.job, action.option) - self.net(r.job, r.option)
-            if more <= 0 or more <= self.available():
+            if self.change_fits([r], [self.limited_net(r, action.option)]):
                 self.change_speed(r, action.option)
+        elif isinstance(action, StartJob):
+            self.start_checked(action)
         elif isinstance(action, SetSocketCap):
+            before = list(self.unit_cap)
             for u in action.sockets:
                 self.unit_cap[u] = action.cap_w * 1e6
-            for r in sorted(self.running, key=lambda r: r.job):
-                if set(r.units) & set(action.sockets):
-                    self.change_speed(r, r.option)
+            touched = [r for r in sorted(self.running, key=lambda r: r.job) if set(r.units) & set(action.sockets)]
+            if not self.change_fits(touched, [self.limited_net(r, r.option) for r in touched]):
+                self.unit_cap = before
+                return
+            for r in touched:
+                self.change_speed(r, r.option)
         elif isinstance(action, Requeue):
             if action.job in by_job:
                 self.requeue(by_job[action.job])
         elif isinstance(action, StopNode):
-            if self.unit_state[action.node] == codes.UNIT_ON and action.node not in busy:
+            free = self.unit_state[action.node] == codes.UNIT_ON and action.node not in busy
+            if free and self.base_fits(action.node, codes.UNIT_STOPPING):
                 self.unit_state[action.node] = codes.UNIT_STOPPING
                 part = self.machine.partitions[self.unit_partition[action.node]]
                 self.timers.append((self.now + part.shutdown_s, action.node))
         elif isinstance(action, WakeNode) and self.unit_state[action.node] == codes.UNIT_OFF:
+            if not self.base_fits(action.node, codes.UNIT_BOOTING):
+                return
             self.unit_state[action.node] = codes.UNIT_BOOTING
             part = self.machine.partitions[self.unit_partition[action.node]]
             self.timers.append((self.now + part.boot_s, action.node))
+
+    def start_checked(self, action: StartJob) -> None:
+        """A start by a control: in its window, queued, with units and watts for it; reservations do not count."""
+        for entry in self.queued_entries():
+            if (self.entries.job[entry], self.entries.partition[entry]) == (action.job, action.partition):
+                if action.option in self.options(entry) and self.fits(entry, action.option):
+                    self.launch(entry, action.option)
+                return
 
     def requeue(self, r: Running) -> None:
         self.bill(r)

@@ -16,7 +16,7 @@ from wattqueue.model.schedule import PowerSeries, Schedule, State
 from wattqueue.model.signals import Cap
 from wattqueue.report.compare.groups import Member
 from wattqueue.report.load import of_record
-from wattqueue.report.run import About, Run
+from wattqueue.report.run import About, RunData
 
 FAST_AND_SLOW = Machine(
     "two-speeds",
@@ -69,7 +69,7 @@ def power_of(jobs: Jobs, schedule: Schedule, machine: Machine, unit_idle_w: NDAr
     return PowerSeries(time, watts, machine.idle_w - idle, idle, busy)
 
 
-def by_hand(cap: Cap | None = None) -> Run:
+def by_hand(cap: Cap | None = None) -> RunData:
     """Four jobs on ten units: waits 0, 0, 90 s; the fourth is too wide.
 
     ====  ======  =====  =======  =====  ====  ========  =====
@@ -103,10 +103,10 @@ def by_hand(cap: Cap | None = None) -> Run:
         seed=7,
         cap="1.9 kW",
     )
-    return Run.of(jobs, schedule, power, FAST_AND_SLOW, cap or Cap.none(), metrics=found, about=about)
+    return RunData.of(jobs, schedule, power, FAST_AND_SLOW, cap or Cap.none(), metrics=found, about=about)
 
 
-def generated(jobs: int, units: int = 64, seed: int = 1, cap_share: float = 0.8, policy: str = "easy") -> Run:
+def generated(jobs: int, units: int = 64, seed: int = 1, cap_share: float = 0.8, policy: str = "easy") -> RunData:
     """A run of generated jobs, as a report sees it."""
     return of_record(generated_record(jobs, units, seed, cap_share, policy))
 

@@ -142,7 +142,7 @@ class Browser:
         return answer["result"].get("value")
 
     def key(self, key: str, code: str = "", *, number: int = 0) -> None:
-        """Press and release a key; what a control of the browser's own does with it hangs on its Windows ``number``."""
+        """Press and release a key; what a native control does with it depends on its Windows ``number``."""
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=code or key, windowsVirtualKeyCode=number)
 

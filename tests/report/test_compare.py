@@ -63,10 +63,12 @@ def test_without_a_seed_equal_runs_stay_apart() -> None:
 
 def test_one_run_cannot_be_compared_and_none_twice() -> None:
     one = member("easy", 1, jobs=60)
-    with pytest.raises(InputError, match="at least two"):
+    with pytest.raises(InputError) as caught:
         grouped([one])
-    with pytest.raises(InputError, match="named twice"):
+    assert caught.value.hint
+    with pytest.raises(InputError) as caught:
         grouped([one, one])
+    assert caught.value.where == one.name
 
 
 def test_interval_of_students_t() -> None:
@@ -126,8 +128,8 @@ def test_points_on_the_front() -> None:
     x = np.array([1.0, 2.0, 3.0, 2.0, 1.0])
     y = np.array([9.0, 5.0, 5.0, 4.0, 9.0])
     assert figures.undominated(x, y).tolist() == [True, False, False, True, True]
-    assert "a, b and c trade" in figures.pareto_says(["a", "b", "c"], np.array([True] * 3))
-    assert "a and c need the same" in figures.pareto_says(["a", "b", "c"], np.array([True, False, True]), alike=True)
+    assert "a, b and c" in figures.pareto_says(["a", "b", "c"], np.array([True] * 3))
+    assert "a and c" in figures.pareto_says(["a", "b", "c"], np.array([True, False, True]), alike=True)
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from wattqueue.report.document import report
 from wattqueue.report.figures import gantt
 from wattqueue.report.load import load, of_record
 from wattqueue.report.payload import encode_grid, pack
-from wattqueue.report.run import Run
+from wattqueue.report.run import RunData
 
 
 class Outline(HTMLParser):
@@ -136,8 +136,10 @@ def test_generated_jobs_are_never_called_measured() -> None:
 
 def test_the_headline_counts_what_ran_and_what_the_cap_did(page: str) -> None:
     text = page.replace("\u00a0", " ")
-    assert "<h1>EASY under a cap of 2.5 kW</h1>" in text
-    assert "<strong>3 jobs</strong> on 10 nodes over 3 min 30 s waited <strong>30 s</strong> in the mean" in text
+    assert "<h1>EASY under a cap of 2.5 kW, estimator history-mean</h1>" in text
+    lede = re.search(r'<p class="lede">(.*?)</p>', text)
+    assert lede is not None
+    assert all(figure in lede[1] for figure in ("<strong>3 jobs</strong>", "10 nodes", "3 min 30 s", "30 s</strong>"))
     assert "<strong>was exceeded for 60 s</strong>" in text
     assert "<strong>1 job</strong> rejected." in text
 
@@ -216,7 +218,7 @@ def test_packed_grid_comes_back_within_a_level() -> None:
 
 @pytest.mark.slow
 def test_half_a_million_jobs_fit_in_five_megabytes() -> None:
-    run: Run = generated(500_000, 980)
+    run: RunData = generated(500_000, 980)
     page = report(run)
     assert len(page.encode()) < 5_000_000
     assert "500,000 jobs" in page.replace("\u00a0", " ")

@@ -11,7 +11,7 @@ from tests.report.chromium import Browser
 from wattqueue.study.prediction.page import html
 from wattqueue.study.prediction.scores import score
 
-pytestmark = [pytest.mark.browser, pytest.mark.compiled]  # what a browser shows hangs on no kernel
+pytestmark = [pytest.mark.browser, pytest.mark.compiled]  # what a browser shows depends on no kernel
 
 SEEN = """
 (() => Object.values(wattqueue.charts).map(({figure, chart}) => {

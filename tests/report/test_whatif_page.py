@@ -17,7 +17,7 @@ from wattqueue.whatif.ask import Question, ask, prepare
 from wattqueue.whatif.bill import parse_source
 from wattqueue.whatif.page import html
 
-pytestmark = [pytest.mark.browser, pytest.mark.compiled]  # what a browser shows hangs on no kernel
+pytestmark = [pytest.mark.browser, pytest.mark.compiled]  # what a browser shows depends on no kernel
 
 KINDS = "Object.values(wattqueue.charts).map(({figure}) => [figure.key, figure.kind])"
 SIDEWAYS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
@@ -41,7 +41,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "prices.csv").write_text(f"time_s,price\n{days}")
     task = Task(str(folder / "jobs.csv"), nodes=16, node_watts="90:350")
     prices, intensity = (parse_source(folder / "prices.csv", unit, "-") for unit in ("EUR/MWh", "gCO2/kWh"))
-    question = Question(task, "30%..70%", ("easy",), ("history-mean", "naive"), 0.01, prices, intensity)
+    question = Question(task, "30%..100%", ("easy",), ("history-mean", "naive"), 0.01, prices, intensity)
     setup = prepare(question)
     path = folder / "report.html"
     path.write_text(html(conclude(setup, ask(setup, Shared(folder / "shared"), workers=1))))
@@ -65,6 +65,17 @@ def test_all_pictures_are_drawn(browser: Browser, page: Path, width: int, dark: 
     assert browser.js(SIDEWAYS)
     assert "<b>bob</b>" in browser.js("document.body.innerText")
     assert browser.js("[...document.querySelectorAll('.says')].every((s) => s.textContent.length > 20)")
+
+
+def test_waits_of_two_configurations_far_apart_have_a_logarithmic_axis(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    axis = "wattqueue.charts.wait.chart.getOption().yAxis[0]"
+    browser.js("(() => { const { figure } = wattqueue.charts.wait; figure.extra.log = true; show(figure) })()")
+    assert browser.js(f"{axis}.type") == "log"
+    ticks = browser.js(f"{axis}.axisLabel.customValues.map({axis}.axisLabel.formatter)")
+    assert len(ticks) >= 3
+    assert all(ticks)
+    assert browser.js("wattqueue.charts.energy.chart.getOption().yAxis[0].min") == 0
 
 
 def test_a_configuration_can_be_taken_out(browser: Browser, page: Path) -> None:

@@ -49,7 +49,7 @@ def test_counts_and_shares() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "group", "text"),
     [
-        ("wait_s_p95", 3_600.0, "What users feel", "1 h"),
+        ("wait_s_p95", 3_600.0, "Service for users", "1 h"),
         ("machine_energy_j", 3.6e9, "Energy", "1 MWh"),
         ("utilization", 0.5, "The machine", "50 %"),
         ("cap_overshoot_w", 4_100.0, "The cap", "4.1 kW"),

@@ -31,10 +31,14 @@ def check_invariants(run: Run) -> None:
     if ran.any():
         power = run.power
         jobs_j = float(np.sum(np.diff(power.time_s) * power.jobs_w[:-1]))
-        assert jobs_j == pytest.approx(float(schedule.energy_j.sum()), rel=1e-9, abs=1e-6)
+        # A job that was requeued and never ran to its end may have run after the last end, where the series stops.
+        billed = float(schedule.energy_j.sum())
+        assert jobs_j <= billed * (1 + 1e-9) + 1e-6
+        if not schedule.energy_j[~ran].any():
+            assert jobs_j == pytest.approx(billed, rel=1e-9, abs=1e-6)
+            assert power.busy_units[-1] == 0
         assert (power.busy_units >= 0).all()
         assert (power.busy_units <= run.machine.units).all()
-        assert power.busy_units[-1] == 0
 
 
 def check_units(run: Run) -> None:

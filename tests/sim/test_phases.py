@@ -9,7 +9,7 @@ from tests.sim.test_profiles import workload
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition, plain_machine
 from wattqueue.model.metrics import CapSums, cap_figures, cap_sums, energies, span
-from wattqueue.model.profiles import Profiles
+from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim import phases
@@ -22,7 +22,7 @@ from wattqueue.sim.task import Task, load, perform
 def test_a_phase_above_the_cap_by_hand() -> None:
     """One node, 100 W for 20 s and 300 W for 20 s, round and round for 80 s: the mean of 200 W keeps a cap of
     250 W, the phases are 50 W above it for 40 s."""
-    profiles = Profiles(
+    profiles = PowerProfiles(
         np.zeros(1, np.int32),
         np.zeros(1),
         np.ones(1),

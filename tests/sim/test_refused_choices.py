@@ -30,11 +30,15 @@ class Measured(Predicted):
 
 def test_ranked_placement_is_refused() -> None:
     policy = replace(load_policy("easy"), placement=Ranked())
-    with pytest.raises(PolicyError, match="lowest"):
+    with pytest.raises(PolicyError) as caught:
         simulate(JOBS, plain_machine(4), policy)
+    assert caught.value.where == "easy"
+    assert "placement" in str(caught.value.hint)
 
 
 def test_a_measured_ledger_is_refused() -> None:
     policy = replace(load_policy("easy"), ledger=Measured())  # type: ignore[arg-type]
-    with pytest.raises(PolicyError, match="measured ledger"):
+    with pytest.raises(PolicyError) as caught:
         simulate(JOBS, plain_machine(4), policy)
+    assert caught.value.where == "easy"
+    assert "ledger" in str(caught.value.hint)

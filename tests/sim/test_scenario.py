@@ -57,6 +57,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.policy.actions import Action, Requeue, SetFrequency, SetSocketCap, StopNode, WakeNode
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
+from wattqueue.sim.controls import REFUSAL_REASONS
 from wattqueue.sim.engine import Run, Simulation
 from wattqueue.sim.truth import NodeEvents
 
@@ -160,21 +161,19 @@ def test_the_power_series_step_by_step(played: tuple[Run, Script, Script]) -> No
 def test_refusals_come_back_in_the_next_view(played: tuple[Run, Script, Script]) -> None:
     _, script, onlooker = played
     assert script.seen == {
-        100.0: [(StopNode(0), "no free unit"), (WakeNode(3), "not in a state for this")],
-        150.0: [(NO_SUCH_OPTION, "no such option for it")],
-        400.0: [(SetFrequency(0, 0), "the cap leaves no room")],
+        100.0: [
+            (StopNode(0), REFUSAL_REASONS[codes.REFUSED_BUSY]),
+            (WakeNode(3), REFUSAL_REASONS[codes.REFUSED_STATE]),
+        ],
+        150.0: [(NO_SUCH_OPTION, REFUSAL_REASONS[codes.REFUSED_OPTION])],
+        400.0: [(SetFrequency(0, 0), REFUSAL_REASONS[codes.REFUSED_POWER])],
     }
     # A control behind it is asked after it at the same instant, and sees them there.
     assert list(onlooker.seen) == [50.0, 100.0, 350.0]
 
 
 def test_refusals_are_counted(played: tuple[Run, Script, Script]) -> None:
-    assert played[0].notes == {
-        "refused: no free unit": 1,
-        "refused: no such option for it": 1,
-        "refused: not in a state for this": 1,
-        "refused: the cap leaves no room": 1,
-    }
+    assert played[0].notes == {f"refused: {reason}": 1 for reason in REFUSAL_REASONS.values()}
 
 
 def test_remaining_work_is_never_negative(played: tuple[Run, Script, Script]) -> None:

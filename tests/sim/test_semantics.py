@@ -1,4 +1,4 @@
-"""Each rule of docs/guide/exactness.md, in its order, by cases small enough to be worked out by hand."""
+"""Each rule of docs/semantics.md, in its order, by cases small enough to be worked out by hand."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from tests.sim.invariants import check_invariants, units_of
 from tests.sim.workloads import Ready
 from wattqueue.errors import MachineError
+from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import CapScope, Machine, Partition, plain_machine
 from wattqueue.model.metrics import metrics
@@ -21,6 +22,7 @@ from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.actions import Action, Requeue, WakeNode
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
+from wattqueue.sim.controls import REFUSAL_REASONS
 from wattqueue.sim.engine import Run, simulate
 from wattqueue.sim.truth import NodeEvents
 
@@ -217,8 +219,10 @@ def test_a_prediction_never_rejects() -> None:
 
 
 def test_a_cap_needs_known_watts() -> None:
-    with pytest.raises(MachineError, match="watts of every job"):
+    with pytest.raises(MachineError) as caught:
         simulate(jobs_of([(0.0, 1, 10.0)]), plain_machine(2), load_policy("easy"), cap=Cap.constant(150.0))
+    assert str(caught.value.where).endswith("partition batch")
+    assert "--node-watts" in str(caught.value.hint)
 
 
 # -- the queue --------------------------------------------------------------------------------
@@ -434,11 +438,11 @@ class EitherOfTwo:
 
 
 def test_a_job_too_short_for_the_clock_waits_for_units_all_the_same() -> None:
-    # At 1e12 s the clock knows no microsecond: job 1 ends when it begins, and units are asked for at no later row.
+    # Times are rounded to 1 us, so job 1 ends when it begins, and units are asked for at no later row.
     machine = Machine("m", (Partition("a", 2, frequencies_hz=(2e9, 1e9), idle_w=50.0, max_w=100.0),))
     policy = replace(load_policy("conservative"), frequency=EitherOfTwo())
-    jobs = jobs_of([(1e12, 2, 100.0), (1e12 + 1.0, 2, 1e-6)])
-    assert simulate(jobs, machine, policy).schedule.start_s.tolist() == [1e12, 1e12 + 100.0]
+    jobs = jobs_of([(0.0, 2, 100.0), (1.0, 2, 1e-9)])
+    assert simulate(jobs, machine, policy).schedule.start_s.tolist() == [0.0, 100.0]
 
 
 def test_a_later_entry_is_planned_as_if_the_earlier_were_absent() -> None:
@@ -575,7 +579,7 @@ def test_lowest_numbers_first() -> None:
 def test_a_stopped_node_that_nobody_wakes_leaves_the_queue_waiting() -> None:
     """WakeNode is refused for a node that runs; the run ends, and nothing hangs."""
     run = with_control(AtOneTime(0.0, WakeNode(0)), [(0.0, 1, 50.0)], plain_machine(1))
-    assert run.notes == {"refused: not in a state for this": 1}
+    assert run.notes == {f"refused: {REFUSAL_REASONS[codes.REFUSED_STATE]}": 1}
 
 
 # -- the empty and the smallest ------------------------------------------------------------------------------

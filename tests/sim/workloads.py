@@ -60,7 +60,11 @@ class World:
     events: NodeEvents
 
     def policy(self, **more: Any) -> Policy:
-        backfill = {"part": NAMES[self.code], "queue_depth": self.depth, "pass_interval_s": self.interval_s}
+        backfill = {
+            "part": NAMES[self.code],
+            "queue_depth": self.depth or codes.ANY_NEED,
+            "pass_interval_s": self.interval_s,
+        }
         return replace(
             load_policy("easy", backfill=backfill),
             estimator=self.ready,  # type: ignore[arg-type]

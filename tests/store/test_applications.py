@@ -10,7 +10,7 @@ from sqlalchemy import create_engine, inspect, text
 
 from tests.store import postgres
 from wattqueue.errors import InputError
-from wattqueue.model.ear import Coefficients, Metrics, at_frequency
+from wattqueue.model.ear import Coefficients, Signatures, at_frequency
 from wattqueue.store.applications import ApplicationDatabase, AppRun, Misfit
 from wattqueue.store.migrations import VERSION_TABLE, downgrade, upgrade
 from wattqueue.store.tables import METADATA
@@ -76,7 +76,7 @@ def test_an_entry_is_the_mean_of_its_runs(database: ApplicationDatabase) -> None
 
 def test_a_run_at_another_frequency_is_projected_to_the_nominal_one(database: ApplicationDatabase) -> None:
     table = hardware()
-    slow = at_frequency(table, Metrics.of(100.0, 300.0, 0.5, 20.0), 2 * GHZ, 1 * GHZ)
+    slow = at_frequency(table, Signatures.of(100.0, 300.0, 0.5, 20.0), 2 * GHZ, 1 * GHZ)
     at_1_ghz = run(hz=0.98 * GHZ, time_s=slow.time_s[0], power_w=slow.power_w[0], cpi=slow.cpi[0])
     assert database.learn([run(), at_1_ghz], {"a": table}) == 2
     entry = database.entry("lu", "a")
@@ -90,8 +90,9 @@ def test_runs_that_cannot_be_compared_are_left_out(database: ApplicationDatabase
     assert database.learn([run(hz=1.5 * GHZ), run(hz=1.25 * GHZ)], table) == 0
     assert database.learn([run(), run(hz=1 * GHZ)]) == 1  # no coefficients at all: the first run's frequency holds
     assert database.entries()[0].runs == 1
-    with pytest.raises(InputError, match="power_w nan is not a positive number"):
+    with pytest.raises(InputError) as caught:
         database.learn([run(power_w=np.nan)])
+    assert "power_w" in str(caught.value)
 
 
 def test_first_run_on_new_hardware(database: ApplicationDatabase) -> None:
@@ -105,8 +106,9 @@ def test_first_run_on_new_hardware(database: ApplicationDatabase) -> None:
     trial = database.profiles(both, first_run="trial")
     assert np.isnan(trial.on("b").time_s[ep]).all()
     assert trial.on("a").frequency_hz.tolist() == [2 * GHZ, 1 * GHZ]
-    with pytest.raises(InputError, match="estimate or trial"):
+    with pytest.raises(InputError) as caught:
         database.profiles(both, first_run="guess")
+    assert "guess" in str(caught.value)
 
 
 def test_other_binaries_for_one_application(database: ApplicationDatabase) -> None:
@@ -179,8 +181,9 @@ def test_migrations_make_the_schema_that_the_code_expects_and_take_it_back(datab
 
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     opened: Callable[[str], ApplicationDatabase] = ApplicationDatabase.open
-    with pytest.raises(InputError, match="no database of ours"):
+    with pytest.raises(InputError) as caught:
         opened("mysql://host/name")
+    assert caught.value.hint or caught.value.where
     (tmp_path / "text.db").write_text("no database, " * 500)
     with pytest.raises(InputError):
         opened(str(tmp_path / "text.db"))

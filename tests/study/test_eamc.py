@@ -13,7 +13,7 @@ from wattqueue.model.eamc_table1 import POWER_W, RUNTIME_S
 from wattqueue.study.eamc.choices import energy_ratios, frequency_rows, partition_rows, threshold_rows
 from wattqueue.study.eamc.published import published
 from wattqueue.study.eamc.results import mean_interval
-from wattqueue.study.eamc.study import StudyResult, run_study
+from wattqueue.study.eamc.study import EamcStudyResult, run_study
 from wattqueue.study.eamc.sweep import Case, by_key, sweep, workload
 from wattqueue.study.eamc.systems import System, profiles_from, systems
 from wattqueue.study.eamc.text import study_lines
@@ -23,7 +23,7 @@ SMALL = CirneModel(jobs=80, span_s=0.1 * DAY_S)
 
 
 @pytest.fixture(scope="module")
-def small() -> StudyResult:
+def small() -> EamcStudyResult:
     return run_study(seeds=2, threads=2, model=SMALL)
 
 
@@ -85,7 +85,7 @@ def test_no_reading_of_the_threshold_leaves_ep_alone(data_dir: Path) -> None:
     assert [2] not in beyond.values()
 
 
-def test_every_row_has_the_documented_keys(small: StudyResult) -> None:
+def test_every_row_has_the_documented_keys(small: EamcStudyResult) -> None:
     document = json.loads(json.dumps(small.document(), allow_nan=False))
     keys = {
         "frequencies": {"app", "partition", "t_weight", "min_energy_ghz", "min_time_ghz", "best_ghz"},
@@ -108,7 +108,7 @@ def test_every_row_has_the_documented_keys(small: StudyResult) -> None:
     }  # fmt: skip
 
 
-def test_results_are_the_means_of_the_samples(small: StudyResult) -> None:
+def test_results_are_the_means_of_the_samples(small: EamcStudyResult) -> None:
     values = by_key(small.samples)
     for row in small.results[::7]:
         if row["value"] is None:
@@ -129,7 +129,7 @@ def test_results_are_the_means_of_the_samples(small: StudyResult) -> None:
     assert published("p1/p3", 13, "min-energy", "job_energy_j", "eamc-priority-inc-v") == -2
 
 
-def test_the_report_says_what_it_used_and_shows_every_published_figure(small: StudyResult) -> None:
+def test_the_report_says_what_it_used_and_shows_every_published_figure(small: EamcStudyResult) -> None:
     text = "\n".join(study_lines(small))
     assert "Table 1 of the paper (slope of watts assumed)" in text
     assert "2 seeds of 80 jobs, generated" in text
@@ -137,7 +137,7 @@ def test_the_report_says_what_it_used_and_shows_every_published_figure(small: St
     assert text.count("5.3") >= 6
 
 
-def test_base_slurm_runs_every_job_on_its_best_partition_at_the_highest_frequency(small: StudyResult) -> None:
+def test_base_slurm_runs_every_job_on_its_best_partition_at_the_highest_frequency(small: EamcStudyResult) -> None:
     values = by_key(small.samples)
     assert (values["p1/p2", 50, "base-slurm", "best_partition_percent"] == 100).all()
     assert (values["p1/p2", 50, "base-slurm", "frequency_ghz_mean_p1"].round(9) == 2.7).all()
@@ -161,10 +161,12 @@ def test_shares_differ_in_applications_only() -> None:
 
 
 def test_half_of_the_input_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--coefficients C --apps A"):
+    with pytest.raises(InputError) as caught:
         profiles_from(tmp_path / "c.csv", None)
-    with pytest.raises(InputError, match="0 seeds"):
+    assert caught.value.where == "--coefficients, --apps"
+    with pytest.raises(InputError) as caught:
         run_study(seeds=0)
+    assert caught.value.where == "seeds"
 
 
 @pytest.mark.compiled

@@ -15,7 +15,7 @@ from wattqueue.study.eamc.beyond import (
     three_partitions,
     verdicts,
 )
-from wattqueue.study.eamc.sweep import Case, Sample, sweep
+from wattqueue.study.eamc.sweep import Case, SeedValues, sweep
 from wattqueue.study.eamc.systems import profiles_from, systems
 from wattqueue.workload.cirne import DAY_S, CirneModel
 
@@ -23,9 +23,9 @@ BOTH = systems(profiles_from(None, None))
 SMALL = CirneModel(jobs=80, span_s=0.1 * DAY_S)
 
 
-def samples_of(policy: str, response: list[float], energy: list[float]) -> list[Sample]:
+def samples_of(policy: str, response: list[float], energy: list[float]) -> list[SeedValues]:
     values = dict(zip(METRICS, (response, energy, [1.0] * len(energy)), strict=True))
-    return [Sample("s", 13, policy, metric, np.array(v, float)) for metric, v in values.items()]
+    return [SeedValues("s", 13, policy, metric, np.array(v, float)) for metric, v in values.items()]
 
 
 def test_better_in_both_means_certain_in_both() -> None:

@@ -39,8 +39,10 @@ def test_dates_stand_on_the_traces_clock(tmp_path: Path) -> None:
     path = tariff_file(tmp_path, "1970-01-02T01:00+01:00,1\n1970-01-02T02:00+01:00,2\n", "Date,Price")
     tariff = read_tariff(parse_source(path, "EUR/MWh", "--price-unit"), 86_400.0 - 600.0, repair=False)
     assert tariff.series.time_s.tolist() == [600.0, 4_200.0]
-    with pytest.raises(InputError, match=r"prices\.csv:2: .*--start"):
+    with pytest.raises(InputError) as caught:
         read_tariff(parse_source(path, "EUR/MWh", "--price-unit"), None, repair=False)
+    assert str(caught.value.where) == f"{path}:2"
+    assert "--start" in str(caught.value)
 
 
 def test_units() -> None:
@@ -48,25 +50,31 @@ def test_units() -> None:
     assert (source.amount, source.per_j) == ("gCO2", 3.6e6)
     assert parse_source(Path("x.csv"), " EUR / MWh ", "--price-unit").per_j == 3.6e9
     for unit in ("EUR", "EUR/J", "/MWh", "EUR/MWh/h", ""):
-        with pytest.raises(InputError, match="no unit per energy"):
+        with pytest.raises(InputError) as caught:
             parse_source(Path("x.csv"), unit, "--price-unit")
+        assert caught.value.where == "--price-unit"
 
 
 def test_a_series_must_cover_the_runs(tmp_path: Path) -> None:
     hours = "".join(f"{k * 3_600},{k}\n" for k in range(48))
     tariff = read_tariff(parse_source(tariff_file(tmp_path, hours), "EUR/MWh", "--price-unit"), None, repair=False)
     require_cover(tariff, 0.0, 48 * 3_600.0, WORDS)  # the last value holds for an hour too
-    with pytest.raises(InputError, match=r"ends before the runs do, which last from then to later: 0\.5 h"):
+    with pytest.raises(InputError) as caught:
         require_cover(tariff, 0.0, 48.5 * 3_600.0, WORDS)
-    with pytest.raises(InputError, match="begins after"):
+    assert caught.value.where == tariff.source.path
+    assert all(word in caught.value.what for word in (*WORDS, "0.5 h"))
+    with pytest.raises(InputError) as caught:
         require_cover(tariff, -1.0, 3_600.0, WORDS)
+    assert caught.value.where == tariff.source.path
 
 
 def test_a_hole_within_the_runs_is_refused_and_one_outside_is_not(tmp_path: Path) -> None:
     hours = "".join(f"{k * 3_600},{k}\n" for k in range(60) if k not in {30, 31})
     tariff = read_tariff(parse_source(tariff_file(tmp_path, hours), "EUR/MWh", "--price-unit"), None, repair=False)
-    with pytest.raises(InputError, match=r"prices\.csv:31: a hole of 3 h"):
+    with pytest.raises(InputError) as caught:
         require_cover(tariff, 0.0, 50 * 3_600.0, WORDS)
+    assert caught.value.where == f"{tariff.source.path}:31"
+    assert "3 h" in caught.value.what
     require_cover(tariff, 0.0, 29 * 3_600.0, WORDS)
     require_cover(tariff, 33 * 3_600.0, 50 * 3_600.0, WORDS)
 

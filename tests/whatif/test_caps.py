@@ -29,31 +29,34 @@ def test_steps_units_and_lists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "word"),
+    "text",
     [
-        ("60", "unit"),
-        ("", "no cap"),
-        ("none", "no cap"),
-        ("60%..", "no range"),
-        ("60%..x", "no range"),
-        ("60%..100%..120%", "no range"),
-        ("100%..60%", "does not rise"),
-        ("60%..60%", "does not rise"),
-        ("60%..4kW", "mixes"),
-        ("60%..100%:0%", "step"),
-        ("60%..100%:50%", "step"),
-        ("60%..100%:-5%", "no range"),
-        ("60%..100%:0.001%", "at most 200"),
-        (",".join(f"{k}W" for k in range(2_000, 2_300)), "at most 200"),
+        "60",  # without a unit
+        "",
+        "none",
+        "60%..",
+        "60%..x",
+        "60%..100%..120%",
+        "100%..60%",
+        "60%..60%",
+        "60%..4kW",
+        "60%..100%:0%",
+        "60%..100%:50%",
+        "60%..100%:-5%",
+        "60%..100%:0.001%",  # 40,001 caps
+        ",".join(f"{k}W" for k in range(2_000, 2_300)),
     ],
 )
-def test_what_is_no_row_of_caps(text: str, word: str) -> None:
-    with pytest.raises(InputError, match=word):
+def test_a_text_that_is_not_a_list_of_caps_is_refused(text: str) -> None:
+    with pytest.raises(InputError) as caught:
         parse_caps(text, TEN)
+    assert str(caught.value.where).endswith("cap")
+    assert caught.value.hint
 
 
 def test_a_cap_below_idle_and_an_unknown_maximum() -> None:
-    with pytest.raises(MachineError, match="below the 1,000 W"):
+    with pytest.raises(MachineError) as caught:
         parse_caps("10%..100%", TEN)
-    with pytest.raises(MachineError, match="states none"):
+    assert "1,000 W" in caught.value.what
+    with pytest.raises(MachineError):
         parse_caps("60%..100%", plain_machine(10))

@@ -1,4 +1,4 @@
-"""Who pays, and when: sums over jobs that a reader can do in his head."""
+"""Who waits longer, and when: sums over jobs that are small enough to check by hand."""
 
 from __future__ import annotations
 

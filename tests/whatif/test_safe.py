@@ -76,16 +76,14 @@ def test_the_lowest_of_an_unbroken_row_from_the_top() -> None:
 def test_all_safe_none_safe() -> None:
     every = judge([seen(0.0), seen(0.0)], 0.01)
     assert every.lowest == 0
-    assert "lower ones were not tried" in every.why
     none = judge([seen(0.0), seen(0.05)], 0.01)
     assert none.lowest is None
-    assert "under the highest" in none.why
+    assert "5 %" in none.why
 
 
 def test_lost_jobs_end_the_row() -> None:
     found = judge([seen(0.0, lost=3, never=True), seen(0.0, never=True)], 0.01)
     assert found.lowest == 1
-    assert "cannot be exceeded" in found.why
     assert "3 jobs" in found.why
 
 
@@ -93,8 +91,8 @@ def test_too_little_data_calls_nothing_safe() -> None:
     few = judge([seen(0.0, looks=50.0, days=100.0)] * 2, 0.01)
     assert few.lowest is None
     assert few.each == ("not judged", "not judged")
-    assert "100 days are worth 50 independent looks" in few.why
-    assert "about 597 days, or --risk 5.9%" in few.why
+    assert all(value in few.why for value in ("100 days", "50 independent"))
+    assert all(value in few.why for value in ("597 days", "--risk 5.9%"))
     assert judge([seen(0.0, looks=50.0, days=100.0)], 0.059).lowest == 0  # the risk that it names will do
     short = judge([seen(0.0, looks=90.0, days=3.0)], 0.05)
     assert short.lowest is None

@@ -229,20 +229,21 @@ def test_without_drift_and_spread_a_users_application_does_one_thing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    "more",
     [
-        ({}, "either how many jobs or how many days"),
-        ({"jobs": 5, "days": 1.0}, "either how many jobs or how many days"),
-        ({"jobs": 0}, "at least 1 job"),
-        ({"days": -1.0}, "at least 1 job"),
-        ({"days": float("nan")}, "at least 1 job"),
-        ({"jobs": 5, "load": 0.0}, "load"),
-        ({"jobs": 5, "load": float("nan")}, "load"),
-        ({"jobs": 5, "users": 0}, "1 user"),
-        ({"jobs": 5, "nodes": 0}, "1 node"),
-        ({"jobs": 5, "drift": -1.0}, "drift"),
+        {},
+        {"jobs": 5, "days": 1.0},
+        {"jobs": 0},
+        {"days": -1.0},
+        {"days": float("nan")},
+        {"jobs": 5, "load": 0.0},
+        {"jobs": 5, "load": float("nan")},
+        {"jobs": 5, "users": 0},
+        {"jobs": 5, "nodes": 0},
+        {"jobs": 5, "drift": -1.0},
     ],
 )
-def test_impossible_wishes_are_refused(more: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError, match=words):
+def test_options_out_of_range_are_refused(more: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as caught:
         marconi.generate(np.random.default_rng(1), **more)
+    assert caught.value.hint

@@ -1,0 +1,136 @@
+"""Fuzz every reader: a mutated file is read, or refused with a WattQueueError that names the place; nothing else.
+
+``make test`` runs a few hundred inputs, ``make test-slow`` tens of thousands. The seed is printed with every failure;
+``WATTQUEUE_FUZZ_SEED`` repeats a run, ``WATTQUEUE_FUZZ_CASES`` sets its length.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from tests.fuzz.mutate import mutated
+from tests.fuzz.readers import Target, survives, targets
+from wattqueue.errors import WattQueueError
+
+LONGEST_S = 20
+"""Seconds that one input may take."""
+QUICK, MANY = 18, 3_200
+"""Inputs per reader."""
+
+
+class TookTooLongError(Exception):
+    """A reader did not return in time."""
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Raise TookTooLongError in the block after some seconds."""
+
+    def late(number: int, frame: FrameType | None) -> None:
+        raise TookTooLongError(f"more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def attempt(target: Target, folder: Path, rng: random.Random) -> str | None:
+    """Read one mutated file; returns what went wrong, None where all is well."""
+    folder.mkdir()
+    chosen, _ = rng.choice(target.files)
+    for name, data in target.files:
+        (folder / name).write_bytes(mutated(data, rng) if name == chosen else data)
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    try:
+        with at_most(LONGEST_S):
+            found = target.read(folder / chosen, rng.randrange(1000))
+            if target.workload:
+                (folder / "out").mkdir()
+                survives(getattr(found, "jobs", found), folder / "out")
+                shutil.rmtree(folder / "out")
+    except WattQueueError as error:
+        if not (folder / "out").exists():
+            return None if error.where is not None else f"an error without a place: {error}"
+        return f"was read, but cannot be written and read back: {error}"
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if "wattqueue/" in f.filename]
+        at = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
+        return f"{type(error).__name__} at {at}: {str(error)[:200]}"
+    after = {file.name: file.read_bytes() for file in folder.iterdir()}
+    return None if after == before else f"left or changed files: {sorted(set(after) ^ set(before))}"
+
+
+def search(folder: Path, name: str, seed: str, cases: int) -> dict[str, str]:
+    """Return the failures of one reader: what went wrong, and the case that shows it first."""
+    (folder / "files").mkdir()
+    target = next(t for t in targets(folder / "files") if t.name == name)
+    failures: dict[str, str] = {}
+    for case in range(cases):
+        place = folder / "case"
+        wrong = attempt(target, place, random.Random(f"{seed} {target.name} {case}"))
+        if wrong is not None and wrong not in failures:
+            failures[wrong] = f"seed {seed}, case {case}"
+        shutil.rmtree(place)
+    return failures
+
+
+NAMES = (
+    *("table", "table alone", "swf", "sacct", "sacct energies", "slurm json", "batsim", "pm100", "fdata", "eurora"),
+    *(
+        "archer2",
+        "machine",
+        "policy",
+        "campaign",
+        "live",
+        "cap",
+        "series",
+        "series repaired",
+        "epoch",
+        "run",
+        "unusable",
+        "eacct",
+    ),
+    *("ear coefficients", "ear binary", "ear apps"),
+)
+
+
+def test_every_reader_is_fuzzed(tmp_path: Path) -> None:
+    """The unmutated files are readable, so that mutations reach beyond the first check."""
+    found = targets(tmp_path)
+    assert tuple(target.name for target in found) == NAMES
+    for target in found:
+        folder = tmp_path / f"files of {target.name}"
+        folder.mkdir()
+        for name, data in target.files:
+            (folder / name).write_bytes(data)
+        for name, _ in target.files:
+            assert target.read(folder / name, 1) is not None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_few_mutated_files(tmp_path: Path, name: str) -> None:
+    assert search(tmp_path, name, "quick", QUICK) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_many_mutated_files(tmp_path: Path, name: str) -> None:
+    seed = os.environ.get("WATTQUEUE_FUZZ_SEED", str(random.randrange(10**9)))
+    failures = search(tmp_path, name, seed, int(os.environ.get("WATTQUEUE_FUZZ_CASES", str(MANY))))
+    assert failures == {}, f"WATTQUEUE_FUZZ_SEED={seed}"

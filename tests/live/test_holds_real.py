@@ -1,0 +1,174 @@
+"""Holds, ranges, heterogeneous jobs, requeues and the release fall-back over a real Slurm."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.live.site import NET_W, Site, as_operator, cap_text
+from tests.live.slurmlab import PATIENCE_S, USER, wait_for
+
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+
+
+def nodes_of(site: Site, job: str) -> int:
+    return int(site.lab.run(["squeue", "-h", "-j", job, "-o", "%D"]).out.split()[0])
+
+
+def watts_of(site: Site, job: str) -> int:
+    return int(site.lab.field(job, "Licenses").rpartition("watts:")[2])
+
+
+def test_a_range_of_nodes_holds_the_watts_of_what_it_gets(site: Site) -> None:
+    """``-N 1-4`` (800 W at most) under 600 W gets three nodes and 600 W; the next one gets what is left, or waits."""
+    site.start(site.configure(cap_text(600)))
+    site.wait_up()
+    first = site.gated("-N", "1-4", "-p", "p1")
+    site.wait_running([first])
+    assert (nodes_of(site, first), watts_of(site, first)) == (3, 3 * NET_W)
+    second = site.gated("-N", "1-4", "-p", "p2")
+    time.sleep(2.0)
+    assert site.running() == [first]
+    site.open_gate(first)
+    site.wait_running([second])
+    assert nodes_of(site, second) * NET_W == watts_of(site, second) <= 600
+    site.open_gate(second)
+
+
+def test_what_a_user_releases_takes_its_place_in_the_policys_order(site: Site) -> None:
+    """Submitted held, released by its user while nothing fits: it neither runs first nor is forgotten."""
+    site.start(site.configure(cap_text(200)))
+    site.wait_up()
+    blocker = site.gated("-N1", "-p", "p1")
+    site.wait_running([blocker])
+    waiting = site.gated("-N1", "-p", "p1")
+    held = site.lab.submit("-H", "-N1", "-p", "p1", seconds=0.2, user=USER)
+    wait_for("the mark", lambda: "user-held" in site.lab.field(held, "AdminComment"))
+    time.sleep(1.0)
+    site.open_gate(blocker)
+    site.wait_running([waiting])
+    assert site.lab.field(held, "Reason") == "JobHeldUser", "its user's hold is respected"
+    late = site.lab.submit("-N1", "-p", "p1", seconds=0.2)
+    site.lab.run(["scontrol", "update", f"JobId={held}", "AdminComment=checked"])
+    site.lab.run(["scontrol", "update", f"JobId={late}", "AdminComment=checked"])
+    site.lab.run(["scontrol", "release", held], user=USER)
+    wait_for("its adoption", lambda: site.lab.field(held, "Reason") == "JobHeldAdmin", step_s=0.1)
+    assert site.running() == [waiting]
+    site.open_gate(waiting)
+    site.lab.wait_states([held, late], ["COMPLETED"])
+    site.stop()
+    rows = [r for r in site.check_audit() if r["event"] == "intend"]
+    assert [r["target"] for r in rows if r["kind"] == "hold"] == [held]
+
+
+def test_a_heterogeneous_job_runs_to_its_end_beside_others(site: Site) -> None:
+    site.start(site.configure(cap_text(600)))
+    site.wait_up()
+    job = site.lab.submit("-N1", "-p", "p1", ":", "-N1", "-p", "p2", seconds=2.0)
+    other = site.lab.submit("-N1", "-p", "p1", seconds=0.2)
+    parts = [f"{job}+0", f"{job}+1"]
+    site.lab.wait_states(parts, ["RUNNING", "COMPLETING", "COMPLETED"])
+    site.lab.wait_states([*parts, other], ["COMPLETED"])
+    assert site.used_w()[0] == 0
+    site.stop()
+    released = [r["target"] for r in site.check_audit() if r["event"] == "intend" and r["kind"] == "release"]
+    assert sorted(released) == sorted([job, other]), "both parts by one command"
+
+
+def test_a_requeued_job_waits_is_adopted_and_holds_its_watts_again(site: Site) -> None:
+    site.start(site.configure(cap_text(400)))
+    site.wait_up()
+    job = site.gated("-N2", "-p", "p1")
+    site.wait_running([job])
+    site.lab.run(["scontrol", "requeue", job])
+    wait_for("its adoption", lambda: site.lab.field(job, "Reason").startswith("JobHeld"), step_s=0.1)
+    site.lab.run(["scontrol", "update", f"JobId={job}", "StartTime=now"])
+    site.wait_running([job])
+    site.wait_used(400)
+    site.stop()
+    written = [r["after"] for r in site.check_audit() if r["event"] == "intend" and r["kind"] == "update"]
+    assert [text for text in written if "watts:401" in text or "watts:399" in text], "another count first"
+    site.open_gate(job)
+
+
+def release(site: Site, config: str) -> subprocess.CompletedProcess[str]:
+    argv = as_operator("live", "release", "--config", config)
+    return subprocess.run(argv, env=site.env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
+def test_release_with_everything_broken_that_can_break(site: Site) -> None:
+    """The controller is stopped and keeps its lock, its database is garbage, live.toml has a typing error."""
+    config = site.configure(cap_text(200))
+    site.start(config)
+    site.wait_up()
+    blocker = site.gated("-N1", "-p", "p1")
+    site.wait_running([blocker])
+    jobs = [site.gated("-N1", "-p", "p2") for _ in range(3)]
+    assert release(site, str(config)).returncode == 3, "it is at work"
+    assert site.child is not None
+    os.kill(site.child.pid, signal.SIGSTOP)
+    for file in (site.root / "live").glob("wattqueue-live.db*"):
+        file.write_bytes(b"garbage" * 4096)
+    config.write_text("cap = = 5\n" + config.read_text().replace('mode = "control"', 'mode = "contr'))
+    site.set_beat(600.0)
+    done = release(site, str(config))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("released 3 jobs")
+    os.kill(site.child.pid, signal.SIGCONT)
+    wait_for("the controller to stop", lambda: site.child is not None and site.child.poll() is not None, step_s=0.1)
+    site.child = None
+    reasons = {site.lab.field(job, "Reason") for job in jobs}
+    assert not any(reason.startswith("JobHeld") for reason in reasons), "it held nothing again"
+    site.open_gate(blocker)
+    for job in jobs:
+        site.wait_started([job])
+        site.open_gate(job)
+
+
+def test_a_full_state_disk_keeps_the_controller_and_what_it_holds(site: Site) -> None:
+    """State and recording on a disk of their own that fills up: the controller lives, tells it, and lowers.
+
+    SQLite goes on in the log that it has, so it depends on the moment whether it can still store a start.
+    """
+    home = site.root / "live"
+    disk = home / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=0777", "none", str(disk)], check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        cap = home / "cap.csv"
+        cap.write_text("time_s,cap_w\n0,1200\n")
+        config = site.configure("cap.csv", state=str(disk / "live.db"), record=str(disk / "views.jsonl"))
+        config.write_text(config.read_text().replace('record = "views.jsonl"\n', "", 1))
+        site.start(config)
+        site.wait_up()
+        running = site.gated("-N1", "-p", "p1")
+        site.wait_running([running])
+        fill = disk / "fill"
+        with fill.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(b"x" * 4096)
+        waiting = site.gated("-N1", "-p", "p1")
+
+        def problems() -> bool:
+            return bool(json.loads((home / "run/status.json").read_text())["problems"])
+
+        wait_for("the status to tell it", problems, step_s=0.2)
+        cap.write_text("time_s,cap_w\n0,900\n")
+        site.wait_open(100)
+        assert site.child is not None
+        assert site.child.poll() is None
+        fill.unlink()
+        cap.write_text("time_s,cap_w\n0,1200\n")
+        site.wait_running([running, waiting])
+        site.open_gate(running, waiting)
+        site.stop()
+    finally:
+        site.stop()
+        subprocess.run(["umount", "-l", str(disk)], check=True)

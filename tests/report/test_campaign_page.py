@@ -1,0 +1,76 @@
+"""The page of a campaign: groups, curves against the cap, what is left out where there is nothing to show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.report.chromium import Browser
+from tests.report.test_browser import expect_clean, expect_drawn, look
+from wattqueue.report.campaign import capped, curve, groups_of, html, pictures, table
+
+
+def rows(caps: tuple[str, ...] = ("none", "20%", "40%"), seeds: int = 3) -> list[dict[str, Any]]:
+    """A grid of two policies; waits fall with the cap and differ by policy and seed."""
+    found = []
+    for factor, policy in ((1.0, "easy"), (40.0, "fcfs")):
+        for cap in caps:
+            share = 1.0 if cap == "none" else float(cap.rstrip("%")) / 100
+            for seed in range(seeds):
+                wait = factor * (60.0 + seed) / share
+                found.append(
+                    {
+                        "workload": "marconi:days=1", "seed": seed, "machine": "marconi100", "policy": policy,
+                        "estimator": "naive", "cap": cap, "cap_w": None if cap == "none" else 1e6 * share,
+                        "wait_s_mean": wait, "wait_s_p95": 3 * wait, "turnaround_s_mean": wait + 900.0,
+                        "bounded_slowdown_mean": 1.0 + wait / 900, "machine_energy_j": 3.6e9 * (1.0 + 0.01 * factor),
+                        "utilization": 0.5, "cap_over_s": None, "jobs_rejected": 0,
+                    }
+                )  # fmt: skip
+    return found
+
+
+def test_groups_are_means_over_seeds() -> None:
+    groups = groups_of(rows())
+    assert [group.axes[1:] for group in groups][:3] == [("easy", "naive", cap) for cap in ("none", "20%", "40%")]
+    assert groups[0].mean("wait_s_mean") == 61.0
+    assert np.isnan(groups[0].mean("cap_over_s"))
+    assert np.isinf(groups[0].cap_w)
+
+
+def test_curves_have_one_value_per_cap_and_a_line_without_one() -> None:
+    groups = groups_of(rows())
+    caps = capped(groups)
+    assert caps is not None
+    assert [cap.axes[3] for cap in caps] == ["20%", "40%"]
+    figure = curve(groups, caps, "wait_s_mean", "wait", "span")
+    assert figure is not None
+    assert figure.extra["labels"] == ["easy", "fcfs"]
+    np.testing.assert_allclose(figure.columns["value_1"], [40 * 61 / 0.2, 40 * 61 / 0.4])
+    assert figure.extra["plain"] == [61.0, 40 * 61.0]
+    assert figure.extra["log"] is True
+    assert curve(groups, caps, "cap_over_s", "above", "span") is None  # no run has it
+
+
+def test_one_cap_has_no_curve_and_few_runs_no_boxes() -> None:
+    groups = groups_of(rows(("none", "20%"), seeds=1))
+    assert capped(groups) is None
+    assert [kind for _, kind in pictures(groups)] == ["pareto"]
+    assert table(groups).count("<tr>") == 1 + 4
+
+
+@pytest.mark.browser
+@pytest.mark.compiled
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+def test_the_page_is_drawn(browser: Browser, tmp_path: Path, width: int, *, dark: bool) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(html(rows(), "caps"), encoding="utf-8")
+    browser.open(page, width=width, dark=dark)
+    expect_clean(browser)
+    charts = look(browser)
+    assert [chart["key"] for chart in charts] == ["wait", "slowdown", "energy", "pareto", "spread"]
+    expect_drawn([chart for chart in charts if chart["key"] != "spread"])
+    assert browser.js("document.documentElement.scrollWidth") <= width
