@@ -1,36 +1,41 @@
 # make demo, make test: both do all their own set-up, in .venv, with python3 (3.11 or newer).
 PYTHON ?= python3
 VENV ?= .venv
-WORKERS ?= 2
+# One worker mostly waits for the real Slurm; the others keep the cores busy.
+WORKERS ?= 3
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 STAGE := tools/stage
 QUICK := not slow
 PYTEST := $(BIN)/python -m pytest
+SPHINX := $(BIN)/sphinx-build -q -W --keep-going -b html
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow coverage bench lint format docs lock warm system clean distclean
+.PHONY: help demo test t test-slow coverage bench lint format docs check-docs lock warm system clean distclean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
-demo: $(VENV)/.core ## One generated week on 980 nodes, uncapped beside a 60 % cap
+demo: $(VENV)/.core ## One generated week on 980 nodes, uncapped beside a 35 % cap
 	@$(BIN)/wattqueue demo
 
 # The main run comes last, so that the last line is pytest's own.
 test: system $(VENV)/.dev ## Every test but the slow ones
 	@$(STAGE) lint $(MAKE) --silent --no-print-directory lint
-	@$(STAGE) docs $(MAKE) --silent --no-print-directory docs
+	@$(STAGE) docs $(MAKE) --silent --no-print-directory check-docs
 	@$(STAGE) "compile the kernels once" $(MAKE) --silent --no-print-directory warm
-	@$(STAGE) "coverage, kernels as plain Python" $(MAKE) --silent --no-print-directory coverage
 	@echo "=== tests"
 	@$(PYTEST) -n $(WORKERS) --dist loadgroup -m "$(QUICK)"
+
+# Without the compiler most single tests take seconds; JIT=1 runs compiled kernels (and compiles them, once).
+t: $(VENV)/.dev ## One test or a folder: make t T=tests/x.py::name (JIT=1: with compiled kernels)
+	@NUMBA_DISABLE_JIT=$(if $(JIT),0,1) $(PYTEST) -q $(if $(JIT),,-m "not compiled") $(T)
 
 test-slow: system $(VENV)/.dev warm ## The slow tests: longer searches, 64 emulated nodes, a wheel in a new environment
 	@HYPOTHESIS_PROFILE=thorough $(PYTEST) -m slow
 
-coverage: $(VENV)/.dev
+coverage: $(VENV)/.dev ## Coverage of the fast tests, kernels as plain Python (continuous integration runs it)
 	@$(BIN)/coverage erase
 	@NUMBA_DISABLE_JIT=1 $(PYTEST) -q -n $(WORKERS) --dist loadgroup -m "$(QUICK) and not compiled" \
 	  --cov --cov-report=term:skip-covered --no-header -r fE
@@ -48,7 +53,10 @@ format: $(VENV)/.dev ## Bring the code into the formatter's shape
 	@$(BIN)/ruff format src tests examples bench tools docs
 
 docs: $(VENV)/.dev ## The user guide and API reference, in docs/_build/html
-	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@$(SPHINX) docs docs/_build/html
+
+check-docs: $(VENV)/.dev # The same without pages of highlighted sources: half of the time
+	@$(SPHINX) -t check docs docs/_build/check
 
 LOCK = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --resolver=backtracking

@@ -7,7 +7,7 @@ A benchmark is a function in ``bench/cases`` that measures one figure:
         seconds, run = timed(lambda: simulate(...))
         return Measured(500_000 / seconds, digest(run.schedule.start_s))
 
-Times hang on the machine and are reported, against the target where there is one. Digests do not, and are
+Times depend on the machine and are reported, against the target where there is one. Digests do not, and are
 held: one that differs from ``digests.json`` fails the run, so that a fast wrong answer cannot pass.
 """
 
@@ -215,7 +215,7 @@ def write(outcomes: Iterable[Outcome]) -> Path:
 
 
 def surroundings() -> dict[str, Any]:
-    """What a time hangs on."""
+    """Describe what a time depends on: processor, numba, load."""
     return {
         "processor": processor(),
         "cores": os.cpu_count(),

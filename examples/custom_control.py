@@ -1,22 +1,21 @@
-"""A control of one's own: idle nodes are shut down, and woken again while somebody waits."""
+"""Write a custom control: shut idle nodes down, and wake them while jobs wait.
+
+A control implements ``act(view)`` and returns actions. It states when it is called: every ``period_s`` seconds and
+after the events it names.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from wattqueue.kernels import codes
-from wattqueue.model.jobs import Jobs
-from wattqueue.model.machine import Machine, Partition
-from wattqueue.policy.actions import Action, StopNode, WakeNode
-from wattqueue.policy.policy import load_policy
-from wattqueue.policy.view import View
-from wattqueue.sim.engine import simulate
+import wattqueue as wq
+from wattqueue.parts import Action, StopNode, View, WakeNode
 
 
 @dataclass
 class SleepWhileIdle:
-    """Keeps ``spare`` free nodes awake; wakes as many as the queue asks for."""
+    """Keep ``spare`` idle nodes on, and wake as many as the queue needs."""
 
     spare: int = 2
     period_s: float = 60.0
@@ -24,19 +23,18 @@ class SleepWhileIdle:
 
     def act(self, view: View) -> Sequence[Action]:
         wanted = sum(int(view.jobs.nodes[view.entry_job(entry)]) for entry in view.queue)
-        coming = int(np.sum(view.unit_state == codes.UNIT_BOOTING))
-        missing = wanted + self.spare - int(view.free.sum()) - coming
+        missing = wanted + self.spare - int(view.free.sum()) - len(view.units_booting)
         if missing > 0:
-            return [WakeNode(int(unit)) for unit in np.flatnonzero(view.unit_state == codes.UNIT_OFF)[:missing]]
-        awake = np.flatnonzero(view.unit_state == codes.UNIT_ON)
-        idle = [int(unit) for unit in awake if view.unit_is_free(int(unit))]
+            return [WakeNode(int(unit)) for unit in view.units_off[:missing]]
+        idle = [int(unit) for unit in view.units_on if view.unit_is_free(int(unit))]
+        # From the highest number down: placement takes the lowest numbers first.
         return [StopNode(unit) for unit in idle[::-1][: min(-missing, len(idle))]]
 
 
 def main() -> None:
     rng = np.random.default_rng(5)
     n = 300
-    jobs = Jobs.build(
+    jobs = wq.Jobs.build(
         submit_s=np.cumsum(rng.exponential(700.0, n)).round(),
         nodes=rng.choice([1, 1, 2, 4, 8], n),
         runtime_s=rng.lognormal(7.5, 1.0, n).round(),
@@ -44,13 +42,13 @@ def main() -> None:
         mean_power_w=rng.uniform(180.0, 320.0, n).round(),
         origin="generated",
     )
-    node = Partition("batch", 32, idle_w=90.0, max_w=350.0, boot_s=120.0, boot_w=160.0, shutdown_s=30.0, off_w=6.0)
-    machine = Machine("small", (node,))
+    node = wq.Partition("batch", 32, idle_w=90.0, max_w=350.0, boot_s=120.0, boot_w=160.0, shutdown_s=30.0, off_w=6.0)
+    machine = wq.Machine("small", (node,))
     print("generated jobs         mean wait    energy")
     for name, controls in (("always on", []), ("2 spare nodes awake", [SleepWhileIdle()])):
-        run = simulate(jobs, machine, load_policy("easy", estimator="oracle-mean", controls=controls))
-        wait_min = float(np.mean(run.schedule.start_s - jobs.submit_s)) / 60
-        energy_kwh = float(run.power.machine_w[:-1] @ np.diff(run.power.time_s)) / 3.6e6
+        policy = wq.load_policy("easy", estimator="oracle-mean", controls=controls)
+        found = wq.simulate(jobs, machine, policy=policy).metrics
+        wait_min, energy_kwh = found["wait_s_mean"] / 60, found["machine_energy_j"] / 3.6e6
         print(f"{name:<20} {wait_min:7.1f} min {energy_kwh:7.1f} kWh")
 
 

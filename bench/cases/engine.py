@@ -1,7 +1,8 @@
-"""The engine in process, kernels compiled: placement, energy and the power series included.
+"""Benchmarks of the engine in process, kernels compiled: placement, energy and the power series included.
 
-Times are of the processor, so that other work on the machine counts less. Digests hold the start of every
-job. The workloads are generated with a load that keeps a queue; ``detail`` says how long it was.
+Times are processor times, so that other work on the machine counts less. A digest covers the start of every job, so a
+change that makes the engine fast and wrong fails. The workloads are generated with a load that keeps a queue;
+``detail`` gives its mean and greatest length.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from wattqueue.sim.truth import NodeEvents
 IDLE_W, MAX_W = 180.0, 2100.0
 NODES = 980
 CAP_SHARE = 0.36
-"""Of the sum of node maxima: as much as some nine tenths of the nodes draw, so that watts run short first."""
+"""Of the sum of node maxima: what some nine tenths of the nodes draw on average, so that watts bind before nodes do."""
 
 
 def workload(n: int, nodes: int, load: float, *, width: float = 6.0, widest: float = 0.25) -> Jobs:
-    """Generated jobs: lognormal sizes and run times, walltimes one to six times as long, at ``load`` of ``nodes``."""
+    """Generate jobs: lognormal sizes and run times, walltimes one to six times as long, at ``load`` of ``nodes``."""
     rng = np.random.default_rng(1)
     size = np.minimum(np.ceil(rng.lognormal(np.log(width), 1.1, n)), max(1.0, nodes * widest)).astype(int)
     run = np.round(np.clip(rng.lognormal(6.5, 1.4, n), 30, 86400), 3)
@@ -49,17 +50,17 @@ def workload(n: int, nodes: int, load: float, *, width: float = 6.0, widest: flo
 
 
 def capped(machine: Machine, share: float = CAP_SHARE) -> Cap:
-    """``share`` of the sum of node maxima."""
+    """Return a cap of ``share`` of the sum of node maxima."""
     return Cap.constant(share * (machine.scope_max_w() or 0.0))
 
 
 def simulation(jobs: Jobs, machine: Machine, policy: Policy, cap: Cap) -> Simulation:
-    """A run that has not begun; no failures."""
+    """Return a run that has not begun, without failures."""
     return Simulation(jobs, machine, policy, cap, None, NodeEvents.none())
 
 
 def replay(jobs: Jobs, machine: Machine, policy: str | Policy = "easy", cap: Cap | None = None) -> tuple[float, Run]:
-    """Processor seconds of the loop, after a warm-up on a few of the jobs; and the run."""
+    """Return processor seconds of the loop, after a warm-up on a few of the jobs, and the run."""
     stock = load_policy(policy, estimator="oracle-max") if isinstance(policy, str) else policy
     simulation(jobs.take(np.arange(min(50, len(jobs)))), machine, stock, cap or Cap.none()).go()
     whole = simulation(jobs, machine, stock, cap or Cap.none())
@@ -69,14 +70,14 @@ def replay(jobs: Jobs, machine: Machine, policy: str | Policy = "easy", cap: Cap
 
 
 def depth_of(run: Run) -> tuple[float, int]:
-    """Mean and greatest number of jobs that a job found waiting, itself included."""
+    """Return mean and greatest number of jobs that a job found waiting, itself included."""
     submit, start = run.jobs.submit_s, np.sort(run.schedule.start_s)
     waiting = np.searchsorted(submit, submit, side="right") - np.searchsorted(start, submit, side="right")
     return float(waiting.mean()), int(waiting.max())
 
 
 def speed(seconds: float, run: Run, **more: Any) -> Measured:
-    """Jobs a second, with a digest of all starts."""
+    """Return jobs per second, with a digest of all starts."""
     mean, most = depth_of(run)
     detail = {"cpu_s": seconds, "queued_mean": mean, "queued_most": most, **more}
     return Measured(len(run.jobs) / seconds, digest(run.schedule.start_s, run.schedule.state), detail)
@@ -84,14 +85,14 @@ def speed(seconds: float, run: Run, **more: Any) -> Measured:
 
 @benchmark("EASY under a cap, 500,000 jobs on 980 nodes", unit="jobs/s", at_least=500_000)
 def easy_half_a_million() -> Measured:
-    """Thousands queued."""
+    """Measure EASY with thousands of queued jobs."""
     machine = plain_machine(NODES, IDLE_W, MAX_W)
     return speed(*replay(workload(500_000, NODES, 1.0), machine, cap=capped(machine)))
 
 
 @benchmark("EASY over two partitions, 500,000 jobs", unit="jobs/s", at_least=250_000)
 def easy_two_partitions() -> Measured:
-    """Every job may run in either; watts are shared."""
+    """Measure EASY where every job may run in either of two partitions that share watts."""
     half = [Partition(name, NODES // 2, idle_w=IDLE_W, max_w=MAX_W) for name in "ab"]
     machine = Machine("two", tuple(half))
     return speed(*replay(workload(500_000, NODES, 1.0), machine, cap=capped(machine)))
@@ -99,7 +100,7 @@ def easy_two_partitions() -> Measured:
 
 @benchmark("EASY under a cap, 2,000,000 jobs on 158,976 nodes", unit="jobs/s", at_least=400_000)
 def easy_fugaku() -> Measured:
-    """A hundred thousand queued. Takes some GB: WATTQUEUE_BENCH_HEAVY=1."""
+    """Measure EASY with a hundred thousand queued jobs. Takes some GB: WATTQUEUE_BENCH_HEAVY=1."""
     if os.environ.get("WATTQUEUE_BENCH_HEAVY") != "1":
         raise Skip("heavy: set WATTQUEUE_BENCH_HEAVY=1")
     machine = plain_machine(158_976, 60.0, MAX_W)
@@ -109,7 +110,7 @@ def easy_fugaku() -> Measured:
 
 @benchmark("conservative, 50,000 jobs on 980 nodes, 250 queued", unit="s", at_most=5)
 def conservative() -> Measured:
-    """Every queued job has its place in a plan of nodes and watts."""
+    """Measure conservative backfilling: every queued job has its place in a plan of nodes and watts."""
     machine = plain_machine(NODES, IDLE_W, MAX_W)
     seconds, run = replay(workload(50_000, NODES, 0.97), machine, "conservative", capped(machine))
     found = speed(seconds, run)
@@ -118,7 +119,7 @@ def conservative() -> Measured:
 
 @benchmark("peak memory of a run beyond its job table", unit="bytes/job", at_most=300)
 def memory() -> Measured:
-    """500,000 jobs, EASY under a cap, in a process of its own: view, truth, log and result at once, as resident."""
+    """Measure resident memory of view, truth, log and result: 500,000 jobs, EASY under a cap, in its own process."""
     if not Path("/proc/self/clear_refs").exists():
         raise Skip("needs Linux")
     asked = [sys.executable, "-m", "bench.peak", "500000"]
@@ -142,7 +143,7 @@ class FirstComeFirstServed:
 
 @benchmark("a pass in plain Python", unit="jobs/s", at_least=20_000)
 def custom_pass() -> Measured:
-    """First come, first served as a custom part, 50,000 jobs on 980 nodes; compared with the compiled pass."""
+    """Measure first come, first served as a custom part, 50,000 jobs on 980 nodes, against the compiled pass."""
     machine, jobs = plain_machine(NODES), workload(50_000, NODES, 0.7)
     policy = replace(load_policy("fcfs"), backfill=FirstComeFirstServed())
     seconds, run = replay(jobs, machine, policy)
@@ -172,7 +173,7 @@ class EachMinute:
 
 @benchmark("speed kept with an action every 60 simulated seconds", unit="of the speed without", at_least=1 / 3)
 def actions() -> Measured:
-    """100,000 jobs on 980 nodes, EASY under a cap."""
+    """Measure what a control that acts costs: 100,000 jobs on 980 nodes, EASY under a cap."""
     part = Partition("batch", NODES, frequencies_hz=(2.0e9, 1.5e9), idle_w=IDLE_W, max_w=MAX_W, dvfs_beta=0.5)
     machine = Machine("two-clocks", (part,))
     jobs, easy = workload(100_000, NODES, 1.0), load_policy("easy", estimator="oracle-max")
@@ -184,7 +185,7 @@ def actions() -> Measured:
 
 
 def by_queue_depth() -> list[tuple[int, float, float]]:
-    """(jobs all submitted at once, mean depth, jobs/s)."""
+    """Return (jobs that are all submitted at once, mean depth, jobs/s) for each depth."""
     points = []
     machine = plain_machine(NODES, IDLE_W, MAX_W)
     for depth in (100, 1_000, 10_000, 100_000):
@@ -198,7 +199,7 @@ def by_queue_depth() -> list[tuple[int, float, float]]:
 
 
 def by_nodes() -> list[tuple[int, float, float]]:
-    """(nodes, mean depth, jobs/s)."""
+    """Return (nodes, mean depth, jobs/s) for each machine size."""
     points = []
     for nodes in (100, 1_000, 10_000, 158_976):
         machine = plain_machine(nodes, IDLE_W, MAX_W)
@@ -209,7 +210,7 @@ def by_nodes() -> list[tuple[int, float, float]]:
 
 @benchmark("growth: jobs/s at the deepest queue, times its logarithm, over the shallowest", unit="x", at_least=1)
 def growth() -> Measured:
-    """At queue depths 1e2 to 1e5 and 1e2 to 1.6e5 nodes; pictures in bench/results.
+    """Measure growth at queue depths 1e2 to 1e5 and 1e2 to 1.6e5 nodes; pictures in bench/results.
 
     A speed that falls no faster than the logarithm keeps speed x log(size) from falling: 1 or more. The lower of
     both series is the figure.
@@ -222,13 +223,13 @@ def growth() -> Measured:
 
 
 def least_kept(points: list[tuple[int, float, float]]) -> float:
-    """Speed x log(size) at each size over that at the first; the least."""
+    """Return the least of speed x log(size) over that at the first size."""
     scaled = [rate * np.log(size) for size, _, rate in points]
     return float(min(s / scaled[0] for s in scaled[1:]))
 
 
 def plot(name: str, points: list[tuple[int, float, float]]) -> None:
-    """Jobs/s over size as SVG, with the line that falls as the logarithm."""
+    """Draw jobs/s over size as SVG, with a line that falls as the logarithm."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -246,7 +247,7 @@ def plot(name: str, points: list[tuple[int, float, float]]) -> None:
 
 @benchmark("kernels without reference counting, times as fast", unit="x", at_least=2)
 def reference_counting() -> Measured:
-    """ADR 0001's guard: the same small kernels over nested tuples, compiled with and without the private flag."""
+    """Guard docs/adr/0001: the same small kernels over nested tuples, compiled with and without the private flag."""
     from bench.counting import build, tables
 
     view, rounds = tables(), 200_000

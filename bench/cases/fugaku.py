@@ -49,7 +49,7 @@ def whole_run(jobs: int) -> dict[str, Any]:
 
 @cache
 def in_its_own_process() -> dict[str, Any]:
-    """Both benchmarks look at one run."""
+    """Return the figures of one run, which both benchmarks share."""
     if os.environ.get("WATTQUEUE_BENCH_HEAVY") != "1":
         raise Skip("heavy, some 7 GB: set WATTQUEUE_BENCH_HEAVY=1")
     asked = [sys.executable, "-m", "bench.cases.fugaku", str(JOBS)]
@@ -59,14 +59,14 @@ def in_its_own_process() -> dict[str, Any]:
 
 @benchmark("24,000,000 jobs of Fugaku generated, replayed under a cap and measured", unit="s", at_most=120)
 def seconds() -> Measured:
-    """Seconds of the wall clock, of the processor in the detail; on 158,976 nodes."""
+    """Measure seconds of the wall clock on 158,976 nodes; processor seconds are in the detail."""
     found = in_its_own_process()
     return Measured(found["wall_s"], found["digest"], found)
 
 
 @benchmark("memory of that run at its peak", unit="GB", at_most=8)
 def gigabytes() -> Measured:
-    """As the operating system counts it, the job table included."""
+    """Measure the peak of resident memory, the job table included."""
     return Measured(in_its_own_process()["peak_gb"])
 
 

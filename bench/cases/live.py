@@ -29,7 +29,7 @@ def site() -> Iterator[tuple[BigSlurm, Controller]]:
         slurm = BigSlurm(QUEUED, NODES, running=2000)
         cap = Cap.constant(100.0 * NODES + slurm.used_w + ROOM_W)
         controller = make_controller(slurm, Path(folder), lambda: NOW_S, cap=cap, machine=lab_machine(NODES))
-        controller.brain.think(controller.observer.snapshot(), {}, believed=True)
+        controller.planner.plan(controller.observer.snapshot(), {}, telemetry_ok=True)
         yield slurm, controller
 
 
@@ -49,7 +49,7 @@ def steady() -> Measured:
     """Nothing changed since the last round."""
     with site() as (_, controller):
         snapshot = controller.observer.snapshot()
-        return Measured(least_ms(lambda: controller.brain.think(snapshot, {}, believed=True)))
+        return Measured(least_ms(lambda: controller.planner.plan(snapshot, {}, telemetry_ok=True)))
 
 
 @benchmark("live: view and decision in a round in which a job goes", unit="ms", at_most=20)
@@ -61,7 +61,7 @@ def changing() -> Measured:
             slurm.without_line(5000 + 7 * k)
             snapshots.append(controller.observer.snapshot())
         rounds = iter(snapshots)
-        return Measured(least_ms(lambda: controller.brain.think(next(rounds), {}, believed=True)))
+        return Measured(least_ms(lambda: controller.planner.plan(next(rounds), {}, telemetry_ok=True)))
 
 
 @benchmark("live: parsing squeue's 12,000 lines afresh", unit="ms")

@@ -20,11 +20,11 @@ ACCASIM = "accasim==1.1.3"
 ENVIRONMENT = Path(__file__).parents[1] / ".peers" / "accasim-1.1.3"
 DRIVER = Path(__file__).parents[1] / "peers" / "accasim_easy.py"
 SHIM = "import collections, collections.abc\ncollections.Mapping = collections.abc.Mapping\n"
-"""accasim imports a name that Python 3.10 moved."""
+"""accasim imports a name that Python 3.10 moved: this puts it back."""
 
 
 def trace() -> tuple[Path, int]:
-    """The trace and the nodes of its machine: WATTQUEUE_BENCH_SWF=FILE:NODES, or KTH-SP2 of WATTQUEUE_DATA."""
+    """Return the trace and the nodes of its machine: WATTQUEUE_BENCH_SWF=FILE:NODES, or KTH-SP2 of WATTQUEUE_DATA."""
     named = os.environ.get("WATTQUEUE_BENCH_SWF")
     if named:
         path, _, nodes = named.rpartition(":")
@@ -36,7 +36,7 @@ def trace() -> tuple[Path, int]:
 
 
 def accasim_python() -> Path:
-    """The interpreter of accasim's own environment, made at the first call."""
+    """Return the interpreter of accasim's own environment, made at the first call."""
     python = ENVIRONMENT / "bin" / "python"
     ready = ENVIRONMENT / ".ready"
     if not ready.is_file():
@@ -53,7 +53,7 @@ def accasim_python() -> Path:
 
 @benchmark("times as fast as accasim 1.1.3: EASY, file to outputs", unit="x", at_least=1)
 def against_accasim() -> Measured:
-    """Both from the SWF file to the schedule on disk; ours also writes power, metrics and energy."""
+    """Measure both from the SWF file to the schedule on disk; WattQueue also writes power, metrics and energy."""
     source, nodes = trace()
     python = accasim_python()
     with tempfile.TemporaryDirectory() as folder:

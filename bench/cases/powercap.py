@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.harness import Measured, benchmark, digest
-from wattqueue.study.powercap.prepare import Choice
+from wattqueue.study.powercap.prepare import WorkloadSelection
 from wattqueue.study.powercap.study import run_study
 
 RUNS = 1_950
@@ -22,10 +22,10 @@ def a_run() -> Measured:
     ``campaign`` says what 1,950 of them come to on two cores, in seconds; the issue's bound is 120.
     """
     with tempfile.TemporaryDirectory() as folder:
-        small = Choice(workloads=1, days=0.5, trace_days=16.0, warm_days=4.0, machines=0.5)
+        small = WorkloadSelection(workloads=1, days=0.5, trace_days=16.0, warm_days=4.0, machines=0.5)
         run_study(Path(folder), small, caps=(30,), workers=1)  # loads and compiles, which is no run's cost
         begin = time.process_time()
-        result = run_study(Path(folder), Choice(workloads=3), workers=1)
+        result = run_study(Path(folder), WorkloadSelection(workloads=3), workers=1)
         seconds = time.process_time() - begin
     runs = len(result.rows) - 3
     turnaround = np.array([row["turnaround_s_mean"] for row in result.rows], np.float64)

@@ -1,6 +1,6 @@
 """Predictions of watts: the history kernel alone, and models trained every week over nine months.
 
-Digests of watts are taken at whole watts: the last bits of log and pow hang on the machine.
+Digests of watts are taken at whole watts: the last bits of log and pow depend on the machine.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from functools import cache
 import numpy as np
 
 from bench.harness import Measured, benchmark, best_of, digest, timed
-from wattqueue.kernels.history import history_walk
+from wattqueue.kernels.history import history_replay
 from wattqueue.model.jobs import Floats, Jobs
-from wattqueue.parts.estimator._history import new_history
 from wattqueue.parts.estimator.linear import Linear
+from wattqueue.parts.history import new_history
 from wattqueue.parts.timeline import Timeline, job_watts, trace_timeline
 from wattqueue.workload import marconi
 
@@ -33,7 +33,7 @@ def walked(alpha: float, window_s: float) -> Measured:
 
     def walk() -> None:
         state = new_history(np.bincount(jobs.user.codes), alpha=alpha, window_s=window_s)
-        history_walk(state, line.by_submit, line.by_end, jobs.submit_s, line.end_s, jobs.user.codes, watts, out)
+        history_replay(state, line.by_submit, line.by_end, jobs.submit_s, line.end_s, jobs.user.codes, watts, out)
 
     walk()
     seconds, _ = best_of(3, walk)

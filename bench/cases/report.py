@@ -1,6 +1,6 @@
-"""The report of a run that is still in memory: half a million jobs, and KTH-SP2; seconds and size.
+"""Benchmark the report of a run that is still in memory: half a million jobs, and KTH-SP2; seconds and megabytes.
 
-Digests are taken at whole watts and thousandths: the last bits of sums hang on the machine.
+Digests are taken of whole watts and of thousandths of time busy: the last bits of sums depend on the machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wattqueue.sim.engine import Run, simulate
 
 
 def measured(run: Run) -> Measured:
-    """Seconds from what the simulator returned to the text of the page; its megabytes beside them."""
+    """Time the way from what the simulator returned to the text of the page; return seconds, size and digest."""
     found = metrics(run.jobs, run.schedule, run.power, run.machine, run.cap)
     record = RunRecord(run.jobs, run.machine, run.cap, run.schedule, run.power, found, {"task": {"policy": "easy"}})
     seconds, page = timed(lambda: report(of_record(record)))
@@ -32,13 +32,13 @@ def measured(run: Run) -> Measured:
 
 @benchmark("report of 523,204 jobs on 980 nodes", unit="s", at_most=3)
 def large() -> Measured:
-    """Nine months of generated Marconi100, replayed by EASY."""
+    """Report nine months of generated Marconi100 jobs, replayed with EASY: the Gantt chart is a grid."""
     return measured(nine_months())
 
 
 @benchmark("report of KTH-SP2, on top of the run", unit="s", at_most=0.5)
 def kth() -> Measured:
-    """28,481 jobs on 100 nodes."""
+    """Report 28,481 jobs of KTH-SP2 on 100 nodes."""
     source, nodes = trace()
     machine = Machine("bench", (Partition("batch", nodes, idle_w=95.0, max_w=190.738),))
     return measured(simulate(read_swf(source).jobs, machine, load_policy("easy")))

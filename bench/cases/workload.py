@@ -1,6 +1,6 @@
 """Generators of the size of real machines, and the machine's power as the sum of its jobs' profiles.
 
-Digests of watts are taken at whole watts: the last bits of exp and log hang on the machine.
+Digests of watts are taken at whole watts: the last bits of exp and log depend on the machine.
 """
 
 from __future__ import annotations
