@@ -11,7 +11,7 @@ set -eu
 packages() {
     case $1 in
     browser) echo "chromium fonts-dejavu-core" ;;
-    slurm) echo "slurm-wlm slurmdbd slurmrestd slurm-client munge mariadb-server lua-socket slurm-wlm-jwt-plugin slurm-wlm-mysql-plugin" ;;
+    slurm) echo "slurm-wlm slurmdbd slurm-client munge mariadb-server lua-socket slurm-wlm-mysql-plugin" ;;
     telemetry) echo "prometheus prometheus-node-exporter" ;;
     postgres) echo "postgresql" ;;
     *)

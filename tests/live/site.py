@@ -234,7 +234,7 @@ def bring_up() -> Iterator[SlurmLab]:
     reads.chmod(0o755)
     (home / "freq").mkdir()
     os.chown(home / "freq", operator.pw_uid, operator.pw_gid)
-    lab = SlurmLab(folder, nodes=8, licences_w=TOTAL_W, lua=script(settings), task_prolog=reads, rest=True)
+    lab = SlurmLab(folder, nodes=8, licences_w=TOTAL_W, lua=script(settings), task_prolog=reads)
     try:
         yield lab.up()
     finally:

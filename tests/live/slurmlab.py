@@ -22,16 +22,12 @@ from pathlib import Path
 
 from tests.live.procs import MARKER, end_all
 
-PACKAGES = (
-    "slurm-wlm slurmdbd slurmrestd slurm-client munge mariadb-server lua-socket slurm-wlm-jwt-plugin"
-    " slurm-wlm-mysql-plugin prometheus"
-)
+PACKAGES = "slurm-wlm slurmdbd slurm-client munge mariadb-server lua-socket slurm-wlm-mysql-plugin prometheus"
 PROGRAMS = (
     "munged",
     "slurmctld",
     "slurmd",
     "slurmdbd",
-    "slurmrestd",
     "mariadbd",
     "mariadb-install-db",
     "scontrol",
@@ -86,11 +82,6 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
 @dataclass(frozen=True)
 class Done:
     """What a command said: exit code, both outputs and the seconds it took."""
@@ -107,7 +98,6 @@ class SlurmLab:
 
     ``licences_w`` is the count of the ``watts`` licence in slurm.conf. ``accounting`` adds MariaDB
     and slurmdbd; ``energy`` gives each slurmd a /sys of its own with pm_counters and cpufreq files;
-    ``rest`` adds slurmrestd twice: for the operator on a unix socket, for anyone with a token on loopback.
     ``gpus`` gives each node of p1 so many GPUs (device files of the machine's loop devices: nothing is done to them);
     ``overlap`` adds the partition ``debug`` over all nodes, as most sites have.
     """
@@ -117,7 +107,6 @@ class SlurmLab:
     licences_w: int = 100_000
     accounting: bool = True
     energy: bool = False
-    rest: bool = False
     gpus: int = 0
     overlap: bool = False
     memory: bool = False
@@ -147,7 +136,7 @@ class SlurmLab:
         keep["MYSQL_UNIX_PORT"] = str(self.root / "run/sql.sock")
         keep[MARKER] = str(self.root)
         self.env.update(keep)
-        self.ports = free_ports(3 + self.nodes)
+        self.ports = free_ports(2 + self.nodes)
 
     # -- configuration -------------------------------------------------------------------------
     @property
@@ -161,7 +150,7 @@ class SlurmLab:
         common = "NodeHostname=localhost NodeAddr=127.0.0.1 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=32000"
         gres = f" Gres=gpu:{self.gpus}" if self.gpus else ""
         node_lines = [
-            f"NodeName={name} {common} Sockets={2 if i < half else 1} Port={self.ports[3 + i]} State=UNKNOWN"
+            f"NodeName={name} {common} Sockets={2 if i < half else 1} Port={self.ports[2 + i]} State=UNKNOWN"
             f"{gres if i < half else ''}"
             for i, name in enumerate(self.names)
         ]
@@ -180,9 +169,6 @@ class SlurmLab:
         (etc / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         if self.lua is not None:
             (etc / "job_submit.lua").write_text(self.lua)
-        if self.rest:
-            (etc / "jwt.key").write_bytes(os.urandom(32))
-            (etc / "jwt.key").chmod(0o600)
         if self.accounting:
             self._configure_dbd()
 
@@ -214,8 +200,6 @@ class SlurmLab:
         if self.energy:
             yield "AcctGatherEnergyType=acct_gather_energy/pm_counters\nAcctGatherNodeFreq=1"
             yield "JobAcctGatherFrequency=task=1,energy=1\nCpuFreqGovernors=UserSpace,OnDemand,Performance"
-        if self.rest:
-            yield f"AuthAltTypes=auth/jwt\nAuthAltParameters=jwt_key={self.root}/etc/jwt.key"
         if self.accounting:
             yield "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=127.0.0.1"
             yield f"AccountingStoragePort={self.ports[1]}\nAccountingStoragePass={run}/munge.sock"
@@ -267,8 +251,6 @@ class SlurmLab:
                 self._ticker = threading.Thread(target=self._tick, daemon=True)
                 self._ticker.start()
             self.wait_idle()
-            if self.rest:
-                self._start_rest()
         except BaseException as error:
             ends = self.log_ends()
             self.down()
@@ -347,38 +329,6 @@ class SlurmLab:
         for user in ("root", USER, OTHER_USER, OPERATOR):
             level = ["AdminLevel=Operator"] if user == OPERATOR else []
             self.run(["sacctmgr", "-i", "add", "user", user, "Account=all", *level])
-
-    @property
-    def rest_socket(self) -> Path:
-        """Where the operator's slurmrestd listens."""
-        return self.root / "rest/sock"
-
-    @property
-    def rest_url(self) -> str:
-        """Where the slurmrestd that wants a token listens."""
-        return f"http://127.0.0.1:{self.ports[2]}"
-
-    def _start_rest(self) -> None:
-        """slurmrestd refuses to run as root, and on a unix socket answers the account alone that it runs as."""
-        account = pwd.getpwnam(OPERATOR)
-        self.rest_socket.parent.mkdir()
-        os.chown(self.rest_socket.parent, account.pw_uid, account.pw_gid)
-        common = ("slurmrestd", "-s", "openapi/v0.0.38")
-        for name, user, argv in (
-            ("slurmrestd", OPERATOR, ("-a", "rest_auth/local", f"unix:{self.rest_socket}")),
-            ("slurmrestd.jwt", USER, ("-a", "rest_auth/jwt", self.rest_url.removeprefix("http://"))),
-        ):
-            ids = pwd.getpwnam(user)
-            drop = ("setpriv", f"--reuid={ids.pw_uid}", f"--regid={ids.pw_gid}", "--clear-groups")
-            # without SLURM_JWT in its environment it hands on nobody's token ("Rejecting thread config token")
-            hand_on = ("env", "SLURM_JWT=daemon") if "rest_auth/jwt" in argv else ()
-            self.start(name, (*hand_on, *drop, *common, *argv))
-        self._wait_up("slurmrestd", self.rest_socket.exists)
-        self._wait_up("slurmrestd.jwt", lambda: _listens(self.ports[2]))
-
-    def token(self, user: str = OPERATOR) -> str:
-        """A token of an account, good for an hour."""
-        return self.run(["scontrol", "token", f"username={user}", "lifespan=3600"]).out.strip().partition("=")[2]
 
     def start_controller(self) -> None:
         """Start slurmctld and wait until it answers."""

@@ -94,6 +94,14 @@ def test_a_misspelt_key_gets_the_nearest_known_one_as_a_hint(tmp_path: Path) -> 
     assert "period_s" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize("line", ['rest = "unix:/run/sock"', 'rest_token_file = "t"', 'rest_version = "v0.0.38"'])
+def test_a_key_of_an_earlier_release_is_named_and_can_be_deleted(tmp_path: Path, line: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_config(write(tmp_path, f"{PLAIN}[slurm]\n{line}\n"))
+    assert line.partition(" ")[0] in caught.value.what
+    assert "delete" in str(caught.value.hint)
+
+
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
 def test_a_secret_that_others_may_read_is_refused_without_showing_it(tmp_path: Path, mode: int) -> None:
     file = tmp_path / "token"

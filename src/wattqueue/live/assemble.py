@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import signal
 import threading
 import time
@@ -40,7 +39,6 @@ from wattqueue.live.recording import Recorder
 from wattqueue.live.slurm.apply import Applier, Frequencies, Pool, ReconfigurePool, ReservationPool
 from wattqueue.live.slurm.commands import Commands, Slurm
 from wattqueue.live.slurm.observe import Observer
-from wattqueue.live.slurm.rest import Rest
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.status import HEAD, RunDir
@@ -59,19 +57,9 @@ ACCOUNTING_S = 60.0
 
 
 def slurm_of(config: LiveConfig) -> Slurm:
-    """Return the configured Slurm: its commands, and slurmrestd for the lists where one is configured.
-
-    Raises: InputError for a token that cannot be read, or that others may read.
-    """
+    """Return the commands of the configured Slurm."""
     environment = {} if config.slurm.conf is None else {"SLURM_CONF": str(config.slurm.conf)}
-    commands = Commands(config.slurm.timeout_s, environment, config.slurm.bin_dir)
-    if not config.slurm.rest:
-        return commands
-    file, user = config.slurm.rest_token_file, config.user or pwd.getpwuid(os.geteuid()).pw_name
-    if file is not None:
-        read_secret(file)
-    token = (lambda: "") if file is None else (lambda: read_secret(file))
-    return Rest(commands, config.slurm.rest, user, token, config.slurm.rest_version, config.slurm.timeout_s)
+    return Commands(config.slurm.timeout_s, environment, config.slurm.bin_dir)
 
 
 def sources_of(config: LiveConfig) -> list[TelemetrySource]:
@@ -279,7 +267,6 @@ def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[
             server.shutdown()
             server.server_close()
         controller.telemetry.close()
-        controller.observer.close()
         notify("STOPPING=1")
         controller.run_dir.away()
         controller.run_dir.release()

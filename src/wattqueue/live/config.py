@@ -16,7 +16,6 @@ import stat
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -44,12 +43,7 @@ class SlurmSection(_Strict):
     bin_dir: str = ""
     """Folder of Slurm's commands; empty: found on the PATH."""
     timeout_s: Seconds = 10.0
-    """After so long a command or a request is given up."""
-    rest: str = ""
-    """slurmrestd: ``unix:/path`` or ``http://host:port``; jobs, nodes and licences are then read through it."""
-    rest_token_file: Path | None = None
-    """JWT of the controller's account, for a slurmrestd that is not on a unix socket; read again for each request."""
-    rest_version: Annotated[str, Field(pattern=r"v\d+\.\d+\.\d+")] = "v0.0.38"
+    """After so long a command is given up."""
     partitions: dict[str, str] = {}
     """Machine partition of a Slurm partition where their names differ."""
     pool: Literal["reservation", "reconfigure"] = "reservation"
@@ -176,6 +170,7 @@ def load_config(path: Path) -> LiveConfig:
         raise InputError(f"cannot be read: {error.strerror}", where=path) from error
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, numbers or brackets without end
         raise InputError(f"not TOML: {error}", where=path) from error
+    _refuse_removed(data, path)
     try:
         home = home_of(path.resolve().parent)
         data = {"state": str(home / "wattqueue-live.db"), "run_dir": str(home / "run"), **data}
@@ -188,18 +183,19 @@ def load_config(path: Path) -> LiveConfig:
         raise InputError("metrics.address is open to others without a token", where=path, hint=hint)
     if config.slurm.pool == "reconfigure" and config.slurm.pool_file is None:
         raise InputError("slurm.pool_file is needed to set the pool by reconfigure", where=path)
-    _check_rest(config, path)
     return config
 
 
-def _check_rest(config: LiveConfig, path: Path) -> None:
-    """Refuse an address of another form, and one over which a token would travel unencrypted to another host."""
-    rest, token = config.slurm.rest, config.slurm.rest_token_file
-    if rest and not rest.startswith(("unix:/", "http://", "https://")):
-        raise InputError(f"slurm.rest: {rest!r} is no address", where=path, hint="unix:/path, or http://host:port")
-    if token is not None and rest.startswith("http://") and not _is_local(urlsplit(rest).hostname or ""):
-        hint = "use https://, or a slurmrestd on this host"
-        raise InputError("slurm.rest: the token would cross the network in the clear", where=path, hint=hint)
+def _refuse_removed(data: dict[str, Any], path: Path) -> None:
+    """Refuse keys of earlier releases that no longer exist, with what replaces them.
+
+    Raises: InputError naming the first of them.
+    """
+    section = data.get("slurm")
+    for key in ("rest", "rest_token_file", "rest_version"):
+        if isinstance(section, dict) and key in section:
+            hint = "delete the slurm.rest keys: jobs, nodes and licences are read by squeue, sinfo and scontrol"
+            raise InputError(f"slurm.{key}: lists are no longer read through slurmrestd", where=path, hint=hint)
 
 
 def _known(place: Place) -> list[str]:
@@ -213,7 +209,7 @@ def _known(place: Place) -> list[str]:
     return list(table.model_fields)
 
 
-_PATHS = {"conf", "rest_token_file", "pool_file", "run_dir", "frequency_dir", "record", "audit_key_file"}
+_PATHS = {"conf", "pool_file", "run_dir", "frequency_dir", "record", "audit_key_file"}
 _PATHS |= {"token_file", "prometheus_token_file", "coefficients"}
 
 

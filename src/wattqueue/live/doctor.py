@@ -43,7 +43,7 @@ PACKAGES = {
     "matplotlib": ("plot", "figures as PDF and SVG"),
     "sqlalchemy": ("live", "the database of applications, and the live service"),
     "alembic": ("live", "the database of applications, and the live service"),
-    "httpx": ("live", "Prometheus and slurmrestd as sources"),
+    "httpx": ("live", "Prometheus as a source of power"),
     "prometheus_client": ("live", "the live service's own metrics"),
 }
 """Optional packages by import name: the extra that installs each, and what needs it."""

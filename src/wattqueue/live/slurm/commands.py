@@ -50,7 +50,7 @@ class CommandResult(NamedTuple):
 
 
 class Slurm(Protocol):
-    """Anything that runs Slurm's commands: a real Slurm, slurmrestd in the place of the lists, or the tests' fake.
+    """Anything that runs Slurm's commands: a real Slurm, or the tests' fake.
 
     The protocol is the *text* of the commands. Everything above it is therefore tested against the fake and the real
     one with the same code.

@@ -98,12 +98,6 @@ class Observer:
         jobs = tuple(row._replace(eligible=False) if _later(row, now_s) else row for row in self._with_sizes(jobs))
         return SlurmSnapshot(now_s, jobs, nodes, pool, self._details, unreadable)
 
-    def close(self) -> None:
-        """Close a connection, where there is one (slurmrestd)."""
-        close = getattr(self.slurm, "close", None)
-        if close is not None:
-            close()
-
     def _read(self, argv: tuple[str, ...]) -> str:
         return read(self.slurm, argv, wait=self.wait)
 
