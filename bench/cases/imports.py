@@ -13,7 +13,7 @@ import numpy as np
 from bench.cases.process import COMMAND
 from bench.dumps import write_dump
 from bench.harness import Measured, benchmark, best_of, digest
-from wattqueue.formats.table import read_table
+from wattqueue.formats.table.job_table import read_table
 
 ROWS = 500_000
 MEASURE = "import resource,subprocess,sys; subprocess.run(sys.argv[1:],check=True); "

@@ -10,7 +10,7 @@ import numpy as np
 from bench.cases.peers import trace
 from bench.cases.workload import nine_months
 from bench.harness import Measured, benchmark, digest, timed
-from wattqueue.formats.rundir import RunRecord
+from wattqueue.formats.rundir.folder import RunRecord
 from wattqueue.formats.swf import read_swf
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.metrics import metrics

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wattqueue.api.simulate import simulate
     from wattqueue.api.whatif import whatif
     from wattqueue.errors import InputError, MachineError, PolicyError, WattQueueError
-    from wattqueue.formats.machine_toml import load_machine
+    from wattqueue.formats.machine.file import load_machine
     from wattqueue.model.jobs import Jobs
     from wattqueue.model.machine import Machine, Partition
     from wattqueue.model.signals import Cap
@@ -50,7 +50,7 @@ _HOMES = {
     "WattQueueError": "wattqueue.errors",
     "compare": "wattqueue.api.compare",
     "generate": "wattqueue.api.jobs",
-    "load_machine": "wattqueue.formats.machine_toml",
+    "load_machine": "wattqueue.formats.machine.file",
     "load_policy": "wattqueue.policy.policy",
     "predict": "wattqueue.api.predict",
     "read_jobs": "wattqueue.api.jobs",

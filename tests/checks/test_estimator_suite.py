@@ -13,7 +13,7 @@ from wattqueue.checks.estimator import Check, check_estimator, estimator_checks
 from wattqueue.checks.leak import find_leak
 from wattqueue.checks.samples import sample_jobs, sample_machine
 from wattqueue.errors import PolicyError
-from wattqueue.formats.machine_toml import load_machine
+from wattqueue.formats.machine.file import load_machine
 from wattqueue.model.eamc_table1 import APPS
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.machine import Machine

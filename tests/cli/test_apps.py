@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wattqueue.formats.ear import read_coefficients_binary, read_coefficients_csv
+from wattqueue.formats.ear.files import read_coefficients_binary, read_coefficients_csv
 from wattqueue.model.ear import Coefficients, Signatures, project
 from wattqueue.store.applications import ApplicationDatabase
 

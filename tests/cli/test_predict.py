@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wattqueue.formats.table import write_table
+from wattqueue.formats.table.job_table import write_table
 from wattqueue.model.jobs import Jobs
 
 # In processes of their own, which coverage does not follow.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.cases import generated_record
-from wattqueue.formats.rundir import write_run
+from wattqueue.formats.rundir.folder import write_run
 
 # In processes of their own, which coverage does not follow.
 pytestmark = pytest.mark.compiled

@@ -13,7 +13,7 @@ from bench.dumps import write_dump
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from wattqueue.formats.sacct import read_sacct
+from wattqueue.formats.slurm.sacct import read_sacct
 workload = read_sacct(Path(sys.argv[1]))
 # Not ru_maxrss: a process begins with its parent's.
 lines = Path("/proc/self/status").read_text().splitlines()

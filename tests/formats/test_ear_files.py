@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.formats.refusal import refused
-from wattqueue.formats.eacct import read_eacct
-from wattqueue.formats.ear import (
+from wattqueue.formats.ear.eacct import read_eacct
+from wattqueue.formats.ear.files import (
     RECORD,
     read_apps_csv,
     read_coefficients_binary,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wattqueue.formats import _hosts
-from wattqueue.formats._hosts import SWEEP_ROWS, HostIndex, count_nodes, shared_with_others
-from wattqueue.formats.hostlist import expand_hosts
+from wattqueue.formats.slurm import hosts
+from wattqueue.formats.slurm.hostlist import expand_hosts
+from wattqueue.formats.slurm.hosts import SWEEP_ROWS, HostIndex, count_nodes, shared_with_others
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def test_names_mean_the_same_node_however_they_are_listed() -> None:
     index = HostIndex()
     first, _ = index.ranges(["n[001-003]", "login"])
     second, _ = index.ranges(["n002,n003", "n4", "login", "login0"])
-    both = _hosts.HostRanges.joined([first, second])
+    both = hosts.HostRanges.joined([first, second])
     assert count_nodes(both) == 6
-    assert count_nodes(_hosts.HostRanges.joined([])) == 0
+    assert count_nodes(hosts.HostRanges.joined([])) == 0
 
 
 def shared_naively(nodes: list[set[int]], start: list[int], end: list[int]) -> list[bool]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wattqueue.formats.rundir import RunRecord, read_run, write_run
+from wattqueue.formats.rundir.folder import RunRecord, read_run, write_run
 from wattqueue.formats.swf import read_swf
 from wattqueue.model.machine import plain_machine
 from wattqueue.model.metrics import metrics

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wattqueue.formats.machine_guess import guess_machine, most_at_once, node_watts
-from wattqueue.formats.machine_toml import CONFIRM, machine_toml
+from wattqueue.formats.machine.file import CONFIRM, machine_toml
+from wattqueue.formats.machine.guess import guess_machine, most_at_once, node_watts
 from wattqueue.model.jobs import Jobs
 
 

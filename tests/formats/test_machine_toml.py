@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.formats.refusal import refused
 from wattqueue.errors import InputError, MachineError, WattQueueError
-from wattqueue.formats.machine_toml import (
+from wattqueue.formats.machine.file import (
     CONFIRM,
     catalogue,
     load_machine,

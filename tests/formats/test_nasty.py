@@ -10,31 +10,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wattqueue.errors import WattQueueError
-from wattqueue.formats import _runs, _sacct_lines
 from wattqueue.formats.read import ReadOptions, read_workload
-from wattqueue.formats.sacct import read_sacct
+from wattqueue.formats.slurm import lines, records
+from wattqueue.formats.slurm.sacct import read_sacct
 from wattqueue.formats.workload import Workload
 
 NASTY = Path(__file__).parent / "nasty_sacct.psv"
 
 KEPT = ["1", "2", "4", "5", "7_1", "8+0", "8+1", "11", "14", "16", "17", "18", "20", "22", "23", "25"]
 LEFT_OUT = {
-    1: _sacct_lines.PREFACE,
-    3: _sacct_lines.PREFACE,
-    10: _runs.REASONS[_runs.NEVER_RAN],
-    13: _runs.REASONS[_runs.PENDING],
-    14: _runs.REASONS[_runs.ARRAY_REST],
-    18: _runs.REASONS[_runs.RUNNING],
-    19: _runs.REASONS[_runs.NEVER_RAN],
-    21: _runs.REASONS[_runs.NO_RUNTIME],
-    22: _runs.REASONS[_runs.NO_RUNTIME],
-    24: _sacct_lines.FEW,
-    29: _runs.REASONS[_runs.BAD_SUBMIT],
-    31: _runs.REASONS[_runs.AGAIN],
-    32: _runs.REASONS[_runs.ORPHAN],
-    33: _runs.REASONS[_runs.BAD_ID],
-    36: _runs.REASONS[_runs.NO_SUBMIT],
-    38: _sacct_lines.CUT,
+    1: lines.PREFACE,
+    3: lines.PREFACE,
+    10: records.REASONS[records.NEVER_RAN],
+    13: records.REASONS[records.PENDING],
+    14: records.REASONS[records.ARRAY_REST],
+    18: records.REASONS[records.RUNNING],
+    19: records.REASONS[records.NEVER_RAN],
+    21: records.REASONS[records.NO_RUNTIME],
+    22: records.REASONS[records.NO_RUNTIME],
+    24: lines.FEW,
+    29: records.REASONS[records.BAD_SUBMIT],
+    31: records.REASONS[records.AGAIN],
+    32: records.REASONS[records.ORPHAN],
+    33: records.REASONS[records.BAD_ID],
+    36: records.REASONS[records.NO_SUBMIT],
+    38: lines.CUT,
 }
 
 

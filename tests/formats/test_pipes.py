@@ -13,11 +13,11 @@ import pytest
 
 from tests.formats.refusal import refused
 from wattqueue.formats.cap import parse_cap
-from wattqueue.formats.machine_toml import load_machine
+from wattqueue.formats.machine.file import load_machine
 from wattqueue.formats.read import read_workload
 from wattqueue.formats.series import read_series
 from wattqueue.formats.source import sha256_of
-from wattqueue.formats.table import read_table, write_table
+from wattqueue.formats.table.job_table import read_table, write_table
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from wattqueue.cli import _app
-from wattqueue.formats._pm100_power import Recorded, recorded_power
-from wattqueue.formats.pm100 import read_pm100
-from wattqueue.formats.table import read_table
+from wattqueue.formats.pm100.jobs import read_pm100
+from wattqueue.formats.pm100.power import Recorded, recorded_power
+from wattqueue.formats.table.job_table import read_table
 from wattqueue.model.machine import plain_machine
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate

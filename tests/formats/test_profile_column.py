@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from tests.formats.refusal import refused
-from wattqueue.formats import _profile_column
-from wattqueue.formats.table import read_table, write_table
+from wattqueue.formats.table import profile_column
+from wattqueue.formats.table.job_table import read_table, write_table
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.workload.marconi import generate
@@ -56,7 +56,7 @@ def test_gaps_are_filled_from_the_profile(tmp_path: Path) -> None:
 
 
 def test_a_generated_week_comes_back_to_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_profile_column, "_SAMPLES_A_PIECE", 5_000)  # many pieces
+    monkeypatch.setattr(profile_column, "_SAMPLES_A_PIECE", 5_000)  # many pieces
     jobs = generate(np.random.default_rng(2), days=0.3)
     write_table(tmp_path / "a.parquet", jobs)
     write_table(tmp_path / "b.parquet", jobs)

@@ -15,9 +15,9 @@ from tests.formats.refusal import refused
 from wattqueue.errors import InputError
 from wattqueue.formats.batsim import read_batsim
 from wattqueue.formats.fdata import read_fdata
-from wattqueue.formats.pm100 import read_pm100
+from wattqueue.formats.pm100.jobs import read_pm100
 from wattqueue.formats.read import ReadOptions, read_workload, sniff
-from wattqueue.formats.table import read_table, write_table
+from wattqueue.formats.table.job_table import read_table, write_table
 
 MAY = datetime(2020, 5, 31, 22, 0, tzinfo=UTC)
 

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from tests.formats.refusal import refused
 from wattqueue import SCHEMA_VERSION, __version__
 from wattqueue.errors import InputError, OutputError, WattQueueError
-from wattqueue.formats import _intervals
-from wattqueue.formats._run_tables import BATSIM
-from wattqueue.formats.rundir import RunRecord, read_facts, read_metrics, read_run, write_run
+from wattqueue.formats.rundir import intervals
+from wattqueue.formats.rundir.folder import RunRecord, read_facts, read_metrics, read_run, write_run
+from wattqueue.formats.rundir.tables import BATSIM
 from wattqueue.formats.unusable import Unusable
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.machine import Machine, Partition
@@ -328,10 +328,10 @@ def test_intervals_both_ways(held: list[list[tuple[int, int]]], order: Any, chun
     count = np.array([len(h) for h in held], np.int32)
     columns = (start, count, np.array(low, np.int32), np.array(high, np.int32))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_intervals, "CHUNK", chunk)
-        texts = _intervals.to_text(*columns)
+        patch.setattr(intervals, "CHUNK", chunk)
+        texts = intervals.to_text(*columns)
     assert texts == [" ".join(str(a) if a == b else f"{a}-{b}" for a, b in job) for job in held]
-    _, again, low_again, high_again = _intervals.from_text(texts)
+    _, again, low_again, high_again = intervals.from_text(texts)
     assert again.tolist() == count.tolist()
     flat = [pair for job in held for pair in job]
     assert list(zip(low_again.tolist(), high_again.tolist(), strict=True)) == flat
@@ -340,13 +340,13 @@ def test_intervals_both_ways(held: list[list[tuple[int, int]]], order: Any, chun
 @pytest.mark.parametrize("text", ["a", "1-", "-1", "1--2", "1-2-3", "3-1", "1;2", "1\n2", "- 1"])
 def test_no_set_of_units(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the caller adds the place
-        _intervals.from_text(["5", text])
+        intervals.from_text(["5", text])
 
 
 @given(st.lists(st.text("0123456789- ", max_size=6), max_size=5))
 def test_any_text_is_a_set_or_an_error(texts: list[str]) -> None:
     try:
-        start, count, low, high = _intervals.from_text(texts)
+        start, count, low, high = intervals.from_text(texts)
     except (ValueError, OverflowError):
         return
     assert len(start) == len(count) == len(texts)

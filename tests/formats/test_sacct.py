@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.formats.refusal import refused
-from wattqueue.formats import _runs, _sacct_lines
-from wattqueue.formats.sacct import ENERGY_SOURCES, read_energies, read_sacct
+from wattqueue.formats.slurm import lines, records
+from wattqueue.formats.slurm.sacct import ENERGY_SOURCES, read_energies, read_sacct
 from wattqueue.formats.workload import Workload
 
 FORMAT = (
@@ -169,17 +169,28 @@ def test_rows_that_are_no_jobs_are_listed_with_line_and_reason(tmp_path: Path) -
     assert workload.rows == len(rows)
     assert list(reasons(workload)) == list(range(3, 16))
     codes = (
-        *(_runs.PENDING, _runs.RUNNING, _runs.ARRAY_REST, _runs.NEVER_RAN, _runs.NO_SUBMIT, _runs.BAD_SUBMIT),
-        *(_runs.NO_RUNTIME, _runs.NO_NODES, _runs.BAD_ID),
+        *(
+            records.PENDING,
+            records.RUNNING,
+            records.ARRAY_REST,
+            records.NEVER_RAN,
+            records.NO_SUBMIT,
+            records.BAD_SUBMIT,
+        ),
+        *(records.NO_RUNTIME, records.NO_NODES, records.BAD_ID),
     )
-    expected = [*(_runs.REASONS[code] for code in codes), _sacct_lines.FEW, _sacct_lines.MANY]
-    assert list(reasons(workload).values()) == [*expected, _runs.REASONS[_runs.AGAIN], _runs.REASONS[_runs.BAD_ID]]
+    expected = [*(records.REASONS[code] for code in codes), lines.FEW, lines.MANY]
+    assert list(reasons(workload).values()) == [
+        *expected,
+        records.REASONS[records.AGAIN],
+        records.REASONS[records.BAD_ID],
+    ]
 
 
 def test_a_truncated_last_line_is_named(tmp_path: Path) -> None:
     workload = read(tmp_path, row("7"), row("8")[:40], end="")
     assert workload.jobs.job_id.tolist() == [7]
-    assert reasons(workload) == {3: _sacct_lines.CUT}
+    assert reasons(workload) == {3: lines.CUT}
     whole = read(tmp_path, row("7"), row("8"), end="")
     assert len(whole.jobs) == 2
     assert "no line end" in " ".join(whole.notes)
@@ -228,7 +239,7 @@ def test_one_run_in_two_dumps_counts_once_even_if_it_ran_in_the_first(tmp_path: 
     workload = read(tmp_path, still, row("7"), row("8", start="12:00:00", end="13:00:00"))
     assert workload.jobs.job_id.tolist() == [7, 8]
     assert workload.jobs.extra["alone"].tolist() == ["yes", "yes"]
-    assert reasons(workload)[2] == _runs.REASONS[_runs.AGAIN]
+    assert reasons(workload)[2] == records.REASONS[records.AGAIN]
 
 
 @pytest.mark.parametrize(
@@ -361,7 +372,7 @@ def test_energy_in_alloctres(tmp_path: Path) -> None:
 def test_steps_that_stand_apart_find_their_job(tmp_path: Path) -> None:
     workload = read(tmp_path, step("9", "0", "1"), row("7"), row("8", list="n3", nodes="1"), step("7", "0", "3600000"))
     assert workload.jobs.extra["energy_j"][0] == 3.6e6
-    assert reasons(workload) == {2: _runs.REASONS[_runs.ORPHAN]}
+    assert reasons(workload) == {2: records.REASONS[records.ORPHAN]}
 
 
 # Sharing

@@ -11,9 +11,9 @@ import pytest
 
 from tests.formats.refusal import refused
 from wattqueue.errors import InputError
-from wattqueue.formats import _runs
 from wattqueue.formats.read import read_workload
-from wattqueue.formats.slurm_json import read_slurm_json
+from wattqueue.formats.slurm import records
+from wattqueue.formats.slurm.slurm_json import read_slurm_json
 from wattqueue.formats.workload import Workload
 
 
@@ -127,7 +127,7 @@ def test_what_squeue_lists_has_not_ended(tmp_path: Path) -> None:
     running = queued | {"job_id": 10, "job_state": ["RUNNING"], "nodes": "n[1-4]", "start_time": boxed(10**9 + 60)}
     with pytest.raises(InputError) as caught:
         read(tmp_path, [queued, running])
-    assert all(_runs.REASONS[code] in caught.value.what for code in (_runs.PENDING, _runs.RUNNING))
+    assert all(records.REASONS[code] in caught.value.what for code in (records.PENDING, records.RUNNING))
     jobs = read(tmp_path, [queued, running], queued=True).jobs
     assert jobs.job_id.tolist() == [9, 10]
     assert jobs.runtime_s.tolist() == [3600.0, 3600.0]

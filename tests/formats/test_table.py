@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.formats.refusal import refused
 from wattqueue import SCHEMA_VERSION
 from wattqueue.errors import InputError, OutputError, WattQueueError
-from wattqueue.formats.table import COLUMNS, read_table, write_table
+from wattqueue.formats.table.job_table import COLUMNS, read_table, write_table
 from wattqueue.model import bounds
 from wattqueue.model.jobs import Jobs, Labels
 

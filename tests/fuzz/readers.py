@@ -20,17 +20,17 @@ from wattqueue.campaign.file import read_campaign
 from wattqueue.formats.archer2 import read_archer2
 from wattqueue.formats.batsim import read_batsim
 from wattqueue.formats.cap import read_cap
-from wattqueue.formats.eacct import read_eacct
-from wattqueue.formats.ear import read_apps_csv, read_coefficients_binary, read_coefficients_csv
+from wattqueue.formats.ear.eacct import read_eacct
+from wattqueue.formats.ear.files import read_apps_csv, read_coefficients_binary, read_coefficients_csv
 from wattqueue.formats.epoch import trace_epoch_s
 from wattqueue.formats.eurora import read_eurora
-from wattqueue.formats.machine_toml import machine_toml, read_machine
+from wattqueue.formats.machine.file import machine_toml, read_machine
 from wattqueue.formats.read import ReadOptions, read_workload
-from wattqueue.formats.rundir import read_run, write_run
-from wattqueue.formats.sacct import read_energies
+from wattqueue.formats.rundir.folder import read_run, write_run
 from wattqueue.formats.series import read_series, read_steps
+from wattqueue.formats.slurm.sacct import read_energies
 from wattqueue.formats.swf import write_swf
-from wattqueue.formats.table import read_table, write_table
+from wattqueue.formats.table.job_table import read_table, write_table
 from wattqueue.formats.unusable import read_unusable
 from wattqueue.live.config import load_config
 from wattqueue.model.jobs import Jobs

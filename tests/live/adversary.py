@@ -17,7 +17,7 @@ from typing import Self
 
 from tests.live.site import Site
 from tests.live.slurmlab import OTHER_USER, USER, Done, SlurmLab
-from wattqueue.formats.hostlist import expand
+from wattqueue.formats.slurm.hostlist import expand
 
 ACTIVE = "RUNNING,CONFIGURING,SUSPENDED,STOPPED,RESIZING,SIGNALING,STAGE_OUT"
 LATE = "late"

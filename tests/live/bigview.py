@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from wattqueue.formats.hostlist import compress
+from wattqueue.formats.slurm.hostlist import compress
 from wattqueue.live.slurm.commands import CommandResult
 
 NOW_S = 1_800_000_000.0

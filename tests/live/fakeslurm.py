@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from wattqueue.formats.hostlist import compress, expand
+from wattqueue.formats.slurm.hostlist import compress, expand
 from wattqueue.live.slurm.commands import CommandResult, SlurmError
 
 READS = {"squeue", "sinfo"}

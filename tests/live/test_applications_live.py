@@ -12,7 +12,7 @@ from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.test_controller import Meter
 from wattqueue.errors import InputError
-from wattqueue.formats.ear import write_coefficients_csv
+from wattqueue.formats.ear.files import write_coefficients_csv
 from wattqueue.live.applications import Applications
 from wattqueue.live.assemble import teach
 from wattqueue.live.config import load_config

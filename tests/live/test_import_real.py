@@ -11,7 +11,7 @@ import pytest
 
 from tests.live.slurmlab import SlurmLab, wait_for
 from wattqueue.formats.read import ReadOptions, read_workload
-from wattqueue.formats.sacct import ASK_FOR
+from wattqueue.formats.slurm.sacct import ASK_FOR
 from wattqueue.formats.workload import Workload
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]

@@ -13,7 +13,7 @@ import pytest
 
 from tests.live.slurmlab import OPERATOR, USER, SlurmLab
 from wattqueue.errors import OutputError
-from wattqueue.formats.hostlist import expand
+from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.slurm.install import NodeWatts, Settings, install, prolog, script
 from wattqueue.live.slurm.snapshot import Shape
 

@@ -269,7 +269,7 @@ def test_two_controllers_never_share_a_run_folder(tmp_path: Path) -> None:
 
 
 def test_the_whole_pool_is_the_highest_cap_less_idle_watts(tmp_path: Path) -> None:
-    from wattqueue.formats.machine_toml import load_machine
+    from wattqueue.formats.machine.file import load_machine
 
     machine = load_machine(str(write(tmp_path).parent / "m.toml"))
     assert whole_pool(LiveConfig(machine="x", cap="1800W"), machine) == 1000

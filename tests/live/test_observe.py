@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import InputError
-from wattqueue.formats.hostlist import compress, expand
+from wattqueue.formats.slurm.hostlist import compress, expand
 from wattqueue.live.slurm.commands import SlurmError
 from wattqueue.live.slurm.observe import (
     Observer,

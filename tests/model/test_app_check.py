@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wattqueue.errors import InputError
-from wattqueue.formats.ear import read_apps_csv, read_coefficients_csv
+from wattqueue.formats.ear.files import read_apps_csv, read_coefficients_csv
 from wattqueue.model.app_check import Consequence, Ladder, Tolerance, better_frequency, distances, judge
 from wattqueue.model.ear import Coefficients, Signatures, at_frequency
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wattqueue.errors import PolicyError
-from wattqueue.formats.ear import read_apps_csv, read_coefficients_csv
+from wattqueue.formats.ear.files import read_apps_csv, read_coefficients_csv
 from wattqueue.model.app_check import Consequence, Ladder
 from wattqueue.model.app_profiles import ear_profiles
 from wattqueue.model.app_record import behind, without_claims

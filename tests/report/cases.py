@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.formats.rundir import RunRecord
+from wattqueue.formats.rundir.folder import RunRecord
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.metrics import metrics

@@ -15,7 +15,7 @@ from tests.report.cases import generated_record, member
 from tests.report.chromium import Browser
 from tests.report.test_browser import expect_clean, expect_drawn, look
 from wattqueue.errors import InputError
-from wattqueue.formats.rundir import write_run
+from wattqueue.formats.rundir.folder import write_run
 from wattqueue.report.compare import figures, table
 from wattqueue.report.compare.document import report
 from wattqueue.report.compare.groups import Group, Member, grouped

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests.report.cases import by_hand, generated, generated_record
-from wattqueue.formats.rundir import read_run, write_run
+from wattqueue.formats.rundir.folder import read_run, write_run
 from wattqueue.model.jobs import Labels
 from wattqueue.model.machine import plain_machine
 from wattqueue.model.signals import Cap

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.cases import generated_record
-from wattqueue.formats.rundir import write_run
+from wattqueue.formats.rundir.folder import write_run
 
 DRAW = """
 import json, sys

@@ -9,7 +9,7 @@ import pytest
 
 from tests.report.chromium import Browser
 from wattqueue.campaign.shared import Shared
-from wattqueue.formats.table import write_table
+from wattqueue.formats.table.job_table import write_table
 from wattqueue.model.jobs import Jobs
 from wattqueue.sim.task import Task
 from wattqueue.whatif.answer import conclude

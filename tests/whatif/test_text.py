@@ -10,7 +10,7 @@ import pytest
 
 from wattqueue.campaign.shared import Shared
 from wattqueue.cli.whatif import print_answer
-from wattqueue.formats.table import write_table
+from wattqueue.formats.table.job_table import write_table
 from wattqueue.model.jobs import Jobs
 from wattqueue.sim.task import Task
 from wattqueue.whatif.answer import Answer, conclude

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.test_simulate import wattqueue
 from wattqueue.campaign.shared import Shared
 from wattqueue.errors import CampaignError, InputError, MachineError, PolicyError
-from wattqueue.formats.table import write_table
+from wattqueue.formats.table.job_table import write_table
 from wattqueue.model.jobs import Jobs
 from wattqueue.sim.task import Task, load, perform
 from wattqueue.whatif.answer import Answer, conclude, never_above

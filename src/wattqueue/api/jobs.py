@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from wattqueue.api.inputs import PathLike, text
 from wattqueue.errors import InputError
 from wattqueue.formats.duration import duration_s
-from wattqueue.formats.table import table_frame, write_table
+from wattqueue.formats.table.job_table import table_frame, write_table
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs

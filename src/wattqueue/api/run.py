@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from wattqueue.api.inputs import PathLike
 from wattqueue.api.picture import Picture
 from wattqueue.errors import InputError
-from wattqueue.formats import rundir
 from wattqueue.formats.pages import write_text
-from wattqueue.formats.rundir import RunRecord
+from wattqueue.formats.rundir import folder as run_folder
+from wattqueue.formats.rundir.folder import RunRecord
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import published_rows
@@ -54,18 +54,18 @@ class RunResult:
     def metrics(self) -> dict[str, Any]:
         """Return the keys and values of metrics.json, named as in docs/semantics.md; None where a figure is missing."""
         # Through JSON, so that values have the types that a reader of the file gets.
-        found: dict[str, Any] = json.loads(rundir.metrics_json(self.record))
+        found: dict[str, Any] = json.loads(run_folder.metrics_json(self.record))
         return found
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
         """Return the columns of jobs.csv as a polars frame, one row per usable job; null for what never happened."""
-        return rundir.jobs_table(self.record)
+        return run_folder.jobs_table(self.record)
 
     @cached_property
     def power(self) -> pl.DataFrame:
         """Return the columns of power.parquet as a polars frame: each row holds from its ``time_s`` to the next."""
-        return rundir.power_table(self.record)
+        return run_folder.power_table(self.record)
 
     @property
     def machine(self) -> Machine:
@@ -108,7 +108,7 @@ class RunResult:
 
         Raises: OutputError.
         """
-        rundir.write_run(Path(folder), self.record)
+        run_folder.write_run(Path(folder), self.record)
         return Path(folder)
 
     def plot(self, name: str = "power", path: PathLike | None = None) -> Picture:
@@ -141,4 +141,4 @@ def read_run(folder: PathLike) -> RunResult:
 
     Raises: InputError or MachineError naming the file that is missing or not a run's.
     """
-    return RunResult(rundir.read_run(Path(folder)))
+    return RunResult(run_folder.read_run(Path(folder)))

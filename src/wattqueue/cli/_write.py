@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from wattqueue.errors import OutputError
-from wattqueue.formats.rundir import RunRecord, write_run
+from wattqueue.formats.rundir.folder import RunRecord, write_run
 from wattqueue.sim.task import TaskResult, record
 
 

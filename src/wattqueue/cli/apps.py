@@ -47,7 +47,7 @@ def learn(
     import numpy as np
 
     from wattqueue.formats.atomic_write import written
-    from wattqueue.formats.eacct import read_eacct
+    from wattqueue.formats.ear.eacct import read_eacct
     from wattqueue.model.ear_learning import BenchmarkRuns
     from wattqueue.model.ear_learning import learn as fit_pairs
 
@@ -76,8 +76,8 @@ def import_(
 
     Runs at a frequency without coefficients are not used; prints how many were, and the first reasons.
     """
-    from wattqueue.formats.eacct import read_eacct
-    from wattqueue.formats.ear import read_coefficients_csv
+    from wattqueue.formats.ear.eacct import read_eacct
+    from wattqueue.formats.ear.files import read_coefficients_csv
     from wattqueue.store.applications import ApplicationDatabase, runs_of
 
     rows = read_eacct(runs)
@@ -128,7 +128,7 @@ def convert(
     """Convert EAR's binary coefficient file to WattQueue's CSV, or back."""
     from wattqueue.errors import InputError
     from wattqueue.formats.atomic_write import written
-    from wattqueue.formats.ear import read_coefficients_binary, read_coefficients_csv
+    from wattqueue.formats.ear.files import read_coefficients_binary, read_coefficients_csv
 
     if source.suffix != ".csv":
         table = read_coefficients_binary(source)
@@ -147,7 +147,7 @@ def _write(path: Path, module: str, table: Coefficients) -> None:
 
     ``module`` names the hardware configuration in a CSV; EAR's binary file has no place for it.
     """
-    from wattqueue.formats.ear import write_coefficients_binary, write_coefficients_csv
+    from wattqueue.formats.ear.files import write_coefficients_binary, write_coefficients_csv
 
     if path.suffix == ".csv":
         write_coefficients_csv(path, {module: table})

@@ -59,7 +59,7 @@ def run(
     alone), attributed (it shared them, or it is unknown) or modelled.
     """
     from wattqueue.formats.atomic_write import written
-    from wattqueue.formats.node_watts import parse_node_watts
+    from wattqueue.formats.machine.node_watts import parse_node_watts
     from wattqueue.formats.read import ReadOptions, read_workload
     from wattqueue.formats.source import exists
     from wattqueue.formats.unusable import write_unusable
@@ -99,7 +99,7 @@ def _write(out: Path, workload: Workload) -> None:
 
         write_swf(out, workload.jobs)
         return
-    from wattqueue.formats.table import write_table
+    from wattqueue.formats.table.job_table import write_table
 
     write_table(out, workload.jobs)
 

@@ -1,11 +1,11 @@
 """Machine files: list the catalogue, show one, draft one from jobs.
 
-A machine file states partitions, units, idle and maximum watts (``formats/machine_toml.py``). The catalogue has the
+A machine file states partitions, units, idle and maximum watts (``formats/machine/file.py``). The catalogue has the
 machines of the papers; ``guess`` drafts a file from recorded jobs, since few sites know the watts of their nodes.
 
 Every command reads files and prints; only ``guess -o`` writes, atomically. ``show`` prints TOML that can be
 redirected to a file and changed, with what it adds as comments. Errors of a machine file come from
-``formats.machine_toml`` as MachineError with file and key.
+``formats.machine.file`` as MachineError with file and key.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import typer
 from wattqueue.errors import InputError
 
 if TYPE_CHECKING:
-    from wattqueue.formats.machine_guess import WattsPerNode
+    from wattqueue.formats.machine.guess import WattsPerNode
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -27,7 +27,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 @app.command("list")
 def list_() -> None:
     """List the machines that come with WattQueue."""
-    from wattqueue.formats.machine_toml import catalogue, load_machine
+    from wattqueue.formats.machine.file import catalogue, load_machine
 
     # Only the part of the source before its first colon is printed, in at most 80 characters.
     for name in catalogue():
@@ -41,7 +41,7 @@ def show(
     name: Annotated[str, typer.Argument(help="Name in the catalogue, or a TOML file.", show_default=False)],
 ) -> None:
     """Print a machine as a TOML file that can be copied and changed, with its totals above."""
-    from wattqueue.formats.machine_toml import load_machine, machine_toml
+    from wattqueue.formats.machine.file import load_machine, machine_toml
 
     machine = load_machine(name)
     # What 100 % of a cap means depends on its scope (semantics, rule 14); None where maximum watts are not stated.
@@ -67,8 +67,8 @@ def guess(
     maximum. A file that exists is replaced with --force only, since its figures may have been confirmed.
     """
     from wattqueue.formats.atomic_write import written
-    from wattqueue.formats.machine_guess import guess_machine, node_watts
-    from wattqueue.formats.machine_toml import machine_toml, write_machine
+    from wattqueue.formats.machine.file import machine_toml, write_machine
+    from wattqueue.formats.machine.guess import guess_machine, node_watts
     from wattqueue.formats.read import read_workload
     from wattqueue.formats.source import exists
 

@@ -28,7 +28,7 @@ def run(
     """
     from wattqueue.cli._progress import running
     from wattqueue.errors import InputError
-    from wattqueue.formats.rundir import write_run
+    from wattqueue.formats.rundir.folder import write_run
     from wattqueue.sim.task import perform, record, recorded_inputs
 
     if out is not None and out.exists() and folder.exists() and out.samefile(folder):
@@ -52,7 +52,7 @@ def differences(one: Path, other: Path) -> list[str]:
 
     Files of other names (report.html, figures) are not compared.
     """
-    from wattqueue.formats.rundir import JOBS, METRICS, POWER, RUN, UNUSABLE
+    from wattqueue.formats.rundir.folder import JOBS, METRICS, POWER, RUN, UNUSABLE
 
     names = (JOBS, POWER, METRICS, RUN, UNUSABLE)
     return [name for name in names if _bytes(one / name) != _bytes(other / name)]

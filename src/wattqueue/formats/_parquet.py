@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats._clock_changes import TWICE, JobTimes, decided
-from wattqueue.formats._sacct_columns import Clock, Times, is_unset, times
+from wattqueue.formats.slurm.clock_changes import TWICE, JobTimes, decided
+from wattqueue.formats.slurm.columns import Clock, Times, is_unset, times
 from wattqueue.formats.source import on_disk, opened
 from wattqueue.formats.unusable import Unusable
 from wattqueue.model.jobs import Floats, Labels
@@ -154,7 +154,7 @@ def job_times(
     """Return the columns of submit, start and end, and whether submissions had no zone.
 
     ``names`` are the columns in this order; ``elapsed_s`` (shape (n,), NaN where unknown) decides between the two
-    readings of a time in the hour that a clock shows twice (``_clock_changes``).
+    readings of a time in the hour that a clock shows twice (``clock_changes``).
     """
     submit, start, end = (instants(frame, name, clock) for name in names)
     return decided(submit, start, end, elapsed_s), bool(submit.naive.any())

@@ -38,7 +38,7 @@ NOTES = (
     "An application at another frequency counts as another one.",
 )
 STEP = r"^(\d+)\.(\d+)$"
-"""Ids of numbered steps; .batch and .extern count the same joules again (see ``_sacct_energy``)."""
+"""Ids of numbered steps; .batch and .extern count the same joules again (see ``slurm.energy``)."""
 
 
 def read_archer2(path: Path) -> Workload:

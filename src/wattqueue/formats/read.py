@@ -75,7 +75,7 @@ def read_workload(path: Path, options: ReadOptions | None = None, *, kind: str |
     if kind == "json":
         return _json(path, options)
     if kind == "sacct":
-        from wattqueue.formats.sacct import read_sacct
+        from wattqueue.formats.slurm.sacct import read_sacct
 
         return read_sacct(
             path,
@@ -86,7 +86,7 @@ def read_workload(path: Path, options: ReadOptions | None = None, *, kind: str |
             queued=options.queued,
         )
     if kind == "pm100":
-        from wattqueue.formats.pm100 import read_pm100
+        from wattqueue.formats.pm100.jobs import read_pm100
 
         return read_pm100(path, time_zone=options.time_zone, default_walltime_s=options.default_walltime_s)
     if kind == "fdata":
@@ -106,7 +106,7 @@ def _json(path: Path, options: ReadOptions) -> Workload:
         from wattqueue.formats.batsim import batsim_workload
 
         return batsim_workload(path, document, options.default_walltime_s)
-    from wattqueue.formats.slurm_json import slurm_workload
+    from wattqueue.formats.slurm.slurm_json import slurm_workload
 
     return slurm_workload(path, document, options.node_watts, options.default_walltime_s, queued=options.queued)
 
@@ -124,7 +124,7 @@ def _text(path: Path, kind: str, options: ReadOptions) -> Workload:
 
         trace = read_swf(path, default_walltime_s=options.default_walltime_s, procs_per_node=options.procs_per_node)
         return Workload(trace.jobs, trace.unusable, "swf", len(trace.jobs) + len(trace.unusable))
-    from wattqueue.formats.table import read_table
+    from wattqueue.formats.table.job_table import read_table
 
     jobs = read_table(path, default_walltime_s=options.default_walltime_s)
     return Workload(jobs, Unusable(), "table", len(jobs))
@@ -162,7 +162,7 @@ def _sniff_text(path: Path, lines: list[str]) -> str:
 
     Raises: InputError for an empty file, and for a text in no known format.
     """
-    from wattqueue.formats._sacct_fields import parse_header
+    from wattqueue.formats.slurm.fields import parse_header
 
     rows = [line for line in lines if line.strip()]
     if not rows:

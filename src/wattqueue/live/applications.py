@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wattqueue.errors import InputError
-from wattqueue.formats.ear import read_coefficients_csv
+from wattqueue.formats.ear.files import read_coefficients_csv
 from wattqueue.live.predictor import MeasuredJob
 from wattqueue.model.app_profiles import AppProfiles
 from wattqueue.model.ear import Coefficients, Signatures, at_frequency

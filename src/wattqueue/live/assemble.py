@@ -22,7 +22,7 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from wattqueue.errors import InputError, WattQueueError
-from wattqueue.formats.machine_toml import load_machine
+from wattqueue.formats.machine.file import load_machine
 from wattqueue.kernels import codes
 from wattqueue.live.applications import Applications
 from wattqueue.live.capfile import CapFile

@@ -46,7 +46,7 @@ from typing import Any, Protocol
 from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import InputError, OutputError
-from wattqueue.formats.hostlist import expand
+from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.capfile import CapFile
 from wattqueue.live.planner import REASSERTED, REQUEUED, Plan, Planner
 from wattqueue.live.predictor import MeasuredJob, ObservedJob

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wattqueue.formats.sacct import ASK_FOR, sacct_command
+from wattqueue.formats.slurm.sacct import ASK_FOR, sacct_command
 from wattqueue.live.slurm.releases import loses_licences_at_requeue, requeue_text
 from wattqueue.live.telemetry.powercap import counters
 

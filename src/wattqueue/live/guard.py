@@ -33,8 +33,8 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap
-from wattqueue.formats.hostlist import expand
-from wattqueue.formats.machine_toml import load_machine
+from wattqueue.formats.machine.file import load_machine
+from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.slurm.commands import Slurm, SlurmError, read
 from wattqueue.live.slurm.goal import JobGoal, Write, job_writes

@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.formats.hostlist import compress, expand
+from wattqueue.formats.slurm.hostlist import compress, expand
 from wattqueue.live.job_tables import joined, offered
 from wattqueue.live.moldable import grow
 from wattqueue.live.predictor import JobRequest, ObservedJob, Predictor

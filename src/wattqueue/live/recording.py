@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats.machine_toml import machine_data, machine_of
+from wattqueue.formats.machine.file import machine_data, machine_of
 from wattqueue.live.planner import Plan
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.parts.contracts import Entries, Prediction

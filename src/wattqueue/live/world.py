@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import MachineError
-from wattqueue.formats.hostlist import expand
+from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.slurm.snapshot import JobKey, JobRow, NodeRow, SlurmSnapshot
 from wattqueue.model.jobs import Floats, Ints
 from wattqueue.model.machine import Machine

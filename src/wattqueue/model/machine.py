@@ -1,6 +1,6 @@
 """A machine: partitions of equal units, their frequencies and watts, and what its cap covers.
 
-Figures are those of the machine file (``formats/machine_toml.py``): nameplate or measured maxima, not what a job draws.
+Figures are those of the machine file (``formats/machine/file.py``): nameplate or measured maxima, not what a job draws.
 All option tables are computed once per machine, because every estimator and the engine index them.
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wattqueue.formats.epoch import DATED_FROM_S
-from wattqueue.formats.rundir import RunRecord, read_run, watts_origin
+from wattqueue.formats.rundir.folder import RunRecord, read_run, watts_origin
 from wattqueue.report.compare.groups import Member
 from wattqueue.report.run import About, RunData
 

@@ -15,10 +15,10 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap, refuse_below_idle
 from wattqueue.formats.epoch import trace_epoch_s
-from wattqueue.formats.machine_toml import load_machine
-from wattqueue.formats.node_watts import parse_node_watts
+from wattqueue.formats.machine.file import load_machine
+from wattqueue.formats.machine.node_watts import parse_node_watts
 from wattqueue.formats.read import ReadOptions, read_workload
-from wattqueue.formats.rundir import RunRecord, read_facts
+from wattqueue.formats.rundir.folder import RunRecord, read_facts
 from wattqueue.formats.source import sha256_of
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload

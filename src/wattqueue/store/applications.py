@@ -26,7 +26,7 @@ from sqlalchemy import Connection, Engine, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from wattqueue.errors import InputError
-from wattqueue.formats.eacct import Accounting
+from wattqueue.formats.ear.eacct import Accounting
 from wattqueue.model.app_profiles import AppProfiles, ear_profiles
 from wattqueue.model.ear import Coefficients, Signatures, at_frequency
 from wattqueue.model.ear_learning import estimate_elsewhere

@@ -29,7 +29,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from wattqueue.formats.hostlist import compress, expand
+from wattqueue.formats.slurm.hostlist import compress, expand
 from wattqueue.live.slurm.snapshot import LICENCE, JobKey, JobRow, SlurmSnapshot
 
 Kind = Literal["pool", "update", "hold", "release", "priority", "requeue", "frequency", "power"]

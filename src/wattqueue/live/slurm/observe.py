@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from wattqueue.formats.hostlist import expand
+from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.slurm.commands import Slurm, SlurmError, read
 from wattqueue.live.slurm.sizing import can_hold, least_nodes_of, parse_gres
 from wattqueue.live.slurm.snapshot import (

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wattqueue.errors import InputError
-from wattqueue.formats.ear import read_apps_csv, read_coefficients_csv
-from wattqueue.formats.machine_toml import load_machine
+from wattqueue.formats.ear.files import read_apps_csv, read_coefficients_csv
+from wattqueue.formats.machine.file import load_machine
 from wattqueue.model.app_profiles import AppProfiles, ear_profiles
 from wattqueue.model.eamc_table1 import PARTITIONS, table1_profiles
 from wattqueue.model.machine import Machine

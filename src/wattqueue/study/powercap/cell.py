@@ -11,7 +11,7 @@ import numpy as np
 from wattqueue.campaign.cell import Row
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.windows import Trace
-from wattqueue.formats.machine_toml import load_machine
+from wattqueue.formats.machine.file import load_machine
 from wattqueue.model.jobs import Floats
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import TOLERANCE_W, cap_figures

@@ -14,7 +14,7 @@ import numpy as np
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.windows import Trace, put_windows
 from wattqueue.errors import PolicyError
-from wattqueue.formats.machine_toml import load_machine
+from wattqueue.formats.machine.file import load_machine
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.schedule import Schedule

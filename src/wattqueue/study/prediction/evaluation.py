@@ -15,8 +15,8 @@ import numpy as np
 from wattqueue import SCHEMA_VERSION, __version__
 from wattqueue.checks.leak import find_leak
 from wattqueue.errors import InputError
-from wattqueue.formats.machine_toml import load_machine
-from wattqueue.formats.node_watts import parse_node_watts
+from wattqueue.formats.machine.file import load_machine
+from wattqueue.formats.machine.node_watts import parse_node_watts
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Floats
 from wattqueue.model.machine import Machine, plain_machine

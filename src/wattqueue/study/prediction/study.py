@@ -17,7 +17,7 @@ import numpy as np
 from wattqueue import SCHEMA_VERSION, __version__
 from wattqueue.formats.archer2 import read_archer2
 from wattqueue.formats.eurora import read_eurora
-from wattqueue.formats.machine_toml import load_machine
+from wattqueue.formats.machine.file import load_machine
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine

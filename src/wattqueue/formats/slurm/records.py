@@ -2,7 +2,7 @@
 
 An accounting dump may be larger than memory, so its text is read in blocks and only what a job table needs is kept:
 numbers, and names as codes (``Names``). ``CollectedRuns`` gathers the blocks. After the last block,
-``mark_repeats``, ``sharing`` and ``nodes_seen`` look at all runs together; ``_slurm_jobs`` then makes the job
+``mark_repeats``, ``sharing`` and ``nodes_seen`` look at all runs together; ``jobs`` then makes the job
 table.
 
 Invariants: all columns of a ``JobRecords`` have one length and the order of the dump; ``HostRanges.row`` numbers the
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.formats._hosts import HostIndex, HostRanges, count_nodes, shared_with_others
-from wattqueue.formats._sacct_energy import SOURCES
+from wattqueue.formats.slurm.energy import SOURCES
+from wattqueue.formats.slurm.hosts import HostIndex, HostRanges, count_nodes, shared_with_others
 from wattqueue.model.jobs import Floats, Labels
 
 if TYPE_CHECKING:

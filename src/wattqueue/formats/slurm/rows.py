@@ -3,15 +3,15 @@
 ``add_rows`` is called with frames in which steps stand with their jobs. For each frame:
 
 1. ids decide which rows are jobs and which are steps (``7``, ``7_3``, ``7+1`` and ``7.batch``);
-2. columns become numbers (``_sacct_columns``), each from the best column that the dump has: ElapsedRaw before
+2. columns become numbers (``columns``), each from the best column that the dump has: ElapsedRaw before
    Elapsed, NNodes before AllocNodes before AllocTRES before the node list;
-3. one energy is chosen for each job (``_sacct_energy``);
-4. ambiguous local times are decided (``_clock_changes``);
+3. one energy is chosen for each job (``slurm.energy``);
+4. ambiguous local times are decided (``clock_changes``);
 5. the first rule that applies says why a row is no usable job (``_reasons``);
 6. the runs are appended to ``ReadContext.collected``.
 
 Text that cannot be read is missing, never an error: a dump of a million rows is not refused for one of them. What
-is missing is counted and reported by ``_slurm_jobs``.
+is missing is counted and reported by ``jobs``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats import _runs
-from wattqueue.formats._clock_changes import decided
-from wattqueue.formats._runs import CollectedRuns, JobRecords, Longs
-from wattqueue.formats._sacct_columns import (
+from wattqueue.formats.slurm import records
+from wattqueue.formats.slurm.clock_changes import decided
+from wattqueue.formats.slurm.columns import (
     Clock,
     Times,
     amounts,
@@ -36,9 +35,10 @@ from wattqueue.formats._sacct_columns import (
     times,
     tres,
 )
-from wattqueue.formats._sacct_energy import Chosen, JobSteps, Plausible, choose
-from wattqueue.formats._sacct_fields import SACCT_LINE
-from wattqueue.formats._sacct_steps import LONGEST_S, column, elapsed_s, figure_j, steps_of
+from wattqueue.formats.slurm.energy import Chosen, JobSteps, Plausible, choose
+from wattqueue.formats.slurm.fields import SACCT_LINE
+from wattqueue.formats.slurm.records import CollectedRuns, JobRecords, Longs
+from wattqueue.formats.slurm.steps import LONGEST_S, column, elapsed_s, figure_j, steps_of
 from wattqueue.model.bounds import COUNT, UNITS
 from wattqueue.model.jobs import Floats
 
@@ -119,7 +119,7 @@ def add_rows(frame: pl.DataFrame, reading: ReadContext) -> None:
     ranges, hosts = reading.collected.index.ranges(column(parents, "nodelist"))
     size = _size(parents, hosts)
     found = steps_of(frame, ids, is_step.to_numpy(), elapsed, size.nodes)
-    reading.orphans += [(line, _runs.REASONS[_runs.ORPHAN]) for line in found.lost]
+    reading.orphans += [(line, records.REASONS[records.ORPHAN]) for line in found.lost]
     energy = figure_j(parents)
     chosen = _energy(parents, energy.joules, elapsed, size.nodes, found.steps, reading.plausible)
     runs = _runs_of(parents, (job, task, rest), elapsed, size, chosen, reading)
@@ -219,7 +219,7 @@ def _runs_of(
 ) -> JobRecords:
     """Return the runs of a frame of jobs.
 
-    Times are decided before anything depends on them (``_clock_changes``); Elapsed is End - Start only where the
+    Times are decided before anything depends on them (``clock_changes``); Elapsed is End - Start only where the
     dump has no column for it, since a suspended job has a longer span. With ``reading.queued``, jobs that have not
     ended get their limit as run time and lose their start and energy, which belong to a run that is not over.
 
@@ -238,9 +238,9 @@ def _runs_of(
     # The start as text decides whether a job started: an unreadable time is still a start.
     reason = _reasons(ids, state, submit, elapsed, size.nodes, present(column(frame, "start")).to_numpy())
     if reading.queued:
-        waiting = np.isin(reason, (_runs.PENDING, _runs.RUNNING)) & (limit > 0) & (size.nodes >= 1)
+        waiting = np.isin(reason, (records.PENDING, records.RUNNING)) & (limit > 0) & (size.nodes >= 1)
         elapsed, begun = np.where(waiting, limit, elapsed), np.where(waiting, np.nan, begun)
-        reason[waiting & ~np.isnan(submit.time_s)] = _runs.USABLE
+        reason[waiting & ~np.isnan(submit.time_s)] = records.USABLE
         chosen.energy_j[waiting] = np.nan
     # NaN becomes 0, which stands for unknown in the integer columns of JobRecords.
     whole = np.nan_to_num(size.nodes).astype(np.int32)
@@ -321,17 +321,17 @@ def _reasons(
     # The first rule that applies gives the reason, so the most fundamental ones come first: what the row is, then its
     # state, then its figures.
     rules = (
-        (ids[2], _runs.ARRAY_REST),
-        (ids[0] < 0, _runs.BAD_ID),
-        (waiting, _runs.PENDING),
-        (going, _runs.RUNNING),
-        (submit.bad, _runs.BAD_SUBMIT),
-        (np.isnan(submit.time_s), _runs.NO_SUBMIT),
-        (never, _runs.NEVER_RAN),
-        (nothing, _runs.NO_RUNTIME),
-        (np.isnan(nodes), _runs.NO_NODES),
+        (ids[2], records.ARRAY_REST),
+        (ids[0] < 0, records.BAD_ID),
+        (waiting, records.PENDING),
+        (going, records.RUNNING),
+        (submit.bad, records.BAD_SUBMIT),
+        (np.isnan(submit.time_s), records.NO_SUBMIT),
+        (never, records.NEVER_RAN),
+        (nothing, records.NO_RUNTIME),
+        (np.isnan(nodes), records.NO_NODES),
     )
-    reason = np.full(len(nodes), _runs.USABLE, np.int8)
+    reason = np.full(len(nodes), records.USABLE, np.int8)
     for rule, code in reversed(rules):
         reason[rule] = code
     return reason

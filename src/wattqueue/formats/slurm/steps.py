@@ -5,7 +5,7 @@ and often nothing else, so run time and nodes are taken from the job where a ste
 ``.interactive`` run on the first node only.
 
 Input is a frame that holds jobs and steps together (``sacct._whole_jobs`` guarantees that a job is not parted from
-the steps below it), output the arrays of ``JobSteps`` that ``_sacct_energy.choose`` sums. A step whose job is missing
+the steps below it), output the arrays of ``JobSteps`` that ``energy.choose`` sums. A step whose job is missing
 is reported (``Found.lost``), never assigned to another job.
 """
 
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.formats._runs import Longs
-from wattqueue.formats._sacct_columns import Energies, amounts, durations, energies, tres_text
-from wattqueue.formats._sacct_energy import BATCH, EXTERN, NUMBERED, JobSteps
+from wattqueue.formats.slurm.columns import Energies, amounts, durations, energies, tres_text
+from wattqueue.formats.slurm.energy import BATCH, EXTERN, NUMBERED, JobSteps
+from wattqueue.formats.slurm.records import Longs
 from wattqueue.model.jobs import Floats
 
 if TYPE_CHECKING:

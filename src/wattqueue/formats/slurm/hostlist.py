@@ -1,6 +1,6 @@
 """Slurm's lists of host names, names and back: ``n[1-3,07],login``.
 
-``expand`` is for short lists, name by name. For accounting dumps with millions of lists see ``_hosts``.
+``expand`` is for short lists, name by name. For accounting dumps with millions of lists see ``hosts``.
 
 The notation: names are separated by commas outside of brackets; a bracket holds numbers and rising ranges; the zeros in
 front of a number count (``n[08-10]`` is n08, n09, n10); several brackets in one name give all combinations, the last

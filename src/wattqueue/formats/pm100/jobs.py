@@ -7,7 +7,7 @@ Columns that are read:
 - ``run_time`` in seconds, ``time_limit`` in minutes or INFINITE (also as Slurm's number 4294967295);
 - ``num_nodes_alloc``, ``num_cores_alloc``, ``num_gpus_alloc``, ``nodes`` (numbers of the nodes, as text or list),
   ``shared`` (whether others could use them);
-- ``node_power_consumption``: watts summed over the job's nodes, one sample every 20 s (formats/_pm100_power.py).
+- ``node_power_consumption``: watts summed over the job's nodes, one sample every 20 s (formats/pm100/power.py).
 
 The samples are by far the largest part of the file, so they are taken out of the frame once and never copied with
 it.
@@ -34,10 +34,10 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.formats import _parquet
-from wattqueue.formats._hosts import HostIndex, HostRanges, count_nodes, shared_with_others
-from wattqueue.formats._pm100_power import Recorded, recorded_power
-from wattqueue.formats._sacct_columns import Clock
 from wattqueue.formats._usable import known, size_and_time_rules
+from wattqueue.formats.pm100.power import Recorded, recorded_power
+from wattqueue.formats.slurm.columns import Clock
+from wattqueue.formats.slurm.hosts import HostIndex, HostRanges, count_nodes, shared_with_others
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import ALL_NODES, ALONE, ENERGY, QUALITY, Workload, alone_words, quality_labels
 from wattqueue.model.bounds import COUNT, TIME_S

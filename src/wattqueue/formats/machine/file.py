@@ -1,7 +1,7 @@
 """Machines in TOML, both ways, and the catalogue of machines that come with WattQueue (``machines/*.toml``).
 
 The keys of the file are the field names of ``Machine`` and ``Partition``. Types and unknown keys are checked by
-``_machine_schema``, everything that depends on several figures by ``model.machine``.
+``schema``, everything that depends on several figures by ``model.machine``.
 
 The smallest file that is accepted, and one key more::
 
@@ -93,7 +93,7 @@ def machine_of(data: Mapping[str, Any], where: str | Path) -> Machine:
     """
     from pydantic import ValidationError
 
-    from wattqueue.formats._machine_schema import MachineFile
+    from wattqueue.formats.machine.schema import MachineFile
 
     try:
         checked = MachineFile.model_validate(dict(data)).model_dump(exclude_unset=True)

@@ -189,7 +189,7 @@ def _to_epoch(local: pl.Series, clock: Clock) -> tuple[Floats, Floats]:
     if clock.zone is None:
         seconds = (local.dt.epoch("ms") / 1e3 - clock.offset_s).cast(pl.Float64).fill_null(np.nan).to_numpy()
         return seconds, seconds
-    # When clocks are set back, 02:30 occurs twice; _clock_changes decides later, from the other times of the job.
+    # When clocks are set back, 02:30 occurs twice; clock_changes decides later, from the other times of the job.
     both = []
     for which in ("earliest", "latest"):
         there = local.dt.replace_time_zone(clock.zone, ambiguous=which, non_existent="null")

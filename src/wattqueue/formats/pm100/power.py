@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.formats._sacct_energy import HIGH_W, LOW_W
+from wattqueue.formats.slurm.energy import HIGH_W, LOW_W
 from wattqueue.model.jobs import Floats
 from wattqueue.model.profiles import PERIOD_S, PowerProfiles
 

@@ -6,7 +6,7 @@ read it back with ``read_run``.
 
 The files and who reads them:
 
-- ``jobs.csv``: one row per usable job with its start, end and watts (``_run_tables``); Batsim's columns come first;
+- ``jobs.csv``: one row per usable job with its start, end and watts (``tables``); Batsim's columns come first;
 - ``power.parquet``: watts of the machine over time, piecewise constant;
 - ``metrics.json``: one flat object of figures, by the names of docs/semantics.md;
 - ``run.toml``: the recipe, for ``rerun`` and for people;
@@ -29,11 +29,11 @@ import numpy as np
 
 from wattqueue import SCHEMA_VERSION, __version__
 from wattqueue.errors import InputError
-from wattqueue.formats import _run_tables as tables
 from wattqueue.formats._csv import whole_as_integers
 from wattqueue.formats._json import figure
 from wattqueue.formats.atomic_write import atomic_folder, polars_errors
-from wattqueue.formats.machine_toml import machine_data, machine_of
+from wattqueue.formats.machine.file import machine_data, machine_of
+from wattqueue.formats.rundir import tables
 from wattqueue.formats.source import exists, opened
 from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.formats.unusable import Unusable, put_unusable, read_unusable
@@ -228,7 +228,7 @@ def read_metrics(folder: Path) -> Metrics:
 def _read_jobs(path: Path) -> pl.DataFrame:
     """Return the rows of jobs.csv. Raises: InputError where columns are missing or hold no numbers.
 
-    Columns of numbers (``_run_tables.NUMBERS``) are float64 with NaN for empty fields, all others text. Further
+    Columns of numbers (``tables.NUMBERS``) are float64 with NaN for empty fields, all others text. Further
     columns, which a user may have added, are dropped.
     """
     import polars as pl

@@ -5,7 +5,7 @@ only when a machine is read, since the import takes 40 ms. What depends on sever
 option without watts) is checked by ``model.machine`` itself.
 
 The place in the flow: ``toml.read_toml`` gives nested dictionaries, ``MachineFile`` checks keys, types and the range
-of each figure, ``machine_toml.machine_of`` builds ``Machine`` from the keys that the file states. Three properties hold
+of each figure, ``file.machine_of`` builds ``Machine`` from the keys that the file states. Three properties hold
 for every table of the file:
 
 - an unknown key is an error (``extra="forbid"``), since a key that is misspelt would otherwise leave a default in force

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.formats._sacct_columns import Times
+from wattqueue.formats.slurm.columns import Times
 from wattqueue.model.jobs import Floats
 
 ROUNDED_S = 60.0

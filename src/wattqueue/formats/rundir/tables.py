@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats import _intervals
-from wattqueue.formats.table import labels_of, plain
+from wattqueue.formats.rundir import intervals
+from wattqueue.formats.table.job_table import labels_of, plain
 from wattqueue.model.bounds import TIME_S
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
@@ -109,7 +109,7 @@ def jobs_frame(jobs: Jobs, schedule: Schedule, machine: Machine) -> pl.DataFrame
     # A job that never ran has option -1, which picks the element appended here: no partition, no frequency.
     partition = np.append(machine.option_partition, -1)[schedule.option]
     frequency = np.append(machine.option_frequency_hz, np.nan)[schedule.option]
-    # The units of each job as intervals; ``_intervals`` describes the four arrays.
+    # The units of each job as intervals; ``intervals`` describes the four arrays.
     held = (schedule.unit_start, schedule.unit_count, schedule.unit_low, schedule.unit_high)
     columns: dict[str, Any] = {
         "job_id": _ids(jobs.job_id),
@@ -124,7 +124,7 @@ def jobs_frame(jobs: Jobs, schedule: Schedule, machine: Machine) -> pl.DataFrame
         "waiting_time": np.round(figures.wait_s, DIGITS),
         "turnaround_time": np.round(figures.turnaround_s, DIGITS),
         "stretch": np.round(stretch, DIGITS),
-        "allocated_resources": pl.Series(_intervals.to_text(*held), dtype=pl.String),
+        "allocated_resources": pl.Series(intervals.to_text(*held), dtype=pl.String),
         "consumed_energy": np.where(ran, schedule.energy_j, np.nan),
         # evalys labels each job with it, and cannot draw without.
         "workload_name": pl.repeat(jobs.origin, len(jobs), eager=True),
@@ -186,7 +186,7 @@ def jobs_of(path: Path, frame: pl.DataFrame, machine: Machine, origin: str) -> t
         state = _codes(frame["final_state"], {word: s for s, word in STATES.items()})
         reason = _codes(frame["reason"], {word: r for r, word in REASONS.items()})
         partition = _codes(frame["partition"], _partition_numbers(machine))
-        start, count, low, high = _intervals.from_text(frame["allocated_resources"].fill_null("").to_list())
+        start, count, low, high = intervals.from_text(frame["allocated_resources"].fill_null("").to_list())
     except (pl.exceptions.PolarsError, ValueError, OverflowError) as error:
         raise InputError("holds a value that WattQueue does not write", where=path, hint=AGAIN) from error
     power = number["mean_power_w"]

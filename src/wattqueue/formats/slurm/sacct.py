@@ -3,7 +3,7 @@
 The header is found wherever it stands and however often it repeats. Files of any size are read in blocks of 8 MB;
 beyond that, memory grows with the jobs alone. The way of a row:
 
-    line_blocks -> pieces (_sacct_lines) -> whole jobs -> add_rows (_sacct_runs) -> workload_of (_slurm_jobs)
+    line_blocks -> pieces (lines) -> whole jobs -> add_rows (rows) -> workload_of (jobs)
 
 Reference: sacct(1), Slurm 17 to 26.
 
@@ -22,15 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats._runs import job_ids
-from wattqueue.formats._sacct_columns import Clock
-from wattqueue.formats._sacct_energy import HIGH_W, LOW_W, Plausible
-from wattqueue.formats._sacct_energy import SOURCES as ENERGY_SOURCES
-from wattqueue.formats._sacct_fields import ASK_FOR, SACCT_LINE, Header, header_of, sacct_command
-from wattqueue.formats._sacct_lines import Lines, pieces
-from wattqueue.formats._sacct_runs import ReadContext, add_rows, check_columns
-from wattqueue.formats._sacct_steps import column
-from wattqueue.formats._slurm_jobs import workload_of
+from wattqueue.formats.slurm.columns import Clock
+from wattqueue.formats.slurm.energy import HIGH_W, LOW_W, Plausible
+from wattqueue.formats.slurm.energy import SOURCES as ENERGY_SOURCES
+from wattqueue.formats.slurm.fields import ASK_FOR, SACCT_LINE, Header, header_of, sacct_command
+from wattqueue.formats.slurm.jobs import workload_of
+from wattqueue.formats.slurm.lines import Lines, pieces
+from wattqueue.formats.slurm.records import job_ids
+from wattqueue.formats.slurm.rows import ReadContext, add_rows, check_columns
+from wattqueue.formats.slurm.steps import column
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Floats
 

@@ -6,7 +6,7 @@ quoted lines of a converted dump are parsed as CSV. A line that fits in no way i
 counted.
 
 Input is the bytes of a file (``source.line_blocks``), output are ``DumpSection`` frames of text with line numbers;
-what the text means is decided later (``_sacct_columns``, ``_sacct_runs``). Invariants: each line of the file is in
+what the text means is decided later (``columns``, ``rows``). Invariants: each line of the file is in
 exactly one section, or in ``Lines.rejected``, or is blank or a header; line numbers are those of the file; rows keep
 its order.
 
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats._sacct_fields import FIELDS, FIGURES, SACCT_LINE, WANTED, Header, parse_header
+from wattqueue.formats.slurm.fields import FIELDS, FIGURES, SACCT_LINE, WANTED, Header, parse_header
 from wattqueue.formats.source import line_blocks
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def _fits(header: Header, row: list[str]) -> bool:
 def _merged(header: Header, frame: pl.DataFrame, repaired: list[tuple[int, list[str]]]) -> pl.DataFrame:
     """Return the rows that were read one by one, back at their places among the others.
 
-    Order matters: steps are assigned to the job above them (``_sacct_steps``).
+    Order matters: steps are assigned to the job above them (``steps``).
     """
     import polars as pl
 

@@ -3,8 +3,8 @@
 This is the last step of ``read_sacct`` and ``read_slurm_json``. It needs all runs together, since whether a job had
 its nodes alone, and whether a row repeats another one, depends on the other rows:
 
-1. join the blocks, and mark rows that repeat another run (``_runs.mark_repeats``);
-2. find which runs had their nodes alone, over all rows, also those that are no usable jobs (``_runs.sharing``);
+1. join the blocks, and mark rows that repeat another run (``records.mark_repeats``);
+2. find which runs had their nodes alone, over all rows, also those that are no usable jobs (``records.sharing``);
 3. list the rows that are left out, and sort the others by submission;
 4. write the remarks and the job table.
 
@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats import _runs
-from wattqueue.formats._clock_changes import TWICE
-from wattqueue.formats._hosts import HostRanges, count_nodes
-from wattqueue.formats._runs import JobRecords
-from wattqueue.formats._sacct_runs import ReadContext
+from wattqueue.formats.slurm import records
+from wattqueue.formats.slurm.clock_changes import TWICE
+from wattqueue.formats.slurm.hosts import HostRanges, count_nodes
+from wattqueue.formats.slurm.records import JobRecords
+from wattqueue.formats.slurm.rows import ReadContext
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import (
     ALL_NODES,
@@ -89,16 +89,16 @@ def workload_of(
     # A dump that mixes both kinds of times cannot be read on one clock without being told the zone.
     if collected.zoned and not reading.clock.stated:
         # Rows with another reason keep it: they would be unusable in any zone.
-        runs.reason[runs.naive & (runs.reason == _runs.USABLE)] = _runs.NO_ZONE
-    _runs.mark_repeats(runs)
-    alone = _runs.sharing(runs, ranges)
-    seen = _NodesSeen(_runs.nodes_seen(runs, ranges), count_nodes(ranges))
+        runs.reason[runs.naive & (runs.reason == records.USABLE)] = records.NO_ZONE
+    records.mark_repeats(runs)
+    alone = records.sharing(runs, ranges)
+    seen = _NodesSeen(records.nodes_seen(runs, ranges), count_nodes(ranges))
     unusable = _unusable(runs, [*rejected, *reading.orphans])
-    good = np.flatnonzero(runs.reason == _runs.USABLE)
+    good = np.flatnonzero(runs.reason == records.USABLE)
     if not len(good):
         reasons = unusable.reason.values().tolist()
         raise InputError(
-            f"0 usable jobs: {_runs.counted(reasons)}", where=where, hint="widen the dump: sacct -S and -E"
+            f"0 usable jobs: {records.counted(reasons)}", where=where, hint="widen the dump: sacct -S and -E"
         )
     # order holds row numbers of the dump: usable rows only, by submission time.
     order = good[np.argsort(runs.submit_s[good], kind="stable")]
@@ -116,14 +116,14 @@ def _unusable(runs: JobRecords, rejected: list[tuple[int, str]]) -> Unusable:
 
     ``Labels.of`` stores each different reason once, however many rows have it.
     """
-    bad = np.flatnonzero(runs.reason != _runs.USABLE)
-    ids = _runs.job_ids(runs.job[bad], runs.task[bad]).astype(object)
+    bad = np.flatnonzero(runs.reason != records.USABLE)
+    ids = records.job_ids(runs.job[bad], runs.task[bad]).astype(object)
     # An id that could not be read has no number to show; its line identifies the row.
     ids[runs.job[bad] < 0] = ""
     line = np.concatenate((runs.line[bad], np.array([n for n, _ in rejected], np.int64)))
     ids = np.concatenate((ids, np.full(len(rejected), "", object)))
     texts = np.concatenate(
-        (np.array(_runs.REASONS, object)[runs.reason[bad]], np.array([why for _, why in rejected], object))
+        (np.array(records.REASONS, object)[runs.reason[bad]], np.array([why for _, why in rejected], object))
     )
     order = np.argsort(line, kind="stable")
     return Unusable(line[order], ids[order], Labels.of(texts[order]))
@@ -155,7 +155,7 @@ def _jobs(
         runs.nodes,
         runs.elapsed_s,
         walltime_s=limit,
-        job_id=_runs.job_ids(runs.job, runs.task),
+        job_id=records.job_ids(runs.job, runs.task),
         user=names["user"].labels(runs.user),
         app=names["app"].labels(runs.app),
         partition=names["partition"].labels(runs.partition),
@@ -196,7 +196,11 @@ def _extra(
     extra[ALONE] = alone_words(alone)
     has = np.isfinite(runs.energy_j)
     if has.any():
-        extra |= {ENERGY: runs.energy_j, QUALITY: quality_labels(has, alone), SOURCE: _runs.energy_sources(runs.source)}
+        extra |= {
+            ENERGY: runs.energy_j,
+            QUALITY: quality_labels(has, alone),
+            SOURCE: records.energy_sources(runs.source),
+        }
     if runs.glitches.any():
         extra["failed_counters"] = runs.glitches
     return extra

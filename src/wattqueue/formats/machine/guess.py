@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.formats.machine_toml import CONFIRM
+from wattqueue.formats.machine.file import CONFIRM
 from wattqueue.formats.workload import ALL_NODES, MEASURED, NODES_SEEN, QUALITY
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine, Partition

@@ -6,7 +6,7 @@ jobs become rows of text as ``sacct --parsable2`` writes them, and go the same w
 same energy rules, reasons and remarks.
 
 Flow: ``load_json`` (whole document in memory) -> ``_jobs_of`` -> ``_rows`` per job and step -> ``_frame`` ->
-``_sacct_runs.add_rows`` -> ``_slurm_jobs.workload_of``. An object that is no job is listed as unusable; any field may
+``rows.add_rows`` -> ``jobs.workload_of``. An object that is no job is listed as unusable; any field may
 be missing or of another shape and is then empty text, which the later steps count as missing.
 
 Times are Unix seconds, so neither a time zone nor a clock change matters here.
@@ -22,10 +22,10 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.formats._json import clean, figure, load_json
-from wattqueue.formats._sacct_columns import UNSET
-from wattqueue.formats._sacct_runs import add_rows
-from wattqueue.formats._slurm_jobs import workload_of
-from wattqueue.formats.sacct import reading_of
+from wattqueue.formats.slurm.columns import UNSET
+from wattqueue.formats.slurm.jobs import workload_of
+from wattqueue.formats.slurm.rows import add_rows
+from wattqueue.formats.slurm.sacct import reading_of
 from wattqueue.formats.workload import Workload
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ COLUMNS = (
 )
 """The columns of the rows that are made.
 
-The names are those of sacct in small letters, as ``_sacct_lines`` gives them.
+The names are those of sacct in small letters, as ``lines`` gives them.
 """
 STEP_NUMBERS = {0xFFFFFFFA: "interactive", 0xFFFFFFFB: "batch", 0xFFFFFFFC: "extern", 0xFFFFFFFD: "pending"}
 """Numbers of the steps that have names.
@@ -143,7 +143,7 @@ def _text(value: float | None) -> str | None:
 def _rows(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a job and its steps as rows of sacct.
 
-    The step rows follow their job, as sacct prints them, which ``_sacct_steps`` relies on. Where sacct and squeue
+    The step rows follow their job, as sacct prints them, which ``steps`` relies on. Where sacct and squeue
     name a field differently, sacct's comes first; ``or`` skips zeros and empty texts, which stand for no value in
     these fields.
     """

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.formats.hostlist import NO_HOSTS, expand_hosts
+from wattqueue.formats.slurm.hostlist import NO_HOSTS, expand_hosts
 from wattqueue.model.jobs import Floats
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@
 ``job_id`` column counts from 1, a missing walltime is the run time. Further columns begin with ``x_``; any other
 name is refused, so that a misspelt name does not pass for a missing column. A CSV may begin with a line such as ``#
 wattqueue jobs schema_version=1 origin=generated``; Parquet carries the same two in its metadata, and may hold power
-profiles (formats/_profile_column.py). Rows that cannot be used are refused, not left out: the table was written by
+profiles (formats/table/profile_column.py). Rows that cannot be used are refused, not left out: the table was written by
 a program that can be corrected.
 
 Reading, in this order, so that the first error reported is the most fundamental one: column names
@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 
 from wattqueue import SCHEMA_VERSION
 from wattqueue.errors import InputError
-from wattqueue.formats import _csv, _parquet, _profile_column
+from wattqueue.formats import _csv, _parquet
 from wattqueue.formats.atomic_write import atomic_write, polars_errors
 from wattqueue.formats.source import on_disk, opened
+from wattqueue.formats.table import profile_column
 from wattqueue.model.bounds import DURATION_S, TIME_S, UNIT_W, UNITS
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.profiles import PowerProfiles
@@ -87,12 +88,12 @@ def read_table(path: Path, *, default_walltime_s: float | None = None) -> Jobs:
     if default_walltime_s is not None:
         # What is still NaN becomes the run time in Jobs.build.
         walltime = np.where(np.isnan(walltime), default_walltime_s, walltime)
-    if _profile_column.COLUMN in frame.columns:
-        profiles = _profile_column.read_profiles(str(path), frame[_profile_column.COLUMN], facts)
+    if profile_column.COLUMN in frame.columns:
+        profiles = profile_column.read_profiles(str(path), frame[profile_column.COLUMN], facts)
         numbers |= _profiled_watts(path, profiles, numbers, walltime)
     # A column that does not exist is left to the defaults of Jobs.build, which knows one place for them.
     more: dict[str, Any] = {name: labels_of(frame[name]) for name in TEXTS if name in frame.columns}
-    if _profile_column.COLUMN in frame.columns:
+    if profile_column.COLUMN in frame.columns:
         more["profiles"] = profiles
     if "job_id" in frame.columns:
         more["job_id"] = _ids(path, frame["job_id"])
@@ -121,7 +122,7 @@ def _profiled_watts(
         return {}
     work = np.fmin(numbers["runtime_s"], walltime_s)
     own = {"mean_power_w": profiles.mean_power_w(work), "max_power_w": profiles.max_power_w(work)}
-    return {n: _profile_column.filled(str(path), n, numbers.get(n), column) for n, column in own.items()}
+    return {n: profile_column.filled(str(path), n, numbers.get(n), column) for n, column in own.items()}
 
 
 def write_table(path: Path, jobs: Jobs) -> None:
@@ -136,10 +137,10 @@ def write_table(path: Path, jobs: Jobs) -> None:
     facts = {"schema_version": str(SCHEMA_VERSION), "origin": jobs.origin}
     with atomic_write(path) as temporary, polars_errors(path):
         if path.suffix == ".parquet":
-            profile = _profile_column.profile_column(jobs)
+            profile = profile_column.profile_column(jobs)
             if profile is not None and jobs.profiles is not None:
                 frame = frame.with_columns(profile)
-                facts[_profile_column.PERIOD] = repr(jobs.profiles.period_s)
+                facts[profile_column.PERIOD] = repr(jobs.profiles.period_s)
             frame.write_parquet(temporary, metadata={f"wattqueue.{k}": v for k, v in facts.items()})
         else:
             _csv.write(temporary, frame, "wattqueue jobs", facts, packed=path.suffix == ".gz")
@@ -259,14 +260,14 @@ def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
     except (pl.exceptions.PolarsError, OSError, pl.exceptions.PanicException) as error:
         reason = (str(error).splitlines() or ["unknown"])[0]
         raise InputError(f"is not a readable Parquet file: {reason}", where=path, hint="write it again") from error
-    _check_columns(str(path), frame.columns, (_profile_column.COLUMN,))
+    _check_columns(str(path), frame.columns, (profile_column.COLUMN,))
     for name in NUMBERS:
         if name in frame.columns and not (frame.schema[name].is_numeric() or frame.schema[name] == pl.Null):
             kind = frame.schema[name]
             raise InputError(
                 f"column {name} holds {kind}, not numbers", where=path, hint="write it as Float64 or Int64"
             )
-    texts = [name for name in frame.columns if name not in NUMBERS and name != _profile_column.COLUMN]
+    texts = [name for name in frame.columns if name not in NUMBERS and name != profile_column.COLUMN]
     _parquet.require_kinds(path, frame.schema, texts=texts)
     found = [pl.col(n).cast(pl.Float64).fill_null(float("nan")) for n in NUMBERS if n in frame.columns]
     return frame.with_columns(found), {k.removeprefix("wattqueue."): v for k, v in facts.items()}

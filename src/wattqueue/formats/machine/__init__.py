@@ -1,0 +1,1 @@
+"""Machine files: read, checked, written, guessed from a trace."""

@@ -1,0 +1,1 @@
+"""The job table of WattQueue itself, as CSV or Parquet."""
