@@ -14,7 +14,7 @@ import numpy as np
 
 from wattqueue.live.world import NO_LIMIT_S, Busy
 from wattqueue.model.jobs import Jobs, Labels
-from wattqueue.parts.contracts import Entries
+from wattqueue.parts.contracts import Entries, Prediction
 
 
 def joined(first: Jobs, busy: Sequence[Busy]) -> Jobs:
@@ -45,11 +45,11 @@ def joined(first: Jobs, busy: Sequence[Busy]) -> Jobs:
 
 
 def offered(
-    entries: Entries, window: tuple[np.ndarray, np.ndarray], power_w: np.ndarray
+    entries: Entries, window: tuple[np.ndarray, np.ndarray], prediction: Prediction
 ) -> tuple[Entries, tuple[np.ndarray, np.ndarray]]:
     """Leave out entries whose watts are infinite: the estimator does not offer these options."""
     first, last = (np.asarray(side) for side in window)
-    keep = np.isfinite(power_w[entries.job, first]) & np.isfinite(power_w[entries.job, last])
+    keep = np.isfinite(prediction.watts(entries.job, first)) & np.isfinite(prediction.watts(entries.job, last))
     if keep.all():
         return entries, (first, last)
     return Entries(entries.job[keep], entries.partition[keep], entries.priority[keep]), (first[keep], last[keep])

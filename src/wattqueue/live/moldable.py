@@ -81,9 +81,8 @@ def _left(view: PolicySnapshot, starts: Sequence[StartJob], layout: Layout) -> t
 
 def _net_w(view: PolicySnapshot, start: StartJob, layout: Layout) -> float:
     """Return the net watts of one node of a start."""
-    prediction = view.prediction
-    row = start.job if prediction.row is None else int(prediction.row[start.job])
-    return float(layout.net_w(prediction.power_w[row])[start.option])
+    row = int(view.prediction.rows(np.array(start.job, np.int32)))
+    return float(layout.net_w(view.prediction.power_w[row])[start.option])
 
 
 def _whole(value: float) -> int:

@@ -468,7 +468,7 @@ class Planner:
         entries = self._allowed(self.policy.order.entries(jobs, prediction, machine), allowed)
         window = self.policy.frequency.window(entries, prediction, machine)
         row = np.zeros(0, np.int32) if prediction.row is None else prediction.row
-        entries, window = offered(entries, window, prediction.power_w[row])
+        entries, window = offered(entries, window, prediction)
         pending = PendingJobs(jobs, prediction, row, entries, window)
         self._last = (rows.waiting, telemetry_ok, pending)
         return pending

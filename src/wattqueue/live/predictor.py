@@ -21,11 +21,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wattqueue.live.slurm.snapshot import JobKey
 from wattqueue.live.world import NO_LIMIT_S, Layout
-from wattqueue.model.jobs import Floats, Ints, Jobs, Labels
+from wattqueue.model.jobs import Floats, Jobs, Labels
 from wattqueue.parts.contracts import Estimator, Finished, OnlineEstimator, Prediction
 
 
@@ -171,11 +170,11 @@ class Predictor:
             )
             rows = np.arange(len(known), len(table), dtype=np.int32)
             power = self.estimator.predict_rows(rows, now_s)
-            return power, _rows(first, first.time_factor, rows)
+            return power, first.take(rows).time_factor
         table = job_table(new)
         given = self.estimator.predict(table, machine)
-        rows = np.arange(len(table), dtype=np.int32)
-        return _rows(given, given.power_w, rows), _rows(given, given.time_factor, rows)
+        each = given.take(np.arange(len(table), dtype=np.int32))
+        return each.power_w, each.time_factor
 
     def prediction(self, keys: Sequence[JobKey], *, telemetry_ok: bool = True) -> Prediction:
         """Return the predictions of these jobs as one shared table with a row index.
@@ -213,13 +212,3 @@ class Predictor:
         self._power[: len(rows)], self._time[: len(rows)] = self._power[rows], self._time[rows]
         self._row = {key: i for i, key in enumerate(kept)}
         self._used = len(rows)
-
-
-def _rows(prediction: Prediction, table: NDArray[np.float64], rows: Ints) -> Floats:
-    """Return rows of a (C, O) table for jobs, whether the prediction shares rows or not. Shape (k, O).
-
-    A table of one row stands for every job, whatever ``row`` holds.
-    """
-    if prediction.row is not None and len(prediction.row):
-        return np.asarray(table[prediction.row[rows]] if len(table) > 1 else table[np.zeros_like(rows)])
-    return np.asarray(table[rows] if len(table) > 1 else table[np.zeros_like(rows)])

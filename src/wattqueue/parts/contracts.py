@@ -77,6 +77,30 @@ class Prediction:
     unit_factor: Floats | None = None
     """Watts of each application on each unit relative to ``power_w``: equal units differ. Shape (apps, units)."""
 
+    def rows(self, job: Ints) -> Ints:
+        """Return the row of ``power_w`` that holds for each job, by row of the job table. Shape as given.
+
+        A table of one row holds for every job, whatever ``row`` says.
+        """
+        return self._rows_in(self.power_w, job)
+
+    def watts(self, job: Ints, option: NDArray[np.integer] | int) -> Floats:
+        """Return the watts of one unit of each job, at one option or at one for each. Shape as ``job``."""
+        found: Floats = self.power_w[self.rows(job), option]
+        return found
+
+    def take(self, job: Ints) -> Prediction:
+        """Return the prediction of some jobs, in their order, with a row of its own for each. Shapes (k, O)."""
+        power, time = (each[self._rows_in(each, job)] for each in (self.power_w, self.time_factor))
+        quantiles = {q: watts[self._rows_in(watts, job)] for q, watts in self.quantiles.items()}
+        return Prediction(power, time, None, quantiles, self.unit_factor)
+
+    def _rows_in(self, table: Floats, job: Ints) -> Ints:
+        """Return the row of each job in one of the tables."""
+        if len(table) == 1:
+            return np.zeros_like(job)
+        return job if self.row is None else self.row[job]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finished:

@@ -57,8 +57,9 @@ def reference_options(jobs: Jobs, machine: Machine) -> Ints:
 
 def _static(prediction: Prediction, option: Ints) -> Walked:
     """Return a static prediction at one option per job."""
-    row = np.arange(len(option)) if prediction.row is None else prediction.row
-    return Walked(prediction.power_w[row, option], {q: w[row, option] for q, w in prediction.quantiles.items()})
+    jobs = np.arange(len(option), dtype=np.int32)
+    row = prediction.rows(jobs)
+    return Walked(prediction.watts(jobs, option), {q: w[row, option] for q, w in prediction.quantiles.items()})
 
 
 def _in_one_go(estimator: OnlineBase, jobs: Jobs, machine: Machine, line: Timeline) -> Walked:

@@ -68,6 +68,30 @@ def rows_of(prediction: Prediction) -> state.Rows:
     return state.Rows(row, kernel_array(micro, np.int64), time)
 
 
+def unit_uw(table: state.Rows, job: Any, option: Any) -> Any:
+    """Return the microwatts of one unit of each job at its option, as ``Prediction.watts`` does. Shapes (k,), or ()."""
+    return table.power_uw[_rows_in(table.power_uw, table, job), option]
+
+
+def time_factors(table: state.Rows, job: NDArray[np.integer], option: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Return the run time of each job at its option relative to that at reference speed. Shapes (k,)."""
+    found: NDArray[np.float64] = table.time_factor[_rows_in(table.time_factor, table, job), option]
+    return found
+
+
+def rows_for(table: state.Rows, job: NDArray[np.integer]) -> Prediction:
+    """Return the rows of some jobs as a prediction of their own, in their order; a row for all stays one."""
+    power, time = (each if len(each) == 1 else each[_rows_in(each, table, job)] for each in table[1:])
+    return Prediction(power / codes.MICRO, time)
+
+
+def _rows_in(column: NDArray[Any], table: state.Rows, job: Any) -> Any:
+    """Return the row of each job in one of the two columns; a column of one row holds for every job."""
+    if len(column) == 1:
+        return 0
+    return table.row[job] if len(table.row) else job
+
+
 def idle_uw(machine: Machine) -> NDArray[np.int64]:
     """Return the idle microwatts of one unit of each partition. Shape (P,)."""
     return np.array([round(p.idle_w * codes.MICRO) for p in machine.partitions], np.int64)
@@ -125,9 +149,8 @@ def first_net_uw(jobs: Jobs, predicted: state.Rows, entries: state.EntryTable, m
     """
     job = entries.job[:: max(1, len(entries.job) // 10_000)]
     option = entries.first[:: max(1, len(entries.job) // 10_000)]
-    row = 0 if len(predicted.power_uw) == 1 else predicted.row[job] if len(predicted.row) else job
     share = 0 if machine.cap_scope == "jobs" else idle_uw(machine)[machine.option_partition[option]]
-    net: NDArray[np.int64] = jobs.nodes[job] * np.maximum(predicted.power_uw[row, option] - share, 0)
+    net: NDArray[np.int64] = jobs.nodes[job] * np.maximum(unit_uw(predicted, job, option) - share, 0)
     return net
 
 

@@ -24,7 +24,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.policy.actions import StartJob
-from wattqueue.policy.build import PassSettings, Window, build_view
+from wattqueue.policy.build import PassSettings, Window, build_view, rows_for
 from wattqueue.policy.view import View
 
 Ints = NDArray[np.int32]
@@ -151,17 +151,13 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
     small = np.searchsorted(rows, entry_job).astype(np.int32)
     partition = (np.searchsorted(kernel.entries.start, queue, side="right") - 1).astype(np.int32)
     order = -np.arange(len(queue), dtype=np.float64) if priority is None else np.asarray(priority, np.float64)
-    table = kernel.predicted
-    row = rows if len(table.row) == 0 else table.row[rows]
-    power = table.power_uw if len(table.power_uw) == 1 else table.power_uw[row]
-    time = table.time_factor if len(table.time_factor) == 1 else table.time_factor[row]
     window = (kernel.entries.first[queue], kernel.entries.last[queue])
     unusable = np.flatnonzero(view.unit_state != codes.UNIT_ON).astype(np.int32)
     snapshot = PolicySnapshot(
         view.now_s,
         view.jobs.take(rows),
         view.machine,
-        Prediction(power / codes.MICRO, time),
+        rows_for(kernel.predicted, rows),
         Entries(small, partition, order),
         window,
         settings,

@@ -20,6 +20,7 @@ from wattqueue.kernels.lists import list_queue, list_running
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.policy.actions import Refusal
+from wattqueue.policy.build import unit_uw
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -100,9 +101,7 @@ class View:
         Without the idle watts of its units, and at least 0, unless the cap covers jobs alone (rule 14 of
         docs/semantics.md).
         """
-        table = self.kernel.predicted
-        row = 0 if len(table.power_uw) == 1 else int(table.row[job]) if len(table.row) else job
-        unit = int(table.power_uw[row, option])
+        unit = int(unit_uw(self.kernel.predicted, job, option))
         if self.machine.cap_scope != "jobs":
             unit = max(unit - int(self.kernel.units.idle_uw[self.machine.option_partition[option]]), 0)
         return unit * int(self.kernel.nodes[job]) / codes.MICRO

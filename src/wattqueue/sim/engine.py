@@ -33,7 +33,7 @@ from wattqueue.model.past import Past
 from wattqueue.model.schedule import PowerSeries, Schedule
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
-from wattqueue.policy.build import PassSettings, Window, build_view, check_prediction, check_shapes
+from wattqueue.policy.build import PassSettings, Window, build_view, check_prediction, check_shapes, unit_uw
 from wattqueue.policy.policy import Policy, require_possible
 from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall
 from wattqueue.sim.python_hooks import PythonHooks
@@ -206,8 +206,7 @@ class Simulation:
         table, micro = self.view.predicted, self.truth.uw
         for k in range(0, len(micro), _BLOCK):
             rows = np.arange(k, min(k + _BLOCK, len(micro)))
-            row = 0 if len(table.power_uw) == 1 else table.row[rows] if len(table.row) else rows
-            micro[rows] = table.power_uw[row, self.log.option[rows]] * self.jobs.nodes[rows]
+            micro[rows] = unit_uw(table, rows, self.log.option[rows]) * self.jobs.nodes[rows]
         return watts_in_place(micro)
 
     def _power(self) -> PowerSeries:
@@ -299,12 +298,10 @@ def drop_unoffered(entries: Entries, window: Window, prediction: Prediction) -> 
     """
     if not np.isinf(prediction.power_w).any():
         return entries, window
-    row = entries.job if prediction.row is None else prediction.row[entries.job]
-    row = np.zeros_like(row) if len(prediction.power_w) == 1 else row
     first, last = (np.asarray(side) for side in window)
     keep = np.ones(len(first), np.bool_)
     for option in options_of(first, last):
-        keep &= ~np.isinf(prediction.power_w[row, option])
+        keep &= ~np.isinf(prediction.watts(entries.job, option))
     kept = Entries(entries.job[keep], entries.partition[keep], entries.priority[keep])
     return kept, (first[keep], last[keep])
 
@@ -332,11 +329,9 @@ def require_known_watts(entries: Entries, window: Window, prediction: Prediction
     """Raise MachineError if a cap applies to watts that are not known (NaN)."""
     if not np.isnan(prediction.power_w).any():
         return
-    row = entries.job if prediction.row is None else prediction.row[entries.job]
-    row = np.zeros_like(row) if len(prediction.power_w) == 1 else row
-    unknown = np.zeros(len(row), np.bool_)
+    unknown = np.zeros(len(entries.job), np.bool_)
     for option in options_of(np.asarray(window[0]), np.asarray(window[1])):
-        unknown |= np.isnan(prediction.power_w[row, option])
+        unknown |= np.isnan(prediction.watts(entries.job, option))
     if unknown.any():
         partition = machine.partitions[int(entries.partition[np.argmax(unknown)])].name
         raise MachineError(

@@ -7,8 +7,6 @@ that itself (``kernels/history_prediction.py``), with the same result; every oth
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from wattqueue.errors import PolicyError
@@ -37,10 +35,7 @@ def own_rows(prediction: Prediction, estimator: Estimator) -> Prediction:
     """
     if estimator.asked == "once" or prediction.row is None:
         return prediction
-    row = prediction.row
-    quantiles = {q: watts[row] for q, watts in prediction.quantiles.items()}
-    power, time = prediction.power_w[row], prediction.time_factor[row]
-    return replace(prediction, power_w=power, time_factor=time, row=None, quantiles=quantiles)
+    return prediction.take(np.arange(len(prediction.row), dtype=np.int32))
 
 
 def recall(estimator: Estimator, past: Past) -> None:

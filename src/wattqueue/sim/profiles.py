@@ -34,7 +34,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.schedule import PowerSeries, Schedule
 from wattqueue.parts.contracts import Prediction
-from wattqueue.policy.build import rows_of
+from wattqueue.policy.build import rows_of, time_factors, unit_uw
 from wattqueue.sim.engine import Run
 from wattqueue.sim.truth import actual_power
 
@@ -124,9 +124,7 @@ def _at_option(
 ) -> tuple[NDArray[np.int64], Floats]:
     """Return true microwatts of one unit, and time factors, at the options that jobs ran with. Shapes (k,)."""
     table = rows_of(actual or actual_power(jobs, machine))
-    row = rows if len(table.row) == 0 else table.row[rows]
-    uw = table.power_uw[0 if len(table.power_uw) == 1 else row, option]
-    return uw, table.time_factor[0 if len(table.time_factor) == 1 else row, option]
+    return unit_uw(table, rows, option), time_factors(table, rows, option)
 
 
 def _runs(

@@ -14,6 +14,7 @@ from wattqueue.kernels.state import KernelView
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
+from wattqueue.policy.build import unit_uw
 
 
 def rejections(jobs: Jobs, view: KernelView, cap: Cap, *, machine_figures: bool) -> NDArray[np.int8]:
@@ -45,9 +46,7 @@ def least_net_uw(view: KernelView, *, machine_figures: bool) -> NDArray[np.float
         option = np.minimum(entries.first.astype(np.int64) + step, entries.last)
         unit = idle[option].astype(np.float64)
         if machine_figures:
-            table = view.predicted
-            row = table.row[entries.job] if len(table.row) else entries.job
-            unit = table.power_uw[0 if len(table.power_uw) == 1 else row, option].astype(np.float64)
+            unit = unit_uw(view.predicted, entries.job, option).astype(np.float64)
         net = np.maximum(unit - share * idle[option], 0.0)
         np.minimum.at(least, entries.job, view.nodes[entries.job] * net)
     return least

@@ -18,8 +18,7 @@ def fixed_window(
     its partition's highest frequency; that is not offered either, so the engine drops the entry.
     """
     best = choose(prediction, machine, cost, t_weight, reading).option
-    row = entries.job if prediction.row is None else prediction.row[entries.job]
-    option = best[row, entries.partition]
+    option = best[prediction.rows(entries.job), entries.partition]
     highest = machine.option_start[:-1][entries.partition]
     option = np.where(option < 0, highest, option).astype(np.int32)
     return option, option

@@ -28,9 +28,8 @@ class LeastDistanceOrLower:
         first, _ = fixed_window(entries, prediction, machine, "distance", self.t_weight)
         cheapest, _ = fixed_window(entries, prediction, machine, "energy")
         last = np.maximum(first, cheapest)
-        row = entries.job if prediction.row is None else prediction.row[entries.job]
         # Options count downwards in frequency, so a larger number is a lower one; the window ends before the first gap.
         options = np.arange(prediction.power_w.shape[1])
-        gap = ~np.isfinite(prediction.power_w[row]) & (options > first[:, np.newaxis])
+        gap = ~np.isfinite(prediction.power_w[prediction.rows(entries.job)]) & (options > first[:, np.newaxis])
         before_gap = np.where(gap.any(1), np.argmax(gap, 1) - 1, options[-1])
         return first, np.minimum(last, before_gap).astype(np.int32)

@@ -43,7 +43,8 @@ def offered(prediction: Prediction, machine: Machine) -> NDArray[np.bool_]:
 
 def by_job(table: NDArray[Any], prediction: Prediction, n: int) -> NDArray[Any]:
     """Return the (C, P) table's row of each job. Shape (n, P)."""
-    return table[:n] if prediction.row is None else table[prediction.row]
+    by_job: NDArray[Any] = table[prediction.rows(np.arange(n, dtype=np.int32))]
+    return by_job
 
 
 def entries_of(priority: Floats, good: NDArray[np.bool_]) -> Entries:

@@ -142,8 +142,8 @@ def _one_workload(
 def favoured_partition(prediction: Prediction, system: System, n: int) -> NDArray[np.int64]:
     """Return the partition of least part_eff of each job, with equal weights of time and energy. Shape (n,)."""
     best = np.argmin(part_eff(choose(prediction, system.machine, "distance"), 1.0), 1)
-    rows: NDArray[np.int64] = best[:n] if prediction.row is None else best[prediction.row]
-    return rows
+    favoured: NDArray[np.int64] = best[prediction.rows(np.arange(n, dtype=np.int32))]
+    return favoured
 
 
 def measures(run: Run, favoured: NDArray[np.int64]) -> dict[str, float]:
