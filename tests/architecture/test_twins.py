@@ -100,7 +100,7 @@ TWINS: dict[str, dict[str, str]] = {
     "history.history_predict": {
         "history": "history_theta history_append history_restack history_evict history_moment history_window "
         "history_whole history_predict history_learn history_predict_rows history_learn_rows history_replay",
-        "history_prediction": "predicted_watts predict_from_history learn_end",
+        "history_prediction": "combined_watts predicted_watts combine_rows predict_from_history learn_end",
     },
     "history.history_spread": {"history": "history_spread"},
     "history.history_last": {"history": "history_last"},

@@ -12,7 +12,6 @@ from tests.reference import history as twin
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
-from wattqueue.parts.contracts import Ints
 from wattqueue.parts.estimator.app_mean import AppMean
 from wattqueue.parts.estimator.history_max import HistoryMax
 from wattqueue.parts.estimator.history_mean import HistoryMean
@@ -51,14 +50,8 @@ def some_jobs(seed: int, n: int = 400) -> Jobs:
 
 
 def outside(part: type[Any]) -> type[Any]:
-    """The same estimator with a method of its own, so that the loop must come back to Python for it."""
-
-    class Outside(part):  # type: ignore[misc]
-        def watts(self, rows: Ints, now_s: float) -> Floats:
-            found: Floats = super().watts(rows, now_s)
-            return found
-
-    return Outside
+    """The same estimator as a subclass, which states no kernel: the loop must come back to Python for it."""
+    return type("Outside", (part,), {})
 
 
 def run(jobs: Jobs, estimator: Any, cap: Cap = CAP, backfill: str = "easy") -> Run:
@@ -95,6 +88,33 @@ def test_inside_the_loop_and_through_python_are_the_same_run(
     assert not through.in_loop
     for a, b in zip(columns(mine), columns(its), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+class Doubled(HistoryMean):
+    """As a user would write it: another answer from the same history."""
+
+    def _answer(self, of_user: Floats, of_app: Floats | None = None) -> Floats:
+        return 2.0 * super()._answer(of_user, of_app)
+
+
+class AtTheMaximum(HistoryMean):
+    """The same, with another way from one figure to those of all options."""
+
+    def scale(self, watts: Floats) -> Floats:
+        return super().scale(np.full_like(watts, np.nan))
+
+
+@pytest.mark.parametrize("part", [Doubled, AtTheMaximum])
+def test_a_subclass_of_a_user_is_never_ignored(part: type[HistoryMean]) -> None:
+    """Whatever it overrides: the kernel answers for the class that states it, and for no other."""
+    jobs = some_jobs(4, 120)
+    found = run(jobs, part())
+    assert not np.array_equal(found.schedule.predicted_w, run(jobs, HistoryMean()).schedule.predicted_w)
+    ran = found.schedule.ran
+    if part is AtTheMaximum:
+        most = MACHINE.option_dynamic_factor * (np.array([2100.0, 2100.0, 900.0]) - [240.0, 240.0, 100.0])
+        unit = (np.array([240.0, 240.0, 100.0]) + most)[found.schedule.option]
+        np.testing.assert_allclose(found.schedule.predicted_w[ran], (unit * jobs.nodes)[ran], rtol=1e-6)
 
 
 def test_each_job_keeps_the_prediction_of_its_own_submission() -> None:

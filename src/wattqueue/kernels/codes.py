@@ -99,8 +99,7 @@ NEED_PREDICTION = 1
 NEED_PASS = 2
 NEED_CONTROL = 3
 NEED_ROOM = 4
-NEED_RERANK = 5
-PROGRESS = 6
+PROGRESS = 5
 
 # Slots of Truth.when (float64).
 # When the next control is due, the next postponed pass runs, and the shortest time between passes.

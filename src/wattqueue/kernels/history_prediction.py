@@ -1,7 +1,7 @@
 """History predictions inside the event loop: made at arrivals, learned at completions, without a stop for Python.
 
 A stop costs some 5 µs, more than all the rest of an event; the published policies of paper 4 predict at every
-submission. The arithmetic is that of the Python way (``parts/estimator`` and ``sim/python_hooks.py``), step by step,
+submission. An estimator of the same kind that is called through Python (``parts/history.py``) uses the same kernels,
 so that both give the same microwatts; a test holds that.
 """
 
@@ -11,9 +11,12 @@ import math
 from typing import NamedTuple
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import as_int64, inlined, kernel
+from wattqueue.kernels._jit import as_int64, entry, inlined, kernel
 from wattqueue.kernels.entries import row_of
 from wattqueue.kernels.history import (
+    PREDICTED,
+    PREVIOUS,
+    SPREAD,
     History,
     history_last,
     history_learn,
@@ -57,32 +60,50 @@ class HistoryPrediction(NamedTuple):
 
 
 @kernel
+def combined_watts(rule: Array, knob: Array, mean: float, spread: float, last: float) -> float:
+    """Return the prediction from three figures of the finished jobs that count; NaN where nothing is known.
+
+    The weighted mean, or the last job where there is one; then the spreads on top, each at least a share of it.
+    """
+    watts = mean
+    if rule[PREVIOUS_JOB] != 0 and not math.isnan(last):
+        watts = last
+    if knob[SPREADS] > 0.0:
+        least = knob[LEAST_SPREAD] * watts
+        if spread < least:
+            spread = least
+        watts += knob[SPREADS] * spread
+    return float(watts)
+
+
+@kernel
 def predicted_watts(history: HistoryPrediction, job: int, now: float) -> float:
     """Return the watts of a job that arrives now, at the highest frequency; NaN where nothing is known.
 
-    In order: the mean over the user's history, the user's last job, the user's jobs of the same application; then the
-    spreads on top.
+    From the user's jobs of the same application where they alone count and there are any, else from all of the user's.
     """
-    user = as_int64(history.user[job])
-    watts = history_predict(history.history, user, now)
-    if history.rule[PREVIOUS_JOB] != 0:
-        last = history_last(history.history, user)
-        if not math.isnan(last):
-            watts = last
-    pair = -1  # whose spread it is: this pair's, else the user's
     if history.rule[BY_APP] != 0:
-        own = as_int64(history.pair[job])
-        if not math.isnan(history_last(history.by_app, own)):
-            predicted = history_predict(history.by_app, own, now)
-            if not math.isnan(predicted):
-                watts, pair = predicted, own
-    if history.knob[SPREADS] > 0.0:
-        spread = history_spread(history.by_app, pair) if pair >= 0 else history_spread(history.history, user)
-        least = history.knob[LEAST_SPREAD] * watts
-        if spread < least:
-            spread = least
-        watts += history.knob[SPREADS] * spread
-    return float(watts)
+        pair = as_int64(history.pair[job])
+        last = history_last(history.by_app, pair)
+        if not math.isnan(last):
+            mean, spread = history_predict(history.by_app, pair, now), history_spread(history.by_app, pair)
+            return combined_watts(history.rule, history.knob, mean, spread, last)
+    user = as_int64(history.user[job])
+    mean, spread = history_predict(history.history, user, now), history_spread(history.history, user)
+    return combined_watts(history.rule, history.knob, mean, spread, history_last(history.history, user))
+
+
+@entry
+def combine_rows(rule: Array, knob: Array, of_user: Array, of_app: Array, out: Array) -> None:
+    """Write the predictions of k jobs to ``out`` (k,), from lags by user (k, 3) and by application (k, 3), or (0, 3).
+
+    The same arithmetic as inside the loop, for the callers in Python. Columns as ``history.PREDICTED`` and those after.
+    """
+    for i in range(len(out)):
+        lags = of_user
+        if len(of_app) > 0 and not math.isnan(of_app[i, PREVIOUS]):
+            lags = of_app
+        out[i] = combined_watts(rule, knob, lags[i, PREDICTED], lags[i, SPREAD], lags[i, PREVIOUS])
 
 
 @inlined
@@ -104,7 +125,7 @@ def predict_from_history(view: KernelView, history: HistoryPrediction, job: int)
 def learn_end(view: KernelView, log: Log, history: HistoryPrediction, job: int) -> None:
     """Learn a job that ended now: its measured watts of one unit, mean or greatest."""
     watts = log.energy_j[job] / (log.end[job] - log.start[job]) / view.nodes[job]
-    if history.rule[GREATEST] != 0 and history.peak_w[job] > watts:
+    if history.rule[GREATEST] != 0 and len(history.peak_w) > 0 and history.peak_w[job] > watts:
         watts = history.peak_w[job]
     history_learn(history.history, as_int64(history.user[job]), log.end[job], watts)
     if history.rule[BY_APP] != 0:

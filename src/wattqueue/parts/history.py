@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ from wattqueue.parts.timeline import Timeline, job_watts
 
 if TYPE_CHECKING:
     from wattqueue.kernels.history import History
+
+LoopKernel = Literal["history"]
+"""Kernels that may answer for an estimator inside the compiled loop: ``kernels/history_prediction.py``."""
 
 
 def new_history(jobs_of_user: NDArray[np.integer], *, alpha: float = 2.0, window_s: float = math.inf) -> History:
@@ -70,6 +73,10 @@ class LoopState:
     """History of each (user, application); of size 0 where the estimator does not use it."""
     pair: NDArray[np.int32]
     """Number of each job's (user, application). Shape (n,), or (0,)."""
+    rule: NDArray[np.int64]
+    """Choices by slot (``kernels/history_prediction.py``)."""
+    knob: Floats
+    """Figures by slot."""
 
 
 class HistoryBase(OnlineBase):
@@ -79,13 +86,19 @@ class HistoryBase(OnlineBase):
     user without history (in the window) gets the mean of all jobs finished so far, and before any has finished the
     unit's maximum. Jobs without measured watts, or with 0 W, are not learned from.
 
+    The compiled loop may answer for a class only if the class *itself* states which kernel does (``loop_kernel``). A
+    subclass does not inherit the statement: it is called through Python, whatever it overrides, until it states the
+    kernel, too.
+
     Raises: PolicyError for a negative alpha or a window that is not above 0.
 
     Reference: paper 4, eq. 1-3.
     """
 
-    column = 0
-    """Column of the kernel's answer that is the prediction: 0 weighted mean, 1 spread, 2 last job."""
+    loop_kernel: ClassVar[LoopKernel]
+    """The kernel that predicts and learns exactly as this class does; stated in the body of the class it is true of."""
+    last_job = False
+    """Whether the user's last job is the prediction, where there is one, instead of the weighted mean."""
     by_app = False
     """Whether only the user's jobs of the same application count, where there are any."""
     spreads = 0.0
@@ -125,13 +138,10 @@ class HistoryBase(OnlineBase):
     def in_loop(self) -> bool:
         """Return whether the compiled loop may predict in its place.
 
-        True where no subclass has overridden the methods that the loop would skip, and every partition has a maximum
-        to fall back on.
+        True where the object's own class states a kernel, and every partition has a maximum to fall back on.
         """
-        own = type(self)
-        plain = all(getattr(own, name) is getattr(HistoryBase, name) for name in ("watts", "take_in", "learn", "reset"))
         known = self._scale is not None and not np.isnan(self._scale.max_w).any()
-        return self.asked == "at_submit" and plain and known and own.predict_rows is OnlineBase.predict_rows
+        return self.asked == "at_submit" and known and "loop_kernel" in vars(type(self))
 
     def loop_state(self) -> LoopState:
         """Return the state itself, not a copy: what the loop learns is seen by later calls of this object.
@@ -140,9 +150,19 @@ class HistoryBase(OnlineBase):
         """
         if self._scale is None:
             raise PolicyError("asked before it was given jobs and machine", where=type(self).__name__)
-        if self._pairs is None or self._apps is None:
-            return LoopState(self._known(), self._scale, new_history(np.zeros(0, np.int32)), np.zeros(0, np.int32))
-        return LoopState(self._known(), self._scale, self._apps, self._pairs.code)
+        by_app = (new_history(np.zeros(0, np.int32)), np.zeros(0, np.int32))
+        if self._pairs is not None and self._apps is not None:
+            by_app = (self._apps, self._pairs.code)
+        return LoopState(self._known(), self._scale, *by_app, *self._rule())
+
+    def _rule(self) -> tuple[NDArray[np.int64], Floats]:
+        """Return choices and figures of this estimator by slot, as its kernels take them."""
+        from wattqueue.kernels import history_prediction as k
+
+        rule, knob = np.zeros(k.RULE_SLOTS, np.int64), np.zeros(k.KNOB_SLOTS)
+        rule[[k.ON, k.PREVIOUS_JOB, k.GREATEST, k.BY_APP]] = 1, self.last_job, self.target == "max", self.by_app
+        knob[[k.SPREADS, k.LEAST_SPREAD]] = self.spreads, self.least_spread
+        return rule, knob
 
     def reset(self, jobs: Jobs) -> None:
         """Forget all history and take the users and applications of ``jobs``."""
@@ -210,13 +230,11 @@ class HistoryBase(OnlineBase):
         return self._state
 
     def _answer(self, of_user: Floats, of_app: Floats | None = None) -> Floats:
-        """Return the wanted column of the answers (k, 3), plus the spreads; a gap is a user without history."""
-        out = of_user
-        if of_app is not None:  # a user without jobs of this application has no last one of it
-            out = np.where(np.isnan(of_app[:, 2:]), of_user, of_app)
-        watts: Floats = np.where(np.isnan(out[:, self.column]), out[:, 0], out[:, self.column])
-        if self.spreads > 0.0:
-            watts = watts + self.spreads * np.maximum(out[:, 1], self.least_spread * watts)
+        """Return the prediction from lags by user and by application (k, 3), NaN for a user without history."""
+        from wattqueue.kernels.history_prediction import combine_rows
+
+        watts = np.empty(len(of_user))
+        combine_rows(*self._rule(), of_user, np.empty((0, of_user.shape[1])) if of_app is None else of_app, watts)
         return watts
 
 

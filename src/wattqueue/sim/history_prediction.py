@@ -1,8 +1,8 @@
 """Choose the estimators that predict inside the compiled loop, and prepare their state.
 
-An online estimator is called at every batch of submissions. Where it is one of our history estimators, the loop does
-that itself (``kernels/history_prediction.py``), with the same result; every other one is called through
-``sim/python_hooks.py``.
+An online estimator is called at every batch of submissions. Where its class states that the history kernel answers
+for it (``HistoryBase.loop_kernel``), the loop does that itself (``kernels/history_prediction.py``), with the same
+result; every other one, subclasses included, is called through ``sim/python_hooks.py``.
 """
 
 from __future__ import annotations
@@ -10,17 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels.history_prediction import (
-    BY_APP,
-    GREATEST,
-    KNOB_SLOTS,
-    LEAST_SPREAD,
-    ON,
-    PREVIOUS_JOB,
-    RULE_SLOTS,
-    SPREADS,
-    HistoryPrediction,
-)
+from wattqueue.kernels.history_prediction import KNOB_SLOTS, RULE_SLOTS, HistoryPrediction
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.past import Past
@@ -76,19 +66,12 @@ def history_prediction_of(estimator: Estimator, jobs: Jobs) -> HistoryPrediction
     if isinstance(estimator, HistoryBase) and estimator.in_loop:
         found = estimator.loop_state()
         peak = jobs.peak_power_w()
-        rule = np.zeros(RULE_SLOTS, np.int64)
-        rule[ON] = 1
-        rule[PREVIOUS_JOB] = estimator.column != 0
-        rule[GREATEST] = estimator.target == "max" and peak is not None
-        rule[BY_APP] = estimator.by_app
-        knob = np.zeros(KNOB_SLOTS)
-        knob[SPREADS], knob[LEAST_SPREAD] = estimator.spreads, estimator.least_spread
         greatest = peak if peak is not None else np.zeros(0)
         scale = found.scale
         user = np.ascontiguousarray(jobs.user.codes, np.int32)
         pair = np.ascontiguousarray(found.pair, np.int32)
         own = (found.state, user, found.by_app, pair)
-        return HistoryPrediction(rule, knob, *own, greatest, scale.idle_w, scale.max_w, scale.dynamic)
+        return HistoryPrediction(found.rule, found.knob, *own, greatest, scale.idle_w, scale.max_w, scale.dynamic)
     nothing = np.zeros(0)
     nobody = np.zeros(0, np.int32)
     none = (new_history(nobody), nobody)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from wattqueue.parts.estimator._online import Completions
-from wattqueue.parts.history import HistoryBase
+from wattqueue.parts.history import HistoryBase, LoopKernel
 
 
 class AppMean(HistoryBase):
@@ -14,6 +16,7 @@ class AppMean(HistoryBase):
     Reference: beyond paper 4; its eq. 1-3 applied to narrower groups of jobs.
     """
 
+    loop_kernel: ClassVar[LoopKernel] = "history"
     by_app = True
 
     def __init__(self, *, alpha: float = 2.0, completions: Completions = "simulated") -> None:

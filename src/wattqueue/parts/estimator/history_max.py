@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 from wattqueue.parts.estimator._online import Completions
-from wattqueue.parts.history import HistoryBase
+from wattqueue.parts.history import HistoryBase, LoopKernel
 
 
 class HistoryMax(HistoryBase):
@@ -15,6 +16,8 @@ class HistoryMax(HistoryBase):
 
     Reference: paper 4, eq. 1-3 and section 6.2.
     """
+
+    loop_kernel: ClassVar[LoopKernel] = "history"
 
     def __init__(
         self, *, alpha: float = 2.0, window_s: float = math.inf, completions: Completions = "simulated"

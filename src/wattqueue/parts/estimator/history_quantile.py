@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
+from typing import ClassVar
 
 from wattqueue.errors import PolicyError
 from wattqueue.parts.estimator._online import Completions
-from wattqueue.parts.history import HistoryBase
+from wattqueue.parts.history import HistoryBase, LoopKernel
 
 
 class HistoryQuantile(HistoryBase):
@@ -20,6 +21,8 @@ class HistoryQuantile(HistoryBase):
 
     Reference: beyond paper 4.
     """
+
+    loop_kernel: ClassVar[LoopKernel] = "history"
 
     def __init__(
         self,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from wattqueue.parts.estimator._online import Completions, Target
-from wattqueue.parts.history import HistoryBase
+from wattqueue.parts.history import HistoryBase, LoopKernel
 
 
 class LastJob(HistoryBase):
@@ -12,7 +14,8 @@ class LastJob(HistoryBase):
     Reference: paper 4, Table 1.
     """
 
-    column = 2
+    loop_kernel: ClassVar[LoopKernel] = "history"
+    last_job = True
 
     def __init__(self, *, target: Target = "mean", completions: Completions = "simulated") -> None:
         super().__init__(target=target, completions=completions)
