@@ -134,11 +134,11 @@ def test_release_with_everything_broken_that_can_break(site: Site) -> None:
 def test_a_full_state_disk_keeps_the_controller_and_what_it_holds(site: Site) -> None:
     """State and recording on a disk of their own that fills up: the controller lives, tells it, and lowers.
 
-    SQLite goes on in the log that it has, so it depends on the moment whether it can still store a start.
+    The disk is filled to its last page and a start needs more than one in SQLite's log, so nothing starts.
     """
     home = site.root / "live"
     disk = home / "disk"
-    disk.mkdir()
+    disk.mkdir(exist_ok=True)
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=0777", "none", str(disk)], check=False).returncode:
         pytest.skip("no file system can be mounted here")
     try:
@@ -159,11 +159,12 @@ def test_a_full_state_disk_keeps_the_controller_and_what_it_holds(site: Site) ->
         def problems() -> bool:
             return bool(json.loads((home / "run/status.json").read_text())["problems"])
 
-        wait_for("the status to tell it", problems, step_s=0.2)
+        wait_for("the status to report it", problems, step_s=0.2)
         cap.write_text("time_s,cap_w\n0,900\n")
         site.wait_open(100)
         assert site.child is not None
         assert site.child.poll() is None
+        assert site.running() == [running], "a start that cannot be stored does not happen"
         fill.unlink()
         cap.write_text("time_s,cap_w\n0,1200\n")
         site.wait_running([running, waiting])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import event
+from sqlalchemy import text as sql
 
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
@@ -271,6 +272,43 @@ def test_a_state_that_cannot_be_written_holds_and_lowers_only(tmp_path: Path) ->
     assert (waiting.state, loose.state, slurm.open_w) == ("RUNNING", "RUNNING", 1000)
     again = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(CAP_W))
     assert again.planner.memory.placed.keys() == controller.planner.memory.placed.keys(), "what was unsaved is saved"
+
+
+def test_a_start_that_cannot_be_stored_is_reported_as_long_as_it_waits(tmp_path: Path) -> None:
+    """A full disk: what writes nothing succeeds (a delete of no row), and must not take the report back."""
+    slurm = make_slurm()
+    controller = claimed(slurm, tmp_path)
+    refuse = "CREATE TRIGGER full BEFORE INSERT ON live_placed BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
+    with controller.audit.engine.begin() as connection:
+        connection.execute(sql(refuse))
+    waiting = slurm.submit(1, 50.0, watts=200)
+    for _ in range(3):
+        report = controller.round()
+        assert report is not None
+        assert any("disk is full" in problem for problem in report.problems)
+        assert waiting.priority == 0
+    with controller.audit.engine.begin() as connection:
+        connection.execute(sql("DROP TRIGGER full"))
+    report = controller.round()
+    assert report is not None
+    assert (report.problems, waiting.priority > 0) == ([], True)
+
+
+def test_a_job_whose_update_was_not_recorded_is_not_released_either(tmp_path: Path) -> None:
+    """The disk has room again between the two writes of a start: the job must not start on its old watts."""
+    slurm = make_slurm()
+    controller = claimed(slurm, tmp_path)
+    refuse = "CREATE TRIGGER full BEFORE INSERT ON live_audit WHEN NEW.kind = 'update' "
+    with controller.audit.engine.begin() as connection:
+        connection.execute(sql(f"{refuse} BEGIN SELECT RAISE(FAIL, 'disk is full'); END"))
+    job = slurm.submit(1, 50.0, watts=800, most_nodes=4, limit_s=60.0)
+    for _ in range(3):
+        controller.round()
+        assert job.priority == 0
+    with controller.audit.engine.begin() as connection:
+        connection.execute(sql("DROP TRIGGER full"))
+    controller.round()
+    assert job.priority > 0, "no back-off: the job is not to blame"
 
 
 def test_a_damaged_database_does_not_end_a_controller_that_runs(tmp_path: Path) -> None:

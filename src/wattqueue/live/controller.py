@@ -52,7 +52,7 @@ from wattqueue.live.planner import REASSERTED, REQUEUED, Plan, Planner
 from wattqueue.live.predictor import MeasuredJob, ObservedJob
 from wattqueue.live.python_parts import Controls
 from wattqueue.live.recording import Recorder
-from wattqueue.live.slurm.apply import NOT_RECORDED, Applier, WriteResult
+from wattqueue.live.slurm.apply import LEFT_OUT, Applier, WriteResult
 from wattqueue.live.slurm.commands import SlurmError
 from wattqueue.live.slurm.goal import Goal, JobGoal, Write, plan_writes
 from wattqueue.live.slurm.observe import Observer
@@ -249,7 +249,7 @@ class Controller:
         if len(refused) > STUCK_AFTER:
             lines.append(f"and {len(refused) - STUCK_AFTER} more jobs")
         if self.planner.memory.problem:
-            lines.insert(0, f"the state cannot be stored, so nothing is started: {self.planner.memory.problem}")
+            lines.insert(0, f"the state cannot be stored, and nothing starts unstored: {self.planner.memory.problem}")
         lines += [self.audit.problem] if self.audit.problem else []
         lines += [*self.findings, *self.troubles]
         return [self.caps.problem, *lines] if self.caps is not None and self.caps.problem else lines
@@ -378,8 +378,8 @@ class Controller:
         kinds = {(o.write.kind, o.write.key) for o in outcomes if not o.error}
         late = {row.key: row.reason for row in plan.sorted.late}
         starts = {placed.key for placed in plan.placed}
-        # a write that was not recorded was not tried: the job is not to blame
-        real = [o for o in outcomes if not o.error.startswith(NOT_RECORDED)]
+        # a write that was not tried (not recorded, or the pool could not be set) is nothing to blame the job for
+        real = [o for o in outcomes if not o.error.startswith(LEFT_OUT)]
         failed = {o.write.key: o.error for o in real if o.error and o.write.kind != "priority"}
         for key in starts & failed.keys():
             self.planner.refuse(key, failed[key], snapshot.taken_s)

@@ -29,8 +29,8 @@ from wattqueue.live.slurm.commands import HOSTS, JOB, WORD, Slurm, SlurmError, f
 from wattqueue.live.slurm.goal import RESERVATION, Write
 from wattqueue.live.slurm.snapshot import LICENCE, JobKey
 
-NOT_RECORDED = "left out: it could not be recorded"
-"""Beginning of the outcome of a write that was not tried because the journal could not be written."""
+LEFT_OUT = "left out"
+"""Beginning of the outcome of a write that was not tried: an earlier one failed, or it could not be recorded."""
 SLOW_S = 2.0
 """A write that fails after so long ends the round's writing: the next one might stall as well."""
 
@@ -192,7 +192,7 @@ class Applier:
         blocked = False
         for write in writes:
             if write.key in failed or (blocked and write.kind in ("release", "priority")):
-                outcomes.append(WriteResult(write, "left out: an earlier write failed"))
+                outcomes.append(WriteResult(write, f"{LEFT_OUT}: an earlier write failed"))
                 continue
             if self.permit():
                 break
@@ -200,7 +200,9 @@ class Applier:
                 number = self.journal.intend(write)
             except OutputError as problem:
                 if not write.lowers:
-                    outcomes.append(WriteResult(write, f"{NOT_RECORDED}: {problem}"))
+                    outcomes.append(WriteResult(write, f"{LEFT_OUT}: it could not be recorded: {problem}"))
+                    if write.key is not None:  # a release without its update would start the job on other watts
+                        failed.add(write.key)
                     continue
                 number = 0
             self.boundary("before")

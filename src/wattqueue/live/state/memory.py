@@ -19,7 +19,8 @@ decided again, requeued jobs go to the end of the queue, and the marks are read 
 Reads are served from dictionaries, which are the truth of a running controller; each change is written through to
 the database in one transaction. A database that fails (full disk, damaged file) does not end the controller: the
 changed keys are kept as ``unsaved`` and stored with the next change, or by ``sync`` at the begin of the next round.
-Only a release must not happen unsaved, so ``place`` raises, and nothing is released in that round.
+Only a release must not happen unsaved, so ``place`` raises, and nothing is released in that round. ``problem`` keeps
+the failure until the next ``sync``: a later transaction that has nothing to write succeeds on a full disk, too.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Memory:
     """What job_submit.lua or the controller noted about a job (``sorting.USER_HELD``, ``planner.REASSERTED``)."""
     unsaved: set[JobKey] = field(default_factory=set)
     problem: str = ""
-    """Why the database could not be written; empty while it can be."""
+    """Why a change could not be stored since the last ``sync``; empty where all could be."""
 
     def __post_init__(self) -> None:
         """Create missing tables, and load all rows."""
@@ -115,10 +116,17 @@ class Memory:
         rows = [row for row in rows if self.placed.get(row.key) != row]
         if not rows:
             return
+        before = {row.key: self.placed.get(row.key) for row in rows}
+        unsaved = set(self.unsaved)
         self.placed |= {row.key: row for row in rows}
-        if not self._save([row.key for row in rows]):
-            for row in rows:
-                del self.placed[row.key]
+        if not self._save(before):
+            # neither the database nor the dictionaries changed, so these keys are no more unsaved than before
+            self.unsaved = unsaved
+            for key, old in before.items():
+                if old is None:
+                    del self.placed[key]
+                else:
+                    self.placed[key] = old
             raise OutputError(f"the state cannot be written: {self.problem}", where=self.engine.url.database)
 
     def unplace(self, keys: Iterable[JobKey]) -> None:
@@ -165,7 +173,8 @@ class Memory:
         self._save(gone)
 
     def sync(self) -> None:
-        """Try again to store what could not be stored before."""
+        """Begin a round: try again to store what could not be stored before."""
+        self.problem = ""
         if self.unsaved:
             self._save(())
 
@@ -184,7 +193,7 @@ class Memory:
         except SQLAlchemyError as error:
             self.unsaved, self.problem = keys, cause(error)
             return False
-        self.unsaved, self.problem = set(), ""
+        self.unsaved = set()
         return True
 
     def _store(self, connection: Connection, key: JobKey) -> None:
