@@ -9,43 +9,18 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import pytest
 
 from tests.fuzz.mutate import mutated
 from tests.fuzz.readers import Target, survives, targets
+from tests.fuzz.watch import LONGEST_S, Attempt, at_most, watched
 from wattqueue.errors import WattQueueError
 
-LONGEST_S = 20
-"""Seconds that one input may take."""
 QUICK, MANY = 18, 3_200
 """Inputs per reader."""
-
-
-class TookTooLongError(Exception):
-    """A reader did not return in time."""
-
-
-@contextmanager
-def at_most(seconds: int) -> Iterator[None]:
-    """Raise TookTooLongError in the block after some seconds."""
-
-    def late(number: int, frame: FrameType | None) -> None:
-        raise TookTooLongError(f"more than {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def attempt(target: Target, folder: Path, rng: random.Random) -> str | None:
@@ -74,20 +49,6 @@ def attempt(target: Target, folder: Path, rng: random.Random) -> str | None:
         return f"{type(error).__name__} at {at}: {str(error)[:200]}"
     after = {file.name: file.read_bytes() for file in folder.iterdir()}
     return None if after == before else f"left or changed files: {sorted(set(after) ^ set(before))}"
-
-
-def search(folder: Path, name: str, seed: str, cases: int) -> dict[str, str]:
-    """Return the failures of one reader: what went wrong, and the case that shows it first."""
-    (folder / "files").mkdir()
-    target = next(t for t in targets(folder / "files") if t.name == name)
-    failures: dict[str, str] = {}
-    for case in range(cases):
-        place = folder / "case"
-        wrong = attempt(target, place, random.Random(f"{seed} {target.name} {case}"))
-        if wrong is not None and wrong not in failures:
-            failures[wrong] = f"seed {seed}, case {case}"
-        shutil.rmtree(place)
-    return failures
 
 
 NAMES = (
@@ -123,14 +84,36 @@ def test_every_reader_is_fuzzed(tmp_path: Path) -> None:
             assert target.read(folder / name, 1) is not None
 
 
+def ready(seed: str, names: tuple[str, ...], folder: Path) -> Attempt:
+    """Mutated files by number, one reader after the other."""
+    (folder / "files").mkdir()
+    readers = [target for target in targets(folder / "files") if target.name in names]
+
+    def run(case: int) -> str | None:
+        target, place = readers[case % len(readers)], folder / "case"
+        try:
+            wrong = attempt(target, place, random.Random(f"{seed} {target.name} {case // len(readers)}"))
+        finally:
+            shutil.rmtree(place)
+        return None if wrong is None else f"{target.name}: {wrong}"
+
+    return run
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_few_mutated_files(tmp_path: Path, name: str) -> None:
-    assert search(tmp_path, name, "quick", QUICK) == {}
+    one = ready("quick", (name,), tmp_path)
+    assert {case: wrong for case in range(QUICK) if (wrong := one(case)) is not None} == {}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_many_mutated_files(tmp_path: Path, name: str) -> None:
+def test_many_mutated_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     seed = os.environ.get("WATTQUEUE_FUZZ_SEED", str(random.randrange(10**9)))
-    failures = search(tmp_path, name, seed, int(os.environ.get("WATTQUEUE_FUZZ_CASES", str(MANY))))
-    assert failures == {}, f"WATTQUEUE_FUZZ_SEED={seed}"
+    cases = int(os.environ.get("WATTQUEUE_FUZZ_CASES", str(MANY))) * len(NAMES)
+    with capsys.disabled():
+        print(f"\nfuzz of readers: {cases:,} files, WATTQUEUE_FUZZ_SEED={seed}")  # noqa: T201
+    wrong = watched(ready, (seed, NAMES), tmp_path, cases, os.cpu_count() or 1)
+    first: dict[str, str] = {}
+    for case, text in sorted(wrong.items()):
+        first.setdefault(text, f"case {case}")
+    assert not first, f"WATTQUEUE_FUZZ_SEED={seed}: {first}"

@@ -1,11 +1,8 @@
 """Fuzz every verb: each command line ends with status 0, 1 or 2 and one line, in time, and leaves no half file.
 
-Command lines are made from valid ones (``TEMPLATES``) by leaving out, repeating and replacing words, and by adding any
-option that the verb has; values come from a pool of good files, mutated files, folders in place of files, names that
-do not exist, and words that look like numbers, times or syntax. ``WATTQUEUE_FUZZ_SEED`` repeats a run (the seed is
-printed with every failure), ``WATTQUEUE_FUZZ_CASES`` sets its length.
-
-Left out: ``study`` (runs for minutes, takes no files) and ``live``'s commands that would reach a real Slurm.
+``make test`` runs a few command lines, ``make test-slow`` tens of thousands (``tests/fuzz/commands.py`` makes them).
+``WATTQUEUE_FUZZ_SEED`` repeats a run (the seed is printed), ``WATTQUEUE_FUZZ_CASES`` sets its length,
+``WATTQUEUE_FUZZ_VERB`` keeps to one verb.
 """
 
 from __future__ import annotations
@@ -15,6 +12,7 @@ import random
 import shutil
 import sys
 import traceback
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,201 +20,13 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from tests.fuzz.mutate import WORDS, mutated
-from tests.fuzz.readers import COEFFICIENTS, EACCT, SACCT, SWF
-from tests.fuzz.test_readers import LONGEST_S, at_most
+from tests.fuzz.commands import JOBS, PLAIN, TEMPLATES, WEIGHT, command_line, prepare
+from tests.fuzz.watch import LONGEST_S, Attempt, at_most, watched
 from wattqueue.cli import _app
 from wattqueue.errors import EngineError, WattQueueError
 
 QUICK, MANY = 80, 30_000
 """Command lines in all, split over the verbs."""
-
-JOBS = "job_id,submit_s,nodes,walltime_s,runtime_s,user,app,mean_power_w,max_power_w\n" + "".join(
-    f"{i},{i * 7 % 50},{1 + i % 4},{100 + i},{20 + i * 3 % 60},u{i % 3},a{i % 2},{150 + i},{200 + i}\n"
-    for i in range(12)
-)
-MACHINE = (
-    'name = "m"\ncap_scope = "machine"\n[[partitions]]\nname = "a"\nnodes = 8\nidle_w = 90.0\nmax_w = 300.0\n'
-    "frequencies_hz = [2e9, 1e9]\ndvfs_alpha = 2.0\nboot_s = 10.0\n"
-    '[[partitions]]\nname = "b"\nnodes = 4\nmax_w = 200.0\n'
-)
-POLICY = (
-    '[one]\norder = "fcfs"\nbackfill = { part = "easy", queue_depth = 5 }\n'
-    'estimator = { part = "history-mean", alpha = 1.0 }\n[two]\nledger = { part = "chance", epsilon = 0.1 }\n'
-)
-CAMPAIGN = (
-    'machines = ["machine.toml"]\npolicies = ["easy", "policy.toml:one"]\ncaps = ["none", "80%"]\n'
-    'estimators = ["oracle-max"]\n[[workloads]]\ntrace = "jobs.csv"\n'
-)
-LIVE = 'mode = "observe"\nmachine = "machine.toml"\nstate = "state"\npolicy = "easy"\ncap = "cap.csv"\n'
-PART = (
-    "from wattqueue.parts.order.fcfs import Fcfs\n"
-    "class Mine:\n    def entries(self, jobs, prediction, machine):\n"
-    "        return Fcfs().entries(jobs, prediction, machine)\n"
-    "class Other:\n    period_s, events = 10.0, frozenset()\n    def act(self, view):\n        return []\n"
-)
-FILES = {
-    "jobs.csv": JOBS,
-    "trace.swf": SWF,
-    "sacct.psv": SACCT,
-    "machine.toml": MACHINE,
-    "policy.toml": POLICY,
-    "grid.toml": CAMPAIGN,
-    "live.toml": LIVE,
-    "part.py": PART,
-    "cap.csv": "time_s,cap_w\n0,2000\n30,1500\n",
-    "prices.csv": "time,price\n2024-01-01T00:00:00Z,50\n2024-01-01T01:00:00Z,-20\n",
-    "eacct.csv": EACCT,
-    "coefficients.csv": COEFFICIENTS,
-    "empty": "",
-}
-PLAIN = ("--nodes", "8", "--node-watts", "90:300")
-TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
-    "simulate": (
-        ("simulate", "jobs.csv", *PLAIN, "--cap", "2kW", "--out", "out", "--no-report"),
-        ("simulate", "jobs.csv", "--machine", "machine.toml", "--policy", "policy.toml:one", "--cap", "cap.csv"),
-        ("simulate", "trace.swf", "--nodes", "8", "--policy", "part.py:Mine", "--default-walltime", "2h"),
-        ("simulate", "sacct.psv", *PLAIN, "--estimator", "history-mean", "--out", "out"),
-        ("simulate", "marconi:days=0.02", "--machine", "marconi100", "--seed", "3", "--cap", "40%"),
-    ),
-    "whatif": (
-        ("whatif", "jobs.csv", *PLAIN, "--cap", "70%..100%:15%", "--workers", "1", "--estimator", "oracle-max"),
-        (
-            "whatif",
-            "jobs.csv",
-            *PLAIN,
-            "--cap",
-            "80%",
-            "--workers",
-            "1",
-            "--prices",
-            "prices.csv",
-            "--start",
-            "2024-01-01",
-        ),
-    ),
-    "campaign": (("campaign", "grid.toml", "--jobs", "1", "--out", "grid"),),
-    "import": (
-        ("import", "sacct.psv", "-o", "new.csv", "--time-zone", "Europe/Berlin"),
-        ("import", "trace.swf", "-o", "new.parquet", "--procs-per-node", "2", "--json"),
-    ),
-    "machine": (
-        ("machine", "show", "machine.toml"),
-        ("machine", "guess", "jobs.csv", "-o", "guess.toml"),
-        ("machine", "list"),
-    ),
-    "policies": (("policies", "show", "policy.toml:one"), ("policies", "show", "easy"), ("policies",)),
-    "check": (("check", "part.py:Mine"),),
-    "report": (("report", "run"),),
-    "compare": (("compare", "run", "run2", "-o", "compared"),),
-    "rerun": (("rerun", "run", "--out", "again"),),
-    "predict": (("predict", "eval", "jobs.csv", "--estimator", "last-job,history-mean", "-o", "scores", *PLAIN[2:]),),
-    "apps": (
-        ("apps", "import", "eacct.csv", "--hardware", "p1", "--database", "apps.db"),
-        ("apps", "convert", "coefficients.csv", "c.bin", "--module", "p1"),
-    ),
-    "live": (("live", "status", "--config", "live.toml"), ("live", "audit", "--config", "live.toml")),
-    "plot": (("plot", "run", "--only", "power", "--format", "svg", "-o", "figures"),),
-}
-WEIGHT = {"simulate": 12, "policies": 6, "machine": 6, "import": 8, "whatif": 3, "apps": 4, "live": 4, "campaign": 2}
-"""How often a verb is drawn; 1 where it is not named: their runs take long, or they read little."""
-NUMBERS = ("0", "-1", "1", "3", "2.5", "nan", "inf", "1e300", "9" * 30, "2147483648", "1e-9", "²", "0x10", "١")
-TEXTS = (
-    *(
-        "none",
-        "70%",
-        "150%",
-        "400kW",
-        "1e400kW",
-        "-5kW",
-        "5",
-        "90:300",
-        "0:1e12",
-        "nan:1",
-        "24h",
-        "2d",
-        "1e300h",
-        "easy",
-    ),
-    *("fcfs", "conservative", "naive", "oracle-mean", "linear", "history-mean:alpha=nan", "easy,fcfs", "marconi100"),
-    *(
-        "marconi:days=0.01",
-        "marconi:days=nan",
-        "fugaku:jobs=1e6",
-        "cirne:jobs=-5",
-        "cirne:jobs=20,load=",
-        "nonesuch:x=1",
-    ),
-    *("60%..100%", "100%..60%", "1kW..2kW:1W", "0%..100%:0.0001%", "2024-01-01", "2024-13-01", "UTC", "Nowhere/X"),
-    *("EUR/MWh", "x/y", "sacct", "swf", "csv", "power", "svg,,pdf", "dask://nowhere:1", "sqlite:///x.db", "a://b"),
-)
-PATHS: tuple[str, ...] = (
-    *(
-        "folder",
-        "missing",
-        "missing/deeper",
-        "jobs.csv/below",
-        "/dev/null",
-        "/proc/self/none",
-        "link",
-        "out",
-        "new.csv",
-    ),
-    *(*FILES, "policy.toml:one", "policy.toml:none", "policy.toml:", "part.py", "part.py:None", "run", "run2", "."),
-)
-
-
-def options_of(words: list[str]) -> list[str]:
-    """Every option of the command that some words name."""
-    with_help = typer.main.get_command(_app.build(words))
-    command: Any = with_help
-    for word in words:
-        command = getattr(command, "commands", {}).get(word, command)
-    return [name for parameter in command.params for name in parameter.opts if name.startswith("-")]
-
-
-def command_line(verb: str, rng: random.Random, known: dict[tuple[str, ...], list[str]]) -> list[str]:
-    """A mutation of one of the verb's templates."""
-    words = list(rng.choice(TEMPLATES[verb]))
-    head = tuple(word for word in words[:2] if word.isalpha())
-    options = known.setdefault(head, options_of(list(head)))
-    for _ in range(rng.choice((0, 1, 1, 2, 3))):
-        value = rng.choice(rng.choice((NUMBERS, TEXTS, PATHS, PATHS, WORDS)))
-        value = value.replace("\x00", "").encode("utf-8", "replace").decode()  # no process can be given those
-        at = rng.randrange(len(head), len(words) + 1)
-        step = rng.randrange(4)
-        if step == 0 and at < len(words):
-            words[at] = value
-        elif step == 1 and at < len(words):
-            del words[at]
-        elif step == 2 and options:
-            words += [rng.choice(options), value]
-        else:
-            words.insert(at, value)
-    for forbidden in ("--jobs", "--workers"):  # processes of their own cannot be stopped by an alarm here
-        while forbidden in words:
-            at = words.index(forbidden)
-            del words[at : at + 2]
-    if verb in ("campaign", "whatif"):
-        words += ["--jobs" if verb == "campaign" else "--workers", "1"]
-    return words
-
-
-def prepare(folder: Path, rng: random.Random, runs: Path | None, *, mutate: bool = True) -> None:
-    """Files for one command line, one of them mutated; run directories, a folder, a dangling link."""
-    folder.mkdir()
-    chosen = rng.choice([*FILES, ""]) if mutate else ""
-    for name, text in FILES.items():
-        data = text.encode()
-        (folder / name).write_bytes(mutated(data, rng) if name == chosen and data else data)
-    (folder / "folder").mkdir()
-    (folder / "link").symlink_to("nowhere")
-    if runs is not None:
-        for name in ("run", "run2"):
-            shutil.copytree(runs, folder / name)
-        if rng.random() < 0.5:
-            file = rng.choice(sorted((folder / "run").iterdir()))
-            file.write_bytes(mutated(file.read_bytes(), rng))
 
 
 def expected(error: BaseException | None, folder: Path) -> bool:
@@ -230,94 +40,125 @@ def expected(error: BaseException | None, folder: Path) -> bool:
     return any(Path(frame.filename).is_relative_to(folder) for frame in traceback.extract_tb(error.__traceback__))
 
 
+@cache
+def command(verb: str) -> Any:
+    """The command of one verb: built once, as building takes longer than most lines run."""
+    return typer.main.get_command(_app.build([verb] if verb else []))
+
+
+def run(words: list[str]) -> tuple[BaseException | None, str]:
+    """Run a command line; return how it ended (None: with status 0) and what it printed."""
+    ended: BaseException | None = None
+    with CliRunner().isolation() as (_, _, output):
+        try:
+            with at_most(LONGEST_S):
+                _app.refuse_empty(words)
+                verb = next((word for word in words if not word.startswith("-")), "")
+                command(verb if verb in _app.verbs() else "").main(args=words, prog_name="wattqueue")
+        except SystemExit as leave:
+            ended = leave if leave.code else None
+        except Exception as error:  # noqa: BLE001 - all that is not expected is what this test looks for
+            ended = error
+        return ended, output.getvalue().decode("utf-8", "replace")
+
+
 def attempt(words: list[str], folder: Path) -> str | None:
     """Run a command line in a folder; return what is wrong with how it ended, or None."""
     for name in [name for name in sys.modules if name.startswith("wattqueue_user_")]:
         del sys.modules[name]
-    try:
-        with at_most(LONGEST_S):
-            app = _app.build(words)
-            found = CliRunner().invoke(app, words)
-    except WattQueueError:
-        return None
-    except Exception:  # noqa: BLE001 - all that is not expected is what this test looks for
-        return traceback.format_exc()
-    if not expected(found.exception, folder):
-        assert found.exc_info is not None
+    ended, output = run(words)
+    if not expected(ended, folder):
+        assert ended is not None
         own = any("part.py" in word or ".toml" in word for word in words)
-        if own and found.exception is not None and _app.explain(found.exception) is not None:
+        if own and _app.explain(ended) is not None:
             return None  # what a part returned made WattQueue fail, which is reported in one line
-        return "".join(traceback.format_exception(*found.exc_info))
-    if found.exception is None or isinstance(found.exception, SystemExit):
-        if found.exit_code not in (0, 1, 2):
-            return f"exit status {found.exit_code}"
-        if "Traceback" in found.output:
-            return found.output
+        return "".join(traceback.format_exception(ended))
+    if isinstance(ended, SystemExit) and ended.code not in (1, 2):
+        return f"exit status {ended.code}"
+    if "Traceback" in output and not isinstance(ended, WattQueueError):
+        return output
     half = [str(path) for path in folder.rglob("*.part")]
     return f"half-written: {half}" if half else None
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
+class Lines:
+    """Command lines by number, each run in a folder of its own."""
+
+    def __init__(self, seed: str, folder: Path) -> None:
+        self.seed, self.folder = seed, folder
+        only = os.environ.get("WATTQUEUE_FUZZ_VERB")
+        self.verbs = [only] if only else [verb for verb in TEMPLATES for _ in range(WEIGHT.get(verb, 1))]
+        self.known: dict[tuple[str, ...], list[str]] = {}
+        self.runs = a_run(folder)
+        os.environ["COLUMNS"] = "100"
+
+    def __call__(self, case: int) -> str | None:
+        """Run one line; return the words and what went wrong."""
+        rng = random.Random(f"{self.seed}/{case}")
+        verb = rng.choice(self.verbs)
+        words = command_line(verb, rng, self.known)
+        folder = self.folder / "case"
+        prepare(folder, rng, words, self.runs if verb in {"report", "compare", "rerun", "plot"} else None)
+        os.chdir(folder)
+        try:
+            wrong = attempt(words, folder)
+        finally:
+            os.chdir(self.folder)
+            shutil.rmtree(folder, ignore_errors=True)
+        return None if wrong is None else f"{words}\n{wrong}"
+
+
+def a_run(folder: Path) -> Path:
     """A run directory that reports read."""
-    (tmp_path / "jobs.csv").write_text(JOBS)
-    words = ["simulate", str(tmp_path / "jobs.csv"), *PLAIN, "--out", str(tmp_path / "run"), "--no-report"]
-    found = CliRunner().invoke(_app.build(words), words)
-    assert found.exit_code == 0, found.output
-    return tmp_path / "run"
+    (folder / "jobs.csv").write_text(JOBS)
+    ended, output = run(["simulate", str(folder / "jobs.csv"), *PLAIN, "--out", str(folder / "run"), "--no-report"])
+    assert ended is None, output
+    return folder / "run"
 
 
-def fuzz(tmp_path: Path, runs: Path, cases: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run so many command lines; fail with the seed, the words and what happened."""
-    seed = int(os.environ.get("WATTQUEUE_FUZZ_SEED", "0"))
-    cases = int(os.environ.get("WATTQUEUE_FUZZ_CASES", cases))
-    only = os.environ.get("WATTQUEUE_FUZZ_VERB")
-    monkeypatch.setenv("COLUMNS", "100")
-    verbs = [only] if only else [verb for verb in TEMPLATES for _ in range(WEIGHT.get(verb, 1))]
-    known: dict[tuple[str, ...], list[str]] = {}
-    failures: dict[str, str] = {}
-    for case in range(cases):
-        rng = random.Random(f"{seed}/{case}")
-        verb = rng.choice(verbs)
-        folder = tmp_path / "case"
-        prepare(folder, rng, runs if verb in {"report", "compare", "rerun", "plot"} else None)
-        monkeypatch.chdir(folder)
-        words = command_line(verb, rng, known)
-        wrong = attempt(words, folder)
-        if wrong is not None:
-            place = next((line for line in reversed(wrong.splitlines()) if "/wattqueue/" in line), "") + wrong[-200:]
-            failures.setdefault(place, f"case {case}: {words}\n{wrong[-1500:]}")
-        monkeypatch.chdir(tmp_path)
-        shutil.rmtree(folder, ignore_errors=True)
-    text = "\n\n".join(failures.values())
-    assert not failures, f"seed {seed} (WATTQUEUE_FUZZ_SEED), {len(failures)} kinds of failure:\n{text}"
+def kinds(wrong: dict[int, str]) -> str:
+    """One failure of each kind: those that end at the same place with the same text are one."""
+    first: dict[str, str] = {}
+    for case, text in sorted(wrong.items()):
+        place = next((line for line in reversed(text.splitlines()) if "/wattqueue/" in line), "") + text[-200:]
+        first.setdefault(place, f"case {case}: {text[:300]} ...\n{text[-1500:]}")
+    return "\n\n".join(first.values())
 
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("words", [words for lines in TEMPLATES.values() for words in lines], ids=" ".join)
-def test_the_templates_are_valid(
-    words: tuple[str, ...], tmp_path: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_templates_are_valid(words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unmutated, they reach the end, so that mutations reach beyond the first check."""
-    prepare(tmp_path / "case", random.Random("none"), None, mutate=False)
+    prepare(tmp_path / "case", None, [], a_run(tmp_path))
     monkeypatch.chdir(tmp_path / "case")
-    for name in ("run", "run2"):
-        shutil.copytree(runs, tmp_path / "case" / name)
-    found = CliRunner().invoke(_app.build(words), words)
+    ended, output = run(list(words))
     if words[0] == "live":
-        assert isinstance(found.exception, WattQueueError)  # no controller runs here
+        assert isinstance(ended, WattQueueError)  # no controller runs here
     else:
-        assert found.exit_code == 0, (found.output, found.exception)
+        assert ended is None, (output, ended)
 
 
 @pytest.mark.compiled
-def test_verbs(tmp_path: Path, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few of each."""
-    fuzz(tmp_path, runs, QUICK, monkeypatch)
+    monkeypatch.setenv("COLUMNS", "100")
+    lines = Lines("0", tmp_path)
+    wrong = {case: text for case in range(QUICK) if (text := lines(case)) is not None}
+    assert not wrong, kinds(wrong)
+
+
+def ready(seed: str, folder: Path) -> Attempt:
+    """Make the lines in a process of their own."""
+    return Lines(seed, folder)
 
 
 @pytest.mark.slow
 @pytest.mark.compiled
-def test_verbs_at_length(tmp_path: Path, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verbs_at_length(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Tens of thousands."""
-    fuzz(tmp_path, runs, MANY, monkeypatch)
+    seed = os.environ.get("WATTQUEUE_FUZZ_SEED", str(random.randrange(10**9)))
+    cases = int(os.environ.get("WATTQUEUE_FUZZ_CASES", str(MANY)))
+    with capsys.disabled():
+        print(f"\nfuzz of verbs: {cases:,} command lines, WATTQUEUE_FUZZ_SEED={seed}")  # noqa: T201
+    wrong = watched(ready, (seed,), tmp_path, cases, os.cpu_count() or 1)
+    assert not wrong, f"WATTQUEUE_FUZZ_SEED={seed}, {len(wrong)} failures:\n{kinds(wrong)}"

@@ -52,3 +52,11 @@ def test_a_column_is_refused_with_its_first_bad_row() -> None:
     assert caught.value.hint is not None
     assert "2" in caught.value.hint
     bounds.TIME_S.require_column(column[:2], "submit_s", missing=True)
+
+
+@pytest.mark.parametrize("value", [10**15, -(10**400), 10**5000, 1e300], ids=["16", "400", "5000", "float"])
+def test_a_figure_of_any_length_is_refused_in_a_short_line(value: float) -> None:
+    """A whole number of 400 digits is no float, and one of 5,000 has no text in Python."""
+    with pytest.raises(InputError) as caught:
+        bounds.COUNT.require(value, "nodes", where="--nodes")
+    assert len(caught.value.what) < 80

@@ -20,6 +20,7 @@ Use::
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,10 @@ class Bound:
 
 def _shown(value: float) -> str:
     """A refused figure as the user may have written it: not all digits of 10**300, no numpy type."""
-    return f"{value:,}" if isinstance(value, int) and abs(value) < 10**15 else f"{float(value):g}"
+    if isinstance(value, int):
+        # Decimal, since a whole number of 400 digits is no float.
+        return f"{value:,}" if abs(value) < 10**15 else f"{Decimal(value):.6g}"
+    return f"{float(value):g}"
 
 
 def _written(value: float) -> str:
