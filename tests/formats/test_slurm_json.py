@@ -178,6 +178,30 @@ def test_slurms_mark_for_no_value_is_no_figure(tmp_path: Path, mark: int) -> Non
     assert (jobs.job_id.tolist(), jobs.walltime_s.tolist()) == ([7], [864_000.0])
 
 
+MARKS = (2**32 - 2, 2**32 - 1, 2**64 - 2, 2**64 - 1, 10**400, float("nan"), float("inf"), str(2**64 - 2))
+
+
+@pytest.mark.parametrize("shape", [lambda mark: mark, lambda mark: {"set": True, "infinite": False, "number": mark}])
+@pytest.mark.parametrize("mark", MARKS, ids=lambda mark: str(mark)[:20])
+def test_marks_for_no_value_are_counted_as_in_the_text_format(tmp_path: Path, mark: Any, shape: Any) -> None:
+    """One of two jobs has no energy: the import says so."""
+    jobs = [shifted(new(7), 0), shifted(new(8), 2)]
+    jobs[0]["tres"] = {"allocated": [{"type": "energy", "name": None, "count": shape(mark)}]}
+    found = read(tmp_path, jobs)
+    counted = [note for note in found.notes if "mark for no value" in note]
+    assert [note.split()[0] for note in counted] == ["1"]
+    assert found.jobs.mean_power_w is not None
+    assert np.isnan(found.jobs.mean_power_w).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("count", [0, None, boxed(None), {"set": False, "number": 2**64 - 2}, True, "x", []])
+def test_a_job_that_states_no_energy_is_not_counted(tmp_path: Path, count: Any) -> None:
+    """``{"set": false}`` says in words that there is none."""
+    jobs = [shifted(new(7), 0), shifted(new(8), 2)]
+    jobs[0]["tres"] = {"allocated": [{"type": "energy", "name": None, "count": count}]}
+    assert not [note for note in read(tmp_path, jobs).notes if "mark for no value" in note]
+
+
 @pytest.mark.parametrize("kind", [[], {}, 3, None])
 def test_a_tres_without_a_name_for_its_type_is_passed_over(tmp_path: Path, kind: Any) -> None:
     job = shifted(new(7), 0)

@@ -303,8 +303,8 @@ def _energy_notes(kept: JobRecords, alone: NDArray[np.int8], reading: ReadContex
         notes.append(f"{counts['unread_energy']:,} energies are not numbers and count as missing")
     if counts["unset_energy"]:
         notes.append(
-            f"{counts['unset_energy']:,} energies hold Slurm's mark for no value (4294967294 or the like) and count as "
-            "missing"
+            f"{counts['unset_energy']:,} energies hold Slurm's mark for no value (4294967294, NaN or the like) and "
+            "count as missing"
         )
     if plausible.count:
         notes.append(

@@ -14,6 +14,7 @@ Times are Unix seconds, so neither a time zone nor a clock change matters here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,8 @@ COLUMNS = (
 
 The names are those of sacct in small letters, as ``lines`` gives them.
 """
+NO_VALUE = f"{2**64 - 2}"
+"""Slurm's mark for "no value" (NO_VAL64) as its text formats print it."""
 STEP_NUMBERS = {0xFFFFFFFA: "interactive", 0xFFFFFFFB: "batch", 0xFFFFFFFC: "extern", 0xFFFFFFFD: "pending"}
 """Numbers of the steps that have names.
 
@@ -109,14 +112,31 @@ def number(value: Any) -> float | None:
     ``{"set": false}`` and ``{"infinite": true}`` are None, and so are Slurm's marks for "no value" (``UNSET``),
     which some releases print as plain numbers.
     """
-    if isinstance(value, Mapping):
-        if value.get("set") is False or value.get("infinite") is True:
-            return None
-        value = value.get("number")
-    found = figure(value)
-    # Some releases print marks for "no value" as plain numbers; above 2**63 nothing is a figure.
-    unset = found is None or found in UNSET or found >= 2.0**63
-    return None if unset else found
+    value = _plain(value)
+    return None if _is_mark(value) else figure(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return what stands for a figure, without the object around it; None where that says unset or infinite."""
+    if not isinstance(value, Mapping):
+        return value
+    return None if value.get("set") is False or value.get("infinite") is True else value.get("number")
+
+
+def _is_mark(value: Any) -> bool:
+    """Return whether a number stands for "no value": some releases print Slurm's marks, or NaN, as plain numbers.
+
+    Above 2**63 nothing is a figure. What is no number at all is no mark either.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return False
+    try:
+        found = float(value)
+    except ValueError:
+        return False
+    except OverflowError:
+        return True
+    return not math.isfinite(found) or found in UNSET or found >= 2.0**63
 
 
 def _word(value: Any) -> str:
@@ -166,7 +186,7 @@ def _rows(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
         "nnodes": _text(number(job.get("allocation_nodes", job.get("node_count")))),
         "alloccpus": _text(_count(tres, "cpu") or number(job.get("cpus"))),
         "alloctres": _tres_text(tres) or _word(job.get("tres_alloc_str")),
-        "consumedenergyraw": _text(_count(tres, "energy")),
+        "consumedenergyraw": _joules(tres),
         "nodelist": nodes if isinstance(nodes, str) else "",
     }
     steps = job.get("steps")
@@ -224,17 +244,29 @@ def _job_id(job: dict[str, Any]) -> str:
     return str(job.get("job_id") or "") if plain is None else f"{plain:.0f}"
 
 
-def _count(tres: Any, kind: str) -> float | None:
-    """Return the count of one kind in a list of TRES.
+def _stated(tres: Any, kind: str) -> Any:
+    """Return what a list of TRES states as the count of one kind; None where it does not name the kind.
 
     Entries look like ``{"type": "energy", "name": "", "id": 3, "count": 1234}``; one with a name is a part of the
     kind.
     """
-    for entry in tres if isinstance(tres, list) else ():
-        if isinstance(entry, dict) and entry.get("type") == kind and not entry.get("name"):
-            # 0 counts as none: a site without an energy plugin has energy 0 for every job.
-            return number(entry.get("count")) or None
-    return None
+    entries = tres if isinstance(tres, list) else ()
+    plain = (e for e in entries if isinstance(e, dict) and e.get("type") == kind and not e.get("name"))
+    return next((entry.get("count") for entry in plain), None)
+
+
+def _count(tres: Any, kind: str) -> float | None:
+    """Return the count of one kind in a list of TRES; 0 counts as none.
+
+    A site without an energy plugin has energy 0 for every job.
+    """
+    return number(_stated(tres, kind)) or None
+
+
+def _joules(tres: Any) -> str | None:
+    """Return the energy of a job as text, ``NO_VALUE`` for any mark: the parser of the rows counts those."""
+    stated = _plain(_stated(tres, "energy"))
+    return NO_VALUE if _is_mark(stated) else _text(figure(stated) or None)
 
 
 def _tres_text(tres: Any) -> str:
