@@ -11,7 +11,7 @@ from bench.cases.peers import trace
 from bench.cases.workload import nine_months
 from bench.harness import Measured, benchmark, digest, timed
 from wattqueue.formats.rundir.folder import RunRecord
-from wattqueue.formats.swf import read_swf
+from wattqueue.formats.workloads.swf import read_swf
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.metrics import metrics
 from wattqueue.policy.policy import load_policy

@@ -17,7 +17,7 @@ from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.task_cell import TaskCell
 from wattqueue.errors import CampaignError
 from wattqueue.formats.cap import parse_cap
-from wattqueue.formats.swf import read_swf
+from wattqueue.formats.workloads.swf import read_swf
 from wattqueue.model.metrics import metrics
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate

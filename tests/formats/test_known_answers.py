@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from wattqueue.formats.rundir.folder import RunRecord, read_run, write_run
-from wattqueue.formats.swf import read_swf
+from wattqueue.formats.workloads.swf import read_swf
 from wattqueue.model.machine import plain_machine
 from wattqueue.model.metrics import metrics
 from wattqueue.policy.policy import load_policy

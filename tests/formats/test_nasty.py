@@ -14,6 +14,7 @@ from wattqueue.formats.read import ReadOptions, read_workload
 from wattqueue.formats.slurm import lines, records
 from wattqueue.formats.slurm.sacct import read_sacct
 from wattqueue.formats.workload import Workload
+from wattqueue.formats.workload_format import DEFAULTS
 
 NASTY = Path(__file__).parent / "nasty_sacct.psv"
 
@@ -76,7 +77,7 @@ def accounted(workload: Workload) -> None:
         assert not (jobs.mean_power_w < 0).any()
 
 
-def survives(path: Path, options: ReadOptions | None = None) -> bool:
+def survives(path: Path, options: ReadOptions = DEFAULTS) -> bool:
     """Reading gives a workload that is whole, or one of our errors; any other exception passes through."""
     try:
         workload = read_workload(path, options)

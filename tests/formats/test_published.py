@@ -13,11 +13,11 @@ import pytest
 
 from tests.formats.refusal import refused
 from wattqueue.errors import InputError
-from wattqueue.formats.batsim import read_batsim
-from wattqueue.formats.fdata import read_fdata
 from wattqueue.formats.pm100.jobs import read_pm100
-from wattqueue.formats.read import ReadOptions, read_workload, sniff
+from wattqueue.formats.read import ReadOptions, read_workload, recognised
 from wattqueue.formats.table.job_table import read_table, write_table
+from wattqueue.formats.workload_format import WorkloadFile
+from wattqueue.formats.workloads.fdata import read_fdata
 
 MAY = datetime(2020, 5, 31, 22, 0, tzinfo=UTC)
 
@@ -148,7 +148,10 @@ def test_fdata_with_figures_that_contradict_one_another_or_their_limits(tmp_path
 def test_fdata_times_as_text_on_a_local_clock(tmp_path: Path) -> None:
     path = fdata(tmp_path, adt=["2021-03-01 09:00:00"] * 3)
     assert "Asia/Tokyo" in " ".join(read_fdata(path).notes)
-    assert read_fdata(path, time_zone="Asia/Tokyo").jobs.submit_s[0] == datetime(2021, 3, 1, tzinfo=UTC).timestamp()
+    assert (
+        read_fdata(path, ReadOptions(time_zone="Asia/Tokyo")).jobs.submit_s[0]
+        == datetime(2021, 3, 1, tzinfo=UTC).timestamp()
+    )
 
 
 def batsim(tmp_path: Path, jobs: list[Any], profiles: Any = None) -> Path:
@@ -169,7 +172,7 @@ def test_batsim_delays_of_both_names_and_sequences(tmp_path: Path) -> None:
         {"id": 2, "subtime": 0, "res": 1, "profile": "new", "walltime": -1},
         {"id": "3", "subtime": 7.5, "res": 4, "profile": "seq"},
     ]
-    workload = read_batsim(batsim(tmp_path, rows))
+    workload = read_workload(batsim(tmp_path, rows), kind="batsim")
     jobs = workload.jobs
     assert jobs.job_id.tolist() == ["2", "w0!1", "3"]
     assert jobs.submit_s.tolist() == [0.0, 5.0, 7.5]
@@ -186,7 +189,7 @@ def test_batsim_profiles_without_a_fixed_duration_are_refused(tmp_path: Path) ->
         good | {"id": i, "profile": name} for i, name in enumerate(["flops", "mixed", "circle", "nothing", "?"], 2)
     ]
     bad += [good | {"subtime": -1}, good | {"res": 0}, good | {"res": 1.5}, {"subtime": 0}, 5, good | {"subtime": "x"}]
-    workload = read_batsim(batsim(tmp_path, [good, *bad]))
+    workload = read_workload(batsim(tmp_path, [good, *bad]), kind="batsim")
     assert workload.jobs.job_id.tolist() == [1]
     assert [line for line, _, _ in workload.unusable.rows()] == list(range(2, 13))
     reasons = [why for _, _, why in workload.unusable.rows()]
@@ -194,28 +197,33 @@ def test_batsim_profiles_without_a_fixed_duration_are_refused(tmp_path: Path) ->
     assert "'parallel_homogeneous' has no fixed duration" in reasons[1]
     path = batsim(tmp_path, bad[:1])
     with refused(path, "'parallel_homogeneous'"):
-        read_batsim(path)
+        read_workload(path, kind="batsim")
 
 
 @pytest.mark.parametrize(("jobs", "profiles"), [([], {}), ("x", {}), ([{"id": 1}], [])])
 def test_batsim_files_that_are_none(tmp_path: Path, jobs: Any, profiles: Any) -> None:
     path = batsim(tmp_path, jobs, profiles)
     with refused(path):
-        read_batsim(path)
+        read_workload(path, kind="batsim")
 
 
 # The choice of the reader
 
 
+def kind_of(path: Path) -> str:
+    return recognised(WorkloadFile(path)).kind
+
+
 def test_the_reader_is_chosen_by_what_the_file_holds(tmp_path: Path, data_dir: Path) -> None:
-    assert sniff(data_dir / "swf/KTH-SP2.swf.gz") == "swf"
-    assert sniff(data_dir / "swf/wagap-2013.swf.gz") == "swf"
-    assert sniff(data_dir / "swf/lublin_256_synthetic.swf.gz") == "swf"
-    assert sniff(data_dir / "jobs/schedsim_slurm_trace_sample.psv") == "sacct"
-    assert sniff(data_dir / "jobs/archer2_sacct_job_energy_frequency.csv") == "sacct"
+    assert kind_of(data_dir / "swf/KTH-SP2.swf.gz") == "swf"
+    assert kind_of(data_dir / "swf/wagap-2013.swf.gz") == "swf"
+    assert kind_of(data_dir / "swf/lublin_256_synthetic.swf.gz") == "swf"
+    assert kind_of(data_dir / "jobs/schedsim_slurm_trace_sample.psv") == "sacct"
+    assert kind_of(data_dir / "jobs/archer2_sacct_job_energy_frequency.csv") == "archer2"
     workload = read_workload(data_dir / "swf/KTH-SP2.swf.gz")
     assert (len(workload.jobs), len(workload.unusable), workload.rows) == (28_481, 8, 28_489)
-    for name in ("jobs/eurora_historical_jobs_with_pred_power.csv.gz", "README.md", "eamc/eamc_apps.csv", "grid"):
+    assert kind_of(data_dir / "jobs/eurora_historical_jobs_with_pred_power.csv.gz") == "eurora"
+    for name in ("README.md", "eamc/eamc_apps.csv", "grid"):
         with pytest.raises(InputError):
             read_workload(data_dir / name)
 
@@ -224,15 +232,15 @@ def test_our_own_table_and_the_others_by_content(tmp_path: Path) -> None:
     jobs = read_pm100(pm100(tmp_path)).jobs
     for name in ("jobs.parquet", "jobs.csv", "jobs.csv.gz"):
         write_table(tmp_path / name, jobs)
-        assert sniff(tmp_path / name) == "table"
+        assert kind_of(tmp_path / name) == "table"
         again = read_workload(tmp_path / name)
         assert again.jobs.extra["energy_quality"].tolist() == jobs.extra["energy_quality"].tolist()
         assert again.summary()["energy_measured"] == 2
         assert read_table(tmp_path / name).job_id.tolist() == jobs.job_id.tolist()
-    assert sniff(pm100(tmp_path)) == "pm100"
-    assert sniff(fdata(tmp_path)) == "fdata"
+    assert kind_of(pm100(tmp_path)) == "pm100"
+    assert kind_of(fdata(tmp_path)) == "fdata"
     path = batsim(tmp_path, [{"id": 1, "subtime": 0, "res": 1, "profile": "ten"}])
-    assert sniff(path) == "json"
+    assert kind_of(path) == "batsim"
     assert read_workload(path).format == "batsim"
     with refused(None, "'xls'"):
         read_workload(path, kind="xls")

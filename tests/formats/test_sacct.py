@@ -12,6 +12,7 @@ from tests.formats.refusal import refused
 from wattqueue.formats.slurm import lines, records
 from wattqueue.formats.slurm.sacct import ENERGY_SOURCES, read_energies, read_sacct
 from wattqueue.formats.workload import Workload
+from wattqueue.formats.workload_format import ReadOptions
 
 FORMAT = (
     "JobID|JobName|User|Account|Partition|Submit|Start|End|Elapsed|Timelimit|State|NNodes|NodeList|ConsumedEnergyRaw"
@@ -43,7 +44,7 @@ def row(job: str, start: str = "10:00:00", end: str = "11:00:00", elapsed: str =
 def read(tmp_path: Path, *rows: str, header: str = FORMAT, end: str = "\n", **options: object) -> Workload:
     path = tmp_path / "dump.psv"
     path.write_text("\n".join([header, *rows]) + end, encoding="utf-8")
-    return read_sacct(path, **options)  # type: ignore[arg-type]
+    return read_sacct(path, ReadOptions(**options))  # type: ignore[arg-type]
 
 
 def reasons(workload: Workload) -> dict[int, str]:
@@ -123,7 +124,9 @@ def test_a_dump_without_a_header_says_how_to_mend_that(tmp_path: Path) -> None:
         read_sacct(path)
     jobs = read_sacct(
         path,
-        columns="JobID%20,JobName,User,Account,Partition,Submit,Start,End,Elapsed,Timelimit,State,NNodes,NodeList,ConsumedEnergyRaw",
+        ReadOptions(
+            columns="JobID%20,JobName,User,Account,Partition,Submit,Start,End,Elapsed,Timelimit,State,NNodes,NodeList,ConsumedEnergyRaw",
+        ),
     ).jobs
     assert jobs.job_id.tolist() == [7, 8]
 

@@ -11,9 +11,8 @@ import pytest
 
 from tests.formats.refusal import refused
 from wattqueue.errors import InputError
-from wattqueue.formats.read import read_workload
+from wattqueue.formats.read import ReadOptions, read_workload
 from wattqueue.formats.slurm import records
-from wattqueue.formats.slurm.slurm_json import read_slurm_json
 from wattqueue.formats.workload import Workload
 
 
@@ -64,7 +63,7 @@ def shifted(job: dict[str, Any], hours: int) -> dict[str, Any]:
 def read(tmp_path: Path, jobs: list[Any], **options: Any) -> Workload:
     path = tmp_path / "dump.json"
     path.write_text(json.dumps({"meta": {"slurm": {}}, "jobs": jobs, "errors": []}))
-    return read_slurm_json(path, **options)
+    return read_workload(path, ReadOptions(**options))
 
 
 @pytest.mark.parametrize("shape", [old, new])
@@ -153,7 +152,7 @@ def test_files_that_are_no_dump(tmp_path: Path, text: str) -> None:
     path = tmp_path / "dump.json"
     path.write_text(text)
     with refused(path):
-        read_slurm_json(path)
+        read_workload(path)
 
 
 @pytest.mark.parametrize("count", ["NaN", "Infinity", 10**400, True])
@@ -212,4 +211,4 @@ def test_a_tres_without_a_name_for_its_type_is_passed_over(tmp_path: Path, kind:
 def test_half_a_surrogate_pair_in_a_name_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "dump.json"
     path.write_text(json.dumps({"jobs": [shifted(new(7, name="a\ud800b"), 0)]}))
-    assert read_slurm_json(path).jobs.app.names == ("a?b",)
+    assert read_workload(path).jobs.app.names == ("a?b",)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.formats.refusal import refused
 from wattqueue.errors import InputError, OutputError, WattQueueError
 from wattqueue.formats import source
-from wattqueue.formats.swf import EXTENSION, FIELDS, read_swf, write_swf
 from wattqueue.formats.unusable import write_unusable
+from wattqueue.formats.workloads.swf import EXTENSION, FIELDS, read_swf, write_swf
 from wattqueue.model.jobs import Jobs
 
 GOOD = "1 0 10 100 4 -1 -1 8 200 -1 1 3 7 2 1 5 -1 -1"

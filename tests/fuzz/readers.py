@@ -17,21 +17,20 @@ from tests.formats.test_published import fdata, pm100
 from tests.formats.test_rundir import example
 from tests.formats.test_slurm_json import new, old, shifted
 from wattqueue.campaign.file import read_campaign
-from wattqueue.formats.archer2 import read_archer2
-from wattqueue.formats.batsim import read_batsim
 from wattqueue.formats.cap import read_cap
 from wattqueue.formats.ear.eacct import read_eacct
 from wattqueue.formats.ear.files import read_apps_csv, read_coefficients_binary, read_coefficients_csv
 from wattqueue.formats.epoch import trace_epoch_s
-from wattqueue.formats.eurora import read_eurora
 from wattqueue.formats.machine.file import machine_toml, read_machine
 from wattqueue.formats.read import ReadOptions, read_workload
 from wattqueue.formats.rundir.folder import read_run, write_run
 from wattqueue.formats.series import read_series, read_steps
 from wattqueue.formats.slurm.sacct import read_energies
-from wattqueue.formats.swf import write_swf
 from wattqueue.formats.table.job_table import read_table, write_table
 from wattqueue.formats.unusable import read_unusable
+from wattqueue.formats.workloads.archer2 import read_archer2
+from wattqueue.formats.workloads.eurora import read_eurora
+from wattqueue.formats.workloads.swf import write_swf
 from wattqueue.live.config import load_config
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
@@ -147,7 +146,12 @@ def targets(folder: Path) -> list[Target]:
         Target("sacct", (("a.psv", SACCT.encode()),), workload, workload=True),
         Target("sacct energies", (("a.psv", SACCT.encode()),), lambda p, _: read_energies(p)),
         Target("slurm json", (("a.json", slurm),), workload, workload=True),
-        Target("batsim", (("a.json", json.dumps(batsim).encode()),), lambda p, _: read_batsim(p).jobs, workload=True),
+        Target(
+            "batsim",
+            (("a.json", json.dumps(batsim).encode()),),
+            lambda p, _: read_workload(p, kind="batsim").jobs,
+            workload=True,
+        ),
         Target("pm100", (("a.parquet", pm100(folder).read_bytes()),), workload, workload=True),
         Target("fdata", (("a.parquet", fdata(folder).read_bytes()),), workload, workload=True),
         Target("eurora", (("a.csv", EURORA.encode()),), lambda p, _: read_eurora(p)),

@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'wattqueue[ml]'")
 
 from wattqueue.errors import InputError
-from wattqueue.formats.archer2 import read_archer2
-from wattqueue.formats.eurora import read_eurora
+from wattqueue.formats.workloads.archer2 import read_archer2
+from wattqueue.formats.workloads.eurora import read_eurora
 from wattqueue.model.jobs import Jobs
 from wattqueue.parts.timeline import trace_timeline
 from wattqueue.study.prediction.published import published

@@ -89,13 +89,13 @@ def classes_of(text: str) -> list[type[Any]]:
     from pathlib import Path
 
     from wattqueue.errors import PolicyError
-    from wattqueue.policy.registry import class_from_file, load_file
+    from wattqueue.policy.registry import class_from_file, part_file
 
     path, _, named = text.partition(":")
     try:
         if named:
             return [class_from_file(text)]
-        module = load_file(Path(path))
+        module = part_file(Path(path))
     # A script without a main guard; without this the command would end with the status of the script.
     except SystemExit as error:
         raise PolicyError(

@@ -48,7 +48,7 @@ def run(
         bool, typer.Option("--queued", help="Take jobs that have not ended: their limit is their run time.")
     ] = False,
     kind: Annotated[
-        str | None, typer.Option("--from", help="Format, instead of recognising it: sacct, swf, slurm-json, …")
+        str | None, typer.Option("--from", help="Format, instead of recognising it: sacct, swf, … or my_format.py")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
@@ -95,7 +95,7 @@ def _write(out: Path, workload: Workload) -> None:
     SWF loses what it has no field for, CSV the power profiles (``_lost``).
     """
     if out.name.endswith((".swf", ".swf.gz")):
-        from wattqueue.formats.swf import write_swf
+        from wattqueue.formats.workloads.swf import write_swf
 
         write_swf(out, workload.jobs)
         return

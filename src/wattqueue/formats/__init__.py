@@ -1,20 +1,53 @@
-"""Readers and writers, one file per format.
+"""Readers and writers: one file, or one folder, for each format.
 
 Every reader returns tables of ``wattqueue.model`` in SI units, and every error of a reader is an ``InputError`` (or
 ``MachineError``) with the file and, where there is one, the line. Nothing below this package opens files.
 
 How a workload is read:
 
-1. ``read.read_workload`` recognises the format by the content (``read.sniff``) and calls the reader.
-2. The reader (``sacct``, ``slurm_json``, ``pm100``, ``fdata``, ``batsim``, ``swf``, ``table``; for studies ``eurora``,
-   ``archer2``) turns rows into arrays. A row that no schedule can use is listed in an ``Unusable`` with its line and
-   reason; a row of our own table that cannot be used is an error, since it was written by a program.
+1. ``read.read_workload`` asks the formats in ``workloads/``, which ``registry`` finds, how certain they are of a file.
+2. The reader of the most certain one turns rows into arrays. A row that no schedule can use is listed in an
+   ``Unusable`` with its line and reason; a row of our own table that cannot be used is an error, since it was written
+   by a program.
 3. The result is a ``Workload``: a job table, the unusable rows, counts and remarks for the user.
 
-The other readers: machines (``machine_toml``), caps (``cap``), prices and carbon (``series``), EAR's files
-(``ear``, ``eacct``), run folders (``rundir``), columns that workers share (``columns``).
+Families with a folder of their own: ``slurm`` (accounting, lists of hosts), ``pm100``, ``table`` (our own), ``rundir``
+(folders of runs), ``machine``, ``ear``. Single files: caps (``cap``), prices and carbon (``series``), columns that
+workers share (``columns``).
 
-Modules with a leading underscore belong to one reader or to this package. Other packages import ``atomic_write``
-(every output of WattQueue), ``source`` (opening inputs), ``toml`` and ``schema`` (TOML files and what is wrong in
-them) and ``offsets``.
+Modules with a leading underscore belong to this package. Other packages import ``atomic_write`` (every output of
+WattQueue), ``source`` (opening inputs), ``toml`` and ``schema`` (TOML files and what is wrong in them) and ``offsets``.
+
+A format of your own needs the names below and those of ``wattqueue`` (docs/guide/import.md).
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wattqueue.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from wattqueue.formats.unusable import Unusable
+    from wattqueue.formats.workload import Workload
+    from wattqueue.formats.workload_format import (
+        LIKELY,
+        NOT,
+        POSSIBLE,
+        SURE,
+        ReadOptions,
+        WorkloadFile,
+        WorkloadFormat,
+    )
+
+_STATED = ("LIKELY", "NOT", "POSSIBLE", "SURE", "ReadOptions", "WorkloadFile", "WorkloadFormat")
+__all__ = ["LIKELY", "NOT", "POSSIBLE", "SURE", "ReadOptions", "Unusable", "Workload", "WorkloadFile", "WorkloadFormat"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        **dict.fromkeys(_STATED, "wattqueue.formats.workload_format"),
+        "Unusable": "wattqueue.formats.unusable",
+        "Workload": "wattqueue.formats.workload",
+    },
+)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from wattqueue.errors import InputError
 from wattqueue.formats.source import opened, shown
-from wattqueue.formats.swf import read_header
+from wattqueue.formats.workloads.swf import read_header
 from wattqueue.model.jobs import Floats
 
 DATED_FROM_S = 631_152_000.0

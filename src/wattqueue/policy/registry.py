@@ -8,18 +8,13 @@ there is no list to edit. Three sources, all named in a policy's row in the same
 * a file of the user's own, by path: ``my.py:MyPart``, or ``my.py`` if it holds one part only.
 
 A class is a part of an axis if it has the method of its interface (``_METHOD``); nothing is inherited or registered.
-Files are imported under a name made from path and content, so that two files of one name do not replace one another,
-and classes can be pickled by workers.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import importlib.util
 import inspect
 import re
-import sys
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -27,6 +22,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from wattqueue.errors import PolicyError
+from wattqueue.formats.python_file import load_file
 from wattqueue.parts import contracts
 
 AXES = ("estimator", "order", "frequency", "placement", "backfill", "ledger", "controls")
@@ -108,6 +104,11 @@ def axes_of(found: type[Any]) -> list[str]:
     return axes
 
 
+def part_file(path: Path) -> ModuleType:
+    """Import a Python file that holds parts. Raises: PolicyError as ``load_file``."""
+    return load_file(path, PolicyError, "my.py:MyPart")
+
+
 def class_from_file(path_and_name: str) -> type[Any]:
     """Return the class of ``file.py:Class``, or the only part in ``file.py``.
 
@@ -116,7 +117,7 @@ def class_from_file(path_and_name: str) -> type[Any]:
     Raises: PolicyError if the file or the class is missing, or the file does not load.
     """
     path_text, _, name = path_and_name.partition(":")
-    module = load_file(Path(path_text))
+    module = part_file(Path(path_text))
     own = {
         key: value
         for key, value in vars(module).items()
@@ -132,29 +133,3 @@ def class_from_file(path_and_name: str) -> type[Any]:
             f"{len(own)} parts in one file", where=path_text, hint=f"name one: {path_text}:{'|'.join(own) or 'Class'}"
         )
     return next(iter(own.values()))
-
-
-def load_file(path: Path) -> ModuleType:
-    """Import a Python file by path under a name made from its content: once, and again where it has changed since.
-
-    Raises: PolicyError if it is no file, or raises an exception while it loads.
-    """
-    if path.is_dir():
-        raise PolicyError("is a directory, not a file", where=path, hint="give the path of a Python file: my.py:MyPart")
-    if not path.is_file():
-        raise PolicyError("no such file", where=path, hint="give the path of a Python file: my.py:MyPart")
-    content = hashlib.sha256(f"{path.resolve()}\0".encode() + path.read_bytes()).hexdigest()
-    name = f"wattqueue_user_{content[:16]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise PolicyError("not a Python file", where=path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # so that its classes can be pickled
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise PolicyError(f"does not load: {type(error).__name__}: {error}", where=path) from error
-    return module

@@ -40,6 +40,7 @@ from wattqueue.formats.slurm.columns import Clock
 from wattqueue.formats.slurm.hosts import HostIndex, HostRanges, count_nodes, shared_with_others
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import ALL_NODES, ALONE, ENERGY, QUALITY, Workload, alone_words, quality_labels
+from wattqueue.formats.workload_format import DEFAULTS, ReadOptions
 from wattqueue.model.bounds import COUNT, TIME_S
 from wattqueue.model.jobs import Floats, Jobs
 
@@ -72,12 +73,12 @@ NEVER_SHARED = ("0", "no", "false", "exclusive", "none")
 """Values of ``shared`` of a job that could not share its nodes."""
 
 
-def read_pm100(path: Path, *, time_zone: str | None = None, default_walltime_s: float | None = None) -> Workload:
+def read_pm100(path: Path, options: ReadOptions = DEFAULTS) -> Workload:
     """Return the jobs of a PM100 Parquet file: power profile, mean and maximum watts of one node where samples exist.
 
     A job is alone on its nodes where ``shared`` forbids others or it holds all their cores, and is not where
-    another job of the file overlaps it; else it is unknown, since the file leaves jobs out. ``time_zone`` is that
-    of times without one; ``default_walltime_s`` the limit of jobs without one. Jobs come in order of submission.
+    another job of the file overlaps it; else it is unknown, since the file leaves jobs out. Jobs come in order of
+    submission.
 
     Raises: InputError for a file that is no Parquet, lacks a column, or holds lists in place of figures.
     """
@@ -87,7 +88,7 @@ def read_pm100(path: Path, *, time_zone: str | None = None, default_walltime_s: 
     frame = _parquet.collected(path, lazy.select(_expressions(path, schema)))
     # Filtering a frame copies its columns; the samples are most of the file, so they are filtered once, separately.
     samples = frame.drop_in_place(POWER) if POWER in frame.columns else None
-    clock = Clock(time_zone)
+    clock = Clock(options.time_zone)
     runtime, nodes = _parquet.number(frame, "run_time"), _parquet.number(frame, "num_nodes_alloc")
     when, naive = _parquet.job_times(frame, ("submit_time", "start_time", "end_time"), runtime, clock)
     submit = when.submit_s
@@ -100,7 +101,7 @@ def read_pm100(path: Path, *, time_zone: str | None = None, default_walltime_s: 
     start = known(when.start_s[good], TIME_S)
     ranges = _hosts_of(kept)
     alone = _alone(kept, ranges, start, runtime, nodes)
-    limit = _limits(kept, default_walltime_s)
+    limit = _limits(kept, options.default_walltime_s)
     # A replay ends a job at its limit, so samples after it do not count: the profile covers min(run time, limit).
     # fmin ignores NaN, the limit of a job without one.
     power = None if samples is None else recorded_power(samples.filter(good), nodes, runtime, np.fmin(runtime, limit))

@@ -32,6 +32,7 @@ from wattqueue.formats.slurm.records import job_ids
 from wattqueue.formats.slurm.rows import ReadContext, add_rows, check_columns
 from wattqueue.formats.slurm.steps import column
 from wattqueue.formats.workload import Workload
+from wattqueue.formats.workload_format import DEFAULTS, ReadOptions
 from wattqueue.model.jobs import Floats
 
 if TYPE_CHECKING:
@@ -52,17 +53,13 @@ MOST_CARRIED = 2_000_000
 """Steps of one job that are held back until the job is whole; a dump of steps alone is cut here."""
 
 
-def reading_of(
-    time_zone: str | None = None, node_watts: tuple[float, float] | None = None, *, queued: bool = False
-) -> ReadContext:
-    """Return how to read a dump. ``node_watts``: idle and maximum watts of a node, which bound its counters.
+def reading_of(options: ReadOptions) -> ReadContext:
+    """Return how to read a dump, for one file, since the context collects the rows.
 
     Raises: InputError for a zone that is none, or watts out of order.
-
-    ``time_zone`` is as ``Clock`` takes it; ``queued`` keeps jobs that have not ended. The context is for one file,
-    since it collects the rows.
     """
     low, high = LOW_W, HIGH_W
+    node_watts = options.node_watts
     if node_watts is not None:
         if not 0 <= node_watts[0] <= node_watts[1] < np.inf or node_watts[1] <= 0:
             raise InputError(
@@ -70,34 +67,21 @@ def reading_of(
             )
         # Meters err, and firmware counts fans or does not: a fifth of leeway either way.
         low, high = 0.8 * node_watts[0], 1.2 * node_watts[1]
-    return ReadContext(Clock(time_zone), Plausible(low, high), queued=queued)
+    return ReadContext(Clock(options.time_zone), Plausible(low, high), queued=options.queued)
 
 
-def read_sacct(
-    path: Path,
-    *,
-    time_zone: str | None = None,
-    columns: str | None = None,
-    node_watts: tuple[float, float] | None = None,
-    default_walltime_s: float | None = None,
-    queued: bool = False,
-) -> Workload:
+def read_sacct(path: Path, options: ReadOptions = DEFAULTS) -> Workload:
     """Return the jobs of an sacct dump in order of submission, with watts of one node where energy was counted.
 
-    ``time_zone`` is that of times without a zone (default UTC); ``columns`` names the columns of a dump without a
-    header; ``queued`` keeps jobs that have not ended, with their limit as run time. ``mean_power_w`` is a job's
-    energy over the node-seconds that its counter covered.
+    ``mean_power_w`` is a job's energy over the node-seconds that its counter covered. Memory grows with the number of
+    jobs, not with the size of the dump.
 
     Raises: InputError naming file and line, with the sacct command that gives what is missing.
-
-    ``node_watts`` are idle and maximum watts of a node, which bound plausible counters; ``default_walltime_s`` is the
-    limit of jobs without one (default: their run time). Memory grows with the number of jobs, not with the size of
-    the dump.
     """
-    reading, lines = reading_of(time_zone, node_watts, queued=queued), Lines()
-    for frame in _whole_jobs(path, lines, header_of(columns) if columns else None):
+    reading, lines = reading_of(options), Lines()
+    for frame in _whole_jobs(path, lines, header_of(options.columns) if options.columns else None):
         add_rows(frame, reading)
-    workload = workload_of(str(path), reading, lines.rejected, "sacct", default_walltime_s)
+    workload = workload_of(str(path), reading, lines.rejected, "sacct", options.default_walltime_s)
     notes = list(workload.notes)
     if reading.collected.counts["steps"]:
         # First of all remarks: it explains why there are fewer jobs than rows.
@@ -132,7 +116,7 @@ def read_energies(path: Path, *, node_watts: tuple[float, float] | None = None) 
 
     Raises: InputError as read_sacct does.
     """
-    reading, lines = reading_of(None, node_watts), Lines()
+    reading, lines = reading_of(ReadOptions(node_watts=node_watts)), Lines()
     for frame in _whole_jobs(path, lines, None, timeless=True):
         add_rows(frame, reading)
     # No job table is built here, so neither repeats nor shared nodes are looked for.

@@ -5,7 +5,7 @@ list of words, or ``{"current": ...}`` of either; times stand in ``time`` (sacct
 jobs become rows of text as ``sacct --parsable2`` writes them, and go the same way from there: both formats have the
 same energy rules, reasons and remarks.
 
-Flow: ``load_json`` (whole document in memory) -> ``_jobs_of`` -> ``_rows`` per job and step -> ``_frame`` ->
+Flow: the document (whole, in memory) -> ``_jobs_of`` -> ``_rows`` per job and step -> ``_frame`` ->
 ``rows.add_rows`` -> ``jobs.workload_of``. An object that is no job is listed as unusable; any field may
 be missing or of another shape and is then empty text, which the later steps count as missing.
 
@@ -16,18 +16,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats._json import clean, figure, load_json
+from wattqueue.formats._json import clean, figure
 from wattqueue.formats.slurm.columns import UNSET
 from wattqueue.formats.slurm.jobs import workload_of
 from wattqueue.formats.slurm.rows import add_rows
 from wattqueue.formats.slurm.sacct import reading_of
 from wattqueue.formats.workload import Workload
+from wattqueue.formats.workload_format import ReadOptions
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,37 +51,16 @@ The highest 32-bit integers below Slurm's marks NO_VAL and INFINITE (slurm.h: SL
 """
 
 
-def read_slurm_json(
-    path: Path,
-    *,
-    node_watts: tuple[float, float] | None = None,
-    default_walltime_s: float | None = None,
-    queued: bool = False,
-) -> Workload:
+def slurm_workload(path: Path, document: Any, options: ReadOptions) -> Workload:
     """Return jobs as Slurm prints them in JSON; what is rejected is numbered by its place in the list.
 
-    Arguments as for ``read_sacct``. Raises: InputError for a file that is no such JSON.
-    """
-    return slurm_workload(path, load_json(path), node_watts, default_walltime_s, queued=queued)
-
-
-def slurm_workload(
-    path: Path,
-    document: Any,
-    node_watts: tuple[float, float] | None = None,
-    default_walltime_s: float | None = None,
-    *,
-    queued: bool = False,
-) -> Workload:
-    """Return the same from a document that was already loaded.
-
-    For ``read_workload``, which has to parse the document to recognise the format. ``path`` is for error messages
-    only; the other arguments as for ``read_slurm_json``.
+    ``document`` is what the file at ``path`` holds; the path is for error messages only.
 
     Raises: InputError where the document has no list of jobs, or no usable one.
     """
     jobs = _jobs_of(path, document)
-    reading = reading_of(None, node_watts, queued=queued)
+    # Times are seconds since 1970: no zone matters.
+    reading = reading_of(replace(options, time_zone=None))
     rejected: list[tuple[int, str]] = []
     rows: list[dict[str, Any]] = []
     for number, job in enumerate(jobs, 1):
@@ -89,7 +70,7 @@ def slurm_workload(
             rejected.append((number, "is not a job"))
     # One frame for all jobs: the document is in memory anyway, so blocks would save nothing.
     add_rows(_frame(rows), reading)
-    workload = workload_of(str(path), reading, rejected, "slurm-json", default_walltime_s)
+    workload = workload_of(str(path), reading, rejected, "slurm-json", options.default_walltime_s)
     return Workload(workload.jobs, workload.unusable, "slurm-json", len(jobs), workload.notes)
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from wattqueue import SCHEMA_VERSION, __version__
-from wattqueue.formats.archer2 import read_archer2
-from wattqueue.formats.eurora import read_eurora
 from wattqueue.formats.machine.file import load_machine
 from wattqueue.formats.workload import Workload
+from wattqueue.formats.workloads.archer2 import read_archer2
+from wattqueue.formats.workloads.eurora import read_eurora
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.parts.timeline import WEEK_S

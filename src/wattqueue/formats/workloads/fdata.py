@@ -33,6 +33,7 @@ from wattqueue.formats import _parquet
 from wattqueue.formats._usable import known, plausible_watts, size_and_time_rules
 from wattqueue.formats.slurm.columns import Clock
 from wattqueue.formats.workload import ALONE, ENERGY, QUALITY, Workload, alone_words, quality_labels
+from wattqueue.formats.workload_format import DEFAULTS, ReadOptions, WorkloadFormat, parquet_with
 from wattqueue.model.bounds import COUNT, DURATION_S, TIME_S
 from wattqueue.model.jobs import Floats, Jobs
 
@@ -54,12 +55,10 @@ CORES_PER_NODE = 48
 JOULES_PER_WH = 3_600.0
 
 
-def read_fdata(path: Path, *, time_zone: str | None = None, default_walltime_s: float | None = None) -> Workload:
+def read_fdata(path: Path, options: ReadOptions = DEFAULTS) -> Workload:
     """Return the jobs of an F-DATA Parquet file, with mean and maximum watts of one node.
 
-    ``time_zone`` is that of times without one (default UTC); ``default_walltime_s`` is the limit of jobs without a
-    usable one. Jobs come in order of submission; rows that cannot be used are numbered from 1, the first row of the
-    table.
+    Jobs come in order of submission; rows that cannot be used are numbered from 1, the first row of the table.
 
     Raises: InputError for a file that is no Parquet, lacks a column, or holds lists in place of figures.
     """
@@ -68,7 +67,7 @@ def read_fdata(path: Path, *, time_zone: str | None = None, default_walltime_s: 
     texts = {"jid", "usr", "jnam", "jobenv_req", "pclass", "exit state"}
     _parquet.require_kinds(path, schema, numbers=set(COLUMNS) - texts, texts=texts)
     frame = _parquet.collected(path, lazy.select([n for n in COLUMNS if n in schema.names()]))
-    clock = Clock(time_zone)
+    clock = Clock(options.time_zone)
     runtime, nodes = _parquet.number(frame, "duration"), _parquet.number(frame, "nnuma")
     when, naive = _parquet.job_times(frame, ("adt", "sdt", "edt"), runtime, clock)
     # The three times of a job are read together: each may decide which pass of a repeated hour another one is in.
@@ -90,7 +89,7 @@ def read_fdata(path: Path, *, time_zone: str | None = None, default_walltime_s: 
     kept = frame.filter(good)
     submit, runtime, nodes = submit[good], runtime[good], nodes[good]
     start = known(when.start_s[good], TIME_S)
-    jobs, remarks = _jobs(kept, submit, start, runtime, nodes, default_walltime_s)
+    jobs, remarks = _jobs(kept, submit, start, runtime, nodes, options.default_walltime_s)
     notes = _parquet.clock_notes(when, good, naive, clock, "Asia/Tokyo") + remarks
     return Workload(jobs.take(np.argsort(submit, kind="stable")), unusable, "fdata", len(frame), tuple(notes))
 
@@ -151,3 +150,8 @@ def _extra(frame: pl.DataFrame, energy: Floats, alone: NDArray[np.int8]) -> dict
         if source in frame.columns:
             extra[name] = _parquet.text(frame, source).fill_null("").to_numpy()
     return extra
+
+
+FORMAT = WorkloadFormat(
+    "fdata", "F-DATA Parquet", parquet_with("jid", "adt"), lambda file, options: read_fdata(file.path, options)
+)

@@ -27,6 +27,7 @@ from wattqueue.formats._usable import known
 from wattqueue.formats.source import opened
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import MEASURED, QUALITY, Workload
+from wattqueue.formats.workload_format import WorkloadFormat, csv_with
 from wattqueue.model.bounds import DURATION_S, UNIT_W, UNITS
 from wattqueue.model.jobs import Jobs, Labels
 
@@ -102,3 +103,11 @@ def read_archer2(path: Path) -> Workload:
         out["line"].to_numpy().astype(np.int64), np.array(out["JobID"].to_list(), object), Labels.of(reasons)
     )
     return Workload(jobs, listed, "archer2", len(frame), NOTES)
+
+
+FORMAT = WorkloadFormat(
+    "archer2",
+    "EPCC's frequency benchmarks on ARCHER2 (CSV)",
+    csv_with(*COLUMNS),
+    lambda file, _: read_archer2(file.path),
+)

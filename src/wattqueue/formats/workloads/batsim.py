@@ -30,10 +30,11 @@ from typing import Any
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats._json import clean, figure, load_json
+from wattqueue.formats._json import clean, figure
 from wattqueue.formats.source import shown
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
+from wattqueue.formats.workload_format import NOT, SURE, ReadOptions, WorkloadFile, WorkloadFormat
 from wattqueue.model.bounds import DURATION_S, TIME_S, UNITS
 from wattqueue.model.jobs import Jobs, Labels
 
@@ -47,30 +48,24 @@ Profiles refer to each other by name, so that a file may hold a cycle, which wou
 """
 
 
-def read_batsim(path: Path, *, default_walltime_s: float | None = None) -> Workload:
-    """Return a Batsim workload; ``walltime`` missing or -1 becomes the default, else the duration.
+def recognise(file: WorkloadFile) -> int:
+    """Return SURE for a JSON object with profiles."""
+    return SURE if file.is_json and isinstance(file.document, dict) and "profiles" in file.document else NOT
 
-    The file is plain or gzip, and is read as a whole.
+
+def read(file: WorkloadFile, options: ReadOptions) -> Workload:
+    """Return a Batsim workload; ``walltime`` missing or -1 becomes the default, else the duration.
 
     Raises: InputError for a file that is none, or in which no job has a fixed duration.
     """
-    return batsim_workload(path, load_json(path), default_walltime_s)
-
-
-def batsim_workload(path: Path, document: Any, default_walltime_s: float | None = None) -> Workload:
-    """Return a Batsim workload from a document that was already loaded; ``path`` is for errors.
-
-    The recognition of formats (``formats.read``) loads JSON once and passes it here, so that it is not parsed twice.
-
-    Raises: InputError as ``read_batsim`` does.
-    """
+    path, document = file.path, file.document
     jobs, profiles = _parts(path, document)
     rows: list[tuple[str, float, int, float, float, str]] = []
     bad: list[tuple[int, str, str]] = []
     for number, job in enumerate(jobs, 1):
         name = clean(str(job.get("id", ""))) if isinstance(job, Mapping) else ""
         try:
-            rows.append(_row(name, job, profiles, default_walltime_s))
+            rows.append(_row(name, job, profiles, options.default_walltime_s))
         except _RejectedError as why:
             bad.append((number, name, str(why)))
     if not rows:
@@ -87,7 +82,7 @@ def batsim_workload(path: Path, document: Any, default_walltime_s: float | None 
 class _RejectedError(Exception):
     """A job cannot be used; the message says why.
 
-    It never leaves this module: ``batsim_workload`` turns it into a row of ``Unusable``.
+    It never leaves this module: ``read`` turns it into a row of ``Unusable``.
     """
 
 
@@ -177,3 +172,6 @@ def _jobs(rows: list[tuple[str, float, int, float, float, str]]) -> Jobs:
         job_id=np.array(ids, np.int64) if whole else np.array(ids, object),
         app=Labels.of(profile),
     ).take(np.argsort(submit, kind="stable"))
+
+
+FORMAT = WorkloadFormat("batsim", "Batsim JSON", recognise, read)

@@ -28,6 +28,7 @@ from wattqueue.formats._usable import known
 from wattqueue.formats.source import opened
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import MODELLED, QUALITY, Workload
+from wattqueue.formats.workload_format import WorkloadFormat, csv_with
 from wattqueue.model.bounds import DURATION_S, TIME_S, UNIT_W, UNITS
 from wattqueue.model.jobs import Jobs, Labels
 
@@ -91,3 +92,8 @@ def _unusable(job_id: NDArray[np.int64], usable: NDArray[np.bool_]) -> Unusable:
     """
     rows = np.flatnonzero(~usable)
     return Unusable(rows + 2, job_id[rows], Labels.of(["no positive size, run time or limit"] * len(rows)))
+
+
+FORMAT = WorkloadFormat(
+    "eurora", "Eurora's job table of PA-HPC-SIM (CSV)", csv_with(*COLUMNS), lambda file, _: read_eurora(file.path)
+)

@@ -35,6 +35,8 @@ from wattqueue.formats._usable import known, size_and_time_rules
 from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.source import line_blocks, shown
 from wattqueue.formats.unusable import Unusable
+from wattqueue.formats.workload import Workload
+from wattqueue.formats.workload_format import LIKELY, NOT, ReadOptions, WorkloadFile, WorkloadFormat
 from wattqueue.model.bounds import DURATION_S, TIME_S
 from wattqueue.model.jobs import Floats, Jobs, Labels
 
@@ -116,6 +118,23 @@ def read_swf(path: Path, *, default_walltime_s: float | None = None, procs_per_n
         raise InputError("0 jobs: no line holds a job", where=path, hint="is it a complete SWF trace?")
     rows = blocks[0] if len(blocks) == 1 else _joined(blocks)
     return _trace(path, rows, header, default_walltime_s, procs_per_node)
+
+
+def recognise(file: WorkloadFile) -> int:
+    """Return LIKELY for a text that begins with a comment of SWF, or has a long row of numbers.
+
+    11 numbers, fewer than 18, so that a short line is still sent to this reader, whose error counts its fields.
+    """
+    body = next((line for line in file.lines if not line.lstrip().startswith(";")), "")
+    words = [word.encode("utf-8", "replace") for word in body.split()[:11]]
+    numbers = len(words) == 11 and all(NUMBER.fullmatch(word) for word in words)
+    return LIKELY if numbers or (file.lines[:1] and file.lines[0].lstrip().startswith(";")) else NOT
+
+
+def read(file: WorkloadFile, options: ReadOptions) -> Workload:
+    """Return the workload of a trace. Raises: InputError naming file and line."""
+    trace = read_swf(file.path, default_walltime_s=options.default_walltime_s, procs_per_node=options.procs_per_node)
+    return Workload(trace.jobs, trace.unusable, FORMAT.kind, len(trace.jobs) + len(trace.unusable))
 
 
 def read_header(block: bytes) -> dict[str, str]:
@@ -460,3 +479,6 @@ def _word(value: Any) -> str:
     A blank would begin a new field, and ``;`` a comment.
     """
     return re.sub(r"[\s;]+", "_", str(value)) or "-1"
+
+
+FORMAT = WorkloadFormat("swf", "SWF", recognise, read)
