@@ -7,6 +7,7 @@ process that watches it which case it has finished. A new process takes over aft
 from __future__ import annotations
 
 import multiprocessing
+import os
 import resource
 import signal
 import time
@@ -22,9 +23,9 @@ from types import FrameType
 from typing import Any
 
 LONGEST_S = 20
-"""Seconds that one input may take."""
-START_S = 300
-"""Seconds that a worker may take to import what it needs and to get ready."""
+"""Seconds of processor time that one input may take: on a busy machine the clock on the wall says little."""
+ASLEEP_S = 300.0
+"""Seconds by the clock after which a case that takes no processor time is given up."""
 MEMORY_BYTES = 8 << 30
 """Address space of a worker: small inputs that want more than that are failures."""
 
@@ -38,28 +39,42 @@ class TookTooLongError(Exception):
 
 @contextmanager
 def at_most(seconds: int) -> Iterator[None]:
-    """Raise TookTooLongError in the block after some seconds."""
+    """Raise TookTooLongError in the block after some seconds of processor time."""
 
     def late(number: int, frame: FrameType | None) -> None:
-        raise TookTooLongError(f"more than {seconds} s")
+        raise TookTooLongError(f"more than {seconds} s of processor time")
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @dataclass
 class _Worker:
-    """A process, its pipe, the case it works on, and when that is overdue."""
+    """A process, its pipe, the case it works on, since when, and the processor time it had taken by then."""
 
     process: BaseProcess
     pipe: Connection
     case: int
-    until_s: float
+    since_s: float
+    used_s: float = 0.0
+
+    def overdue(self) -> bool:
+        """Whether the case has had twice the time after which the alarm inside should have ended it."""
+        return time.monotonic() > self.since_s + ASLEEP_S or self.processor_s() > self.used_s + 2 * LONGEST_S
+
+    def processor_s(self) -> float:
+        """Processor time of the process, by /proc; what it had before, where it has ended."""
+        try:
+            stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+        except OSError:
+            return self.used_s
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def watched(
@@ -68,7 +83,7 @@ def watched(
     """Return what went wrong by case, of the cases 0, 1 ... ``cases`` - 1.
 
     ``ready(*arguments, place)`` makes the attempt in each worker, which has the folder ``place`` to itself. Both go to
-    new processes, so ``ready`` is a function of a module.
+    new processes, so ``ready`` is a function of a module. ``folder / "found.txt"`` lists failures as they are found.
     """
     context = multiprocessing.get_context("spawn")
     wrong: dict[int, str] = {}
@@ -84,10 +99,15 @@ def watched(
         process = context.Process(target=_serve, args=(ready, (*arguments, place), step, there), daemon=True)
         process.start()
         there.close()
-        busy.append(_Worker(process, here, case, time.monotonic() + START_S))
+        busy.append(_Worker(process, here, case, time.monotonic()))
+
+    def note(case: int, why: str) -> None:
+        wrong[case] = why
+        with (folder / "found.txt").open("a") as found:
+            found.write(f"case {case}: {why}\n\n")
 
     def give_up(worker: _Worker, why: str) -> None:
-        wrong[worker.case] = why
+        note(worker.case, why)
         worker.process.kill()
         worker.process.join()
         busy.remove(worker)
@@ -109,11 +129,10 @@ def watched(
                         give_up(worker, f"the process ended with {worker.process.exitcode}")
                     continue
                 if text is not None:
-                    wrong[case] = text
-                # Longer than the alarm inside, which says where the time went if it can.
-                worker.case, worker.until_s = case + workers, time.monotonic() + 2 * LONGEST_S
-            elif time.monotonic() > worker.until_s:
-                give_up(worker, f"no answer within {2 * LONGEST_S} s, not even to an alarm")
+                    note(case, text)
+                worker.case, worker.since_s, worker.used_s = case + workers, time.monotonic(), worker.processor_s()
+            elif worker.overdue():
+                give_up(worker, f"took {2 * LONGEST_S} s of processor time, or {ASLEEP_S:g} s asleep")
     return wrong
 
 
