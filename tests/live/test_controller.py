@@ -372,14 +372,19 @@ def test_a_job_under_way_counts_until_it_runs(tmp_path: Path) -> None:
 
 
 def test_what_others_released_is_held_again(tmp_path: Path) -> None:
-    """While the controller was away jobs were released: those that wait still are the policy's again."""
+    """While the controller was away jobs were released: they are held at once, and the policy's in the same round."""
     slurm = make_slurm()
     controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(CAP_W))
     jobs = fill(slurm, 12)
     for job in jobs:
         slurm.run(("scontrol", "release", job.name))
+    before = len(slurm.writes)
     controller.round()
-    assert all(j.priority == 0 for j in jobs)
+    written = [argv[1:] for argv in slurm.writes[before:] if argv[1] in ("hold", "release")]
+    assert written[: len(jobs)] == [("hold", j.name) for j in jobs]
+    started = [name for verb, name in written[len(jobs) :] if verb == "release"]
+    assert started == [j.name for j in jobs if j.priority > 0]
+    assert started
     run_to_the_end(controller, slurm, jobs)
     assert slurm.peak_w <= 1000
 

@@ -10,7 +10,8 @@ another snapshot, and the same code handles it. ``Controller.round`` is:
 3. forget jobs that are gone, carry the queue position of requeued jobs over (``_remember``);
 4. plan (``Planner``), run the policy's controls;
 5. store the releases, then write the difference to Slurm, lowering before raising before starting;
-6. learn from ended jobs, publish heartbeat, status and metrics.
+6. learn from ended jobs;
+7. once more from 1 if jobs were held, then publish heartbeat, status and metrics.
 
 Who may write. The run folder's lease is taken after the first plan and read before each write (``live.lease``). A
 controller that was stopped and resumes, or one that could not observe Slurm for so long that ``live release`` took
@@ -40,7 +41,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -167,10 +168,32 @@ class Controller:
         return self.planner.rules.mode
 
     def round(self) -> Report | None:
-        """Run one round, and return its report; None where Slurm could not be observed."""
-        begin, self._begun_s = time.perf_counter(), self.applier.clock()
+        """Run one round, and return its report; None where Slurm could not be observed.
+
+        Slurm shows a hold at once, so a round that held jobs looks and plans a second time: what was released
+        outside waits now, what was not started in time frees its watts, and the policy decides about both. The next
+        round over an unchanged Slurm then has nothing to write.
+        """
         self.troubles = {text: at_s for text, at_s in self.troubles.items() if self.clock() - at_s < REPORTED_S}
         self.planner.memory.sync()
+        report = self._pass(None)
+        if report is not None and any(o.write.kind == "hold" and not o.error for o in report.outcomes):
+            report = self._pass(report) or report
+        if report is None:
+            return None
+        taken_s = report.snapshot.taken_s
+        if self.after_round is not None:
+            self._beside("accounting", lambda: self.after_round(taken_s) if self.after_round else None)
+        report = replace(report, problems=self._problems())
+        self._show(report)
+        return report
+
+    def _pass(self, earlier: Report | None) -> Report | None:
+        """Observe, plan and write once. ``earlier`` is the report of the first pass of this round, if this is a second.
+
+        The second pass counts the power of the first: the nodes are not measured more often than once a round.
+        """
+        begin, self._begun_s = time.perf_counter(), self.applier.clock()
         try:
             snapshot = self.observer.snapshot()
         except SlurmError as error:
@@ -182,8 +205,8 @@ class Controller:
         self.failures = 0
         self.findings = list(self.inspect(snapshot.nodes)) if self.inspect is not None else []
         self._take_cap()
-        power = self._power(snapshot)
-        telemetry_ok = self._telemetry_ok(power)
+        power = self._power(snapshot) if earlier is None else earlier.power
+        telemetry_ok = self._telemetry_ok(power) if earlier is None else earlier.telemetry_ok
         # the memory follows the snapshot before anything is planned on it
         begin_plan = time.perf_counter()
         self._remember(snapshot)
@@ -197,13 +220,11 @@ class Controller:
             self.run_dir.take_lease(self.clock())
         outcomes, would = self._carry_out(snapshot, plan)
         self._beside("the measured jobs", lambda: self._learn(plan))
-        if self.after_round is not None:
-            self._beside("accounting", lambda: self.after_round(snapshot.taken_s) if self.after_round else None)
-        report = Report(
-            snapshot, plan, power, outcomes, would, time.perf_counter() - begin, plan_s, telemetry_ok, self._problems()
-        )  # fmt: skip
-        self._show(report)
-        return report
+        took_s = time.perf_counter() - begin
+        if earlier is not None:
+            outcomes = [*earlier.outcomes, *outcomes]
+            took_s, plan_s = took_s + earlier.took_s, plan_s + earlier.plan_s
+        return Report(snapshot, plan, power, outcomes, would, took_s, plan_s, telemetry_ok)
 
     def __post_init__(self) -> None:
         """Have the applier ask before each write whether it may."""
