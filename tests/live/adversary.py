@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from tests.live.outcomes import Crash
 from tests.live.site import Site
 from tests.live.slurmlab import OTHER_USER, USER, Done, SlurmLab
 from wattqueue.formats.slurm.hostlist import expand
@@ -80,8 +81,8 @@ class Adversary:
     site: Site
     random_: random.Random
     jobs: list[str] = field(default_factory=list)
-    options: dict[str, str] = field(default_factory=dict)
-    """Options of each job that was accepted, by its name."""
+    accepted: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    """Id and tasks of each job that was accepted, by its name; one that is no array has the one task ''."""
     refused: int = 0
     steps: int = 0
 
@@ -118,8 +119,10 @@ class Adversary:
         if "-p" not in options:
             options += ["-p", r.choice(["p1", "p2", "p1,p2", "debug", "debug,p2", LATE, f"p1,{LATE}", "p2,debug,p1"])]
         kind = r.random()
+        tasks: tuple[str, ...] = ("",)
         if kind < 0.1:
-            options.append(f"--array=0-{r.randint(1, 4)}%{r.randint(1, 3)}")
+            tasks = tuple(str(task) for task in range(r.randint(1, 4) + 1))
+            options.append(f"--array=0-{tasks[-1]}%{r.randint(1, 3)}")
         elif kind < 0.2 and self.jobs:
             options.append(f"--dependency={r.choice(['afterany', 'afterok', 'singleton'])}:{r.choice(self.jobs)}")
             options[-1] = options[-1].replace("singleton:", "afterany:")
@@ -142,7 +145,7 @@ class Adversary:
         job = done.out.strip().split(";")[0]
         if done.code == 0 and job.isdigit():
             self.jobs.append(job)
-            self.options[name] = " ".join(argv[4:-1])
+            self.accepted[name] = int(job), tasks
         else:
             self.refused += 1
 
@@ -192,11 +195,11 @@ class Killer:
     restart: Callable[[], None]
     """Starts the controller."""
     kills: dict[str, int] = field(default_factory=dict)
-    crashes: int = 0
-    """How often slurmctld was killed rather than stopped."""
+    crashes: list[Crash] = field(default_factory=list)
+    """Each kill of slurmctld that was no orderly stop."""
 
-    def kill(self) -> str:
-        """One kill; returns what was killed."""
+    def kill(self) -> None:
+        """One kill. Half of those of slurmctld are orderly stops, the others crashes at any moment."""
         lab = self.site.lab
         what = self.random_.choices(["controller", "slurmctld", "slurmdbd", "slurmd"], [5, 2, 1, 2])[0]
         self.kills[what] = self.kills.get(what, 0) + 1
@@ -205,16 +208,23 @@ class Killer:
             time.sleep(self.random_.uniform(0.0, 2.0))
             self.restart()
         elif what == "slurmctld":
-            crash = self.random_.random() < 0.5
-            self.crashes += crash
-            lab.restart_controller(crash=crash)
+            if self.random_.random() < 0.5:
+                lab.restart_controller()
+            else:
+                lab.kill_controller()
+                self.crashes.append(Crash((lab.root / "state/job_state").stat().st_mtime, time.time()))
+                lab.start_controller()
             create_late(lab)
         elif what == "slurmdbd":
             self._again("slurmdbd", lambda: lab.start("slurmdbd", ["slurmdbd", "-D"]))
         else:
             name = self.random_.choice(lab.names)
             self._again(f"slurmd.{name}", lambda: lab.start_node(name))
-        return what
+
+    @property
+    def done(self) -> int:
+        """Number of kills so far."""
+        return sum(self.kills.values())
 
     def _again(self, daemon: str, start: Callable[[], None]) -> None:
         process = self.site.lab.daemons[daemon]
@@ -224,33 +234,17 @@ class Killer:
         start()
 
 
-def completions(site: Site) -> dict[str, int]:
-    """How often the script of each job (of each task of an array) ran to its end, by name and task."""
-    return {file.name: len(file.read_text().split()) for file in (site.root / "work").glob("a*.*")}
-
-
-def outcomes(site: Site) -> list[tuple[str, str, int]]:
-    """Name (with its task), state and number of restarts of each job that slurmctld remembers."""
-    fields = "Name:|,ArrayTaskID:|,State:|,RestartCnt:|,HetJobOffset:"
-    rows = site.lab.run(["squeue", "-h", "-r", "-a", "-t", "all", "-O", fields]).out.splitlines()
-    found = []
-    for row in rows:
-        name, task, state, restarts, offset = row.split("|")
-        if offset in ("N/A", "0", ""):
-            found.append((f"{name}.{'' if task == 'N/A' else task}", state, int(restarts)))
-    return found
-
-
 def create_late(lab: SlurmLab) -> None:
     """Create the partition that nobody knows; a restart of slurmctld forgets it, since slurm.conf does not name it."""
     options = ["Nodes=n[3-6]", "OverSubscribe=EXCLUSIVE", "State=UP", "MaxTime=INFINITE"]
     lab.run(["scontrol", "create", f"PartitionName={LATE}", *options], check=False)
 
 
-def drain(site: Site, patience_s: float) -> list[str]:
+def drain(site: Site, patience_s: float, look: Callable[[], None]) -> list[str]:
     """Wait until the queue is empty. What makes no progress for ``patience_s`` is cancelled; returns its rows.
 
-    Jobs that their users or an administrator hold, or that fit no partition, never end by themselves.
+    Jobs that their users or an administrator hold, or that fit no partition, never end by themselves. ``look`` is
+    called meanwhile.
     """
     lab = site.lab
     cancelled: list[str] = []
@@ -271,4 +265,5 @@ def drain(site: Site, patience_s: float) -> list[str]:
             cancelled += rows.splitlines()
             lab.run(["scancel", *{row.split("|")[1] for row in rows.splitlines()}], check=False)
             since = time.monotonic()
+        look()
         time.sleep(0.5)
