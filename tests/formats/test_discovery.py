@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import wattqueue as wq
 from wattqueue.errors import InputError
 from wattqueue.formats import registry, workloads
 from wattqueue.formats.read import read_workload, recognised
@@ -132,3 +133,10 @@ def test_the_guide_lists_every_format() -> None:
 )
 def test_how_certain_a_format_is(tmp_path: Path, text: str, kind: str, certain: int) -> None:
     assert registry.find_format(kind).recognise(WorkloadFile(put(tmp_path / "a", text))) == certain
+
+
+def test_a_run_names_the_file_that_states_its_format(tmp_path: Path) -> None:
+    own, data = put(tmp_path / "my_format.py", OWN), put(tmp_path / "data", DATA)
+    jobs = wq.read_jobs(data, kind=str(own))
+    assert jobs.jobs.nodes.tolist() == [2, 1]
+    assert sorted(jobs.task.hashes) == ["kind", "workload"], "a rerun compares both files"

@@ -11,7 +11,7 @@ from tests.report.chromium import Browser
 from wattqueue.campaign.shared import Shared
 from wattqueue.formats.table.job_table import write_table
 from wattqueue.model.jobs import Jobs
-from wattqueue.sim.task import Task
+from wattqueue.runs.task import Task
 from wattqueue.whatif.answer import conclude
 from wattqueue.whatif.ask import Question, ask, prepare
 from wattqueue.whatif.bill import parse_source

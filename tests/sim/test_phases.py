@@ -12,11 +12,12 @@ from wattqueue.model.metrics import CapSums, cap_figures, cap_sums, energies, sp
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import load_policy
+from wattqueue.runs.perform import load, perform
+from wattqueue.runs.task import Task
 from wattqueue.sim import phases
 from wattqueue.sim.engine import simulate
 from wattqueue.sim.phases import has_phases, with_phases
 from wattqueue.sim.profiles import power_windows, with_profiles
-from wattqueue.sim.task import Task, load, perform
 
 
 def test_a_phase_above_the_cap_by_hand() -> None:

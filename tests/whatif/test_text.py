@@ -12,7 +12,7 @@ from wattqueue.campaign.shared import Shared
 from wattqueue.cli.whatif import print_answer
 from wattqueue.formats.table.job_table import write_table
 from wattqueue.model.jobs import Jobs
-from wattqueue.sim.task import Task
+from wattqueue.runs.task import Task
 from wattqueue.whatif.answer import Answer, conclude
 from wattqueue.whatif.ask import Question, ask, prepare
 from wattqueue.whatif.figures import logarithmic

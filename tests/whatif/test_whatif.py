@@ -15,7 +15,8 @@ from wattqueue.campaign.shared import Shared
 from wattqueue.errors import CampaignError, InputError, MachineError, PolicyError
 from wattqueue.formats.table.job_table import write_table
 from wattqueue.model.jobs import Jobs
-from wattqueue.sim.task import Task, load, perform
+from wattqueue.runs.perform import load, perform
+from wattqueue.runs.task import Task
 from wattqueue.whatif.answer import Answer, conclude, never_above
 from wattqueue.whatif.ask import Question, ask, prepare
 from wattqueue.whatif.bill import parse_source

@@ -22,7 +22,7 @@ def machine_arguments(
     """Return the machine if it is an object, and the fields of a ``Task`` that name one otherwise.
 
     Raises: InputError for an object that is no machine, or a machine object beside ``nodes`` or ``node_watts``. What
-    names can do wrong is checked by ``sim.task.task_machine``.
+    names can do wrong is checked by ``runs.task.task_machine``.
     """
     if isinstance(machine, Machine):
         if nodes is not None or node_watts is not None:

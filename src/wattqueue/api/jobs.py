@@ -21,7 +21,7 @@ from wattqueue.formats.table.job_table import table_frame, write_table
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
-from wattqueue.sim.task import Task, task_workload, with_hashes
+from wattqueue.runs.task import Task, task_workload, with_hashes
 from wattqueue.workload.generated import is_generated, refuse_unknown
 
 if TYPE_CHECKING:
@@ -102,13 +102,16 @@ class JobTable:
         return jobs_html(self)
 
 
-def read_jobs(path: PathLike, *, default_walltime: str | None = None, procs_per_node: int = 1) -> JobTable:
-    """Read a workload of any known format, recognised by its content: SWF, sacct, Slurm JSON, Batsim, PM100, own table.
+def read_jobs(
+    path: PathLike, *, default_walltime: str | None = None, procs_per_node: int = 1, kind: str | None = None
+) -> JobTable:
+    """Read a workload of any known format: SWF, sacct, Slurm JSON, Batsim, PM100, own table, one of your own.
 
     Args:
         path: The file, plain or gzip.
         default_walltime: Walltime of jobs without one, such as ``24h``; None takes the run time.
         procs_per_node: Processors that make one node of an SWF trace.
+        kind: Name of its format, or a Python file that states one; None recognises it by the content of the file.
 
     Raises:
         InputError: A file that cannot be read, with file and line.
@@ -117,7 +120,7 @@ def read_jobs(path: PathLike, *, default_walltime: str | None = None, procs_per_
     if is_generated(name):
         raise InputError("a generator's call is not a file", where=name, hint="use wattqueue.generate")
     walltime = duration_s(default_walltime, "default_walltime")
-    return _table(Task(name, default_walltime_s=walltime, procs_per_node=procs_per_node))
+    return _table(Task(name, default_walltime_s=walltime, procs_per_node=procs_per_node, kind=kind))
 
 
 def generate(call: str, *, seed: int = 0) -> JobTable:

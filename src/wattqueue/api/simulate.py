@@ -1,8 +1,8 @@
 """``simulate``: replay a workload on a machine under a policy and a cap, as ``wattqueue simulate`` does.
 
 Arguments become a ``Task``, the description of a run as text and numbers that ``run.toml`` records. What is given as an
-object (jobs, machine, policy, estimator, cap) goes beside it into ``sim.task.load``, and is recorded as far as a file
-can hold it: machine and cap in full, jobs and parts that exist in memory only by name.
+object (jobs, machine, policy, estimator, cap) goes beside it into ``runs.perform.load``, and is recorded as far as a
+file can hold it: machine and cap in full, jobs and parts that exist in memory only by name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Estimator
 from wattqueue.policy.policy import ROW_DEFAULTS, Policy, find_row
-from wattqueue.sim.task import load, perform, record, refuse_if_none_fits
+from wattqueue.runs.perform import load, perform, refuse_if_none_fits
+from wattqueue.runs.record import record
 
 CAP_HINT = '"400kW", "70%", "none", the name of a CSV of time_s,cap_w, or a Cap'
 POLICY_HINT = 'a name, "my.toml:row", "my.py:MyPart", or what load_policy returns'

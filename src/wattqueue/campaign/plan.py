@@ -27,8 +27,8 @@ from wattqueue.formats.source import opened, sha256_of
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import policy_from_row
+from wattqueue.runs.task import Task, machine_cap, policy_row, task_machine
 from wattqueue.sim.history_prediction import check_recall
-from wattqueue.sim.task import Task, machine_cap, policy_row, task_machine
 from wattqueue.workload.generated import check_call, is_generated
 
 MOST_RUNS = 10_000_000

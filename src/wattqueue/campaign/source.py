@@ -13,7 +13,7 @@ from wattqueue.campaign.shared import Shared
 from wattqueue.errors import InputError
 from wattqueue.formats.unusable import Unusable
 from wattqueue.model.jobs import Jobs
-from wattqueue.sim.task import Task, task_jobs
+from wattqueue.runs.task import Task, task_jobs
 from wattqueue.workload.cycle import DAY_S
 
 

@@ -16,7 +16,8 @@ from wattqueue.formats.unusable import Unusable
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import policy_from_row
-from wattqueue.sim.task import RunInputs, Task, perform
+from wattqueue.runs.perform import RunInputs, perform
+from wattqueue.runs.task import Task
 
 
 @dataclass(frozen=True, eq=False)

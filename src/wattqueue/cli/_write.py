@@ -9,7 +9,8 @@ from pathlib import Path
 
 from wattqueue.errors import OutputError
 from wattqueue.formats.rundir.folder import RunRecord, write_run
-from wattqueue.sim.task import TaskResult, record
+from wattqueue.runs.perform import TaskResult
+from wattqueue.runs.record import record
 
 
 def write(folder: Path, outcome: TaskResult, *, report: bool) -> None:

@@ -32,7 +32,8 @@ def run(
     from wattqueue.cli._progress import running
     from wattqueue.cli._table import show
     from wattqueue.cli._write import write
-    from wattqueue.sim.task import Task, load, perform
+    from wattqueue.runs.perform import load, perform
+    from wattqueue.runs.task import Task
 
     # naive is what a cap costs without any prediction; oracle-max what the best prediction could make of it.
     runs = (

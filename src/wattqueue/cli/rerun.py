@@ -29,7 +29,8 @@ def run(
     from wattqueue.cli._progress import running
     from wattqueue.errors import InputError
     from wattqueue.formats.rundir.folder import write_run
-    from wattqueue.sim.task import perform, record, recorded_inputs
+    from wattqueue.runs.perform import perform
+    from wattqueue.runs.record import record, recorded_inputs
 
     if out is not None and out.exists() and folder.exists() and out.samefile(folder):
         raise InputError("is the recorded run itself", where=out, hint="name another folder: both are compared")

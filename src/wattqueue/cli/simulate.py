@@ -1,6 +1,6 @@
 """Replay a workload on a machine under a policy and a power cap.
 
-The flow is that of every verb that runs something: options become a ``sim.task.Task`` of plain values, ``load`` reads
+The flow is that of every verb that runs something: options become a ``runs.task.Task`` of plain values, ``load`` reads
 and checks all inputs, ``perform`` simulates and computes the metrics, then the run's directory is written (atomically,
 with the recipe that ``rerun`` needs) and the table printed. Nothing is written if any step before fails.
 
@@ -36,7 +36,8 @@ def run(  # typer reads the annotations: names and defaults here are the options
     report: Annotated[bool, typer.Option(help="With --out: write report.html too.")] = True,
 ) -> None:
     """Replay a workload on a machine under a policy and a power cap."""
-    from wattqueue.sim.task import Task, load, perform, refuse_if_none_fits
+    from wattqueue.runs.perform import load, perform, refuse_if_none_fits
+    from wattqueue.runs.task import Task
 
     task = Task(
         workload, machine, nodes, node_watts, policy, estimator, cap, seed,

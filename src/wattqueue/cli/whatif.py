@@ -66,7 +66,7 @@ def run(
     ] = None,
 ) -> None:
     """Compare power caps: waits, risk, cost and carbon of each, and the lowest cap that the data certify as safe."""
-    from wattqueue.sim.task import Task
+    from wattqueue.runs.task import Task
     from wattqueue.whatif.options import question_of
 
     task = Task(

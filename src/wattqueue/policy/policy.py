@@ -2,7 +2,7 @@
 
 A row is a table of names (``policies.toml``, or a file of the user's own): one value for each of the seven choices.
 ``find_row`` finds it, ``policy_from_row`` builds the parts. Rows are plain data, so that a run can record its policy
-and be repeated (``sim/task.py``).
+and be repeated (``runs/record.py``).
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.policy.policy import Policy, policy_from_row
-from wattqueue.sim.task import Task, policy_row, task_machine, task_workload, watts_stated, with_hashes
+from wattqueue.runs.perform import watts_stated
+from wattqueue.runs.task import Task, policy_row, task_machine, task_workload, with_hashes
 from wattqueue.whatif.bill import SignalSource, Tariff, read_tariff, require_cover
 from wattqueue.whatif.caps import CapPoint, parse_caps
 from wattqueue.whatif.digest import HOUR_S

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from wattqueue.errors import InputError
-from wattqueue.sim.task import Task
+from wattqueue.runs.task import Task
 from wattqueue.whatif.ask import Question
 from wattqueue.whatif.bill import parse_source
 

@@ -1,0 +1,138 @@
+"""Read the inputs of a task, simulate it, compute its metrics.
+
+The command line, ``rerun``, campaigns and studies all go through ``load`` and ``perform``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wattqueue.errors import InputError
+from wattqueue.formats.cap import parse_cap, refuse_below_idle
+from wattqueue.formats.unusable import Unusable
+from wattqueue.formats.workload import Workload
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine
+from wattqueue.model.metrics import Metrics, metrics
+from wattqueue.model.past import Past
+from wattqueue.model.signals import Cap
+from wattqueue.policy.policy import Policy, policy_from_row
+from wattqueue.runs.task import Task, machine_cap, policy_row, task_machine, task_workload, with_hashes
+from wattqueue.sim.engine import Progress, Run, simulate
+from wattqueue.sim.phases import has_phases, with_phases
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunInputs:
+    """Everything that a run takes, read and checked."""
+
+    task: Task
+    """The text that the inputs were made from."""
+    jobs: Jobs
+    """The workload."""
+    unusable: Unusable
+    """Rows of the trace that no schedule can use, with the reason (rule 3 of docs/semantics.md)."""
+    machine: Machine
+    """The machine."""
+    policy: Policy
+    """The policy, its parts built."""
+    cap: Cap
+    """The cap; infinite for none."""
+    past: Past | None = None
+    """What had ended before, where the workload begins in the middle of a trace."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskResult:
+    """A finished run, its metrics, and its inputs."""
+
+    inputs: RunInputs
+    """What went in."""
+    run: Run
+    """Schedule, power and notes."""
+    metrics: Metrics
+    """Figures by name, as in ``model.metrics``; None where a figure has no meaning."""
+
+
+def load(
+    task: Task,
+    *,
+    machine: Machine | None = None,
+    row: dict[str, Any] | None = None,
+    cap: Cap | None = None,
+    workload: Workload | None = None,
+) -> RunInputs:
+    """Read a task's inputs. ``machine``, ``row`` and ``cap`` replace the named ones (a rerun brings its own).
+
+    Order: machine, policy, cap (a share needs the machine), workload; so a misspelt policy is reported before a long
+    trace is read.
+
+    Raises: InputError, MachineError or PolicyError; a file whose hash is not the recorded one is refused.
+    """
+    machine = machine or task_machine(task)
+    policy = policy_from_row(task.policy, row if row is not None else policy_row(task))
+    if cap is not None:
+        refuse_below_idle(cap, machine, "cap", "cap")
+    else:
+        cap = parse_cap(task.cap, machine) if task.cap is not None else machine_cap(machine)
+    workload = workload or task_workload(task)
+    return RunInputs(with_hashes(task), workload.jobs, workload.unusable, machine, policy, cap)
+
+
+def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
+    """Simulate, and compute every metric; where jobs carry power profiles, from their exact sum.
+
+    Energies are left out (None) where neither jobs nor machine state any watts. The run's ``notes`` get the warnings.
+    """
+    past = inputs.past
+    run, kept = simulate(inputs.jobs, inputs.machine, inputs.policy, cap=inputs.cap, past=past, progress=progress), None
+    if has_phases(run):
+        run, kept = with_phases(run)
+    figures = metrics(run.jobs, run.schedule, run.power, run.machine, run.cap, rows_unusable=len(inputs.unusable.line))
+    if kept is not None:
+        figures |= kept._asdict()
+    if not watts_stated(inputs.jobs, inputs.machine):
+        figures |= dict.fromkeys(("job_energy_j", "machine_energy_j", "edp_js"))
+    run.notes.update(warnings_of(inputs))
+    return TaskResult(inputs, run, figures)
+
+
+def refuse_if_none_fits(outcome: TaskResult) -> None:
+    """Refuse a run in which every job was rejected: machine and workload do not belong together. Raises: InputError."""
+    jobs, machine = outcome.inputs.jobs, outcome.inputs.machine
+    if outcome.metrics["jobs_rejected"] != len(jobs):
+        return
+    widest = max(partition.units for partition in machine.partitions)
+    least = int(jobs.nodes.min())
+    if least > widest:
+        why = f"the narrowest needs {least:,} {machine.partitions[0].unit}s, the widest partition has {widest:,}"
+        hint = "use a larger machine, or --procs-per-node N where an SWF counts processors"
+    else:
+        why = "because of their width, or of the watts of their units under the cap"
+        hint = "check the machine's units and watts, and --cap"
+    raise InputError(
+        f"none of {len(jobs):,} jobs fits {machine.name}: {why}", where=outcome.inputs.task.workload, hint=hint
+    )
+
+
+def watts_stated(jobs: Jobs, machine: Machine) -> bool:
+    """Return whether jobs or machine state any watts; without them an energy of 0 J would be a claim, not a figure."""
+    stated = (jobs.mean_power_w is not None, jobs.max_power_w is not None, jobs.profiles is not None)
+    return any(stated) or any(p.max_w is not None or p.idle_w > 0 for p in machine.partitions)
+
+
+def warnings_of(inputs: RunInputs) -> dict[str, int]:
+    """Return counts of what a reader should know of the inputs."""
+    found = {}
+    limit, most = inputs.cap.cap_w, inputs.machine.scope_max_w()
+    if most is not None:
+        text = f"caps above the machine's maximum of {most / 1e3:,.6g} kW, which limit nothing"
+        found[text] = int((np.isfinite(limit) & (limit > most)).sum())
+    peak = inputs.jobs.peak_power_w()
+    known = [p.max_w for p in inputs.machine.partitions if p.max_w is not None]
+    if peak is not None and known:
+        found["jobs that draw more than the unit's stated maximum"] = int((peak > max(known)).sum())
+    return {text: count for text, count in found.items() if count}

@@ -1,0 +1,143 @@
+"""A run described by plain values: enough to repeat it, here, on another day, on another machine.
+
+The functions below read what a task names: its machine, its policy, its workload, its files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wattqueue.errors import InputError
+from wattqueue.formats.machine.file import load_machine
+from wattqueue.formats.machine.node_watts import parse_node_watts
+from wattqueue.formats.read import ReadOptions, read_workload
+from wattqueue.formats.source import sha256_of
+from wattqueue.formats.unusable import Unusable
+from wattqueue.formats.workload import Workload
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine, plain_machine
+from wattqueue.model.signals import Cap
+from wattqueue.policy.policy import ROW_DEFAULTS, find_row
+from wattqueue.workload.generated import generate, is_generated, refuse_unknown
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run as text and numbers."""
+
+    workload: str
+    """A trace file, or a generator's call such as ``marconi:days=7,load=0.9``."""
+    machine: str | None = None
+    """Catalogue name or file of the machine; None where ``nodes`` describes a plain one."""
+    nodes: int | None = None
+    """Number of nodes of a plain machine."""
+    node_watts: str | None = None
+    """``IDLE:MAX`` of one node of a plain machine."""
+    policy: str = "easy"
+    """Name of a published row, ``my.toml:row``, or ``my.py:MyPart``."""
+    estimator: str | None = None
+    """Replaces the policy's estimator."""
+    cap: str | None = None
+    """Watts, a share of the machine's maximum, or a file of steps; None for the machine's own cap, or none."""
+    seed: int = 0
+    """Seed of a generator; no effect on a trace."""
+    default_walltime_s: float | None = None
+    """Walltime of jobs that have none."""
+    procs_per_node: int = 1
+    """Processors of an SWF trace that make a node."""
+    kind: str | None = None
+    """Format of a trace, or a Python file that states one; None recognises it by its content."""
+    hashes: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of the files that went in, by field; compared when a run is repeated."""
+
+    def values(self) -> dict[str, Any]:
+        """Return the fields that are set."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, {})}
+
+
+def policy_row(task: Task) -> dict[str, Any]:
+    """Return the policy's row in full, with the task's own estimator where it names one.
+
+    In full, defaults included: the row that a run records must mean the same when defaults have changed.
+    """
+    row = {**ROW_DEFAULTS, **find_row(task.policy)}
+    if task.estimator is not None:
+        row["estimator"] = task.estimator
+    return row
+
+
+def machine_cap(machine: Machine) -> Cap:
+    """Return the cap that a machine is run under where none is stated."""
+    return Cap.none() if machine.cap_w is None else Cap.constant(machine.cap_w)
+
+
+def task_machine(task: Task) -> Machine:
+    """Return the machine of a task.
+
+    Raises: InputError if the task names none, or two.
+    """
+    if (task.machine is None) == (task.nodes is None):
+        raise InputError("a run needs one machine", where="machine", hint="give --machine NAME|FILE or --nodes N")
+    if task.machine is not None:
+        if task.node_watts is not None:
+            raise InputError("--node-watts goes with --nodes", where=task.machine)
+        return load_machine(task.machine)
+    nodes = int(task.nodes or 0)
+    if nodes < 1:
+        raise InputError(f"{nodes} nodes", where="--nodes", hint="at least 1")
+    idle_w, max_w = parse_node_watts(task.node_watts) if task.node_watts is not None else (0.0, None)
+    return plain_machine(nodes, idle_w, max_w)
+
+
+def task_workload(task: Task) -> Workload:
+    """Return the workload of a task: generated, or read from its file.
+
+    Raises: InputError for an unknown generator, an unreadable file, or a trace without a usable job.
+    """
+    if is_generated(task.workload):
+        jobs = generate(task.workload, np.random.default_rng(task.seed))
+        return Workload(jobs, Unusable(), "generated", len(jobs))
+    if not Path(task.workload).exists():
+        refuse_unknown(task.workload)
+    options = ReadOptions(default_walltime_s=task.default_walltime_s, procs_per_node=task.procs_per_node)
+    workload = read_workload(Path(task.workload), options, kind=task.kind)
+    if len(workload.jobs) == 0:
+        raise InputError("no usable job", where=task.workload, hint=f"{len(workload.unusable)} rows were unusable")
+    return workload
+
+
+def task_jobs(task: Task) -> tuple[Jobs, Unusable]:
+    """Return the jobs of a task, and the rows that no schedule can use. Raises: InputError as ``task_workload``."""
+    workload = task_workload(task)
+    return workload.jobs, workload.unusable
+
+
+def task_files(task: Task) -> dict[str, Path]:
+    """Return the files that a task's values name, by field. Names of catalogue entries and generators are no files."""
+    named = {name: getattr(task, name) for name in ("machine", "cap", "policy", "estimator", "kind")}
+    files = {key: Path(value.partition(":")[0]) for key, value in named.items() if value}
+    # A name without a suffix may be that of a catalogue entry beside which a file of that name lies; a trace has none.
+    files = {key: path for key, path in files.items() if path.suffix}
+    if not is_generated(task.workload):
+        files["workload"] = Path(task.workload)
+    return {key: path for key, path in sorted(files.items()) if path.is_file()}
+
+
+def with_hashes(task: Task) -> Task:
+    """Return the task with the hash of each file.
+
+    Raises: InputError if a recorded hash is another one: the file has changed since.
+    """
+    hashes = {key: sha256_of(path) for key, path in task_files(task).items()}
+    for key, recorded in task.hashes.items():
+        if hashes.get(key) != recorded:
+            raise InputError(
+                f"the {key} file differs from the recorded one (SHA-256 {hashes.get(key, 'missing')})",
+                where=str(getattr(task, key)),
+                hint=f"restore the file with SHA-256 {recorded}",
+            )
+    return Task(**{**asdict(task), "hashes": hashes})
