@@ -168,7 +168,7 @@ class EachMinute:
             return []
         self.done += 1
         job = int(running[self.done % len(running)])
-        return [SetFrequency(job, 1 - view.job_option(job))]
+        return [SetFrequency(view.job_id(job), 1 - view.job_option(job))]
 
 
 @benchmark("speed kept with an action every 60 simulated seconds", unit="of the speed without", at_least=1 / 3)

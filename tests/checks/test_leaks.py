@@ -118,7 +118,7 @@ class RequeuesTheLongest(Control):
         running = view.running.tolist()
         if len(view.queue) == 0 or len(running) < 3:
             return []
-        return [SetFrequency(max(running, key=lambda job: view.jobs.runtime_s[job]), 1)]
+        return [SetFrequency(view.job_id(max(running, key=lambda job: view.jobs.runtime_s[job])), 1)]
 
 
 class SlowsNearTheEnd(Control):
@@ -126,7 +126,7 @@ class SlowsNearTheEnd(Control):
 
     def act(self, view: View) -> Sequence[Action]:
         short = [job for job in view.running.tolist() if view.jobs.runtime_s[job] < 900.0]
-        return [SetFrequency(job, 1) for job in short]
+        return [SetFrequency(view.job_id(job), 1) for job in short]
 
 
 class KeepsTheTable(Control):
@@ -138,7 +138,7 @@ class KeepsTheTable(Control):
     def act(self, view: View) -> Sequence[Action]:
         if self.runtime_s is None:
             self.runtime_s = view.jobs.runtime_s.copy()
-        return [SetFrequency(job, 1) for job in view.running.tolist() if self.runtime_s[job] > 4_000.0]
+        return [SetFrequency(view.job_id(job), 1) for job in view.running.tolist() if self.runtime_s[job] > 4_000.0]
 
 
 class DeclaredControl(RequeuesTheLongest):
@@ -202,7 +202,7 @@ class RequeuesForEver(Control):
     period_s = 60.0
 
     def act(self, view: View) -> Sequence[Action]:
-        return [Requeue(job) for job in view.running.tolist()]
+        return [Requeue(job) for job in view.job_ids(view.running)]
 
 
 class TogglesNodes(Control):

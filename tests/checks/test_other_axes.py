@@ -178,8 +178,8 @@ class Steers:
 
     def act(self, view: View) -> Sequence[Action]:
         running = view.running.tolist()
-        changes: list[Action] = [SetFrequency(job, 1) for job in running[:1]]
-        return [*changes, StopNode(3), *(Requeue(job) for job in running[8:9])]
+        changes: list[Action] = [SetFrequency(view.job_id(job), 1) for job in running[:1]]
+        return [*changes, StopNode(3), *(Requeue(view.job_id(job)) for job in running[8:9])]
 
 
 class Unheard(Steers):
@@ -188,7 +188,9 @@ class Unheard(Steers):
 
 class SteersByRunTime(Steers):
     def act(self, view: View) -> Sequence[Action]:
-        return [SetFrequency(job, 1) for job in view.running.tolist() if view.jobs.runtime_s[job] > 2_000.0]
+        return [
+            SetFrequency(view.job_id(job), 1) for job in view.running.tolist() if view.jobs.runtime_s[job] > 2_000.0
+        ]
 
 
 @pytest.mark.parametrize(("axis", "sound"), [("backfill", FirstFit), ("order", Reranked), ("controls", Steers)])

@@ -102,7 +102,7 @@ def test_without_the_right_nodes_are_left_and_what_needs_an_agent_is_refused(tmp
         period_s, events = 1.0, frozenset[str]()
 
         def act(self, view: View) -> Sequence[Action]:
-            return [StopNode(0), *(SetFrequency(int(row), 0) for row in view.running)]
+            return [StopNode(0), *(SetFrequency(job, 0) for job in view.job_ids(view.running))]
 
     controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.none(), policy=with_control(Wishes()))
     for _ in range(4):
@@ -121,7 +121,7 @@ def test_a_control_takes_a_job_back_to_its_place(tmp_path: Path) -> None:
 
         def act(self, view: View) -> Sequence[Action]:
             self.calls += 1
-            return [Requeue(int(view.running[0]))] if self.calls in (1, 4) else []
+            return [Requeue(view.job_id(view.running[0]))] if self.calls in (1, 4) else []
 
     controller = make_controller(
         slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1000.0), policy=with_control(Once())

@@ -29,9 +29,9 @@ class BySnapshot:
 
     def schedule(self, view: View) -> Sequence[Start]:
         self.passes += 1
-        snapshot, rows = snapshot_of(view, self.settings)
+        snapshot, _ = snapshot_of(view, self.settings)
         entries = view.kernel.entries.of_job
-        return [Start(int(entries[rows[a.job], a.partition]), a.option) for a in decide(snapshot)]
+        return [Start(int(entries[view.job_row(a.job), a.partition]), a.option) for a in decide(snapshot)]
 
 
 def by_snapshot(world: World) -> Simulation:

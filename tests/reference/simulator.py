@@ -404,7 +404,8 @@ class Simulator:
     # -- actions and node events --------------------------------------------------------------------
 
     def act(self, action: Any) -> None:
-        by_job = {r.job: r for r in self.running if r.start < self.now}  # those of this instant have not begun
+        # those of this instant have not begun
+        by_job = {str(self.jobs.job_id[r.job]): r for r in self.running if r.start < self.now}
         busy = {u for r in self.running for u in r.units}
         if isinstance(action, SetFrequency):
             r = by_job.get(action.job)
@@ -444,7 +445,8 @@ class Simulator:
     def start_checked(self, action: StartJob) -> None:
         """A start by a control: in its window, queued, with units and watts for it; reservations do not count."""
         for entry in self.queued_entries():
-            if (self.entries.job[entry], self.entries.partition[entry]) == (action.job, action.partition):
+            job, partition = self.entries.job[entry], self.entries.partition[entry]
+            if (str(self.jobs.job_id[job]), partition) == (action.job, action.partition):
                 if action.option in self.options(entry) and self.fits(entry, action.option):
                     self.launch(entry, action.option)
                 return

@@ -100,7 +100,7 @@ def random_script(seed: int, world: World) -> Any:
     def one(rng: np.random.Generator) -> Action:
         kind = int(rng.integers(6))
         if kind <= 1:
-            return SetFrequency(int(rng.integers(n)), int(rng.integers(options)))
+            return SetFrequency(str(int(rng.integers(n)) + 1), int(rng.integers(options)))
         if kind == 2:
             sockets = tuple(int(u) for u in rng.choice(units, size=int(rng.integers(1, units + 1)), replace=False))
             return SetSocketCap(sockets, float(rng.choice([np.inf, 20.0, 90.0, 200.0])))
@@ -108,7 +108,7 @@ def random_script(seed: int, world: World) -> Any:
             return StopNode(int(rng.integers(units)))
         if kind == 4:
             return WakeNode(int(rng.integers(units)))
-        return Requeue(int(rng.integers(n)))
+        return Requeue(str(int(rng.integers(n)) + 1))
 
     return script
 

@@ -19,11 +19,19 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import CapScope, Machine, Partition, plain_machine
 from wattqueue.model.metrics import cap_figures, span
 from wattqueue.model.signals import Cap
-from wattqueue.parts.actions import Action, Requeue, SetFrequency, SetSocketCap, StartJob, StopNode, WakeNode
 from wattqueue.parts.estimator.oracle_max import OracleMax
+from wattqueue.policy.actions import (
+    REFUSAL_REASONS,
+    Action,
+    Requeue,
+    SetFrequency,
+    SetSocketCap,
+    StartJob,
+    StopNode,
+    WakeNode,
+)
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
-from wattqueue.sim.controls import REFUSAL_REASONS
 from wattqueue.sim.engine import Run, simulate
 from wattqueue.sim.truth import NodeEvents, actual_power
 
@@ -156,9 +164,9 @@ def test_a_limited_job_is_sped_up_by_what_it_gains() -> None:
     part = Partition("p", 2, frequencies_hz=(3e9, 2e9), idle_w=50.0, max_w=300.0)
     machine = Machine("clocked", (part,))
     moves: dict[float, Sequence[Action]] = {
-        1.0: [SetFrequency(0, 1)],
+        1.0: [SetFrequency("1", 1)],
         2.0: [SetSocketCap((0,), 60.0)],
-        4.0: [SetFrequency(0, 0)],
+        4.0: [SetFrequency("1", 0)],
     }
     control = At(moves)
     run = replay([(0.0, 1, 100.0, 300.0), (3.0, 1, 900.0, 290.0)], machine, 350.0, control)
@@ -170,7 +178,7 @@ def test_a_limited_job_is_sped_up_by_what_it_gains() -> None:
 def test_a_limit_reaches_a_job_that_a_control_has_just_started() -> None:
     """The job has no true end yet when its unit is limited at the same instant."""
     machine = plain_machine(1, 0.0, 100.0)
-    control = At({0.0: [StartJob(0, 0, (), 0), SetSocketCap((0,), 25.0)]})
+    control = At({0.0: [StartJob("1", 0, (), 0), SetSocketCap((0,), 25.0)]})
     run = replay([(0.0, 1, 10.0, 100.0)], machine, 1e3, control)
     assert run.power.jobs_w.tolist()[0] == 25.0
     assert run.schedule.end_s.tolist() == [20.0]  # a quarter of the watts at half the speed
@@ -226,12 +234,12 @@ def six_actions(seed: int, world: World) -> Any:
             sockets = tuple(int(u) for u in rng.choice(units, size=int(rng.integers(1, units + 1)), replace=False))
             return SetSocketCap(sockets, float(rng.choice([np.inf, 20.0, 90.0, 130.0, 200.0])))
         others: list[Action] = [
-            StartJob(int(rng.integers(n)), int(rng.integers(partitions)), (), int(rng.integers(options))),
-            SetFrequency(int(rng.integers(n)), int(rng.integers(options))),
-            SetFrequency(int(rng.integers(n)), int(rng.integers(options))),
+            StartJob(str(int(rng.integers(n)) + 1), int(rng.integers(partitions)), (), int(rng.integers(options))),
+            SetFrequency(str(int(rng.integers(n)) + 1), int(rng.integers(options))),
+            SetFrequency(str(int(rng.integers(n)) + 1), int(rng.integers(options))),
             StopNode(int(rng.integers(units))),
             WakeNode(int(rng.integers(units))),
-            Requeue(int(rng.integers(n))),
+            Requeue(str(int(rng.integers(n)) + 1)),
         ]
         return others[kind - 1]
 

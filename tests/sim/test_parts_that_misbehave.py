@@ -46,7 +46,7 @@ class Control:
 
 class RequeuesAll(Control):
     def decide(self, view: View) -> Any:
-        return [Requeue(int(job)) for job in view.running]
+        return [Requeue(job) for job in view.job_ids(view.running)]
 
 
 class StopsAndWakes(Control):
@@ -88,7 +88,7 @@ def test_a_control_that_never_ends_is_named(control: Any) -> None:
 def test_a_control_may_requeue_a_job_more_than_once() -> None:
     class Twice(Control):
         def decide(self, view: View) -> Any:
-            return [Requeue(0)] if view.now_s in (1.0, 3.0) else []
+            return [Requeue("1")] if view.now_s in (1.0, 3.0) else []
 
     assert run_with(Twice()).schedule.start_s.tolist() == [3.0, 8.0]
 
@@ -124,14 +124,19 @@ def test_an_answer_that_is_no_list_of_actions_is_refused(answer: Any) -> None:
 def test_numbers_of_numpy_and_fractions() -> None:
     class Numpy(Control):
         def decide(self, view: View) -> Any:
-            return [SetFrequency(np.int32(0), np.int16(0)), StopNode(np.int64(1))]  # type: ignore[arg-type]
+            return [SetFrequency("1", np.int16(0)), StopNode(np.int64(1))]  # type: ignore[arg-type]
 
     class Half(Control):
         def decide(self, view: View) -> Any:
             return [StopNode(0.5)]  # type: ignore[arg-type]
 
+    class ByRow(Control):
+        def decide(self, view: View) -> Any:
+            return [Requeue(0)]  # type: ignore[arg-type]
+
     assert run_with(Numpy()).schedule.ran.tolist() == [True, False]
     refused(Half())
+    refused(ByRow())
 
 
 def test_units_that_a_start_names_are_those_that_it_gets() -> None:
@@ -141,7 +146,7 @@ def test_units_that_a_start_names_are_those_that_it_gets() -> None:
         nodes: tuple[int, ...] = ()
 
         def decide(self, view: View) -> Any:
-            return [StartJob(1, 0, self.nodes, 0)] if view.now_s == 1.0 else []
+            return [StartJob("2", 0, self.nodes, 0)] if view.now_s == 1.0 else []
 
     jobs = Jobs.build([0.0, 1.0, 1.0], [1, 1, 1], [50.0, 5.0, 5.0])
     machine = plain_machine(3, 10.0, 100.0)

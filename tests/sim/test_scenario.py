@@ -54,10 +54,9 @@ from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.metrics import metrics
 from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
-from wattqueue.policy.actions import Action, Requeue, SetFrequency, SetSocketCap, StopNode, WakeNode
+from wattqueue.policy.actions import REFUSAL_REASONS, Action, Requeue, SetFrequency, SetSocketCap, StopNode, WakeNode
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
-from wattqueue.sim.controls import REFUSAL_REASONS
 from wattqueue.sim.engine import Run, Simulation
 from wattqueue.sim.truth import NodeEvents
 
@@ -75,17 +74,17 @@ JOBS = Jobs.build(
 )
 CAP = Cap(np.array([-np.inf, 300.0, 400.0]), np.array([1000.0, 590.0, 1000.0]))
 FAILURE = NodeEvents(np.array([430.0, 460.0]), np.array([1, 1], np.int32), np.array([False, True]))
-NO_SUCH_OPTION = SetFrequency(0, 7)
+NO_SUCH_OPTION = SetFrequency("1", 7)
 SCRIPT: dict[float, list[Action]] = {
     50.0: [StopNode(3), StopNode(0), WakeNode(3)],
-    100.0: [SetFrequency(0, 1), NO_SUCH_OPTION],
+    100.0: [SetFrequency("1", 1), NO_SUCH_OPTION],
     150.0: [SetSocketCap((2,), 150.0)],
     200.0: [WakeNode(3)],
     250.0: [SetSocketCap((2,), np.inf)],
-    300.0: [Requeue(2)],
-    350.0: [SetFrequency(0, 0)],
-    400.0: [SetFrequency(0, 0)],
-    550.0: [SetFrequency(3, 1)],
+    300.0: [Requeue("3")],
+    350.0: [SetFrequency("1", 0)],
+    400.0: [SetFrequency("1", 0)],
+    550.0: [SetFrequency("4", 1)],
 }
 
 
@@ -166,7 +165,7 @@ def test_refusals_come_back_in_the_next_view(played: tuple[Run, Script, Script])
             (WakeNode(3), REFUSAL_REASONS[codes.REFUSED_STATE]),
         ],
         150.0: [(NO_SUCH_OPTION, REFUSAL_REASONS[codes.REFUSED_OPTION])],
-        400.0: [(SetFrequency(0, 0), REFUSAL_REASONS[codes.REFUSED_POWER])],
+        400.0: [(SetFrequency("1", 0), REFUSAL_REASONS[codes.REFUSED_POWER])],
     }
     # A control behind it is asked after it at the same instant, and sees them there.
     assert list(onlooker.seen) == [50.0, 100.0, 350.0]
@@ -188,7 +187,7 @@ def test_a_change_of_speed_just_before_the_end_leaves_no_negative_rest() -> None
         events: frozenset[str] = frozenset()
 
         def act(self, view: View) -> Sequence[Action]:
-            return [SetFrequency(int(job), 1) for job in view.running]
+            return [SetFrequency(job, 1) for job in view.job_ids(view.running)]
 
     jobs = Jobs.build([0.0], [1], [0.12345645], mean_power_w=[200.0])
     policy = replace(load_policy("easy", estimator="oracle-mean"), controls=(AtOnce(),))

@@ -19,10 +19,9 @@ from wattqueue.model.metrics import metrics
 from wattqueue.model.schedule import Reason, State
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
-from wattqueue.policy.actions import Action, Requeue, WakeNode
+from wattqueue.policy.actions import REFUSAL_REASONS, Action, Requeue, WakeNode
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
-from wattqueue.sim.controls import REFUSAL_REASONS
 from wattqueue.sim.engine import Run, simulate
 from wattqueue.sim.truth import NodeEvents
 
@@ -161,7 +160,7 @@ def with_control(control: AtOneTime, rows: Rows, machine: Machine) -> Run:
 
 def test_a_requeued_job_starts_from_zero_at_its_old_place() -> None:
     # Job 0 goes back at 20 and is at once ahead of job 1, which was first in the queue until then.
-    run = with_control(AtOneTime(20.0, Requeue(0)), [(0.0, 1, 50.0), (1.0, 1, 10.0)], plain_machine(1))
+    run = with_control(AtOneTime(20.0, Requeue("1")), [(0.0, 1, 50.0), (1.0, 1, 10.0)], plain_machine(1))
     assert run.schedule.start_s.tolist() == [20.0, 70.0]
     assert run.schedule.end_s.tolist() == [70.0, 80.0]
     found = metrics(run.jobs, run.schedule, run.power, run.machine, run.cap)

@@ -138,7 +138,7 @@ def plan_of(path: Path) -> CampaignPlan:
     cap_of = {(name, cap): _cap(cap, machine, folder) for name, machine in machines for cap in caps}
     if any(workload.windows for workload in file.workloads):
         for choice in choices:
-            check_recall(policy_from_row(choice.path, dict(choice.row)).estimator, machines[0][1])
+            check_recall(policy_from_row(choice.path, dict(choice.row)), machines[0][1])
     plan = CampaignPlan(path, file, sources, labels, machines, choices, caps, cap_of)
     if plan.runs > MOST_RUNS:
         raise InputError(f"the grid has {plan.runs:,} runs, more than {MOST_RUNS:,}", where=path, hint="split the file")

@@ -144,7 +144,7 @@ def run_with(
         probe.log = lambda: simulation.log
     with suppress(EnoughError):
         simulation.go()
-    notes = simulation.hooks.notes()
+    notes = simulation.session.notes()
     if axis == "backfill" and notes and record is None:
         fail(part, f"starts what cannot start ({next(iter(notes))})", "read view.free and view.available_w")
 

@@ -1,8 +1,8 @@
 """Actions that Python requests: each is carried out, or refused with one of the REFUSED codes.
 
-``sim/python_hooks.py`` calls these between two calls of the loop, for controls and custom passes. An entry checks its
-arguments, since parts in plain Python may return anything, and returns 0 or a code; what is refused changes nothing.
-Actions that raise watts are checked against the ledger (rule 14 of docs/semantics.md).
+``sim/world.py`` and ``policy/session.py`` call these between two calls of the loop, for controls and custom passes. An
+entry checks its arguments, since parts in plain Python may return anything, and returns 0 or a code; what is refused
+changes nothing. Actions that raise watts are checked against the ledger (rule 14 of docs/semantics.md).
 
 ``change_speed`` is behind both SetFrequency and SetSocketCap. A job's progress is measured by what is left until its
 end at the old factor: the remaining work is ``left / old_factor`` reference seconds. Expectation (the view) and truth

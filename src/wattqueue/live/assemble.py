@@ -81,7 +81,7 @@ def require_driven(policy: Policy) -> None:
     """Refuse choices that the live controller does not carry out, before it touches Slurm.
 
     Ignoring one would run another policy than the one that was simulated. The simulator refuses its own list
-    (``sim.engine.require_supported``).
+    (``policy.capabilities``).
 
     Raises: InputError for a pass in plain Python, a placement that ranks nodes, or a measured ledger.
     """

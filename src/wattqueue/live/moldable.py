@@ -27,29 +27,31 @@ import numpy as np
 from wattqueue.live.world import Layout
 from wattqueue.policy.actions import StartJob
 from wattqueue.policy.decide import PolicySnapshot
+from wattqueue.policy.identity import JobNames
 
 Decide = Callable[[PolicySnapshot], Sequence[StartJob]]
 
 
 def grow(
-    view: PolicySnapshot, starts: Sequence[StartJob], most: Mapping[int, int], layout: Layout, decide: Decide
+    view: PolicySnapshot, starts: Sequence[StartJob], most: Mapping[str, int], layout: Layout, decide: Decide
 ) -> tuple[PolicySnapshot, Sequence[StartJob]]:
     """Return view and starts, with as many nodes for jobs with a range as fit beside all other starts.
 
-    ``most`` is the greatest number of nodes by job (row of ``view.jobs``), of jobs that accept more than they have.
+    ``most`` is the greatest number of nodes by job, of jobs that accept more than they have.
     Jobs get more in the order of their starts.
     """
     # a custom ``decide`` may start a job on more nodes than it has: such a start is left as it is
     wide = [start for start in starts if most.get(start.job, 0) > len(start.nodes)]
     if not wide:
         return view, starts
-    free, room_w = _left(view, starts, layout)
+    names = JobNames(view.jobs.job_id)
+    free, room_w = _left(view, starts, names, layout)
     nodes = view.jobs.nodes.copy()
     for start in wide:
-        each_w = _net_w(view, start, layout)
+        each_w = _net_w(view, start, names, layout)
         fits = free[start.partition] if each_w <= 0 else min(free[start.partition], _whole(room_w / each_w))
         more = max(0, min(most[start.job] - len(start.nodes), fits))
-        nodes[start.job] += more
+        nodes[names.row(start.job)] += more
         free[start.partition] -= more
         room_w -= more * each_w
     if np.array_equal(nodes, view.jobs.nodes):
@@ -62,7 +64,7 @@ def grow(
     return view, starts
 
 
-def _left(view: PolicySnapshot, starts: Sequence[StartJob], layout: Layout) -> tuple[list[int], float]:
+def _left(view: PolicySnapshot, starts: Sequence[StartJob], names: JobNames, layout: Layout) -> tuple[list[int], float]:
     """Return free units by partition, and net watts of the cap, that running jobs and the starts leave."""
     taken = np.zeros(view.machine.units, np.bool_)
     taken[view.unusable] = True
@@ -75,13 +77,13 @@ def _left(view: PolicySnapshot, starts: Sequence[StartJob], layout: Layout) -> t
     if not math.isfinite(view.cap_w):
         return free, math.inf
     used_w = float(view.running.net_uw.sum() + (view.base_uw or 0)) / 1e6
-    used_w += sum(_net_w(view, start, layout) * len(start.nodes) for start in starts)
+    used_w += sum(_net_w(view, start, names, layout) * len(start.nodes) for start in starts)
     return free, view.cap_w - view.margin_w - used_w
 
 
-def _net_w(view: PolicySnapshot, start: StartJob, layout: Layout) -> float:
+def _net_w(view: PolicySnapshot, start: StartJob, names: JobNames, layout: Layout) -> float:
     """Return the net watts of one node of a start."""
-    row = int(view.prediction.rows(np.array(start.job, np.int32)))
+    row = int(view.prediction.rows(np.array(names.row(start.job), np.int32)))
     return float(layout.net_w(view.prediction.power_w[row])[start.option])
 
 

@@ -120,7 +120,7 @@ class Plan:
     view: PolicySnapshot
     """What the policy decided on."""
     starts: tuple[StartJob, ...]
-    """The policy's starts; jobs are rows of ``view.jobs``."""
+    """The policy's starts."""
     busy: tuple[Busy, ...]
     """Running and under-way jobs, with what they count for."""
     cap_w: float
@@ -217,10 +217,11 @@ class Planner:
         cap_w, pool_w = self._budget(snapshot, base, bare_w)
         view = self._view(snapshot, rows, occupation, (cap_w, base), telemetry_ok=telemetry_ok)
         decided = self.decide(view)
-        most = {start.job: self._range(self.sorter.queue.row[rows.waiting[start.job]])[1] for start in decided}
+        waiting = {key.name: self.sorter.queue.row[key] for key in rows.waiting} if decided else {}
+        most = {start.job: self._range(waiting[start.job])[1] for start in decided}
         view, decided = grow(view, decided, most, self.layout, self.decide)
         starts = tuple(decided[: self.rules.starts_a_cycle])
-        goals, placed = self._starts(snapshot, rows.waiting, starts)
+        goals, placed = self._starts(snapshot, waiting, starts)
         # goals in the order of their urgency; ``plan_writes`` sorts the writes by what they do to the pool
         late, refusals = self._late(rows, now_s)
         adopt = [
@@ -247,7 +248,7 @@ class Planner:
                 name = self.layout.names[action.node]
                 nodes.append(NodeGoal(name, isinstance(action, WakeNode), "a control of the policy"))
             elif isinstance(action, Requeue):
-                busy = [b for b in plan.busy if b.row.key.name == str(plan.view.jobs.job_id[action.job])]
+                busy = [b for b in plan.busy if b.row.key.name == action.job]
                 requeue += [(b.row.key, "a control of the policy") for b in busy]
                 if not busy:
                     refusals.append(Refusal(action, "the job is not running"))
@@ -481,12 +482,12 @@ class Planner:
         return Entries(entries.job[keep], entries.partition[keep], entries.priority[keep])
 
     def _starts(
-        self, snapshot: SlurmSnapshot, waiting: Sequence[JobKey], starts: Sequence[StartJob]
+        self, snapshot: SlurmSnapshot, waiting: Mapping[str, JobRow], starts: Sequence[StartJob]
     ) -> tuple[list[JobGoal], list[ReleasedJob]]:
         """Turn the policy's starts into goals for Slurm and rows for the memory, in the order of the starts."""
         goals, placed = [], []
         for k, start in enumerate(starts):
-            row = self.sorter.queue.row[waiting[start.job]]
+            row = waiting[start.job]
             known = self.predictor.of(row.key)
             if known is None:  # a custom ``decide`` may start a job that was never predicted
                 continue
@@ -525,7 +526,7 @@ class Planner:
             why = f"Slurm did not start it within {self.rules.start_timeout_s:.0f} s: {row.reason}"
             goals.append(JobGoal(row.key, held=True, why=why))
             placed = self.memory.placed[row.key]
-            refusals.append(Refusal(StartJob(row.job_id, 0, (), placed.option), why))
+            refusals.append(Refusal(StartJob(row.key.name, -1, (), placed.option), why))
         return goals, tuple(refusals)
 
     def _lost_licences(self, snapshot: SlurmSnapshot, key: JobKey) -> bool:

@@ -61,10 +61,9 @@ def decide_with(policy: Policy) -> Callable[[PolicySnapshot], Sequence[StartJob]
             snapshot = replace(snapshot, margin_w=snapshot.margin_w + policy.ledger.margin_w(view))
         if rerank is None:
             return decide(snapshot)
-        # the re-ranked snapshot holds the view's rows only: map its job numbers back
-        small, rows = snapshot_of(view, snapshot.settings, rerank(view))
+        small, _ = snapshot_of(view, snapshot.settings, rerank(view))
         small = replace(small, margin_w=snapshot.margin_w)
-        return [replace(start, job=int(rows[start.job])) for start in decide(small)]
+        return decide(small)
 
     return decide_here
 

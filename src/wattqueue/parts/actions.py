@@ -8,8 +8,9 @@ the simulator, in live operation when a later observation shows it (rule 2 of do
 raises watts (``SetFrequency`` upwards, a raised ``SetSocketCap``, ``WakeNode``) is refused where a predicted ledger has
 no room for it (rule 14).
 
-Numbers: ``job`` is a row of the job table; ``node`` and ``nodes`` are unit numbers over the whole machine, partition by
-partition; ``option`` is a (partition, frequency) as counted by ``Machine.option_start``.
+``job`` is the name of a job, as ``view.job_id(row)`` gives it: a row is a position in one table, and live operation
+has another table in each round. ``node`` and ``nodes`` are unit numbers over the whole machine, partition by partition;
+``option`` is a (partition, frequency) as counted by ``Machine.option_start``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class StartJob:
     ``nodes`` are distinct, free, of ``partition``, and as many as the job asks for.
     """
 
-    job: int
+    job: str
     partition: int
     nodes: tuple[int, ...]
     option: int
@@ -38,7 +39,7 @@ class SetFrequency:
     docs/semantics.md), so that a slower job is not killed for it.
     """
 
-    job: int
+    job: str
     option: int
 
 
@@ -68,7 +69,7 @@ class WakeNode:
 class Requeue:
     """Stop a running job and put it back at its old place in the queue; it starts again with no work done."""
 
-    job: int
+    job: str
 
 
 Action = StartJob | SetFrequency | SetSocketCap | StopNode | WakeNode | Requeue

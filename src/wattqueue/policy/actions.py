@@ -1,8 +1,18 @@
-"""What a policy may do: the actions that controls and passes return, and the refusals that come back.
+"""What a policy may do: the actions that controls and passes return, and how a driver carries them out.
 
-They are defined with the contracts of the parts (``parts/actions.py``); this module is where drivers import them from.
+The classes are defined with the contracts of the parts (``parts/actions.py``); drivers import them from here. What an
+action means is stated there, once. Each driver has a table (``DriverAbilities.actions``) that names for every kind of
+action the function that carries it out, or the reason why it is refused: a new kind of action is a class, and one
+entry in each table.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
+
+from wattqueue.errors import PolicyError
+from wattqueue.kernels import codes
 from wattqueue.parts.actions import (
     Action,
     Refusal,
@@ -14,4 +24,68 @@ from wattqueue.parts.actions import (
     WakeNode,
 )
 
-__all__ = ["Action", "Refusal", "Requeue", "SetFrequency", "SetSocketCap", "StartJob", "StopNode", "WakeNode"]
+__all__ = [
+    "KINDS",
+    "REFUSAL_REASONS",
+    "Action",
+    "Refusal",
+    "Requeue",
+    "SetFrequency",
+    "SetSocketCap",
+    "StartJob",
+    "StopNode",
+    "WakeNode",
+    "carry_out",
+    "listed",
+]
+
+KINDS: tuple[type, ...] = get_args(Action)
+"""Every kind of action."""
+REFUSAL_REASONS = {
+    codes.REFUSED_STATE: "wrong state",
+    codes.REFUSED_BUSY: "no free unit",
+    codes.REFUSED_OPTION: "no such option",
+    codes.REFUSED_POWER: "not enough power below the cap",
+}
+"""What a refusal code of the kernels means, as parts and users read it."""
+REASONS = ("", *(REFUSAL_REASONS[code] for code in range(1, 5)))
+"""The same by code; empty for an action that was carried out."""
+
+
+def listed(answer: Any, kinds: tuple[type, ...], part: object, method: str) -> Sequence[Any]:
+    """Return what a part returned, if it is a list of values of ``kinds``.
+
+    A part that forgets its ``return`` would otherwise fail far from its own code.
+
+    Raises: PolicyError naming the part.
+    """
+    sequence = type(answer) is list or (isinstance(answer, Sequence) and not isinstance(answer, str))
+    if sequence:
+        for value in answer:
+            if not isinstance(value, kinds):
+                break
+        else:
+            found: Sequence[Any] = answer
+            return found
+    expected = ", ".join(kind.__name__ for kind in kinds)
+    raise PolicyError(
+        f"{method} returned {answer!r}", where=type(part).__name__, hint=f"return a list of {expected}; [] for none"
+    )
+
+
+def carry_out(table: Mapping[type, Callable[[Any, Any], str] | str], driver: Any, action: Action, part: object) -> str:
+    """Have ``driver`` carry out an action; return an empty text, or why it was refused.
+
+    Raises: PolicyError naming the part, for a job that is no name, and a unit or option that is not a whole number.
+    """
+    carrier = table[type(action)]
+    if isinstance(carrier, str):
+        return carrier
+    try:
+        return carrier(driver, action)
+    except TypeError as error:
+        raise PolicyError(
+            f"{action!r}: {error}",
+            where=type(part).__name__,
+            hint="jobs are named as view.job_id(row) says; units, partitions and options are whole numbers",
+        ) from error

@@ -10,7 +10,6 @@ kernels need ranks that do not change, so such a pass runs on a new view in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +24,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.policy.actions import StartJob
 from wattqueue.policy.build import PassSettings, Window, build_view, rows_for
+from wattqueue.policy.identity import JobNames
 from wattqueue.policy.view import View
 
 Ints = NDArray[np.int32]
@@ -76,7 +76,7 @@ class PolicySnapshot:
     cap_w: float = np.inf
     """The cap in force; inf for none."""
     margin_w: float = 0.0
-    """Watts that stay free below the cap."""
+    """Watts that stay free below the cap, beside the margin of the policy's ledger."""
     base_uw: int | None = None
     """Idle microwatts that the cap covers and no job does; None: every node is powered."""
     unusable: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -96,7 +96,8 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
     if s.base_uw is not None:
         count[codes.BASE] = s.base_uw
     count[codes.CAP] = codes.NO_CAP if s.cap_w * codes.MICRO >= codes.NO_CAP else round(s.cap_w * codes.MICRO)
-    count[codes.MARGIN] = round(s.margin_w * codes.MICRO)
+    # Not into MARGIN: that slot is the ledger's own, and a chance ledger computes it from what runs.
+    count[codes.BASE] += round(s.margin_w * codes.MICRO)
     held.option[running.row] = running.option
     held.end[running.row] = running.expected_end_s
     held.first[running.row] = running.first
@@ -118,24 +119,26 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
 
 
 def decide(snapshot: PolicySnapshot) -> list[StartJob]:
-    """Return what starts now, in order, with the units it gets. Rows refer to ``snapshot.jobs``.
+    """Return what the compiled pass starts now, in order, with the units it gets.
 
     A pure function: the snapshot is not changed, and the same snapshot gives the same actions.
     """
     view = view_of(snapshot)
     schedule_once(view)
-    return [_start_job(view, k) for k in range(int(view.counter[codes.STARTS]))]
+    return starts_of(view, JobNames(snapshot.jobs.job_id))
 
 
-def _start_job(view: state.KernelView, k: int) -> StartJob:
-    """Return row k of the buffer of starts as an action."""
-    job = int(view.entries.job[view.start_entry[k]])
-    option = int(view.start_option[k])
-    first, count = int(view.held.first[job]), int(view.held.pieces[job])
-    units: list[int] = []
-    for i in range(first, first + count):
-        units += range(int(view.held.low[i]), int(view.held.high[i]) + 1)
-    return StartJob(job, int(view.units.option_partition[option]), tuple(units), option)
+def starts_of(view: state.KernelView, names: JobNames) -> list[StartJob]:
+    """Return the buffer of starts of a view as actions, in order."""
+    found = []
+    for k in range(int(view.counter[codes.STARTS])):
+        job, option = int(view.entries.job[view.start_entry[k]]), int(view.start_option[k])
+        first, count = int(view.held.first[job]), int(view.held.pieces[job])
+        units: list[int] = []
+        for i in range(first, first + count):
+            units += range(int(view.held.low[i]), int(view.held.high[i]) + 1)
+        found.append(StartJob(names.name(job), int(view.units.option_partition[option]), tuple(units), option))
+    return found
 
 
 def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = None) -> tuple[PolicySnapshot, Ints]:
@@ -163,7 +166,8 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
         settings,
         _running_of(kernel, running, np.searchsorted(rows, running).astype(np.int32)),
         view.cap_w,
-        float(kernel.counter[codes.MARGIN]) / codes.MICRO,
+        # A chance ledger computes its margin again from the running jobs.
+        0.0 if kernel.counter[codes.BY_CHANCE] else float(kernel.counter[codes.MARGIN]) / codes.MICRO,
         int(kernel.counter[codes.BASE]),
         unusable,
     )
@@ -191,14 +195,17 @@ def _running_of(kernel: state.KernelView, running: Ints, rows: Ints) -> RunningJ
     )
 
 
-def decide_order(view: View, rerank: Callable[[View], Floats] | None) -> Sequence[Start]:
-    """Return the starts of a pass in an order that is computed again, as entries of the view itself.
+def ranked_starts(view: View, settings: PassSettings, priority: Floats | None) -> list[Start]:
+    """Return the starts of a compiled pass over the queue in another order, as entries of the view itself.
 
-    The pass runs on a snapshot in the new order; ``check_shapes`` refuses priorities of the wrong length or NaN.
+    ``priority`` (q,) holds one number for each entry of ``view.queue``. The pass runs on a snapshot in the new order;
+    ``check_shapes`` refuses priorities of the wrong length or NaN.
     """
-    count = view.kernel.counter
-    depth = int(count[codes.DEPTH])
-    settings = PassSettings(int(count[codes.CODE]), 0 if depth >= codes.ANY_NEED else depth, view.machine.cap_scope)
-    snapshot, rows = snapshot_of(view, settings, rerank(view) if rerank is not None else None)
-    entries = view.kernel.entries.of_job
-    return [Start(int(entries[rows[start.job], start.partition]), start.option) for start in decide(snapshot)]
+    snapshot, rows = snapshot_of(view, settings, priority)
+    kernel = view_of(snapshot)
+    schedule_once(kernel)
+    entries, found = view.kernel.entries.of_job, []
+    for k in range(int(kernel.counter[codes.STARTS])):
+        job, option = int(kernel.entries.job[kernel.start_entry[k]]), int(kernel.start_option[k])
+        found.append(Start(int(entries[rows[job], kernel.units.option_partition[option]]), option))
+    return found

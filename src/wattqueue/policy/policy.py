@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels import codes
 from wattqueue.parts import contracts
-from wattqueue.policy.registry import AXES, axes_of, class_from_file, part_class, part_name
+from wattqueue.policy.capabilities import resolve
+from wattqueue.policy.registry import AXES, axes_of, class_from_file, part_class
 
 Row = dict[str, Any]
 ROW_DEFAULTS: Row = {
@@ -138,35 +138,8 @@ def policy_from_row(name: str, row: Row) -> Policy:
     listed = row["controls"] if isinstance(row["controls"], list) else [row["controls"]]
     controls = tuple(build_part(name, "controls", value) for value in listed)
     policy = Policy(name, **parts, controls=controls, row=row)
-    require_possible(policy)
+    resolve(policy)
     return policy
-
-
-def require_possible(policy: Policy) -> None:
-    """Refuse choices that no driver carries out, before any of them starts (simulate, campaign, whatif, live).
-
-    A part says what it lacks by an attribute ``missing`` (empty: nothing). What only the simulator lacks is refused
-    there (``sim.engine.require_supported``).
-
-    Raises: PolicyError.
-    """
-    for axis in AXES:
-        parts = policy.controls if axis == "controls" else (getattr(policy, axis),)
-        for part in parts:
-            missing = getattr(part, "missing", "")
-            if missing:
-                raise PolicyError(
-                    f"{axis} {part_name(type(part))} needs {missing}",
-                    where=policy.name,
-                    hint="nothing that a policy file can name provides it: leave the part out",
-                )
-    code = getattr(policy.backfill, "code", codes.CUSTOM)
-    if policy.ledger.code == codes.CHANCE and code not in (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY):
-        raise PolicyError(
-            "a chance ledger needs a pass that checks starts one by one",
-            where=policy.name,
-            hint='use backfill = "easy", "first-fit" or "none"',
-        )
 
 
 def build_part(policy: str, axis: str, value: Any) -> Any:

@@ -9,8 +9,8 @@ Tests and ``wattqueue check`` hold that a part writes to nothing and depends on 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,13 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.policy.actions import Refusal
 from wattqueue.policy.build import unit_uw
+from wattqueue.policy.identity import JobNames
+from wattqueue.policy.starts import unit_is_free
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
+UNIT_WORDS = ("on", "stopping", "off", "booting", "down")
+"""States of units, by their number in ``kernels/codes.py``."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +48,8 @@ class View:
     """State of each unit (``kernels/codes.py``). Shape (U,)."""
     refusals: Sequence[Refusal] = ()
     """Actions that were refused since the part was last called."""
+    names: JobNames | None = field(default=None, repr=False)
+    """What actions call the jobs; the driver's own, so that it is prepared once."""
 
     @property
     def now_s(self) -> float:
@@ -66,6 +72,30 @@ class View:
     def expected_end_s(self) -> Floats:
         """Return the expected end of each job of the table; valid for running ones. Shape (n,)."""
         return self.kernel.held.end
+
+    def job_id(self, row: int) -> str:
+        """Return what actions call the job in a row. It means the same job in every call; a row does not."""
+        return self._names().name(row)
+
+    def job_ids(self, rows: Iterable[int]) -> list[str]:
+        """Return the names of the jobs in some rows."""
+        name = self._names().name
+        return [name(int(row)) for row in rows]
+
+    def job_row(self, job_id: str) -> int:
+        """Return the row of a job now; -1 where it is not in the table, because it ended or never was."""
+        return self._names().row(job_id)
+
+    def _names(self) -> JobNames:
+        """Return the names of the jobs of this table."""
+        if self.names is None:
+            self.names = JobNames(self.jobs.job_id)
+        return self.names
+
+    @property
+    def entries(self) -> int:
+        """Return the number of entries of the order, queued or not."""
+        return len(self.kernel.entries.job)
 
     @property
     def free(self) -> NDArray[np.int64]:
@@ -142,13 +172,14 @@ class View:
         """Return the units that have failed."""
         return self._units(codes.UNIT_DOWN)
 
+    def unit_state_of(self, unit: int) -> str:
+        """Return the state of a unit in a word: on, stopping, off, booting or down."""
+        return UNIT_WORDS[self.unit_state[unit]]
+
     def _units(self, state: int) -> Ints:
         """Return the numbers of the units in one state of ``kernels/codes.py``."""
         return np.flatnonzero(self.unit_state == state).astype(np.int32)
 
     def unit_is_free(self, unit: int) -> bool:
         """Return whether a unit is powered, up and without a job."""
-        units = self.kernel.units
-        p = int(np.searchsorted(units.unit_start, unit, side="right")) - 1
-        i = unit - int(units.unit_start[p])
-        return bool((int(units.word[units.word_start[p] + i // 64]) >> (i % 64)) & 1)
+        return unit_is_free(self.kernel, unit)

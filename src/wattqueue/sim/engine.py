@@ -7,7 +7,7 @@ Main flow of ``simulate``:
 2. ``policy/build.py`` and ``sim/truth.py`` turn the result into the two trees of arrays that kernels work on: the view
    (what the scheduler may know) and the truth. They never meet outside the kernels' loop and its actions.
 3. ``go`` calls the compiled loop. It returns when it needs Python: more room in a buffer, a progress report, or a part
-   in plain Python, which ``sim/python_hooks.py`` calls. Then the loop resumes (``kernels/loop.py``).
+   in plain Python, which the session calls (``policy/session.py``). Then the loop resumes (``kernels/loop.py``).
 4. ``result`` takes the schedule and the power series from the log.
 
 Identical inputs give identical results: events are totally ordered (rule 2 of docs/semantics.md), sums are integers,
@@ -22,27 +22,34 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.errors import EngineError, MachineError, PolicyError
+from wattqueue.errors import EngineError, MachineError
 from wattqueue.kernels import codes
 from wattqueue.kernels.allocate import check_padding, lengthen, new_log, wider_plan
+from wattqueue.kernels.history_prediction import ON
 from wattqueue.kernels.loop import run
 from wattqueue.kernels.schedule import budget_once
+from wattqueue.kernels.state import KernelView, Log, Truth
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.past import Past
 from wattqueue.model.schedule import PowerSeries, Schedule
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
-from wattqueue.policy.build import PassSettings, Window, build_view, check_prediction, check_shapes, unit_uw
-from wattqueue.policy.policy import Policy, require_possible
+from wattqueue.policy.build import Window, build_view, check_prediction, check_shapes, unit_uw
+from wattqueue.policy.capabilities import require_carried_out, resolve
+from wattqueue.policy.limits import ActionLimits
+from wattqueue.policy.policy import Policy
+from wattqueue.policy.session import Session
 from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall
-from wattqueue.sim.python_hooks import PythonHooks
 from wattqueue.sim.rejection import rejections
 from wattqueue.sim.truth import NodeEvents, actual_power, build_truth
+from wattqueue.sim.world import ABILITIES, SimulatedWorld
 
 Ints = NDArray[np.integer]
 Progress = Callable[[int, int], None]
 _EVENTS_A_STEP = 400_000
+_IDLE_CONTROL_STEPS = 1_000
+"""Calls of the controls without effect for which a queue that nothing else moves keeps a run alive."""
 _BLOCK = 1 << 16
 
 
@@ -95,7 +102,7 @@ def simulate(
 
 
 class Simulation:
-    """A run under way: the kernels' view and truth, the log, and the hooks that call Python parts.
+    """A run under way: its world (view, truth, log), and the session that asks the policy's Python parts.
 
     Tests and checks use it directly to look at a run between steps; everybody else calls ``simulate``.
     """
@@ -109,9 +116,10 @@ class Simulation:
         Arguments as in ``simulate``, without defaults.
         """
         self.jobs, self.machine, self.policy, self.cap = jobs, machine, policy, cap
+        needs = resolve(policy)
         prediction = own_rows(policy.estimator.predict(jobs, machine), policy.estimator)
         if past is not None:
-            recall(policy.estimator, past)
+            recall(policy.estimator, needs, past)
         self.history = history_prediction_of(policy.estimator, jobs)
         entries = policy.order.entries(jobs, prediction, machine)
         window = policy.frequency.window(entries, prediction, machine)
@@ -120,18 +128,52 @@ class Simulation:
             check_prediction(jobs, machine, actual)
         entries, window = drop_unoffered(entries, window, prediction)
         entries, window = drop_too_wide(entries, window, jobs, machine)
-        require_supported(jobs, machine, policy, prediction)
+        require_carried_out(policy, needs, ABILITIES, jobs, machine, prediction)
         if cap.limited:
             require_known_watts(entries, window, prediction, machine)
-        self.view = build_view(jobs, machine, prediction, entries, window, pass_settings(policy, machine), checked=True)
-        figures = bool(getattr(policy.estimator, "machine_figures", False))
+        view = build_view(
+            jobs, machine, prediction, entries, window, needs.pass_settings(machine.cap_scope), checked=True
+        )
         # Before the truth is built, from the machine's own figures: a learned prediction never rejects a job (rule 4).
-        reject = rejections(jobs, self.view, cap, machine_figures=figures)
-        self.truth = build_truth(jobs, machine, actual or actual_power(jobs, machine), reject, cap, events)
-        self.log = new_log(len(jobs))
-        self.hooks = PythonHooks(self)
-        self.truth.when[codes.PASS_INTERVAL] = getattr(policy.backfill, "pass_interval_s", 0.0)
+        reject = rejections(jobs, view, cap, machine_figures=needs.machine_figures)
+        truth = build_truth(jobs, machine, actual or actual_power(jobs, machine), reject, cap, events)
+        self.world = SimulatedWorld(jobs, machine, view, truth, new_log(len(jobs)))
+        self.session = Session(
+            policy,
+            needs,
+            begin_s=float(jobs.submit_s.min(initial=np.inf)),
+            compiled_estimator=self.history.rule[ON] != 0,
+        )
+        self.limits = ActionLimits(machine.units)
+        self._steps_left = _IDLE_CONTROL_STEPS
+        self._set_stops()
         self._first_cap()
+
+    @property
+    def view(self) -> KernelView:
+        """Return what the scheduler may know."""
+        return self.world.kernel
+
+    @property
+    def truth(self) -> Truth:
+        """Return what jobs really do."""
+        return self.world.truth
+
+    @property
+    def log(self) -> Log:
+        """Return what has happened."""
+        return self.world.log
+
+    def _set_stops(self) -> None:
+        """Tell the loop what to stop for, when passes may run, and when the first controls are due."""
+        truth, session = self.truth, self.session
+        truth.request[codes.STOP_MASK] = session.stops()
+        truth.when[codes.PASS_INTERVAL] = session.needs.pass_interval_s
+        truth.when[codes.CONTROL_AT] = session.next_due_s()
+        truth.when[codes.CONTROL_STEPS_LEFT] = self._steps_left if session.needs.controls else 0
+        if session.online is not None:
+            truth.tally[codes.REPORT_COMPLETIONS] = 1
+            self.world.peak_w = self.jobs.peak_power_w()
 
     def _first_cap(self) -> None:
         """Put the first value of the cap in force: it holds before its first row, too (rule 1 of docs/semantics.md)."""
@@ -144,8 +186,9 @@ class Simulation:
         """Run to the end. ``progress`` is called each ``_EVENTS_A_STEP`` events."""
         tally = self.truth.tally
         tally[codes.EVENT_LIMIT] = _EVENTS_A_STEP if progress else np.iinfo(np.int64).max
+        world, history = self.world, self.history
         while True:
-            code = run(self.view, self.truth, self.log, self.history)
+            code = run(world.kernel, world.truth, world.log, history)
             if code == codes.DONE:
                 break
             if code == codes.NEED_ROOM:
@@ -153,12 +196,38 @@ class Simulation:
             elif code == codes.PROGRESS:
                 if progress:
                     progress(int(tally[codes.NEXT_ARRIVAL] - tally[codes.HEAP]), len(self.jobs))
+            elif code == codes.NEED_CONTROL:
+                self._control()
+            elif code == codes.NEED_PASS:
+                self.session.schedule(self.world)
             else:
-                self.hooks.handle(self, code)
+                self._predict()
         if progress:
             progress(len(self.jobs), len(self.jobs))
         if (self.log.state == codes.RUNNING_NOW).any():
             raise EngineError("the run ended while jobs were running")
+
+    def _predict(self) -> None:
+        """Have the estimator learn the completions up to this instant, then predict its submissions (rule 2)."""
+        session, world = self.session, self.world
+        session.learn(world.finished())
+        rows = world.arrivals()
+        watts = session.predict(rows, world.now_s, len(self.machine.option_partition))
+        world.take_prediction(rows, watts)
+
+    def _control(self) -> None:
+        """Call the controls of this instant.
+
+        Calls without effect use up CONTROL_STEPS_LEFT: a queue that nothing else can move does not keep the run alive
+        for ever.
+        """
+        world, session, when = self.world, self.session, self.truth.when
+        now_s = world.now_s
+        self.limits.at(now_s, moves=world.moves)
+        done = session.control(world, now_s, int(world.truth.request[codes.HAPPENED]), self.limits.count)
+        self._steps_left = _IDLE_CONTROL_STEPS if done else self._steps_left - 1
+        when[codes.CONTROL_AT] = session.next_due_s()
+        when[codes.CONTROL_STEPS_LEFT] = self._steps_left
 
     def _make_room(self) -> None:
         """Enlarge the buffer that may run full, to at least what the next instant needs.
@@ -171,14 +240,14 @@ class Simulation:
         elif tally[codes.POWER_ROWS] + 1 >= len(log.time):
             lengthen(len(log.time) // 16 + 1024, log.time, log.jobs_uw, log.other_uw, log.busy_idle_uw, log.busy)
         else:
-            self.view = check_padding(self.view._replace(plan=wider_plan(plan)))
+            self.world.kernel = check_padding(self.view._replace(plan=wider_plan(plan)))
 
     def result(self) -> Run:
         """Return the schedule and the power series of the finished run.
 
         They take over the log's columns instead of copying them, so call it once.
         """
-        return Run(self.jobs, self.machine, self.cap, self._schedule(), self._power(), self.hooks.notes())
+        return Run(self.jobs, self.machine, self.cap, self._schedule(), self._power(), self.session.notes())
 
     def _schedule(self) -> Schedule:
         """Return the log as a schedule; jobs that never ran get NaN times, state NOT_STARTED, and no units."""
@@ -222,61 +291,6 @@ class Simulation:
         time = np.maximum(time[rows], first, out=time[rows])
         jobs_w, other_w, idle_w = (watts_in_place(c[rows]) for c in (log.jobs_uw, log.other_uw, log.busy_idle_uw))
         return PowerSeries(time, jobs_w, other_w, idle_w, log.busy[rows])
-
-
-def require_supported(jobs: Jobs, machine: Machine, policy: Policy, prediction: Prediction) -> None:
-    """Raise PolicyError for choices that the contracts allow and nothing carries out yet (docs/adr/0003).
-
-    An error is better than a run that silently ignores the choice.
-    """
-    ranked = policy.placement.rank(len(jobs.app.names), machine, prediction) is not None
-    if ranked or prediction.unit_factor is not None:
-        raise PolicyError(
-            "placement is by lowest unit number; ranked placement and watts that depend on the unit are not "
-            "implemented yet",
-            where=policy.name,
-            hint='use placement = "lowest" and an estimator without unit factors',
-        )
-    require_possible(policy)
-    if policy.ledger.code == codes.CHANCE:
-        require_chance_supported(policy)
-    elif policy.ledger.code != codes.PREDICTED:
-        raise PolicyError(
-            "the simulator has a ledger of predicted watts; the measured ledger is not implemented yet",
-            where=policy.name,
-            hint='use ledger = "predicted"',
-        )
-
-
-def require_chance_supported(policy: Policy) -> None:
-    """Raise PolicyError where a re-ranked pass would not check starts against a margin that grows with them.
-
-    A re-ranked pass runs on a snapshot (``policy/decide.py``), whose settings carry no chance terms. That the compiled
-    pass is a greedy one has been checked already (``policy.require_possible``).
-    """
-    if hasattr(policy.order, "rerank"):
-        raise PolicyError(
-            "a chance ledger needs an order with static priorities", where=policy.name, hint='use order = "fcfs"'
-        )
-
-
-def pass_settings(policy: Policy, machine: Machine) -> PassSettings:
-    """Return what the compiled pass needs of a policy.
-
-    A backfill without ``code`` has no compiled pass and is called in Python (CUSTOM).
-
-    Raises: PolicyError for knobs below 0 or not finite.
-    """
-    code = getattr(policy.backfill, "code", codes.CUSTOM)
-    chance = getattr(policy.ledger, "terms", None)
-    depth, interval = getattr(policy.backfill, "queue_depth", 0), getattr(policy.backfill, "pass_interval_s", 0.0)
-    if depth < 0 or not 0 <= interval < np.inf:
-        raise PolicyError(
-            f"queue_depth is {depth}, pass_interval_s {interval}",
-            where=type(policy.backfill).__name__,
-            hint="0 tries the whole queue, and has a pass at every event; both must be finite, and 0 or more",
-        )
-    return PassSettings(code, depth, machine.cap_scope, chance)
 
 
 def watts_in_place(micro: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 An online estimator is called at every batch of submissions. Where its class states that the history kernel answers
 for it (``HistoryBase.loop_kernel``), the loop does that itself (``kernels/history_prediction.py``), with the same
-result; every other one, subclasses included, is called through ``sim/python_hooks.py``.
+result; every other one, subclasses included, is called through the session.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Estimator, Prediction
 from wattqueue.parts.history import HistoryBase, new_history
+from wattqueue.policy.capabilities import Capabilities, resolve
+from wattqueue.policy.policy import Policy
 
 
 def own_rows(prediction: Prediction, estimator: Estimator) -> Prediction:
@@ -28,7 +30,7 @@ def own_rows(prediction: Prediction, estimator: Estimator) -> Prediction:
     return prediction.take(np.arange(len(prediction.row), dtype=np.int32))
 
 
-def recall(estimator: Estimator, past: Past) -> None:
+def recall(estimator: Estimator, needs: Capabilities, past: Past) -> None:
     """Let an estimator that learns start from a past; one that is called once has nothing to learn.
 
     Called after ``predict``, which resets the estimator, and before the first submission.
@@ -37,25 +39,25 @@ def recall(estimator: Estimator, past: Past) -> None:
     """
     if estimator.asked == "once":
         return
-    remember = getattr(estimator, "remember", None)
-    if remember is None:
+    if needs.remember is None:
         raise PolicyError(
             "an estimator that learns, without a way to start from a past",
             where=type(estimator).__name__,
             hint="add a method remember(past), or use a history estimator",
         )
-    remember(past)
+    needs.remember(past)
 
 
-def check_recall(estimator: Estimator, machine: Machine) -> None:
-    """Check that an estimator can start from a past, with one job and an empty past.
+def check_recall(policy: Policy, machine: Machine) -> None:
+    """Check that a policy's estimator can start from a past, with one job and an empty past.
 
     Raises: PolicyError as ``recall``.
     """
+    estimator = policy.estimator
     if estimator.asked != "once":
         jobs = Jobs.build([0.0], [1], [1.0])
         estimator.predict(jobs, machine)
-        recall(estimator, Past(jobs.take(slice(0)), np.zeros(0)))
+        recall(estimator, resolve(policy), Past(jobs.take(slice(0)), np.zeros(0)))
 
 
 def history_prediction_of(estimator: Estimator, jobs: Jobs) -> HistoryPrediction:

@@ -14,6 +14,7 @@ import numpy as np
 
 from wattqueue.model.jobs import Floats, Jobs, Labels
 from wattqueue.model.machine import Machine
+from wattqueue.policy.capabilities import resolve
 from wattqueue.policy.policy import Policy
 from wattqueue.whatif.ask import Setup, asked_row, refuse_uncovered
 from wattqueue.whatif.digest import Digest, hourly
@@ -204,7 +205,7 @@ def never_above(jobs: Jobs, machine: Machine, policy: Policy) -> bool:
     known = [w for w in most if w is not None]
     if peak is None or len(known) < len(most) or policy.controls:
         return False
-    counted = bool(getattr(policy.estimator, "machine_figures", False))
+    counted = resolve(policy).machine_figures
     return counted and float(np.nanmax(peak, initial=0.0)) <= min(known)
 
 
@@ -214,7 +215,7 @@ def _refusal(jobs: Jobs, plain: RunSummary, policy: Policy) -> str:
     Two reasons: the estimator reads the future, which no production system can; or the data know the watts of too few
     node-seconds, so that the simulated power says little about the true one.
     """
-    if getattr(policy.estimator, "knows_future", False):
+    if "estimator" in resolve(policy).knows_future:
         return (
             f"{policy.row['estimator']} reads the true power of jobs before they run, which is not available in "
             "production: its waits are a lower bound for real predictors"

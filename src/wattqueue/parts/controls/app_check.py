@@ -67,10 +67,10 @@ class AppCheck:
         self.measure, self.report = measure, report
         self.tolerance, self.t_weight = tolerance or Tolerance(), t_weight
         self.settle_s, self.period_s = settle_s, period_s
-        # Time at which each running job was first seen running, and the jobs that need no further measurement. Both
-        # drop jobs that ended, so memory is bounded by the number of running jobs.
-        self._seen: dict[int, float] = {}
-        self._judged: set[int] = set()
+        # Time at which each running job was first seen running, and the jobs that need no further measurement, by name:
+        # a row is another job in the next round. Both drop jobs that ended, so memory is bounded by the running jobs.
+        self._seen: dict[str, float] = {}
+        self._judged: set[str] = set()
 
     @property
     def missing(self) -> str:
@@ -79,19 +79,19 @@ class AppCheck:
 
     def act(self, view: View) -> Sequence[Action]:
         """Return a change of frequency for each job that was measured now and runs at another than its best one."""
-        running = {int(job) for job in view.running}
+        running = {view.job_id(row): int(row) for row in np.sort(view.running)}
         self._seen = {job: self._seen.get(job, view.now_s) for job in running}
-        self._judged &= running
+        self._judged &= running.keys()
         actions = []
-        for job in sorted(running - self._judged):
-            if self.measure is None or view.now_s - self._seen[job] < self.settle_s:
+        for job, row in running.items():
+            if job in self._judged or self.measure is None or view.now_s - self._seen[job] < self.settle_s:
                 continue
-            seen = self.measure(view, job)
+            seen = self.measure(view, row)
             if seen is None:
                 continue
             self._judged.add(job)
-            option = self._option_for(view, job, seen)
-            if option != view.job_option(job):
+            option = self._option_for(view, row, seen)
+            if option != view.job_option(row):
                 actions.append(SetFrequency(job, option))
         return actions
 
@@ -136,4 +136,4 @@ class AppCheck:
         found = self.apps[verdict.found] if verdict.found >= 0 else ""
         who = view.jobs.user.names[user] if user >= 0 else ""
         if self.report is not None:
-            self.report(str(view.jobs.job_id[job]), who, self.apps[claimed], found, verdict.distance, view.now_s)
+            self.report(view.job_id(job), who, self.apps[claimed], found, verdict.distance, view.now_s)

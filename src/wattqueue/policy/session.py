@@ -1,0 +1,303 @@
+"""One session of a policy: everything that stands around the compiled pass, for every driver.
+
+A driver is a world in which a policy acts: the simulator (``sim/world.py``), or a round of the live controller
+(``policy/round.py``). It shows the present (``view``), and carries an action out or refuses it with a reason
+(``abilities.actions``). All else is here, once: which controls are due, what refusals each part still has to see, the
+order of the pass and its margin, passes in Python, checks of what parts return, and the order in which an online
+estimator learns and predicts.
+
+The order of an instant is rule 2 of docs/semantics.md::
+
+    learn, predict      completions before submissions          Session.learn, Session.predict
+    controls            those that are due, one by one          Session.control
+    pass                margin, order, starts                   Session.schedule
+
+The simulator's compiled loop calls for these in this order, and only where the policy has a part in Python for it
+(``stops``); the live controller calls them all in each round.
+
+What an action takes counts at once, because the driver changes its view when it carries the action out. What it frees
+counts when the driver's view shows it: in the simulator at once, live in a later round.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.errors import PolicyError
+from wattqueue.kernels import actions as act
+from wattqueue.kernels import codes, state
+from wattqueue.kernels.schedule import schedule_once
+from wattqueue.model import bounds
+from wattqueue.parts.contracts import Finished, Floats, Start
+from wattqueue.policy.actions import KINDS, REASONS, Action, Refusal, StartJob, carry_out, listed
+from wattqueue.policy.capabilities import EVENT_BITS, Capabilities, DriverAbilities
+from wattqueue.policy.decide import ranked_starts
+from wattqueue.policy.policy import Policy
+from wattqueue.policy.view import View
+
+MOST_REFUSALS = 10_000
+"""Refusals that are kept for a part until it is called; older ones are dropped, or a part that waits for an event
+that never comes would keep all of them."""
+_PASS = -1
+"""The reader of refusals that is not a control: the pass."""
+NOTHING: tuple[Refusal, ...] = ()
+
+
+class Driver(Protocol):
+    """What a session acts on: the world of one instant."""
+
+    kernel: state.KernelView
+    """The present, as kernels see it."""
+
+    @property
+    def abilities(self) -> DriverAbilities:
+        """Return what this driver carries out."""
+        ...
+
+    def view(self, refusals: tuple[Refusal, ...]) -> View:
+        """Return the present as a part sees it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PassAnswers:
+    """What the Python parts of a pass answered: with the view, all that the pass depends on."""
+
+    margin_w: float = 0.0
+    """Watts that the ledger keeps free."""
+    priority: Floats | None = None
+    """Priorities by an order that re-ranks, one for each entry of ``view.queue``."""
+    starts: tuple[Start, ...] | None = None
+    """Starts of a pass in Python."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """All that the Python parts of a policy answered at one instant."""
+
+    actions: tuple[Action, ...] = ()
+    """Actions of controls that were carried out, in their order; those refused changed nothing."""
+    pass_answers: PassAnswers | None = None
+    """None where there was no pass."""
+
+
+class Session:
+    """A policy at work, from its first instant to its last.
+
+    It keeps no reference to a driver: the simulator's arrays take some GB of a long trace, and would live until the
+    garbage collector runs.
+    """
+
+    def __init__(
+        self, policy: Policy, needs: Capabilities, *, begin_s: float = -np.inf, compiled_estimator: bool = False
+    ) -> None:
+        """Begin with no control called; those with a period are first due at ``begin_s``.
+
+        ``needs`` is what ``resolve(policy)`` returned. ``compiled_estimator``: the driver's loop learns and predicts
+        itself.
+        """
+        self.name, self.needs = policy.name, needs
+        self.online = None if compiled_estimator else self.needs.online
+        self.due = [begin_s if control.period_s > 0 else np.inf for control in self.needs.controls]
+        self.events = [sum(EVENT_BITS[event] for event in control.events) for control in self.needs.controls]
+        self.last_pass_s = -np.inf
+        readers = list(range(len(self.needs.controls)))
+        self.pending: dict[int, deque[Refusal]] = {
+            reader: deque(maxlen=MOST_REFUSALS)
+            for reader in (*readers, *([_PASS] if self.needs.pass_in_python else []))
+        }
+        self.refused: Counter[str] = Counter()
+
+    # -- what the compiled loop has to know --------------------------------------------------------
+    def stops(self) -> int:
+        """Return the bits of what a compiled loop must stop for (``kernels/codes.py``)."""
+        bits = 0
+        for events in self.events:
+            bits |= events
+        if self.online is not None:
+            bits |= codes.STOP_FOR_PREDICTION
+        if self.needs.pass_in_python:
+            bits |= codes.STOP_FOR_PASS
+        return bits
+
+    def next_due_s(self) -> float:
+        """Return when the next control is due by its period; inf for none."""
+        return min(self.due, default=np.inf)
+
+    # -- estimators --------------------------------------------------------------------------------
+    def learn(self, finished: Finished | None) -> None:
+        """Hand jobs that ended to an online estimator; before ``predict`` of the same instant (rule 2)."""
+        if self.online is not None and finished is not None and len(finished.rows):
+            self.online.learn(finished)
+
+    def predict(self, rows: NDArray[np.int32], now_s: float, options: int) -> Floats:
+        """Return an online estimator's watts of one unit of the jobs that arrive now. Shape (k, ``options``).
+
+        Raises: PolicyError for a wrong shape, watts that are not known, or that no kernel can hold.
+        """
+        if self.online is None:
+            raise PolicyError("has no estimator that is asked at submission", where=self.name)
+        return checked_watts(self.online, rows, now_s, options)
+
+    # -- refusals ----------------------------------------------------------------------------------
+    def refuse(self, action: Action, reason: str) -> None:
+        """Count a refusal, and keep it for the next view of every part."""
+        refusal = Refusal(action, reason)
+        for pending in self.pending.values():
+            pending.append(refusal)
+        self.refused[reason] += 1
+
+    def notes(self) -> dict[str, int]:
+        """Return the number of refused actions by reason."""
+        return {f"refused: {reason}": count for reason, count in sorted(self.refused.items())}
+
+    def view(self, driver: Driver, reader: int = _PASS) -> View:
+        """Return what a part sees now, with the refusals since the same part was last called."""
+        pending = self.pending[reader]
+        if not pending:
+            return driver.view(NOTHING)
+        refusals = tuple(pending)
+        pending.clear()
+        return driver.view(refusals)
+
+    # -- controls ----------------------------------------------------------------------------------
+    def control(self, driver: Driver, now_s: float, happened: int, count: Any = None) -> list[Action]:
+        """Call the controls that are due, or that wait for an event that happened; return what was carried out.
+
+        ``happened`` are bits of ``EVENT_BITS``. Each control sees what those before it did; what they do makes no
+        control due a second time. ``count`` is called with (control, action) for each action that was carried out.
+        """
+        done: list[Action] = []
+        table = driver.abilities.actions
+        for i, control in enumerate(self.needs.controls):
+            ticked = now_s >= self.due[i]
+            if ticked:
+                # From the time of the call, so that a late round is not made up for.
+                self.due[i] = now_s + control.period_s
+            if not ticked and not happened & self.events[i]:
+                continue
+            for action in listed(control.act(self.view(driver, i)), KINDS, control, "act()"):
+                reason = carry_out(table, driver, action, control)
+                if reason:
+                    self.refuse(action, reason)
+                    continue
+                if count is not None:
+                    count(control, action)
+                done.append(action)
+        return done
+
+    # -- the pass ----------------------------------------------------------------------------------
+    def pass_is_due(self, now_s: float) -> bool:
+        """Return whether ``pass_interval_s`` has elapsed since the last pass (rule 10)."""
+        return now_s >= self.last_pass_s + self.needs.pass_interval_s
+
+    def schedule(self, driver: Driver) -> PassAnswers:
+        """Run the pass of this instant; return what its Python parts answered. Starts are in the kernel's buffer.
+
+        The margin comes first, because it changes the budget. A start of a pass in Python that does not fit is refused
+        and counted, and the pass goes on.
+
+        Raises: PolicyError for a margin below 0 or not finite (it would raise the cap), or an answer that is no list
+        of starts.
+        """
+        self.last_pass_s = float(driver.kernel.num[codes.NOW])
+        needs = self.needs
+        if not needs.pass_in_python:
+            schedule_once(driver.kernel)
+            return PassAnswers()
+        view = self.view(driver)
+        margin = self._margin_w(view, driver.kernel)
+        starts = priority = None
+        if needs.custom_pass is not None:
+            answer = needs.custom_pass(view)
+            starts = tuple(listed(answer, (Start,), needs.custom_pass.__self__, "schedule()"))  # type: ignore[attr-defined]
+        elif needs.rerank is not None:
+            priority = np.array(needs.rerank(view), np.float64)
+        answers = PassAnswers(margin, priority, starts)
+        for start, code in run_pass(driver, view, needs, answers):
+            job = view.job_id(view.entry_job(start.entry)) if 0 <= start.entry < view.entries else ""
+            self.refuse(StartJob(job, -1, (), int(start.option)), REASONS[code])
+        return answers
+
+    def _margin_w(self, view: View, kernel: state.KernelView) -> float:
+        """Return the watts that the ledger keeps free, and put them into the budget. Raises: PolicyError."""
+        if self.needs.margin_w is None:
+            return 0.0
+        margin = float(self.needs.margin_w(view))
+        if not 0 <= margin < np.inf:
+            raise PolicyError(
+                f"margin_w() returned {margin}",
+                where=type(self.needs.margin_w.__self__).__name__,  # type: ignore[attr-defined]
+                hint="watts that stay free below the cap: finite, and 0 or more",
+            )
+        set_margin(kernel, margin)
+        return margin
+
+
+def set_margin(kernel: state.KernelView, margin_w: float) -> None:
+    """Keep watts free below the cap. A chance ledger computes its own margin, start by start, and keeps that."""
+    if not kernel.counter[codes.BY_CHANCE]:
+        act.set_margin(kernel, round(margin_w * codes.MICRO))
+
+
+def run_pass(driver: Driver, view: View, needs: Capabilities, answers: PassAnswers) -> list[tuple[Start, int]]:
+    """Run a pass with the answers of its Python parts; return the starts that were refused, with their codes."""
+    if answers.starts is None and answers.priority is None:
+        schedule_once(driver.kernel)
+        return []
+    starts = answers.starts
+    if starts is None:
+        starts = tuple(ranked_starts(view, needs.pass_settings(view.machine.cap_scope), answers.priority))
+    refused = []
+    for start in starts:
+        code = act.start_checked(driver.kernel, int(start.entry), int(start.option))
+        if code:
+            refused.append((start, code))
+    return refused
+
+
+def repeat(driver: Driver, needs: Capabilities, answers: Answers) -> bool:
+    """Do again, on another driver, what a policy did at one instant, without asking its parts.
+
+    Returns whether everything was carried out. A recorded round is replayed so, and a round in which jobs get more
+    nodes than at first.
+    """
+    whole = True
+    for action in answers.actions:
+        whole = carry_out(driver.abilities.actions, driver, action, driver) == "" and whole
+    if answers.pass_answers is None:
+        return whole
+    if needs.margin_w is not None:
+        set_margin(driver.kernel, answers.pass_answers.margin_w)
+    refused = run_pass(driver, driver.view(NOTHING), needs, answers.pass_answers)
+    return whole and not refused
+
+
+def checked_watts(estimator: Any, rows: NDArray[np.int32], now_s: float, options: int) -> Floats:
+    """Ask an online estimator for the watts of one unit of some jobs. Shape (k, ``options``).
+
+    Raises: PolicyError for a wrong shape, watts that are not known, or that no kernel can hold.
+    """
+    watts = np.asarray(estimator.predict_rows(rows, now_s), np.float64)
+    name = type(estimator).__name__
+    if watts.shape != (len(rows), options):
+        raise PolicyError(
+            f"predict_rows gave shape {watts.shape}, expected ({len(rows)}, {options})",
+            where=name,
+            hint="one row per job that arrives, one column per option",
+        )
+    unknown = np.isnan(watts).any(axis=1)
+    if unknown.any():
+        raise PolicyError(
+            f"predicts unknown watts for row {int(rows[np.argmax(unknown)])} of the job table",
+            where=name,
+            hint="state the unit's maximum, which stands in for a missing history: --node-watts IDLE:MAX, or max_w",
+        )
+    if not bounds.UNIT_W.holds(watts).all():
+        raise PolicyError(f"predicts watts outside {bounds.UNIT_W.text}", where=name, hint=f"{bounds.UNIT_W.reason}")
+    return watts

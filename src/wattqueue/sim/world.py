@@ -1,0 +1,145 @@
+"""The simulated world as a session's driver: view, truth and log of one run, and how actions take effect in them.
+
+``ACTIONS`` is the simulator's table: every kind of action has the function that carries it out here, through kernels
+that check it (``kernels/actions.py``). What an action frees counts at once: the simulator knows what happened.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.kernels import actions as act
+from wattqueue.kernels import codes, state
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine
+from wattqueue.parts.contracts import Finished, Floats
+from wattqueue.policy.actions import REASONS, Refusal, Requeue, SetFrequency, SetSocketCap, StartJob, StopNode, WakeNode
+from wattqueue.policy.capabilities import DriverAbilities
+from wattqueue.policy.identity import JobNames
+from wattqueue.policy.starts import start_job
+from wattqueue.policy.view import View
+
+
+class SimulatedWorld:
+    """View, truth and log of a run."""
+
+    __slots__ = ("jobs", "kernel", "log", "machine", "names", "peak_w", "truth")
+
+    def __init__(
+        self, jobs: Jobs, machine: Machine, kernel: state.KernelView, truth: state.Truth, log: state.Log
+    ) -> None:
+        """Take the arrays of a run."""
+        self.jobs, self.machine, self.kernel, self.truth, self.log = jobs, machine, kernel, truth, log
+        self.names = JobNames(jobs.job_id)
+        self.peak_w: Floats | None = None
+        """Highest watts of one unit of each job, where the trace has them; only where an estimator learns."""
+
+    @property
+    def abilities(self) -> DriverAbilities:
+        """Return what the simulator carries out."""
+        return ABILITIES
+
+    def view(self, refusals: tuple[Refusal, ...]) -> View:
+        """Return the present as a part sees it."""
+        return View(self.jobs, self.machine, self.kernel, self.truth.unit_state, refusals, self.names)
+
+    @property
+    def now_s(self) -> float:
+        """Return the present instant."""
+        return float(self.kernel.num[codes.NOW])
+
+    @property
+    def moves(self) -> bool:
+        """Return whether a job runs or is still to come."""
+        tally = self.truth.tally
+        return bool(tally[codes.HEAP] > 0 or tally[codes.NEXT_ARRIVAL] < len(self.jobs))
+
+    def arrivals(self) -> NDArray[np.int32]:
+        """Return the rows of the jobs that are submitted at this instant. Shape (k,)."""
+        tally = self.truth.tally
+        rows: NDArray[np.int32] = self.truth.arrival[tally[codes.BATCH] : tally[codes.NEXT_ARRIVAL]]
+        return rows
+
+    def finished(self) -> Finished | None:
+        """Return the jobs that ended since the last call, with measured watts (rule 11); None for none.
+
+        Mean watts are energy over time, of one unit. A peak is known only where the trace has one.
+        """
+        count = int(self.truth.tally[codes.FINISHED])
+        if count == 0:
+            return None
+        log = self.log
+        rows = log.finished[:count].copy()
+        self.truth.tally[codes.FINISHED] = 0
+        mean = log.energy_j[rows] / (log.end[rows] - log.start[rows]) / self.jobs.nodes[rows]
+        peak = self.peak_w
+        top = mean if peak is None else np.where(np.isnan(peak[rows]), mean, np.maximum(peak[rows], mean))
+        return Finished(rows, log.end[rows], mean, top)
+
+    def take_prediction(self, rows: NDArray[np.int32], watts: Floats) -> None:
+        """Write the predicted watts of one unit of jobs that are about to be queued. Shapes (k,), (k, O)."""
+        micro = np.rint(watts * codes.MICRO).astype(np.int64)
+        for row, job in enumerate(rows):
+            for option in range(micro.shape[1]):
+                act.set_prediction(self.kernel, int(job), option, int(micro[row, option]))
+
+
+def _start(world: SimulatedWorld, action: StartJob) -> str:
+    return start_job(world.kernel, world.names, action)
+
+
+def _frequency(world: SimulatedWorld, action: SetFrequency) -> str:
+    job, option = world.names.row(action.job), operator.index(action.option)
+    return REASONS[act.set_frequency(world.kernel, world.truth, world.log, job, option)]
+
+
+def _socket_cap(world: SimulatedWorld, action: SetSocketCap) -> str:
+    """Limit units; the jobs on them continue under the new limits.
+
+    The limits are set first, because what a job draws depends on all its units; without room in the ledger they are
+    reset, and nothing has changed.
+    """
+    kernel, truth = world.kernel, world.truth
+    sockets, limit = [operator.index(unit) for unit in action.sockets], float(action.cap_w) * codes.MICRO
+    if not all(0 <= unit < world.machine.units for unit in sockets) or not limit >= 0:
+        return REASONS[codes.REFUSED_OPTION]
+    before = truth.unit_cap_uw[sockets].tolist()
+    for unit in sockets:
+        act.set_unit_cap(truth, unit, limit)
+    touched = sorted({act.job_of_unit(kernel, unit) for unit in sockets} - {-1})
+    if not act.limits_fit(kernel, truth, np.array(touched, np.int32)):
+        for unit, old in zip(sockets, before, strict=True):
+            act.set_unit_cap(truth, unit, old)
+        return REASONS[codes.REFUSED_POWER]
+    for job in touched:
+        act.refresh_job(kernel, truth, world.log, job)
+    return ""
+
+
+def _stop(world: SimulatedWorld, action: StopNode) -> str:
+    return REASONS[act.stop_node(world.kernel, world.truth, operator.index(action.node))]
+
+
+def _wake(world: SimulatedWorld, action: WakeNode) -> str:
+    return REASONS[act.wake_node(world.kernel, world.truth, operator.index(action.node))]
+
+
+def _requeue(world: SimulatedWorld, action: Requeue) -> str:
+    return REASONS[act.requeue(world.kernel, world.truth, world.log, world.names.row(action.job))]
+
+
+ABILITIES = DriverAbilities(
+    "the simulator",
+    {
+        StartJob: _start,
+        SetFrequency: _frequency,
+        SetSocketCap: _socket_cap,
+        StopNode: _stop,
+        WakeNode: _wake,
+        Requeue: _requeue,
+    },
+)
+"""What the simulator carries out: every action, on a ledger of predicted watts."""
