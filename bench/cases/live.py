@@ -15,6 +15,8 @@ from bench.harness import Measured, benchmark
 from tests.live.bigview import NOW_S, BigSlurm
 from tests.live.drive import lab_machine, make_controller
 from wattqueue.live.controller import Controller
+from wattqueue.live.slurm.cluster import SlurmCluster
+from wattqueue.live.slurm.observe import Observer
 from wattqueue.model.signals import Cap
 
 NODES = QUEUED = 10_000
@@ -28,8 +30,9 @@ def site() -> Iterator[tuple[BigSlurm, Controller]]:
     with tempfile.TemporaryDirectory() as folder:
         slurm = BigSlurm(QUEUED, NODES, running=2000)
         cap = Cap.constant(100.0 * NODES + slurm.used_w + ROOM_W)
-        controller = make_controller(slurm, Path(folder), lambda: NOW_S, cap=cap, machine=lab_machine(NODES))
-        controller.planner.plan(controller.observer.snapshot(), {}, telemetry_ok=True)
+        cluster = SlurmCluster(slurm, clock=lambda: NOW_S)
+        controller = make_controller(cluster, Path(folder), lambda: NOW_S, cap=cap, machine=lab_machine(NODES))
+        controller.planner.plan(cluster.observe(), {}, telemetry_ok=True)
         yield slurm, controller
 
 
@@ -48,7 +51,7 @@ def least_ms(what: Callable[[], object], before: Callable[[int], object] = lambd
 def steady() -> Measured:
     """Nothing changed since the last round."""
     with site() as (_, controller):
-        snapshot = controller.observer.snapshot()
+        snapshot = controller.cluster.observe()
         return Measured(least_ms(lambda: controller.planner.plan(snapshot, {}, telemetry_ok=True)))
 
 
@@ -59,7 +62,7 @@ def changing() -> Measured:
         snapshots = []
         for k in range(ROUNDS):
             slurm.without_line(5000 + 7 * k)
-            snapshots.append(controller.observer.snapshot())
+            snapshots.append(controller.cluster.observe())
         rounds = iter(snapshots)
         return Measured(least_ms(lambda: controller.planner.plan(next(rounds), {}, telemetry_ok=True)))
 
@@ -67,8 +70,8 @@ def changing() -> Measured:
 @benchmark("live: parsing squeue's 12,000 lines afresh", unit="ms")
 def parsing() -> Measured:
     """As after a start of the controller."""
-    with site() as (_, controller):
-        observer = controller.observer
+    with site() as (slurm, _):
+        observer = Observer(slurm, lambda: NOW_S)
 
         def forget(_: int) -> None:
             observer._jobs.clear()  # noqa: SLF001 - what it remembers of the lines before
@@ -80,4 +83,4 @@ def parsing() -> Measured:
 def parsing_again() -> Measured:
     """Lines that stand as before are not read again."""
     with site() as (_, controller):
-        return Measured(least_ms(controller.observer.snapshot))
+        return Measured(least_ms(controller.cluster.observe))

@@ -136,6 +136,23 @@ def test_the_arrows_are_those_of_the_design() -> None:
     assert not may_import("formats", "parts")
 
 
+MAY_KNOW_SLURM = {"live.assemble": "connects what a configuration names"}
+"""Modules outside the driver that may import it, besides the command line."""
+
+
+@each_module
+def test_the_driver_of_slurm_is_known_where_controllers_are_assembled(module: Module) -> None:
+    """Everything else in ``live`` works on the neutral types of ``live.cluster``."""
+    if module.name.startswith("live.slurm") or module.area == "cli" or module.name in MAY_KNOW_SLURM:
+        return
+    wrong = [
+        f"{module.at(node)} imports {name}"
+        for node, name in run_time_imports(module)
+        if name.startswith("wattqueue.live.slurm")
+    ]
+    assert not wrong
+
+
 COMPILERS = {
     "kernels._jit": "the marks",
     "kernels._by_reference": "tuples behind a pointer",

@@ -1,19 +1,39 @@
-"""A Slurm that lives in memory: it speaks the text of the commands and does what 22.05 was seen to do.
+"""A cluster that lives in memory, a driver like any other, which does what Slurm 22.05 was seen to do.
 
-Time is the test's own. ``fault`` is asked before each command and may have it hang, fail, print
-garbage, be carried out but reported as failed, or be cut short.
+Time is the test's own. ``fault`` is asked before each list that is read and each write; it may have it fail, be carried
+out but reported as failed (``lost``), or, a write, be accepted and forgotten (``ignored``).
 """
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from wattqueue.formats.slurm.hostlist import compress, expand
-from wattqueue.live.slurm.commands import CommandResult, SlurmError
+from wattqueue.live.cluster import (
+    ChangeJob,
+    ClusterError,
+    Details,
+    Finding,
+    HeldBy,
+    HoldJob,
+    Job,
+    JobFields,
+    JobKey,
+    Node,
+    Pool,
+    Power,
+    PowerNode,
+    ReleaseJob,
+    RequeueJob,
+    SetJobFrequency,
+    SetPool,
+    SetPriority,
+    Snapshot,
+    Write,
+)
 
-READS = {"squeue", "sinfo"}
+HELD_BY: dict[str, HeldBy] = {"JobHeldUser": "user", "JobHeldAdmin": "operator"}
 
 
 @dataclass
@@ -38,7 +58,7 @@ class FakeJob:
     start_s: float = -1.0
     end_s: float = -1.0
     held_nodes: tuple[str, ...] = ()
-    requested: str = ""
+    requested: tuple[str, ...] = ()
     most_nodes: int = 0
     """The maximum of a range of nodes (``-N 1-4``); the fake gives as many as are free, like Slurm."""
     least_nodes: int = 0
@@ -71,19 +91,24 @@ class FakeSlurm:
     """As Slurm 25.05 and 25.11.0 to 25.11.6: a requeue frees a job's licences for good, until they are changed."""
     requeue_delay_s: float = 5.0
     """A requeued job does not start before so long (the real one waits for two minutes)."""
-    fault: Callable[[Sequence[str]], str | None] = lambda _: None
+    fault: Callable[[str | Write], str | None] = lambda _: None
     jobs: dict[int, FakeJob] = field(default_factory=dict)
-    power: dict[str, tuple[str, float]] = field(default_factory=dict)
+    power: dict[str, tuple[Power, float]] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
-    reservations: dict[str, int] = field(default_factory=dict)
-    writes: list[tuple[str, ...]] = field(default_factory=list)
-    calls: list[tuple[str, ...]] = field(default_factory=list)
+    reserved_w: int = 0
+    """Watts withheld from jobs."""
+    frequencies: dict[str, int] = field(default_factory=dict)
+    writes: list[Write] = field(default_factory=list)
+    """Writes that were carried out."""
+    calls: list[str | Write] = field(default_factory=list)
     peak_w: int = 0
     last_id: int = 0
     last_priority: int = 4_000_000_000
-    version: str = "22.05.8"
-    config: dict[str, str] = field(default_factory=dict)
-    """Further lines of ``scontrol show config``."""
+    findings: Sequence[Finding] = ()
+    name: str = "a fake Slurm"
+    _rows: dict[int, Job] = field(default_factory=dict)
+    _texts: dict[int, Details] = field(default_factory=dict)
+    _last_nodes: tuple[Node, ...] = ()
 
     # -- the world -----------------------------------------------------------------------------
     def submit(self, nodes: int, runtime_s: float, *, watts: int, limit_s: float = 3600.0, **more: object) -> FakeJob:
@@ -122,7 +147,7 @@ class FakeSlurm:
     @property
     def open_w(self) -> int:
         """What running jobs may hold together."""
-        return self.total_w - sum(self.reservations.values())
+        return self.total_w - self.reserved_w
 
     def running(self) -> list[FakeJob]:
         """Running jobs in order of their ids."""
@@ -158,7 +183,7 @@ class FakeSlurm:
                 continue
             free = [n for n in self.partitions[job.partition.split(",")[0]] if self.node_state(n) == "idle"]
             if job.requested:
-                free = [n for n in expand(job.requested) if n in free]
+                free = [n for n in job.requested if n in free]
             if job.least_nodes > max(job.nodes, job.most_nodes):
                 job.priority, job.reason = 0, "BadConstraints"
             elif len(free) < job.nodes:
@@ -172,155 +197,166 @@ class FakeSlurm:
                 self.peak_w = max(self.peak_w, self.used_w)
 
     def node_state(self, name: str) -> str:
-        """State as sinfo prints it."""
+        """State of a node in a word."""
         if name in self.down:
-            return "down*"
+            return "down"
         if name in self.power:
-            return {"off": "idle~", "booting": "idle#", "stopping": "idle%"}[self.power[name][0]]
+            return self.power[name][0]
         return "allocated" if any(name in j.held_nodes for j in self.running()) else "idle"
 
-    # -- the commands --------------------------------------------------------------------------
-    def run(self, argv: Sequence[str]) -> CommandResult:
-        """Run one command as the real ones would, unless a fault is due."""
-        argv = tuple(argv)
-        self.calls.append(argv)
-        fault = self.fault(argv)
-        if fault == "hang":
-            raise SlurmError(f"{argv[0]}: no answer in 10 s")
-        if fault == "fail":
-            return CommandResult(1, "", f"{argv[0]}: error: Unable to contact slurm controller", 0.0)
-        if fault == "garbage":
-            return CommandResult(0, "\x00\x7f|||not what you\nexpected=|", "", 0.0)
-        answer = self._read(argv) if argv[0] in READS or "show" in argv else self._write(argv)
-        if fault == "lost":
-            raise SlurmError(f"{argv[0]}: carried out, the answer was lost")
-        if fault == "cut":
-            return answer._replace(out=answer.out[: len(answer.out) // 2].rstrip("\n"))
-        return answer
-
-    def _read(self, argv: tuple[str, ...]) -> CommandResult:
-        if argv[0] == "squeue" and "--json" in argv:
-            return CommandResult(0, json.dumps({"jobs": [self._json(j) for j in self._listed()]}), "", 0.0)
-        if argv[0] == "squeue":
-            return CommandResult(0, "".join(self._line(j) + "\n" for j in self._listed()), "", 0.0)
-        if argv[0] == "sinfo":
-            groups: dict[tuple[str, str], list[str]] = {}
-            for partition, names in self.partitions.items():
-                for name in names:
-                    groups.setdefault((self.node_state(name), partition), []).append(name)
-            lines = [
-                f"{compress(names)}|{state}|{part}|{self.cpus}|64000|2|{self.cpus // 2}|(null)\n"
-                for (state, part), names in groups.items()
-            ]
-            return CommandResult(0, "".join(lines), "", 0.0)
-        if "config" in argv:
-            values = {"SLURM_CONF": "/nowhere/slurm.conf", "JobSubmitPlugins": "lua", "SLURM_VERSION": self.version}
-            text = "".join(f"{key:<24}= {value}\n" for key, value in (values | self.config).items())
-            return CommandResult(0, f"Configuration data as of now\n{text}", "", 0.0)
-        if "licenses" in argv:
-            aside = sum(self.reservations.values())
-            free = self.total_w - self.used_w
-            text = f"LicenseName=watts Total={self.total_w} Used={self.used_w} Free={free} Reserved={aside} Remote=no\n"
-            return CommandResult(0, text, "", 0.0)
-        if "reservation" in argv:
-            name = argv[-1]
-            if name in self.reservations:
-                return CommandResult(
-                    0, f"ReservationName={name} StartTime=1 Licenses=watts:{self.reservations[name]}\n", "", 0.0
-                )
-            return CommandResult(1, "", f"Reservation {name} not found", 0.0)
-        raise AssertionError(argv)
-
-    def _listed(self) -> list[FakeJob]:
-        return [j for j in self.jobs.values() if j.state in ("PENDING", "RUNNING")]
-
-    def _line(self, job: FakeJob) -> str:
-        licences = ",".join(f"{k}:{v}" for k, v in job.licences.items()) or "(null)"
-        minutes = round(job.limit_s / 60)
-        start = "N/A" if job.start_s < 0 else str(int(job.start_s))
-        if job.state == "PENDING" and job.begin_s > self.now_s:
-            start = str(int(job.begin_s))
-        fields = [job.name, job.id, int(job.submit_s), job.state, job.reason, job.partition, job.nodes]
-        fields += [job.nodes * self.cpus, f"{minutes // 60}:{minutes % 60:02d}:00", licences, job.priority, job.uid]
-        fields += [start, compress(job.held_nodes) if job.state == "RUNNING" else "", job.requested, job.dependency]
-        fields += [max(job.nodes, job.most_nodes)]
-        return "|".join(str(f) for f in fields)
-
-    def _json(self, job: FakeJob) -> dict[str, object]:
-        return {
-            "job_id": job.id, "array_job_id": 0, "array_task_id": None, "array_max_tasks": 0, "name": job.app,
-            "user_name": f"u{job.uid}", "account": "all", "comment": job.comment, "admin_comment": job.mark,
-            "restart_cnt": job.restarts, "het_job_id": 0, "submit_time": int(job.submit_s),
-        }  # fmt: skip
-
-    def _write(self, argv: tuple[str, ...]) -> CommandResult:
-        self.writes.append(argv)
-        verb, rest = argv[1], argv[2:]
-        if verb in ("hold", "release", "requeuehold"):
-            return self._control(verb, int(rest[0]))
-        if verb in ("create", "delete") or rest[0].startswith("ReservationName="):
-            return self._reserve(verb, rest)
-        if rest[0].startswith("NodeName="):
-            return self._node(rest)
-        return self._update(rest)
-
-    def _control(self, verb: str, number: int) -> CommandResult:
-        job = self.jobs.get(number)
-        if job is None or job.state not in ("PENDING", "RUNNING"):
-            return CommandResult(1, "", f"Invalid job id specified for job {number}", 0.0)
-        if verb == "requeuehold":
-            if job.state != "RUNNING":
-                return CommandResult(1, "", "Requested operation is presently disabled", 0.0)
-            job.state, job.priority, job.reason = "PENDING", 0, "JobHeldAdmin"
-            job.submit_s, job.start_s, job.held_nodes = float(int(self.now_s)), -1.0, ()
-            job.restarts += 1
-        elif job.state != "PENDING":
-            return CommandResult(1, "", "Job is no longer pending execution", 0.0)
-        elif verb == "hold":
-            job.priority, job.reason = 0, "JobHeldAdmin"
-        elif job.priority == 0:
+    # -- what people do ------------------------------------------------------------------------
+    def release(self, job: FakeJob) -> None:
+        """Somebody releases a held job."""
+        if job.priority == 0:
             self.last_priority -= 1
             job.priority, job.reason, job.begin_s = self.last_priority, "None", max(job.begin_s, self.now_s)
-        return CommandResult(0, "", "", 0.0)
 
-    def _reserve(self, verb: str, rest: tuple[str, ...]) -> CommandResult:
-        fields = dict(r.split("=", 1) for r in rest if "=" in r)
-        name = fields["ReservationName"]
-        if verb == "delete":
-            return CommandResult(0 if self.reservations.pop(name, None) is not None else 1, "", "", 0.0)
-        if (verb == "create") == (name in self.reservations):
-            return CommandResult(1, "", "Duplicate or unknown reservation name", 0.0)
-        self.reservations[name] = int(fields["Licenses"].split(":")[1])
-        return CommandResult(0, "", "", 0.0)
+    def requeue_and_hold(self, job: FakeJob) -> None:
+        """An operator takes a running job back into the queue, held."""
+        job.state, job.priority, job.reason = "PENDING", 0, "JobHeldAdmin"
+        job.submit_s, job.start_s, job.held_nodes = float(int(self.now_s)), -1.0, ()
+        job.restarts += 1
 
-    def _node(self, rest: tuple[str, ...]) -> CommandResult:
-        name, state = rest[0].split("=")[1], rest[1].split("=")[1]
-        if state == "POWER_DOWN":
-            self.power[name] = ("stopping", self.now_s)
-        elif name in self.power:
-            self.power[name] = ("booting", self.now_s)
-        return CommandResult(0, "", "", 0.0)
+    # -- the driver ----------------------------------------------------------------------------
+    def observe(self) -> Snapshot:
+        """The lists, one after the other; ``fault`` is asked before each."""
+        self._asked("nodes")
+        nodes = self._known_nodes(self._nodes())
+        taken_s = self.now_s
+        self._asked("jobs")
+        listed = self.listed()
+        rows = tuple(self._row(job) for job in listed)
+        details = {row.key: self._details(job) for row, job in zip(rows, listed, strict=True)}
+        self._asked("pool")
+        pool = Pool(self.total_w, self.used_w, self.reserved_w)
+        return Snapshot(taken_s, rows, nodes, pool, details, frequencies=dict(self.frequencies))
 
-    def _update(self, rest: tuple[str, ...]) -> CommandResult:
-        fields = dict(r.split("=", 1) for r in rest)
-        job = self.jobs.get(int(fields.pop("JobId")))
+    def apply(self, write: Write) -> None:
+        """Carry a write out as Slurm would, unless a fault is due."""
+        self.calls.append(write)
+        fault = self.fault(write)
+        if fault == "fail":
+            raise ClusterError(f"{write.kind} {write.target}: refused")
+        if fault == "ignored":
+            return
+        self.writes.append(write)
+        self._do(write)
+        if fault == "lost":
+            raise ClusterError(f"{write.kind} {write.target}: carried out, the answer was lost")
+
+    def check(self) -> Sequence[Finding]:
+        """Whatever the test says is installed."""
+        return self.findings
+
+    def listed(self) -> list[FakeJob]:
+        """Jobs that the queue shows."""
+        return [j for j in self.jobs.values() if j.state in ("PENDING", "RUNNING")]
+
+    def _asked(self, what: str) -> None:
+        self.calls.append(what)
+        if self.fault(what) in ("fail", "lost"):
+            raise ClusterError(f"{what}: no answer")
+
+    def _row(self, job: FakeJob) -> Job:
+        """A job as a driver shows it; the same object as before where nothing changed."""
+        pending = job.state == "PENDING"
+        held: HeldBy = HELD_BY.get(job.reason, "manager") if pending and job.priority == 0 else ""
+        start_s = math.nan if job.start_s < 0 else float(int(job.start_s))
+        if pending and job.begin_s > self.now_s:
+            start_s = float(int(job.begin_s))
+        most = max(job.nodes, job.most_nodes)
+        row = Job(
+            JobKey(job.name, float(int(job.submit_s))), job.id, "pending" if pending else "running", job.reason,
+            job.partition, job.nodes, job.nodes * self.cpus, 60.0 * round(job.limit_s / 60.0),
+            job.licences.get("watts", -1), job.priority, job.uid, start_s, job.held_nodes if not pending else (),
+            job.requested, job.dependency == "(null)" and not (held and start_s > self.now_s), held, most, "",
+            (job.nodes, most), native=tuple(name for name in job.licences if name != "watts"),
+        )  # fmt: skip
+        old = self._rows.get(job.id)
+        # NaN differs from itself: a start that is not there must not make a row another one
+        if old is None or old._replace(start_s=0.0) != row._replace(start_s=0.0) or repr(old.start_s) != repr(start_s):
+            self._rows[job.id] = old = row
+        return old
+
+    def _details(self, job: FakeJob) -> Details:
+        fresh = Details(job.app, f"u{job.uid}", "all", job.comment, job.mark, job.restarts, 1, 0)
+        if self._texts.get(job.id) != fresh:
+            self._texts[job.id] = fresh
+        return self._texts[job.id]
+
+    def _nodes(self) -> tuple[Node, ...]:
+        partitions: dict[str, tuple[str, ...]] = {}
+        for partition, names in self.partitions.items():
+            for name in names:
+                partitions[name] = (*partitions.get(name, ()), partition)
+        return tuple(self._node(name, member_of) for name, member_of in partitions.items())
+
+    def _known_nodes(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        if nodes != self._last_nodes:
+            self._last_nodes = nodes
+        return self._last_nodes
+
+    def _node(self, name: str, partitions: tuple[str, ...]) -> Node:
+        state = self.node_state(name)
+        power: Power = self.power[name][0] if name in self.power else "on"
+        return Node(name, state, power, state in ("idle", "allocated"), state == "allocated", partitions)
+
+    def _do(self, write: Write) -> None:
+        match write:
+            case SetPool():
+                self.reserved_w = self.total_w - write.open_w
+            case SetJobFrequency():
+                self.frequencies |= {write.target: write.khz}
+                if not write.khz:
+                    del self.frequencies[write.target]
+            case PowerNode():
+                self.power_node(write)
+            case _:
+                self._change(write, self._job(write.target))
+
+    def power_node(self, write: PowerNode) -> None:
+        """A node stops or boots."""
+        if not write.on:
+            self.power[write.target] = ("stopping", self.now_s)
+        elif write.target in self.power:
+            self.power[write.target] = ("booting", self.now_s)
+
+    def _job(self, name: str) -> FakeJob:
+        job = self.jobs.get(int(name))
         if job is None or job.state not in ("PENDING", "RUNNING"):
-            return CommandResult(1, "", "Invalid job id specified", 0.0)
-        if "Priority" in fields and job.priority == 0:
-            return CommandResult(1, "", "Job is in held state", 0.0)
-        if "Licenses" in fields:
-            wanted = {k: int(v or 1) for k, _, v in (p.partition(":") for p in fields.pop("Licenses").split(","))}
-            if wanted.get("watts", 0) > self.total_w:
-                return CommandResult(1, "", "Invalid license specification", 0.0)
-            if wanted != job.licences:  # slurmctld drops an update to the same text
-                job.licences, job.freed = wanted, False
-        job.partition = fields.pop("Partition", job.partition)
-        job.requested = fields.pop("ReqNodeList", job.requested)
-        job.limit_s = 60.0 * int(fields.pop("TimeLimit", round(job.limit_s / 60)))
-        job.priority = int(fields.pop("Priority", job.priority))
-        job.comment = fields.pop("Comment", job.comment)
-        if "NumNodes" in fields:
-            least, _, most = fields.pop("NumNodes").partition("-")
-            job.nodes, job.most_nodes = int(least), int(most or job.most_nodes)
-        assert not fields, fields
-        return CommandResult(0, "", "", 0.0)
+            raise ClusterError(f"Invalid job id specified for job {name}")
+        return job
+
+    def _change(self, write: Write, job: FakeJob) -> None:
+        if isinstance(write, RequeueJob) and job.state != "RUNNING":
+            raise ClusterError("Requested operation is presently disabled")
+        if isinstance(write, HoldJob | ReleaseJob) and job.state != "PENDING":
+            raise ClusterError("Job is no longer pending execution")
+        if isinstance(write, SetPriority) and job.priority == 0:
+            raise ClusterError("Job is in held state")
+        match write:
+            case HoldJob():
+                job.priority, job.reason = 0, "JobHeldAdmin"
+            case ReleaseJob():
+                self.release(job)
+            case RequeueJob():
+                self.requeue_and_hold(job)
+            case SetPriority():
+                job.priority = write.priority
+            case ChangeJob():
+                self._update(job, write.fields, recount=write.recount)
+            case _:
+                raise AssertionError(write)
+
+    def _update(self, job: FakeJob, new: JobFields, *, recount: bool) -> None:
+        if new.watts is not None:
+            if new.watts > self.total_w:
+                raise ClusterError("Invalid license specification")
+            if recount or new.watts != job.licences.get("watts"):  # slurmctld drops an update to the same text
+                job.licences["watts"], job.freed = new.watts, False
+        if new.node_count is not None:
+            job.nodes, job.most_nodes = new.node_count
+        job.partition = job.partition if new.partition is None else new.partition
+        job.requested = job.requested if new.nodes is None else tuple(new.nodes)
+        job.limit_s = job.limit_s if new.limit_s is None else new.limit_s
+        job.comment = job.comment if new.comment is None else new.comment

@@ -21,8 +21,8 @@ from tests.live.outcomes import Outcomes, forgotten
 from tests.live.site import Site, warm_kernels
 from tests.live.slurmlab import OPERATOR, SlurmLab, wait_for
 from wattqueue.live.config import load_config
-from wattqueue.live.guard import Guard, fatal
 from wattqueue.live.slurm.commands import Commands
+from wattqueue.live.slurm.guard import Guard
 from wattqueue.live.slurm.install import install
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
@@ -65,7 +65,7 @@ def arena(real_module: None) -> Iterator[Site]:
         slurm = Commands(environment={"SLURM_CONF": lab.env["SLURM_CONF"]})
         guard = Guard.of(config, slurm)
         install(folder / "etc", guard.settings, None)
-        assert fatal(guard.check(slurm, folder / "etc")) == []
+        assert [one for one in guard.check(slurm, folder / "etc") if one.fatal] == []
         create_late(lab)
         yield site
         site.stop()

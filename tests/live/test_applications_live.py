@@ -14,17 +14,14 @@ from tests.live.test_controller import Meter
 from wattqueue.errors import InputError
 from wattqueue.formats.ear.files import write_coefficients_csv
 from wattqueue.live.applications import Applications
-from wattqueue.live.assemble import teach
+from wattqueue.live.cluster import JobKey
 from wattqueue.live.config import load_config
-from wattqueue.live.learning import MeasuredJobs
 from wattqueue.live.planner import Rules
 from wattqueue.live.predictor import JobRequest, MeasuredJob
-from wattqueue.live.slurm.snapshot import JobKey
 from wattqueue.model.ear import Coefficients
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import load_policy
 from wattqueue.store.applications import AppRun
-from wattqueue.store.database import open_database
 
 GHZ = 1e9
 HIGH, LOW = 2 * GHZ, 1 * GHZ
@@ -84,9 +81,8 @@ def test_a_site_that_runs_predicts_better(site: Applications, tmp_path: Path) ->
     rules = Rules(mode="control", write_priority=False, track_running=True, settle_s=1e9, margin=0.0)
     controller = make_controller(
         slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(2400.0), policy=policy, rules=rules,
-        machine=lab_machine(8, (HIGH, LOW)), sources=(Meter(slurm),),
+        machine=lab_machine(8, (HIGH, LOW)), sources=(Meter(slurm),), applications=site,
     )  # fmt: skip
-    teach(controller, MeasuredJobs(open_database(tmp_path / "l.db")), None, site)
     jobs = []
     for _ in range(2):
         jobs.append(slurm.submit(1, 100.0, watts=200, app="lu", partition="p1"))

@@ -11,14 +11,13 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import InputError
-from wattqueue.live.slurm.goal import Write
-from wattqueue.live.slurm.snapshot import JobKey
+from wattqueue.live.cluster import ChangeJob, JobFields, JobKey
 from wattqueue.live.state.audit import Audit, open_log, rows_of, verify
 from wattqueue.live.state.memory import Memory, Refused, ReleasedJob
 from wattqueue.live.state.tables import AUDIT
 from wattqueue.store.database import open_database
 
-WRITE = Write("update", "12", ("scontrol", "update"), "watts:9", "watts:5", "measured 310 W", JobKey("12", 5.0))
+WRITE = ChangeJob("12", "watts=9", "watts=5", JobFields(watts=5), why="measured 310 W", key=JobKey("12", 5.0))
 
 
 def filled(path: Path, key: bytes = b"", head: Path | None = None) -> Audit:
@@ -34,7 +33,7 @@ def test_each_write_says_who_why_before_after_and_what_came_of_it(tmp_path: Path
     rows = list(rows_of(audit.engine))
     assert len(rows) == 8
     assert [rows[0][n] for n in ("who", "event", "target", "before", "after", "why")] == [
-        "controller", "intend", "12", "watts:9", "watts:5", "measured 310 W",
+        "controller", "intend", "12", "watts=9", "watts=5", "measured 310 W",
     ]  # fmt: skip
     assert (rows[1]["event"], rows[1]["about"], rows[1]["after"]) == ("settle", 1, "done")
     assert verify(audit.engine).broken == 0

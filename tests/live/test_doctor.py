@@ -10,7 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from wattqueue.cli import _app
-from wattqueue.live.doctor import Check, ask, examine, sacct_line
+from wattqueue.live.doctor import Check, Find, Run, ask
+from wattqueue.live.doctor import examine as examine_areas
+from wattqueue.live.slurm.examine import examine_slurm, sacct_line
+
+
+def examine(root: Path, run: Run, find: Find) -> tuple[Check, ...]:
+    """As ``wattqueue doctor`` examines a host."""
+    return examine_areas({"Slurm": examine_slurm}, root, run, find)
 
 
 def nothing(name: str) -> str | None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.live.slurmlab import OPERATOR, SlurmLab, wait_for
-from wattqueue.live.slurm.apply import Frequencies
+from wattqueue.live.slurm.accounting import SlurmEnergy
 from wattqueue.live.slurm.commands import Commands
+from wattqueue.live.slurm.frequencies import Frequencies
 from wattqueue.live.slurm.install import prolog
 from wattqueue.live.telemetry.base import JobEnergy
 from wattqueue.live.telemetry.pm_counters import PmCounters
-from wattqueue.live.telemetry.slurm_energy import SlurmEnergy
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.live.fakeslurm import FakeSlurm
+from tests.live.recordings import Recorded
 from wattqueue.errors import InputError
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import LiveConfig, load_config
-from wattqueue.live.guard import Guard, fatal, missing_watts
 from wattqueue.live.home import home_of
+from wattqueue.live.partitions import inspect_partitions
+from wattqueue.live.slurm.cluster import SlurmCluster
+from wattqueue.live.slurm.connect import connect
+from wattqueue.live.slurm.guard import Guard, missing_watts
 from wattqueue.live.slurm.install import NodeWatts, differences, install, script
 from wattqueue.live.slurm.observe import Observer
 
@@ -30,8 +34,19 @@ max_w = 250.0
 """
 
 
-def make_slurm(**more: list[str]) -> FakeSlurm:
-    return FakeSlurm({"p1": ["n1", "n2"], "p2": ["m1", "m2"], **more}, 700)
+def make_slurm(*partitions: str) -> Recorded:
+    """A recorded Slurm with these lines of sinfo: partition and nodes, and a pool of 700 W."""
+    slurm = Recorded()
+    lines = ("p1 n[1-2]", "p2 m[1-2]", *partitions)
+    slurm.texts["nodes"] = "".join("{1}|idle|{0}|16|64000|2|8|(null)\n".format(*line.split()) for line in lines)
+    slurm.texts["pool"] = slurm.texts["pool"].replace("Total=1600", "Total=700")
+    slurm.texts["jobs"] = ""
+    return slurm
+
+
+def set_config(slurm: Recorded, key: str, value: str) -> None:
+    """Let ``scontrol show config`` print another value."""
+    slurm.texts["config"] = re.sub(rf"^{key} .*$", f"{key:<24}= {value}", slurm.texts["config"], flags=re.MULTILINE)
 
 
 def make_config(folder: Path, text: str = "") -> LiveConfig:
@@ -40,14 +55,14 @@ def make_config(folder: Path, text: str = "") -> LiveConfig:
     return load_config(folder / "live.toml")
 
 
-def installed(folder: Path, slurm: FakeSlurm, guard: Guard) -> None:
-    """Install, and let the fake's slurm.conf lie there."""
+def installed(folder: Path, slurm: Recorded, guard: Guard) -> None:
+    """Install, and let slurm.conf lie there."""
     install(folder, guard.settings, None)
-    slurm.config["SLURM_CONF"] = str(folder / "slurm.conf")
+    set_config(slurm, "SLURM_CONF", str(folder / "slurm.conf"))
 
 
 def test_partitions_that_the_machine_file_does_not_name(tmp_path: Path) -> None:
-    slurm = make_slurm(debug=["n1", "m1"], login=["l1"])
+    slurm = make_slurm("debug n1,m1", "login l1")
     guard = Guard.of(make_config(tmp_path), slurm)
     nodes = guard.settings.nodes
     assert {name: (node.watts, node.held) for name, node in nodes.items()} == {
@@ -56,7 +71,7 @@ def test_partitions_that_the_machine_file_does_not_name(tmp_path: Path) -> None:
         "debug": (200, False),
     }
     assert list(guard.settings.free) == ["login"]
-    found = guard.inspect(Observer(slurm, lambda: 1e6).snapshot().nodes)
+    found = inspect_partitions(guard.layout, Observer(slurm, lambda: 1e6).snapshot().nodes)
     assert len(found) == 1
     assert "debug" in found[0]
 
@@ -65,16 +80,16 @@ def test_a_node_that_moved_is_reported_in_the_next_round(tmp_path: Path) -> None
     slurm = make_slurm()
     guard = Guard.of(make_config(tmp_path), slurm)
     observer = Observer(slurm, lambda: 1e6)
-    assert guard.inspect(observer.snapshot().nodes) == []
-    slurm.partitions["p1"].append("n3")
-    assert ["p1" in text for text in guard.inspect(observer.snapshot().nodes)] == [True]
+    assert inspect_partitions(guard.layout, observer.snapshot().nodes) == []
+    slurm.texts["nodes"] = slurm.texts["nodes"].replace("n[1-2]", "n[1-3]")
+    assert ["p1" in text for text in inspect_partitions(guard.layout, observer.snapshot().nodes)] == [True]
 
 
 def test_what_was_just_installed_fits(tmp_path: Path) -> None:
     slurm = make_slurm()
     guard = Guard.of(make_config(tmp_path), slurm)
     installed(tmp_path, slurm, guard)
-    assert fatal(guard.check(slurm)) == []
+    assert [one for one in guard.check(slurm) if one.fatal] == []
 
 
 @pytest.mark.parametrize(
@@ -109,7 +124,7 @@ def test_control_does_not_start_where_the_script_would_refuse_it(tmp_path: Path)
     guard = Guard.of(config, slurm)
     installed(tmp_path, slurm, Guard(guard.settings._replace(beat=Path("/elsewhere/beat")), guard.layout))
     with pytest.raises(InputError) as caught:
-        assemble(config, slurm)
+        assemble(config, connect(config, slurm))
     assert caught.value.where == "job_submit.lua"
     assert "install" in str(caught.value.hint)
     assert not config.run_dir.exists(), "nothing was claimed"
@@ -118,26 +133,29 @@ def test_control_does_not_start_where_the_script_would_refuse_it(tmp_path: Path)
 @pytest.mark.parametrize(("requeue", "named"), [("1", True), ("0", False)])
 def test_a_release_that_loses_licences_is_named(tmp_path: Path, requeue: str, named: bool) -> None:
     slurm = make_slurm()
-    slurm.version, slurm.config["JobRequeue"] = "25.05.8", requeue
+    set_config(slurm, "SLURM_VERSION", "25.05.8")
+    set_config(slurm, "JobRequeue", requeue)
     found = Guard.of(make_config(tmp_path), slurm).check(slurm, tmp_path)
     assert any("25.05.8" in one.what for one in found) == named
 
 
 def test_jobs_from_before_the_installation_get_watts(tmp_path: Path) -> None:
     slurm = make_slurm()
-    slurm.hold_new = False
     guard = Guard.of(make_config(tmp_path), slurm)
-    slurm.submit(2, 50.0, watts=0, licences={}, partition="p2")
-    slurm.step()
-    slurm.submit(1, 50.0, watts=0, licences={}, partition="p2", most_nodes=2)
-    writes = missing_watts(Observer(slurm, lambda: slurm.now_s).snapshot(), guard.layout, guard.settings)
-    assert [write.argv[2:] for write in writes] == [
+    slurm.texts["jobs"] = (
+        "1|1|100|RUNNING|None|p2|2|32|30:00|(null)|9|1000|150|m[1-2]||(null)|2\n"
+        "2|2|100|PENDING|Resources|p2|1|16|30:00|(null)|9|1000|N/A|||(null)|2\n"
+    )
+    cluster = SlurmCluster(slurm, clock=lambda: 200.0)
+    writes = missing_watts(cluster.observe(), guard.layout, guard.settings)
+    for write in writes:
+        cluster.apply(write)
+    assert [argv[2:] for argv in slurm.writes] == [
         ("JobId=1", "Licenses=watts:300"),
         ("JobId=2", "NumNodes=2-2", "Licenses=watts:300"),
     ]
-    for write in writes:
-        assert slurm.run(write.argv).code == 0
-    assert missing_watts(Observer(slurm, lambda: slurm.now_s).snapshot(), guard.layout, guard.settings) == []
+    slurm.texts["jobs"] = slurm.texts["jobs"].replace("(null)|9", "watts:300|9")
+    assert missing_watts(cluster.observe(), guard.layout, guard.settings) == []
 
 
 def test_a_service_keeps_its_files_where_its_unit_may_write(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.live.slurmlab import OPERATOR, USER, SlurmLab
 from wattqueue.errors import OutputError
 from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.slurm.install import NodeWatts, Settings, install, prolog, script
-from wattqueue.live.slurm.snapshot import Shape
+from wattqueue.live.slurm.sizing import Shape
 
 F = TypeVar("F")
 OPERATOR_UID = pwd.getpwnam(OPERATOR).pw_uid

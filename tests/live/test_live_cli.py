@@ -21,8 +21,8 @@ from wattqueue.errors import InputError, WattQueueError
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import LiveConfig, load_config, read_secret
 from wattqueue.live.controller import describe
-from wattqueue.live.guard import whole_pool
 from wattqueue.live.metrics import LiveMetrics, serve
+from wattqueue.live.slurm.guard import whole_pool
 from wattqueue.live.status import RunDir, read_status
 from wattqueue.model.signals import Cap
 
@@ -127,14 +127,14 @@ def test_an_empty_or_missing_secret_is_refused(tmp_path: Path) -> None:
 def server(tmp_path: Path) -> Iterator[tuple[str, LiveMetrics]]:
     slurm = make_slurm()
     controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1800.0))
-    controller.meter = metrics = LiveMetrics("control")
+    metrics = controller.meter
+    assert isinstance(metrics, LiveMetrics)
     for _ in range(3):
         slurm.submit(1, 50.0, watts=200)
     for _ in range(3):
         controller.round()
         slurm.step()
-    slurm.fault = lambda _: "hang"
-    controller.observer.wait = lambda _: None
+    slurm.fault = lambda _: "fail"
     controller.round()
     held = serve(metrics, "127.0.0.1", 0, "hunter2", lambda: '{"mode": "control"}')
     yield f"http://127.0.0.1:{held.server_address[1]}", metrics

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.live.fakeslurm import FakeSlurm
+from tests.live.recordings import Recorded
 from wattqueue.errors import InputError
 from wattqueue.formats.slurm.hostlist import compress, expand
+from wattqueue.live.cluster import JobKey
 from wattqueue.live.slurm.commands import SlurmError
 from wattqueue.live.slurm.observe import (
+    DETAILS,
     Observer,
     parse_details,
     parse_job,
@@ -22,7 +24,6 @@ from wattqueue.live.slurm.observe import (
     parse_pool,
     split_licences,
 )
-from wattqueue.live.slurm.snapshot import JobKey
 
 LINE = "4_2|4|1795245457|PENDING|JobHeldUser|p1,p2|2|20|1-02:04:00|watts:7,matlab:1|0|65534|N/A||n[1-2]|(null)|3"
 
@@ -57,10 +58,11 @@ def test_a_host_list_comes_back(pairs: set[tuple[str, int]], padded: bool) -> No
 def test_a_job() -> None:
     job = parse_job(LINE)
     assert job.key == JobKey("4_2", 1795245457.0)
-    assert (job.job_id, job.nodes, job.cpus, job.walltime_s) == (4, 2, 20, 86400 + 2 * 3600 + 4 * 60)
-    assert (job.watts, job.licences, job.held, job.eligible) == (7, ("matlab:1",), True, True)
+    assert (job.number, job.nodes, job.cpus, job.walltime_s) == (4, 2, 20, 86400 + 2 * 3600 + 4 * 60)
+    assert (job.watts, job.native, job.held_by, job.eligible) == (7, ("matlab:1",), "user", True)
+    assert (job.array, job.task, job.whole) == ("4", 2, "")
     assert math.isnan(job.start_s)
-    assert expand(job.requested) == ("n1", "n2")
+    assert job.requested == ("n1", "n2")
 
 
 def test_a_job_that_must_wait_for_others_is_not_eligible() -> None:
@@ -101,7 +103,7 @@ def test_limits(text: str, seconds: float) -> None:
     ],
 )
 def test_states_of_nodes(state: str, power: str, usable: bool, busy: bool) -> None:
-    (node,) = parse_nodes(f"n1|{state}|p1|16|64000|2|8|(null)")
+    ((node, _),) = parse_nodes(f"n1|{state}|p1|16|64000|2|8|(null)")
     assert (node.power, node.usable, node.busy) == (power, usable, busy)
 
 
@@ -124,75 +126,117 @@ def test_licences_of_others_are_kept() -> None:
     assert split_licences("(null)") == (-1, ())
 
 
-def make_slurm() -> FakeSlurm:
-    return FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1000)
+TAKEN_S = 1795331250.0
+"""Some seconds after the recording."""
 
 
-def test_a_snapshot_keeps_what_it_knew() -> None:
-    slurm = make_slurm()
-    first = slurm.submit(2, 10.0, watts=100, app="solver")
-    observer = Observer(slurm, lambda: slurm.now_s)
-    seen = observer.snapshot()
-    assert [j.key for j in seen.jobs] == [JobKey("1", first.submit_s)]
-    assert seen.details[seen.jobs[0].key].app == "solver"
-    assert {n.name for n in seen.nodes} == {f"{c}{i}" for c in "nm" for i in range(1, 5)}
+def observer(slurm: Recorded) -> Observer:
+    return Observer(slurm, lambda: TAKEN_S, wait=lambda _: None)
+
+
+def without(text: str, start: str) -> str:
+    """A list without the lines that begin so."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(start))
+
+
+def test_a_recorded_slurm() -> None:
+    """Jobs of every kind, one of them named like a row of ``scontrol show job``; overlapping partitions, GPUs."""
+    seen = observer(Recorded()).snapshot()
+    assert seen.unreadable == ()
+    jobs = {job.key.name: job for job in seen.jobs}
+    assert sorted(jobs) == ["1", "2", "3", "4_1", "4_2", "4_3", "4_4", "5", "6", "7", "8", "9+0", "9+1"]
+    assert {name for name, job in jobs.items() if job.active} == {"1", "2"}
+    assert (jobs["1"].node_names, jobs["1"].watts, jobs["1"].walltime_s) == (("n1", "n2"), 400, 1800.0)
+    assert {job.held_by for name, job in jobs.items() if job.pending} == {"user"}, "who holds is told by the mark"
+    assert [name for name, job in sorted(jobs.items()) if not job.eligible] == ["5", "7"], "a dependency, a begin time"
+    assert (jobs["3"].range_nodes, jobs["3"].nodes, jobs["3"].most_nodes) == ((2, 3), 3, 3), "20 tasks, p2 has 8 cores"
+    assert (jobs["4_2"].array, jobs["4_2"].task, jobs["4_2"].requested) == ("4", 2, ("n8",))
+    assert [(jobs[n].target, jobs[n].component) for n in ("9+0", "9+1")] == [("9", 0), ("9", 1)]
+    marks = {key.name: details.mark for key, details in seen.details.items()}
+    assert "wattqueue:user-held" in marks["6"]
+    assert "user-held" not in marks["8"]
+    assert seen.details[jobs["4_1"].key].throttle == 2
+    assert seen.details[jobs["9+1"].key].parts > 1
+    assert "\n" in seen.details[jobs["8"].key].app
+    nodes = seen.by_node
+    assert {name: (n.power, n.usable, n.busy) for name, n in nodes.items() if not (n.usable and n.power == "on")} == {
+        "n3": ("off", False, False),
+        "n4": ("on", False, False),
+    }
+    assert {n.partitions for n in seen.nodes} == {("p1", "debug"), ("p2", "debug")}
+    assert seen.pool is not None
+    assert (seen.pool.total, seen.pool.used, seen.pool.open_w) == (1600, 600, 1200)
+
+
+def test_what_did_not_change_is_the_same_object_and_details_are_asked_once() -> None:
+    slurm = Recorded()
+    looks = observer(slurm)
+    first = looks.snapshot()
     calls = len(slurm.calls)
-    again = observer.snapshot()
-    assert again.jobs[0] is seen.jobs[0]
-    assert [argv[0] for argv in slurm.calls[calls:]] == ["sinfo", "squeue", "scontrol"], "details are asked once"
+    again = looks.snapshot()
+    assert [a is b for a, b in zip(first.jobs, again.jobs, strict=True)].count(True) >= len(first.jobs) - 1
+    assert again.nodes is first.nodes
+    assert [argv[0] for argv in slurm.calls[calls:]] == ["sinfo", "squeue", "scontrol"]
+    slurm.texts["nodes"] = without(slurm.texts["nodes"], "n4")
+    assert "n4" not in looks.snapshot().by_node
 
 
 def test_a_reused_id_is_another_job() -> None:
-    slurm = make_slurm()
-    slurm.submit(1, 10.0, watts=100, app="old")
-    observer = Observer(slurm, lambda: slurm.now_s)
-    old = observer.snapshot().jobs[0]
-    slurm.jobs.clear()
-    slurm.last_id = 0
-    slurm.now_s += 5
-    slurm.submit(1, 10.0, watts=100, app="new")
-    seen = observer.snapshot()
-    assert seen.jobs[0].key.name == old.key.name
-    assert seen.jobs[0].key != old.key
-    assert seen.details[seen.jobs[0].key].app == "new"
+    slurm = Recorded()
+    looks = observer(slurm)
+    looks.snapshot()
+    for name in ("jobs", "details"):
+        slurm.texts[name] = slurm.texts[name].replace("1795331205", "1795331249")
+    key = JobKey("2", 1795331249.0)
+    seen = looks.snapshot()
+    assert key in seen.by_key
+    assert key in seen.details
+    assert JobKey("2", 1795331205.0) not in seen.details
 
 
 @pytest.mark.parametrize("fault", ["hang", "fail", "garbage", "cut"])
 @pytest.mark.parametrize("command", ["squeue", "sinfo", "scontrol"])
 def test_a_command_that_misbehaves_is_an_error_never_an_empty_cluster(fault: str, command: str) -> None:
-    slurm = make_slurm()
-    slurm.submit(1, 10.0, watts=100)
-    slurm.fault = lambda argv: fault if argv[0] == command else None
+    slurm = Recorded(fault=lambda argv: fault if argv[0] == command else None)
     with pytest.raises(SlurmError):
-        Observer(slurm, lambda: slurm.now_s).snapshot()
+        observer(slurm).snapshot()
 
 
-def test_one_bad_line_is_told_and_the_others_are_read() -> None:
-    slurm = make_slurm()
-    slurm.submit(1, 10.0, watts=100)
-    slurm.submit(1, 10.0, watts=100, partition="p1|x")
-    seen = Observer(slurm, lambda: slurm.now_s).snapshot()
-    assert len(seen.jobs) == 1
-    assert len(seen.unreadable) == 1
+@pytest.mark.parametrize("line", ["8|8|1795331207|PENDING|x|p1|x|1\n", LINE.replace("n[1-2]", "n[2-") + "\n"])
+def test_one_bad_line_is_told_and_the_others_are_read(line: str) -> None:
+    slurm = Recorded()
+    slurm.texts["jobs"] += line
+    seen = observer(slurm).snapshot()
+    assert (len(seen.jobs), len(seen.unreadable)) == (13, 1)
+
+
+def test_no_node_is_an_error_also_after_a_good_look() -> None:
+    slurm = Recorded()
+    looks = observer(slurm)
+    looks.snapshot()
+    slurm.texts["nodes"] = ""
+    with pytest.raises(SlurmError):
+        looks.snapshot()
 
 
 def test_a_job_without_details_is_not_looked_for_every_round() -> None:
     """``squeue --json`` costs 3 kB per job: one job that it does not show must not cost it once a second."""
-    slurm = FakeSlurm({"p1": ["n1"]}, 100)
-    hidden, shown = slurm.submit(1, 1.0, watts=1), slurm.submit(1, 1.0, watts=1)
-    plain = slurm._json
-    slurm._json = lambda job: plain(job) | ({"job_id": 999} if job is hidden else {})  # type: ignore[method-assign]
-    observer = Observer(slurm, lambda: slurm.now_s)
+    slurm, now = Recorded(), [TAKEN_S]
+    slurm.texts["details"] = slurm.texts["details"].replace('"job_id": 2,', '"job_id": 999,')
+    looks = Observer(slurm, lambda: now[0], wait=lambda _: None)
     for _ in range(120):
-        snapshot = observer.snapshot()
-        slurm.now_s += 1.0
-    assert [key.name for key in snapshot.details] == [shown.name]
+        snapshot = looks.snapshot()
+        now[0] += 1.0
+    assert JobKey("2", 1795331205.0) not in snapshot.details
+    assert len(snapshot.details) == 12
     assert sum("--json" in argv for argv in slurm.calls) <= 3 + 120 // 60
-    late = slurm.submit(1, 1.0, watts=1)
-    assert late.name in {key.name for key in observer.snapshot().details}, "a new job is looked for at once"
+    slurm.texts["jobs"] += LINE + "\n"
+    asked = len(slurm.calls)
+    looks.snapshot()
+    assert DETAILS in slurm.calls[asked:], "a new job is looked for at once"
 
 
 def test_parts_of_a_heterogeneous_job_are_named_as_squeue_names_them() -> None:
     part = {"job_id": 153, "array_job_id": 0, "array_task_id": None, "het_job_id": 152, "het_job_offset": 1}
-    ((key, details),) = parse_details(json.dumps({"jobs": [part | {"submit_time": 7}]})).items()
+    ((key, (details, _)),) = parse_details(json.dumps({"jobs": [part | {"submit_time": 7}]})).items()
     assert (key.name, details.parts > 1) == ("152+1", True)

@@ -16,11 +16,12 @@ from tests.live.fakeslurm import FakeSlurm
 from tests.live.site import TOTAL_W, Site
 from tests.live.slurmlab import wait_for
 from tests.store import postgres
+from wattqueue.live.cluster import JobKey, PowerNode
 from wattqueue.live.learning import MeasuredJobs
 from wattqueue.live.planner import Rules
 from wattqueue.live.predictor import JobRequest, MeasuredJob, ObservedJob, Predictor
-from wattqueue.live.slurm.commands import CommandResult, Commands
-from wattqueue.live.slurm.snapshot import JobKey
+from wattqueue.live.slurm.cluster import SlurmCluster
+from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.state.audit import rows_of, verify
 from wattqueue.live.telemetry.base import JobEnergy
 from wattqueue.live.world import Layout
@@ -74,24 +75,25 @@ def test_idle_nodes_are_stopped_and_woken_and_the_base_moves_with_them(tmp_path:
     assert job.state == "COMPLETED"
     said: dict[str, list[str]] = {}
     for write in slurm.writes:
-        if write[2].startswith("NodeName="):
-            said.setdefault(write[2], []).append(write[3])
+        if isinstance(write, PowerNode):
+            said.setdefault(write.target, []).append(write.after)
     assert all(one != other for words in said.values() for one, other in pairwise(words))
 
 
 def test_a_node_is_told_once_though_slurm_shows_it_late_and_again_if_nothing_comes_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     slurm = make_slurm()
     rules = Rules(mode="control", write_priority=False, power_nodes=True, start_timeout_s=10.0)
     controller = make_controller(
         slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1800.0), rules=rules, policy=with_control(StopIdle())
     )
-    monkeypatch.setattr(slurm, "_node", lambda _: CommandResult(0, "", "", 0.0))
+    slurm.fault = lambda what: "ignored" if isinstance(what, PowerNode) else None
     for _ in range(15):
         controller.round()
         slurm.step()
-    assert [sum(w[2] == f"NodeName=n{i}" for w in slurm.writes) for i in (1, 4)] == [2, 2]
+    told = [what.target for what in slurm.calls if isinstance(what, PowerNode)]
+    assert [told.count(name) for name in ("n1", "n4")] == [2, 2]
 
 
 def test_without_the_right_nodes_are_left_and_what_needs_an_agent_is_refused(tmp_path: Path) -> None:
@@ -178,9 +180,7 @@ def test_measured_jobs_teach_and_a_restart_forgets_nothing(tmp_path: Path) -> No
 
 
 def make_controller_nodes() -> Any:
-    from wattqueue.live.slurm.observe import parse_nodes
-
-    return [*parse_nodes("n[1-4]|idle|p1|16|64000|2|8|(null)"), *parse_nodes("m[1-4]|idle|p2|16|64000|2|8|(null)")]
+    return [*make_slurm().observe().nodes]
 
 
 def test_accounting_teaches_what_telemetry_did_not_see(tmp_path: Path) -> None:
@@ -238,7 +238,12 @@ def test_a_real_node_is_stopped_and_woken(site: Site, tmp_path: Path) -> None:
     last = Last()
     rules = Rules(mode="control", write_priority=False, power_nodes=True)
     controller = make_controller(
-        commands, tmp_path, time.time, cap=Cap.constant(8 * 100.0 + TOTAL_W), rules=rules, policy=with_control(last)
+        SlurmCluster(commands),
+        tmp_path,
+        time.time,
+        cap=Cap.constant(8 * 100.0 + TOTAL_W),
+        rules=rules,
+        policy=with_control(last),
     )
 
     def state() -> str:

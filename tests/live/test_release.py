@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import InputError
 from wattqueue.live.capfile import CapFile
+from wattqueue.live.cluster import ReleaseJob, Write
 from wattqueue.live.controller import Controller
 from wattqueue.live.lease import Lease, LeaseLostError, read_lease, replace_text
 from wattqueue.live.notify import notify
@@ -30,9 +31,9 @@ def make_slurm(total_w: int = 1600) -> FakeSlurm:
     return FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, total_w)
 
 
-def claimed(slurm: FakeSlurm, folder: Path, cap_w: float = CAP_W) -> Controller:
+def claimed(slurm: FakeSlurm, folder: Path, cap_w: float = CAP_W, cap: CapFile | None = None) -> Controller:
     """A controller that holds its run folder, as ``wattqueue live`` does."""
-    controller = make_controller(slurm, folder, lambda: slurm.now_s, cap=Cap.constant(cap_w))
+    controller = make_controller(slurm, folder, lambda: slurm.now_s, cap=cap or Cap.constant(cap_w))
     controller.run_dir.claim()
     return controller
 
@@ -108,8 +109,8 @@ def test_a_release_that_finds_a_new_controller_stops(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     jobs = [slurm.submit(1, 50.0, watts=200) for _ in range(4)]
 
-    def fault(argv: Sequence[str]) -> str | None:
-        if "release" in argv and argv[-1] == jobs[1].name:
+    def fault(what: str | Write) -> str | None:
+        if isinstance(what, ReleaseJob) and what.target == jobs[1].name:
             Lease(tmp_path / "run", "controller").take(slurm.now_s)
         return None
 
@@ -125,7 +126,7 @@ def test_a_release_that_finds_a_new_controller_stops(tmp_path: Path) -> None:
 def test_one_job_that_slurm_refuses_does_not_keep_the_others(tmp_path: Path) -> None:
     slurm = make_slurm()
     jobs = [slurm.submit(1, 50.0, watts=200) for _ in range(4)]
-    slurm.fault = lambda argv: "fail" if argv[:2] == ("scontrol", "release") and argv[-1] == jobs[1].name else None
+    slurm.fault = lambda what: "fail" if isinstance(what, ReleaseJob) and what.target == jobs[1].name else None
     done = release_all(settings(tmp_path), slurm, now_s=slurm.now_s)
     assert (done.released, len(done.failed), done.exit_status) == (3, 1, FAILED)
     assert jobs[1].name in done.failed[0].replace(":", " ").split()
@@ -238,8 +239,7 @@ def test_a_state_that_cannot_be_written_holds_and_lowers_only(tmp_path: Path) ->
     file.write_text("time_s,cap_w\n0,1800\n")
     from tests.live.drive import lab_machine
 
-    controller = claimed(slurm, tmp_path)
-    controller.caps = CapFile(str(file), lab_machine())
+    controller = claimed(slurm, tmp_path, cap=CapFile(str(file), lab_machine()))
     running = [slurm.submit(1, 500.0, watts=200, limit_s=900.0) for _ in range(2)]
     for _ in range(3):
         controller.round()
@@ -248,7 +248,7 @@ def test_a_state_that_cannot_be_written_holds_and_lowers_only(tmp_path: Path) ->
     repair = unwritable(controller)
     waiting = slurm.submit(1, 50.0, watts=200)
     loose = slurm.submit(1, 50.0, watts=200, partition="p2")
-    slurm.run(("scontrol", "release", loose.name))
+    slurm.release(loose)
     file.write_text("time_s,cap_w\n0,1300\n")
     os.utime(file, ns=(0, 1))
     for _ in range(3):
@@ -379,8 +379,7 @@ def test_a_cap_file_that_cannot_be_read_at_the_start_closes_the_pool(tmp_path: P
     if content is not None:
         file.write_text(content)
     caps = CapFile(str(file), lab_machine())
-    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=caps.cap)
-    controller.caps = caps
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=caps)
     job = slurm.submit(1, 50.0, watts=200)
     for _ in range(3):
         report = controller.round()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
+from wattqueue.live.cluster import ReleaseJob
 from wattqueue.live.controller import Controller
 from wattqueue.live.planner import Rules
 from wattqueue.live.telemetry.base import NodePower, PowerSample, Reading
@@ -131,11 +132,11 @@ def test_a_job_that_slurm_cannot_place_as_pinned_is_refused_with_a_back_off(tmp_
     bad = slurm.submit(1, 20.0, watts=NODE_W, least_nodes=2)
     fine = [slurm.submit(1, 100.0, watts=NODE_W, limit_s=200.0, partition="p1,p2") for _ in range(4)]
     run(controller, slurm, 25)
-    releases = [w for w in slurm.writes if w[1] == "release" and w[-1] == bad.name]
+    releases = [w for w in slurm.writes if isinstance(w, ReleaseJob) and w.target == bad.name]
     assert len(releases) == 1, "tried again after 30 s, not every round"
     assert all(job.state == "RUNNING" for job in fine), "it holds no watts meanwhile"
     run(controller, slurm, 200)
-    assert len([w for w in slurm.writes if w[1] == "release" and w[-1] == bad.name]) <= 4
+    assert len([w for w in slurm.writes if isinstance(w, ReleaseJob) and w.target == bad.name]) <= 4
     assert controller.last is not None
     assert any(bad.name in text for text in controller.last.problems)
     bad.least_nodes = 0
@@ -147,7 +148,7 @@ def test_a_release_that_never_came_is_no_refusal(tmp_path: Path) -> None:
     slurm = make_slurm()
     controller = over(slurm, tmp_path, 800.0)
     job = slurm.submit(1, 20.0, watts=NODE_W)
-    plan = controller.planner.plan(controller.observer.snapshot(), {}, telemetry_ok=True)
+    plan = controller.planner.plan(controller.cluster.observe(), {}, telemetry_ok=True)
     controller.planner.memory.place(plan.placed)
     run(over(slurm, tmp_path, 800.0), slurm, 3)
     assert job.state == "RUNNING", "at once: stored, but killed before the release"
@@ -314,7 +315,7 @@ def test_a_second_reconcile_writes_nothing_and_the_pool_holds(
         elif event == "bad":
             slurm.submit(1, 20.0, watts=NODE_W, least_nodes=2)
         elif event in ("user release", "admin release") and waiting:
-            slurm.run(("scontrol", "release", random_.choice(waiting).name))
+            slurm.release(random_.choice(waiting))
         elif event == "requeue" and running:
             slurm.requeue(random_.choice(running))
         elif event == "comment" and waiting:

@@ -12,6 +12,7 @@ import pytest
 from tests.live.drive import lab_machine, make_controller
 from tests.live.slurmlab import PATIENCE_S, SlurmLab, wait_for
 from wattqueue.live.recording import replay
+from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.slurm.install import NodeWatts, Settings, script
 from wattqueue.live.state.audit import verify
@@ -42,9 +43,9 @@ def test_two_hundred_jobs_on_sixty_four_nodes(large: SlurmLab, tmp_path: Path) -
                      seconds=random_.uniform(0.2, 4.0))
         for _ in range(200)
     ]  # fmt: skip
-    commands = Commands(60.0, {"SLURM_CONF": large.env["SLURM_CONF"]})
+    cluster = SlurmCluster(Commands(60.0, {"SLURM_CONF": large.env["SLURM_CONF"]}))
     cap = Cap.constant(NODES * 100.0 + OPEN_W)
-    controller = make_controller(commands, tmp_path, time.time, cap=cap, machine=lab_machine(NODES), record=True)
+    controller = make_controller(cluster, tmp_path, time.time, cap=cap, machine=lab_machine(NODES), record=True)
     used: list[int] = []
 
     def done() -> bool:

@@ -12,6 +12,7 @@ import pytest
 from tests.live.drive import lab_machine, make_controller
 from tests.live.site import Site, cap_text
 from tests.live.slurmlab import wait_for
+from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Commands, SlurmError
 from wattqueue.live.slurm.observe import Observer
 from wattqueue.model.signals import Cap
@@ -61,7 +62,7 @@ def test_a_thousand_queued(site: Site, tmp_path: Path, record_property: Record) 
     """A full round can be had in under a second; with nothing to change nothing is written."""
     queue_up(site, 1000)
     cap = Cap.constant(8 * 100.0 + 200.0)  # none of them fits, so that all go on waiting
-    controller = make_controller(commands(site), tmp_path, time.time, cap=cap, machine=lab_machine())
+    controller = make_controller(SlurmCluster(commands(site)), tmp_path, time.time, cap=cap, machine=lab_machine())
     took: list[float] = []
     written = 0
     while len(took) < 6 or (min(took) >= 1.0 and len(took) < 60):  # a machine that is busy gets more tries

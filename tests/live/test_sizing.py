@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wattqueue.live.cluster import Job, JobKey
 from wattqueue.live.slurm.observe import with_size
-from wattqueue.live.slurm.sizing import can_hold, least_nodes, least_nodes_of, parse_gres
-from wattqueue.live.slurm.snapshot import JobKey, JobRow, Needs, Shape
+from wattqueue.live.slurm.sizing import Needs, Shape, can_hold, least_nodes, least_nodes_of, parse_gres
 
 BIG = Shape(16, 2, 16, 32000, (("gpu", 4),))
 SMALL = Shape(8, 1, 8, 32000)
@@ -84,10 +84,9 @@ def test_enough_cpus_memory_and_gpus_and_never_more_nodes_than_tasks_or_gpus(
         assert nodes * 16 >= max(tasks, 1) * max(each, 1)
 
 
-def row(partition: str, nodes: int = 1, most: int = 1) -> JobRow:
+def row(partition: str, nodes: int = 1, most: int = 1) -> Job:
     key = JobKey("1", 1.0)
-    fixed = ("PENDING", "", partition, nodes, 1, 60.0, 200, (), 0, 1, 0.0, "", "", True, True, most)
-    return JobRow(key, 1, *fixed)
+    return Job(key, 1, "pending", "", partition, nodes, 1, 60.0, 200, 0, 1, 0.0, (), (), True, "operator", most)
 
 
 def test_a_row_gets_the_nodes_it_needs_and_loses_partitions_that_cannot_run_it() -> None:

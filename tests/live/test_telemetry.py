@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wattqueue.live.slurm.accounting import parse
 from wattqueue.live.telemetry.base import PowerSample, Reading, Telemetry
 from wattqueue.live.telemetry.pm_counters import PmCounters
 from wattqueue.live.telemetry.powercap import Powercap
 from wattqueue.live.telemetry.prometheus import Prometheus, read_vector
-from wattqueue.live.telemetry.slurm_energy import parse
 
 RANGE_UJ = 262_143_328_850
 

@@ -3,8 +3,8 @@
 For the first minutes at a site: which of Slurm's commands, telemetry sources, privileges and packages are there, and
 which part of WattQueue each missing one rules out.
 
-The findings come from ``live.doctor``, which only looks; this file prints them by area, each with its state and,
-where something is missing, what that costs.
+The findings come from ``live.doctor`` and ``live.slurm.examine``, which only look; this file prints them by area, each
+with its state and, where something is missing, what that costs.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ def run(as_json: Annotated[bool, typer.Option("--json", help="Print the findings
     Reads only, needs no privileges, and ends with status 0 whatever it finds. The last lines are the command
     that dumps this site's accounting, and the next steps with the dump.
     """
-    from wattqueue.live.doctor import examine, sacct_line
+    from wattqueue.live.doctor import examine
+    from wattqueue.live.slurm.examine import examine_slurm, sacct_line
 
-    checks = examine()
+    checks = examine({"Slurm": examine_slurm})
     line = sacct_line(f"{datetime.now(UTC) - MONTH:%Y-%m-%d}")
     if as_json:
         print(json.dumps({"checks": [asdict(check) for check in checks], "sacct": line}, indent=2))

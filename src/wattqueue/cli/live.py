@@ -21,6 +21,7 @@ the cap ineffective; ``release`` has the statuses of its help.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -29,8 +30,9 @@ import typer
 from wattqueue.errors import InputError
 
 if TYPE_CHECKING:
-    from wattqueue.live.guard import Guard
-    from wattqueue.live.slurm.commands import Slurm
+    from wattqueue.live.cluster import Node
+    from wattqueue.live.slurm.cluster import SlurmCluster
+    from wattqueue.live.slurm.guard import Guard
 
 app = typer.Typer(rich_markup_mode=None)
 Mode = Literal["observe", "advise", "control"]
@@ -86,10 +88,11 @@ def install(
 
     Exit status 1: something that is installed makes the cap or the control ineffective.
     """
-    from wattqueue.live.assemble import slurm_of
     from wattqueue.live.config import load_config
-    from wattqueue.live.guard import Guard, fatal
+    from wattqueue.live.partitions import inspect_partitions
     from wattqueue.live.slurm import install as files
+    from wattqueue.live.slurm.connect import connect
+    from wattqueue.live.slurm.guard import Guard
     from wattqueue.live.units import write_units
 
     settings = load_config(config)
@@ -100,8 +103,8 @@ def install(
     if changes and not settings.user:
         hint = 'create it (useradd --system wattqueue), and set user = "wattqueue"'
         raise InputError("the account of the controller is not stated", where=config, hint=hint)
-    slurm = slurm_of(settings)
-    guard = Guard.of(settings, slurm)
+    cluster = connect(settings)
+    guard = Guard.of(settings, cluster.slurm)
     if write:
         for line in files.install(into, guard.settings, settings.frequency_dir):
             print(line)
@@ -114,42 +117,42 @@ def install(
     print("slurm.conf needs these lines:")
     for line in files.slurm_conf_lines(into, guard.settings, settings.frequency_dir):
         print(f"  {line}")
-    _jobs_without_watts(guard, slurm, apply=apply)
+    nodes = _jobs_without_watts(guard, cluster, apply=apply)
     # after the files were written, so that what is checked is what slurmctld will read
-    findings = guard.check(slurm, into)
+    findings = guard.check(cluster.slurm, into)
     for one in findings:
         print(f"{'error' if one.fatal else 'warning'}: {one.what}")
-    for text in guard.inspect(guard.nodes_now(slurm)):
+    for text in inspect_partitions(guard.layout, nodes):
         print(f"note: {text}")
     # Without --write nothing was installed, so findings are information and no failure.
-    if write and fatal(findings):
+    if write and any(one.fatal for one in findings):
         raise typer.Exit(1)
 
 
-def _jobs_without_watts(guard: Guard, slurm: Slurm, *, apply: bool) -> None:
-    """Print the updates that give watts to jobs without any; run them with ``--apply``.
+def _jobs_without_watts(guard: Guard, cluster: SlurmCluster, *, apply: bool) -> Sequence[Node]:
+    """Print the updates that give watts to jobs without any; run them with ``--apply``. Return the nodes.
 
     One that fails is printed and does not end the others: a job may end at any moment.
 
     These jobs were submitted before job_submit.lua was installed, so the licence pool does not count them.
     """
-    from wattqueue.live.guard import missing_watts
-    from wattqueue.live.slurm.apply import must
-    from wattqueue.live.slurm.commands import SlurmError
-    from wattqueue.live.slurm.observe import Observer
+    from wattqueue.live.cluster import ClusterError
+    from wattqueue.live.slurm.guard import missing_watts
 
-    writes = missing_watts(Observer(slurm, time.time).snapshot(), guard.layout, guard.settings)
+    snapshot = cluster.observe()
+    writes = missing_watts(snapshot, guard.layout, guard.settings)
     if writes:
         print(f"{len(writes)} jobs carry no watts{'' if apply else '; --apply runs these updates'}:")
     for write in writes:
         outcome = ""
         if apply:
             try:
-                must(slurm, write.argv)
+                cluster.apply(write)
                 outcome = "done: "
-            except SlurmError as error:
+            except ClusterError as error:
                 outcome = f"failed ({error}): "
-        print(f"  {outcome}{' '.join(write.argv)}")
+        print(f"  {outcome}job {write.target}: {write.after} ({write.why})")
+    return snapshot.nodes
 
 
 @app.command()
@@ -243,10 +246,14 @@ def release(
 
     Exit status: 0 if every release succeeded, 1 if some failed, 2 if Slurm cannot be read, 3 while a controller runs.
     """
-    from wattqueue.live.release import BestEffortLog, read_settings, release_all
+    from wattqueue.live.release import TIMEOUT_S, BestEffortLog, read_settings, release_all
+    from wattqueue.live.slurm.cluster import SlurmCluster
+    from wattqueue.live.slurm.commands import Commands
 
     # Not load_config: a release must work with a configuration that the controller would refuse.
     settings = read_settings(config)
+    environment = {"SLURM_CONF": settings.conf} if settings.conf else {}
+    cluster = SlurmCluster(Commands(TIMEOUT_S, environment, settings.bin_dir))
 
     def audit() -> Any:
         """Open the audit log; called by BestEffortLog, which catches whatever fails here."""
@@ -256,7 +263,7 @@ def release(
 
         return audit_of(load_config(config), open_database(settings.state), "release")
 
-    done = release_all(settings, force=force, say=_say, journal=BestEffortLog(audit))
+    done = release_all(settings, cluster, force=force, say=_say, journal=BestEffortLog(audit))
     for text in done.failed:
         _say(text)
     print(f"released {done.released} jobs" + (f": {done.at_work} is at work" if done.at_work else ""))

@@ -1,11 +1,12 @@
 """Build a controller from its configuration, and run it until SIGTERM or SIGINT.
 
-The only module that knows all the others: it opens files and databases, chooses implementations by configuration, and
-connects them. Everything it builds takes its parts as arguments, so tests build controllers of their own without it.
+The only module that knows all the others, the driver of the cluster among them: it opens files and databases, chooses
+implementations by configuration, and connects them. :func:`assemble` reads what a configuration names;
+:func:`build` makes a complete controller of it, and is what tests call with values of their own.
 
-Order in :func:`assemble`: files first (machine, policy, cap, secrets), then Slurm, then the run folder, then the
+Order in :func:`assemble`: files first (machine, policy, cap, secrets), then the cluster, then the run folder, then the
 database. What is wrong in the files is reported on any host, without a Slurm; and nothing is locked or created before
-everything that can be wrong has been read. In control mode the guard's check comes before the run folder is claimed: a
+everything that can be wrong has been read. In control mode the driver's check comes before the run folder is claimed: a
 controller that job_submit.lua would refuse must not hold the lease.
 """
 
@@ -17,49 +18,43 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Engine
 
-from wattqueue.errors import InputError, WattQueueError
+from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import load_machine
 from wattqueue.kernels import codes
 from wattqueue.live.applications import Applications
+from wattqueue.live.apply import Applier
 from wattqueue.live.capfile import CapFile
+from wattqueue.live.cluster import Cluster
 from wattqueue.live.config import LiveConfig, read_secret
 from wattqueue.live.controller import Controller
-from wattqueue.live.guard import Guard, fatal
 from wattqueue.live.learning import MeasuredJobs
 from wattqueue.live.metrics import LiveMetrics, serve
 from wattqueue.live.notify import notify
 from wattqueue.live.planner import Planner, Rules
-from wattqueue.live.predictor import MeasuredJob, Predictor
+from wattqueue.live.predictor import Predictor
 from wattqueue.live.python_parts import Controls, decide_with
 from wattqueue.live.recording import Recorder
-from wattqueue.live.slurm.apply import Applier, Frequencies, Pool, ReconfigurePool, ReservationPool
-from wattqueue.live.slurm.commands import Commands, Slurm
-from wattqueue.live.slurm.observe import Observer
+from wattqueue.live.slurm.accounting import SlurmEnergy
+from wattqueue.live.slurm.connect import commands_for, connect
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.status import HEAD, RunDir
-from wattqueue.live.telemetry.base import Telemetry, TelemetrySource
+from wattqueue.live.teaching import Teacher
+from wattqueue.live.telemetry.base import JobSource, Telemetry, TelemetrySource
 from wattqueue.live.telemetry.pm_counters import PmCounters
 from wattqueue.live.telemetry.powercap import Powercap
 from wattqueue.live.telemetry.prometheus import Prometheus
-from wattqueue.live.telemetry.slurm_energy import SlurmEnergy
-from wattqueue.parts.estimator.ear import Ear
+from wattqueue.live.world import Layout
+from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Cap
 from wattqueue.parts.placement.lowest import Lowest
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.store.database import open_database
-
-ACCOUNTING_S = 60.0
-"""Time between two reads of Slurm's accounting: sacct takes a second on a busy slurmdbd, and nothing waits for it."""
-
-
-def slurm_of(config: LiveConfig) -> Slurm:
-    """Return the commands of the configured Slurm."""
-    environment = {} if config.slurm.conf is None else {"SLURM_CONF": str(config.slurm.conf)}
-    return Commands(config.slurm.timeout_s, environment, config.slurm.bin_dir)
 
 
 def sources_of(config: LiveConfig) -> list[TelemetrySource]:
@@ -116,13 +111,40 @@ def audit_of(config: LiveConfig, engine: Engine, who: str, clock: Callable[[], f
     return Audit(engine, who, clock, key, config.run_dir / HEAD)
 
 
-def assemble(config: LiveConfig, slurm: Slurm | None = None, clock: Callable[[], float] = time.time) -> Controller:
+@dataclass(frozen=True)
+class Inputs:
+    """What a controller is built from, read and checked: files as values, the cluster as its driver."""
+
+    policy: Policy
+    cap: CapFile | Cap
+    """A file that is read again when it changes, or a fixed series."""
+    cluster: Cluster
+    layout: Layout
+    rules: Rules
+    state: Engine
+    run_dir: RunDir
+    audit: Audit
+    sources: Sequence[TelemetrySource] = ()
+    stale_s: float = 10.0
+    """Age from which a sample counts as the node's maximum."""
+    applications: Applications | None = None
+    accounting: JobSource | None = None
+    standing: Sequence[str] = ()
+    """Findings about the installation, for the status."""
+    record: Path | None = None
+    away_s: float = 120.0
+    clock: Callable[[], float] = time.time
+    boundary: Callable[[str], None] = lambda _: None
+    """Called before and after each write."""
+
+
+def assemble(config: LiveConfig, cluster: Cluster | None = None, clock: Callable[[], float] = time.time) -> Controller:
     """Build a controller with everything that its configuration names; its run folder is claimed.
 
-    ``slurm`` and ``clock`` are for tests.
+    ``cluster`` stands in for the configured Slurm, ``clock`` for the time.
 
-    Raises: InputError, MachineError or SlurmError naming the part of the configuration that cannot be used; in control
-    mode also where what is installed in Slurm contradicts it.
+    Raises: InputError, MachineError or ClusterError naming the part of the configuration that cannot be used; in
+    control mode also where what is installed on the cluster contradicts it.
     """
     machine = load_machine(config.machine)
     policy, applications, caps = load_policy(config.policy), applications_of(config), CapFile(config.cap, machine)
@@ -133,91 +155,63 @@ def assemble(config: LiveConfig, slurm: Slurm | None = None, clock: Callable[[],
         raise InputError(
             "frequency_dir is no folder", where=config.frequency_dir, hint="make it, on storage all nodes see"
         )
-    telemetry = Telemetry(sources_of(config), config.telemetry.stale_s)
-    slurm = slurm or slurm_of(config)  # after the files: what is wrong in them is found without a Slurm
-    # a cap that cannot be read now says nothing about the pool that was installed
-    guard = Guard.of(config.model_copy(update={"cap": "none"}) if caps.closed else config, slurm)
-    layout, findings = guard.layout, guard.check(slurm)
-    if config.mode == "control" and fatal(findings):
+    sources = sources_of(config)
+    if cluster is None:  # after the files: what is wrong in them is found without a Slurm
+        # a cap that cannot be read now says nothing about the pool that was installed
+        cluster = connect(config.model_copy(update={"cap": "none"}) if caps.closed else config, clock=clock)
+    findings = cluster.check()
+    dangerous = [one.what for one in findings if one.fatal]
+    if config.mode == "control" and dangerous:
         hint = "run `wattqueue live install --write` with this configuration, and follow what it prints"
-        raise InputError(fatal(findings)[0], where="job_submit.lua", hint=hint)
+        raise InputError(dangerous[0], where="job_submit.lua", hint=hint)
+    layout = layout_of(config, cluster, machine)
     run_dir = RunDir(config.run_dir)
     run_dir.claim()
     engine = open_database(config.state)
-    memory, measured_jobs = Memory(engine), MeasuredJobs(engine)
-    audit = audit_of(config, engine, f"controller/{policy.name}/{os.getpid()}", clock)
+    return build(
+        Inputs(
+            policy, caps, cluster, layout, rules_of(config), engine, run_dir,
+            audit_of(config, engine, f"controller/{policy.name}/{os.getpid()}", clock), sources,
+            config.telemetry.stale_s, applications,
+            SlurmEnergy(commands_for(config)) if config.telemetry.slurm_energy else None,
+            [one.what for one in findings], config.record, config.away_s, clock,
+        )
+    )  # fmt: skip
+
+
+def build(given: Inputs) -> Controller:
+    """Build a controller, complete, from inputs that were read and checked."""
+    policy, layout, metrics = given.policy, given.layout, LiveMetrics(given.rules.mode)
+    caps = given.cap if isinstance(given.cap, CapFile) else None
+    measured_jobs = MeasuredJobs(given.state, metrics.learned)
     predictor = Predictor(policy.estimator, layout)
     predictor.learn(measured_jobs.recall())
-    rules = rules_of(config)
-    planner = Planner(layout, policy, caps.cap, rules, memory, predictor, decide_with(policy))
-    pool: Pool = ReservationPool()
-    if config.slurm.pool == "reconfigure" and config.slurm.pool_file is not None:
-        pool = ReconfigurePool(config.slurm.pool_file, config.slurm.pool_line)
-    applier = Applier(slurm, audit, pool, Frequencies(config.frequency_dir))
-    metrics = LiveMetrics(config.mode)
-    measured_jobs.on_ratio = metrics.learned
-    controller = Controller(
-        planner, Observer(slurm, clock), applier, telemetry, audit, run_dir, clock, config.away_s, metrics,
-        Recorder(config.record) if config.record is not None else None,
+    cap = given.cap.cap if isinstance(given.cap, CapFile) else given.cap
+    planner = Planner(layout, policy, cap, given.rules, Memory(given.state), predictor, decide_with(policy))
+    return Controller(
+        planner, given.cluster, Applier(given.cluster, given.audit, given.boundary),
+        Telemetry(given.sources, given.stale_s), given.audit, given.run_dir, given.clock, given.away_s, metrics,
+        Recorder(given.record) if given.record is not None else None,
+        Controls(policy, layout) if policy.controls else None, caps,
+        Teacher(predictor, measured_jobs, given.accounting, given.applications, given.clock()), given.standing,
     )  # fmt: skip
-    controller.caps = caps
-    standing = [one.what for one in findings]
-    controller.inspect = lambda nodes: [*standing, *guard.inspect(nodes)]
-    if policy.controls:
-        controller.controls = Controls(policy, layout)
-    teach(controller, measured_jobs, SlurmEnergy(slurm) if config.telemetry.slurm_energy else None, applications)
-    return controller
+
+
+def layout_of(config: LiveConfig, cluster: Cluster, machine: Machine) -> Layout:
+    """Match the nodes of the cluster with the units of the machine.
+
+    Raises: MachineError where they differ or a maximum is not stated, ClusterError where the cluster does not answer.
+    """
+    layout = Layout.of(machine, cluster.observe().nodes, config.slurm.partitions)
+    for p in range(len(machine.partitions)):
+        layout.most_net_w(p)  # raises where the maximum is missing: better now than in a round
+    return layout
 
 
 def applications_of(config: LiveConfig) -> Applications | None:
     """Return the configured application database. Raises: InputError for one that cannot be opened."""
     section = config.applications
     return None if section is None else Applications.open(section.database, section.coefficients, section.first_run)
-
-
-def teach(
-    controller: Controller,
-    measured_jobs: MeasuredJobs,
-    accounting: SlurmEnergy | None,
-    applications: Applications | None = None,
-) -> None:
-    """Connect what ends with what learns: measured jobs are stored, and train the estimator.
-
-    Jobs that telemetry did not measure are looked up in Slurm's accounting, if configured, once a minute and only
-    while there are any. A failure there is ignored: they are looked up again a minute later.
-    """
-    last = controller.clock()
-    predictor = controller.planner.predictor
-
-    # what is already stored is not learned twice: after a restart Slurm may show the same end again
-    def keep(jobs: Sequence[MeasuredJob]) -> list[MeasuredJob]:
-        fresh = measured_jobs.keep(jobs)
-        if applications is not None and applications.learn(fresh) and isinstance(predictor.estimator, Ear):
-            predictor.estimator.profiles = applications.profiles()
-        return fresh
-
-    def learned(jobs: Sequence[MeasuredJob]) -> None:
-        keep(jobs)
-
-    controller.on_learned = learned
-    if accounting is None:
-        return
-
-    def ask(now_s: float) -> None:
-        nonlocal last
-        if now_s - last < ACCOUNTING_S or not measured_jobs.gone:
-            return
-        # an hour earlier than the first missing end: slurmdbd receives ends late while it was down
-        since = min(at for _, at in measured_jobs.gone.values()) - 3600.0
-        last = now_s
-        try:
-            found = measured_jobs.from_accounting(accounting.finished(since))
-        except WattQueueError:
-            return
-        predictor.learn(keep(found))
-
-    controller.after_round = ask
-    controller.on_ended = measured_jobs.ended
 
 
 def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[[str], None], rounds: int = 0) -> None:
@@ -253,7 +247,8 @@ def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[
             notify("WATCHDOG=1")
             done += 1
             if report is None:
-                say(f"Slurm could not be observed ({controller.failures} in a row): {controller.problem}")
+                name, times = controller.cluster.name, controller.failures
+                say(f"{name} could not be observed ({times} in a row): {controller.problem}")
             else:
                 for line in [*(text for text in report.problems if text not in reported), *log_lines(report)]:
                     say(line)

@@ -47,20 +47,32 @@ from typing import Any, Protocol
 from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import InputError, OutputError
-from wattqueue.formats.slurm.hostlist import expand
+from wattqueue.live.apply import LEFT_OUT, Applier, WriteResult
 from wattqueue.live.capfile import CapFile
+from wattqueue.live.cluster import (
+    ChangeJob,
+    Cluster,
+    ClusterError,
+    HoldJob,
+    JobKey,
+    Node,
+    PowerNode,
+    ReleaseJob,
+    SetJobFrequency,
+    SetPriority,
+    Snapshot,
+    Write,
+)
+from wattqueue.live.goal import Goal, JobGoal, plan_writes
+from wattqueue.live.partitions import inspect_partitions
 from wattqueue.live.planner import REASSERTED, REQUEUED, Plan, Planner
 from wattqueue.live.predictor import MeasuredJob, ObservedJob
 from wattqueue.live.python_parts import Controls
 from wattqueue.live.recording import Recorder
-from wattqueue.live.slurm.apply import LEFT_OUT, Applier, WriteResult
-from wattqueue.live.slurm.commands import SlurmError
-from wattqueue.live.slurm.goal import Goal, JobGoal, Write, plan_writes
-from wattqueue.live.slurm.observe import Observer
-from wattqueue.live.slurm.snapshot import JobKey, NodeRow, SlurmSnapshot
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.memory import cause
 from wattqueue.live.status import RunDir
+from wattqueue.live.teaching import Teacher
 from wattqueue.live.telemetry.base import NodePower, Telemetry
 from wattqueue.live.tracking import trusted
 
@@ -90,7 +102,7 @@ class Meter(Protocol):
 class Report:
     """What one round saw and did."""
 
-    snapshot: SlurmSnapshot
+    snapshot: Snapshot
     plan: Plan
     power: dict[str, NodePower]
     """Counted power by node name; empty without telemetry."""
@@ -116,7 +128,7 @@ class Controller:
     """
 
     planner: Planner
-    observer: Observer
+    cluster: Cluster
     applier: Applier
     telemetry: Telemetry
     audit: Audit
@@ -130,23 +142,17 @@ class Controller:
     controls: Controls | None = None
     caps: CapFile | None = None
     """The cap's file, if the cap is one."""
-    on_learned: Callable[[Sequence[MeasuredJob]], None] | None = None
-    """Called with jobs that telemetry measured."""
-    on_ended: Callable[[ObservedJob, float], None] | None = None
-    """Called with jobs that ended unmeasured, and the time: accounting may know their energy."""
-    after_round: Callable[[float], None] | None = None
-    """Called after each round with its time."""
-    inspect: Callable[[Sequence[NodeRow]], Sequence[str]] | None = None
-    """Compares the partitions of each snapshot with the machine file; what it returns is reported in the status."""
+    teacher: Teacher | None = None
+    """What learns from jobs that end."""
+    standing: Sequence[str] = ()
+    """Findings about the installation, for the status."""
     problem: str = ""
-    """Why Slurm could not be observed in the last round."""
+    """Why the cluster could not be observed in the last round."""
     failures: int = 0
     """Rounds in a row in which Slurm could not be observed."""
     blind_rounds: int = 0
     """Rounds in a row in which most nodes were not measured."""
     last: Report | None = None
-    findings: list[str] = field(default_factory=list)
-    """What ``inspect`` found in this round."""
     troubles: dict[str, float] = field(default_factory=dict)
     """What failed without ending a round, and when last."""
     _released: set[JobKey] = field(default_factory=set)
@@ -159,6 +165,8 @@ class Controller:
     """Running jobs with their predictions, kept until they end."""
     _advised: dict[JobKey, str] = field(default_factory=dict)
     """Comments written in advise mode: each is written once, and replaced only if it is still ours."""
+    _inspected: tuple[Sequence[Node], list[str]] = ((), [])
+    """Nodes of the last snapshot, and what comparing their partitions with the machine file found."""
     _powered: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Last power state sent to each node, and when."""
 
@@ -177,13 +185,13 @@ class Controller:
         self.troubles = {text: at_s for text, at_s in self.troubles.items() if self.clock() - at_s < REPORTED_S}
         self.planner.memory.sync()
         report = self._pass(None)
-        if report is not None and any(o.write.kind == "hold" and not o.error for o in report.outcomes):
+        if report is not None and any(isinstance(o.write, HoldJob) and not o.error for o in report.outcomes):
             report = self._pass(report) or report
         if report is None:
             return None
         taken_s = report.snapshot.taken_s
-        if self.after_round is not None:
-            self._beside("accounting", lambda: self.after_round(taken_s) if self.after_round else None)
+        if self.teacher is not None:
+            self._beside("accounting", lambda: self.teacher.after_round(taken_s) if self.teacher else None)
         report = replace(report, problems=self._problems())
         self._show(report)
         return report
@@ -195,15 +203,17 @@ class Controller:
         """
         begin, self._begun_s = time.perf_counter(), self.applier.clock()
         try:
-            snapshot = self.observer.snapshot()
-        except SlurmError as error:
+            snapshot = self.cluster.observe()
+        except ClusterError as error:
             self.failures += 1
             self.problem = str(error)
             if self.meter is not None:
                 self.meter.failed(str(error))
             return None
         self.failures = 0
-        self.findings = list(self.inspect(snapshot.nodes)) if self.inspect is not None else []
+        self.troubles |= dict.fromkeys(snapshot.problems, self.clock())
+        if snapshot.nodes is not self._inspected[0]:
+            self._inspected = (snapshot.nodes, inspect_partitions(self.planner.layout, snapshot.nodes))
         self._take_cap()
         power = self._power(snapshot) if earlier is None else earlier.power
         telemetry_ok = self._telemetry_ok(power) if earlier is None else earlier.telemetry_ok
@@ -225,10 +235,6 @@ class Controller:
             outcomes = [*earlier.outcomes, *outcomes]
             took_s, plan_s = took_s + earlier.took_s, plan_s + earlier.plan_s
         return Report(snapshot, plan, power, outcomes, would, took_s, plan_s, telemetry_ok)
-
-    def __post_init__(self) -> None:
-        """Have the applier ask before each write whether it may."""
-        self.applier.permit = self._permit
 
     def _permit(self) -> str:
         """Return why the rest of this round's writes must be left out; empty where they may go on.
@@ -272,10 +278,10 @@ class Controller:
         if self.planner.memory.problem:
             lines.insert(0, f"the state cannot be stored, and nothing starts unstored: {self.planner.memory.problem}")
         lines += [self.audit.problem] if self.audit.problem else []
-        lines += [*self.findings, *self.troubles]
+        lines += [*self.standing, *self._inspected[1], *self.troubles]
         return [self.caps.problem, *lines] if self.caps is not None and self.caps.problem else lines
 
-    def _power(self, snapshot: SlurmSnapshot) -> dict[str, NodePower]:
+    def _power(self, snapshot: Snapshot) -> dict[str, NodePower]:
         """Read telemetry, and return the power that counts for each node: measured, or its maximum."""
         if not self.telemetry.sources:
             return {}
@@ -310,7 +316,7 @@ class Controller:
         self.blind_rounds += 1
         return self.blind_rounds < 2
 
-    def _remember(self, snapshot: SlurmSnapshot) -> None:
+    def _remember(self, snapshot: Snapshot) -> None:
         """Bring the memory up to date with a snapshot, before planning.
 
         Forget jobs that are gone. Carry the first submission of a requeued job over to its new key.
@@ -343,24 +349,22 @@ class Controller:
         memory.mark(again, REASSERTED, present=False)
         memory.mark(again, REQUEUED)
         for key in [k for k in memory.placed if now[k].held]:
-            if key in self._released or not now[key].reason.startswith("JobHeld"):
+            if key in self._released or now[key].held_by == "manager":
                 self.planner.refuse(key, f"held again: {now[key].reason}", snapshot.taken_s)
             else:
                 memory.unplace([key])
 
-    def _carry_out(self, snapshot: SlurmSnapshot, plan: Plan) -> tuple[list[WriteResult], list[Write]]:
+    def _carry_out(self, snapshot: Snapshot, plan: Plan) -> tuple[list[WriteResult], list[Write]]:
         """Write the difference between plan and snapshot; return outcomes, and writes that the mode leaves out.
 
         Releases are stored first: a job under way whose release was forgotten would be adopted and
         held again. While the state cannot be stored (full disk), only writes that lower are carried out.
         """
-        files = self._frequencies()
+        writes = plan_writes(snapshot, plan.goal)
         if self.mode == "observe":
-            return [], plan_writes(snapshot, plan.goal, files)
+            return [], writes
         if self.mode == "advise":
-            advice = self._advice(snapshot, plan)
-            return self.applier.apply(plan_writes(snapshot, advice)), plan_writes(snapshot, plan.goal, files)
-        writes = plan_writes(snapshot, plan.goal, files)
+            return self.applier.apply(plan_writes(snapshot, self._advice(snapshot, plan)), self._permit), writes
         # range and release are stored before Slurm is asked: a controller killed in between finds the job
         # held, and forgets the release; the other order could lose the range, or the watts of a job under way
         try:
@@ -369,24 +373,17 @@ class Controller:
         except OutputError:  # the status shows why, as the memory's problem
             writes = [write for write in writes if write.lowers]
         writes = [write for write in writes if not self._sent_lately(write, snapshot.taken_s)]
-        # files of jobs that ended are removed here and not by the job: TaskProlog only reads them
-        known = {row.key.name for row in snapshot.jobs}
-        gone = sorted(files.keys() - known)
-        writes += [Write("frequency", name, (), str(files[name]), "0", "the job is gone") for name in gone]
-        total = snapshot.pool.total if snapshot.pool is not None else 0
-        outcomes = self.applier.apply(writes, total)
+        # frequencies of jobs that ended are removed here: the job itself only reads its own
+        told = snapshot.frequencies
+        gone = sorted(told.keys() - {row.key.name for row in snapshot.jobs}) if told else []
+        writes += [SetJobFrequency(name, str(told[name]), "0", why="the job is gone") for name in gone]
+        outcomes = self.applier.apply(writes, self._permit)
         self._settle(snapshot, plan, outcomes)
         return outcomes, []
 
-    def _frequencies(self) -> dict[str, int]:
-        """Return the kHz that stand in the per-job files; none where the folder cannot be read now."""
-        found: dict[str, int] = {}
-        self._beside("the frequencies", lambda: found.update(self.applier.frequencies.now()))
-        return found
-
     def _sent_lately(self, write: Write, now_s: float) -> bool:
-        """Whether this power state was sent to the node just now: Slurm shows it some seconds later."""
-        if write.kind != "power":
+        """Whether this power state was sent to the node just now: the cluster shows it some seconds later."""
+        if not isinstance(write, PowerNode):
             return False
         word, since_s = self._powered.get(write.target, ("", -math.inf))
         if word == write.after and now_s - since_s < self.planner.rules.start_timeout_s:
@@ -394,26 +391,24 @@ class Controller:
         self._powered[write.target] = (write.after, now_s)
         return False
 
-    def _settle(self, snapshot: SlurmSnapshot, plan: Plan, outcomes: Sequence[WriteResult]) -> None:
+    def _settle(self, snapshot: Snapshot, plan: Plan, outcomes: Sequence[WriteResult]) -> None:
         """Refuse starts that failed, and jobs that were taken back; the others are under way."""
-        kinds = {(o.write.kind, o.write.key) for o in outcomes if not o.error}
+        done = {(type(o.write), o.write.key) for o in outcomes if not o.error}
         late = {row.key: row.reason for row in plan.sorted.late}
         starts = {placed.key for placed in plan.placed}
         # a write that was not tried (not recorded, or the pool could not be set) is nothing to blame the job for
         real = [o for o in outcomes if not o.error.startswith(LEFT_OUT)]
-        failed = {o.write.key: o.error for o in real if o.error and o.write.kind != "priority"}
+        failed = {o.write.key: o.error for o in real if o.error and not isinstance(o.write, SetPriority)}
         for key in starts & failed.keys():
             self.planner.refuse(key, failed[key], snapshot.taken_s)
-        # a job whose two updates both succeeded counts its watts again; one of two that failed is repeated
         failed_keys = {o.write.key for o in outcomes if o.error}
-        self._released |= {p.key for p in plan.placed if ("release", p.key) in kinds}
-        written = {goal.key for goal in plan.goal.jobs if goal.reassert and ("update", goal.key) in kinds}
+        self._released |= {p.key for p in plan.placed if (ReleaseJob, p.key) in done}
+        written = {goal.key for goal in plan.goal.jobs if goal.reassert and (ChangeJob, goal.key) in done}
         self.planner.memory.mark(written - failed_keys, REASSERTED)
-        done = {o.write.key for o in outcomes if o.write.kind == "hold" and not o.error}
-        for key in late.keys() & done:
+        for key in late.keys() & {key for kind, key in done if kind is HoldJob and key is not None}:
             self.planner.refuse(key, f"not started in time: {late[key]}", snapshot.taken_s)
 
-    def _advice(self, snapshot: SlurmSnapshot, plan: Plan) -> Goal:
+    def _advice(self, snapshot: Snapshot, plan: Plan) -> Goal:
         """Return comments in place of starts (advise mode), for jobs whose comment is empty or ours."""
         goals = []
         for goal in plan.goal.jobs:
@@ -437,14 +432,14 @@ class Controller:
         learned = [self._placed(one) for one in self.planner.tracker.ended(running)]
         if learned:
             self.planner.predictor.learn(learned)
-            if self.on_learned is not None:
-                self.on_learned(learned)
+            if self.teacher is not None:
+                self.teacher.measured(learned)
         # a job that telemetry measured long enough is not looked for in the accounting again
         known = {one.request.key for one in learned}
         for key in [k for k in self._ran if k not in running]:
             ran = self._ran.pop(key)
-            if self.on_ended is not None and key not in known:
-                self.on_ended(ran, plan.view.now_s)
+            if self.teacher is not None and key not in known:
+                self.teacher.unmeasured(ran, plan.view.now_s)
         for busy in plan.busy:
             if busy.row.active and busy.row.key not in self._ran:
                 self._ran[busy.row.key] = self.planner.ran(busy)
@@ -489,7 +484,7 @@ def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
         },
         "nodes": {
             "total": len(report.snapshot.nodes),
-            "busy": sum(len(expand(r.node_list)) for r in rows.running),
+            "busy": sum(len(r.node_names) for r in rows.running),
             "off": sum(n.power != "on" for n in report.snapshot.nodes),
         },
         "telemetry": {label: labels.count(label) for label in ("measured", "stale", "missing")},

@@ -4,8 +4,8 @@
 without rights, on a login node or a laptop. Each area is examined independently, and a failure while examining is
 itself a finding (``_guarded``). The commands it runs are fixed, with a timeout of 5 s and a reduced environment.
 
-Five areas: Slurm (commands, accounting, configuration, release), meters that this node offers, actuators, optional
-packages, and the folder of compiled kernels. A check has one of three states: ``yes``, ``part`` (usable with a
+Five areas: the resource manager (examined by its driver), meters that this node offers, actuators, optional packages,
+and the folder of compiled kernels. A check has one of three states: ``yes``, ``part`` (usable with a
 restriction) or ``no``; ``cost`` states what does not work without it and, where there is one, the way out.
 """
 
@@ -13,28 +13,21 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wattqueue.formats.slurm.sacct import ASK_FOR, sacct_command
-from wattqueue.live.slurm.releases import loses_licences_at_requeue, requeue_text
 from wattqueue.live.telemetry.powercap import counters
 
 Run = Callable[[Sequence[str]], tuple[int, str]]
+"""Runs a command; returns its exit status and everything it printed."""
+Find = Callable[[str], str | None]
+"""Finds a program on the PATH."""
 
 YES, PART, NO = "yes", "part", "no"
 """States of a check: usable, usable with a restriction, missing."""
-COMMANDS = {
-    "sacct": "no accounting from here: dump it on a login node, and import the file",
-    "squeue": "the queue cannot be watched: nothing can be driven live from here",
-    "scontrol": "jobs can neither be held nor released: nothing can be driven live from here",
-    "sinfo": "the state of nodes is unknown: nothing can be driven live from here",
-}
-"""Slurm's commands, and what does not work without each."""
 PACKAGES = {
     "sklearn": ("ml", "estimators that learn by regression, and studies"),
     "scipy": ("ml", "placement by assignment, intervals over seeds, and studies"),
@@ -49,8 +42,6 @@ PACKAGES = {
 """Optional packages by import name: the extra that installs each, and what needs it."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "firefox")
 """Programs that can open a report."""
-CONFIGURATIONS = ("etc/slurm/slurm.conf", "etc/slurm-llnl/slurm.conf", "run/slurm/conf/slurm.conf")
-"""Where slurm.conf lies: Debian and RPM packages, older Debian, and the cache of a configless node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +53,10 @@ class Check:
     state: str
     found: str
     cost: str = ""
+
+
+Area = Callable[[Path, Run, Find], Iterator[Check]]
+"""Examines one area of a host."""
 
 
 def ask(argv: Sequence[str]) -> tuple[int, str]:
@@ -81,15 +76,15 @@ def ask(argv: Sequence[str]) -> tuple[int, str]:
 
 
 def examine(
-    root: Path = Path("/"), run: Run = ask, find: Callable[[str], str | None] = shutil.which
+    managers: Mapping[str, Area], root: Path = Path("/"), run: Run = ask, find: Find = shutil.which
 ) -> tuple[Check, ...]:
     """Return every check, in order.
 
-    ``root`` is the folder that holds etc, sys and dev; ``run`` runs a command; ``find`` finds a program. All three
-    are arguments so that tests can present any host.
+    ``managers`` are the resource managers to examine, by name. ``root`` is the folder that holds etc, sys and dev;
+    ``run`` runs a command; ``find`` finds a program. All three are arguments so that tests can present any host.
     """
     areas = {
-        "Slurm": _slurm(root, run, find),
+        **{name: area(root, run, find) for name, area in managers.items()},
         "Meters": _meters(root, find),
         "Actuators": _actuators(root),
         "Packages": _packages(),
@@ -98,100 +93,7 @@ def examine(
     return tuple(check for name, area in areas.items() for check in _guarded(name, area))
 
 
-def sacct_line(since: str, run: Run = ask, find: Callable[[str], str | None] = shutil.which) -> str:
-    """Return the command that dumps this site's accounting, with the columns that its sacct offers.
-
-    Columns differ by release (``sacct --helpformat``); asking for an unknown one makes sacct fail altogether.
-    """
-    fields: Sequence[str] = ASK_FOR
-    if find("sacct"):
-        code, text = run(["sacct", "--helpformat"])
-        known = {word.lower() for word in text.split()}
-        if code == 0 and "jobid" in known:
-            fields = [name for name in fields if name.lower() in known]
-    return f"{sacct_command(since, fields)} > dump.psv"
-
-
-def _slurm(root: Path, run: Run, find: Callable[[str], str | None]) -> Iterator[Check]:
-    """Check commands, accounting, slurm.conf, release, energy plugin, and whether jobs get whole nodes."""
-    there = {name: find(name) for name in COMMANDS}
-    for name, cost in COMMANDS.items():
-        path = there[name]
-        yield Check("Slurm", name, YES if path else NO, path or "not found", "" if path else cost)
-    if there["sacct"]:
-        code, said = run(["sacct", "-n", "-X", "-S", "now-1hour"])
-        first = next((line.strip() for line in said.splitlines() if line.strip()), "no answer")
-        yield Check(
-            "Slurm",
-            "accounting",
-            YES if code == 0 else NO,
-            "sacct answers" if code == 0 else first[:100],
-            "" if code == 0 else "no job history from here: run sacct where Slurm is configured",
-        )
-    if there["scontrol"]:
-        yield from _release(run)
-    text, where = _configuration(root, run, scontrol=there["scontrol"] is not None)
-    if text is None:
-        yield Check(
-            "Slurm", "slurm.conf", NO, where, "partitions, nodes and the energy plugin have to be stated by hand"
-        )
-        return
-    yield Check("Slurm", "slurm.conf", YES, where)
-    yield _energy_plugin(text)
-    cores = "select/linear" not in text.lower()
-    yield Check(
-        "Slurm",
-        "whole nodes",
-        PART if cores else YES,
-        "nodes can be shared" if cores else "jobs get whole nodes (select/linear)",
-        "energies of jobs that shared a node are labelled attributed" if cores else "",
-    )
-
-
-def _release(run: Run) -> Iterator[Check]:
-    """Check whether this release of Slurm keeps a job's licences when it is requeued.
-
-    25.05.x and 25.11.0 to 25.11.6 do not, so that a requeued job would run outside the power budget. Without
-    requeues (JobRequeue=0) the releases are safe; ``sbatch --requeue`` can still ask for one.
-    """
-    code, text = run(["scontrol", "show", "config"])
-    version = re.search(r"^SLURM_VERSION\s*=\s*(\S+)", text, re.M) if code == 0 else None
-    if version is None:
-        return
-    requeue = re.search(r"^JobRequeue\s*=\s*(\d)", text, re.M)
-    lost = loses_licences_at_requeue(version[1])
-    off = requeue is not None and requeue[1] == "0"
-    cost = "" if not lost or off else requeue_text(version[1])
-    yield Check("Slurm", "release", PART if cost else YES, version[1], cost)
-
-
-def _configuration(root: Path, run: Run, *, scontrol: bool) -> tuple[str | None, str]:
-    """Return the text of slurm.conf, or what scontrol prints of it, and where it was found."""
-    named = os.environ.get("SLURM_CONF") if root == Path("/") else None
-    for path in [Path(named)] if named else [root / name for name in CONFIGURATIONS]:
-        try:
-            return path.read_text(encoding="utf-8", errors="replace"), str(path)
-        except OSError:
-            continue
-    if scontrol:
-        code, text = run(["scontrol", "show", "config"])
-        if code == 0:
-            return text, "scontrol show config"
-    return None, "not found, or not readable"
-
-
-def _energy_plugin(text: str) -> Check:
-    """Check which plugin measures energy. Plugins are written with or without their ``acct_gather_energy/`` prefix."""
-    found = re.search(r"^\s*AcctGatherEnergyType\s*=\s*(?:acct_gather_energy/)?(\S+)", text, re.I | re.M)
-    plugins = found[1] if found else "none"
-    if plugins.lower() in {"none", "(null)"}:
-        cost = "jobs carry no energy: set AcctGatherEnergyType (rapl, ipmi, pm_counters, xcc)"
-        return Check("Slurm", "energy plugin", NO, "none", cost)
-    cost = "counts processors and memory only: state the rest of a node" if plugins.lower() == "rapl" else ""
-    return Check("Slurm", "energy plugin", YES, plugins, cost)
-
-
-def _meters(root: Path, find: Callable[[str], str | None]) -> Iterator[Check]:
+def _meters(root: Path, find: Find) -> Iterator[Check]:
     """Check the power sources of this node, from processors (RAPL) to the whole node (IPMI, Cray).
 
     Since Linux 5.10 ``energy_uj`` is readable by root alone (a side channel), so "no access" is the usual finding.

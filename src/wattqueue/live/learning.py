@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Column, Engine, Float, Integer, Table, Text, insert, select
 
+from wattqueue.live.cluster import JobKey
 from wattqueue.live.predictor import JobRequest, MeasuredJob, ObservedJob
-from wattqueue.live.slurm.snapshot import JobKey
 from wattqueue.live.state.tables import METADATA
 from wattqueue.live.telemetry.base import JobEnergy
 

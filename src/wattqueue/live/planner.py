@@ -44,11 +44,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.formats.slurm.hostlist import compress, expand
+from wattqueue.live.cluster import Details, Job, JobKey, Snapshot
+from wattqueue.live.goal import Goal, JobGoal, NodeGoal
 from wattqueue.live.job_tables import joined, offered
 from wattqueue.live.moldable import grow
 from wattqueue.live.predictor import JobRequest, ObservedJob, Predictor
-from wattqueue.live.slurm.goal import Goal, JobGoal, NodeGoal
-from wattqueue.live.slurm.snapshot import Details, JobKey, JobRow, SlurmSnapshot
 from wattqueue.live.sorting import USER_HELD, Mode, Sorted, Sorter
 from wattqueue.live.state.memory import Memory, Refused, ReleasedJob
 from wattqueue.live.telemetry.base import NodePower
@@ -62,13 +62,12 @@ from wattqueue.policy.build import PassSettings
 from wattqueue.policy.decide import PolicySnapshot, decide
 from wattqueue.policy.policy import Policy
 
-SUSPENDED = "SUSPENDED"
 PRIORITY_TOP = 2_000_000_000
 """Slurm priority of the first job that a round releases; the next ones count down, so Slurm keeps the order."""
 FIRST_BACKOFF_S = 30.0
 """Back-off after the first refusal: about two scheduling periods of Slurm; doubles with each further refusal."""
-HOLDS_LICENCES = frozenset({"RUNNING", "SUSPENDED", "CONFIGURING"})
-"""States in which Slurm takes a change of a job's licences; a completing job is about to give them back."""
+HOLDS_WATTS = frozenset({"starting", "running", "suspended"})
+"""States in which a job's watts can be changed; a completing job is about to give them back."""
 REASSERTED = "reasserted"
 """Mark of a requeued job whose watts were written again."""
 REQUEUED = "requeued"
@@ -153,7 +152,7 @@ class PendingJobs(NamedTuple):
 class RunningJob(NamedTuple):
     """A running job and what it counts for."""
 
-    row: JobRow
+    row: Job
     option: int
     """The option of its start; the partition's highest frequency where the controller did not start it."""
     counted: CountedPower
@@ -178,8 +177,8 @@ class Planner:
 
     def __post_init__(self) -> None:
         """Create the parts that keep state from round to round."""
-        self.sorter = Sorter(self.layout, self.rules.mode, self.rules.start_timeout_s, self._request)
-        self.sorter.marked = self.memory.marked
+        rules, memory = self.rules, self.memory
+        self.sorter = Sorter(self.layout, rules.mode, rules.start_timeout_s, self._request, marked=memory.marked)
         self.nodes = Nodes(self.layout)
         # caches by row identity, valid while the observer hands out the same row objects
         self._seen: dict[int, KnownPlacement] = {}
@@ -194,7 +193,7 @@ class Planner:
             getattr(self.policy.ledger, "terms", None),
         )
 
-    def plan(self, snapshot: SlurmSnapshot, power: Mapping[str, NodePower], *, telemetry_ok: bool) -> Plan:
+    def plan(self, snapshot: Snapshot, power: Mapping[str, NodePower], *, telemetry_ok: bool) -> Plan:
         """Return the plan for a snapshot.
 
         ``power`` is the counted power of each node by name, empty without telemetry.
@@ -213,7 +212,9 @@ class Planner:
         # backfill of Slurm 22.05 with bf_licenses starts others on the licences of suspended jobs, and a resume
         # checks nothing: their watts leave the pool, like those of running jobs without a licence
         # jobs without a licence hold units and watts that Slurm does not count
-        bare_w = sum(b.net_w for b in occupation.busy if b.row.active and (b.row.watts < 0 or b.row.state == SUSPENDED))
+        bare_w = sum(
+            b.net_w for b in occupation.busy if b.row.active and (b.row.watts < 0 or b.row.state == "suspended")
+        )
         cap_w, pool_w = self._budget(snapshot, base, bare_w)
         view = self._view(snapshot, rows, occupation, (cap_w, base), telemetry_ok=telemetry_ok)
         decided = self.decide(view)
@@ -264,7 +265,7 @@ class Planner:
         hardware, hertz = machine.partitions[busy.partition].name, float(machine.option_frequency_hz[busy.option])
         return ObservedJob(self.sorter.requests[busy.row.key], watts, hardware, hertz)
 
-    def keep_ranges(self, snapshot: SlurmSnapshot, placed: Sequence[ReleasedJob]) -> None:
+    def keep_ranges(self, snapshot: Snapshot, placed: Sequence[ReleasedJob]) -> None:
         """Store the range of nodes of jobs that are about to be pinned."""
         rows = [snapshot.by_key[one.key] for one in placed if one.key in snapshot.by_key]
         for row in rows:
@@ -280,18 +281,18 @@ class Planner:
         self.memory.refuse(Refused(key, now_s + wait_s, times, reason))
 
     # -- steps of a plan -----------------------------------------------------------------------
-    def _request(self, row: JobRow, known: Details | None) -> JobRequest:
+    def _request(self, row: Job, known: Details | None) -> JobRequest:
         """Return what the user of a row requested, for the estimator."""
         allowed = self.layout.allowed(row.partition)
         one = self.layout.machine.partitions[next(iter(allowed))].name if len(allowed) == 1 else ""
         app = known.app if known is not None else ""
         return JobRequest(row.key, f"u{row.uid}", app, one, self._nodes(row), row.walltime_s)
 
-    def _nodes(self, row: JobRow) -> int:
+    def _nodes(self, row: Job) -> int:
         """Return the nodes that a job takes: what it was given, or the least number that it accepts."""
         return self._range(row)[0] if row.pending else row.nodes
 
-    def _least_nodes(self, row: JobRow) -> int:
+    def _least_nodes(self, row: Job) -> int:
         """Return the least nodes of a waiting job: as stated, or what its CPUs need on the smallest allowed nodes.
 
         squeue shows one node for ``sbatch -n 64`` until the job starts.
@@ -301,7 +302,7 @@ class Planner:
         fewest = min((c for c in cores if c > 1), default=0)
         return max(row.nodes, math.ceil(row.cpus / fewest) if fewest else 1)
 
-    def _range(self, row: JobRow) -> tuple[int, int]:
+    def _range(self, row: Job) -> tuple[int, int]:
         """Return the least and the greatest number of nodes of a waiting job.
 
         A job that was pinned for a start which then did not happen shows the pinned number only; its
@@ -314,7 +315,7 @@ class Planner:
         least = self._least_nodes(row)
         return least, max(least, row.most_nodes)
 
-    def _given_w(self, row: JobRow) -> int:
+    def _given_w(self, row: Job) -> int:
         """Return the net watts that a running job must hold for the nodes that it was given.
 
         More than its licence where Slurm gave it more nodes than the controller counted: a range that
@@ -326,20 +327,20 @@ class Planner:
             return row.watts
         return max(row.watts, math.ceil(placed.watts / counted) * row.nodes)
 
-    def _most(self, partition: int, row: JobRow) -> int:
+    def _most(self, partition: int, row: Job) -> int:
         """Return the greatest net watts of a job's nodes in a machine partition."""
         return self.layout.most_net_w(partition) * row.nodes
 
-    def _partition(self, row: JobRow) -> int:
+    def _partition(self, row: Job) -> int:
         """Return the machine partition of a job: of its first node, else the first that it may use."""
-        names = expand(row.node_list)
+        names = row.node_names
         unit = self.layout.unit.get(names[0]) if names else None
         if unit is not None:
             return int(np.searchsorted(self.layout.first, unit, side="right")) - 1
         return min(self.layout.allowed(row.partition), default=0)
 
     def _all_running(
-        self, rows: Sequence[JobRow], power: Mapping[str, NodePower], now_s: float, details: Mapping[JobKey, Details]
+        self, rows: Sequence[Job], power: Mapping[str, NodePower], now_s: float, details: Mapping[JobKey, Details]
     ) -> list[RunningJob]:
         """Return the running jobs with what they count for.
 
@@ -357,7 +358,7 @@ class Planner:
         return list(self._counted.values())
 
     def _running(
-        self, row: JobRow, power: Mapping[str, NodePower], now_s: float, details: Mapping[JobKey, Details]
+        self, row: Job, power: Mapping[str, NodePower], now_s: float, details: Mapping[JobKey, Details]
     ) -> RunningJob:
         """Return a running job with what it counts for: its licence, its maximum without one, or measured."""
         partition = self._partition(row)
@@ -370,7 +371,7 @@ class Planner:
         if self.rules.track_running:
             known = self.predictor.of(row.key)
             expected = float(known[0][option]) if known is not None else math.nan
-            names = expand(row.node_list)
+            names = row.node_names
             samples = [power[n] for n in names if n in power]
             if len(samples) < len(names):  # a node outside the machine: its share of the job is not measured
                 samples = []
@@ -398,12 +399,12 @@ class Planner:
             placed = self.memory.placed.get(row.key)
             partition = self._partition(row)
             option = placed.option if placed is not None else int(self.layout.machine.option_start[partition])
-            wanted = expand(row.requested) or (expand(placed.nodes) if placed is not None else ())
+            wanted = row.requested or (expand(placed.nodes) if placed is not None else ())
             net_w = row.watts if row.watts >= 0 else self._most(partition, row)
             occupation.under_way(row, partition, option, net_w, wanted, now_s)
         return occupation
 
-    def _budget(self, snapshot: SlurmSnapshot, base: int, bare_w: int) -> tuple[float, int | None]:
+    def _budget(self, snapshot: Snapshot, base: int, bare_w: int) -> tuple[float, int | None]:
         """Return the cap for the policy, and the pool that Slurm should hold: the cap less idle watts, whole.
 
         The pool cannot be greater than the licence's total in slurm.conf. ``bare_w`` is what running
@@ -421,7 +422,7 @@ class Planner:
 
     def _view(
         self,
-        snapshot: SlurmSnapshot,
+        snapshot: Snapshot,
         rows: Sorted,
         occupation: Occupation,
         budget: tuple[float, int],
@@ -440,7 +441,7 @@ class Planner:
             pending.entries, pending.window, self.settings, running, cap_w, elsewhere_w, base, unusable,
         )  # fmt: skip
 
-    def _elsewhere_w(self, snapshot: SlurmSnapshot, rows: Sorted, busy: Sequence[Busy]) -> int:
+    def _elsewhere_w(self, snapshot: Snapshot, rows: Sorted, busy: Sequence[Busy]) -> int:
         """Return watts of the pool that are not for the policy to use.
 
         They are held by running jobs outside the machine, or by jobs that no row shows: the pool is
@@ -482,7 +483,7 @@ class Planner:
         return Entries(entries.job[keep], entries.partition[keep], entries.priority[keep])
 
     def _starts(
-        self, snapshot: SlurmSnapshot, waiting: Mapping[str, JobRow], starts: Sequence[StartJob]
+        self, snapshot: Snapshot, waiting: Mapping[str, Job], starts: Sequence[StartJob]
     ) -> tuple[list[JobGoal], list[ReleasedJob]]:
         """Turn the policy's starts into goals for Slurm and rows for the memory, in the order of the starts."""
         goals, placed = [], []
@@ -529,7 +530,7 @@ class Planner:
             refusals.append(Refusal(StartJob(row.key.name, -1, (), placed.option), why))
         return goals, tuple(refusals)
 
-    def _lost_licences(self, snapshot: SlurmSnapshot, key: JobKey) -> bool:
+    def _lost_licences(self, snapshot: Snapshot, key: JobKey) -> bool:
         """Whether Slurm may hold no watts for a job although it shows them.
 
         Slurm 25.05 and 25.11.0 to 25.11.6 free the licences of a job that is requeued and do not take
@@ -540,7 +541,7 @@ class Planner:
         requeued = (details is not None and details.restarts > 0) or marked(key, REQUEUED)
         return requeued and not marked(key, REASSERTED)
 
-    def _corrections(self, snapshot: SlurmSnapshot, running: Sequence[RunningJob]) -> list[JobGoal]:
+    def _corrections(self, snapshot: Snapshot, running: Sequence[RunningJob]) -> list[JobGoal]:
         """Return goals for running jobs whose licence in Slurm is not what they may draw.
 
         These are written whether or not the pool has room: the watts are in use already, and a pool
@@ -550,13 +551,13 @@ class Planner:
         # two fields of each running job, so that a round of ten thousand of them stays cheap
         for job in [job for job in running if job.restarted or job.given_w > job.row.watts]:
             row, lost, wanted = job.row, self._lost_licences(snapshot, job.row.key), job.given_w
-            if row.watts >= 0 and row.state in HOLDS_LICENCES and (lost or wanted > row.watts):
+            if row.watts >= 0 and row.state in HOLDS_WATTS and (lost or wanted > row.watts):
                 why = "requeued: Slurm may have freed its watts" if lost else f"it was given {row.nodes} nodes"
                 goals.append(JobGoal(row.key, watts=wanted, why=why, reassert=lost))
         return goals
 
     def _licences(
-        self, snapshot: SlurmSnapshot, running: Sequence[RunningJob], corrected: Container[JobKey]
+        self, snapshot: Snapshot, running: Sequence[RunningJob], corrected: Container[JobKey]
     ) -> list[JobGoal]:
         """Return goals for licences that follow what was measured.
 

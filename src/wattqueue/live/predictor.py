@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wattqueue.live.slurm.snapshot import JobKey
+from wattqueue.live.cluster import JobKey
 from wattqueue.live.world import NO_LIMIT_S, Layout
 from wattqueue.model.jobs import Floats, Jobs, Labels
 from wattqueue.parts.contracts import Estimator, Finished, OnlineEstimator, Prediction

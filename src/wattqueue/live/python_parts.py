@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
 from wattqueue.kernels.schedule import schedule_once
-from wattqueue.live.slurm.snapshot import SlurmSnapshot
+from wattqueue.live.cluster import Snapshot
 from wattqueue.live.world import Layout
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.policy.actions import Action, Refusal, StartJob
@@ -28,7 +28,7 @@ from wattqueue.policy.view import View
 _POWER = {"on": codes.UNIT_ON, "off": codes.UNIT_OFF, "booting": codes.UNIT_BOOTING, "stopping": codes.UNIT_STOPPING}
 
 
-def unit_states(layout: Layout, snapshot: SlurmSnapshot) -> NDArray[np.int8]:
+def unit_states(layout: Layout, snapshot: Snapshot) -> NDArray[np.int8]:
     """Return the state of each unit as the kernels number them. Shape (units,).
 
     A node that can neither be used nor is busy counts as down, unless it is off or on its way: a
@@ -82,7 +82,7 @@ class Controls:
     _due: dict[int, float] = field(default_factory=dict)
     _before: tuple[int, int, float, NDArray[np.int8] | None] = (0, 0, 0.0, None)
 
-    def act(self, view: PolicySnapshot, snapshot: SlurmSnapshot, refusals: Sequence[Refusal]) -> list[Action]:
+    def act(self, view: PolicySnapshot, snapshot: Snapshot, refusals: Sequence[Refusal]) -> list[Action]:
         """Return the actions of all controls that are due, in the policy's order.
 
         ``view`` is the policy's snapshot of this round, ``refusals`` the actions of the last round

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.live.cluster import Job, JobKey
 from wattqueue.live.predictor import JobRequest
-from wattqueue.live.slurm.snapshot import JobKey, JobRow
 from wattqueue.live.world import NO_LIMIT_S, key_order
 from wattqueue.model.jobs import Jobs, Labels
 
@@ -60,7 +60,7 @@ class Queue:
 
     places: list[tuple[Place, JobKey]] = field(default_factory=list)
     slot: dict[JobKey, int] = field(default_factory=dict)
-    row: dict[JobKey, JobRow] = field(default_factory=dict)
+    row: dict[JobKey, Job] = field(default_factory=dict)
     free: list[int] = field(default_factory=list)
     """Slots of jobs that left, to be used again."""
     changed: bool = True
@@ -78,7 +78,7 @@ class Queue:
         """Return the number of waiting jobs, those in back-off included."""
         return len(self.places)
 
-    def add(self, row: JobRow, request: JobRequest, allowed: frozenset[int], first_s: float | None) -> None:
+    def add(self, row: Job, request: JobRequest, allowed: frozenset[int], first_s: float | None) -> None:
         """Insert a job that waits from now on, or replace one that changed.
 
         ``first_s`` is the first submission of a job that was requeued: Slurm resets its submit time,
@@ -91,7 +91,7 @@ class Queue:
         slot = self.free.pop() if self.free else len(self.slot)
         if slot >= len(self._ids):
             self._grow()
-        place = key_order(key if first_s is None else JobKey(key.name, first_s), row.job_id)
+        place = key_order(row, first_s)
         insort(self.places, (place, key))
         self.slot[key], self.row[key], self._place[key] = slot, row, place
         codes = self._codes

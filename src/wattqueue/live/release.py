@@ -1,7 +1,7 @@
 """Release held jobs to Slurm's own scheduler while the controller is away (``wattqueue live release``).
 
 This is the fall-back that a timer starts every half minute. It must work in exactly those cases that end a controller,
-so it depends on Slurm alone:
+so it depends on the cluster alone:
 
 - Full state disk or damaged database: no state is read. The audit log is written if it can be, and given up at the
   first failure.
@@ -37,14 +37,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wattqueue.errors import InputError, OutputError
+from wattqueue.live.cluster import Cluster, ClusterError, Details, Job, ReleaseJob, Snapshot, Write
 from wattqueue.live.home import home_of
 from wattqueue.live.lease import Lease, LeaseLostError, read_lease
-from wattqueue.live.slurm.apply import must
-from wattqueue.live.slurm.commands import JOB, Commands, Slurm, SlurmError
-from wattqueue.live.slurm.goal import Write
-from wattqueue.live.slurm.observe import Observer
-from wattqueue.live.slurm.snapshot import Details, JobRow, SlurmSnapshot
-from wattqueue.live.sorting import NEEDS_CONTROLLER, leader, user_holds
+from wattqueue.live.sorting import NEEDS_CONTROLLER, user_holds
 from wattqueue.live.status import read_beat
 
 AT_WORK = 3
@@ -164,7 +160,7 @@ def at_work(settings: ReleaseSettings, now_s: float) -> str:
 
 def release_all(
     settings: ReleaseSettings,
-    slurm: Slurm | None = None,
+    cluster: Cluster,
     *,
     force: bool = False,
     now_s: float | None = None,
@@ -175,7 +171,7 @@ def release_all(
 
     ``force`` releases although the lease is young: the controller then stops. ``now_s`` stands in for the clock.
 
-    Raises: SlurmError where Slurm's lists cannot be read.
+    Raises: ClusterError where the cluster cannot be observed.
     """
     now_s = time.time() if now_s is None else now_s
     for text in settings.ignored:
@@ -184,19 +180,17 @@ def release_all(
     if who:
         return Released(at_work=who)
     lease = _take_over(settings, now_s, say)
-    environment = {"SLURM_CONF": settings.conf} if settings.conf else {}
-    slurm = slurm or Commands(TIMEOUT_S, environment, settings.bin_dir)
-    snapshot = Observer(slurm, lambda: now_s).snapshot()
+    snapshot = cluster.observe()
     released, failed = 0, []
     # one command per job, not a comma list: one job that Slurm refuses must not take the others with it
     try:
-        for row, name in held_for_controller(snapshot):
+        for row in held_for_controller(snapshot):
             if lease is not None and not lease.held():
                 raise lease.lost()
-            error = _release(slurm, row, name, journal)
+            error = _release(cluster, row, journal)
             released += not error
             if error:
-                failed.append(f"job {name}: {error}")
+                failed.append(f"job {row.target}: {error}")
     except LeaseLostError:
         return Released(released, tuple(failed), at_work="a controller that was started meanwhile")
     finally:
@@ -205,22 +199,22 @@ def release_all(
     return Released(released, tuple(failed))
 
 
-def held_for_controller(snapshot: SlurmSnapshot) -> list[tuple[JobRow, str]]:
-    """Return the jobs to release, in order of submission, each with the name that ``scontrol release`` takes."""
+def held_for_controller(snapshot: Snapshot) -> list[Job]:
+    """Return the jobs to release, in order of submission; of a job of several components the first one."""
     total_w = snapshot.pool.total if snapshot.pool is not None else 0
     found = []
-    for row in sorted(snapshot.jobs, key=lambda row: (row.key.submit_s, row.job_id)):
-        details, name = snapshot.details.get(row.key), leader(row.key)
-        if not (row.held and row.pending and row.watts >= 0) or details is None or not JOB.fullmatch(name):
+    for row in sorted(snapshot.jobs, key=lambda row: (row.key.submit_s, row.number)):
+        details = snapshot.details.get(row.key)
+        if not (row.held and row.pending and row.watts >= 0) or details is None:
             continue
         if user_holds(row, details) or _needs_controller(row, details, total_w):
             continue
-        if name == row.key.name or row.key.name.endswith("+0"):  # one command releases all parts of a het job
-            found.append((row, name))
+        if row.component == 0:  # one write releases all components
+            found.append(row)
     return found
 
 
-def _needs_controller(row: JobRow, details: Details, total_w: int) -> bool:
+def _needs_controller(row: Job, details: Details, total_w: int) -> bool:
     """Whether a job fits the budget at a lower frequency only.
 
     Where its mark was overwritten, a licence of the whole pool is what such a job has; one that really needs the
@@ -279,14 +273,14 @@ class BestEffortLog:
             return None
 
 
-def _release(slurm: Slurm, row: JobRow, name: str, journal: BestEffortLog | None) -> str:
+def _release(cluster: Cluster, row: Job, journal: BestEffortLog | None) -> str:
     """Release one job; return the error, empty for none."""
-    write = Write("release", name, ("scontrol", "release", name), "held", "released", "the controller is away", row.key)
+    write = ReleaseJob(row.target, "held", "released", why="the controller is away", key=row.key)
     number = journal.intend(write) if journal is not None else 0
     error = ""
     try:
-        must(slurm, write.argv)
-    except SlurmError as problem:
+        cluster.apply(write)
+    except ClusterError as problem:
         error = str(problem)
     if journal is not None:
         journal.settle(number, error or "done")

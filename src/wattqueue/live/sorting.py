@@ -27,14 +27,14 @@ Every arrow but ``submitted`` and ``ended`` is found by comparing a row with wha
 holds about its key; nothing depends on having seen the row before. So the picture is the same after a
 restart of the controller, and a transition that was missed is made in the next round.
 
-Who owns a hold. Slurm has one hold per job and two reasons. job_submit.lua and a user both leave
-JobHeldUser, an operator leaves JobHeldAdmin. A user's hold is told from ours by the mark that
-job_submit.lua adds at submission; the mark is copied into the controller's state when the job is first
-seen, since the AdminComment belongs to the site. Once the controller has adopted a job its reason is
-JobHeldAdmin, and the user's hold is forgotten. An administrator's own ``scontrol hold`` on a waiting job
-looks like ours and is not kept; ``StartTime=`` is what keeps such a job.
+Who owns a hold. A job has one hold (``Job.held_by``): the submission hook and a user both leave a
+user's hold, the controller and an administrator an operator's. A user's own hold is told from the hook's by
+the mark that the hook adds at submission (``Details.mark``); the mark is copied into the controller's state
+when the job is first seen, since the field belongs to the site. Once the controller has adopted a job it
+is held by an operator, and the user's hold is forgotten. An administrator's own hold on a waiting job looks
+like ours and is not kept; a start time is what keeps such a job.
 
-Cost. The observer hands out the same object for a row that did not change, so a row is identified by
+Cost. A driver hands out the same object for a row that did not change, so a row is identified by
 ``id()``, and a round costs what is new or gone. The old rows are kept alive until the new ones are
 stored, so that no ``id`` can stand for two rows.
 """
@@ -45,9 +45,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from wattqueue.live.cluster import Details, Job, JobKey, Snapshot
 from wattqueue.live.predictor import JobRequest
 from wattqueue.live.queue import Queue
-from wattqueue.live.slurm.snapshot import Details, JobKey, JobRow, SlurmSnapshot
 from wattqueue.live.state.memory import Refused, ReleasedJob
 from wattqueue.live.world import Layout
 
@@ -55,7 +55,6 @@ USER_HELD = "wattqueue:user-held"
 """What job_submit.lua adds to the AdminComment of a job that its user submitted held (``sbatch -H``)."""
 NEEDS_CONTROLLER = "wattqueue:needs-controller"
 """... of a job that fits the budget at a lower frequency only: never released without the controller."""
-USER_REASON = "JobHeldUser"
 Mode = Literal["observe", "advise", "control"]
 Kind = Literal["running", "free", "waiting", "hand_over", "ignored", "unknown"]
 _PLAIN = Details("", "", "", "", "", 0, 1, 0)  # stands in where the details of a job could not be read
@@ -68,18 +67,18 @@ class Sorted:
     Lists of rows are ordered by submission, whatever order Slurm prints them in.
     """
 
-    running: list[JobRow] = field(default_factory=list)
-    under_way: list[JobRow] = field(default_factory=list)
+    running: list[Job] = field(default_factory=list)
+    under_way: list[Job] = field(default_factory=list)
     """Free to start: they count nodes and watts as if they ran."""
     waiting: Sequence[JobKey] = ()
     """Keys of held jobs that the policy may start now, in queue order."""
-    adopt: list[JobRow] = field(default_factory=list)
+    adopt: list[Job] = field(default_factory=list)
     """Released outside WattQueue: to be held again, so that the policy decides."""
-    late: list[JobRow] = field(default_factory=list)
+    late: list[Job] = field(default_factory=list)
     """Released by the controller and not started in time: to be held again."""
-    hand_over: list[JobRow] = field(default_factory=list)
+    hand_over: list[Job] = field(default_factory=list)
     """To be released to Slurm's own scheduler (heterogeneous jobs)."""
-    foreign: list[JobRow] = field(default_factory=list)
+    foreign: list[Job] = field(default_factory=list)
     """Pending and free, but not the controller's."""
     refused: int = 0
     """Waiting jobs that are in back-off."""
@@ -97,7 +96,7 @@ class Sorter:
     mode: Mode
     start_timeout_s: float
     """A released job that has not started after this time is taken back."""
-    describe: Callable[[JobRow, Details | None], JobRequest]
+    describe: Callable[[Job, Details | None], JobRequest]
     """Returns what the user of a row requested."""
     queue: Queue = field(default_factory=Queue)
     foreign_since: dict[JobKey, float] = field(default_factory=dict)
@@ -108,15 +107,15 @@ class Sorter:
     """Requests of all jobs that run, wait or are under way."""
     fresh: list[JobRequest] = field(default_factory=list)
     """Requests of jobs whose row is new in this round: those to predict."""
-    _rows: dict[int, JobRow] = field(default_factory=dict)
+    _rows: dict[int, Job] = field(default_factory=dict)
     _kind: dict[int, Kind] = field(default_factory=dict)
-    _lists: dict[Kind, dict[int, JobRow]] = field(default_factory=dict)
+    _lists: dict[Kind, dict[int, Job]] = field(default_factory=dict)
     _throttles: dict[tuple[str, float], int] = field(default_factory=dict)
     """Tasks that may run at once, by array (``sbatch --array=1-100%5``)."""
 
     def sort(
         self,
-        snapshot: SlurmSnapshot,
+        snapshot: Snapshot,
         placed: Mapping[JobKey, ReleasedJob],
         refused: Mapping[JobKey, Refused],
         origin: Mapping[JobKey, float],
@@ -130,7 +129,7 @@ class Sorter:
         self._update(snapshot, origin, out)
         now_s, details = snapshot.taken_s, snapshot.details
         out.running = sorted(self._of("running"), key=_age)
-        out.hand_over = [row for row in sorted(self._of("hand_over"), key=_age) if row.key.name.endswith("+0")]
+        out.hand_over = [row for row in sorted(self._of("hand_over"), key=_age) if row.component == 0]
         for row in sorted(self._of("free"), key=_age):
             self._free(row, details.get(row.key, _PLAIN), placed.get(row.key), now_s, out)
         free = {row.key for row in out.foreign}
@@ -143,11 +142,11 @@ class Sorter:
         out.waiting = tuple(key for key in keys if key not in barred) if barred else keys
         return out
 
-    def _of(self, kind: Kind) -> Iterable[JobRow]:
+    def _of(self, kind: Kind) -> Iterable[Job]:
         """Return the rows of one kind, in no order."""
         return self._lists.get(kind, {}).values()
 
-    def _update(self, snapshot: SlurmSnapshot, origin: Mapping[JobKey, float], out: Sorted) -> None:
+    def _update(self, snapshot: Snapshot, origin: Mapping[JobKey, float], out: Sorted) -> None:
         """Add the rows that are new, and drop those that are gone.
 
         A row that changed is gone under its old identity and new under another.
@@ -174,7 +173,7 @@ class Sorter:
             keep = {row.key for row in rows.values()}
             self.requests = {key: value for key, value in self.requests.items() if key in keep}
 
-    def _add(self, number: int, row: JobRow, details: Details | None, origin: Mapping[JobKey, float]) -> None:
+    def _add(self, number: int, row: Job, details: Details | None, origin: Mapping[JobKey, float]) -> None:
         """Classify one row, and put a waiting one into the queue."""
         kind = self._kind_of(row, details)
         old = self._kind.get(number)
@@ -189,12 +188,12 @@ class Sorter:
             # a pending job can be changed by its user; what a running job requested is settled
             request = self.requests[row.key] = self.describe(row, details)
         self.fresh.append(request)
-        if details is not None and details.throttle > 0 and "_" in row.key.name:
-            self._throttles[_array(row.key)] = details.throttle
+        if details is not None and details.throttle > 0 and row.array:
+            self._throttles[_array(row)] = details.throttle
         if kind == "waiting":
             self.queue.add(row, request, self.layout.allowed(row.partition), origin.get(row.key))
 
-    def _kind_of(self, row: JobRow, details: Details | None) -> Kind:
+    def _kind_of(self, row: Job, details: Details | None) -> Kind:
         """Return the kind of a row, which depends on the row and its details alone, not on time.
 
         A held job is the controller's if it carries watts and its user does not hold it. The mark that
@@ -216,11 +215,11 @@ class Sorter:
             return "ignored"
         return "hand_over" if details.parts > 1 else "waiting"
 
-    def _held_by_user(self, row: JobRow, details: Details) -> bool:
+    def _held_by_user(self, row: Job, details: Details) -> bool:
         """Whether a held job's own user holds it: by its mark, or by what was remembered when it was first seen."""
-        return user_holds(row, details) or (row.reason == USER_REASON and self.marked(row.key, USER_HELD))
+        return user_holds(row, details) or (row.held_by == "user" and self.marked(row.key, USER_HELD))
 
-    def _free(self, row: JobRow, details: Details, placed: ReleasedJob | None, now_s: float, out: Sorted) -> None:
+    def _free(self, row: Job, details: Details, placed: ReleasedJob | None, now_s: float, out: Sorted) -> None:
         """Sort a job that Slurm may start at any moment.
 
         Each counts as under way, since it may start before the next round. A foreign one stops
@@ -248,11 +247,11 @@ class Sorter:
             return set()
         room = dict(self._throttles)
         for row in (*out.running, *out.under_way):
-            if _array(row.key) in room:
-                room[_array(row.key)] -= 1
+            if _array(row) in room:
+                room[_array(row)] -= 1
         more: set[JobKey] = set()
         for _, key in self.queue.places:
-            array = _array(key)
+            array = _array(self.queue.row[key])
             if key not in barred and array in room:
                 room[array] -= 1
                 if room[array] < 0:
@@ -260,25 +259,20 @@ class Sorter:
         return more
 
 
-def user_holds(row: JobRow, details: Details) -> bool:
+def user_holds(row: Job, details: Details) -> bool:
     """Whether job_submit.lua marked the job as held by its user, and nobody else has held it since.
 
-    The reason of a hold by the controller (an operator) is JobHeldAdmin, so a job whose user released
-    it and that the controller adopted is not taken for the user's again.
+    The controller holds as an operator, so a job whose user released it and that the controller adopted is not taken
+    for the user's again.
     """
-    return row.reason == USER_REASON and USER_HELD in details.mark
+    return row.held_by == "user" and USER_HELD in details.mark
 
 
-def leader(key: JobKey) -> str:
-    """Return the name that commands take for a job: of a heterogeneous one (``152+1``) that of the whole job."""
-    return key.name.partition("+")[0]
-
-
-def _age(row: JobRow) -> tuple[float, int]:
+def _age(row: Job) -> tuple[float, int]:
     """Return the order of rows that run or are about to: by submission, ties by job id."""
-    return row.key.submit_s, row.job_id
+    return row.key.submit_s, row.number
 
 
-def _array(key: JobKey) -> tuple[str, float]:
-    """Return the array of a task, as (array id, submit time)."""
-    return key.name.partition("_")[0], key.submit_s
+def _array(row: Job) -> tuple[str, float]:
+    """Return the array of a task, as (name, submit time)."""
+    return row.array, row.key.submit_s

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from wattqueue.live.cluster import JobKey
 from wattqueue.live.predictor import JobRequest, MeasuredJob
-from wattqueue.live.slurm.snapshot import JobKey
 from wattqueue.live.telemetry.base import NodePower
 
 ENOUGH = 0.5

@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import MachineError
-from wattqueue.formats.slurm.hostlist import expand
-from wattqueue.live.slurm.snapshot import JobKey, JobRow, NodeRow, SlurmSnapshot
+from wattqueue.live.cluster import Job, Node, Snapshot
 from wattqueue.model.jobs import Floats, Ints
 from wattqueue.model.machine import Machine
 from wattqueue.policy.decide import RunningJobs
@@ -54,7 +53,7 @@ class Layout:
     """Row of the machine's partition table for each Slurm partition that the machine covers."""
 
     @classmethod
-    def of(cls, machine: Machine, nodes: Sequence[NodeRow], renamed: Mapping[str, str]) -> Layout:
+    def of(cls, machine: Machine, nodes: Sequence[Node], renamed: Mapping[str, str]) -> Layout:
         """Match a machine's partitions with Slurm's, nodes in natural order of their names (n2 before n10).
 
         ``renamed`` maps Slurm partitions to machine partitions where their names differ.
@@ -170,7 +169,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 class Busy(NamedTuple):
     """A job that holds units and watts, or is about to (under way)."""
 
-    row: JobRow
+    row: Job
     partition: int
     """Row of the machine's partition table."""
     option: int
@@ -187,7 +186,7 @@ class Busy(NamedTuple):
 class KnownPlacement(NamedTuple):
     """Where a running job's row says it runs, kept from round to round: parsing node lists is the costly part."""
 
-    row: JobRow
+    row: Job
     partition: int
     units: tuple[int, ...]
     runs: tuple[tuple[int, int], ...]
@@ -208,7 +207,7 @@ class Occupation:
     withheld: set[int] = field(default_factory=set)
     """Units that a job holds outside the partition of its first node: usable by nobody else."""
 
-    def running(self, row: JobRow, option: int, net_w: int, now_s: float) -> None:
+    def running(self, row: Job, option: int, net_w: int, now_s: float) -> None:
         """Add a job that Slurm runs; one on nodes outside the machine holds no unit.
 
         Where another row claimed a unit before, the job keeps the rest: Slurm can show a job that
@@ -216,7 +215,7 @@ class Occupation:
         """
         seen = self.seen.get(id(row))
         if seen is None or seen.row is not row:
-            units = [self.layout.unit[n] for n in expand(row.node_list) if n in self.layout.unit]
+            units = [self.layout.unit[n] for n in row.node_names if n in self.layout.unit]
             if not units:
                 return
             partition = int(np.searchsorted(self.layout.first, units[0], side="right")) - 1
@@ -232,13 +231,11 @@ class Occupation:
         if mine:
             end_s = row.start_s + min(row.walltime_s, NO_LIMIT_S)
             # a plan needs an end in the future: what should have ended is expected to end soon
-            end_s = end_s if end_s > now_s and row.state != "COMPLETING" else now_s + OVERDUE_S
+            end_s = end_s if end_s > now_s and row.state != "completing" else now_s + OVERDUE_S
             self.busy.append(Busy(row, seen.partition, option, end_s, net_w, mine, runs))
             self.taken.update(mine)
 
-    def under_way(
-        self, row: JobRow, partition: int, option: int, net_w: int, wanted: Sequence[str], now_s: float
-    ) -> None:
+    def under_way(self, row: Job, partition: int, option: int, net_w: int, wanted: Sequence[str], now_s: float) -> None:
         """Add a job that was released and does not run yet.
 
         It takes the free ones of the nodes meant for it (``wanted``), then others of its partition,
@@ -301,14 +298,14 @@ class Nodes:
     """Node states as masks over units, and the base watts; recomputed only when a state changed."""
 
     layout: Layout
-    _rows: tuple[NodeRow, ...] = ()
+    _rows: tuple[Node, ...] = ()
     usable: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     busy: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     base_uw: int = 0
     _alone: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     """Units that were busy without a job's row in the last round."""
 
-    def update(self, snapshot: SlurmSnapshot) -> None:
+    def update(self, snapshot: Snapshot) -> None:
         """Take over the nodes of a snapshot."""
         if snapshot.nodes == self._rows:  # tuples of equal rows compare fast; most rounds change no state
             return
@@ -346,7 +343,7 @@ def intervals(units: Sequence[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def base_uw(layout: Layout, snapshot: SlurmSnapshot) -> int:
+def base_uw(layout: Layout, snapshot: Snapshot) -> int:
     """Return the idle microwatts that the cap's scope counts, by the power state of each node.
 
     A node that is off counts its ``off_w``; one that boots or stops counts the greater of that
@@ -367,7 +364,6 @@ def base_uw(layout: Layout, snapshot: SlurmSnapshot) -> int:
     return total
 
 
-def key_order(key: JobKey, job_id: int) -> tuple[float, int, int]:
-    """Return the queue position among equal priorities: submission, then id, then array task."""
-    _, _, task = key.name.partition("_")
-    return key.submit_s, job_id, int(task or 0)
+def key_order(row: Job, first_s: float | None = None) -> tuple[float, int, int]:
+    """Return the queue position among equal priorities: first submission (``first_s``), then number, then task."""
+    return (row.key.submit_s if first_s is None else first_s), row.number, row.task

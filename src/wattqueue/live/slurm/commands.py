@@ -6,7 +6,7 @@ years of releases, the library's interface changes with each one and would tie t
 Rules that hold for every command:
 
 * **No shell.** Arguments are passed as a list, and what comes from outside (job names, node names) must match
-  :data:`JOB`, :data:`WORD` or :data:`HOSTS` before it becomes one (``apply.check``). Nothing can add an option.
+  :data:`JOB`, :data:`WORD` or :data:`HOSTS` before it becomes one (``writes.check``). Nothing can add an option.
 * **A timeout.** Slurm's tools wait for minutes where slurmctld does not answer. A command that exceeds ``timeout_s``
   is killed with its whole process group, since some tools start helpers.
 * **A clean environment.** ``SQUEUE_FORMAT``, ``SLURM_CLUSTERS`` and a dozen other variables change what the tools
@@ -27,16 +27,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from wattqueue.errors import WattQueueError
+from wattqueue.live.cluster import ClusterError
 
 # What may become part of a command. JOB: a job, or a task of an array. WORD: a node, partition or licence.
 # HOSTS: a comma-separated list of nodes in Slurm's bracket notation.
 JOB = re.compile(r"\d+(?:_\d+)?")
 WORD = re.compile(r"[A-Za-z0-9_.\-]+")
 HOSTS = re.compile(r"[A-Za-z0-9_.\-\[\],]+")
+LICENCE = "watts"
+"""Name of the licence that counts watts; one licence is one watt in the cap's scope."""
 
 
-class SlurmError(WattQueueError):
+class SlurmError(ClusterError):
     """A command of Slurm failed, did not answer in time, or printed what cannot be parsed."""
 
 
@@ -50,11 +52,7 @@ class CommandResult(NamedTuple):
 
 
 class Slurm(Protocol):
-    """Anything that runs Slurm's commands: a real Slurm, or the tests' fake.
-
-    The protocol is the *text* of the commands. Everything above it is therefore tested against the fake and the real
-    one with the same code.
-    """
+    """Anything that runs Slurm's commands: a real Slurm, or recorded outputs of one."""
 
     def run(self, argv: Sequence[str]) -> CommandResult:
         """Run one command to its end. Raises SlurmError if it does not answer in time."""
@@ -136,6 +134,14 @@ def read(slurm: Slurm, argv: Sequence[str], tries: int = 2, wait: Callable[[floa
             return answer.out
         last = SlurmError(f"{' '.join(argv[:3])}: exit {answer.code}: {first_line(answer.err or answer.out)}")
     raise last
+
+
+def must(slurm: Slurm, argv: Sequence[str]) -> None:
+    """Run a command that has to succeed. Raises SlurmError with the first line of its message."""
+    answer = slurm.run(argv)
+    said = first_line(answer.err or answer.out)
+    if answer.code != 0:
+        raise SlurmError(f"{' '.join(argv[:3])}: exit {answer.code}: {said}")
 
 
 def first_line(text: str) -> str:

@@ -32,8 +32,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wattqueue.errors import OutputError
+from wattqueue.live.cluster import Finding
 from wattqueue.live.slurm.commands import WORD
-from wattqueue.live.slurm.snapshot import Shape
+from wattqueue.live.slurm.sizing import Shape
 
 LUA = "job_submit.lua"
 SITE_LUA = "job_submit.site.lua"
@@ -78,13 +79,6 @@ class Settings(NamedTuple):
     """DefMemPerCPU of slurm.conf where memory is a consumable resource, else 0."""
 
 
-class Difference(NamedTuple):
-    """A setting of the installed script that does not match. ``fatal``: the cap or the control would not hold."""
-
-    what: str
-    fatal: bool
-
-
 def script(settings: Settings, site: Path | None = None) -> str:
     """Return job_submit.lua with these settings; ``site`` is a script of the site that is called first.
 
@@ -121,33 +115,33 @@ def version() -> str:
     return hashlib.sha256(shared(LUA).encode()).hexdigest()[:12]
 
 
-def differences(installed: str, settings: Settings) -> list[Difference]:
+def differences(installed: str, settings: Settings) -> list[Finding]:
     """Compare the text of an installed script with what this configuration would install.
 
     The order is that of importance. A script that is not ours is one fatal difference.
     """
     if MARK not in installed:
-        return [Difference("job_submit.lua is not WattQueue's: jobs carry no watts", fatal=True)]
+        return [Finding("job_submit.lua is not WattQueue's: jobs carry no watts", fatal=True)]
     found, wanted = _settings_of(installed), _settings_of(script(settings))
     out = []
     allowed = set(re.findall(r"\[(\d+)\]", found.get("OPERATORS", "")))
     missing = [uid for uid in settings.operators if uid != 0 and str(uid) not in allowed]
     if missing:
         text = f"it refuses the controller's own account (uid {missing[0]}): it was installed for another `user`"
-        out.append(Difference(text, fatal=True))
+        out.append(Finding(text, fatal=True))
     if found.get("BEAT") != wanted["BEAT"]:
         text = f"it looks for the heartbeat in {found.get('BEAT')}, the controller writes {wanted['BEAT']}"
-        out.append(Difference(text, fatal=True))
+        out.append(Finding(text, fatal=True))
     watts = {name: int(value) for name, value in _NODE_WATTS.findall(installed)}
     for name, node in settings.nodes.items():
         if watts.get(name, node.watts if node.held is False else -1) < node.watts:
             text = f"partition {name}: it declares {watts.get(name, 0)} W for a node that can draw {node.watts} W"
-            out.append(Difference(text, fatal=True))
+            out.append(Finding(text, fatal=True))
     names = {"VERSION": "its version is that of another release", "WHOLE_POOL_W": "the whole pool", "AWAY_S": "away_s"}
     for key, what in names.items():
         if found.get(key) != wanted[key]:
             text = f"{what}: {found.get(key, 'not stated')} installed, {wanted[key]} configured"
-            out.append(Difference(text, fatal=False))
+            out.append(Finding(text, fatal=False))
     return out
 
 

@@ -26,20 +26,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from wattqueue.errors import InputError
 from wattqueue.formats.slurm.hostlist import expand
-from wattqueue.live.slurm.commands import Slurm, SlurmError, read
-from wattqueue.live.slurm.sizing import can_hold, least_nodes_of, parse_gres
-from wattqueue.live.slurm.snapshot import (
-    LICENCE,
-    Details,
-    JobKey,
-    JobRow,
-    Needs,
-    NodeRow,
-    PoolRow,
-    Shape,
-    SlurmSnapshot,
-)
+from wattqueue.live.cluster import Details, HeldBy, Job, JobKey, Node, Pool, Power, Snapshot, State
+from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, read
+from wattqueue.live.slurm.sizing import Needs, Shape, can_hold, least_nodes_of, parse_gres
 
 _COLUMNS = (
     "JobArrayID", "JobID", "SubmitTime", "State", "Reason", "Partition", "NumNodes", "NumCPUs", "TimeLimit",
@@ -56,11 +47,19 @@ DETAILS = ("squeue", "-a", "--json")
 NONE = frozenset({"", "(null)", "N/A", "NONE", "None", "Unknown"})
 """How Slurm's commands print that a field has no value; it differs by field and release."""
 NO_LIMIT = frozenset({"UNLIMITED", "INVALID", "NOT_SET", "Partition_Limit"})
-POWER = {"~": "off", "#": "booting", "%": "stopping", "!": "stopping"}
+POWER: dict[str, Power] = {"~": "off", "#": "booting", "%": "stopping", "!": "stopping"}
+POWER_WORDS: dict[str, Power] = {"powered_down": "off", "powering_down": "stopping", "powering_up": "booting"}
 FLAGS = "*~#!%$@^-+"
 """Marks after a node's state: * no answer, ~ off, # booting, % and ! stopping, $ maintenance, @ ^ reboot, - planned."""
 FREE = frozenset({"idle", "planned"})
 BUSY = frozenset({"allocated", "mixed", "completing"})
+STATES: dict[str, State] = {
+    "PENDING": "pending", "CONFIGURING": "starting", "RUNNING": "running", "SUSPENDED": "suspended", "STOPPED": "busy",
+    "RESIZING": "busy", "SIGNALING": "busy", "STAGE_OUT": "busy", "COMPLETING": "completing",
+}  # fmt: skip
+"""States of jobs; every other one is that of a job that has ended."""
+HELD_BY: dict[str, HeldBy] = {"JobHeldUser": "user", "JobHeldAdmin": "operator"}
+"""Reasons of a hold. Any other (BadConstraints: no node can serve the job) is a hold of Slurm's own."""
 
 
 @dataclass
@@ -75,16 +74,20 @@ class Observer:
     clock: Callable[[], float]
     with_details: bool = True
     wait: Callable[[float], None] = time.sleep
-    _jobs: dict[str, JobRow] = field(default_factory=dict)
-    _sized: dict[int, tuple[JobRow, JobRow]] = field(default_factory=dict)
+    _jobs: dict[str, Job] = field(default_factory=dict)
+    _sized: dict[int, tuple[Job, Job]] = field(default_factory=dict)
     """By the identity of a parsed row: that row, and the row with the number of nodes that Slurm needs."""
-    _nodes: dict[str, tuple[NodeRow, ...]] = field(default_factory=dict)
+    _nodes: dict[str, tuple[tuple[Node, Shape], ...]] = field(default_factory=dict)
+    _merged: tuple[Node, ...] = ()
+    """Nodes of the last snapshot, one row per node."""
     _shapes: dict[str, list[tuple[Shape, int]]] = field(default_factory=dict)
     _details: dict[JobKey, Details] = field(default_factory=dict)
+    _needs: dict[JobKey, Needs] = field(default_factory=dict)
+    """What the same jobs require of their nodes."""
     _absent: dict[JobKey, tuple[int, float]] = field(default_factory=dict)
     """Jobs without details: how often they were looked for, and when to look again."""
 
-    def snapshot(self) -> SlurmSnapshot:
+    def snapshot(self) -> Snapshot:
         """The Slurm now. Raises SlurmError where a list cannot be read, or is cut short.
 
         Nothing is returned from half of the lists: a decision on them could start a job twice.
@@ -96,12 +99,12 @@ class Observer:
         if self.with_details:
             self._read_details(jobs)
         jobs = tuple(row._replace(eligible=False) if _later(row, now_s) else row for row in self._with_sizes(jobs))
-        return SlurmSnapshot(now_s, jobs, nodes, pool, self._details, unreadable)
+        return Snapshot(now_s, jobs, nodes, pool, self._details, unreadable)
 
     def _read(self, argv: tuple[str, ...]) -> str:
         return read(self.slurm, argv, wait=self.wait)
 
-    def _read_jobs(self, text: str) -> tuple[tuple[JobRow, ...], tuple[str, ...]]:
+    def _read_jobs(self, text: str) -> tuple[tuple[Job, ...], tuple[str, ...]]:
         """Rows and unreadable lines. A list in which no line can be read is an error, not an empty queue."""
         known, seen, bad = self._jobs, {}, []
         for line in complete_lines(text, "squeue"):
@@ -109,7 +112,7 @@ class Observer:
             if row is None:
                 try:
                     row = parse_job(line)
-                except (ValueError, IndexError):
+                except (ValueError, IndexError, InputError):
                     bad.append(line)
                     continue
             seen[line] = row
@@ -118,43 +121,54 @@ class Observer:
             raise SlurmError(f"squeue printed {len(bad)} lines that are no jobs, the first {bad[0][:80]!r}")
         return tuple(seen.values()), tuple(bad)
 
-    def _read_nodes(self, text: str) -> tuple[NodeRow, ...]:
+    def _read_nodes(self, text: str) -> tuple[Node, ...]:
         """Nodes, each with all of its partitions: sinfo prints one line per partition."""
         lines = complete_lines(text, "sinfo")
+        if self._merged and lines == list(self._nodes):
+            return self._merged
+        self._merged = ()
         self._nodes = {line: self._nodes.get(line) or parse_nodes(line) for line in lines}
-        merged: dict[str, NodeRow] = {}
+        merged: dict[str, Node] = {}
         shapes: dict[str, dict[Shape, int]] = {}
         for rows in self._nodes.values():
-            for row in rows:
+            for row, shape in rows:
                 # the same node in another partition: one row with both
                 old = merged.get(row.name)
                 merged[row.name] = row if old is None else old._replace(partitions=old.partitions + row.partitions)
                 counts = shapes.setdefault(row.partitions[0], {})
-                counts[row.shape] = counts.get(row.shape, 0) + 1
+                counts[shape] = counts.get(shape, 0) + 1
         if not merged:
             raise SlurmError("sinfo shows no node")
         found = {name: sorted(counts.items()) for name, counts in shapes.items()}
         if found != self._shapes:  # a node was added or resized: every waiting job may need another number
             self._shapes, self._sized = found, {}
-        return tuple(merged.values())
+        self._merged = tuple(merged.values())
+        return self._merged
 
-    def _read_details(self, jobs: Iterable[JobRow]) -> None:
+    def _read_details(self, jobs: Iterable[Job]) -> None:
         """Read details if a job has none. Jobs that are gone are dropped when they outnumber the live ones."""
         keys, now_s = {job.key for job in jobs}, self.clock()
         if all(now_s < self._absent.get(key, (0, -math.inf))[1] for key in keys - self._details.keys()):
             if len(self._details) > 2 * len(keys) + 1000:
-                self._details = {key: self._details[key] for key in keys & self._details.keys()}
+                self._keep_details({key: self._details[key] for key in keys & self._details.keys()})
             return
         # details already known are kept, not read again: they are what the job stated at submission, and a new object
         # per round would end every cache that works by identity
         found = parse_details(self._read(DETAILS))
-        fresh = {key: self._details.get(key) or _details_of(key, found) for key in keys}
-        self._details = {key: value for key, value in fresh.items() if value is not None}
+        records = {key: _record_of(key, found) for key in keys - self._details.keys()}
+        self._needs |= {key: record[1] for key, record in records.items() if record is not None}
+        fresh = {key: self._details.get(key) or (record[0] if (record := records[key]) else None) for key in keys}
+        self._keep_details({key: value for key, value in fresh.items() if value is not None})
         # a job that ended between the two lists, or one whose name is spelled differently in them: not every round
         tries = {key: self._absent.get(key, (0, 0.0))[0] + 1 for key, value in fresh.items() if value is None}
         self._absent = {key: (n, now_s + (60.0 if n > 2 else 0.0)) for key, n in tries.items()}
 
-    def _with_sizes(self, jobs: Iterable[JobRow]) -> list[JobRow]:
+    def _keep_details(self, details: dict[JobKey, Details]) -> None:
+        """Keep the details of these jobs alone."""
+        self._details = details
+        self._needs = {key: self._needs[key] for key in details}
+
+    def _with_sizes(self, jobs: Iterable[Job]) -> list[Job]:
         """Waiting jobs with the number of nodes that Slurm needs for them.
 
         The result is cached by the identity of the parsed row, so that an unchanged row stays the same object.
@@ -164,9 +178,9 @@ class Observer:
         for row in jobs:
             known = old.get(id(row))
             if known is None or known[0] is not row:
-                details = self._details.get(row.key)
-                known = (row, row if details is None else with_size(row, details.needs, self._shapes))
-                if details is None and row.pending:  # not cached: it is sized once its details are there
+                needs = self._needs.get(row.key)
+                known = (row, row if needs is None else with_size(row, needs, self._shapes))
+                if needs is None and row.pending:  # not cached: it is sized once its details are there
                     rows.append(row)
                     continue
             self._sized[id(row)] = known
@@ -174,7 +188,7 @@ class Observer:
         return rows
 
 
-def with_size(row: JobRow, needs: Needs, shapes: dict[str, list[tuple[Shape, int]]]) -> JobRow:
+def with_size(row: Job, needs: Needs, shapes: dict[str, list[tuple[Shape, int]]]) -> Job:
     """A waiting job's row with the number of nodes to count and to pin, and without partitions that cannot run it.
 
     Of several partitions the one that needs the most nodes decides: which partition the job gets is not known yet.
@@ -201,13 +215,13 @@ def with_size(row: JobRow, needs: Needs, shapes: dict[str, list[tuple[Shape, int
     )
 
 
-def _later(row: JobRow, now_s: float) -> bool:
+def _later(row: Job, now_s: float) -> bool:
     """Whether a held job has a start in the future, which its user set with ``--begin``."""
-    return row.held and row.pending and row.start_s > now_s
+    return row.held_by != "" and row.start_s > now_s
 
 
-def _details_of(key: JobKey, found: dict[JobKey, Details]) -> Details | None:
-    """Details of a job; tasks of a waiting array share one record, under the array's id."""
+def _record_of(key: JobKey, found: dict[JobKey, Record]) -> Record | None:
+    """Details and needs of a job; tasks of a waiting array share one record, under the array's id."""
     array = JobKey(key.name.partition("_")[0], key.submit_s)
     return found.get(key) or found.get(array)
 
@@ -219,8 +233,8 @@ def complete_lines(text: str, command: str) -> list[str]:
     return [line for line in text.split("\n") if line]
 
 
-def parse_job(line: str) -> JobRow:
-    """One line of squeue with JOB_FIELDS. Raises ValueError or IndexError for any other line."""
+def parse_job(line: str) -> Job:
+    """One line of squeue with JOB_FIELDS. Raises ValueError, IndexError or InputError for any other line."""
     parts = line.split("|")
     if len(parts) != len(_COLUMNS):
         raise ValueError(line)
@@ -232,27 +246,34 @@ def parse_job(line: str) -> JobRow:
         raise ValueError(line)
     least = int(nodes.partition("-")[0])
     most_nodes = max(least, int(most.partition("-")[0] or 0))  # 0 where no maximum is stated
-    return JobRow(
+    array, _, task = name.partition("_")
+    whole, _, component = name.partition("+")
+    held: HeldBy = HELD_BY.get(reason, "manager") if priority == "0" and state == "PENDING" else ""
+    return Job(
         JobKey(name, float(submit)),
         int(number),
-        state,
+        STATES.get(state, "ended"),
         reason,
         partition,
         least,
         int(cpus.partition("-")[0]),
         parse_limit(limit),
         watts,
-        others,
         int(priority),
         int(uid),
         math.nan if start in NONE else float(start),
-        "" if node_list in NONE else node_list,
-        "" if requested in NONE else requested,
+        () if node_list in NONE else tuple(expand(node_list)),
+        () if requested in NONE else tuple(expand(requested)),
         dependency in NONE,
-        priority == "0" and state == "PENDING",
+        held,
         most_nodes,
         "",
         (least, most_nodes),
+        array if task else "",
+        int(task) if task.isdigit() else 0,
+        whole if component else "",
+        int(component) if component.isdigit() else 0,
+        others,
     )
 
 
@@ -281,7 +302,7 @@ def split_licences(text: str) -> tuple[int, tuple[str, ...]]:
     return watts, tuple(others)
 
 
-def parse_nodes(line: str) -> tuple[NodeRow, ...]:
+def parse_nodes(line: str) -> tuple[tuple[Node, Shape], ...]:
     """Nodes of one line of sinfo with NODE_FIELDS. Raises SlurmError for any other line."""
     parts = line.split("|")
     figures = [piece.rstrip("+") for piece in parts[3:7]]
@@ -291,17 +312,16 @@ def parse_nodes(line: str) -> tuple[NodeRow, ...]:
     cpus, memory, sockets, cores = map(int, figures)
     plain = state.rstrip(FLAGS).lower()
     marks = state[len(plain) :]
-    power = next((POWER[m] for m in marks if m in POWER), "on")
-    power = {"powered_down": "off", "powering_down": "stopping", "powering_up": "booting"}.get(plain, power)
+    power: Power = next((POWER[m] for m in marks if m in POWER), "on")
+    power = POWER_WORDS.get(plain, power)
     # A busy node is usable: a job may start on it when the present one ends. One that does not answer, boots, stops,
     # is in maintenance or about to reboot takes no job.
     usable = plain in FREE | BUSY and not set(marks) & set("*$@^#%!~")
     shape = Shape(cpus, sockets, sockets * cores, memory, parse_gres(parts[7]))
-    row = (plain, power, usable, plain in BUSY, (partition,), cpus, shape)
-    return tuple(NodeRow(name, *row) for name in expand(names))
+    return tuple((Node(name, plain, power, usable, plain in BUSY, (partition,)), shape) for name in expand(names))
 
 
-def parse_pool(text: str) -> PoolRow | None:
+def parse_pool(text: str) -> Pool | None:
     """Our licence of ``scontrol -o show licenses``; None where there is none.
 
     Raises: SlurmError for text that is no list of licences. An unreadable pool must not look like none.
@@ -310,7 +330,7 @@ def parse_pool(text: str) -> PoolRow | None:
         fields = dict(piece.split("=", 1) for piece in line.split() if "=" in piece)
         if fields.get("LicenseName") == LICENCE:
             try:
-                return PoolRow(int(fields["Total"]), int(fields["Used"]), int(fields.get("Reserved", 0)))
+                return Pool(int(fields["Total"]), int(fields["Used"]), int(fields.get("Reserved", 0)))
             except (KeyError, ValueError) as error:
                 raise SlurmError(f"scontrol printed {line[:80]!r} for the licence {LICENCE}") from error
         if "LicenseName" not in fields and not line.startswith("No licenses"):
@@ -318,14 +338,18 @@ def parse_pool(text: str) -> PoolRow | None:
     return None
 
 
-def parse_details(text: str) -> dict[JobKey, Details]:
-    """Details of every job of ``squeue --json`` by key; tasks of a pending array share one record.
+Record = tuple[Details, Needs]
+"""What ``squeue --json`` states about one job."""
+
+
+def parse_details(text: str) -> dict[JobKey, Record]:
+    """Details and needs of every job of ``squeue --json`` by key; tasks of a pending array share one record.
 
     Raises: SlurmError for text that is no such JSON.
     """
     try:
         jobs = json.loads(text)["jobs"]
-        return {key: details for job in jobs for key, details in [_parse_details(job)]}
+        return {key: record for job in jobs for key, record in [_parse_details(job)]}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SlurmError(f"squeue --json cannot be read: {error!r}"[:200]) from error
 
@@ -337,7 +361,7 @@ def _number(value: Any) -> int:
     return int(value or 0)
 
 
-def _parse_details(job: dict[str, Any]) -> tuple[JobKey, Details]:
+def _parse_details(job: dict[str, Any]) -> tuple[JobKey, Record]:
     task = job.get("array_task_id")
     if isinstance(task, dict):
         task = task["number"] if task.get("set") else None
@@ -355,9 +379,8 @@ def _parse_details(job: dict[str, Any]) -> tuple[JobKey, Details]:
         restarts=_number(job.get("restart_cnt")),
         parts=2 if _number(job.get("het_job_id")) else 1,
         throttle=_number(job.get("array_max_tasks")),
-        needs=_parse_needs(job),
     )
-    return JobKey(name, float(_number(job["submit_time"]))), details
+    return JobKey(name, float(_number(job["submit_time"]))), (details, _parse_needs(job))
 
 
 def _parse_needs(job: dict[str, Any]) -> Needs:

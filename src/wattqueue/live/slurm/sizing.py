@@ -25,10 +25,50 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-
-from wattqueue.live.slurm.snapshot import Needs, Shape
+from typing import NamedTuple
 
 _GRES = re.compile(r"(?:gres[:/])?([A-Za-z0-9_\-]+)((?:[:=][A-Za-z0-9_.\-]+)*)")
+
+
+class Needs(NamedTuple):
+    """What a job requires of its nodes, as far as it decides how many nodes Slurm must give. 0 means not stated.
+
+    Read from ``squeue --json``. ``least_nodes`` turns it into a number of nodes.
+    """
+
+    tasks: int = 0
+    cpus: int = 0
+    """CPUs in all."""
+    cpus_per_task: int = 0
+    tasks_per_node: int = 0
+    tasks_per_socket: int = 0
+    tasks_per_core: int = 0
+    threads_per_core: int = 0
+    cpus_per_node: int = 0
+    memory_per_node_mb: int = 0
+    memory_per_cpu_mb: int = 0
+    gres_per_job: tuple[tuple[str, int], ...] = ()
+    """Generic resources by name (``gpu``), types summed."""
+    gres_per_task: tuple[tuple[str, int], ...] = ()
+    gres_per_node: tuple[tuple[str, int], ...] = ()
+    cpus_per_gres: tuple[tuple[str, int], ...] = ()
+    memory_per_gres_mb: tuple[tuple[str, int], ...] = ()
+    most_nodes: int = 0
+    """The greatest number of nodes that the user (or job_submit.lua) stated."""
+    unknown: bool = False
+    """Whether a requirement is stated whose effect on the number of nodes cannot be computed from here."""
+
+
+class Shape(NamedTuple):
+    """The resources of one node, as far as they decide how many nodes a job needs. 0 means not known."""
+
+    cpus: int
+    sockets: int = 0
+    cores: int = 0
+    """Cores in all, not per socket."""
+    memory_mb: int = 0
+    gres: tuple[tuple[str, int], ...] = ()
+    """Generic resources by name, types summed."""
 
 
 def parse_gres(text: str) -> tuple[tuple[str, int], ...]:

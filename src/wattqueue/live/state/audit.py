@@ -25,7 +25,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
-from wattqueue.live.slurm.goal import Write
+from wattqueue.live.cluster import Write
 from wattqueue.live.state.memory import cause
 from wattqueue.live.state.tables import AUDIT
 from wattqueue.store.database import open_database

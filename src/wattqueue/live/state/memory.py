@@ -33,7 +33,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, delete, i
 from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import OutputError
-from wattqueue.live.slurm.snapshot import JobKey
+from wattqueue.live.cluster import JobKey
 from wattqueue.live.state.tables import MARKS, METADATA, ORIGIN, PLACED, REFUSED
 
 

@@ -7,7 +7,7 @@ configuration, and compares what is installed with them:
 * at ``live install``, which prints the findings;
 * at the start of the controller: in control mode a fatal finding ends it, since it would control nothing, or a cap
   that does not hold;
-* in every round (:meth:`Guard.inspect`), because a site adds partitions and moves nodes while the controller runs.
+* in every round (``live.partitions``), because a site adds partitions and moves nodes while the controller runs.
 
 Partitions. The machine file names some Slurm partitions, with each node in exactly one of them. On real sites
 partitions overlap: a ``debug`` partition over the nodes of all others is the rule. A partition that the machine
@@ -25,7 +25,6 @@ import math
 import os
 import pwd
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,14 +33,14 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap
 from wattqueue.formats.machine.file import load_machine
-from wattqueue.formats.slurm.hostlist import expand
+from wattqueue.live.cluster import Finding, Node, Snapshot, Write
 from wattqueue.live.config import LiveConfig
-from wattqueue.live.slurm.commands import Slurm, SlurmError, read
-from wattqueue.live.slurm.goal import JobGoal, Write, job_writes
-from wattqueue.live.slurm.install import LUA, Difference, NodeWatts, Settings, differences
+from wattqueue.live.goal import JobGoal, job_writes
+from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, read
+from wattqueue.live.slurm.install import LUA, NodeWatts, Settings, differences
 from wattqueue.live.slurm.observe import NODES, POOL, complete_lines, parse_nodes, parse_pool
 from wattqueue.live.slurm.releases import loses_licences_at_requeue, requeue_text
-from wattqueue.live.slurm.snapshot import LICENCE, NodeRow, Shape, SlurmSnapshot
+from wattqueue.live.slurm.sizing import Shape
 from wattqueue.live.status import BEAT
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
@@ -55,7 +54,7 @@ def layout_of(config: LiveConfig, slurm: Slurm, machine: Machine) -> Layout:
     Raises: MachineError where machine and Slurm differ or a maximum is not stated, SlurmError where no Slurm answers.
     """
     try:
-        rows = _node_rows(slurm)
+        rows = [row for row, _ in _node_rows(slurm)]
     except SlurmError as error:
         hint = "live needs a machine where sinfo answers; [slurm] conf = FILE names another slurm.conf"
         raise SlurmError(error.what, where=error.where, hint=hint) from error
@@ -65,7 +64,7 @@ def layout_of(config: LiveConfig, slurm: Slurm, machine: Machine) -> Layout:
     return layout
 
 
-def _node_rows(slurm: Slurm) -> list[NodeRow]:
+def _node_rows(slurm: Slurm) -> list[tuple[Node, Shape]]:
     """Read sinfo: one row per node *and partition*, not merged, since overlaps are what matters here."""
     return [row for line in complete_lines(read(slurm, NODES), "sinfo") for row in parse_nodes(line)]
 
@@ -81,10 +80,9 @@ def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
     memory = "MEMORY" in values.get("SelectTypeParameters", "").upper()
     shapes: dict[str, list[Shape]] = {}
     members: dict[str, list[str]] = {}
-    for row in _node_rows(slurm):
+    for row, shape in _node_rows(slurm):
         # without CR_Memory Slurm bounds nothing by memory, and a bound of ours would count nodes that nobody gets
-        shape = row.shape if memory else row.shape._replace(memory_mb=0)
-        shapes.setdefault(row.partitions[0], []).append(shape)
+        shapes.setdefault(row.partitions[0], []).append(shape if memory else shape._replace(memory_mb=0))
         members.setdefault(row.partitions[0], []).append(row.name)
     nodes: dict[str, NodeWatts] = {}
     for name, names in members.items():
@@ -155,18 +153,18 @@ class Guard:
         """Derive both from a configuration. Raises as :func:`settings_of`."""
         return cls(settings_of(config, slurm), layout_of(config, slurm, load_machine(config.machine)))
 
-    def check(self, slurm: Slurm, folder: Path | None = None) -> list[Difference]:
+    def check(self, slurm: Slurm, folder: Path | None = None) -> list[Finding]:
         """Compare Slurm and the installed job_submit.lua with what should be there.
 
         ``folder`` is Slurm's configuration folder; None: that of slurmctld, as far as it can be read from this host.
         """
         values = slurm_config(slurm)
-        found: list[Difference] = []
+        found: list[Finding] = []
         if "lua" not in values.get("JobSubmitPlugins", "").split(","):
-            found.append(Difference("slurm.conf has no JobSubmitPlugins=lua: jobs carry no watts", fatal=True))
+            found.append(Finding("slurm.conf has no JobSubmitPlugins=lua: jobs carry no watts", fatal=True))
         pool = parse_pool(read(slurm, POOL))
         if pool is None:
-            found.append(Difference(f"slurm.conf has no Licenses={LICENCE}:N: there is no pool", fatal=True))
+            found.append(Finding(f"slurm.conf has no Licenses={LICENCE}:N: there is no pool", fatal=True))
         # the script should refuse what exceeds the pool as slurm.conf states it, which may be more than today's cap
         expected = self.settings if pool is None else self.settings._replace(whole_pool_w=pool.total)
         script = (folder or Path(values.get("SLURM_CONF", "/etc/slurm/slurm.conf")).parent) / LUA
@@ -174,41 +172,14 @@ class Guard:
             found += differences(script.read_text(), expected)
         except OSError as error:
             text = f"{script} cannot be read ({error.strerror}): whether it fits this configuration is not known"
-            found.append(Difference(text, fatal=False))
+            found.append(Finding(text, fatal=False))
         version = values.get("SLURM_VERSION", "")
         if loses_licences_at_requeue(version) and values.get("JobRequeue", "1") != "0":
-            found.append(Difference(requeue_text(version), fatal=False))
-        return found
-
-    def nodes_now(self, slurm: Slurm) -> list[NodeRow]:
-        """Read the nodes, one row per node and partition. Raises SlurmError."""
-        return _node_rows(slurm)
-
-    def inspect(self, nodes: Sequence[NodeRow]) -> list[str]:
-        """Compare the partitions of a snapshot with the machine file; returns what a person should know."""
-        members: dict[str, set[str]] = {}
-        for node in nodes:
-            for name in node.partitions:
-                members.setdefault(name, set()).add(node.name)
-        found = []
-        for name, inside in sorted(members.items()):
-            row = self.layout.partition_of.get(name)
-            managed = inside & self.layout.unit.keys()
-            if row is None and managed:
-                found.append(
-                    f"partition {name} holds {len(managed)} managed nodes and is not in the machine file: its jobs "
-                    f"count at its dearest node, and Slurm schedules them"
-                )
-            elif row is not None:
-                low, high = int(self.layout.first[row]), int(self.layout.first[row + 1])
-                if inside != set(self.layout.names[low:high]):
-                    found.append(
-                        f"partition {name} has other nodes than the machine file: correct it, install again, restart"
-                    )
+            found.append(Finding(requeue_text(version), fatal=False))
         return found
 
 
-def missing_watts(snapshot: SlurmSnapshot, layout: Layout, settings: Settings) -> list[Write]:
+def missing_watts(snapshot: Snapshot, layout: Layout, settings: Settings) -> list[Write]:
     """Return the updates that give watts to jobs without any on managed nodes, running jobs first.
 
     They are the jobs that were there before job_submit.lua was installed. A running job's watts are those of the
@@ -219,7 +190,7 @@ def missing_watts(snapshot: SlurmSnapshot, layout: Layout, settings: Settings) -
     for row in snapshot.jobs:
         if row.watts >= 0:
             continue
-        held = [name for name in expand(row.node_list) if name in layout.unit] if row.active else []
+        held = [name for name in row.node_names if name in layout.unit] if row.active else []
         if held:
             watts = sum(layout.most_net_w(_row_of(layout, name)) for name in held)
             running.append(job_writes(row, JobGoal(row.key, watts=watts, why="it ran before the installation"), {}))
@@ -230,8 +201,3 @@ def missing_watts(snapshot: SlurmSnapshot, layout: Layout, settings: Settings) -
                 goal = JobGoal(row.key, watts=dear * count, node_count=count, why="it waited before the installation")
                 waiting.append(job_writes(row, goal, {}))
     return [write for writes in (*running, *waiting) for write in writes]
-
-
-def fatal(found: Sequence[Difference]) -> list[str]:
-    """Return the findings that end a controller in control mode."""
-    return [one.what for one in found if one.fatal]

@@ -1,0 +1,346 @@
+"""A cluster as the controller sees it: jobs, nodes and the pool of watts, and the writes that change them.
+
+Everything in ``live`` but its drivers works on these types. A *driver* is a folder beside this module (``live/slurm``)
+with one class that implements :class:`Cluster`: ``observe`` returns a :class:`Snapshot`, ``apply`` carries one write
+out. Another resource manager is another folder; docs/guide/live.md ("Another resource manager") lists what a
+driver has to promise.
+
+Rules that hold for every snapshot:
+
+* A job is identified by :class:`JobKey`, never by its number alone: resource managers give numbers out again after a
+  crash.
+* A job or node that did not change is the *same object* in the next snapshot. Consumers use ``is`` to skip unchanged
+  rows, which makes the cost of a round proportional to the changes and not to the length of the queue.
+* Everything downstream of a snapshot is pure, so a recorded snapshot reproduces a round.
+
+Writes are values without the words of any resource manager. Each takes effect alone and at once: the controller may
+die between any two, and continues from what the next snapshot shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import ClassVar, Literal, NamedTuple, Protocol
+
+from wattqueue.errors import WattQueueError
+
+State = Literal["pending", "starting", "running", "suspended", "busy", "completing", "ended"]
+"""``busy``: holds its nodes and takes no change of its watts now (it is being resized, stopped or staged out)."""
+ACTIVE = frozenset({"starting", "running", "suspended", "busy", "completing"})
+"""States in which a job holds nodes. ``completing`` is one: its nodes are not free and may still draw power."""
+HeldBy = Literal["", "user", "operator", "manager"]
+"""Who holds a pending job: nobody, its user, an operator (the controller is one), or the resource manager itself."""
+Power = Literal["on", "off", "booting", "stopping"]
+LIMIT_STEP_S = 60.0
+"""Time limits are written in whole steps of this length, rounded up: resource managers keep minutes."""
+
+
+class ClusterError(WattQueueError):
+    """The resource manager could not be observed, or did not carry out a write."""
+
+
+class JobKey(NamedTuple):
+    """The lasting identity of one job.
+
+    ``name`` is what the resource manager's commands accept, ``submit_s`` the submit time in seconds since the epoch. A
+    requeue may reset the submit time; the requeued job then has a new key.
+    """
+
+    name: str
+    submit_s: float
+
+
+class Job(NamedTuple):
+    """A job, as far as it changes during its life. Times are seconds since the epoch, NaN where there is none.
+
+    It contains no text of the user. What a job states once, at submission, is in :class:`Details`.
+    """
+
+    key: JobKey
+    number: int
+    """Order among jobs of one submit time; tasks of an array may share the array's."""
+    state: State
+    reason: str
+    """Why it waits, in the resource manager's own words; reported, never compared."""
+    partition: str
+    """Partition of a running job; a comma-separated list for a pending job that named several."""
+    nodes: int
+    """Nodes allocated; for a pending job the number to count and to pin at its start."""
+    cpus: int
+    walltime_s: float
+    """Time limit; inf for none."""
+    watts: int
+    """Net watts that the resource manager counts for it; -1 where it counts none."""
+    priority: int
+    uid: int
+    start_s: float
+    """Start of a running job; for a pending one the expected start, or the one that its user asked for."""
+    node_names: tuple[str, ...]
+    """Nodes that it holds."""
+    requested: tuple[str, ...]
+    """Nodes that it must get."""
+    eligible: bool
+    """False while a dependency or a start time set by the user keeps the job from starting."""
+    held_by: HeldBy
+    most_nodes: int = 0
+    """The greatest number of nodes that the job may be given; at least ``nodes``."""
+    listed_partition: str = ""
+    """``partition`` exactly as stated, where ``partition`` leaves out those that cannot run the job."""
+    range_nodes: tuple[int, int] = (0, 0)
+    """The range of nodes exactly as stated: what a change is compared with."""
+    array: str = ""
+    """Name of the array of which the job is a task; empty for none."""
+    task: int = 0
+    """Its number within the array."""
+    whole: str = ""
+    """Name of the job of several components of which this is one; empty for a plain job."""
+    component: int = 0
+    """Its number among the components."""
+    native: object = None
+    """What the driver needs to write the job again; nobody else reads it."""
+
+    @property
+    def pending(self) -> bool:
+        """Not started (a requeued job waits too)."""
+        return self.state == "pending"
+
+    @property
+    def held(self) -> bool:
+        """Pending, and not to be started before somebody releases it."""
+        return self.held_by != ""
+
+    @property
+    def active(self) -> bool:
+        """Holds nodes and watts."""
+        return self.state in ACTIVE
+
+    @property
+    def target(self) -> str:
+        """Name under which the job is held, changed and released: components only as a whole."""
+        return self.whole or self.key.name
+
+
+class Details(NamedTuple):
+    """What a job states at submission and keeps.
+
+    ``mark`` is a remark of the site's submission hook, where the controller's own hook leaves its marks.
+    """
+
+    app: str
+    user: str
+    account: str
+    comment: str
+    mark: str
+    restarts: int
+    """How often the job has been requeued."""
+    parts: int
+    """1 for a plain job, more for one of several components."""
+    throttle: int
+    """Tasks of its array that may run at once; 0 for all."""
+
+
+class Node(NamedTuple):
+    """A node. ``usable`` means that a job could start there, ``busy`` that some job holds it."""
+
+    name: str
+    state: str
+    """The resource manager's own word."""
+    power: Power
+    usable: bool
+    busy: bool
+    partitions: tuple[str, ...]
+    """Every partition of the node, so overlapping partitions appear here."""
+
+
+class Pool(NamedTuple):
+    """The pool of watts: what jobs may hold at most, what running jobs hold, and what is withheld from jobs."""
+
+    total: int
+    used: int
+    reserved: int
+
+    @property
+    def open_w(self) -> int:
+        """Watts that running jobs together may hold."""
+        return self.total - self.reserved
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A cluster at ``taken_s`` (seconds since the epoch). ``pool`` is None where watts are not counted.
+
+    Jobs, nodes and pool may have been read a few milliseconds apart, in an order that the driver states, so they can
+    disagree by what happened in between. ``details`` may hold jobs that are gone and may lack a job that is new.
+    """
+
+    taken_s: float
+    jobs: tuple[Job, ...]
+    nodes: tuple[Node, ...]
+    pool: Pool | None
+    details: Mapping[JobKey, Details] = field(default_factory=dict)
+    unreadable: tuple[str, ...] = ()
+    """Rows that could not be parsed: counted and reported, never guessed."""
+    frequencies: Mapping[str, int] = field(default_factory=dict)
+    """Frequency in kHz that the steps of a job are told to use, by job name; of jobs that are gone, too."""
+    problems: tuple[str, ...] = ()
+    """What beside the lists could not be read, for the status."""
+
+    @cached_property
+    def by_key(self) -> dict[JobKey, Job]:
+        """Jobs by key."""
+        return {job.key: job for job in self.jobs}
+
+    @cached_property
+    def by_node(self) -> dict[str, Node]:
+        """Nodes by name."""
+        return {node.name: node for node in self.nodes}
+
+
+class JobFields(NamedTuple):
+    """Fields of a job that a write changes; None leaves one as it is."""
+
+    partition: str | None = None
+    node_count: tuple[int, int] | None = None
+    """Least and greatest number of nodes."""
+    watts: int | None = None
+    nodes: tuple[str, ...] | None = None
+    """Nodes that the job must get; empty lifts the requirement."""
+    limit_s: float | None = None
+    comment: str | None = None
+
+    def __str__(self) -> str:
+        """Return the fields that are set as ``name=value``, for the audit log."""
+        stated = ((name, value) for name, value in zip(self._fields, self, strict=True) if value is not None)
+        return " ".join(f"{name}={_text(name, value)}" for name, value in stated)
+
+
+def _text(name: str, value: object) -> str:
+    """Return a field's value for the audit log."""
+    if name == "node_count" and isinstance(value, tuple):
+        return "-".join(map(str, value))
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+@dataclass(frozen=True)
+class Write:
+    """A change of the cluster. ``target``, ``before`` and ``after`` are for the audit log and the status."""
+
+    kind: ClassVar[str]
+    """Word of the audit log."""
+    target: str
+    """A job as commands take it (``Job.target``), a node, or the pool."""
+    before: str
+    after: str
+    _: KW_ONLY
+    why: str = ""
+    key: JobKey | None = None
+    """The job that it changes; a write that fails ends the other writes of its job."""
+    lowers: bool = False
+    """Whether it can only lower what running jobs may draw: such a write needs no record and no store of state."""
+
+
+@dataclass(frozen=True)
+class SetPool(Write):
+    """Let running jobs hold ``open_w`` watts of the pool together. Running jobs keep what they hold."""
+
+    kind = "pool"
+    open_w: int
+
+
+@dataclass(frozen=True)
+class HoldJob(Write):
+    """Keep a pending job from starting."""
+
+    kind = "hold"
+
+
+@dataclass(frozen=True)
+class ChangeJob(Write):
+    """Change fields of a job, all in one step. Of an active job only watts, limit and comment can change.
+
+    ``recount``: the watts are to be counted again even where they are shown already; the resource manager may
+    have freed them at a requeue.
+    """
+
+    kind = "update"
+    fields: JobFields
+    recount: bool = False
+
+
+@dataclass(frozen=True)
+class SetJobFrequency(Write):
+    """Tell the steps of a job, before it starts, to use a frequency; 0 kHz removes it."""
+
+    kind = "frequency"
+    khz: int = 0
+
+
+@dataclass(frozen=True)
+class ReleaseJob(Write):
+    """Let a held job start as soon as the resource manager finds room."""
+
+    kind = "release"
+
+
+@dataclass(frozen=True)
+class SetPriority(Write):
+    """Set the priority of a job that is not held."""
+
+    kind = "priority"
+    priority: int
+
+
+@dataclass(frozen=True)
+class RequeueJob(Write):
+    """Take an active job off its nodes, back into the queue, and hold it."""
+
+    kind = "requeue"
+
+
+@dataclass(frozen=True)
+class PowerNode(Write):
+    """Power a node on or off. One that holds a job is never powered off."""
+
+    kind = "power"
+    on: bool
+
+
+class Finding(NamedTuple):
+    """Something installed that contradicts the configuration. ``fatal``: the cap or the control would not hold."""
+
+    what: str
+    fatal: bool
+
+
+class Cluster(Protocol):
+    """What a driver implements. It is used by one thread."""
+
+    @property
+    def name(self) -> str:
+        """Name of the resource manager in messages."""
+        ...
+
+    def observe(self) -> Snapshot:
+        """Return the cluster now.
+
+        Nothing is returned from half of the lists: a decision on them could start a job twice. The pool is
+        read after the jobs; read before, it would still count a job that ended in between.
+
+        Raises: ClusterError where a list cannot be read, or is cut short.
+        """
+        ...
+
+    def apply(self, write: Write) -> None:
+        """Carry one write out; it has taken effect when this returns.
+
+        One at a time, since each has a row in the journal before it and after it (``live.apply``).
+
+        Raises: ClusterError where it was not carried out, or where that is not known. The next snapshot shows it.
+        """
+        ...
+
+    def check(self) -> Sequence[Finding]:
+        """Compare what is installed on the cluster with what the configuration needs, at the start."""
+        ...

@@ -1,0 +1,210 @@
+"""Compute the fewest writes that take a cluster from what it is to what it should be.
+
+Pure: a snapshot and a goal in, a list of writes (``live.cluster``) out. ``live.apply`` carries them out. Comparing
+with the snapshot is what makes the controller idempotent: a second call with the state that the first one produced
+returns an empty list, so a controller that was killed at any point continues from whatever the cluster shows.
+
+Order of the writes
+-------------------
+Each write takes effect alone, and the controller may die between any two. The order therefore keeps the sum of
+the jobs' watts below the budget after *every* prefix of the list:
+
+1. a smaller pool, first of all: no start of the resource manager's own can then use the watts that are to be given up;
+2. what lowers a job's watts or takes a release back;
+3. requeues and stops of nodes;
+4. what raises a running job's watts, into room that the lowering has made;
+5. a larger pool;
+6. starts, in the order in which the policy decided them.
+
+A start is one change of the job (partition, watts, number of nodes, nodes, time limit) and then one release. All
+fields change in the same write: there is no moment at which a job has the new watts and the old range of nodes. The
+number of nodes is pinned to one number, so that the job is given neither more nodes than its watts count nor fewer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from wattqueue.live.cluster import (
+    LIMIT_STEP_S,
+    ChangeJob,
+    HoldJob,
+    Job,
+    JobFields,
+    JobKey,
+    PowerNode,
+    ReleaseJob,
+    RequeueJob,
+    SetJobFrequency,
+    SetPool,
+    SetPriority,
+    Snapshot,
+    Write,
+)
+
+POOL = "watts"
+"""Target of writes of the pool, in the audit log."""
+
+
+class JobGoal(NamedTuple):
+    """The wanted state of one job; None leaves a field as it is."""
+
+    key: JobKey
+    held: bool | None = None
+    """False releases a held job, True holds a pending one. A running job is never held."""
+    partition: str | None = None
+    watts: int | None = None
+    """Net watts to count for the whole job."""
+    nodes: tuple[str, ...] | None = None
+    """Names of nodes that the job must get; empty lifts the requirement."""
+    limit_s: float | None = None
+    priority: int | None = None
+    frequency_khz: int | None = None
+    """Frequency that the job's steps are told to use; 0 removes it."""
+    comment: str | None = None
+    why: str = ""
+    """Reason for the audit log."""
+    node_count: int | None = None
+    """Number of nodes to pin, so that the job gets neither more than ``watts`` counts nor fewer."""
+    reassert: bool = False
+    """Write ``watts`` even if they are shown already, so that they are counted again."""
+
+
+class NodeGoal(NamedTuple):
+    """Whether a node should be powered."""
+
+    name: str
+    powered: bool
+    why: str = ""
+
+
+class Goal(NamedTuple):
+    """The wanted state of the cluster. Jobs that start stand in the order in which they start.
+
+    ``pool_w`` are the watts that running jobs may hold together; None leaves the pool. ``requeue`` lists jobs that
+    go back to the queue, each with the reason.
+    """
+
+    pool_w: int | None = None
+    jobs: tuple[JobGoal, ...] = ()
+    nodes: tuple[NodeGoal, ...] = ()
+    requeue: tuple[tuple[JobKey, str], ...] = ()
+    why_pool: str = ""
+
+
+def plan_writes(snapshot: Snapshot, goal: Goal) -> list[Write]:
+    """Return the fewest writes from a snapshot to a goal, in the order of the module's description.
+
+    Goals for jobs that are gone are skipped: a job may end between the decision and the write.
+    """
+    lowering: list[Write] = []
+    raising: list[Write] = []
+    starting: list[Write] = []
+    for wanted in goal.jobs:
+        row = snapshot.by_key.get(wanted.key)
+        if row is None:
+            continue
+        writes = job_writes(row, wanted, snapshot.frequencies)
+        if row.held and wanted.held is False:
+            starting += writes
+        elif wanted.held and not row.held and row.pending:
+            lowering += writes
+        elif wanted.watts is not None and wanted.watts > max(row.watts, 0):
+            raising += writes
+        else:
+            lowering += writes
+    requeue = [w for key, why in goal.requeue for w in _requeue(snapshot, key, why)]
+    pool = list(_pool(snapshot, goal))
+    grows = bool(pool) and int(pool[0].after) > int(pool[0].before)
+    power = [w for node in goal.nodes for w in _power(snapshot, node)]
+    safe = [*([] if grows else pool), *lowering, *requeue, *power]
+    marked = [replace(w, lowers=not (isinstance(w, PowerNode) and w.on)) for w in safe]
+    return [*marked, *raising, *(pool if grows else []), *starting]
+
+
+def _pool(snapshot: Snapshot, goal: Goal) -> Iterator[SetPool]:
+    """Yield the write of the pool, clipped to its total: watts can only be withheld."""
+    if goal.pool_w is None or snapshot.pool is None:
+        return
+    wanted, now = max(0, min(goal.pool_w, snapshot.pool.total)), snapshot.pool.open_w
+    if wanted != now:
+        yield SetPool(POOL, str(now), str(wanted), wanted, why=goal.why_pool or "the cap moved")
+
+
+def job_writes(row: Job, goal: JobGoal, frequencies: Mapping[str, int]) -> Iterator[Write]:
+    """Yield the writes of one job: hold, change, frequency, release, priority.
+
+    A hold comes before the change: between the two a released job with lowered watts could start. The priority
+    comes after the release, since a held job has none.
+    """
+    name, key, why = row.target, row.key, goal.why
+    if goal.held and row.pending and not row.held:
+        yield HoldJob(name, "released", "held", why=why, key=key)
+    old, new = _changes(row, goal)
+    if new != JobFields():
+        recount = goal.reassert and new.watts is not None and new.watts > 0 and (row.held or row.active)
+        yield ChangeJob(name, str(old), str(new), new, recount, why=why, key=key)
+    khz, now_khz = goal.frequency_khz, frequencies.get(name, 0)
+    if khz is not None and now_khz != khz:
+        yield SetJobFrequency(name, str(now_khz), str(khz), khz, why=why, key=key)
+    starts = row.held and goal.held is False
+    if starts:
+        yield ReleaseJob(name, "held", "released", why=why, key=key)
+    if goal.priority is not None and row.pending and (starts or not row.held) and row.priority != goal.priority:
+        yield SetPriority(name, str(row.priority), str(goal.priority), goal.priority, why=why, key=key)
+
+
+def _changes(row: Job, goal: JobGoal) -> tuple[JobFields, JobFields]:
+    """Return the fields that differ, before and after. Partition and nodes change only while a job waits."""
+    old: dict[str, object] = {}
+    new: dict[str, object] = {}
+
+    def change(name: str, before: object, after: object) -> None:
+        old[name], new[name] = before, after
+
+    listed = row.listed_partition or row.partition
+    if goal.partition is not None and goal.partition != listed and row.pending:
+        change("partition", listed, goal.partition)
+    if goal.node_count is not None and row.pending and _pin_differs(row, goal):
+        change("node_count", row.range_nodes, (goal.node_count, goal.node_count))
+    if goal.watts is not None and (goal.watts != row.watts or goal.reassert):
+        change("watts", row.watts, goal.watts)
+    if goal.nodes is not None and row.pending and set(goal.nodes) != set(row.requested):
+        change("nodes", row.requested, goal.nodes)
+    if goal.limit_s is not None and math.isfinite(row.walltime_s):
+        limit_s = LIMIT_STEP_S * math.ceil(goal.limit_s / LIMIT_STEP_S - 1e-9)
+        if limit_s != row.walltime_s:
+            change("limit_s", row.walltime_s, limit_s)
+    if goal.comment is not None:
+        change("comment", "", goal.comment)
+    return JobFields(**old), JobFields(**new)  # type: ignore[arg-type]
+
+
+def _pin_differs(row: Job, goal: JobGoal) -> bool:
+    """Whether the number of nodes has to be written.
+
+    At a start always where the row is not exactly that number. A job whose user stated no maximum may be shown as if
+    the maximum were the minimum, but the submission hook has set one on every job that carries watts.
+    """
+    return row.range_nodes != (goal.node_count, goal.node_count) or row.watts < 0
+
+
+def _requeue(snapshot: Snapshot, key: JobKey, why: str) -> Iterator[Write]:
+    """Yield the requeue of an active job."""
+    row = snapshot.by_key.get(key)
+    if row is not None and row.active:
+        yield RequeueJob(key.name, row.state, "pending", why=why, key=key)
+
+
+def _power(snapshot: Snapshot, goal: NodeGoal) -> Iterator[Write]:
+    """Yield the stop of an idle node, or the waking of one that is off. One that boots or stops is left alone."""
+    node = snapshot.by_node.get(goal.name)
+    if node is None:
+        return
+    wake = goal.powered and node.power == "off"
+    stop = not goal.powered and node.power == "on" and node.usable and not node.busy
+    if wake or stop:
+        yield PowerNode(goal.name, node.power, "on" if wake else "off", wake, why=goal.why)

@@ -1,0 +1,77 @@
+"""The driver of an unmodified Slurm, through its commands (``live.cluster.Cluster``)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from wattqueue.live.cluster import ChangeJob, Finding, SetJobFrequency, SetPool, Snapshot, Write
+from wattqueue.live.slurm.commands import Slurm, SlurmError, must
+from wattqueue.live.slurm.frequencies import Frequencies
+from wattqueue.live.slurm.observe import Observer
+from wattqueue.live.slurm.pool import PoolMethod, ReservationPool
+from wattqueue.live.slurm.writes import commands_of
+
+
+@dataclass
+class SlurmCluster:
+    """A Slurm. ``clock`` gives seconds since the epoch; ``wait`` is called between two tries of a read.
+
+    ``checks`` compares what is installed (job_submit.lua, licences) with the configuration.
+    """
+
+    slurm: Slurm
+    pool: PoolMethod = field(default_factory=ReservationPool)
+    frequencies: Frequencies = field(default_factory=lambda: Frequencies(None))
+    checks: Callable[[], Sequence[Finding]] = tuple
+    clock: Callable[[], float] = time.time
+    wait: Callable[[float], None] = time.sleep
+    name: str = "Slurm"
+
+    def __post_init__(self) -> None:
+        """Create the observer, which keeps what it parsed from one snapshot to the next."""
+        self._observer = Observer(self.slurm, self.clock, wait=self.wait)
+        self._last: Snapshot | None = None
+
+    def observe(self) -> Snapshot:
+        """Return the Slurm now, with the frequencies that its jobs are told to use.
+
+        Raises: SlurmError where a list cannot be read. A folder of frequencies that cannot be read is a problem of
+        the snapshot: nothing else depends on it.
+        """
+        seen = self._observer.snapshot()
+        try:
+            files = self.frequencies.now()
+            self._last = replace(seen, frequencies=files) if files else seen
+        except OSError as error:
+            self._last = replace(seen, problems=(f"the frequencies: {error}",))
+        return self._last
+
+    def apply(self, write: Write) -> None:
+        """Carry one write out. Raises: SlurmError."""
+        try:
+            if isinstance(write, SetPool):
+                self.pool.set(self.slurm, write.open_w, self._total_w())
+            elif isinstance(write, SetJobFrequency):
+                self.frequencies.set(write.target, write.khz)
+            else:
+                for argv in commands_of(write, self._licences(write), self._total_w()):
+                    must(self.slurm, argv)
+        except OSError as error:
+            raise SlurmError(f"{write.kind} {write.target}: {error}") from error
+
+    def check(self) -> Sequence[Finding]:
+        """Compare what is installed with the configuration. Raises: SlurmError where Slurm does not answer."""
+        return self.checks()
+
+    def _total_w(self) -> int:
+        """Return the watts in slurm.conf, as last seen; 0 where there are none."""
+        return self._last.pool.total if self._last is not None and self._last.pool is not None else 0
+
+    def _licences(self, write: Write) -> tuple[str, ...]:
+        """Return the job's other licences, as last seen: an update replaces the whole list."""
+        if not isinstance(write, ChangeJob) or write.key is None or self._last is None:
+            return ()
+        row = self._last.by_key.get(write.key)
+        return row.native if row is not None and isinstance(row.native, tuple) else ()

@@ -1,0 +1,33 @@
+"""Connect to the Slurm that a configuration names."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from wattqueue.live.cluster import Finding
+from wattqueue.live.config import LiveConfig
+from wattqueue.live.slurm.cluster import SlurmCluster
+from wattqueue.live.slurm.commands import Commands, Slurm
+from wattqueue.live.slurm.frequencies import Frequencies
+from wattqueue.live.slurm.guard import Guard
+from wattqueue.live.slurm.pool import PoolMethod, ReconfigurePool, ReservationPool
+
+
+def commands_for(config: LiveConfig) -> Commands:
+    """Return the commands of the configured Slurm."""
+    environment = {} if config.slurm.conf is None else {"SLURM_CONF": str(config.slurm.conf)}
+    return Commands(config.slurm.timeout_s, environment, config.slurm.bin_dir)
+
+
+def connect(config: LiveConfig, slurm: Slurm | None = None, clock: Callable[[], float] = time.time) -> SlurmCluster:
+    """Return the driver of the configured Slurm; ``slurm`` stands in for its commands."""
+    slurm = slurm or commands_for(config)
+    pool: PoolMethod = ReservationPool()
+    if config.slurm.pool == "reconfigure" and config.slurm.pool_file is not None:
+        pool = ReconfigurePool(config.slurm.pool_file, config.slurm.pool_line)
+
+    def checks() -> Sequence[Finding]:
+        return Guard.of(config, slurm).check(slurm)
+
+    return SlurmCluster(slurm, pool, Frequencies(config.frequency_dir), checks, clock)

@@ -1,0 +1,100 @@
+"""Turn the controller's writes into Slurm's commands.
+
+Field by field, for reasons that are Slurm's own:
+
+* One write is one ``scontrol update``, because slurmctld applies one update under one lock.
+* The number of nodes is pinned as a range ``NumNodes=N-N``. With ``NumNodes=N`` Slurm 22.05 changes the minimum only
+  and keeps the maximum (seen: ``2-4``), and a job with a range gets the maximum when nodes are free.
+* An update of licences replaces the whole list, so those of the site are written again as they stand.
+* slurmctld drops an update to the same text. Where watts are to be counted again, another count is written first: one
+  more, so that the job never counts for too little, or one less where more than the whole pool would be refused.
+* ``requeuehold`` and not ``requeue``: after a plain one Slurm could start the job before the next round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from wattqueue.formats.slurm.hostlist import compress
+from wattqueue.live.cluster import (
+    ChangeJob,
+    HoldJob,
+    JobFields,
+    PowerNode,
+    ReleaseJob,
+    RequeueJob,
+    SetPriority,
+    Write,
+)
+from wattqueue.live.slurm.commands import HOSTS, JOB, LICENCE, WORD, SlurmError
+
+
+def commands_of(write: Write, licences: Sequence[str] = (), total_w: int = 0) -> list[tuple[str, ...]]:
+    """Return the commands of a write, in order.
+
+    ``licences`` are the job's other licences as Slurm writes them, ``total_w`` the watts in slurm.conf.
+
+    Raises: SlurmError for a name that no command may take, or a write that is no command (pool, frequency).
+    """
+    check(write)
+    match write:
+        case HoldJob():
+            return [("scontrol", "hold", write.target)]
+        case ReleaseJob():
+            return [("scontrol", "release", write.target)]
+        case RequeueJob():
+            return [("scontrol", "requeuehold", write.target)]
+        case SetPriority():
+            return [("scontrol", "update", f"JobId={write.target}", f"Priority={write.priority}")]
+        case PowerNode():
+            state = "POWER_UP" if write.on else "POWER_DOWN"
+            return [("scontrol", "update", f"NodeName={write.target}", f"State={state}")]
+        case ChangeJob():
+            update = ("scontrol", "update", f"JobId={write.target}", *arguments(write.fields, licences))
+            return [*_counted_otherwise(write, licences, total_w), update]
+    raise SlurmError(f"{type(write).__name__} is no command of Slurm")
+
+
+def _counted_otherwise(write: ChangeJob, licences: Sequence[str], total_w: int) -> list[tuple[str, ...]]:
+    """Return the first of the two updates that make Slurm count a job's watts again."""
+    watts = write.fields.watts
+    if not write.recount or watts is None:
+        return []
+    other = watts + 1 if watts < total_w or not total_w else watts - 1
+    return [("scontrol", "update", f"JobId={write.target}", *arguments(JobFields(watts=other), licences))]
+
+
+def arguments(fields: JobFields, licences: Sequence[str]) -> list[str]:
+    """Return the fields as ``scontrol update`` takes them."""
+    out = []
+    if fields.partition is not None:
+        out.append(f"Partition={fields.partition}")
+    if fields.node_count is not None:
+        out.append("NumNodes={}-{}".format(*fields.node_count))
+    if fields.watts is not None:
+        out.append("Licenses=" + ",".join([*licences, *([f"{LICENCE}:{fields.watts}"] if fields.watts >= 0 else [])]))
+    if fields.nodes is not None:
+        out.append(f"ReqNodeList={compress(fields.nodes)}")
+    if fields.limit_s is not None:
+        out.append(f"TimeLimit={math.ceil(fields.limit_s / 60.0)}")
+    if fields.comment is not None:
+        out.append(f"Comment={fields.comment}")
+    return out
+
+
+def check(write: Write) -> None:
+    """Raise SlurmError for a target, node list or partition that is no plain name.
+
+    The values come from Slurm's own output, so this never fails in practice. It is the last point at which a text that
+    a user chose could become part of a command, and it does not rely on the parser before it.
+    """
+    pattern = WORD if isinstance(write, PowerNode) else JOB
+    if not pattern.fullmatch(write.target):
+        raise SlurmError(f"{write.target[:40]!r} is no name that a command could take")
+    if not isinstance(write, ChangeJob):
+        return
+    named = [(HOSTS, write.fields.partition or ""), *((WORD, name) for name in write.fields.nodes or ())]
+    for pattern, text in named:
+        if text and not pattern.fullmatch(text):
+            raise SlurmError(f"{text[:40]!r} is no name that a command could take")

@@ -1,0 +1,62 @@
+"""Teach from jobs that ended: measured jobs are stored, and train the estimator and the application database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wattqueue.errors import WattQueueError
+from wattqueue.live.applications import Applications
+from wattqueue.live.learning import MeasuredJobs
+from wattqueue.live.predictor import MeasuredJob, ObservedJob, Predictor
+from wattqueue.live.telemetry.base import JobSource
+from wattqueue.parts.estimator.ear import Ear
+
+ACCOUNTING_S = 60.0
+"""Time between two reads of the accounting: it may take a second on a busy system, and nothing waits for it."""
+
+
+@dataclass
+class Teacher:
+    """What a controller does with jobs that end.
+
+    Jobs that telemetry did not measure are looked up in the accounting, if there is one, once a minute and only
+    while there are any. A failure there is ignored: they are looked up again a minute later.
+    """
+
+    predictor: Predictor
+    measured_jobs: MeasuredJobs
+    accounting: JobSource | None = None
+    applications: Applications | None = None
+    asked_s: float = 0.0
+    """When the accounting was read last."""
+
+    def measured(self, jobs: Sequence[MeasuredJob]) -> list[MeasuredJob]:
+        """Store jobs that telemetry measured; return those that were not stored before.
+
+        What is already stored is not learned twice: after a restart the cluster may show the same end again.
+        """
+        fresh = self.measured_jobs.keep(jobs)
+        estimator = self.predictor.estimator
+        if self.applications is not None and self.applications.learn(fresh) and isinstance(estimator, Ear):
+            estimator.profiles = self.applications.profiles()
+        return fresh
+
+    def unmeasured(self, ran: ObservedJob, now_s: float) -> None:
+        """Remember a job that ended unmeasured, if the accounting may still report its energy."""
+        if self.accounting is not None:
+            self.measured_jobs.ended(ran, now_s)
+
+    def after_round(self, now_s: float) -> None:
+        """Look up the remembered jobs, if a minute has passed, and train the estimator with those that are found."""
+        gone = self.measured_jobs.gone
+        if self.accounting is None or now_s - self.asked_s < ACCOUNTING_S or not gone:
+            return
+        # an hour earlier than the first missing end: accounting receives ends late while its database was down
+        since_s = min(at for _, at in gone.values()) - 3600.0
+        self.asked_s = now_s
+        try:
+            found = self.measured_jobs.from_accounting(self.accounting.finished(since_s))
+        except WattQueueError:
+            return
+        self.predictor.learn(self.measured(found))

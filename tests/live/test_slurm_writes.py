@@ -1,0 +1,150 @@
+"""The controller's writes as Slurm's commands, and the driver that runs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.live.recordings import Recorded
+from wattqueue.live.cluster import (
+    ChangeJob,
+    HoldJob,
+    JobFields,
+    JobKey,
+    PowerNode,
+    ReleaseJob,
+    RequeueJob,
+    SetJobFrequency,
+    SetPool,
+    SetPriority,
+    Write,
+)
+from wattqueue.live.slurm.cluster import SlurmCluster
+from wattqueue.live.slurm.commands import CommandResult, SlurmError
+from wattqueue.live.slurm.frequencies import Frequencies
+from wattqueue.live.slurm.observe import parse_job
+from wattqueue.live.slurm.pool import ReconfigurePool, ReservationPool
+from wattqueue.live.slurm.writes import check, commands_of
+
+START = JobFields("p2", (2, 2), 300, ("m3", "m2"), 4000.0)
+
+
+@pytest.mark.parametrize(
+    ("write", "arguments"),
+    [
+        (HoldJob("7", "", ""), ["hold 7"]),
+        (ReleaseJob("152", "", ""), ["release 152"]),
+        (RequeueJob("3_4", "", ""), ["requeuehold 3_4"]),
+        (SetPriority("7", "", "", 77), ["update JobId=7 Priority=77"]),
+        (PowerNode("n1", "", "", on=False), ["update NodeName=n1 State=POWER_DOWN"]),
+        (PowerNode("n1", "", "", on=True), ["update NodeName=n1 State=POWER_UP"]),
+        (
+            ChangeJob("7", "", "", START),
+            ["update JobId=7 Partition=p2 NumNodes=2-2 Licenses=matlab:1,watts:300 ReqNodeList=m[2-3] TimeLimit=67"],
+        ),
+        (ChangeJob("7", "", "", JobFields(nodes=())), ["update JobId=7 ReqNodeList="]),
+        (ChangeJob("7", "", "", JobFields(comment="a b")), ["update JobId=7 Comment=a b"]),
+        (
+            ChangeJob("7", "", "", JobFields(watts=300), recount=True),
+            ["update JobId=7 Licenses=matlab:1,watts:301", "update JobId=7 Licenses=matlab:1,watts:300"],
+        ),
+        (
+            ChangeJob("7", "", "", JobFields(watts=1000), recount=True),
+            ["update JobId=7 Licenses=matlab:1,watts:999", "update JobId=7 Licenses=matlab:1,watts:1000"],
+        ),
+    ],
+)
+def test_a_write_is_these_commands(write: Write, arguments: list[str]) -> None:
+    commands = commands_of(write, ("matlab:1",), total_w=1000)
+    assert [" ".join(argv[1:]) for argv in commands] == arguments
+    assert {argv[0] for argv in commands} == {"scontrol"}
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        HoldJob("1; rm -rf /", "", ""),
+        HoldJob("--help", "", ""),
+        PowerNode("n1 n2", "", "", on=True),
+        ChangeJob("1", "", "", JobFields(nodes=("n1 Licenses=x",))),
+        ChangeJob("1", "", "", JobFields(partition="p1 Licenses=x")),
+    ],
+)
+def test_names_that_are_no_names_never_reach_a_command(write: Write) -> None:
+    with pytest.raises(SlurmError):
+        check(write)
+    slurm = Recorded()
+    with pytest.raises(SlurmError):
+        SlurmCluster(slurm).apply(write)
+    assert slurm.writes == []
+
+
+def test_licences_of_others_are_written_again() -> None:
+    """An update replaces the whole list: what a job holds beside watts is known from the last snapshot."""
+    slurm = Recorded()
+    slurm.texts["jobs"] = slurm.texts["jobs"].replace("watts:400", "matlab:1,watts:400")
+    cluster = SlurmCluster(slurm)
+    (job,) = (job for job in cluster.observe().jobs if job.key.name == "1")
+    cluster.apply(ChangeJob("1", "", "", JobFields(watts=350), key=job.key))
+    assert slurm.writes == [("scontrol", "update", "JobId=1", "Licenses=matlab:1,watts:350")]
+
+
+class Reserved(Recorded):
+    """A Slurm in which a reservation stands once it was created."""
+
+    def run(self, argv: object) -> CommandResult:
+        argv = tuple(argv)  # type: ignore[arg-type]
+        created = any("create" in write for write in self.writes) and not any("delete" in w for w in self.writes)
+        if "show" in argv and "reservation" in argv and created:
+            return CommandResult(0, "ReservationName=wattqueue StartTime=1 Licenses=watts:1\n", "", 0.0)
+        return super().run(argv)
+
+
+def test_the_pool_is_a_reservation_and_none_where_all_is_open() -> None:
+    slurm = Reserved()
+    cluster = SlurmCluster(slurm, ReservationPool())
+    cluster.observe()
+    for open_w in (600, 250, 1600):
+        cluster.apply(SetPool("watts", "", "", open_w))
+    created, updated, deleted = slurm.writes
+    assert created[:4] == ("scontrol", "create", "reservation", "ReservationName=wattqueue")
+    assert created[-1] == "Licenses=watts:1000"
+    assert updated == ("scontrol", "update", "ReservationName=wattqueue", "Licenses=watts:1350")
+    assert deleted == ("scontrol", "delete", "ReservationName=wattqueue")
+
+
+def test_the_pool_is_a_line_of_a_file_where_the_site_says_so(tmp_path: Path) -> None:
+    slurm, file = Recorded(), tmp_path / "licences.conf"
+    SlurmCluster(slurm, ReconfigurePool(file, "Licenses=matlab:3,watts:{watts}")).apply(SetPool("watts", "", "", 600))
+    assert file.read_text().splitlines()[-1] == "Licenses=matlab:3,watts:600"
+    assert slurm.writes == [("scontrol", "reconfigure")]
+
+
+def test_frequencies_are_files_and_stand_in_the_snapshot(tmp_path: Path) -> None:
+    cluster = SlurmCluster(Recorded(), frequencies=Frequencies(tmp_path))
+    cluster.apply(SetJobFrequency("7", "", "", 2_100_000))
+    (tmp_path / "notes").write_text("no number")
+    assert (tmp_path / "7").read_text() == "2100000\n"
+    assert cluster.observe().frequencies == {"7": 2_100_000}
+    cluster.apply(SetJobFrequency("7", "", "", 0))
+    assert cluster.observe().frequencies == {}
+
+
+def test_frequencies_that_cannot_be_read_are_a_problem_and_the_round_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    seen = SlurmCluster(Recorded(), frequencies=Frequencies(tmp_path)).observe()
+    assert len(seen.jobs) == 13
+    assert ["frequencies" in text for text in seen.problems] == [True]
+
+
+def test_a_command_that_fails_is_an_error_with_its_first_words() -> None:
+    slurm = Recorded(fault=lambda argv: "fail" if "hold" in argv else None)
+    with pytest.raises(SlurmError) as caught:
+        SlurmCluster(slurm).apply(HoldJob("7", "", "", key=JobKey("7", 1.0)))
+    assert "Unable to contact" in caught.value.what
+
+
+def test_a_row_of_squeue_gives_the_target_of_each_write() -> None:
+    part = "9+1|10|1795331207|PENDING|JobHeldUser|p2|1|1|UNLIMITED|watts:200|0|65534|N/A|||(null)|1"
+    assert parse_job(part).target == "9", "components are held and released as a whole"
