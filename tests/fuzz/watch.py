@@ -26,6 +26,8 @@ LONGEST_S = 20
 """Seconds of processor time that one input may take: on a busy machine the clock on the wall says little."""
 ASLEEP_S = 300.0
 """Seconds by the clock after which a case that takes no processor time is given up."""
+START_S = 1_800.0
+"""Seconds by the clock that a worker may take to get ready: it imports everything, and may have kernels to compile."""
 MEMORY_BYTES = 8 << 30
 """Address space of a worker: small inputs that want more than that are failures."""
 
@@ -62,9 +64,12 @@ class _Worker:
     case: int
     since_s: float
     used_s: float = 0.0
+    ready: bool = False
 
     def overdue(self) -> bool:
         """Whether the case has had twice the time after which the alarm inside should have ended it."""
+        if not self.ready:
+            return time.monotonic() > self.since_s + START_S
         return time.monotonic() > self.since_s + ASLEEP_S or self.processor_s() > self.used_s + 2 * LONGEST_S
 
     def processor_s(self) -> float:
@@ -130,7 +135,8 @@ def watched(
                     continue
                 if text is not None:
                     note(case, text)
-                worker.case, worker.since_s, worker.used_s = case + workers, time.monotonic(), worker.processor_s()
+                worker.case, worker.ready = case + workers, True
+                worker.since_s, worker.used_s = time.monotonic(), worker.processor_s()
             elif worker.overdue():
                 give_up(worker, f"took {2 * LONGEST_S} s of processor time, or {ASLEEP_S:g} s asleep")
     return wrong
@@ -143,6 +149,7 @@ def _serve(
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     warnings.simplefilter("error")
     attempt = ready(*arguments)
+    pipe.send((step[0] - step[2], None))  # ready for the first case
     for case in range(*step):
         try:
             text = attempt(case)
