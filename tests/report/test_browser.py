@@ -38,6 +38,35 @@ LOOK = """
 }))()
 """
 
+# Texts of charts that reach beyond their canvas, intervals beyond their axes, tables wider than their card.
+CUT = """
+(() => {
+  const found = [];
+  for (const {figure, chart} of Object.values(wattqueue.charts)) {
+    const width = chart.getWidth(), height = chart.getHeight();
+    for (const shape of chart.getZr().storage.getDisplayList(true)) {
+      if (shape.type !== "tspan" || shape.ignore || shape.invisible || !shape.style.text) continue;
+      const box = shape.getBoundingRect().clone(), to = shape.getComputedTransform();
+      if (to) box.applyTransform(to);
+      if (box.x < -1 || box.x + box.width > width + 1 || box.y < -1 || box.y + box.height > height + 1)
+        found.push(`${figure.key}: ${shape.style.text}`);
+    }
+  }
+  const c = (wattqueue.charts.pareto || {figure: {columns: {group: []}}}).figure, rows = c.columns;
+  if (rows.group.length) {
+    const [low, high] = wattqueue.charts.pareto.chart.getModel().getComponent("yAxis").axis.scale.getExtent();
+    rows.group.forEach((group, i) => {
+      const [at, half] = [rows.machine_energy_j[i] / c.y.scale, rows.machine_energy_half_j[i] / c.y.scale];
+      if (at - half < Math.min(low, 0) || at + half > high) found.push(`pareto: interval of ${group}`);
+    });
+  }
+  for (const box of document.querySelectorAll(".wide"))
+    if (!box.querySelector(".wide-grid") && box.scrollWidth > box.clientWidth + 1)
+      found.push(`table: ${box.getAttribute("aria-label")}`);
+  return found;
+})()
+"""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -85,6 +114,7 @@ def test_every_chart_is_drawn_and_labelled(
     assert {"power", "gantt", "queue", "wait", "slowdown"} <= {chart["key"] for chart in charts}
     expect_drawn(charts)
     assert browser.js("document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
+    assert browser.js(CUT) == []
     power = next(c for c in charts if c["key"] == "power")
     assert power["y"] == ["power (kW)"]
     assert ("cap" in power["key_text"]) == (name != "uncapped")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.report.cases import generated_record, member
 from tests.report.chromium import Browser
-from tests.report.test_browser import expect_clean, expect_drawn, look
+from tests.report.test_browser import CUT, expect_clean, expect_drawn, look
 from wattqueue.errors import InputError
 from wattqueue.formats.rundir.folder import write_run
 from wattqueue.report.compare import figures, table
@@ -191,6 +191,7 @@ def test_page_of_a_comparison(browser: Browser, folders: list[Path], tmp_path: P
     assert [c["key"] for c in charts] == ["pareto", "power", "queue", "utilization", "wait", "slowdown"]
     expect_drawn(charts)
     assert browser.js("document.documentElement.scrollWidth") <= width
+    assert browser.js(CUT) == []
     assert browser.js("document.querySelectorAll('#table tbody tr').length") > 20
     # A group can be taken out of a picture with its key.
     before = browser.js("wattqueue.charts.wait.chart.getOption().series.length")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.report.chromium import Browser
+from tests.report.test_browser import CUT
 from wattqueue.study.prediction.page import html
 from wattqueue.study.prediction.scores import score
 
@@ -21,17 +22,19 @@ SEEN = """
 """
 
 
-def test_every_estimator_has_its_box(browser: Browser, tmp_path: Path) -> None:
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_estimator_has_its_box(browser: Browser, tmp_path: Path, width: int) -> None:
     rng = np.random.default_rng(1)
     actual, user = rng.uniform(300.0, 900.0, 500), rng.integers(0, 20, 500).astype(np.int32)
-    names = ["history-mean", "<b>mine</b>.py:Part"]
+    names = ["history-mean", "<b>mine</b>.py:Part", "gradient-quantiles"]
     scores = [score(name, actual * rng.normal(1.0, 0.2, 500), actual, user) for name in names]
     page = tmp_path / "report.html"
     page.write_text(html(scores, target="mean", workload="a & b", origin="generated", remarks=["<i>said</i>"]))
-    browser.open(page)
+    browser.open(page, width=width)
     assert browser.errors() == []
     assert browser.js("wattqueue.errors") == []
     assert len(browser.requests()) == 1
-    assert browser.js(SEEN) == [["boxes", names[::-1], [2, 2]]] * 2
+    assert browser.js(SEEN) == [["boxes", names[::-1], [3, 3]]] * 2
+    assert browser.js(CUT) == []
     assert "<i>said</i>" in browser.js("document.body.innerText")
-    assert browser.js("document.querySelectorAll('#table tbody tr').length") == 2
+    assert browser.js("document.querySelectorAll('#table tbody tr').length") == 3

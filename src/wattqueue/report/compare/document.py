@@ -146,15 +146,16 @@ def _note(comparison: Comparison) -> str:
 def runs_html(groups: tuple[Group, ...]) -> str:
     """Return the run directories of each group (HTML), with seed and whether the jobs are generated."""
     rows = "".join(
-        f"<tr><td>{escape(g.label)}</td><td>{escape(m.name)}</td><td>{'–' if m.seed is None else m.seed}</td>"
-        f'<td><span class="kind {escape(m.run.about.origin)}">{escape(m.run.about.origin)}</span></td></tr>'
+        f'<tr><th scope="row">{escape(m.name)}</th><td data-label="Group"><span>{escape(g.label)}</span></td>'
+        f'<td data-label="Seed"><span>{"–" if m.seed is None else m.seed}</span></td><td data-label="Jobs">'
+        f'<span class="kind {escape(m.run.about.origin)}">{escape(m.run.about.origin)}</span></td></tr>'
         for g in groups
         for m in g.members
     )
     return (
         '<section class="card" id="runs"><h2>Runs</h2>'
         '<div class="wide" tabindex="0" role="region" '
-        'aria-label="Runs"><table><thead><tr><th scope="col">Group</th><th scope="col">Directory</th>'
+        'aria-label="Runs"><table class="side"><thead><tr><th scope="col">Directory</th><th scope="col">Group</th>'
         '<th scope="col">Seed</th>'
         f'<th scope="col">Jobs</th></tr></thead><tbody>{rows}</tbody></table></div></section>'
     )

@@ -6,7 +6,9 @@ kinds.boxes = (figure) => {
   const items = [["median", colours.blue, "line"], ["mean", colours.ink, "diamond"]];
   if (c.published) items.push([mark, colours.red, "triangle"]);
   key(figure, items, `<span>${escaped(whiskers)}</span>`);
-  option.grid.left = SMALL() ? 104 : 150;
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  option.grid.left = Math.max(SMALL() ? 64 : 150, 14 + Math.max(...c.name.map((t) => pen.measureText(short(t)).width)));
   option.tooltip = { ...option.tooltip, axisPointer: { type: "shadow", shadowStyle: { color: fade(colours.blue, .08) } }, formatter: (hits) => {
     const i = at(hits[0].dataIndex), rows = [["median", read(c.median[i])], ["mean", read(c.mean[i])], ["quartiles", `${figures(c.q1[i] / s)} to ${read(c.q3[i])}`], ["whiskers", `${figures(c.low[i] / s)} to ${read(c.high[i])}`]];
     if (c.published && c.published[i] != null) rows.push([mark, read(c.published[i])]);
