@@ -7,7 +7,7 @@ that have ended since. ``check_estimator`` runs the public test suite for estima
 import numpy as np
 
 import wattqueue as wq
-from wattqueue.parts import Asked, Finished, Floats, Ints, Prediction, check_estimator
+from wattqueue.parts import Asked, Finished, Floats, Ints, KnownJobs, Prediction, check_estimator
 
 
 class HighestOfFive:
@@ -16,7 +16,7 @@ class HighestOfFive:
     asked: Asked = "at_submit"
     machine_figures = False
 
-    def predict(self, jobs: wq.Jobs, machine: wq.Machine) -> Prediction:
+    def predict(self, jobs: KnownJobs, machine: wq.Machine) -> Prediction:
         """Reset to the state before any job, and predict the maximum of each partition's unit."""
         self.user = jobs.user.codes
         self.last_five: dict[int, list[float]] = {}

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from bench.harness import Measured, benchmark, digest
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate
 from wattqueue.study.eamc.study import run_study
@@ -45,8 +46,9 @@ def a_million_jobs() -> Measured:
     span_s = CirneModel().span_s * (MILLION / CirneModel().jobs) * (system.machine.partitions[0].nodes / NODES)
     jobs = workload(13, 0, CirneModel(jobs=MILLION, span_s=span_s))
     policy = load_policy("eamc-priority-inc-v", estimator=system.estimator)
-    actual = system.estimator.predict(jobs, big)
-    simulate(jobs.take(np.arange(50)), big, policy, actual=system.estimator.predict(jobs.take(np.arange(50)), big))
+    actual = system.estimator.predict(KnownJobs.of(jobs), big)
+    few = jobs.take(np.arange(50))
+    simulate(few, big, policy, actual=system.estimator.predict(KnownJobs.of(few), big))
     begin = time.process_time()
     run = simulate(jobs, big, policy, actual=actual)
     seconds = time.process_time() - begin

@@ -84,7 +84,7 @@ PARTS = {
     *("Action", "Refusal", "Requeue", "SetFrequency", "SetSocketCap", "StartJob", "StopNode", "WakeNode"),
     *("Estimator", "OnlineEstimator", "Remembering", "Order", "RerankingOrder", "Frequency", "Placement"),
     *("Backfill", "CustomBackfill", "Ledger", "Control", "Asked", "Entries", "Finished", "Prediction", "Start"),
-    *("Floats", "Ints", "View", "check_estimator", "check_part"),
+    *("Floats", "Ints", "KnownJobs", "Observed", "View", "check_estimator", "check_part"),
 }
 """What a part of one's own may need beside the names of ``wattqueue``."""
 

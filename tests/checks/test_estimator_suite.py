@@ -16,11 +16,13 @@ from wattqueue.errors import PolicyError
 from wattqueue.formats.machine.file import load_machine
 from wattqueue.model.eamc_table1 import APPS
 from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Estimator, Finished, Floats, Ints, Prediction
 from wattqueue.parts.estimator.history_mean import HistoryMean
 from wattqueue.parts.estimator.naive import Naive
 from wattqueue.parts.estimator.oracle_mean import OracleMean
+from wattqueue.parts.timeline import Timeline
 from wattqueue.policy.registry import part_class, part_names
 
 FITTED = {"linear", "linear-svr", "sgd", "random-forest", "gradient-quantiles"}
@@ -70,7 +72,7 @@ class Answering:
     asked: Asked = "at_submit"
     machine_figures = False
 
-    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+    def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         self.jobs, self.options = jobs, len(machine.option_partition)
         shape = (1, self.options)
         return Prediction(np.full(shape, 500.0), np.ones(shape), np.zeros(len(jobs), np.int32))
@@ -91,8 +93,7 @@ class WholeTraceMean(Answering):
 
     asked: Asked = "once"
 
-    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
-        assert jobs.mean_power_w is not None
+    def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         code, watts = jobs.user.codes + 1, np.nan_to_num(jobs.mean_power_w)
         mean = np.bincount(code, watts) / np.maximum(np.bincount(code), 1)
         power = np.repeat(mean[code][:, np.newaxis], len(machine.option_partition), axis=1)
@@ -101,7 +102,6 @@ class WholeTraceMean(Answering):
 
 class OwnWatts(Answering):
     def predict_rows(self, rows: Ints, now_s: float) -> Floats:
-        assert self.jobs.mean_power_w is not None
         return np.repeat(np.nan_to_num(self.jobs.mean_power_w[rows])[:, np.newaxis], self.options, axis=1)
 
 
@@ -125,24 +125,43 @@ class LengthOfTheTrace(Answering):
         return np.full((len(rows), self.options), 500.0 + len(self.jobs) / 1e3)
 
 
+class WidthOfTheNextJob(Answering):
+    def predict_rows(self, rows: Ints, now_s: float) -> Floats:
+        after = np.minimum(rows + 1, len(self.jobs) - 1)
+        return np.repeat(500.0 + self.jobs.nodes[after, np.newaxis], self.options, axis=1).astype(np.float64)
+
+
+class ReplaysWithTheEnd(HistoryMean):
+    """A compiled replay of our own kind is given the whole trace."""
+
+    def replay_watts(self, jobs: Jobs, line: Timeline, watts: Floats) -> Floats:
+        return np.nan_to_num(super().replay_watts(jobs, line, watts)) + jobs.runtime_s
+
+
 class OwnStart(Answering):
     def predict_rows(self, rows: Ints, now_s: float) -> Floats:
-        assert self.jobs.start_s is not None
         wait = self.jobs.start_s[rows] - now_s
         return np.repeat(500.0 + wait[:, np.newaxis] / 1e5, self.options, axis=1)
 
 
-@pytest.mark.parametrize(
-    "leaking", [WholeTraceMean, OwnWatts, OwnRuntime, OwnStart, OwnEnergy, WidestJobToCome, LengthOfTheTrace]
-)
-def test_a_planted_leak_is_found(leaking: type[Answering]) -> None:
+@pytest.mark.parametrize("leaking", [WholeTraceMean, OwnWatts, OwnRuntime, OwnStart, OwnEnergy])
+def test_reading_an_outcome_is_an_error(leaking: type[Answering]) -> None:
     jobs = sample_jobs()
     jobs.extra["energy_j"] = np.arange(float(len(jobs)))
+    with pytest.raises(PolicyError) as caught:
+        check_estimator(leaking, jobs, MACHINE)
+    assert caught.value.where == leaking.__name__
+    assert "knows_future" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("leaking", [WidestJobToCome, LengthOfTheTrace, WidthOfTheNextJob, ReplaysWithTheEnd])
+def test_a_planted_leak_is_found(leaking: Callable[[], Estimator]) -> None:
+    jobs = sample_jobs()
     found = find_leak(leaking, jobs, MACHINE)
     assert found is not None
     assert "row " in found
     with pytest.raises(PolicyError) as caught:
-        check_estimator(leaking, jobs, MACHINE)
+        dict(estimator_checks())["check_no_leak"](leaking, jobs, MACHINE)
     assert found in caught.value.what
 
 
@@ -173,7 +192,7 @@ class WholeJob(Answering):
 
 
 class OneColumn(Answering):
-    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+    def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         return Prediction(np.full((len(jobs), 1), 500.0), np.ones((len(jobs), 1)))
 
 
@@ -183,7 +202,7 @@ class FlatRows(Answering):
 
 
 class WritesToTheTable(Answering):
-    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+    def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         jobs.walltime_s[:1] += 1.0
         return super().predict(jobs, machine)
 

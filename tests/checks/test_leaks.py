@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from wattqueue.checks.samples import sample_jobs, sample_machine
 from wattqueue.checks.suite import check_part, checks_of
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.machine import Machine
 from wattqueue.parts.actions import Action, Requeue, SetFrequency, StopNode, WakeNode
 from wattqueue.parts.contracts import Entries, Floats, Ints, Prediction
@@ -25,10 +27,10 @@ JOBS, MACHINE = sample_jobs(60), sample_machine()
 class ShortestFirst(Fcfs):
     """An order that knows run times: the cheat that a user would try first."""
 
-    def key(self, jobs: Jobs) -> Floats:
-        return -jobs.runtime_s
+    def key(self, jobs: KnownJobs) -> Floats:
+        return -np.asarray(jobs.runtime_s)
 
-    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+    def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:
         found = super().entries(jobs, prediction, machine)
         return Entries(found.job, found.partition, np.asarray(self.key(jobs)[found.job], np.float64))
 
@@ -36,32 +38,43 @@ class ShortestFirst(Fcfs):
 class LongJobsLast(ShortestFirst):
     """Only jobs beyond a threshold are put back."""
 
-    def key(self, jobs: Jobs) -> Floats:
+    def key(self, jobs: KnownJobs) -> Floats:
         return np.where(jobs.runtime_s > 6_000.0, -1.0, 0.0)
 
 
 class HungryLast(ShortestFirst):
-    def key(self, jobs: Jobs) -> Floats:
-        assert jobs.max_power_w is not None
-        return -np.nan_to_num(jobs.max_power_w)
+    def key(self, jobs: KnownJobs) -> Floats:
+        return np.asarray(-np.nan_to_num(jobs.max_power_w))
+
+
+class HungryLastByItsMethod(ShortestFirst):
+    def key(self, jobs: KnownJobs) -> Floats:
+        return np.asarray(-np.nan_to_num(jobs.peak_power_w()))
 
 
 class EarliestStartFirst(ShortestFirst):
-    def key(self, jobs: Jobs) -> Floats:
-        return -jobs.submit_s if jobs.start_s is None else -jobs.start_s
+    def key(self, jobs: KnownJobs) -> Floats:
+        return -np.asarray(jobs.start_s)
+
+
+class AsksForTheTruth(ShortestFirst):
+    """Goes the way of an oracle without saying so."""
+
+    def key(self, jobs: KnownJobs) -> Floats:
+        return -jobs.truth.runtime_s
 
 
 class FreedFirst(ShortestFirst):
     """Reads an outcome that an import keeps in a further column."""
 
-    def key(self, jobs: Jobs) -> Floats:
+    def key(self, jobs: KnownJobs) -> Floats:
         return np.asarray(jobs.extra["energy_j"], np.float64)
 
 
 class MoreToCome(ShortestFirst):
     """Jobs go before others where few are submitted after them."""
 
-    def key(self, jobs: Jobs) -> Floats:
+    def key(self, jobs: KnownJobs) -> Floats:
         return np.array(
             [((jobs.submit_s > s) & (jobs.submit_s < s + 90_000.0)).sum() for s in jobs.submit_s], np.float64
         )
@@ -70,20 +83,20 @@ class MoreToCome(ShortestFirst):
 class LeavesOutLosers(Fcfs):
     """Which entries exist is a decision, too."""
 
-    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+    def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:
         found = super().entries(jobs, prediction, machine)
         keep = jobs.runtime_s[found.job] < 20_000.0
         return Entries(found.job[keep], found.partition[keep], found.priority[keep])
 
 
-class Declared(ShortestFirst):
+class Declared(AsksForTheTruth):
     knows_future = True
 
 
 class SmallestFirst(ShortestFirst):
     """Sound: what users request is public, and scaling by the largest request changes no decision."""
 
-    def key(self, jobs: Jobs) -> Floats:
+    def key(self, jobs: KnownJobs) -> Floats:
         return -jobs.nodes * jobs.walltime_s / float((jobs.nodes * jobs.walltime_s).max(initial=1.0))
 
 
@@ -130,67 +143,113 @@ class SlowsNearTheEnd(Control):
 
 
 class KeepsTheTable(Control):
-    """Reads the table that it was given first, which no copy with another future replaces."""
+    """Looks at later jobs in the table that it was given first, which no changed copy replaces."""
+
+    events = frozenset({"arrival"})
 
     def __init__(self) -> None:
-        self.runtime_s: Floats | None = None
+        self.jobs: KnownJobs | None = None
 
     def act(self, view: View) -> Sequence[Action]:
-        if self.runtime_s is None:
-            self.runtime_s = view.jobs.runtime_s.copy()
-        return [SetFrequency(view.job_id(job), 1) for job in view.running.tolist() if self.runtime_s[job] > 4_000.0]
+        self.jobs = self.jobs or view.jobs
+        later = self.jobs.nodes[self.jobs.submit_s > view.now_s]
+        return [SetFrequency(view.job_id(job), 1) for job in view.running.tolist() if (later.sum() + job) % 2]
 
 
-class DeclaredControl(RequeuesTheLongest):
+class DeclaredControl(Control):
+    """The running job that really runs longest gives way."""
+
     knows_future = True
+
+    def act(self, view: View) -> Sequence[Action]:
+        running = view.running.tolist()
+        return (
+            [SetFrequency(view.job_id(max(running, key=lambda job: view.jobs.truth.runtime_s[job])), 1)]
+            if running
+            else []
+        )
 
 
 class RanksAgain(Fcfs):
-    """Keeps the table of the first call and re-ranks by it."""
-
-    def __init__(self) -> None:
-        self.runtime_s: Floats | None = None
+    """Re-ranks by run times."""
 
     def rerank(self, view: View) -> Floats:
-        if self.runtime_s is None:
-            self.runtime_s = view.jobs.runtime_s.copy()
-        return -np.asarray(self.runtime_s[view.kernel.entries.job[view.queue]], np.float64)
+        return -np.asarray(view.jobs.runtime_s[view.kernel.entries.job[view.queue]], np.float64)
+
+
+class LearnsFromTheEnds(Control):
+    """Sound: which jobs are slowed follows from the jobs that have ended after more than an hour."""
+
+    def act(self, view: View) -> Sequence[Action]:
+        long = int((view.jobs.observed.runtime_s > 3_600.0).sum())
+        return [SetFrequency(view.job_id(job), 1) for job in view.running.tolist() if (job + long) % 2]
 
 
 with_outcomes = sample_jobs(60)
 with_outcomes.extra["energy_j"] = np.arange(60.0)[::-1].copy()
 
-CHEATS: list[tuple[str, type[Any], Jobs]] = [
+BY_OUTCOME: list[tuple[str, type[Any], Jobs]] = [
     ("order", ShortestFirst, JOBS),
     ("order", LongJobsLast, JOBS),
     ("order", HungryLast, JOBS),
+    ("order", HungryLastByItsMethod, JOBS),
     ("order", EarliestStartFirst, JOBS),
     ("order", FreedFirst, with_outcomes),
-    ("order", MoreToCome, JOBS),
     ("order", LeavesOutLosers, JOBS),
+    ("order", AsksForTheTruth, JOBS),
     ("order", RanksAgain, JOBS),
-    ("frequency", SlowWhereMoreComes, JOBS),
-    ("placement", RanksByTheTrace, JOBS),
     ("controls", RequeuesTheLongest, JOBS),
     ("controls", SlowsNearTheEnd, JOBS),
-    ("controls", KeepsTheTable, JOBS),
+]
+BY_LATER_JOBS: list[tuple[str, type[Any]]] = [
+    ("order", MoreToCome),
+    ("frequency", SlowWhereMoreComes),
+    ("placement", RanksByTheTrace),
+    ("controls", KeepsTheTable),
 ]
 
 
-@pytest.mark.parametrize(("axis", "cheat", "jobs"), CHEATS)
-def test_a_cheat_is_found(axis: str, cheat: type[Any], jobs: Jobs) -> None:
+@pytest.mark.parametrize(("axis", "cheat", "jobs"), BY_OUTCOME)
+def test_reading_an_outcome_is_an_error_that_names_the_part(axis: str, cheat: type[Any], jobs: Jobs) -> None:
+    with pytest.raises(PolicyError) as caught:
+        check_part(axis, cheat, jobs, MACHINE)
+    assert caught.value.where == cheat.__name__
+    assert "knows_future" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(("axis", "cheat"), BY_LATER_JOBS)
+def test_use_of_later_jobs_is_found(axis: str, cheat: type[Any]) -> None:
     found = []
     for name, check in checks_of(axis, cheat):
         try:
-            check(cheat, jobs, MACHINE)
+            check(cheat, JOBS, MACHINE)
         except PolicyError as error:
             found.append((name, error.where))
     assert [name for name, where in found if "no_leak" in name and where == cheat.__name__], found
 
 
+def test_what_the_driver_tells_too_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of whole runs looks behind the table: here the simulator hands out the true run times as ends."""
+
+    def told(part: object, jobs: Jobs, observed: Observed | None = None) -> KnownJobs:
+        early = replace(observed or Observed.nothing(len(jobs)), end_s=jobs.submit_s + jobs.runtime_s)
+        return KnownJobs.of(jobs, early)
+
+    monkeypatch.setattr("wattqueue.sim.world.jobs_for", told)
+    with pytest.raises(PolicyError) as caught:
+        check_part("controls", LearnsFromTheEnds, JOBS, MACHINE)
+    assert caught.value.where == "LearnsFromTheEnds"
+
+
 @pytest.mark.parametrize(
     ("axis", "part"),
-    [("order", Declared), ("order", SmallestFirst), ("controls", DeclaredControl), ("controls", Control)],
+    [
+        ("order", Declared),
+        ("order", SmallestFirst),
+        ("controls", DeclaredControl),
+        ("controls", Control),
+        ("controls", LearnsFromTheEnds),
+    ],
 )
 def test_oracles_that_declare_themselves_and_sound_parts_pass(axis: str, part: type[Any]) -> None:
     check_part(axis, part, JOBS, MACHINE)
@@ -202,7 +261,7 @@ class RequeuesForEver(Control):
     period_s = 60.0
 
     def act(self, view: View) -> Sequence[Action]:
-        return [Requeue(job) for job in view.job_ids(view.running)]
+        return [Requeue(view.job_id(job)) for job in view.running.tolist()]
 
 
 class TogglesNodes(Control):

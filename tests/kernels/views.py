@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from wattqueue.kernels import state
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings, build_view
@@ -25,6 +26,5 @@ def view_with(
     job, part = (a.ravel().astype(np.int32) for a in np.meshgrid(np.arange(n), np.arange(partitions), indexing="ij"))
     window = (machine.option_start[part], machine.option_start[part])
     entries = Entries(job, part, np.zeros(n * partitions))
-    return build_view(
-        jobs, machine, Prediction(power, np.ones_like(power)), entries, window, PassSettings(code, 0, "jobs")
-    )
+    prediction, settings = Prediction(power, np.ones_like(power)), PassSettings(code, 0, "jobs")
+    return build_view(KnownJobs.of(jobs), machine, prediction, entries, window, settings)

@@ -43,6 +43,12 @@ def test_what_live_does_not_drive_is_refused(change: dict[str, Any]) -> None:
     assert caught.value.hint
 
 
+def test_an_oracle_is_refused_by_name() -> None:
+    with pytest.raises(InputError) as caught:
+        require_driven(load_policy("easy", estimator="oracle-mean"))
+    assert "oracle-mean" in caught.value.what
+
+
 @pytest.mark.parametrize("name", ["easy", "conservative", "easy+pc-mean", "easy+pc-chance-1", "min-energy"])
 def test_rows_of_the_table_are_driven(name: str) -> None:
     policy = load_policy(name)

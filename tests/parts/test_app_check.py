@@ -12,6 +12,7 @@ from wattqueue.model.app_profiles import ear_profiles
 from wattqueue.model.app_record import behind, without_claims
 from wattqueue.model.ear import Signatures, at_frequency
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.controls.app_check import AppCheck
@@ -40,7 +41,7 @@ class Lab:
         self.jobs = Jobs.build(np.arange(n) * 10.0, [1] * n, [7200.0] * n, app=claimed, user=users)
         self.real = real
         truth = Jobs.build(np.zeros(n), [1] * n, [7200.0] * n, app=real)
-        self.actual: Prediction = self.estimator.predict(truth, self.machine)
+        self.actual: Prediction = self.estimator.predict(KnownJobs.of(truth), self.machine)
 
     def measure(self, view: View, job: int) -> Signatures:
         table, i = self.coefficients["p1"], APPS.index(self.real[job])
@@ -110,11 +111,14 @@ def test_what_follows_a_repeated_misfit(data_dir: Path, tmp_path: Path) -> None:
     barred = without_claims(lab.jobs, record)
     assert barred.app.values().tolist() == ["", "", "", "1"]
     order = Penalised(inner=PriorityInc(), users=behind(record))
-    prediction = lab.estimator.predict(barred, lab.machine)
-    entries = order.entries(barred, prediction, lab.machine)
+    prediction = lab.estimator.predict(KnownJobs.of(barred), lab.machine)
+    entries = order.entries(KnownJobs.of(barred), prediction, lab.machine)
     by_job = dict(zip(entries.job.tolist(), entries.priority.tolist(), strict=True))
     assert max(by_job[j] for j in range(3)) < by_job[3]
     # Without a choice a job is a first run: the highest frequency, and no other.
     assert np.isfinite(prediction.power_w[prediction.row[0]]).sum() == 1  # type: ignore[index]
-    assert Penalised(inner=PriorityInc()).entries(barred, prediction, lab.machine).priority.tolist() == [0.0] * 4
+    assert (
+        Penalised(inner=PriorityInc()).entries(KnownJobs.of(barred), prediction, lab.machine).priority.tolist()
+        == [0.0] * 4
+    )
     database.engine.dispose()

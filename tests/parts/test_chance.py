@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import plain_machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
@@ -94,7 +95,7 @@ def test_a_snapshot_is_decided_with_the_same_margin() -> None:
         unit,
     )
     window = (np.zeros(9, np.int16), np.zeros(9, np.int16))
-    at = PolicySnapshot(0.0, jobs, machine, prediction, entries, window, settings, running, 500.0)
+    at = PolicySnapshot(0.0, KnownJobs.of(jobs), machine, prediction, entries, window, settings, running, 500.0)
     assert [start.job for start in decide(at)] == ["2", "3", "4"]
 
 

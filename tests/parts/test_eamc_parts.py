@@ -11,6 +11,7 @@ from wattqueue.errors import InputError, PolicyError
 from wattqueue.model.app_profiles import AppProfiles, HardwareProfile
 from wattqueue.model.eamc_table1 import POWER_W, RUNTIME_S, table1_profiles
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.efficiency import choose, distance2, part_eff, positions
@@ -49,7 +50,7 @@ def brute_force(energy: list[float], time: list[float], weight: float) -> int:
 
 
 def test_frequencies_by_hand() -> None:
-    entries = AllPartitions().entries(three_jobs(), PREDICTION, TWO)
+    entries = AllPartitions().entries(KnownJobs.of(three_jobs()), PREDICTION, TWO)
     pairs = list(zip(entries.job.tolist(), entries.partition.tolist(), strict=True))
     assert pairs == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]  # job 2 is too wide for b
     fastest, same = Fastest().window(entries, PREDICTION, TWO)
@@ -102,30 +103,30 @@ def table_of(entries: Entries) -> dict[tuple[int, int], float]:
 
 def test_orders_by_hand() -> None:
     jobs = three_jobs()
-    best = BestOnly().entries(jobs, PREDICTION, TWO)
+    best = BestOnly().entries(KnownJobs.of(jobs), PREDICTION, TWO)
     assert table_of(best) == {(0, 0): 0, (1, 1): 0, (2, 0): 0}
-    inc = table_of(PriorityInc().entries(jobs, PREDICTION, TWO))
+    inc = table_of(PriorityInc().entries(KnownJobs.of(jobs), PREDICTION, TWO))
     assert inc == {(0, 0): 0, (0, 1): -1, (1, 0): -1, (1, 1): 0, (2, 0): 0}
-    reorder = table_of(Reorder().entries(jobs, PREDICTION, TWO))
+    reorder = table_of(Reorder().entries(KnownJobs.of(jobs), PREDICTION, TWO))
     assert sorted(reorder, key=lambda k: -reorder[k]) == [(0, 0), (0, 1), (1, 1), (1, 0), (2, 0)]
 
 
 def test_the_threshold_sends_bad_entries_below_all_others() -> None:
     # Row 0 on b is 1.63 times as bad as on a, row 1 on a 2.01 times as bad as on b.
     jobs = three_jobs()
-    both = table_of(PriorityIncV().entries(jobs, PREDICTION, TWO))
+    both = table_of(PriorityIncV().entries(KnownJobs.of(jobs), PREDICTION, TWO))
     assert both == {(0, 0): 0, (0, 1): -2, (1, 0): -2, (1, 1): 0, (2, 0): 0}
-    one = table_of(PriorityIncV(threshold=0.7).entries(jobs, PREDICTION, TWO))
+    one = table_of(PriorityIncV(threshold=0.7).entries(KnownJobs.of(jobs), PREDICTION, TWO))
     assert (one[0, 1], one[1, 0]) == (-1, -2)
-    absolute = table_of(PriorityIncV(threshold=1.0, distance="absolute").entries(jobs, PREDICTION, TWO))
+    absolute = table_of(PriorityIncV(threshold=1.0, distance="absolute").entries(KnownJobs.of(jobs), PREDICTION, TWO))
     assert (absolute[0, 1], absolute[1, 0]) == (-1, -2)
 
 
 def test_a_user_may_name_his_partition_and_a_job_without_any_has_no_entry_elsewhere() -> None:
     jobs = three_jobs(partition=["b", None, "somewhere"])
-    pairs = set(table_of(PriorityInc().entries(jobs, PREDICTION, TWO)))
+    pairs = set(table_of(PriorityInc().entries(KnownJobs.of(jobs), PREDICTION, TWO)))
     assert pairs == {(0, 1), (1, 0), (1, 1), (2, 0)}
-    assert table_of(BestOnly().entries(jobs, PREDICTION, TWO)).keys() == {(0, 1), (1, 1), (2, 0)}
+    assert table_of(BestOnly().entries(KnownJobs.of(jobs), PREDICTION, TWO)).keys() == {(0, 1), (1, 1), (2, 0)}
 
 
 def test_a_partition_that_offers_nothing_has_no_entry() -> None:
@@ -133,8 +134,8 @@ def test_a_partition_that_offers_nothing_has_no_entry() -> None:
     power[1, 3:] = INF  # no binary of that application for b
     nothing = Prediction(power, TIME, PREDICTION.row)
     jobs = three_jobs()
-    assert set(table_of(AllPartitions().entries(jobs, nothing, TWO))) == {(0, 0), (0, 1), (1, 0), (2, 0)}
-    assert set(table_of(BestOnly().entries(jobs, nothing, TWO))) == {(0, 0), (1, 0), (2, 0)}
+    assert set(table_of(AllPartitions().entries(KnownJobs.of(jobs), nothing, TWO))) == {(0, 0), (0, 1), (1, 0), (2, 0)}
+    assert set(table_of(BestOnly().entries(KnownJobs.of(jobs), nothing, TWO))) == {(0, 0), (1, 0), (2, 0)}
 
 
 @pytest.mark.parametrize("make", [lambda: LeastDistance(t_weight=0.0), lambda: LeastDistance(reading="guess")])
@@ -161,7 +162,7 @@ def eamc_machine() -> Machine:
 def test_ear_from_table_1_gives_the_printed_figures_at_the_highest_frequency() -> None:
     machine = eamc_machine()
     jobs = Jobs.build([0.0, 1.0], [1, 1], [60.0, 60.0], app=["8", "2"])
-    got = Ear().predict(jobs, machine)
+    got = Ear().predict(KnownJobs.of(jobs), machine)
     assert got.row is not None
     first = machine.option_start[:-1]
     np.testing.assert_allclose(got.power_w[got.row][:, first], POWER_W[[7, 1]][:, [0, 2]])
@@ -176,7 +177,7 @@ def test_an_unknown_application_runs_at_the_highest_frequency_only() -> None:
     machine = eamc_machine()
     stated = {"user_power_w": np.array([1.0, 250.0, np.nan])}
     jobs = Jobs.build([0, 1, 2], [1, 1, 1], [60] * 3, app=["1", None, "new"], mean_power_w=[9.0] * 3, extra=stated)
-    got = Ear().predict(jobs, machine)
+    got = Ear().predict(KnownJobs.of(jobs), machine)
     assert got.row is not None
     assert got.row.tolist() == [0, 8, 9]
     first = machine.option_start[:-1]
@@ -200,8 +201,8 @@ def test_new_hardware_is_skipped_or_tried() -> None:
     hz = (2e9, 1e9)
     machine = Machine("m", (Partition("a", 4, frequencies_hz=hz), Partition("b", 4, frequencies_hz=hz, max_w=400.0)))
     jobs = Jobs.build([0.0], [1], [60.0], app=["y"])
-    assert np.isinf(Ear(profiles=holes()).predict(jobs, machine).power_w[1, 2:]).all()
-    trial = Ear(profiles=holes(), on_new_hardware="trial").predict(jobs, machine)
+    assert np.isinf(Ear(profiles=holes()).predict(KnownJobs.of(jobs), machine).power_w[1, 2:]).all()
+    trial = Ear(profiles=holes(), on_new_hardware="trial").predict(KnownJobs.of(jobs), machine)
     assert trial.power_w[1].tolist() == [310.0, 210.0, 400.0, INF]
     with pytest.raises(PolicyError) as caught:
         Ear(on_new_hardware="guess")
@@ -220,7 +221,7 @@ def test_configurations_of_one_node_are_options() -> None:
     assert machine.partitions[1].frequencies_hz == (2e9, 2e9, 1e9, 1e9)
     ear = Ear(profiles=holes(), configurations={"b": ("b", "b-avx")})
     assert ear.option_configuration(machine) == ("a", "a", "b", "b-avx", "b", "b-avx")
-    got = ear.predict(Jobs.build([0.0], [1], [60.0], app=["x"]), machine)
+    got = ear.predict(KnownJobs.of(Jobs.build([0.0], [1], [60.0], app=["x"])), machine)
     assert got.power_w[0].tolist() == [300.0, 200.0, 200.0, 260.0, 150.0, INF]
     np.testing.assert_allclose(got.time_factor[0, 2:5], [2.0, 1.2, 3.0])
     best = choose(got, machine, "distance").option
@@ -229,6 +230,6 @@ def test_configurations_of_one_node_are_options() -> None:
 
 def test_a_partition_without_a_profile_is_named() -> None:
     with pytest.raises(InputError) as caught:
-        Ear().predict(three_jobs(), Machine("m", (Partition("batch", 4),)))
+        Ear().predict(KnownJobs.of(three_jobs()), Machine("m", (Partition("batch", 4),)))
     assert caught.value.where == "hardware 'batch'"
     assert caught.value.hint

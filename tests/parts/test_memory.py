@@ -3,6 +3,7 @@
 import numpy as np
 
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.memory import nodes_for_memory, with_nodes_for_memory
@@ -25,20 +26,20 @@ def jobs_with(memory: list[float]) -> Jobs:
 
 def test_nodes_by_hand() -> None:
     jobs = jobs_with([np.nan, 384.0, 385.0, 1000.0])
-    assert nodes_for_memory(jobs, MACHINE).tolist() == [[2, 2, 2], [2, 2, 2], [3, 2, 2], [6, 3, 2]]
+    assert nodes_for_memory(KnownJobs.of(jobs), MACHINE).tolist() == [[2, 2, 2], [2, 2, 2], [3, 2, 2], [6, 3, 2]]
     plain = Jobs.build([0.0], [2], [10.0])
-    assert nodes_for_memory(plain, MACHINE).tolist() == [[2, 2, 2]]
+    assert nodes_for_memory(KnownJobs.of(plain), MACHINE).tolist() == [[2, 2, 2]]
 
 
 def test_sockets_share_their_nodes_memory() -> None:
     machine = Machine("s", (Partition("p", 4, unit="socket", sockets_per_node=2, memory_gb=100.0),))
-    assert nodes_for_memory(jobs_with([140.0]), machine).tolist() == [[3]]
+    assert nodes_for_memory(KnownJobs.of(jobs_with([140.0])), machine).tolist() == [[3]]
 
 
 def test_a_job_is_offered_the_partitions_whose_memory_suffices_as_asked() -> None:
     jobs = jobs_with([np.nan, 400.0, 1000.0])
     entries = AllPartitions().entries(
-        jobs, Prediction(np.ones((1, 3)), np.ones((1, 3)), np.zeros(3, np.int32)), MACHINE
+        KnownJobs.of(jobs), Prediction(np.ones((1, 3)), np.ones((1, 3)), np.zeros(3, np.int32)), MACHINE
     )
     pairs = set(zip(entries.job.tolist(), entries.partition.tolist(), strict=True))
     # "unknown" states no memory, and is one node: too narrow for all three.

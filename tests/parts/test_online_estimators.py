@@ -11,6 +11,7 @@ import pytest
 
 from wattqueue.errors import InputError, PolicyError
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition, plain_machine
 from wattqueue.parts.contracts import Finished, Floats, OnlineEstimator
 from wattqueue.parts.estimator._online import OnlineBase
@@ -57,7 +58,7 @@ def random_jobs(n: int = 300, seed: int = 1) -> Jobs:
 
 def step_by_step(part: OnlineEstimator, jobs: Jobs) -> Floats:
     line = trace_timeline(jobs)
-    part.predict(jobs, MACHINE)
+    part.predict(KnownJobs.of(jobs), MACHINE)
     got = np.full(len(jobs), np.nan)
     assert jobs.mean_power_w is not None
     assert jobs.max_power_w is not None
@@ -102,7 +103,7 @@ def test_ends_of_the_trace_are_known_before_the_run() -> None:
     jobs = random_jobs()
     part = HistoryMean(completions="trace")
     assert part.asked == "once"
-    static = part.predict(jobs, MACHINE)
+    static = part.predict(KnownJobs.of(jobs, oracle=True), MACHINE)
     assert static.row is None
     np.testing.assert_allclose(static.power_w[:, 0], step_by_step(HistoryMean(), jobs), rtol=1e-12)
 
@@ -111,7 +112,7 @@ def test_watts_spread_over_the_options_of_the_machine() -> None:
     machine = Machine("m", (Partition("p", 4, frequencies_hz=(2e9, 1e9), idle_w=100.0, max_w=500.0),))
     jobs = Jobs.build([0, 50], [1, 1], [10, 10], user=["a", "a"], mean_power_w=[300.0, 400.0])
     part = HistoryMean()
-    np.testing.assert_allclose(part.predict(jobs, machine).power_w, [[500.0, 200.0]])
+    np.testing.assert_allclose(part.predict(KnownJobs.of(jobs), machine).power_w, [[500.0, 200.0]])
     row = np.array([1], np.int32)
     np.testing.assert_allclose(part.predict_rows(row, 5.0), [[500.0, 200.0]])
     part.learn(Finished(np.array([0], np.int32), np.array([10.0]), np.array([300.0]), np.array([np.nan])))
@@ -143,7 +144,7 @@ def test_a_start_before_the_submission_does_not_let_a_job_know_itself() -> None:
 def test_time_that_runs_backwards_is_refused_in_words() -> None:
     part = HistoryMean()
     jobs = random_jobs()
-    part.predict(jobs, MACHINE)
+    part.predict(KnownJobs.of(jobs), MACHINE)
     watts = np.array([300.0])
     part.learn(Finished(np.array([0], np.int32), np.array([50.0]), watts, watts))
     with pytest.raises(InputError) as caught:
@@ -169,8 +170,8 @@ def test_asked_before_it_knows_the_jobs() -> None:
 
 def test_the_users_figure_and_its_gaps() -> None:
     jobs = Jobs.build([0, 0, 0], [1, 1, 1], [9, 9, 9], extra={"user_power_w": np.array([800.0, math.nan, 0.0])})
-    np.testing.assert_allclose(UserFigure().predict(jobs, MACHINE).power_w[:, 0], [800.0, 2100.0, 2100.0])
-    np.testing.assert_allclose(UserFigure(column="none").predict(jobs, MACHINE).power_w[:, 0], 2100.0)
+    np.testing.assert_allclose(UserFigure().predict(KnownJobs.of(jobs), MACHINE).power_w[:, 0], [800.0, 2100.0, 2100.0])
+    np.testing.assert_allclose(UserFigure(column="none").predict(KnownJobs.of(jobs), MACHINE).power_w[:, 0], 2100.0)
 
 
 @pytest.mark.parametrize(
@@ -179,5 +180,5 @@ def test_the_users_figure_and_its_gaps() -> None:
 def test_a_users_figure_that_is_no_figure(column: list[object], where: str) -> None:
     jobs = Jobs.build([0], [1], [9], extra={"user_power_w": np.array(column)})
     with pytest.raises(InputError) as caught:
-        UserFigure().predict(jobs, MACHINE)
+        UserFigure().predict(KnownJobs.of(jobs), MACHINE)
     assert caught.value.where == where

@@ -12,6 +12,7 @@ pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'wattqueu
 from tests.parts.test_online_estimators import MACHINE, step_by_step
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.parts.contracts import Finished
 from wattqueue.parts.estimator._weekly import WeeklyBase
 from wattqueue.parts.estimator.gradient_quantiles import GradientQuantiles
@@ -85,7 +86,7 @@ def test_only_jobs_that_ended_before_the_week_are_trained_on() -> None:
         [0.0, 10.0, WEEK_S + 5.0], [1] * 3, [20.0, WEEK_S - 10.0, 5.0], user=["a"] * 3, mean_power_w=[400.0, 900.0, 1.0]
     )
     part = Linear(fewest=2)
-    part.predict(jobs, MACHINE)
+    part.predict(KnownJobs.of(jobs), MACHINE)
     rows = [np.array([k], np.int32) for k in range(3)]
     part.predict_rows(rows[0], 0.0)
     part.predict_rows(rows[1], 10.0)
@@ -116,7 +117,7 @@ def test_one_training_row_is_enough_if_one_says_so() -> None:
 def test_quantiles_come_with_the_prediction_and_rise() -> None:
     jobs = three_weeks()
     part = GradientQuantiles(at=0.9, completions="trace")
-    got = part.predict(jobs, MACHINE)
+    got = part.predict(KnownJobs.of(jobs, oracle=True), MACHINE)
     assert list(got.quantiles) == [0.5, 0.9, 0.99]
     np.testing.assert_array_equal(got.power_w, got.quantiles[0.9])
     assert (got.quantiles[0.5] <= got.quantiles[0.9]).all()

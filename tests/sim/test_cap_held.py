@@ -16,6 +16,7 @@ from tests.sim.test_against_twin import Scripted, expect_same
 from tests.sim.workloads import Ready, World, random_entries
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import CapScope, Machine, Partition, plain_machine
 from wattqueue.model.metrics import cap_figures, span
 from wattqueue.model.signals import Cap
@@ -216,7 +217,7 @@ def tight_world(seed: int) -> World:
     entries, window = random_entries(rng, jobs, machine)
     idle_w = machine.idle_w if machine.cap_scope == "machine" else 0.0
     cap_w = np.round(idle_w + rng.uniform(0.1, 1.2) * float((nodes * top).max()), 3)
-    ready = Ready(OracleMax().predict(jobs, machine), entries, window)
+    ready = Ready(OracleMax().predict(KnownJobs.of(jobs, oracle=True), machine), entries, window)
     return World(
         jobs, machine, ready, actual_power(jobs, machine), Cap.constant(cap_w), int(rng.integers(0, 4)), 0, 0.0,
         NodeEvents.none(),

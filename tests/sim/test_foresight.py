@@ -10,6 +10,7 @@ import pytest
 
 from tests.reference import history as twin
 from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
 from wattqueue.parts.estimator.app_mean import AppMean
@@ -140,7 +141,7 @@ def test_ends_of_the_trace_are_no_business_of_the_loop() -> None:
     part = HistoryMean(completions="trace")
     found = run(jobs, part)
     assert not part.in_loop
-    known = part.predict(jobs, MACHINE).power_w
+    known = part.predict(KnownJobs.of(jobs, oracle=True), MACHINE).power_w
     ran = found.schedule.ran
     expected = (known[np.arange(len(jobs)), found.schedule.option] * jobs.nodes)[ran]
     np.testing.assert_allclose(found.schedule.predicted_w[ran], expected, rtol=1e-9)

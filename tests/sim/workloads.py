@@ -10,6 +10,7 @@ import numpy as np
 from tests.reference.simulator import Simulator
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import CapScope, Machine, Partition
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
@@ -35,10 +36,10 @@ class Ready:
     asked: str = "once"
     machine_figures: bool = False
 
-    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+    def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         return self.prediction
 
-    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+    def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:
         return self.table
 
     def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Prediction
 
@@ -27,11 +28,6 @@ MOST_BYTES_A_JOB = 2_000
 def fail(part: object, what: str, hint: str) -> NoReturn:
     """Raise PolicyError with the part's class as its place."""
     raise PolicyError(what, where=type(part).__name__, hint=hint)
-
-
-def is_oracle(part: object) -> bool:
-    """Return whether a part declares that it uses the future (``knows_future = True``)."""
-    return getattr(part, "knows_future", False) is True
 
 
 def pickled(part: object) -> bytes:
@@ -53,7 +49,7 @@ def copied(part: Any) -> Any:
 
 def contents(value: Any) -> bytes:
     """Return a job table, or a tuple of arrays, as bytes to be compared."""
-    if isinstance(value, Jobs):
+    if isinstance(value, Jobs | KnownJobs):
         columns = [getattr(value, f.name) for f in fields(value)]
         return pickle.dumps([(c.codes, c.names) if isinstance(c, Labels) else c for c in columns])
     return pickle.dumps(value)

@@ -16,13 +16,14 @@ from typing import get_args
 
 import numpy as np
 
-from wattqueue.checks.common import copied, fail, is_oracle, no_jobs, pickled
+from wattqueue.checks.common import copied, fail, no_jobs, pickled
 from wattqueue.checks.in_a_run import run_in_place
 from wattqueue.checks.leak import find_leak
 from wattqueue.checks.samples import sample_jobs, sample_machine
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Estimator, Finished, OnlineEstimator, Prediction
+from wattqueue.parts.oracles import is_oracle, jobs_for
 from wattqueue.parts.timeline import trace_timeline
 from wattqueue.parts.walk import Walked, step, walk
 
@@ -81,7 +82,7 @@ def check_shapes_and_units(make: Make, jobs: Jobs, machine: Machine) -> None:
     refused, before and after learning. NaN (unknown) and infinity (not offered) are allowed.
     """
     part = make()
-    got = part.predict(jobs, machine)
+    got = part.predict(jobs_for(part, jobs), machine)
     options = len(machine.option_partition)
     _require_table(part, got, len(jobs), options)
     highest = max(p.max_w or np.inf for p in machine.partitions)
@@ -162,10 +163,10 @@ def check_picklable(make: Make, jobs: Jobs, machine: Machine) -> None:
 def check_empty(make: Make, jobs: Jobs, machine: Machine) -> None:
     """Check that no jobs, no submissions and no completions are accepted."""
     part, none = make(), no_jobs(jobs)
-    got = part.predict(none, machine)
+    got = part.predict(jobs_for(part, none), machine)
     _require_table(part, got, 0, len(machine.option_partition))
     if isinstance(part, OnlineEstimator) and part.asked != "once":
-        part.predict(jobs, machine)
+        part.predict(jobs_for(part, jobs), machine)
         part.learn(Finished(np.zeros(0, np.int32), np.zeros(0), np.zeros(0), np.zeros(0)))
         answer = np.asarray(part.predict_rows(np.zeros(0, np.int32), 0.0))
         if answer.shape != (0, len(machine.option_partition)):

@@ -4,10 +4,11 @@ They simulate a small generated workload with a ``Probe`` in the part's place. T
 that the machine can do in its span) and runs under a cap with a failing node, so that queues, refusals and requeues
 occur. Leaks are looked for in two ways:
 
-``no_leak``      at every call, copies of the part see views with another future and must decide the same. Precise about
-                 the instant, but a part that kept the table of an earlier call is not fooled by a changed one.
+``no_leak``      at every call, a copy of the part sees a view with other jobs to come and must decide the same. Precise
+                 about the instant, but a part that kept the table of an earlier call is not fooled by a changed one.
 ``same_until``   the whole run is repeated with a workload that differs only in what lies after some instant, and all
-                 decisions up to that instant must be equal. Nothing that a part keeps can help it.
+                 decisions up to that instant must be equal. Nothing that a part keeps can help it. Run times and watts
+                 differ, too: a part cannot read them, but the driver might tell it too early.
 
 Both skip parts that declare ``knows_future = True``. Every run is bounded (``probe.Progress``).
 """
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from wattqueue.checks.common import Check, Make, expect_small, fail, is_oracle, no_jobs, sample_prediction
+from wattqueue.checks.common import Check, Make, expect_small, fail, no_jobs, sample_prediction
 from wattqueue.checks.perturb import change_later, lengthen
 from wattqueue.checks.probe import METHOD, EnoughError, Probe, Record, result_of
 from wattqueue.errors import PolicyError
@@ -29,6 +30,7 @@ from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
+from wattqueue.parts.oracles import is_oracle, jobs_for
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Simulation
@@ -192,7 +194,7 @@ def expect_same_until(axis: str, make: Make, jobs: Jobs, machine: Machine) -> No
                 fail(
                     part,
                     f"its decision at {at:g} s depends on what happens after {now:g} s",
-                    "use walltimes and predictions; an oracle declares knows_future = True",
+                    "use what view.queue, view.running and jobs.observed tell; an oracle declares knows_future = True",
                 )
 
 
@@ -242,7 +244,7 @@ def call_idle(axis: str, part: Any, jobs: Jobs, machine: Machine) -> None:
     simulation = Simulation(jobs, machine, policy_with("backfill", load_policy("easy").backfill), Cap.none(),
                             None, NodeEvents.none())  # fmt: skip
     simulation.view.num[codes.NOW] = 0.0
-    answer = result_of(axis, part, View(jobs, machine, simulation.view, simulation.truth.unit_state))
+    answer = result_of(axis, part, View(jobs_for(part, jobs), machine, simulation.view, simulation.truth.unit_state))
     if axis == "backfill" and answer:
         fail(part, "starts something from an empty queue", "go through view.queue")
 

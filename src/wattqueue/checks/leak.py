@@ -1,9 +1,10 @@
 """Does an estimator use the future? Change what has not happened yet, and compare its predictions.
 
-The walk over a trace (``parts/walk.py``) hands an estimator ended jobs only, but it also hands it the whole job table,
-from which it could read any outcome. ``find_leak`` walks the trace twice, the second time with another future from some
-instant on (``perturb.change_future``): predictions made up to that instant must be equal. The other axes have the same
-check in ``static`` (order, frequency, placement) and ``in_a_run`` (backfill, rerank, ledger, controls).
+The walk over a trace (``parts/walk.py``) hands an estimator a table without outcomes, and ended jobs as they end. But
+the table has the jobs that are submitted later, and a compiled replay of our own kind is given the whole trace.
+``find_leak`` walks the trace twice, the second time with another future from some instant on
+(``perturb.change_future``): predictions made up to that instant must be equal. The other axes have the same check in
+``static`` (order, frequency, placement) and ``in_a_run`` (backfill, rerank, ledger, controls).
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ method, whose result is brought into a tuple of arrays by ``call_order``, ``call
 which raise where shapes or ranges are wrong. All checks compare such tuples.
 
 **Leaks.** A static part sees the whole workload at once, and its result for a job takes effect when that job is
-submitted. Two things are therefore unknown to it: the outcome of every job, and everything about jobs submitted later.
-``check_no_leak`` changes either and compares *decisions*: which entries exist and in which order they stand, which
+submitted. The outcomes of jobs are not in its table; everything about jobs submitted later is, and must not be used.
+``check_no_leak`` changes them and compares *decisions*: which entries exist and in which order they stand, which
 options they may take, in which order units are taken. Values may change (a priority that is scaled by the largest
 request of the trace), as long as no decision does.
 """
@@ -27,15 +27,16 @@ from wattqueue.checks.common import (
     copied,
     expect_small,
     fail,
-    is_oracle,
     no_jobs,
     sample_prediction,
 )
 from wattqueue.checks.in_a_run import run_in_place
-from wattqueue.checks.perturb import WAYS, change_later, change_outcomes
+from wattqueue.checks.perturb import change_later
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Prediction
+from wattqueue.parts.oracles import is_oracle, jobs_for
 from wattqueue.parts.order.fcfs import Fcfs
 
 Result = tuple[Any, ...]
@@ -92,7 +93,7 @@ def call_order(part: Any, jobs: Jobs, machine: Machine, prediction: Prediction) 
 
     Raises: PolicyError for rows or partitions that do not exist, a pair that occurs twice, or NaN priorities.
     """
-    found = part.entries(jobs, prediction, machine)
+    found = part.entries(jobs_for(part, jobs), prediction, machine)
     job, partition, priority = (np.asarray(c) for c in (found.job, found.partition, found.priority))
     if not job.shape == partition.shape == priority.shape or job.ndim != 1:
         fail(part, f"columns of shapes {job.shape}, {partition.shape}, {priority.shape}", "give one row per entry")
@@ -112,7 +113,7 @@ def call_frequency(part: Any, jobs: Jobs, machine: Machine, prediction: Predicti
 
     Raises: PolicyError for a window that is no ordered pair of options of its entry's partition.
     """
-    entries: Entries = Fcfs().entries(jobs, prediction, machine)
+    entries: Entries = Fcfs().entries(KnownJobs.of(jobs), prediction, machine)
     first, last = (np.asarray(side) for side in part.window(entries, prediction, machine))
     if first.shape != entries.job.shape or last.shape != entries.job.shape:
         fail(
@@ -186,7 +187,7 @@ def check_bounded_memory(call: Call, make: Make, jobs: Jobs, machine: Machine) -
 
 
 def check_no_leak(axis: str, call: Call, make: Make, jobs: Jobs, machine: Machine) -> None:
-    """Check that decisions depend neither on outcomes nor on jobs submitted later.
+    """Check that decisions do not depend on jobs submitted later.
 
     Parts that declare ``knows_future = True`` are oracles and pass.
     """
@@ -220,16 +221,12 @@ class World:
 def other_worlds(base: World) -> Iterator[tuple[str, NDArray[np.bool_], World]]:
     """Yield perturbed worlds: what was changed, which jobs' decisions must stay (n,), and the world.
 
-    Outcomes of *all* jobs change, since none is known when a static part is called. Then, at several cuts, later jobs
-    change in everything (their rows of the prediction too), or are missing altogether: a part must not even count them.
-    The workload is generated and small, so several cuts make up for what a single one would miss by chance.
+    At several cuts, later jobs change in everything (their rows of the prediction too), or are missing altogether: a
+    part must not even count them. The workload is generated and small, so several cuts make up for what a single one
+    would miss by chance.
     """
     rng = np.random.default_rng(5)
     n = len(base.jobs)
-    everything = np.ones(n, np.bool_)
-    for way in WAYS:
-        changed = change_outcomes(base.jobs, everything, rng, way)
-        yield "run times, starts or watts", everything, World(changed, base.prediction, base.rows)
     for cut in CUTS:
         now = float(np.quantile(base.jobs.submit_s, cut, method="lower"))
         known = base.jobs.submit_s <= now

@@ -53,6 +53,7 @@ from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.placement.lowest import Lowest
+from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.store.database import open_database
 
@@ -78,19 +79,20 @@ def require_driven(policy: Policy) -> None:
     Ignoring one would run another policy than the one that was simulated. The simulator refuses its own list
     (``policy.capabilities``).
 
-    Raises: InputError for a pass in plain Python, a placement that ranks nodes, or a measured ledger.
+    Raises: InputError for a pass in plain Python, a placement that ranks nodes, a measured ledger, or an oracle.
     """
     unsupported = {
         "a pass of its own": not hasattr(policy.backfill, "code"),
         "a placement that ranks nodes": not isinstance(policy.placement, Lowest),
         "a measured ledger": policy.ledger.code == codes.MEASURED,
     }
+    unsupported |= {f"an oracle ({oracle})": True for oracle in oracles_of(policy)}
     for what, chosen in unsupported.items():
         if chosen:
             raise InputError(
                 f"policy {policy.name} has {what}, which live does not drive",
                 where="policy",
-                hint="`wattqueue policies` lists the rows; those of the table can be driven",
+                hint="`wattqueue policies` lists the rows; those without an oracle can be driven",
             )
 
 

@@ -13,19 +13,25 @@ from dataclasses import replace
 import numpy as np
 
 from wattqueue.live.world import NO_LIMIT_S, Busy
-from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.model.jobs import Labels
+from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.parts.contracts import Entries, Prediction
 
 
-def joined(first: Jobs, busy: Sequence[Busy]) -> Jobs:
+def joined(first: KnownJobs, busy: Sequence[Busy]) -> KnownJobs:
     """Return one table of the waiting jobs followed by the busy ones.
 
-    The labels (user, application) of busy jobs are left empty: no part may use them in a pass.
+    The labels (user, application) of busy jobs are left empty: no part may use them in a pass. Observed are the starts
+    of those that run; what is under way has none.
     """
     if not busy:
         return first
     count = len(busy)
     wall = np.fromiter((min(b.row.walltime_s, NO_LIMIT_S) for b in busy), np.float64, count)
+
+    start = [b.row.start_s if b.row.active else np.nan for b in busy]
+    unknown = Observed.nothing(len(first) + count)
+    observed = replace(unknown, start_s=np.concatenate((first.observed.start_s, np.array(start, np.float64))))
 
     def more(labels: Labels) -> Labels:
         """Extend a column of labels by unknown ones."""
@@ -37,10 +43,10 @@ def joined(first: Jobs, busy: Sequence[Busy]) -> Jobs:
         submit_s=np.concatenate((first.submit_s, np.fromiter((b.row.key.submit_s for b in busy), np.float64, count))),
         nodes=np.concatenate((first.nodes, np.fromiter((len(b.units) for b in busy), np.int32, count))),
         walltime_s=np.concatenate((first.walltime_s, wall)),
-        runtime_s=np.concatenate((first.runtime_s, wall)),
         user=more(first.user),
         app=more(first.app),
         partition=more(first.partition),
+        _observed=observed,
     )
 
 

@@ -54,7 +54,8 @@ from wattqueue.live.state.memory import Memory, Refused, ReleasedJob
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.tracking import CountedPower, Tracker
 from wattqueue.live.world import Busy, KnownPlacement, Layout, Nodes, Occupation
-from wattqueue.model.jobs import Ints, Jobs
+from wattqueue.model.jobs import Ints
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.actions import Action, Refusal, Requeue, StartJob, StopNode, WakeNode
@@ -140,7 +141,7 @@ class Plan:
 class PendingJobs(NamedTuple):
     """The waiting jobs as arrays, kept while the queue does not change."""
 
-    jobs: Jobs
+    jobs: KnownJobs
     prediction: Prediction
     row: Ints
     """Rows of ``prediction`` for ``jobs``."""

@@ -24,7 +24,8 @@ import numpy as np
 
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.world import NO_LIMIT_S, Layout
-from wattqueue.model.jobs import Floats, Jobs, Labels
+from wattqueue.model.jobs import Floats, Labels
+from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.parts.contracts import Estimator, Finished, OnlineEstimator, Prediction
 
 
@@ -70,20 +71,20 @@ class MeasuredJob(NamedTuple):
     frequency_hz: float = math.nan
 
 
-def job_table(requests: Sequence[JobRequest], learned: Sequence[MeasuredJob] = ()) -> Jobs:
+def job_table(requests: Sequence[JobRequest], learned: Sequence[MeasuredJob] = ()) -> KnownJobs:
     """Build a job table: measured jobs first, then the new ones.
 
-    A job that has not ended gets its walltime as run time, so that no part can see the future (the
-    table has no column for "unknown"); jobs without a limit get ``NO_LIMIT_S``.
+    The measurements of the first are what has been observed; jobs without a limit get ``NO_LIMIT_S``.
     """
     rows = [*(one.request for one in learned), *requests]
-    wall = np.array([min(r.walltime_s, NO_LIMIT_S) for r in rows], np.float64)
-    ran = [max(one.end_s - one.start_s, 1.0) for one in learned]
-    return Jobs.build(
+    measured = np.full((4, len(rows)), np.nan)
+    for k, one in enumerate(learned):
+        measured[:, k] = one.start_s, one.end_s, one.mean_node_w, one.max_node_w
+    return KnownJobs.build(
         np.array([r.key.submit_s for r in rows], np.float64),
         np.array([r.nodes for r in rows], np.int32),
-        np.concatenate((np.array(ran, np.float64), wall[len(ran) :])),
-        walltime_s=wall,
+        np.array([min(r.walltime_s, NO_LIMIT_S) for r in rows], np.float64),
+        observed=Observed(*measured),
         job_id=np.array([r.key.name for r in rows], object),
         user=Labels.of([r.user for r in rows]),
         app=Labels.of([r.app for r in rows]),

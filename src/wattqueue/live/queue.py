@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from wattqueue.live.cluster import Job, JobKey
 from wattqueue.live.predictor import JobRequest
 from wattqueue.live.world import NO_LIMIT_S, key_order
-from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.model.jobs import Labels
+from wattqueue.model.known_jobs import KnownJobs
 
 Place = tuple[float, int, int]
 """Position of a job among those of equal priority: first submission, job id, array task (semantics, rule 5)."""
@@ -121,7 +122,7 @@ class Queue:
         self._refresh()
         return self._keys
 
-    def table(self, without: NDArray[np.bool_] | None = None) -> tuple[Jobs, NDArray[np.int64]]:
+    def table(self, without: NDArray[np.bool_] | None = None) -> tuple[KnownJobs, NDArray[np.int64]]:
         """Return the job table in queue order, and the sets of allowed partitions as bits (int64).
 
         ``without`` (shape (n,), in queue order) marks jobs to leave out.
@@ -130,9 +131,8 @@ class Queue:
         order = self._order if without is None else self._order[~without]
         column, codes = self._column, self._codes
         labels = {n: Labels(column[n][order].astype(np.int32), codes[n].names) for n in ("user", "app", "partition")}
-        wall = column["wall"][order]
-        jobs = Jobs.build(
-            column["submit"][order], column["nodes"][order].astype(np.int32), wall, walltime_s=wall,
+        jobs = KnownJobs.build(
+            column["submit"][order], column["nodes"][order].astype(np.int32), column["wall"][order],
             job_id=self._ids[order], **labels,
         )  # fmt: skip
         return jobs, column["allowed"][order].astype(np.int64)

@@ -30,14 +30,15 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import machine_data, machine_of
 from wattqueue.live.planner import Plan
-from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.model.jobs import Labels
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.actions import StartJob
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs, decide
 
 # Columns of the job table that a pass reads.
-JOB_COLUMNS = ("submit_s", "nodes", "walltime_s", "runtime_s")
+JOB_COLUMNS = ("submit_s", "nodes", "walltime_s")
 # Columns of the running jobs, whatever they are: a new one is recorded without a change here.
 RUNNING = tuple(f.name for f in fields(RunningJobs))
 
@@ -121,8 +122,8 @@ def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
         machine = machine_of(data["machine"], "recording")
         options = len(machine.option_partition)
         row = None if data["row"] is None else np.array(data["row"], np.int32)
-        table = Jobs.build(
-            jobs["submit_s"], jobs["nodes"], jobs["runtime_s"], walltime_s=jobs["walltime_s"],
+        table = KnownJobs.build(
+            jobs["submit_s"], jobs["nodes"], jobs["walltime_s"],
             job_id=np.array(jobs["job_id"], object), **labels,
         )  # fmt: skip
         kinds = {"row": np.int32, "option": np.int16, "net_uw": np.int64, "first": np.int64}

@@ -19,6 +19,7 @@ from wattqueue.lazy import lazy_names
 if TYPE_CHECKING:
     from wattqueue.checks.estimator import check_estimator
     from wattqueue.checks.suite import check_part
+    from wattqueue.model.known_jobs import KnownJobs, Observed
     from wattqueue.parts.actions import (
         Action,
         Refusal,
@@ -69,6 +70,8 @@ _CONTRACTS = (
 _HOMES = {
     **dict.fromkeys(_ACTIONS, "wattqueue.parts.actions"),
     **dict.fromkeys(_CONTRACTS, "wattqueue.parts.contracts"),
+    "KnownJobs": "wattqueue.model.known_jobs",
+    "Observed": "wattqueue.model.known_jobs",
     "View": "wattqueue.policy.view",
     "check_estimator": "wattqueue.checks.estimator",
     "check_part": "wattqueue.checks.suite",
@@ -77,9 +80,9 @@ _HOMES = {
 
 __all__ = [
     "Action", "Asked", "Backfill", "Control", "CustomBackfill", "Entries", "Estimator", "Finished", "Floats",
-    "Frequency", "Ints", "Ledger", "OnlineEstimator", "Order", "Placement", "Prediction", "Refusal", "Remembering",
-    "Requeue", "RerankingOrder", "SetFrequency", "SetSocketCap", "Start", "StartJob", "StopNode", "View", "WakeNode",
-    "check_estimator", "check_part",
+    "Frequency", "Ints", "KnownJobs", "Ledger", "Observed", "OnlineEstimator", "Order", "Placement", "Prediction",
+    "Refusal", "Remembering", "Requeue", "RerankingOrder", "SetFrequency", "SetSocketCap", "Start", "StartJob",
+    "StopNode", "View", "WakeNode", "check_estimator", "check_part",
 ]  # fmt: skip
 
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -26,10 +26,11 @@ include its idle watts; a job of k units is predicted to draw k times that.
 Online estimators, re-ranking orders, custom backfills and controls are called from the event loop, in the order of
 rule 2 of docs/semantics.md. Parts are plain numpy; the compiled kernels read the arrays that they return.
 
-**What a part may read.** Nothing that is unknown at submission: the run time, recorded start and watts of jobs that
-have not ended are in the table of the simulator, but not for a part to read. ``wattqueue check`` finds parts that do; a
-part that is meant to read them (an oracle) declares ``knows_future = True``.
-Arrays that a part is given are not to be written to.
+**What a part may read.** What users requested, and what has been observed so far: the table that parts are given
+(``KnownJobs``) has neither run times nor recorded starts nor watts of jobs that have not ended. A part that is meant
+to read them, an oracle, declares ``knows_future = True`` and finds the whole trace in ``jobs.truth``; every output
+names it. A simulation's table has the jobs that will be submitted later, too, which a part must not use either:
+``wattqueue check`` finds parts that do. Arrays that a part is given are not to be written to.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.past import Past
 from wattqueue.parts.actions import Action
@@ -155,7 +156,7 @@ class Estimator(Protocol):
     """Whether the watts are the machine's own maxima. Only then may a job be rejected because its watts exceed every
     cap to come (rule 4 of docs/semantics.md): a learned figure may be wrong, and never rejects."""
 
-    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+    def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         """Return the prediction of all n jobs; called once, before anything else."""
         ...
 
@@ -171,7 +172,7 @@ class OnlineEstimator(Protocol):
     asked: Asked
     machine_figures: bool
 
-    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+    def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         """Reset all state and return the prediction that holds before any job has ended."""
         ...
 
@@ -200,7 +201,7 @@ class Remembering(Protocol):
 class Order(Protocol):
     """Decide which entries exist, and their priority, before the run."""
 
-    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+    def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:
         """Return at most one entry per (job, partition); none for a partition that the job does not fit."""
         ...
 
@@ -209,7 +210,7 @@ class Order(Protocol):
 class RerankingOrder(Protocol):
     """An order whose priorities change during the run: ``rerank`` is called before each scheduling pass."""
 
-    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+    def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:
         """Return all entries; their priorities hold until the first ``rerank``."""
         ...
 

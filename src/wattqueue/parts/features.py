@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.known_jobs import KnownJobs
 
 FEATURES = (
     "submission hour",
@@ -26,7 +27,7 @@ PROCESSORS = ("processors", "requested_procs", "cores", "num_cores_req", "num_co
 """Columns of ``Jobs.extra`` that may hold the number of processors, the preferred one first."""
 
 
-def asked_features(jobs: Jobs) -> Floats:
+def asked_features(jobs: KnownJobs) -> Floats:
     """Return features 1 to 4: hour, processors, nodes, walltime in seconds. Shape (n, 4).
 
     The hour of the day is that of the trace's clock. Where no column gives the processors, the nodes stand in: after
@@ -36,7 +37,7 @@ def asked_features(jobs: Jobs) -> Floats:
     return np.column_stack((hour, _processors(jobs), jobs.nodes.astype(np.float64), jobs.walltime_s))
 
 
-def _processors(jobs: Jobs) -> Floats:
+def _processors(jobs: KnownJobs) -> Floats:
     """Return the processors of each job from the first usable column, gaps filled with its nodes. Shape (n,)."""
     nodes = jobs.nodes.astype(np.float64)
     for name in PROCESSORS:
@@ -68,4 +69,4 @@ def job_features(jobs: Jobs, target: str = "mean") -> tuple[Floats, Floats]:
 
     watts = job_watts(jobs, target)
     lags = history_columns(new_history(np.zeros(len(jobs.user.names), np.int64)), jobs, trace_timeline(jobs), watts)
-    return np.column_stack((asked_features(jobs), lagged_features(lags))), watts
+    return np.column_stack((asked_features(KnownJobs.of(jobs)), lagged_features(lags))), watts

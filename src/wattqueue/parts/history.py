@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Asked, Ints
 from wattqueue.parts.estimator._online import Completions, OnlineBase, Target
@@ -129,7 +130,7 @@ class HistoryBase(OnlineBase):
         self._pairs: Pairs | None = None
         self._apps: History | None = None
 
-    def state(self, jobs: Jobs) -> History:
+    def state(self, jobs: KnownJobs) -> History:
         """Return an empty state for these jobs, for a loop that calls the kernels itself."""
         known = jobs.user.codes[jobs.user.codes >= 0]
         return new_history(np.bincount(known, minlength=len(jobs.user.names)), alpha=self.alpha, window_s=self.window_s)
@@ -164,7 +165,7 @@ class HistoryBase(OnlineBase):
         knob[[k.SPREADS, k.LEAST_SPREAD]] = self.spreads, self.least_spread
         return rule, knob
 
-    def reset(self, jobs: Jobs) -> None:
+    def reset(self, jobs: KnownJobs) -> None:
         """Forget all history and take the users and applications of ``jobs``."""
         self._user, self._names = jobs.user.codes, jobs.user.names
         self._state = self.state(jobs)
@@ -212,10 +213,11 @@ class HistoryBase(OnlineBase):
 
     def replay_watts(self, jobs: Jobs, line: Timeline, watts: Floats) -> Floats:
         """Return what ``watts`` would answer at every submission. Shape (n,)."""
-        of_user = history_columns(self.state(jobs), jobs, line, watts)
+        known = KnownJobs.of(jobs)
+        of_user = history_columns(self.state(known), jobs, line, watts)
         if not self.by_app:
             return self._answer(of_user)
-        pairs = Pairs.of(jobs)
+        pairs = Pairs.of(known)
         return self._answer(of_user, history_columns(self._app_state(pairs), jobs, line, watts, pairs.code))
 
     def _app_state(self, pairs: Pairs) -> History:

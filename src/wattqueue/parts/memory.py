@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 
 MEMORY = "memory_gb"
 """Column of ``Jobs.extra``: memory of the whole job in GB, NaN for none."""
 
 
-def nodes_for_memory(jobs: Jobs, machine: Machine) -> NDArray[np.int64]:
+def nodes_for_memory(jobs: KnownJobs, machine: Machine) -> NDArray[np.int64]:
     """Return the units that each job needs on each partition: as requested, or more for its memory. Shape (n, P).
 
     Reference: paper 1, section 3.4 (a new number of nodes will be calculated).
@@ -42,7 +43,7 @@ def with_nodes_for_memory(jobs: Jobs, machine: Machine) -> Jobs:
     A job keeps one node count wherever it runs, so partitions that would need more are not offered to it (the orders
     check with ``nodes_for_memory``). A job whose memory fits nowhere keeps its width and is rejected.
     """
-    needed = nodes_for_memory(jobs, machine)
+    needed = nodes_for_memory(KnownJobs.of(jobs), machine)
     fits = needed <= np.array([p.units for p in machine.partitions])
     least = np.where(fits, needed, np.iinfo(np.int64).max).min(1)
     nodes = np.where(fits.any(1), np.maximum(jobs.nodes, least), jobs.nodes)

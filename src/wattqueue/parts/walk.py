@@ -18,6 +18,7 @@ from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Estimator, Finished, Ints, OnlineEstimator, Prediction
 from wattqueue.parts.estimator._online import OnlineBase
+from wattqueue.parts.oracles import jobs_for
 from wattqueue.parts.scale import partition_figures
 from wattqueue.parts.timeline import Timeline
 
@@ -38,7 +39,7 @@ def walk(estimator: Estimator, jobs: Jobs, machine: Machine, line: Timeline) -> 
     Raises: PolicyError where the estimator breaks its contract.
     """
     if estimator.asked == "once":
-        return _static(estimator.predict(jobs, machine), reference_options(jobs, machine))
+        return _static(estimator.predict(jobs_for(estimator, jobs), machine), reference_options(jobs, machine))
     if isinstance(estimator, OnlineBase):
         return _in_one_go(estimator, jobs, machine, line)
     return step(estimator, jobs, machine, line)
@@ -93,7 +94,7 @@ def step(estimator: Estimator, jobs: Jobs, machine: Machine, line: Timeline) -> 
     mean, top = _measured(jobs)
     power = np.full(len(jobs), np.nan)
     quantiles: dict[float, Floats] = {}
-    estimator.predict(jobs, machine)
+    estimator.predict(jobs_for(estimator, jobs), machine)
     taught = 0  # rows of line.by_end that the estimator has learned
     for rows, now in instants(jobs, line):
         until = taught + int(np.searchsorted(line.end_s[line.by_end[taught:]], now, side="right"))

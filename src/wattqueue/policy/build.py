@@ -30,7 +30,7 @@ from wattqueue.kernels.allocate import (
     no_plan,
 )
 from wattqueue.model import bounds
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Prediction
 
@@ -97,7 +97,7 @@ def idle_uw(machine: Machine) -> NDArray[np.int64]:
     return np.array([round(p.idle_w * codes.MICRO) for p in machine.partitions], np.int64)
 
 
-def queue_entries(jobs: Jobs, entries: Entries, window: Window, machine: Machine) -> state.EntryTable:
+def queue_entries(jobs: KnownJobs, entries: Entries, window: Window, machine: Machine) -> state.EntryTable:
     """Return the entries sorted into queue order (rule 5 of docs/semantics.md), partition by partition.
 
     ``rank`` is an entry's place in the one order over all partitions; passes merge partitions by it. Under FCFS in one
@@ -142,7 +142,9 @@ def queue_order(submit_s: NDArray[Any], entries: Entries) -> NDArray[np.int64] |
     return np.lexsort(keys) if ahead.any() else None
 
 
-def first_net_uw(jobs: Jobs, predicted: state.Rows, entries: state.EntryTable, machine: Machine) -> NDArray[np.int64]:
+def first_net_uw(
+    jobs: KnownJobs, predicted: state.Rows, entries: state.EntryTable, machine: Machine
+) -> NDArray[np.int64]:
     """Return the net microwatts of a sample of entries at their first option.
 
     Their quantiles separate the classes of the queue's tree.
@@ -155,7 +157,7 @@ def first_net_uw(jobs: Jobs, predicted: state.Rows, entries: state.EntryTable, m
 
 
 def build_view(
-    jobs: Jobs, machine: Machine, prediction: Prediction, entries: Entries, window: Window, settings: PassSettings,
+    jobs: KnownJobs, machine: Machine, prediction: Prediction, entries: Entries, window: Window, settings: PassSettings,
     *, checked: bool = False,
 ) -> state.KernelView:  # fmt: skip
     """Return a view of an idle machine and an empty queue, ready for ``jobs``.
@@ -193,7 +195,7 @@ def build_view(
     return check_padding(view)
 
 
-def fill_counters(view: state.KernelView, machine: Machine, settings: PassSettings, jobs: Jobs) -> None:
+def fill_counters(view: state.KernelView, machine: Machine, settings: PassSettings, jobs: KnownJobs) -> None:
     """Set the view's constants, and its budget without a cap.
 
     DIRTY and FIRST_NEW begin as after a change, so that the first pass is a whole one.
@@ -214,7 +216,7 @@ def fill_counters(view: state.KernelView, machine: Machine, settings: PassSettin
     count[codes.FCFS_RANKS] = appends_only(view.entries, jobs)
 
 
-def appends_only(entries: state.EntryTable, jobs: Jobs) -> bool:
+def appends_only(entries: state.EntryTable, jobs: KnownJobs) -> bool:
     """Return whether an arrival always ranks behind all that arrived before it.
 
     Then a pass that follows nothing but arrivals may begin at the first new entry (``greedy.begin_pass``).
@@ -226,7 +228,7 @@ def appends_only(entries: state.EntryTable, jobs: Jobs) -> bool:
     return bool((by_rank[:-1] <= by_rank[1:]).all())
 
 
-def check_shapes(jobs: Jobs, machine: Machine, prediction: Prediction, entries: Entries, window: Window) -> None:
+def check_shapes(jobs: KnownJobs, machine: Machine, prediction: Prediction, entries: Entries, window: Window) -> None:
     """Raise PolicyError where a part broke its contract.
 
     Shapes of the estimator's tables, lengths of entries and windows, windows that leave their partition, priorities
@@ -236,7 +238,7 @@ def check_shapes(jobs: Jobs, machine: Machine, prediction: Prediction, entries: 
     check_entries(jobs, machine, entries, window)
 
 
-def check_prediction(jobs: Jobs, machine: Machine, prediction: Prediction) -> None:
+def check_prediction(jobs: KnownJobs, machine: Machine, prediction: Prediction) -> None:
     """Raise PolicyError for an estimator's tables of the wrong shape, or with figures that no kernel can use."""
     options = len(machine.option_partition)
     rows = len(jobs) if prediction.row is None else int(prediction.row.max(initial=-1)) + 1
@@ -264,7 +266,7 @@ def check_prediction(jobs: Jobs, machine: Machine, prediction: Prediction) -> No
         )
 
 
-def check_entries(jobs: Jobs, machine: Machine, entries: Entries, window: Window) -> None:
+def check_entries(jobs: KnownJobs, machine: Machine, entries: Entries, window: Window) -> None:
     """Raise PolicyError for entries of jobs or partitions that do not exist, and windows outside their partition."""
     first, last = window
     if not len(entries.job) == len(entries.partition) == len(entries.priority) == len(first) == len(last):

@@ -18,6 +18,7 @@ from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
 from wattqueue.parts.ledger.chance import Chance
 from wattqueue.parts.ledger.predicted import Predicted
+from wattqueue.parts.oracles import is_oracle
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.registry import AXES, part_name
 
@@ -76,6 +77,11 @@ class Capabilities:
     """Axes whose part is an oracle: it reads what no scheduler can know."""
 
     @property
+    def views(self) -> bool:
+        """Return whether some part is given views of the present."""
+        return self.pass_in_python or bool(self.controls)
+
+    @property
     def pass_in_python(self) -> bool:
         """Return whether a pass needs Python: for its starts, its order or its margin."""
         return self.custom_pass is not None or self.rerank is not None or self.margin_w is not None
@@ -131,7 +137,7 @@ def resolve(policy: Policy) -> Capabilities:
         remember=getattr(estimator, "remember", None),
         machine_figures=bool(getattr(estimator, "machine_figures", False)),
         controls=tuple(policy.controls),
-        knows_future=tuple(axis for axis, part in parts_of(policy) if getattr(part, "knows_future", False) is True),
+        knows_future=tuple(axis for axis, part in parts_of(policy) if is_oracle(part)),
     )
     if needs.ledger == codes.CHANCE and needs.pass_code not in GREEDY:
         raise PolicyError(

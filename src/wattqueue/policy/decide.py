@@ -19,7 +19,7 @@ from wattqueue.kernels import codes, state
 from wattqueue.kernels.allocate import check_padding, new_plan
 from wattqueue.kernels.schedule import schedule_once
 from wattqueue.kernels.snapshot import load_queue, load_running, load_unusable
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.policy.actions import StartJob
@@ -59,7 +59,7 @@ class PolicySnapshot:
 
     now_s: float
     """The time of the pass."""
-    jobs: Jobs
+    jobs: KnownJobs
     """Waiting and running jobs."""
     machine: Machine
     """The machine."""

@@ -59,8 +59,8 @@ class Driver(Protocol):
         """Return what this driver carries out."""
         ...
 
-    def view(self, refusals: tuple[Refusal, ...]) -> View:
-        """Return the present as a part sees it."""
+    def view(self, refusals: tuple[Refusal, ...], part: object = None) -> View:
+        """Return the present as ``part`` sees it; an oracle sees more than others (``parts/oracles.py``)."""
         ...
 
 
@@ -156,14 +156,14 @@ class Session:
         """Return the number of refused actions by reason."""
         return {f"refused: {reason}": count for reason, count in sorted(self.refused.items())}
 
-    def view(self, driver: Driver, reader: int = _PASS) -> View:
-        """Return what a part sees now, with the refusals since the same part was last called."""
+    def _pending(self, reader: int) -> tuple[Refusal, ...]:
+        """Return the refusals since the same reader was last called, and forget them."""
         pending = self.pending[reader]
         if not pending:
-            return driver.view(NOTHING)
+            return NOTHING
         refusals = tuple(pending)
         pending.clear()
-        return driver.view(refusals)
+        return refusals
 
     # -- controls ----------------------------------------------------------------------------------
     def control(self, driver: Driver, now_s: float, happened: int, count: Any = None) -> list[Action]:
@@ -181,7 +181,7 @@ class Session:
                 self.due[i] = now_s + control.period_s
             if not ticked and not happened & self.events[i]:
                 continue
-            for action in listed(control.act(self.view(driver, i)), KINDS, control, "act()"):
+            for action in listed(control.act(driver.view(self._pending(i), control)), KINDS, control, "act()"):
                 reason = carry_out(table, driver, action, control)
                 if reason:
                     self.refuse(action, reason)
@@ -210,8 +210,9 @@ class Session:
         if not needs.pass_in_python:
             schedule_once(driver.kernel)
             return PassAnswers()
-        view = self.view(driver)
-        margin = self._margin_w(view, driver.kernel)
+        refusals = self._pending(_PASS)
+        margin = self._margin_w(driver, refusals)
+        view = driver.view(refusals, getattr(needs.custom_pass or needs.rerank, "__self__", None))
         starts = priority = None
         if needs.custom_pass is not None:
             answer = needs.custom_pass(view)
@@ -224,18 +225,19 @@ class Session:
             self.refuse(StartJob(job, -1, (), int(start.option)), REASONS[code])
         return answers
 
-    def _margin_w(self, view: View, kernel: state.KernelView) -> float:
+    def _margin_w(self, driver: Driver, refusals: tuple[Refusal, ...]) -> float:
         """Return the watts that the ledger keeps free, and put them into the budget. Raises: PolicyError."""
         if self.needs.margin_w is None:
             return 0.0
-        margin = float(self.needs.margin_w(view))
+        ledger = self.needs.margin_w.__self__  # type: ignore[attr-defined]
+        margin = float(self.needs.margin_w(driver.view(refusals, ledger)))
         if not 0 <= margin < np.inf:
             raise PolicyError(
                 f"margin_w() returned {margin}",
-                where=type(self.needs.margin_w.__self__).__name__,  # type: ignore[attr-defined]
+                where=type(ledger).__name__,
                 hint="watts that stay free below the cap: finite, and 0 or more",
             )
-        set_margin(kernel, margin)
+        set_margin(driver.kernel, margin)
         return margin
 
 

@@ -4,7 +4,8 @@ The compiled pass and parts in Python look at the same arrays. ``View`` hides th
 units and watts, with floats in SI units. Properties are computed when they are read, so a part pays for what it uses;
 ``queue`` and ``running`` walk their structures.
 
-Tests and ``wattqueue check`` hold that a part writes to nothing and depends on nothing that a scheduler cannot know.
+The job table has no outcomes of jobs that have not ended. Tests and ``wattqueue check`` hold that a part writes to
+nothing, and does not depend on jobs that are submitted later.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.lists import list_queue, list_running
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.policy.actions import Refusal
 from wattqueue.policy.build import unit_uw
@@ -34,12 +35,11 @@ UNIT_WORDS = ("on", "stopping", "off", "booting", "down")
 class View:
     """The scheduler's world now. Times in seconds on the trace's clock, watts in the cap's scope.
 
-    Run times and watts of jobs that have not ended are in the job table, but not for a policy to read; the checks look
-    for that. Arrays are views of the kernels' own: a part must not write to them.
+    Arrays are views of the kernels' own: a part must not write to them.
     """
 
-    jobs: Jobs
-    """The job table; only what users requested is for a policy to read."""
+    jobs: KnownJobs
+    """The job table: what users requested, and in ``jobs.observed`` what has happened so far."""
     machine: Machine
     """The machine."""
     kernel: state.KernelView

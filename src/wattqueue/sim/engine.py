@@ -30,11 +30,13 @@ from wattqueue.kernels.loop import run
 from wattqueue.kernels.schedule import budget_once
 from wattqueue.kernels.state import KernelView, Log, Truth
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.past import Past
 from wattqueue.model.schedule import PowerSeries, Schedule
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
+from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.build import Window, build_view, check_prediction, check_shapes, unit_uw
 from wattqueue.policy.capabilities import require_carried_out, resolve
 from wattqueue.policy.limits import ActionLimits
@@ -117,22 +119,23 @@ class Simulation:
         """
         self.jobs, self.machine, self.policy, self.cap = jobs, machine, policy, cap
         needs = resolve(policy)
-        prediction = own_rows(policy.estimator.predict(jobs, machine), policy.estimator)
+        prediction = own_rows(policy.estimator.predict(jobs_for(policy.estimator, jobs), machine), policy.estimator)
         if past is not None:
             recall(policy.estimator, needs, past)
         self.history = history_prediction_of(policy.estimator, jobs)
-        entries = policy.order.entries(jobs, prediction, machine)
+        entries = policy.order.entries(jobs_for(policy.order, jobs), prediction, machine)
         window = policy.frequency.window(entries, prediction, machine)
-        check_shapes(jobs, machine, prediction, entries, window)
+        known = KnownJobs.of(jobs)
+        check_shapes(known, machine, prediction, entries, window)
         if actual is not None:
-            check_prediction(jobs, machine, actual)
+            check_prediction(known, machine, actual)
         entries, window = drop_unoffered(entries, window, prediction)
         entries, window = drop_too_wide(entries, window, jobs, machine)
         require_carried_out(policy, needs, ABILITIES, jobs, machine, prediction)
         if cap.limited:
             require_known_watts(entries, window, prediction, machine)
         view = build_view(
-            jobs, machine, prediction, entries, window, needs.pass_settings(machine.cap_scope), checked=True
+            known, machine, prediction, entries, window, needs.pass_settings(machine.cap_scope), checked=True
         )
         # Before the truth is built, from the machine's own figures: a learned prediction never rejects a job (rule 4).
         reject = rejections(jobs, view, cap, machine_figures=needs.machine_figures)
@@ -171,9 +174,7 @@ class Simulation:
         truth.when[codes.PASS_INTERVAL] = session.needs.pass_interval_s
         truth.when[codes.CONTROL_AT] = session.next_due_s()
         truth.when[codes.CONTROL_STEPS_LEFT] = self._steps_left if session.needs.controls else 0
-        if session.online is not None:
-            truth.tally[codes.REPORT_COMPLETIONS] = 1
-            self.world.peak_w = self.jobs.peak_power_w()
+        self.world.observe(learned=session.online is not None, seen=session.needs.views)
 
     def _first_cap(self) -> None:
         """Put the first value of the cap in force: it holds before its first row, too (rule 1 of docs/semantics.md)."""

@@ -16,6 +16,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Estimator, Prediction
 from wattqueue.parts.history import HistoryBase, new_history
+from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.capabilities import Capabilities, resolve
 from wattqueue.policy.policy import Policy
 
@@ -56,7 +57,7 @@ def check_recall(policy: Policy, machine: Machine) -> None:
     estimator = policy.estimator
     if estimator.asked != "once":
         jobs = Jobs.build([0.0], [1], [1.0])
-        estimator.predict(jobs, machine)
+        estimator.predict(jobs_for(estimator, jobs), machine)
         recall(estimator, resolve(policy), Past(jobs.take(slice(0)), np.zeros(0)))
 
 

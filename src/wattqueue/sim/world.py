@@ -14,19 +14,22 @@ from numpy.typing import NDArray
 from wattqueue.kernels import actions as act
 from wattqueue.kernels import codes, state
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Finished, Floats
+from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.actions import REASONS, Refusal, Requeue, SetFrequency, SetSocketCap, StartJob, StopNode, WakeNode
 from wattqueue.policy.capabilities import DriverAbilities
 from wattqueue.policy.identity import JobNames
 from wattqueue.policy.starts import start_job
 from wattqueue.policy.view import View
+from wattqueue.sim.observation import Completions, observed_in
 
 
 class SimulatedWorld:
     """View, truth and log of a run."""
 
-    __slots__ = ("jobs", "kernel", "log", "machine", "names", "peak_w", "truth")
+    __slots__ = ("completions", "jobs", "kernel", "log", "machine", "names", "observed", "tables", "truth")
 
     def __init__(
         self, jobs: Jobs, machine: Machine, kernel: state.KernelView, truth: state.Truth, log: state.Log
@@ -34,17 +37,34 @@ class SimulatedWorld:
         """Take the arrays of a run."""
         self.jobs, self.machine, self.kernel, self.truth, self.log = jobs, machine, kernel, truth, log
         self.names = JobNames(jobs.job_id)
-        self.peak_w: Floats | None = None
-        """Highest watts of one unit of each job, where the trace has them; only where an estimator learns."""
+        self.completions: Completions | None = None
+        """What an estimator still has to learn."""
+        self.observed: Observed | None = None
+        """What parts that are given views see of jobs that started and ended; None where there are none."""
+        self.tables: dict[int, KnownJobs] = {}
+        """The job table of each of them, by the part's id."""
 
     @property
     def abilities(self) -> DriverAbilities:
         """Return what the simulator carries out."""
         return ABILITIES
 
-    def view(self, refusals: tuple[Refusal, ...]) -> View:
-        """Return the present as a part sees it."""
-        return View(self.jobs, self.machine, self.kernel, self.truth.unit_state, refusals, self.names)
+    def observe(self, *, learned: bool, seen: bool) -> None:
+        """Keep what parts are told of completions: an estimator that learns, and parts that are given views."""
+        tally = self.truth.tally
+        self.completions = Completions(self.jobs, self.log, tally) if learned else None
+        self.observed = observed_in(self.jobs, self.log, tally) if seen else None
+
+    def table(self, part: object) -> KnownJobs:
+        """Return the job table of a part of the policy."""
+        found = self.tables.get(id(part))
+        if found is None:
+            found = self.tables[id(part)] = jobs_for(part, self.jobs, self.observed)
+        return found
+
+    def view(self, refusals: tuple[Refusal, ...], part: object = None) -> View:
+        """Return the present as ``part`` sees it."""
+        return View(self.table(part), self.machine, self.kernel, self.truth.unit_state, refusals, self.names)
 
     @property
     def now_s(self) -> float:
@@ -64,20 +84,8 @@ class SimulatedWorld:
         return rows
 
     def finished(self) -> Finished | None:
-        """Return the jobs that ended since the last call, with measured watts (rule 11); None for none.
-
-        Mean watts are energy over time, of one unit. A peak is known only where the trace has one.
-        """
-        count = int(self.truth.tally[codes.FINISHED])
-        if count == 0:
-            return None
-        log = self.log
-        rows = log.finished[:count].copy()
-        self.truth.tally[codes.FINISHED] = 0
-        mean = log.energy_j[rows] / (log.end[rows] - log.start[rows]) / self.jobs.nodes[rows]
-        peak = self.peak_w
-        top = mean if peak is None else np.where(np.isnan(peak[rows]), mean, np.maximum(peak[rows], mean))
-        return Finished(rows, log.end[rows], mean, top)
+        """Return the jobs that ended since the last call, with measured watts (rule 11); None for none."""
+        return None if self.completions is None else self.completions.new()
 
     def take_prediction(self, rows: NDArray[np.int32], watts: Floats) -> None:
         """Write the predicted watts of one unit of jobs that are about to be queued. Shapes (k,), (k, O)."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError, PolicyError
 from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Finished, Ints, Prediction
 from wattqueue.parts.scale import Scale, static_prediction
@@ -31,7 +32,7 @@ class OnlineBase(ABC):
 
     With ``completions = "trace"`` the ends are known before the run, so the estimator becomes a static one
     (``asked = "once"``): its predictions do not depend on the simulated schedule, which is what papers that compare
-    predictors do.
+    predictors do. In a simulation it is an oracle, because a job may end later there than in the trace.
 
     Raises: PolicyError for an unknown option; InputError for ends that are learned out of order.
     """
@@ -49,9 +50,14 @@ class OnlineBase(ABC):
         self._last_end_s = -np.inf
         self._scale: Scale | None = None
 
+    @property
+    def knows_future(self) -> bool:
+        """Return whether the estimator is an oracle: recorded ends are not those of a simulated schedule."""
+        return self.completions == "trace"
+
     @abstractmethod
-    def reset(self, jobs: Jobs) -> None:
-        """Forget everything. Of ``jobs`` only users and requests may be read, never run times, starts or watts."""
+    def reset(self, jobs: KnownJobs) -> None:
+        """Forget everything, and take what is known of the jobs that will be asked for."""
 
     @abstractmethod
     def watts(self, rows: Ints, now_s: float) -> Floats:
@@ -65,7 +71,7 @@ class OnlineBase(ABC):
     def replay_watts(self, jobs: Jobs, line: Timeline, watts: Floats) -> Floats:
         """Return what ``watts`` would answer at every submission of a whole trace. Shape (n,)."""
 
-    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+    def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         """Reset, and return the prediction before any job has ended: the unit's maximum for every job (C = 1).
 
         With recorded completions: the prediction of every job (C = n).
@@ -73,7 +79,7 @@ class OnlineBase(ABC):
         self._scale, self._last_end_s = Scale.of(machine), -np.inf
         self.reset(jobs)
         if self.asked == "once":
-            return static_prediction(self.replay(jobs, trace_timeline(jobs)), machine)
+            return static_prediction(self.replay(jobs.truth, trace_timeline(jobs.truth)), machine)
         return static_prediction(np.full(1, np.nan), machine, np.zeros(len(jobs), np.int32))
 
     def predict_rows(self, rows: Ints, now_s: float) -> Floats:

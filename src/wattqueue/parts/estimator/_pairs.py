@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.past import Past
 
 
@@ -31,7 +31,7 @@ class Pairs:
     apps: tuple[str, ...]
 
     @classmethod
-    def of(cls, jobs: Jobs) -> Self:
+    def of(cls, jobs: KnownJobs) -> Self:
         """Number the pairs of all jobs of a table."""
         pair = _joined(jobs.user.codes, jobs.app.codes, len(jobs.app.names))
         known, code = np.unique(pair, return_inverse=True)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Ints
 from wattqueue.parts.estimator._online import Completions, Target, measured
@@ -87,7 +88,7 @@ class WeeklyBase(HistoryBase):
         """Return a trained model's figures for jobs with these features. Shapes (k, 7) -> (k, width)."""
         return model.predict(table)[:, np.newaxis]
 
-    def reset(self, jobs: Jobs) -> None:
+    def reset(self, jobs: KnownJobs) -> None:
         """Forget model and history; compute the features that are known before the run."""
         super().reset(jobs)
         self._trained, self._weeks, self._done = None, 0, []
@@ -133,8 +134,9 @@ class WeeklyBase(HistoryBase):
 
     def answer_trace(self, jobs: Jobs, line: Timeline, watts: Floats) -> Floats:
         """Return the figures for every job of a trace at its submission, one model per week. Shape (n, width)."""
-        lags = history_columns(self.state(jobs), jobs, line, watts)
-        table = np.column_stack((asked_features(jobs), lagged_features(lags)))
+        known = KnownJobs.of(jobs)
+        lags = history_columns(self.state(known), jobs, line, watts)
+        table = np.column_stack((asked_features(known), lagged_features(lags)))
         ended = line.by_end
         answer = np.empty((len(jobs), self.width))
         with one_thread():

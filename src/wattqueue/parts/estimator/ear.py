@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import PolicyError
 from wattqueue.model.app_profiles import AppProfiles, HardwareProfile
 from wattqueue.model.eamc_table1 import table1_profiles
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.parts.contracts import Asked, Floats, Ints, Prediction
 from wattqueue.parts.estimator.user_figure import UserFigure
@@ -58,7 +58,7 @@ class Ear:
         self.configurations = configurations or {}
         self.on_new_hardware = on_new_hardware
 
-    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+    def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         """Return one row per known application, then one for each job without a known one. Shapes (C, O)."""
         power, time = self._known(machine)
         row = self._application(jobs)
@@ -81,7 +81,7 @@ class Ear:
         """Return the hardware configurations of a partition's nodes; by default one, of the partition's name."""
         return self.configurations.get(partition, (partition,))
 
-    def _application(self, jobs: Jobs) -> Ints:
+    def _application(self, jobs: KnownJobs) -> Ints:
         """Return the row of each job's application, -1 where it has no profile. Shape (n,)."""
         known = {app: i for i, app in enumerate(self.profiles.apps)}
         rows = np.array([*(known.get(name, -1) for name in jobs.app.names), -1], np.int32)
@@ -116,7 +116,7 @@ class Ear:
             watts[new, first] = np.nan if top is None else top
             factor[new, first] = 1.0
 
-    def _first_run(self, jobs: Jobs, rows: NDArray[np.int64], machine: Machine) -> Prediction:
+    def _first_run(self, jobs: KnownJobs, rows: NDArray[np.int64], machine: Machine) -> Prediction:
         """Return the prediction of jobs whose application has no profile: highest frequencies only. Shapes (k, O)."""
         guess = UserFigure().predict(jobs.take(rows), machine)
         highest = np.zeros(len(machine.option_partition), bool)

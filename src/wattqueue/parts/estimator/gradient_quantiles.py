@@ -14,6 +14,7 @@ import numpy as np
 
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Ints, Prediction
 from wattqueue.parts.estimator._online import Completions, Target
@@ -79,17 +80,17 @@ class GradientQuantiles(WeeklyBase):
         """Return the raw quantiles. Shape (k, quantiles)."""
         return cast("QuantilePower", model).predict_quantiles(table)
 
-    def reset(self, jobs: Jobs) -> None:
+    def reset(self, jobs: KnownJobs) -> None:
         """Forget model, history, scores and the raw quantiles of each job."""
         super().reset(jobs)
         self._scores = self._new_scores(len(jobs.user.names))
         self._raw = np.full((len(jobs), len(self.quantiles)), np.nan)
 
-    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+    def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         """Return the prediction before any job has ended, as every online estimator does, with ``quantiles``."""
         start = super().predict(jobs, machine)
         if self.asked == "once":
-            found = self.replay_quantiles(jobs, trace_timeline(jobs))
+            found = self.replay_quantiles(jobs.truth, trace_timeline(jobs.truth))
             return replace(start, quantiles=self._by_quantile(found))
         return replace(start, quantiles=dict.fromkeys(self.quantiles, start.power_w))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Prediction
 from wattqueue.parts.scale import static_prediction
@@ -22,6 +22,6 @@ class Naive:
     asked: Asked = "once"
     machine_figures: bool = True
 
-    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+    def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         """Return one row of watts that all jobs share: C = 1."""
         return static_prediction(np.full(1, np.nan), machine, np.zeros(len(jobs), np.int32))

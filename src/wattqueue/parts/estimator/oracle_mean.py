@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Prediction
 from wattqueue.parts.scale import static_prediction
@@ -22,9 +22,10 @@ class OracleMean:
     asked: Asked = "once"
     machine_figures: bool = False
     knows_future: bool = True
-    """Declares that the prediction reads the future: checks for leaks are skipped, reports say so."""
+    """Declares that the prediction reads the future (``jobs.truth``): checks for leaks are skipped, outputs say so."""
 
-    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+    def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         """Return the watts of each job. Shape (n, O)."""
-        power = jobs.mean_power_w if jobs.mean_power_w is not None else np.full(len(jobs), np.nan)
+        power = jobs.truth.mean_power_w
+        power = power if power is not None else np.full(len(jobs), np.nan)
         return static_prediction(power, machine)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.parts.contracts import Ints
 from wattqueue.parts.estimator._online import Completions, OnlineBase, Target, measured
 from wattqueue.parts.timeline import Timeline
@@ -22,7 +23,7 @@ class Profiled(OnlineBase):
         self._key: NDArray[np.int64] = np.zeros(0, np.int64)
         self._profile: Floats = np.zeros(0)
 
-    def reset(self, jobs: Jobs) -> None:
+    def reset(self, jobs: KnownJobs) -> None:
         """Forget all profiles."""
         self._key, count = _keys(jobs)
         self._profile = np.full(count, np.nan)
@@ -40,14 +41,14 @@ class Profiled(OnlineBase):
     def replay_watts(self, jobs: Jobs, line: Timeline, watts: Floats) -> Floats:
         """Return each job's prediction at its submission: the first run, if it had ended by then. Shape (n,)."""
         # Reversed order of ends: the earliest run of each key is assigned last, and stays.
-        key, count = _keys(jobs)
+        key, count = _keys(KnownJobs.of(jobs))
         known = line.by_end[measured(watts)[line.by_end]][::-1]
         profile, since = np.full(count, np.nan), np.full(count, np.inf)
         profile[key[known]], since[key[known]] = watts[known], line.end_s[known]
         return np.where(since[key] <= jobs.submit_s, profile[key], np.nan)
 
 
-def _keys(jobs: Jobs) -> tuple[NDArray[np.int64], int]:
+def _keys(jobs: KnownJobs) -> tuple[NDArray[np.int64], int]:
     """Return a number for each job's (user, application), and how many there are."""
     pair = (jobs.user.codes.astype(np.int64) + 1) * (len(jobs.app.names) + 1) + jobs.app.codes + 1
     names, key = np.unique(pair, return_inverse=True)

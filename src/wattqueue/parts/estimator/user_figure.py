@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Prediction
 from wattqueue.parts.scale import static_prediction
@@ -27,7 +27,7 @@ class UserFigure:
     def __init__(self, *, column: str = "user_power_w") -> None:
         self.column = column
 
-    def predict(self, jobs: Jobs, machine: Machine) -> Prediction:
+    def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         """Return the watts of each job. Shape (n, O)."""
         stated = jobs.extra.get(self.column)
         if stated is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 
 Ints = NDArray[np.int32]
 
 
-def eligible(jobs: Jobs, machine: Machine) -> tuple[Ints, Ints]:
+def eligible(jobs: KnownJobs, machine: Machine) -> tuple[Ints, Ints]:
     """Return job and partition of every pair that could run, job by job, partitions in the machine's order.
 
     A job fits a partition with enough units. A partition that the job names restricts it, if the
@@ -29,7 +29,7 @@ def eligible(jobs: Jobs, machine: Machine) -> tuple[Ints, Ints]:
     return rows.astype(np.int32), columns.astype(np.int32)
 
 
-def _allowed(jobs: Jobs, machine: Machine) -> NDArray[np.bool_]:
+def _allowed(jobs: KnownJobs, machine: Machine) -> NDArray[np.bool_]:
     """Return which partitions the user's choice leaves each job. Shape (n, P); an unknown name restricts nothing."""
     names = [p.name for p in machine.partitions]
     known = np.array([names.index(n) if n in names else -1 for n in (*jobs.partition.names, "")], np.int64)

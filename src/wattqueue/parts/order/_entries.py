@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Floats, Prediction
 from wattqueue.parts.memory import nodes_for_memory
 
 
-def allowed(jobs: Jobs, prediction: Prediction, machine: Machine) -> NDArray[np.bool_]:
+def allowed(jobs: KnownJobs, prediction: Prediction, machine: Machine) -> NDArray[np.bool_]:
     """Return where each job may have an entry. Shape (n, P).
 
     Excluded: partitions without an offered option (no binary for that hardware, no coefficients), partitions other

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.order._entries import allowed, entries_of
@@ -16,7 +16,7 @@ class AllPartitions:
     Reference: paper 1, section 5 (Min_runtime, Min_energy).
     """
 
-    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+    def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:
         """Return the entries, all priorities 0. Shapes (m,)."""
         good = allowed(jobs, prediction, machine)
         return entries_of(np.zeros(good.shape), good)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.efficiency import choose, part_eff
@@ -22,7 +22,7 @@ class BestOnly:
     def __init__(self, *, t_weight: float = 1.0, reading: str = "text") -> None:
         self.t_weight, self.reading = t_weight, reading
 
-    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+    def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:
         """Return the entries, at most one per job. Shapes (m,)."""
         best = choose(prediction, machine, "distance", self.t_weight, self.reading)
         efficiency = by_job(part_eff(best, self.t_weight, self.reading), prediction, len(jobs))

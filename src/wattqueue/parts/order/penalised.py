@@ -6,9 +6,10 @@ from collections.abc import Collection
 
 import numpy as np
 
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Order, Prediction
+from wattqueue.parts.oracles import is_oracle
 from wattqueue.parts.order.fcfs import Fcfs
 
 
@@ -22,7 +23,12 @@ class Penalised:
         self.inner: Order = Fcfs() if inner is None else inner
         self.users = frozenset(users)
 
-    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+    @property
+    def knows_future(self) -> bool:
+        """Return whether the wrapped order is an oracle."""
+        return is_oracle(self.inner)
+
+    def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:
         """Return the entries, those of ``inner`` with changed priorities. Shapes (m,)."""
         found = self.inner.entries(jobs, prediction, machine)
         listed = np.array([*(name in self.users for name in jobs.user.names), False])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.errors import PolicyError
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Floats, Prediction
 from wattqueue.parts.efficiency import choose, part_eff, positions
@@ -37,7 +37,7 @@ class PriorityIncV:
             )
         self.t_weight, self.reading, self.threshold, self.distance = t_weight, reading, threshold, distance
 
-    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+    def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:
         """Return the entries, one per allowed partition. Shapes (m,)."""
         best = choose(prediction, machine, "distance", self.t_weight, self.reading)
         efficiency = part_eff(best, self.t_weight, self.reading)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.efficiency import check, choose, part_eff
@@ -24,7 +24,7 @@ class PriorityRegret:
         check(t_weight, "text")
         self.t_weight = t_weight
 
-    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+    def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:
         """Return the entries, one per allowed partition. Shapes (m,)."""
         efficiency = part_eff(choose(prediction, machine, "distance", self.t_weight), self.t_weight)
         least = np.min(efficiency, 1, keepdims=True, initial=np.inf)

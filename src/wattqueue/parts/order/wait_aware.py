@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Floats, Prediction
 from wattqueue.parts.efficiency import check, choose, part_eff, positions
@@ -35,7 +35,7 @@ class WaitAware:
             raise PolicyError(f"is {accuracy}", where="wait_aware: accuracy", hint="use a share above 0 and at most 1")
         self.t_weight, self.accuracy, self.alone = t_weight, accuracy, alone
 
-    def entries(self, jobs: Jobs, prediction: Prediction, machine: Machine) -> Entries:
+    def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:
         """Return the entries, one per allowed partition. Shapes (m,)."""
         n = len(jobs)
         good = allowed(jobs, prediction, machine)
@@ -47,7 +47,7 @@ class WaitAware:
             place += by_job(positions(part_eff(best, self.t_weight)), prediction, n)
         return entries_of(-place.astype(np.float64), good)
 
-    def with_waits(self, jobs: Jobs, energy: Floats, time: Floats, machine: Machine) -> Floats:
+    def with_waits(self, jobs: KnownJobs, energy: Floats, time: Floats, machine: Machine) -> Floats:
         """Return the squared distance (eq. 4) of each job on each partition with turnaround for run time.
 
         ``energy`` relative joules, ``time`` expected seconds; both, and the result, inf where the job may not run.

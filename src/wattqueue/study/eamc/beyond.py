@@ -16,6 +16,7 @@ from wattqueue.model.app_profiles import AppProfiles, HardwareProfile
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.estimator.ear import Ear
+from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.policy import load_policy
 from wattqueue.report.compare.stats import paired
 from wattqueue.sim.engine import simulate
@@ -151,7 +152,7 @@ def history_profiles(system: System, model: CirneModel | None = None) -> AppProf
     """
     jobs = workload(13, HISTORY_SEED, model)
     policy = load_policy("min-runtime", estimator=system.estimator, frequency="highest")
-    actual = system.estimator.predict(jobs, system.machine)
+    actual = system.estimator.predict(jobs_for(system.estimator, jobs), system.machine)
     done = simulate(jobs, system.machine, policy, actual=actual).schedule
     took, app = system.machine.option_partition[done.option], jobs.app.codes
     duration = done.end_s - done.start_s

@@ -15,6 +15,7 @@ from wattqueue.model.eamc_table1 import APPS
 from wattqueue.model.jobs import Jobs
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.efficiency import choose, part_eff
+from wattqueue.parts.oracles import jobs_for
 from wattqueue.parts.order.priority_inc_v import PriorityIncV
 from wattqueue.study.eamc.systems import System
 
@@ -36,7 +37,7 @@ def share_of_stream(share: int) -> float:
 def application_rows(system: System) -> Prediction:
     """Return watts and time factors of the eight applications, one row each. Shapes (8, options)."""
     one_each = Jobs.build(np.zeros(8), np.ones(8), np.ones(8), app=list(APPS))
-    return system.estimator.predict(one_each, system.machine)
+    return system.estimator.predict(jobs_for(system.estimator, one_each), system.machine)
 
 
 def frequency_rows(system: System, partition: str) -> list[dict[str, Any]]:

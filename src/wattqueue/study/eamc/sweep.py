@@ -21,6 +21,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.efficiency import choose, part_eff
 from wattqueue.parts.estimator.ear import Ear
+from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.sim.engine import Run, simulate
 from wattqueue.study.eamc.systems import System
@@ -130,7 +131,7 @@ def _one_workload(
 ) -> dict[str, dict[str, float]]:
     """Simulate one workload under all policies and return the measures by policy; fewer once ``stop`` is set."""
     jobs = workload(case.share, seed, model)
-    actual = case.system.estimator.predict(jobs, case.system.machine)
+    actual = case.system.estimator.predict(jobs_for(case.system.estimator, jobs), case.system.machine)
     favoured = favoured_partition(actual, case.system, len(jobs))
     return {
         name: measures(simulate(jobs, case.system.machine, policy, cap=case.cap, actual=actual), favoured)

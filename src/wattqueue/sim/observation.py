@@ -1,0 +1,81 @@
+"""What Python parts are told of the jobs that ended: the estimator by ``learn``, the others by their job table.
+
+The loop lists completions (``Log.finished``) where a part in Python may ask for them. Mean watts are energy over time,
+of one unit; a peak is known only where the trace has one (rule 11 of docs/semantics.md). Nothing is computed before a
+part reads it: most controls look at the queue and at running jobs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.kernels import codes, state
+from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.known_jobs import Observed
+from wattqueue.parts.contracts import Finished
+
+
+class Completions:
+    """The list of completions of a run, read from where it was left the last time."""
+
+    def __init__(self, jobs: Jobs, log: state.Log, tally: NDArray[np.int64]) -> None:
+        """Make the loop list completions."""
+        self.log, self.tally, self.nodes, self.peak_w = log, tally, jobs.nodes, jobs.peak_power_w()
+        self.read = 0
+        tally[codes.REPORT_COMPLETIONS] = 1
+
+    def new(self) -> Finished | None:
+        """Return the jobs that ended since the last call, in order of their ends; None for none."""
+        count, log = int(self.tally[codes.FINISHED]), self.log
+        if count == self.read:
+            return None
+        rows = log.finished[self.read : count].copy()
+        self.read = count
+        end = log.end[rows]
+        mean = log.energy_j[rows] / (end - log.start[rows]) / self.nodes[rows]
+        peak = self.peak_w
+        top = mean if peak is None else np.where(np.isnan(peak[rows]), mean, np.maximum(peak[rows], mean))
+        return Finished(rows, end, mean, top)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ObservedInRun(Observed):
+    """Columns that are brought up to date when a part reads them."""
+
+    update: Callable[[], None]
+
+    def current(self) -> Observed:
+        """Fill in the watts of jobs that ended since the last call."""
+        self.update()
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the columns as they are now: a copy of a part takes no run with it."""
+        now = self.current()
+        return Observed, (now.start_s, now.end_s, now.mean_power_w, now.max_power_w)
+
+
+def observed_in(jobs: Jobs, log: state.Log, tally: NDArray[np.int64]) -> Observed:
+    """Return what parts see of a run: starts and ends in the log itself, watts in columns of their own."""
+    completions = Completions(jobs, log, tally)
+    mean_w, max_w = np.full(len(jobs), np.nan), np.full(len(jobs), np.nan)
+
+    def update() -> None:
+        new = completions.new()
+        if new is not None:
+            mean_w[new.rows], max_w[new.rows] = new.mean_power_w, new.max_power_w
+
+    start_s, end_s, mean, top = (_read_only(column) for column in (log.start, log.end, mean_w, max_w))
+    return ObservedInRun(start_s, end_s, mean, top, update)
+
+
+def _read_only(column: Floats) -> Floats:
+    """Return a view of a column that cannot be written to: a part must not change the log of the run."""
+    view = column.view()
+    view.flags.writeable = False
+    return view
