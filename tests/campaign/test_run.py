@@ -6,6 +6,8 @@ import os
 import pickle
 import resource
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -236,26 +238,60 @@ def test_another_program_in_the_middle_ends_the_campaign(tmp_path: Path, monkeyp
 
 
 @dataclass(frozen=True)
-class Mapping400(Square):
-    """A cell that reads 400 MB of shared columns, and says what its worker then takes itself to need."""
+class Own(Square):
+    """A cell that does something of its own."""
 
-    table: str = ""
+    what: str = ""
 
     def perform(self, shared: Shared) -> Row:
-        from joblib.externals.loky import process_executor
+        if self.what == "print":
+            sys.stdout.write("words " * 1_000_000)
+        elif self.what == "raise":
+            raise OddError(1, 2)
+        return {"number": self.number, "pid": os.getpid()}
 
-        before = process_executor._get_memory_usage(os.getpid())
-        total = float(shared.arrays(self.table)["column"].sum())
-        return {"sum": total, "grown": process_executor._get_memory_usage(os.getpid()) - before}
+
+class OddError(Exception):
+    """An exception that cannot be pickled."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
 
 
-def test_mapped_columns_are_no_leak(tmp_path: Path) -> None:
-    shared = Shared(tmp_path / "shared")
-    table = shared.put_arrays({"column": np.ones(50_000_000)})
-    cells = [Mapping400(i, "", table) for i in range(2)]
-    frame = run_cells(cells, shared=shared, workers=2)
-    assert frame["sum"].to_list() == [5e7, 5e7]
-    assert max(frame["grown"].to_list()) < 50_000_000
+def test_what_a_cell_prints_is_no_result(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    frame = run_cells([Own(i, "", "print") for i in range(4)], workers=2)
+    assert frame["number"].to_list() == [0, 1, 2, 3]
+    assert frame["pid"].n_unique() == 2, "workers are kept"
+    assert capfd.readouterr().out == ""
+
+
+def test_a_defect_of_a_cell_comes_back_with_its_traceback(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        run_cells([Own(1, "", "raise"), Own(2, "")], workers=2)
+    assert str(caught.value) == "OddError: 1 and 2"
+    assert "raise OddError(1, 2)" in "".join(caught.value.__notes__)
+
+
+def test_a_script_without_a_guard_runs_its_own_cells(tmp_path: Path) -> None:
+    pytest.importorskip("cloudpickle")
+    (tmp_path / "mine.py").write_text(
+        """
+from dataclasses import dataclass
+from wattqueue.campaign.run import run_cells
+
+@dataclass(frozen=True)
+class Mine:
+    number: int
+    def identity(self):
+        return {"number": self.number}
+    def perform(self, shared):
+        return {"double": 2 * self.number}
+
+print(run_cells([Mine(1), Mine(2), Mine(3)], workers=2)["double"].to_list())
+"""
+    )
+    done = subprocess.run([sys.executable, str(tmp_path / "mine.py")], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[2, 4, 6]\n", "")
 
 
 def test_what_shows_only_is_no_part_of_the_program() -> None:

@@ -32,7 +32,7 @@ def run(how: str, n: Annotated[int, typer.Option(help="How often.")] = 3) -> Non
         raise KeyboardInterrupt
     if how == "absent":
         open("/no/such/file")
-    if how in {"sklearn.svm", "joblib"}:
+    if how in {"sklearn.svm", "dask"}:
         raise ModuleNotFoundError(f"No module named {how!r}", name=how)
     if how == "defect":
         raise ValueError("a defect")
@@ -122,7 +122,7 @@ def test_what_is_registered_for_the_exit_still_runs(tmp_path: Path) -> None:
         ("wrong", 2, "wattqueue: a.swf, line 3: jobs are bad very bad (leave it out)\n"),
         ("absent", 2, "wattqueue: /no/such/file: No such file or directory\n"),
         ("sklearn.svm", 2, "wattqueue: this needs the package sklearn.svm: pip install 'wattqueue[ml]'\n"),
-        ("joblib", 2, "wattqueue: this needs the package joblib: pip install 'wattqueue[scale]'\n"),
+        ("dask", 2, "wattqueue: this needs the package dask: pip install 'wattqueue[scale]'\n"),
         ("stop", 130, ""),
     ],
 )

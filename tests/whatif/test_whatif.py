@@ -69,7 +69,6 @@ def test_each_point_is_the_run_that_simulate_makes(table: Path, tmp_path: Path) 
 
 @pytest.mark.compiled
 def test_processes_give_the_same_answer(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("joblib")
     from wattqueue.whatif import grid
     from wattqueue.whatif.document import to_json
 

@@ -7,16 +7,17 @@ close early (an error, SIGTERM, Ctrl-C): closing ends the workers before it retu
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Protocol
+import select
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 from wattqueue.campaign.cell import Cell
-from wattqueue.campaign.interrupts import blocked_here, deferred, end_workers, start_trackers
+from wattqueue.campaign.interrupts import deferred
 from wattqueue.campaign.program import program
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.work import Done, perform
+from wattqueue.campaign.worker import Worker, WorkerDiedError
 from wattqueue.errors import CampaignError
 
 NumberedCells = Sequence[tuple[int, Cell]]
@@ -44,74 +45,81 @@ class Local:
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or os.cpu_count() or 1
+        self._started: list[Worker] = []
 
     def results(self, cells: NumberedCells, shared: Shared) -> Iterator[Done]:
         """Yield what became of each cell. Workers that die are replaced, and the cells that they held are repeated.
 
-        One worker means this very process, without joblib: nothing to start, and errors keep their traceback.
+        One worker means this very process: nothing to start, and errors keep their traceback. More mean two processes
+        at least, so that a run killed for its memory does not end the campaign.
 
-        Raises: CampaignError once workers died three times in a row without finishing a cell.
+        Raises: CampaignError once workers died three times in a row without finishing a cell; what a cell raised.
         """
         if self.workers == 1:
             for index, cell in cells:
                 yield perform(index, cell, shared, program())
             return
-        from joblib.externals.loky.process_executor import TerminatedWorkerError
+        busy: dict[Worker, tuple[int, Cell]] = {}
+        try:
+            yield from self._spread(deque(cells), busy, shared)
+        finally:
+            self._end(busy)
 
-        left = dict(cells)
+    def _spread(
+        self, waiting: deque[tuple[int, Cell]], busy: dict[Worker, tuple[int, Cell]], shared: Shared
+    ) -> Iterator[Done]:
+        """Give each worker a cell whenever it has none, and yield the outcomes as they come.
+
+        ``busy`` holds the workers that run a cell, whenever this stops.
+        """
         deaths = 0
-        while left:
-            try:
-                for done in spread(list(left.items()), shared, n_jobs=self._processes(len(left))):
-                    del left[done.index]
-                    deaths = 0
-                    yield done
-            except TerminatedWorkerError as error:
-                deaths += 1
-                if deaths == MOST_WORKER_DEATHS:
-                    raise CampaignError(
-                        f"workers died {deaths} times in a row without finishing anything",
-                        where=str(next(iter(left.values()))),
-                        hint="often too little memory: fewer workers (--jobs) need less; finished runs are kept",
-                    ) from error
+        processes = max(2, min(self.workers, len(waiting)))
+        while waiting or busy:
+            idle = [worker for worker in self._started if worker not in busy]
+            while waiting and len(busy) < processes:
+                worker = idle.pop() if idle else self._start()
+                busy[worker] = waiting.popleft()
+                worker.start(*busy[worker], shared, program())
+            ready, _, _ = select.select([worker.outcomes for worker in busy], [], [])
+            for worker in [worker for worker in busy if worker.outcomes in ready]:
+                try:
+                    done = worker.result()
+                except WorkerDiedError:
+                    deaths += 1
+                    _require_few(deaths, busy[worker][1])
+                    waiting.appendleft(busy.pop(worker))
+                    self._end([worker])
+                    continue
+                deaths = 0
+                del busy[worker]
+                if waiting:  # before the outcome is yielded: it takes its time to store it
+                    busy[worker] = waiting.popleft()
+                    worker.start(*busy[worker], shared, program())
+                yield done
 
     def close(self) -> None:
         """End the worker processes; the next call of ``results`` starts new ones."""
-        if self.workers > 1:
-            end_workers()
+        self._end(self._started)
 
-    def _processes(self, cells: int) -> int:
-        """Return the number of processes: at least 2, so that a run killed for its memory does not end the campaign."""
-        return max(2, min(self.workers, cells))
+    def _start(self) -> Worker:
+        """Start a worker. Signals are delayed until it is known, so that it can be ended."""
+        with deferred():
+            self._started.append(Worker())
+        return self._started[-1]
 
-
-def spread(cells: NumberedCells, shared: Shared, **settings: Any) -> Iterator[Done]:
-    """Run cells through joblib, which sends them in batches of 0.2 to 2 seconds; yield results as they finish.
-
-    Args:
-        cells: Cells with their indices.
-        shared: Folder of shared inputs, pickled with each cell (it holds a path only).
-        settings: Those of ``joblib.Parallel``.
-
-    Each task carries the program's identity, so that a worker with another version refuses it.
-    """
-    from joblib import Parallel, delayed
-
-    tasks = (delayed(perform)(index, cell, shared, program()) for index, cell in cells)
-    with _without_joblib_warning():
-        start_trackers()
-        with blocked_here():
-            found = Parallel(**settings, return_as="generator_unordered")(tasks)
-        try:
-            yield from found
-        finally:
-            with deferred():
-                found.close()
+    def _end(self, workers: Iterable[Worker]) -> None:
+        """End some workers, and forget them. Signals are delayed until they have ended."""
+        with deferred():
+            for worker in list(workers):
+                worker.end()
+                self._started.remove(worker)
 
 
-@contextmanager
-def _without_joblib_warning() -> Iterator[None]:
-    """Silence joblib's warning about results that were not consumed: an error, which is reported, ended the loop."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=UserWarning, module="joblib")
-        yield
+def _require_few(deaths: int, cell: Cell) -> None:
+    """Check that not too many workers died in a row. Raises: CampaignError."""
+    if deaths == MOST_WORKER_DEATHS:
+        raise CampaignError(
+            f"workers died {deaths} times in a row without finishing anything",
+            where=str(cell),
+            hint="often too little memory: fewer workers (--jobs) need less; finished runs are kept",
+        )

@@ -1,35 +1,35 @@
-"""Cells on many machines: the workers of a Dask scheduler, through joblib's Dask backend.
+"""Cells on many machines: the workers of a Dask scheduler.
 
 The scheduler is one that runs (``dask://host:port``), or one in this process whose workers are Slurm jobs
 (``slurm``, through dask-jobqueue). Before any cell is sent, every worker reports its program and whether it sees the
 folder of shared inputs: a worker with another version, or without the folder, would give wrong or missing rows.
 
-Three peculiarities of the libraries shape this module. joblib's Dask backend never reports a task that Dask itself gave
-up, and would wait for ever (``_reporting_backend``). dask-jobqueue submits from a coroutine whose errors reach only a
+Two peculiarities of the libraries shape this module. dask-jobqueue submits from a coroutine whose errors reach only a
 log, so a submission is tried with ``sbatch --test-only`` first (``try_submission``). Dask logs every lost connection in
 many lines; the errors raised here replace them (``_silence_dask``).
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from wattqueue.campaign.backends import Backend, Local, NumberedCells, spread
+from wattqueue.campaign.backends import Backend, Local, NumberedCells
+from wattqueue.campaign.cell import Cell
 from wattqueue.campaign.file import SlurmTable
 from wattqueue.campaign.program import program
 from wattqueue.campaign.shared import Shared
-from wattqueue.campaign.work import Done, WorkerReport, report_worker
+from wattqueue.campaign.work import Done, WorkerReport, perform, report_worker
 from wattqueue.errors import CampaignError, InputError
 from wattqueue.formats.duration import duration_s
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
 CONNECT_S = 5.0
 """Time for a scheduler to answer."""
@@ -37,6 +37,8 @@ WORKERS_S = 30.0
 """Time for the first worker of a running scheduler; Slurm's queue has its own setting (``[slurm] wait``)."""
 SUBMIT_S = 60.0
 """Time for ``sbatch --test-only``."""
+MOST_SENT = 1_000
+"""Cells that the scheduler holds at a time: enough for a large cluster, few enough for its memory."""
 SCHEMES = {"dask": "tcp", "tcp": "tcp", "tls": "tls"}
 """Schemes of ``--cluster`` and what Dask calls them."""
 
@@ -90,15 +92,23 @@ class Dask:
 
         Raises: CampaignError for an unusable worker, a scheduler that went away, or a cell that Dask gave up.
         """
-        from joblib import parallel_config
+        from distributed import CancelledError, KilledWorker, as_completed
 
         shared.mark()
         require_usable_workers(self.client.run(report_worker, shared, on_error="return"), shared)
-        with parallel_config(backend=_reporting_backend(self.client)):
-            try:
-                yield from spread(cells, shared, n_jobs=-1)
-            except _lost_errors() as error:
-                raise _cluster_error(error, self.address) from error
+        waiting = iter(cells)
+        try:
+            sent = as_completed(self._submit(islice(waiting, MOST_SENT), shared), loop=self.client.loop)  # type: ignore[no-untyped-call]
+            for future in sent:
+                done: Done = future.result()
+                sent.update(self._submit(islice(waiting, 1), shared))  # type: ignore[no-untyped-call]
+                yield done
+        except (KilledWorker, CancelledError, TimeoutError, OSError) as error:
+            raise _cluster_error(error, self.address) from error
+
+    def _submit(self, cells: Iterable[tuple[int, Cell]], shared: Shared) -> list[Future[Done]]:
+        """Send cells to the scheduler. A future that is forgotten, as when an error ends the loop, is cancelled."""
+        return [self.client.submit(perform, index, cell, shared, program(), pure=False) for index, cell in cells]
 
 
 def _cluster_error(error: BaseException, address: str) -> CampaignError:
@@ -134,59 +144,6 @@ def require_usable_workers(reports: dict[str, Any], shared: Shared) -> None:
                 where=f"worker {worker}",
                 hint="put --out on a file system that all machines share",
             )
-
-
-def _reporting_backend(client: Client) -> Any:
-    """Return joblib's Dask backend, extended to report tasks that Dask itself gave up.
-
-    joblib 1.6 waits for ever for those: it leaves out the callback where a future ends in an error of its own
-    (workers killed too often, a scheduler that went away). Errors raised inside a task are results and arrive anyway.
-    The class is made here because its base needs dask, an optional dependency.
-    """
-    from joblib._dask import DaskDistributedBackend
-
-    class ReportingBackend(DaskDistributedBackend):  # type: ignore[misc]
-        """As joblib's, but the error of a future is passed on as a result."""
-
-        async def _collect(self) -> None:
-            """Pass on finished futures; as joblib's, except that the callback is called for failed ones too."""
-            while self._continue:
-                async for future, result in self.waiting_futures:
-                    self._results.pop(future).set_result(result)
-                    callback = self._callbacks.pop(future)
-                    callback(result if future.status == "finished" else _LostTask(future.status, result))
-                await asyncio.sleep(0.01)
-
-        def retrieve_result_callback(self, out: Any) -> Any:
-            """Return a task's result, or raise the error of a task that was given up."""
-            if isinstance(out, _LostTask):
-                raise out.error()
-            return super().retrieve_result_callback(out)
-
-    return ReportingBackend(client=client)
-
-
-class _LostTask:
-    """A task that Dask gave up: the status of its future, and what came with it."""
-
-    def __init__(self, status: str, result: Any) -> None:
-        self.status, self.result = status, result
-
-    def error(self) -> BaseException:
-        """Return the error to raise. A failed future carries (type, exception, traceback)."""
-        cause = self.result[1] if isinstance(self.result, tuple) and len(self.result) > 1 else self.result
-        return LostTaskError(f"{type(cause).__name__}: {cause}" if isinstance(cause, BaseException) else self.status)
-
-
-class LostTaskError(Exception):
-    """A task that the cluster gave up."""
-
-
-def _lost_errors() -> tuple[type[BaseException], ...]:
-    """Return the errors that mean a lost cluster, not a defect of a run."""
-    from distributed import CancelledError
-
-    return (LostTaskError, CancelledError, TimeoutError, OSError)
 
 
 @contextmanager

@@ -1,32 +1,22 @@
 """The worker's side of a campaign: prepare the process once, then run one cell after another.
 
-Preparation (``prepare_process``) does four things that concern the process, not the cell: kernels are compiled once
-per machine under a lock, BLAS gets one thread so that results do not depend on the number of cores, loky's memory
-watchdog counts only private memory, and a worker ends soon after its parent, in whatever way that ended.
+Preparation (``prepare_process``) does two things that concern the process, not the cell: kernels are compiled once
+per machine under a lock, and BLAS gets one thread so that results do not depend on the number of cores.
 """
 
 from __future__ import annotations
 
 import fcntl
-import gc
 import os
 import platform
-import sys
-import threading
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing import current_process
-from pathlib import Path
-from typing import Any
 
 from wattqueue.campaign.cell import Cell, Row
 from wattqueue.campaign.program import program
 from wattqueue.campaign.shared import Shared
 from wattqueue.errors import CampaignError, WattQueueError
 from wattqueue.kernels.cache import CACHE_DIR
-
-PARENT_CHECK_S = 0.5
-"""Interval at which a worker checks whether its parent process still exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +81,6 @@ def prepare_process() -> None:
     """
     compile_once()
     one_thread()
-    if current_process().name.startswith("LokyProcess"):
-        count_own_memory()
-        exit_with_parent()
 
 
 def compile_once() -> None:
@@ -126,39 +113,3 @@ def one_thread() -> None:
     except ModuleNotFoundError:
         return
     threadpool_limits(1)
-
-
-def count_own_memory() -> None:
-    """Make loky's watchdog count a worker's private memory only.
-
-    loky checks every second and replaces a worker whose resident memory has grown by 300 MB. Mapped columns count as
-    resident though nothing leaks, and each new worker would open them all again.
-    """
-    executor: Any = sys.modules.get("joblib.externals.loky.process_executor")
-    if hasattr(executor, "_get_memory_usage"):
-        executor._get_memory_usage = own_bytes  # noqa: SLF001 - joblib 1.6 offers no setting
-
-
-def own_bytes(pid: int, force_gc: bool = False) -> int:
-    """Return the resident memory of a process that is not backed by files, in bytes."""
-    if force_gc:
-        gc.collect()
-    with Path(f"/proc/{pid}/statm").open() as statm:
-        resident, shared = (int(word) for word in statm.read().split()[1:3])
-    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
-
-
-def exit_with_parent() -> None:
-    """End this process soon after its parent; loky's workers wait five minutes for a parent that was killed.
-
-    A parent that has ended is replaced by another (init or a subreaper), which changes ``getppid``.
-    """
-    parent, never = os.getppid(), threading.Event()
-
-    def watch() -> None:
-        """Poll the parent; ``_exit`` skips handlers that would wait for the parent's queues."""
-        while os.getppid() == parent:
-            never.wait(PARENT_CHECK_S)
-        os._exit(1)
-
-    threading.Thread(target=watch, name="leave-with-parent", daemon=True).start()

@@ -28,7 +28,6 @@ HERE = Path(__file__).parent
 EXTRAS = {
     "sklearn": "ml",
     "scipy": "ml",
-    "joblib": "scale",
     "sqlalchemy": "live",
     "alembic": "live",
     "httpx": "live",

@@ -31,7 +31,6 @@ YES, PART, NO = "yes", "part", "no"
 PACKAGES = {
     "sklearn": ("ml", "estimators that learn by regression, and studies"),
     "scipy": ("ml", "placement by assignment, intervals over seeds, and studies"),
-    "joblib": ("scale", "campaigns on several cores"),
     "dask": ("scale", "campaigns on several machines"),
     "matplotlib": ("plot", "figures as PDF and SVG"),
     "sqlalchemy": ("live", "the database of applications, and the live service"),

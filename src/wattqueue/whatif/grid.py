@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -111,7 +110,7 @@ def run_grid(
     Raises:
         CampaignError: A run failed. Nothing is kept, so the campaign's own hint about resuming is dropped.
     """
-    small = workers == 1 or jobs * len(cells) <= SMALL or find_spec("joblib") is None
+    small = workers == 1 or jobs * len(cells) <= SMALL
     backend = Local(1 if small else workers)
     try:
         rows = run_cells(cells, shared=shared, backend=backend, progress=tell).to_dicts()
