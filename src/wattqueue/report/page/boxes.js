@@ -19,7 +19,7 @@ kinds.boxes = (figure) => {
   series.push(dot("mean", c.mean, colours.ink, "diamond"));
   if (c.published) series.push(dot(mark, c.published, colours.red, "triangle"));
   return {
-    ...option, series, xAxis: axis(figure.x, { splitNumber: 6, min: figure.extra.from_zero ? 0 : undefined, splitLine: { show: true, lineStyle: { color: colours.rule } }, axisLine: { show: false }, axisTick: { show: false } }),
+    ...option, series, xAxis: axis(figure.x, { splitNumber: SMALL() ? 3 : 6, nameTextStyle: { color: colours.soft, fontSize: 12.5, padding: [0, SMALL() ? option.grid.left : 0, 0, 0] }, min: figure.extra.from_zero ? 0 : undefined, splitLine: { show: true, lineStyle: { color: colours.rule } }, axisLine: { show: false }, axisTick: { show: false } }),
     yAxis: { ...vertical(figure.y), type: "category", data: row((i) => c.name[i]), nameTextStyle: { color: colours.soft, fontSize: 12.5, align: "right", padding: [0, 8, 0, 0] }, splitLine: { show: false }, axisLabel: { color: colours.soft, formatter: short, interval: 0 } },
   };
 };
