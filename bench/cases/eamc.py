@@ -14,9 +14,8 @@ from bench.harness import Measured, benchmark, digest
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate
-from wattqueue.study.eamc.study import run_study
-from wattqueue.study.eamc.sweep import workload
-from wattqueue.study.eamc.systems import System, profiles_from, systems
+from wattqueue.study.eamc.study import EamcStudy
+from wattqueue.study.eamc.workloads import System, profiles_from, systems, workload
 from wattqueue.workload.cirne import DAY_S, CirneModel
 
 NODES, MILLION = 10_000, 1_000_000
@@ -30,11 +29,13 @@ def p1p2() -> System:
 @benchmark("study eamc, 30 seeds: processor time over two cores", unit="s", at_most=60.0)
 def whole_study() -> Measured:
     """11 policies, four workloads, 30 seeds: 1,320 simulations of 5,000 jobs, in two threads."""
-    run_study(seeds=1, threads=1, model=CirneModel(jobs=50, span_s=0.1 * DAY_S))
+    EamcStudy(seeds=1, threads=1, model=CirneModel(jobs=50, span_s=0.1 * DAY_S)).run()
     begin = time.process_time()
-    result = run_study(seeds=30, threads=2)
+    study = EamcStudy(seeds=30, threads=2)
+    samples = study.simulate()
+    study.report(samples)
     seconds = (time.process_time() - begin) / 2
-    values = np.concatenate([s.values for s in result.samples])
+    values = np.concatenate(list(samples.values.values()))
     return Measured(seconds, digest(np.round(values, 3)), {"simulations": 4 * 30 * 11})
 
 

@@ -11,20 +11,26 @@ import pytest
 from wattqueue.errors import InputError
 from wattqueue.model.eamc_table1 import POWER_W, RUNTIME_S
 from wattqueue.study.eamc.choices import energy_ratios, frequency_rows, partition_rows, threshold_rows
-from wattqueue.study.eamc.published import published
-from wattqueue.study.eamc.results import mean_interval
-from wattqueue.study.eamc.study import EamcStudyResult, run_study
-from wattqueue.study.eamc.sweep import Case, by_key, sweep, workload
-from wattqueue.study.eamc.systems import System, profiles_from, systems
-from wattqueue.study.eamc.text import study_lines
+from wattqueue.study.eamc.study import TOLD, EamcStudy
+from wattqueue.study.eamc.workloads import Case, System, profiles_from, systems, workload
+from wattqueue.study.frame.report import StudyReport
+from wattqueue.study.frame.samples import Samples, sweep
 from wattqueue.workload.cirne import DAY_S, CirneModel
 
 SMALL = CirneModel(jobs=80, span_s=0.1 * DAY_S)
 
 
+STUDY = EamcStudy(seeds=2, threads=2, model=SMALL)
+
+
 @pytest.fixture(scope="module")
-def small() -> EamcStudyResult:
-    return run_study(seeds=2, threads=2, model=SMALL)
+def samples() -> Samples:
+    return STUDY.simulate()
+
+
+@pytest.fixture(scope="module")
+def small(samples: Samples) -> StudyReport:
+    return STUDY.report(samples)
 
 
 def published_files(data_dir: Path) -> tuple[Path, Path]:
@@ -85,7 +91,7 @@ def test_no_reading_of_the_threshold_leaves_ep_alone(data_dir: Path) -> None:
     assert [2] not in beyond.values()
 
 
-def test_every_row_has_the_documented_keys(small: EamcStudyResult) -> None:
+def test_every_row_has_the_documented_keys(small: StudyReport) -> None:
     document = json.loads(json.dumps(small.document(), allow_nan=False))
     keys = {
         "frequencies": {"app", "partition", "t_weight", "min_energy_ghz", "min_time_ghz", "best_ghz"},
@@ -108,49 +114,72 @@ def test_every_row_has_the_documented_keys(small: EamcStudyResult) -> None:
     }  # fmt: skip
 
 
-def test_results_are_the_means_of_the_samples(small: EamcStudyResult) -> None:
-    values = by_key(small.samples)
-    for row in small.results[::7]:
+def test_results_are_the_means_of_the_samples(small: StudyReport, samples: Samples) -> None:
+    results = small.document()["results"]
+    for row in results[::7]:
         if row["value"] is None:
             continue
-        own = values[row["system"], row["share"], row["policy"], row["metric"]]
-        base = values[row["system"], row["share"], row["relative_to"], row["metric"]]
+        setting = f"{row['system']}, {row['share']} %"
+        own = samples.of(setting, row["policy"], row["metric"])
+        base = samples.of(setting, row["relative_to"], row["metric"])
         assert row["value"] == pytest.approx(own.mean())
         assert row["low"] <= row["value"] <= row["high"]
         if row["change_percent"] is not None:
             assert row["change_percent"] == pytest.approx(100 * (own.mean() / base.mean() - 1))
     told = {
         (r["policy"], r["metric"], r["relative_to"], r["share"]): r["published_percent"]
-        for r in small.results
+        for r in results
         if r["system"] == "p1/p2"
     }
     assert told["min-runtime", "makespan_s", "base-slurm", 13] == -39
     assert told["min-runtime", "makespan_s", "base-slurm", 33] is None
-    assert published("p1/p3", 13, "min-energy", "job_energy_j", "eamc-priority-inc-v") == -2
+    assert TOLD.figure("p1/p3, 13 %", "min-energy", "job_energy_j", "eamc-priority-inc-v") == -2
 
 
-def test_the_report_says_what_it_used_and_shows_every_published_figure(small: EamcStudyResult) -> None:
-    text = "\n".join(study_lines(small))
+def test_the_report_says_what_it_used_and_shows_every_published_figure(small: StudyReport) -> None:
+    lines = list(small.lines())
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
     assert "Table 1 of the paper (slope of watts assumed)" in text
-    assert "2 seeds of 80 jobs, generated" in text
+    assert "2 seeds of 80 generated jobs" in text
     assert "Figures 3 and 5: p1/p2, 13 %, per cent of change over base-slurm" in text
-    assert text.count("5.3") >= 6
+    assert text.count("(5.3") == 6
+    claims = small.document()["claims"]
+    assert len(claims) == len(TOLD.claims)
+    fitted = [c for c in claims if c["verdict"] == "not comparable"]
+    assert [(c["policy"], c["metric"], c["over"]) for c in fitted] == [
+        ("min-runtime", "turnaround_s_mean", "base-slurm")
+    ]
 
 
-def test_base_slurm_runs_every_job_on_its_best_partition_at_the_highest_frequency(small: EamcStudyResult) -> None:
-    values = by_key(small.samples)
-    assert (values["p1/p2", 50, "base-slurm", "best_partition_percent"] == 100).all()
-    assert (values["p1/p2", 50, "base-slurm", "frequency_ghz_mean_p1"].round(9) == 2.7).all()
-    assert (values["p1/p2", 50, "base-slurm", "frequency_ghz_mean_p2"].round(9) == 3.1).all()
+def test_up_to_is_the_extreme_of_the_workloads_that_a_figure_can_mean(small: StudyReport) -> None:
+    rows = [c for c in small.document()["claims"] if len(c.get("settings", ())) > 1 and c["over"]]
+    assert len(rows) > 5
+    for row in rows:
+        ours = [s["ours"] for s in row["settings"]]
+        assert row["ours"] == (max(ours) if row["published"] > 0 else min(ours))
+
+
+def test_the_page_has_every_figure_and_every_claim(small: StudyReport) -> None:
+    page = small.html()
+    assert page.count('<figure class="fig') == 10
+    assert "Figure 6: changes by seed" in page
+    assert page.count("(5.2") >= 15
+
+
+def test_base_slurm_runs_every_job_on_its_best_partition_at_the_highest_frequency(samples: Samples) -> None:
+    on = "p1/p2, 50 %", "base-slurm"
+    assert (samples.of(*on, "best_partition_percent") == 100).all()
+    assert (samples.of(*on, "frequency_ghz_mean_p1").round(9) == 2.7).all()
+    assert (samples.of(*on, "frequency_ghz_mean_p2").round(9) == 3.1).all()
 
 
 def test_threads_and_seeds_do_not_change_a_sample() -> None:
-    case = Case(table1("p1/p2"), 33)
-    one = sweep([case], ["eamc-priority-inc"], [0, 1], threads=1, model=SMALL)
-    two = sweep([case], ["min-energy", "eamc-priority-inc"], [1], threads=2, model=SMALL)
-    a, b = by_key(one), by_key(two)
-    for key in a:
-        assert np.array_equal(a[key][1:], b[key], equal_nan=True)
+    case = {"c": Case(table1("p1/p2"), 33, model=SMALL)}
+    one = sweep(Case.draw, case, ["eamc-priority-inc"], [0, 1], threads=1)
+    two = sweep(Case.draw, case, ["min-energy", "eamc-priority-inc"], [1], threads=2)
+    for key in one.values:
+        assert np.array_equal(one.values[key][1:], two.values[key], equal_nan=True)
 
 
 def test_shares_differ_in_applications_only() -> None:
@@ -165,17 +194,17 @@ def test_half_of_the_input_is_refused(tmp_path: Path) -> None:
         profiles_from(tmp_path / "c.csv", None)
     assert caught.value.where == "--coefficients, --apps"
     with pytest.raises(InputError) as caught:
-        run_study(seeds=0)
+        EamcStudy(seeds=0, model=SMALL).run()
     assert caught.value.where == "seeds"
 
 
 @pytest.mark.compiled
 def test_command_line(tmp_path: Path, data_dir: Path) -> None:
     coefficients, apps = published_files(data_dir)
-    out = tmp_path / "e.json"
+    out, page = tmp_path / "e.json", tmp_path / "e.html"
     run = [sys.executable, "-c", "from wattqueue.cli import main; main()", "study", "eamc", "--seeds", "1"]
     done = subprocess.run(
-        [*run, "--coefficients", coefficients, "--apps", apps, "--json", out],
+        [*run, "--coefficients", coefficients, "--apps", apps, "--json", out, "--html", page],
         capture_output=True,
         text=True,
         check=False,
@@ -183,15 +212,9 @@ def test_command_line(tmp_path: Path, data_dir: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "p1, p2: EAR coefficients" in done.stdout
     assert json.loads(out.read_text())["seeds"] == 1
+    assert {c["verdict"] for c in json.loads(out.read_text())["claims"]} == {"undecided", "not comparable"}
+    assert "EAMC on two clusters" in page.read_text()
     wrong = subprocess.run([*run, "--coefficients", coefficients], capture_output=True, text=True, check=False)
     assert wrong.returncode == 2
     assert wrong.stderr.count("\n") == 1
     assert "--apps A" in wrong.stderr
-
-
-def test_intervals() -> None:
-    mean, low, high = mean_interval(np.array([1.0, 2.0, 3.0]))
-    assert mean == 2.0
-    assert low == pytest.approx(2 - 4.303 / np.sqrt(3), rel=1e-3)  # Student's t, 2 degrees of freedom
-    assert high == pytest.approx(4 - low)
-    assert mean_interval(np.array([5.0])) == (5.0, 5.0, 5.0)

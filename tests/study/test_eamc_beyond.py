@@ -4,49 +4,54 @@ import numpy as np
 import pytest
 
 from wattqueue.study.eamc.beyond import (
+    JUDGED,
     METRICS,
     OURS,
     V,
     beyond,
-    beyond_lines,
     binned,
-    compare,
     history_profiles,
     three_partitions,
-    verdicts,
 )
-from wattqueue.study.eamc.sweep import Case, SeedValues, sweep
-from wattqueue.study.eamc.systems import profiles_from, systems
+from wattqueue.study.eamc.workloads import Case, profiles_from, systems
+from wattqueue.study.frame.compare import ComparisonTable, compare
+from wattqueue.study.frame.samples import Samples, sweep
 from wattqueue.workload.cirne import DAY_S, CirneModel
 
 BOTH = systems(profiles_from(None, None))
 SMALL = CirneModel(jobs=80, span_s=0.1 * DAY_S)
 
 
-def samples_of(policy: str, response: list[float], energy: list[float]) -> list[SeedValues]:
-    values = dict(zip(METRICS, (response, energy, [1.0] * len(energy)), strict=True))
-    return [SeedValues("s", 13, policy, metric, np.array(v, float)) for metric, v in values.items()]
+def samples_of(**metrics: tuple[list[float], list[float]]) -> Samples:
+    """Response and energy by policy, with a dash for each underscore."""
+    return Samples(
+        {
+            ("s", name.replace("_", "-"), metric): np.array(values, float)
+            for name, (response, energy) in metrics.items()
+            for metric, values in zip(METRICS, (response, energy, [1.0] * len(energy)), strict=True)
+        }
+    )
 
 
 def test_better_in_both_means_certain_in_both() -> None:
-    base = samples_of(V, [10.0, 11.0, 12.0, 13.0], [100.0, 110.0, 120.0, 130.0])
-    sure = samples_of("eamc-regret", [9.0, 10.1, 10.9, 12.0], [98.0, 108.1, 117.9, 128.0])
-    noise = samples_of("eamc-wait-aware", [9.0, 10.1, 10.9, 12.0], [90.0, 120.0, 110.0, 139.0])
-    lines = compare("", [*base, *sure, *noise], [("eamc-regret", V), ("eamc-wait-aware", V)])
-    assert [line.dominates for line in lines] == [True, False]
-    assert lines[0].change["turnaround_s_mean"] == pytest.approx(100 * (42.0 / 46.0 - 1))
-    assert lines[1].change["job_energy_j"] < 0
-    said = list(verdicts(lines))
-    assert said[0].startswith("eamc-wait-aware is better than eamc-priority-inc-v in energy and response in 0 of 1")
-    assert said[3].endswith("in 1 of 1 workloads: s, 13 %")
+    samples = samples_of(
+        eamc_priority_inc_v=([10.0, 11.0, 12.0, 13.0], [100.0, 110.0, 120.0, 130.0]),
+        eamc_regret=([9.0, 10.1, 10.9, 12.0], [98.0, 108.1, 117.9, 128.0]),
+        eamc_wait_aware=([9.0, 10.1, 10.9, 12.0], [90.0, 120.0, 110.0, 139.0]),
+    )
+    rows = compare(samples, [("eamc-regret", V), ("eamc-wait-aware", V)], METRICS)
+    found = ComparisonTable.of(rows, METRICS, JUDGED, "t").rows
+    assert [row.better(JUDGED) for row in found] == ["yes", "not significant"]
+    assert found[0].changes["turnaround_s_mean"].size.mean == pytest.approx(100 * (42.0 / 46.0 - 1))
+    assert found[1].changes["job_energy_j"].size.mean < 0
 
 
 def test_three_partitions_are_those_of_both_machines() -> None:
     three = three_partitions(BOTH)
     assert three.partitions == ("p1", "p2", "p3")
-    samples = sweep([Case(three, 33)], ["eamc-priority-inc", "eamc-wait-aware"], [0], model=SMALL)
-    best = {s.policy: s.values[0] for s in samples if s.metric == "best_partition_percent"}
-    assert best["eamc-priority-inc"] > 50
+    case = {"c": Case(three, 33, model=SMALL)}
+    samples = sweep(Case.draw, case, ["eamc-priority-inc", "eamc-wait-aware"], [0])
+    assert samples.of("c", "eamc-priority-inc", "best_partition_percent")[0] > 50
 
 
 def test_halves_keep_nodes_and_mean_watts() -> None:
@@ -70,10 +75,9 @@ def test_history_finds_watts_and_ratios_of_run_times() -> None:
 
 
 def test_every_row_beyond_the_paper_runs() -> None:
-    lines = beyond(BOTH, range(2), model=SMALL)
-    settings = {line.setting.partition(":")[0] for line in lines}
+    table = beyond(BOTH, range(2), model=SMALL)
+    settings = {row.setting.partition(":")[0] for row in table.rows}
     assert {"cap 60%", "history for appDB", "node factors", "p1/p2/p3, 13 %", "p1/p3, 13 %"} <= settings
-    assert all(np.isfinite(list(line.change.values())).all() for line in lines)
-    text = list(beyond_lines(lines))
-    assert len(text) == len(lines) + 3
-    assert {line.policy for line in lines} >= set(OURS)
+    assert all(np.isfinite(change.size.mean) for row in table.rows for change in row.changes.values())
+    assert {row.policy for row in table.rows} >= set(OURS)
+    assert max(map(len, table.lines())) <= 80

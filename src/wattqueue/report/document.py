@@ -29,6 +29,8 @@ TIMED = ("power", "gantt", "queue", "overlay", "hours")
 """Kinds with a time axis: they have zoom buttons and move together."""
 SMALL = ("cdf", "density", "bars", "cdfs", "payers", "capcurve-small")
 """Kinds that take half of the width, in pairs."""
+MOST_LINKED = 9
+"""Figures in the navigation of a page; a page with more links its other parts only."""
 ECHARTS_VERSION = re.compile(r"Apache ECharts\]\(.*?\) (\S+),")
 """Where the vendored README states the version of ECharts."""
 
@@ -94,7 +96,8 @@ def page(
         footer: Last line, HTML.
         links: Further entries of the navigation as (element id, text).
     """
-    nav = [(f"fig-{f.key}", f.key.capitalize()) for f, _ in drawn] + list(links)
+    linked = drawn if len(drawn) <= MOST_LINKED else ()  # more entries would not fit the bar
+    nav = [(f"fig-{f.key}", f.key.capitalize()) for f, _ in linked] + list(links)
     parts = {
         "version": __version__,
         "title": escape(together(title)),
@@ -113,8 +116,20 @@ def page(
     return re.sub(r"\{\{(\w+)\}\}", lambda hit: parts[hit[1]], part("page/report.html"))
 
 
-def findings(*, title: str, eyebrow: str, lede: str, drawn: Sequence[Drawn], cards: Sequence[str]) -> str:
-    """Return a page of figures and cards below them: a table (``#table``) and remarks (``#notes``).
+TABLE_AND_NOTES = (("table", "Table"), ("notes", "Notes"))
+"""Entries of the navigation of a page with one table."""
+
+
+def findings(
+    *,
+    title: str,
+    eyebrow: str,
+    lede: str,
+    drawn: Sequence[Drawn],
+    cards: Sequence[str],
+    links: Sequence[tuple[str, str]] = TABLE_AND_NOTES,
+) -> str:
+    """Return a page of figures and cards below them; ``links`` names cards in the navigation.
 
     ``lede`` is HTML.
     """
@@ -125,7 +140,7 @@ def findings(*, title: str, eyebrow: str, lede: str, drawn: Sequence[Drawn], car
         body="\n".join(['<div class="figures">', figures_html(drawn), *cards, "</div>"]),
         drawn=drawn,
         footer=f"Made by WattQueue {escape(__version__)}.",
-        links=(("table", "Table"), ("notes", "Notes")),
+        links=links,
     )
 
 

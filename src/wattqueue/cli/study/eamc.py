@@ -4,8 +4,8 @@ Without files, Table 1 of the paper gives the applications' watts and times; wit
 the eight applications, these are computed as EAR does. 30 seeds take about a minute on two cores, ``--beyond`` more.
 The JSON holds every row of every table; the text shows means, intervals and the published figures.
 
-``study.eamc`` simulates and compares; this file has the options and prints. Nothing depends on the number of threads:
-each seed is a workload of its own.
+``study.eamc`` simulates and compares; this file has the options. Nothing depends on the number of threads: each seed is
+a workload of its own.
 """
 
 from __future__ import annotations
@@ -40,40 +40,17 @@ def run(
         ),
     ] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every row here.")] = None,
+    page: Annotated[Path | None, typer.Option("--html", help="Write Figures 3, 4 and 6 and all tables here.")] = None,
 ) -> None:
     """EAMC against Base Slurm, Min_runtime and Min_energy on two clusters (paper 1).
 
     Prints the choices of each application, the check without scheduling, a table per figure of the paper, and the
     published figures beside these.
     """
-    from rich.console import Console
+    from wattqueue.cli.study._run import perform
+    from wattqueue.study.eamc.study import EamcStudy
 
-    from wattqueue.cli._progress import say_if_compiling
-    from wattqueue.cli.study._outputs import require_writable
-    from wattqueue.formats.pages import write_json
-    from wattqueue.study.eamc import beyond as more
-    from wattqueue.study.eamc.study import run_study
-    from wattqueue.study.eamc.systems import profiles_from, systems
-    from wattqueue.study.eamc.text import study_lines
-
-    require_writable(json_file)
     if seeds > 1:
         import_module("scipy.stats")  # needed for the intervals: fail before the work if it is missing
-    say_if_compiling(Console(stderr=True))
-    # The JSON is written before anything is printed, so a reader who leaves early does not prevent it.
-    result = run_study(coefficients, apps, seeds=seeds, threads=threads)
-    if json_file is not None:
-        write_json(json_file, result.document())
-    for line in study_lines(result):
-        typer.echo(line)
-    both = systems(profiles_from(coefficients, apps))
-    if beyond:
-        lines = more.beyond(both, range(seeds), threads=threads)
-        for line in (*more.beyond_lines(lines), "", *more.verdicts(lines)):
-            typer.echo(line)
-    # Conservative backfilling plans every queued job, which makes it far slower than EASY; so it has seeds of its
-    # own.
-    if conservative_seeds:
-        lines = more.conservative(both, range(conservative_seeds), threads=threads)
-        for line in more.beyond_lines(lines):
-            typer.echo(line)
+    study = EamcStudy(coefficients, apps, seeds, threads, extended=beyond, conservative_seeds=conservative_seeds)
+    perform(study, json_file, page)

@@ -1,7 +1,7 @@
 "use strict";
 // Box plots, one row per name: box from first to third quartile, whiskers as given by the columns.
 kinds.boxes = (figure) => {
-  const c = figure.columns, option = base(), n = c.name.length, unit = figure.x.unit, s = figure.x.scale, short = (t) => (t.length > 18 ? t.slice(0, 17) + "…" : t);
+  const c = figure.columns, option = base(), n = c.name.length, unit = figure.x.unit, s = figure.x.scale, most = SMALL() ? 16 : 30, short = (t) => (t.length > most ? t.slice(0, most / 2 - 1) + "…" + t.slice(-most / 2) : t);  // names differ at their ends
   const read = (v) => `${figures(v / s)} ${unit}`, at = (i) => n - 1 - i, whiskers = figure.extra.whiskers, mark = figure.heads.published;
   const items = [["median", colours.blue, "line"], ["mean", colours.ink, "diamond"]];
   if (c.published) items.push([mark, colours.red, "triangle"]);

@@ -1,101 +1,50 @@
 """Beyond paper 1: waits in part_eff, degrees for steps, a cap, three partitions, history, node factors.
 
-Each comparison is between two policies over the same seeds, so Student's *paired* test applies. No correction for
-testing many pairs is made: a single p below 0.05 among dozens is no finding.
+Each comparison is between two policies over the same seeds, so Student's *paired* test applies, corrected for the
+number of tests (``frame.compare``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wattqueue.model.app_profiles import AppProfiles, HardwareProfile
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.estimator.ear import Ear
-from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.policy import load_policy
-from wattqueue.report.compare.stats import paired
 from wattqueue.sim.engine import simulate
-from wattqueue.study.eamc.results import change_percent
-from wattqueue.study.eamc.sweep import CONSERVATIVE, Case, SeedValues, by_key, sweep, workload
-from wattqueue.study.eamc.systems import System
+from wattqueue.study.eamc.workloads import Case, System, paper_cases, workload
+from wattqueue.study.frame.compare import ComparisonTable, compare
+from wattqueue.study.frame.samples import Samples, sweep
 from wattqueue.workload.cirne import CirneModel
 
-V, INC = "eamc-priority-inc-v", "eamc-priority-inc"
+V, INC, RT = "eamc-priority-inc-v", "eamc-priority-inc", "min-runtime"
 """The paper's policies to compare with."""
 OURS = ("eamc-wait-aware", "eamc-wait-aware-alone", "eamc-wait-aware-1.5", "eamc-regret")
 """Policies that the paper does not have."""
-METRICS = ("turnaround_s_mean", "job_energy_j", "makespan_s")
-"""Compared metrics, in the order of the table's columns."""
+CONSERVATIVE = tuple(f"{name}-conservative" for name in ("base-slurm", RT, "min-energy", INC))
+"""Policies with conservative backfilling in place of EASY."""
+JUDGED = ("turnaround_s_mean", "job_energy_j")
+"""Metrics that decide whether a policy is better."""
+METRICS = {"turnaround_s_mean": "response", "job_energy_j": "energy", "makespan_s": "makespan"}
+"""Compared metrics with their headings."""
 CAP_SHARE = 0.6
 """The cap, as a share of the sum of node maxima."""
 NODE_VARIATION = 0.034
 """Coefficient of variation of equal nodes' watts: 64 nodes of Emmy, published with ClusterCockpit."""
 HISTORY_SEED = 1_000_003
 """Seed of the workload that history is taken from; no simulated one has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One comparison of a policy with a base."""
-
-    setting: str
-    """System, share of STREAM and variation, as text."""
-    policy: str
-    """The policy."""
-    base: str
-    """The policy that it is compared with."""
-    change: dict[str, float]
-    """Change of means in per cent, by metric."""
-    p: dict[str, float | None]
-    """p of Student's paired test over the seeds, by metric; None with one seed."""
-
-    @property
-    def dominates(self) -> bool:
-        """Return whether energy and response are both less, each with p below 0.05."""
-        return all(
-            self.change[m] < 0 and (p := self.p[m]) is not None and p < 0.05
-            for m in ("turnaround_s_mean", "job_energy_j")
-        )
-
-
-def compare(setting: str, samples: Sequence[SeedValues], pairs: Sequence[tuple[str, str]]) -> list[Line]:
-    """Compare policies with bases over the seeds that they share, in each (system, share) of the samples.
-
-    Args:
-        setting: Prefix of each line's setting, such as "cap 60%: ".
-        samples: Metrics of all policies and bases, seed by seed.
-        pairs: (policy, base) of each comparison.
-    """
-    values = by_key(samples)
-    lines = []
-    for system, share in dict.fromkeys((s.system, s.share) for s in samples):
-        for policy, base in pairs:
-            own, other = ({m: values[system, share, name, m] for m in METRICS} for name in (policy, base))
-            lines.append(_line(f"{setting}{system}, {share} %", (policy, base), own, other))
-    return lines
-
-
-def _line(
-    setting: str, names: tuple[str, str], own: dict[str, NDArray[np.float64]], other: dict[str, NDArray[np.float64]]
-) -> Line:
-    """Return one comparison; ``own`` and ``other`` hold values by metric. Shapes (seeds,)."""
-    tests = {m: paired(other[m], own[m]) for m in METRICS}
-    return Line(
-        setting,
-        *names,
-        {m: change_percent(own[m].mean(), other[m].mean()) for m in METRICS},
-        {m: test.p_t if (test := tests[m]) else None for m in METRICS},
-    )
+Pairs = Sequence[tuple[str, str]]
+"""(policy, base) of each comparison."""
 
 
 def beyond(
     both: dict[str, System], seeds: Sequence[int], *, threads: int = 2, model: CirneModel | None = None
-) -> list[Line]:
+) -> ComparisonTable:
     """Simulate and compare everything beyond the paper.
 
     Args:
@@ -108,32 +57,40 @@ def beyond(
     from finished jobs, and nodes with power factors of their own.
     """
     first = both["p1/p2"]
-    cases = [*(Case(first, share) for share in (13, 33, 50)), Case(both["p1/p3"], 13)]
 
-    def run(cases: list[Case], policies: Sequence[str]) -> list[SeedValues]:
+    def run(cases: Iterable[Case], policies: Sequence[str], prefix: str = "") -> Samples:
         """Simulate cases with the settings of this call."""
-        return sweep(cases, policies, seeds, threads=threads, model=model)
+        settings = {f"{prefix}{c.system.name}, {c.share} %": replace(c, model=model) for c in cases}
+        return sweep(Case.draw, settings, policies, seeds, threads=threads)
 
-    waits = run(cases, (V, f"{V}-1.5", *OURS))
-    pairs = [*((name, V) for name in OURS), ("eamc-wait-aware-1.5", f"{V}-1.5")]
-    lines = compare("", waits, pairs)
+    waits: Pairs = [*((name, V) for name in OURS), ("eamc-wait-aware-1.5", f"{V}-1.5")]
+    found = compare(run(paper_cases(both).values(), (V, f"{V}-1.5", *OURS)), waits, METRICS)
     limit = Cap.constant(CAP_SHARE * (first.machine.scope_max_w() or np.inf))
-    capped = run([Case(first, 13, cap=limit)], ("min-runtime", INC, "eamc-capped"))
-    lines += compare(f"cap {CAP_SHARE:.0%}: ", capped, [(INC, "min-runtime"), ("eamc-capped", "min-runtime")])
-    three = run([Case(three_partitions(both), 13)], ("min-runtime", V, "eamc-wait-aware", "eamc-regret"))
-    lines += compare("", three, [(V, "min-runtime"), ("eamc-wait-aware", V), ("eamc-regret", V)])
-    lines += _history_lines(first, seeds, threads, model)
-    return lines + _node_lines(first, seeds, threads, model)
+    capped = run([Case(first, 13, cap=limit)], (RT, INC, "eamc-capped"), f"cap {CAP_SHARE:.0%}: ")
+    found += compare(capped, [(INC, RT), ("eamc-capped", RT)], METRICS)
+    three = run([Case(three_partitions(both), 13)], (RT, V, "eamc-wait-aware", "eamc-regret"))
+    found += compare(three, [(V, RT), ("eamc-wait-aware", V), ("eamc-regret", V)], METRICS)
+    prefix = "history for appDB: "
+    learnt = run([Case(first, 13, predict=Ear(profiles=history_profiles(first, model)))], (V,), prefix)
+    history = run([Case(first, 13)], (RT, V), prefix).joined(learnt.renamed({V: "history"}))
+    found += compare(history, [("history", RT), ("history", V)], METRICS)
+    prefix = "node factors: "
+    names = {name: f"{name}, halves" for name in (V, "eamc-regret")}
+    halves = run([Case(binned(first), 13)], tuple(names), prefix).renamed(names)
+    nodes = run([Case(first, 13)], (V,), prefix).joined(halves)
+    found += compare(nodes, [(name, V) for name in names.values()], METRICS)
+    return ComparisonTable.of(found, METRICS, JUDGED, "Beyond the paper, per cent of change")
 
 
 def conservative(
     both: dict[str, System], seeds: Sequence[int], *, threads: int = 2, model: CirneModel | None = None
-) -> list[Line]:
-    """Repeat the published comparisons with conservative backfilling: about 15 s per simulation."""
-    cases = [*(Case(both["p1/p2"], share) for share in (13, 33, 50)), Case(both["p1/p3"], 13)]
+) -> ComparisonTable:
+    """Repeat the published comparisons with conservative backfilling: several seconds per simulation."""
     base, runtime, energy, inc = CONSERVATIVE
-    samples = sweep(cases, CONSERVATIVE, seeds, threads=threads, model=model)
-    return compare("", samples, [(runtime, base), (energy, runtime), (inc, runtime), (energy, inc), (base, runtime)])
+    samples = sweep(Case.draw, paper_cases(both, model), CONSERVATIVE, seeds, threads=threads)
+    pairs = [(runtime, base), (energy, runtime), (inc, runtime), (energy, inc), (base, runtime)]
+    title = "Conservative backfilling, per cent of change"
+    return ComparisonTable.of(compare(samples, pairs, METRICS), METRICS, JUDGED, title)
 
 
 def three_partitions(both: dict[str, System]) -> System:
@@ -152,7 +109,7 @@ def history_profiles(system: System, model: CirneModel | None = None) -> AppProf
     """
     jobs = workload(13, HISTORY_SEED, model)
     policy = load_policy("min-runtime", estimator=system.estimator, frequency="highest")
-    actual = system.estimator.predict(jobs_for(system.estimator, jobs), system.machine)
+    actual = system.predict(jobs)
     done = simulate(jobs, system.machine, policy, actual=actual).schedule
     took, app = system.machine.option_partition[done.option], jobs.app.codes
     duration = done.end_s - done.start_s
@@ -163,15 +120,6 @@ def history_profiles(system: System, model: CirneModel | None = None) -> AppProf
         power, time = (np.array([[v[c].mean() if c.any() else np.nan] for c in cells]) for v in (watts, used))
         hardware[part.name] = HardwareProfile(np.array(part.frequencies_hz[:1]), power, time)
     return AppProfiles(jobs.app.names, hardware, "finished jobs")
-
-
-def _history_lines(system: System, seeds: Sequence[int], threads: int, model: CirneModel | None) -> list[Line]:
-    """Compare EAMC with profiles from history with EAMC that has the true ones."""
-    known = sweep([Case(system, 13)], ("min-runtime", V), seeds, threads=threads, model=model)
-    history = Ear(profiles=history_profiles(system, model))
-    learnt = sweep([Case(system, 13, predict=history)], (V,), seeds, threads=threads, model=model)
-    renamed = [replace(s, policy="history") for s in learnt]
-    return compare("history for appDB: ", [*known, *renamed], [("history", "min-runtime"), ("history", V)])
 
 
 def binned(system: System, variation: float = NODE_VARIATION) -> System:
@@ -192,40 +140,3 @@ def binned(system: System, variation: float = NODE_VARIATION) -> System:
     )
     machine = Machine(f"{system.machine.name}-binned", tuple(parts), source=system.machine.source)
     return System(system.name, machine, Ear(profiles=profiles))
-
-
-def _node_lines(system: System, seeds: Sequence[int], threads: int, model: CirneModel | None) -> list[Line]:
-    """Compare EAMC that sees the halves with EAMC on whole partitions, whose nodes have the mean factor, 1."""
-    whole = sweep([Case(system, 13)], (V,), seeds, threads=threads, model=model)
-    halves = sweep([Case(binned(system), 13)], (V, "eamc-regret"), seeds, threads=threads, model=model)
-    renamed = [replace(s, policy=f"{s.policy}, halves") for s in halves]
-    pairs = [(f"{V}, halves", V), ("eamc-regret, halves", V)]
-    return compare("node factors: ", [*whole, *renamed], pairs)
-
-
-def beyond_lines(lines: Sequence[Line]) -> Iterator[str]:
-    """Yield the comparisons as lines of text."""
-    from wattqueue.report.text_table import table
-
-    yield ""
-    yield "Per cent of change (p of Student's paired test over the seeds)"
-    rows = [
-        [line.setting, line.policy, line.base, *(_cell(line, m) for m in METRICS), "yes" if line.dominates else "no"]
-        for line in lines
-    ]
-    yield from table(("setting", "policy", "over", "response", "energy", "makespan", "both better"), rows)
-
-
-def _cell(line: Line, metric: str) -> str:
-    """Return a change with its p, in scientific notation below 0.001."""
-    p = line.p[metric]
-    return f"{line.change[metric]:+.1f}" + ("" if p is None else f" ({p:.0e})" if p < 1e-3 else f" ({p:.3f})")
-
-
-def verdicts(lines: Sequence[Line]) -> Iterator[str]:
-    """Yield for each of our policies in how many workloads it is better in both energy and response, and which."""
-    for policy in OURS:
-        found = [line for line in lines if (line.policy, line.base) == (policy, V)]
-        better = [line.setting for line in found if line.dominates]
-        where = f": {'; '.join(better)}" if better else ""
-        yield f"{policy} is better than {V} in energy and response in {len(better)} of {len(found)} workloads{where}"

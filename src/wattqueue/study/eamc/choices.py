@@ -6,6 +6,7 @@ queues and backfilling add their own effects.
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,8 @@ from wattqueue.model.eamc_table1 import APPS
 from wattqueue.model.jobs import Jobs
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.efficiency import choose, part_eff
-from wattqueue.parts.oracles import jobs_for
 from wattqueue.parts.order.priority_inc_v import PriorityIncV
-from wattqueue.study.eamc.systems import System
+from wattqueue.study.eamc.workloads import System
 
 Floats = NDArray[np.float64]
 
@@ -25,8 +25,6 @@ WEIGHTS = (1.0, 1.5)
 """Values of t_weight in the paper."""
 SHARES = (13, 33, 50)
 """Per cent of jobs that run application 8; 13 is the even draw of all eight."""
-RATIO_POLICIES = ("min-runtime", "min-energy", "base-slurm", "eamc-priority-inc")
-"""Policies of the check without scheduling."""
 
 
 def share_of_stream(share: int) -> float:
@@ -37,7 +35,7 @@ def share_of_stream(share: int) -> float:
 def application_rows(system: System) -> Prediction:
     """Return watts and time factors of the eight applications, one row each. Shapes (8, options)."""
     one_each = Jobs.build(np.zeros(8), np.ones(8), np.ones(8), app=list(APPS))
-    return system.estimator.predict(jobs_for(system.estimator, one_each), system.machine)
+    return system.predict(one_each)
 
 
 def frequency_rows(system: System, partition: str) -> list[dict[str, Any]]:
@@ -52,21 +50,13 @@ def frequency_rows(system: System, partition: str) -> list[dict[str, Any]]:
     prediction, machine = application_rows(system), system.machine
     p = system.partitions.index(partition)
     ghz = np.round(machine.option_frequency_hz / 1e9, 3)
-    energy, time = (choose(prediction, machine, cost).option[:, p] for cost in ("energy", "time"))
+    names = ("app", "partition", "t_weight", "min_energy_ghz", "min_time_ghz", "best_ghz")
     rows = []
     for weight in WEIGHTS:
-        best = choose(prediction, machine, "distance", weight).option[:, p]
-        rows += [
-            {
-                "app": int(app),
-                "partition": partition,
-                "t_weight": weight,
-                "min_energy_ghz": float(ghz[energy[i]]),
-                "min_time_ghz": float(ghz[time[i]]),
-                "best_ghz": float(ghz[best[i]]),
-            }
-            for i, app in enumerate(APPS)
-        ]
+        costs = ("energy", "time", "distance")
+        chosen = [ghz[choose(prediction, machine, cost, weight).option[:, p]].tolist() for cost in costs]
+        for app, *of_app in zip(APPS, *chosen, strict=True):
+            rows.append(dict(zip(names, (int(app), partition, weight, *of_app), strict=True)))
     return rows
 
 
@@ -81,15 +71,10 @@ def partition_rows(system: System) -> list[dict[str, Any]]:
     rows = []
     for weight in WEIGHTS:
         efficiency = part_eff(choose(application_rows(system), system.machine, "distance", weight), weight)
-        rows += [
-            {
-                "app": int(app),
-                "t_weight": weight,
-                "part_eff": dict(zip(system.partitions, (float(v) for v in efficiency[i]), strict=True)),
-                "best": system.partitions[int(np.argmin(efficiency[i]))],
-            }
-            for i, app in enumerate(APPS)
-        ]
+        for app, row in zip(APPS, efficiency.tolist(), strict=True):
+            of_partition = dict(zip(system.partitions, row, strict=True))
+            best = min(of_partition, key=lambda name: of_partition[name])
+            rows.append({"app": int(app), "t_weight": weight, "part_eff": of_partition, "best": best})
     return rows
 
 
@@ -104,11 +89,10 @@ def energy_ratios(system: System) -> list[dict[str, Any]]:
     favoured = np.argmin(part_eff(best, 1.0), 1)
     each = np.arange(len(APPS))
     joules = prediction.power_w * prediction.time_factor
-    highest = machine.option_start[:-1][favoured]
     of_app = {
         "min-runtime": _halves(joules, choose(prediction, machine, "time").option),
         "min-energy": _halves(joules, choose(prediction, machine, "energy").option),
-        "base-slurm": joules[each, highest],
+        "base-slurm": joules[each, machine.option_start[:-1][favoured]],
         "eamc-priority-inc": joules[each, best.option[each, favoured]],
     }
     rows = []
@@ -116,12 +100,8 @@ def energy_ratios(system: System) -> list[dict[str, Any]]:
         stream = share_of_stream(share)
         weight = np.array([(1 - stream) / 7] * 7 + [stream])
         total = {name: float(values @ weight) for name, values in of_app.items()}
-        rows += [
-            {"share": share, "numerator": a, "denominator": b, "value": total[a] / total[b]}
-            for a in RATIO_POLICIES
-            for b in RATIO_POLICIES
-            if a != b
-        ]
+        for a, b in permutations(total, 2):
+            rows.append({"share": share, "numerator": a, "denominator": b, "value": total[a] / total[b]})
     return rows
 
 
@@ -142,18 +122,10 @@ def threshold_rows(system: System, threshold: float = 0.35) -> list[dict[str, An
     rows = []
     for reading, distance in (("text", "relative"), ("text", "absolute"), ("published-code", "absolute")):
         for weight in WEIGHTS if reading == "text" else (1.5,):
-            best = choose(prediction, machine, "distance", weight, reading)
-            efficiency = part_eff(best, weight, reading)
+            efficiency = part_eff(choose(prediction, machine, "distance", weight, reading), weight, reading)
             part = PriorityIncV(t_weight=weight, reading=reading, threshold=threshold, distance=distance)
             worst, least = efficiency.max(1), efficiency.min(1)
-            rows.append(
-                {
-                    "reading": reading,
-                    "distance": distance,
-                    "t_weight": weight,
-                    "apps": [int(APPS[i]) for i in np.flatnonzero(part.beyond(efficiency).any(axis=1))],
-                    "relative": [float(v) for v in worst / least - 1],
-                    "absolute": [float(v) for v in worst - least],
-                }
-            )
+            found = {"relative": (worst / least - 1).tolist(), "absolute": (worst - least).tolist()}
+            beyond = [int(APPS[i]) for i in np.flatnonzero(part.beyond(efficiency).any(axis=1))]
+            rows.append({"reading": reading, "distance": distance, "t_weight": weight, "apps": beyond, **found})
     return rows

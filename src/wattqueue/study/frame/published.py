@@ -1,0 +1,127 @@
+"""Claims of a study that runs policies on seeded workloads: read from its ``claims.toml`` and measured from samples.
+
+The file has ``draws`` (what intervals are over), ``metrics`` (names of metrics in words), ``findings`` (what is known
+about causes, by key) and ``claims``: lists of inline tables. A claim names a ``policy`` and a ``metric``. With ``over``
+ours is the change of means against that policy in per cent, paired by draw; without it the metric itself. ``on`` lists
+the settings that the text can mean, none means all. Of several settings the extreme in the published direction counts
+for a change ("up to"), the mean over them for a metric itself, unless ``pick = "extreme"``; ``statistic = "median"``
+takes the median over all runs instead.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from wattqueue.report.compare.stats import Estimate, estimate
+from wattqueue.study.frame.claim import Claim, ClaimTable, Judged
+from wattqueue.study.frame.samples import Samples, change, extreme, resampled
+
+OF_CLAIM = {f.name for f in fields(Claim)}
+"""Keys of an entry that describe the claim; the others say how ours is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampledClaim:
+    """A claim and how ours is measured from samples.
+
+    Attributes:
+        claim: What the paper says.
+        policy: The policy.
+        metric: The metric.
+        over: Policy of comparison; empty for the metric itself.
+        on: Settings that the text can mean; empty for all.
+        pick: ``extreme`` where "up to" is said of a metric itself.
+        statistic: ``median`` over all runs instead of the mean.
+    """
+
+    claim: Claim
+    policy: str
+    metric: str
+    over: str = ""
+    on: tuple[str, ...] = ()
+    pick: str = ""
+    statistic: str = ""
+
+    def judge(self, samples: Samples) -> Judged:
+        """Return the claim with ours; with several settings also ours in each of them."""
+        settings = list(self.on or samples.settings)
+        each = {setting: self._in(samples, setting) for setting in settings}
+        if self.over or self.pick == "extreme":
+            ours = extreme(each.values(), greatest=((self.claim.published or self.claim.direction) > 0))
+        else:
+            grid = np.stack([samples.of(setting, self.policy, self.metric) for setting in settings], axis=1)
+            ours = resampled(grid, _median) if self.statistic == "median" else estimate(grid.mean(axis=1))
+        of_each = [{"on": setting, "ours": e.mean, "low": e.low, "high": e.high} for setting, e in each.items()]
+        where = {"policy": self.policy, "metric": self.metric, "over": self.over or None}
+        return Judged(self.claim, ours, more={**where, "settings": of_each} if self.on else where)
+
+    def _in(self, samples: Samples, setting: str) -> Estimate:
+        """Return ours in one setting."""
+        own = samples.of(setting, self.policy, self.metric)
+        return change(own, samples.of(setting, self.over, self.metric)) if self.over else estimate(own)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The published figures of a study.
+
+    Attributes:
+        claims: The claims in the order of the file.
+        draws: What intervals are over.
+        labels: Metrics in words.
+    """
+
+    claims: Sequence[SampledClaim]
+    draws: str
+    labels: dict[str, str]
+
+    def judge(self, samples: Samples) -> ClaimTable:
+        """Return the claims whose policies were run, with ours."""
+        ran = set(samples.policies)
+        return ClaimTable([c.judge(samples) for c in self.claims if {c.policy, c.over or c.policy} <= ran], self.draws)
+
+    def named(self, metrics: Iterable[str]) -> dict[str, str]:
+        """Return some metrics with their names in words."""
+        return {metric: self.labels[metric] for metric in metrics}
+
+    def figure(self, setting: str, policy: str, metric: str, over: str = "") -> float | None:
+        """Return the figure of exactly one setting; None if there is none, or the text names no single setting."""
+        wanted = ((setting,), policy, metric, over)
+        found = [c.claim.published for c in self.claims if (c.on, c.policy, c.metric, c.over) == wanted]
+        return found[0] if found else None
+
+
+@lru_cache
+def published(package: str) -> Published:
+    """Read ``claims.toml`` of a study, a folder of the package."""
+    document = tomllib.loads(files(package).joinpath("claims.toml").read_text(encoding="utf-8"))
+    labels, findings = document["metrics"], document.get("findings", {})
+    entries = [entry for group in document["claims"].values() for entry in group]
+    return Published([_claim(entry, labels, findings) for entry in entries], document["draws"], labels)
+
+
+def _claim(entry: dict[str, Any], labels: dict[str, str], findings: dict[str, str]) -> SampledClaim:
+    """Return one entry of the file."""
+    on, over = tuple(entry.get("on", ())), entry.get("over", "")
+    what = entry["policy"] + (f" over {over}" if over else "")
+    told = {
+        "key": "/".join(map(str, (*on, entry["policy"], entry["metric"], over, entry.get("published", "")))),
+        "text": f"{what}: {labels[entry['metric']]}" + (f" ({'; '.join(on)})" if on else ""),
+        "reference": 0.0 if over else None,
+        **{key: value for key, value in entry.items() if key in OF_CLAIM},
+        "finding": findings.get(entry.get("finding", ""), ""),
+    }
+    measure = {key: value for key, value in entry.items() if key not in OF_CLAIM}
+    return SampledClaim(Claim(**told), **{**measure, "on": on})
+
+
+def _median(values: Any) -> float:
+    """Return the median over all runs."""
+    return float(np.median(values))

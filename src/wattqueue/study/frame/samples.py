@@ -1,0 +1,154 @@
+"""Metrics of policies in several settings, draw by draw, and the simulations that give them.
+
+A *draw* is one random realisation of a study's workload: a seed, or a window of a trace. All policies run on the same
+draws, so that differences are paired. A *setting* is what a study varies besides the policy: machine and mix of
+applications, or the cap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Event
+from typing import TypeVar
+
+import numpy as np
+
+from wattqueue.errors import InputError
+from wattqueue.model.jobs import Floats
+from wattqueue.report.compare.stats import Estimate, estimate
+
+T = TypeVar("T")
+Trial = Callable[[str], Mapping[str, float]]
+"""One drawn workload: simulates it under the named policy and returns the metrics."""
+Progress = Callable[[int, int], None]
+"""Called with (finished, all) simulations."""
+RESAMPLES = 2_000
+"""Resamples of a bootstrap interval."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Metrics by (setting, policy, metric); equal positions are equal draws. Shapes (draws,)."""
+
+    values: Mapping[tuple[str, str, str], Floats]
+
+    @property
+    def settings(self) -> list[str]:
+        """Return the settings in their order."""
+        return list(dict.fromkeys(setting for setting, _, _ in self.values))
+
+    @property
+    def policies(self) -> list[str]:
+        """Return the policies in their order."""
+        return list(dict.fromkeys(policy for _, policy, _ in self.values))
+
+    def of(self, setting: str, policy: str, metric: str) -> Floats:
+        """Return one metric, draw by draw. Shape (draws,)."""
+        return self.values[setting, policy, metric]
+
+    def grid(self, policy: str, metric: str) -> Floats:
+        """Return one metric over all settings of the policy. Shape (draws, settings)."""
+        return np.stack([v for (_, p, m), v in self.values.items() if (p, m) == (policy, metric)], axis=1)
+
+    def take(self, keep: Sequence[int]) -> Samples:
+        """Return some of the draws."""
+        return Samples({key: v[list(keep)] for key, v in self.values.items()})
+
+    def renamed(self, names: Mapping[str, str]) -> Samples:
+        """Return the same metrics with other names of policies; those that are not in ``names`` are left out."""
+        return Samples({(s, names[p], m): v for (s, p, m), v in self.values.items() if p in names})
+
+    def joined(self, other: Samples) -> Samples:
+        """Return these and other metrics of the same draws."""
+        return Samples({**self.values, **other.values})
+
+
+def sweep(
+    draw: Callable[[T, int], Trial],
+    settings: Mapping[str, T],
+    policies: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    threads: int = 2,
+    progress: Progress | None = None,
+) -> Samples:
+    """Simulate every setting under every policy for every seed; the result does not depend on the threads.
+
+    Args:
+        draw: Makes the workload of a setting and a seed; called once for all policies.
+        settings: What is varied, by name.
+        policies: Names of the policies.
+        seeds: Seeds of the workloads: the draws.
+        threads: Simulations at a time. Compiled kernels release the interpreter's lock.
+        progress: Called with (finished, all) simulations.
+
+    A signal (Ctrl-C, SIGTERM) ends the sweep after the simulations that are running.
+
+    Raises: InputError for no seed.
+    """
+    if not seeds:
+        raise InputError("a study needs a seed", where="seeds", hint="give 1 or more; intervals need 2")
+    tasks = [(setting, seed) for setting in settings for seed in seeds]
+    stop = Event()
+
+    def perform(task: tuple[str, int]) -> dict[str, Mapping[str, float]]:
+        """Simulate one workload under all policies; fewer once ``stop`` is set."""
+        trial = draw(settings[task[0]], task[1])
+        return {policy: trial(policy) for policy in policies if not stop.is_set()}
+
+    done = []
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for measured in pool.map(perform, tasks):
+                done.append(measured)
+                if progress:
+                    progress(len(done) * len(policies), len(tasks) * len(policies))
+        finally:
+            stop.set()  # leaving the pool waits for its threads: they end after the current simulation
+    values = {}
+    for i, setting in enumerate(settings):
+        runs = done[i * len(seeds) : (i + 1) * len(seeds)]
+        for policy in policies:
+            for metric in runs[0][policy]:
+                values[setting, policy, metric] = np.array([run[policy][metric] for run in runs])
+    return Samples(values)
+
+
+def change_percent(value: float, base: float) -> float:
+    """Return the change of ``value`` against ``base`` in per cent, NaN for a base of 0."""
+    return 100 * (float(value) / float(base) - 1) if base else float("nan")
+
+
+def change(own: Floats, base: Floats) -> Estimate:
+    """Return the change of means in per cent with the 95 % interval of the paired changes. Shapes (draws,).
+
+    The centre is the change of means, as papers compute it; the interval is that of the changes draw by draw, moved
+    there. One draw has no interval.
+    """
+    paired = estimate(100 * (own / base - 1))
+    centre = change_percent(own.mean(), base.mean())
+    if paired.low is None or paired.high is None:
+        return Estimate(paired.n, centre)
+    return Estimate(paired.n, centre, centre + paired.low - paired.mean, centre + paired.high - paired.mean)
+
+
+def resampled(values: Floats, statistic: Callable[[Floats], float]) -> Estimate:
+    """Return a statistic of all values with a 95 % bootstrap interval over draws. Shape (draws, settings).
+
+    For what is no mean over draws, such as a median over all runs: draws are resampled with all of their settings,
+    since those of one draw are not independent. One draw has no interval.
+    """
+    centre, n = float(statistic(values)), len(values)
+    if n < 2:
+        return Estimate(n, centre)
+    rng = np.random.default_rng(0)  # a figure of the same draws is the same figure
+    rows = rng.integers(0, n, (RESAMPLES, n))
+    low, high = np.percentile([statistic(values[row]) for row in rows], (2.5, 97.5))
+    return Estimate(n, centre, float(low), float(high))
+
+
+def extreme(found: Iterable[Estimate], greatest: bool) -> Estimate:
+    """Return the estimate with the greatest (or least) mean: what "up to" says where a text names no workload."""
+    return (max if greatest else min)(found, key=lambda e: e.mean)
