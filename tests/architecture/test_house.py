@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -153,30 +154,39 @@ def test_the_driver_of_slurm_is_known_where_controllers_are_assembled(module: Mo
     assert not wrong
 
 
-COMPILERS = {
-    "kernels._jit": "the marks",
-    "kernels._by_reference": "tuples behind a pointer",
-    "kernels._inner": "what waits for an entry",
-    "kernels._words": "instructions on words of 64 bits",
-}
-
-
 @each_module
-def test_only_kernels_are_compiled(module: Module) -> None:
+def test_only_one_folder_imports_the_compiler(module: Module) -> None:
     wrong = [
         f"{module.at(node)} imports {name}"
         for node, name in run_time_imports(module)
-        if name.partition(".")[0] in ("numba", "llvmlite") and module.name not in COMPILERS
+        if name.partition(".")[0] in ("numba", "llvmlite") and not module.name.startswith("kernels._numba")
     ]
-    assert not wrong, "compiled code lives in kernels/ and is marked by the decorators of kernels/_jit.py"
+    assert not wrong, "what is taken from numba stands in kernels/_numba, where it can be switched"
 
 
-LARGE_TUPLES = {"KernelView", "Truth", "Log", "HistoryPrediction"}
+def test_plain_mode_uses_documented_numba_alone() -> None:
+    """No private attribute, no keyword of a decorator beyond those that numba's reference manual lists."""
+    tree = next(module.tree for module in modules() if module.name == "kernels._numba.plain")
+    nodes = list(ast.walk(tree))
+    imported = {(n.module, a.name) for n in nodes if isinstance(n, ast.ImportFrom) for a in n.names}
+    assert {name for module, name in imported if (module or "").startswith("numba")} == {"njit"}
+    assert not [n.attr for n in nodes if isinstance(n, ast.Attribute) and n.attr.startswith("_")]
+    marks = [n for n in nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == "njit"]
+    keywords = {k.arg for mark in marks for k in mark.keywords}
+    assert keywords
+    assert keywords <= {"nopython", "nogil", "cache", "error_model", "fastmath", "boundscheck"}
+
+
+@cache
+def referenced() -> frozenset[str]:
+    """Named tuples that entries take by reference."""
+    classes = (node for m in modules() if m.area == "kernels" for node in m.tree.body if isinstance(node, ast.ClassDef))
+    return frozenset(c.name for c in classes if any(ast.unparse(d) == "referenced" for d in c.decorator_list))
 
 
 @each_module
-def test_an_entry_lends_the_large_tuples_that_it_is_given(module: Module) -> None:
-    """Handed on as they are, they would make numba compile every kernel below once more, and worse."""
+def test_an_entry_passes_tuples_on_by_reference(module: Module) -> None:
+    """Handed on as they are, they would be words without a type in fast mode, and copied in others."""
     if module.area != "kernels":
         return
     for node in module.tree.body:
@@ -184,16 +194,16 @@ def test_an_entry_lends_the_large_tuples_that_it_is_given(module: Module) -> Non
             continue
         marks = {d.id for d in node.decorator_list if isinstance(d, ast.Name)}
         given = {
-            a.arg for a in node.args.args if isinstance(a.annotation, ast.Name) and a.annotation.id in LARGE_TUPLES
+            a.arg for a in node.args.args if isinstance(a.annotation, ast.Name) and a.annotation.id in referenced()
         }
-        if given and marks & {"entry", "direct"}:
+        if given and "entry" in marks:
             first = node.body[1]
-            lent = {
+            passed_on = {
                 ast.unparse(call.args[0])
                 for call in ast.walk(first)
                 if isinstance(call, ast.Call) and ast.unparse(call.func) == "by_reference"
             }
-            assert lent == given, f"{module.at(first)}: {node.name} lends {sorted(given)} first"
+            assert passed_on == given, f"{module.at(first)}: {node.name} passes {sorted(given)} by reference first"
 
 
 def opens(name: str) -> bool:

@@ -21,7 +21,7 @@ REFERENCE = ROOT / "tests" / "reference"
 TWINS: dict[str, dict[str, str]] = {
     # The whole engine, on random worlds with actions, failures and snapshots (tests/sim/test_against_twin.py).
     "simulator.Simulator.run": {
-        "_jit": "as_int64",
+        "_numba": "as_int64",
         "loop": "run next_time advance complete arrive signal control decide_pass apply_starts log_is_full batch_size",
         "nodes": "timer_events",
         "search": "first_from",
@@ -52,7 +52,7 @@ TWINS: dict[str, dict[str, str]] = {
         "entries": "entry_partition enqueue enqueue_job",
         "lists": "list_queue list_running",
     },
-    "simulator.Simulator.net": {"entries": "row_of unit_uw net_watt", "actions": "set_prediction"},
+    "simulator.Simulator.net": {"entries": "row_of unit_uw net_watt", "actions": "set_predictions"},
     "simulator.Simulator.wall": {"entries": "time_factor wall_s"},
     "simulator.Simulator.available": {"schedule": "set_budget budget_once", "actions": "set_margin"},
     "simulator.Simulator.margin": {"chance": "square_w margin_uw follow_margin"},
@@ -122,7 +122,7 @@ ROWS = [
 
 
 def is_kernel(node: ast.stmt) -> bool:
-    marks = ("kernel", "inlined", "entry", "direct")
+    marks = ("kernel", "inlined", "entry")
     if not isinstance(node, ast.FunctionDef):
         return False
     return any(isinstance(d, ast.Name) and d.id in marks for d in node.decorator_list)

@@ -63,10 +63,10 @@ def test_a_folder_that_others_can_write_is_not_trusted(tmp_path: Path) -> None:
 def test_a_disk_that_fills_up_does_not_end_a_run(tmp_path: Path) -> None:
     """Saving fails; the compiled kernel is used all the same."""
     code = (
-        "import numpy as np\nfrom wattqueue.kernels import _jit\n"
+        "import wattqueue.kernels._numba\n"
         "def refuse(*_): raise OSError(28, 'No space left on device')\n"
         "import numba.core.caching as c\nc.IndexDataCacheFile.save = refuse\n"
-        "from wattqueue.kernels._jit import entry\n"
+        "from wattqueue.kernels._numba import entry\n"
         "@entry\ndef twice(x):\n    return 2 * x\n"
         "print(twice(21))\n"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.kernels._jit import at_least, by_reference, entry
+from wattqueue.kernels._numba import at_least, at_most, by_reference, entry, least_of, trailing_zeros
 from wattqueue.kernels.bits import lowest_bit, mask, run_length
 from wattqueue.kernels.greedy import reserve
 from wattqueue.kernels.heap import heap_push, heap_remove
@@ -95,8 +95,27 @@ def bit_tricks(words: Array, bits: Array, lengths: Array, out: Array) -> None:
 
 
 @entry
-def compare(column: Array, at: int, least: int) -> int:
-    found: int = at_least(column, at, least)
+def zeros_below(column: Array, out: Array) -> None:
+    """Zero bits below the lowest set bit of each word."""
+    for k in range(len(column)):
+        out[k] = trailing_zeros(column[k])
+
+
+@entry
+def compare(column: Array, at: int, number: float) -> int:
+    found: int = at_least(column, at, number)
+    return found
+
+
+@entry
+def compare_most(column: Array, at: int, number: float) -> int:
+    found: int = at_most(column, at, number)
+    return found
+
+
+@entry
+def least(column: Array, at: int) -> float:
+    found: float = least_of(column, at)
     return found
 
 

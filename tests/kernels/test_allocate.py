@@ -8,7 +8,7 @@ import pytest
 from tests.kernels.views import view_with
 from wattqueue.errors import EngineError
 from wattqueue.kernels import codes, state
-from wattqueue.kernels._words import AT_LEAST_LANES, AT_MOST_LANES
+from wattqueue.kernels._numba import AT_LEAST_LANES, AT_MOST_LANES
 from wattqueue.kernels.allocate import check_padding, new_plan, new_units, wider_plan
 
 

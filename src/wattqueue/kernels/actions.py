@@ -12,7 +12,7 @@ are updated separately, each with its own factors.
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import as_int64, by_reference, direct, entry, kernel
+from wattqueue.kernels._numba import as_int64, by_reference, entry, kernel
 from wattqueue.kernels.chance import fits_change, fits_watts, square_w
 from wattqueue.kernels.entries import entry_partition, net_of, net_watt, row_of, start_entry
 from wattqueue.kernels.heap import heap_push, heap_remove
@@ -31,7 +31,7 @@ from wattqueue.kernels.schedule import set_budget
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
 
 
-@direct
+@entry
 def start_checked(view: KernelView, index: int, option: int) -> int:
     """Start an entry for a custom pass or a control; return 0, or why not (``kernels/codes.py``).
 
@@ -58,17 +58,20 @@ def start_checked(view: KernelView, index: int, option: int) -> int:
     return 0
 
 
-@direct
-def set_prediction(view: KernelView, job: int, option: int, uw: int) -> None:
-    """Set the predicted microwatts of one unit of ``job`` at ``option``.
+@entry
+def set_predictions(view: KernelView, jobs: Array, uw: Array) -> None:
+    """Set the predicted microwatts of one unit of ``jobs`` (k,) int32 at each option. ``uw`` (k, O) int64.
 
-    Only before the job is queued: its leaf in the tree holds the watts of that moment.
+    Only before the jobs are queued: a leaf of the tree holds the watts of that moment.
     """
     view = by_reference(view)
-    view.predicted.power_uw[row_of(view.predicted, view.predicted.power_uw, job), option] = uw
+    for k in range(len(jobs)):
+        row = row_of(view.predicted, view.predicted.power_uw, as_int64(jobs[k]))
+        for option in range(uw.shape[1]):
+            view.predicted.power_uw[row, option] = uw[k, option]
 
 
-@direct
+@entry
 def set_margin(view: KernelView, margin_uw: int) -> None:
     """Set the microwatts that must stay free below the cap."""
     view = by_reference(view)
@@ -77,7 +80,7 @@ def set_margin(view: KernelView, margin_uw: int) -> None:
         set_budget(view)
 
 
-@direct
+@entry
 def set_frequency(view: KernelView, truth: Truth, log: Log, job: int, option: int) -> int:
     """Run ``job`` at another option of its partition; return 0, or why not.
 
@@ -165,7 +168,7 @@ def set_unit_cap(truth: Truth, unit: int, cap_uw: float) -> int:
     return 0
 
 
-@direct
+@entry
 def limits_fit(view: KernelView, truth: Truth, jobs: Array) -> bool:
     """Return whether the ledger has room for running jobs under the limits that were just set. ``jobs`` (k,) int32.
 
@@ -183,7 +186,7 @@ def limits_fit(view: KernelView, truth: Truth, jobs: Array) -> bool:
     return fits_change(view, more, squares)
 
 
-@direct
+@entry
 def refresh_job(view: KernelView, truth: Truth, log: Log, job: int) -> None:
     """Continue a running job under the limits in force now."""
     view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
@@ -195,7 +198,7 @@ def refresh_job(view: KernelView, truth: Truth, log: Log, job: int) -> None:
         change_speed(view, truth, log, job, view.held.option[job])
 
 
-@direct
+@entry
 def stop_node(view: KernelView, truth: Truth, unit: int) -> int:
     """Shut a free unit down."""
     view, truth = by_reference(view), by_reference(truth)
@@ -204,7 +207,7 @@ def stop_node(view: KernelView, truth: Truth, unit: int) -> int:
     return stop_unit(view, truth, unit)
 
 
-@direct
+@entry
 def wake_node(view: KernelView, truth: Truth, unit: int) -> int:
     """Boot a stopped unit."""
     view, truth = by_reference(view), by_reference(truth)
@@ -213,7 +216,7 @@ def wake_node(view: KernelView, truth: Truth, unit: int) -> int:
     return wake_unit(view, truth, unit)
 
 
-@direct
+@entry
 def requeue(view: KernelView, truth: Truth, log: Log, job: int) -> int:
     """Put a running job back at its previous place in the queue."""
     view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
@@ -223,7 +226,7 @@ def requeue(view: KernelView, truth: Truth, log: Log, job: int) -> int:
     return 0
 
 
-@direct
+@entry
 def job_of_unit(view: KernelView, unit: int) -> int:
     """Return the running job that holds ``unit``, -1 for none."""
     view = by_reference(view)

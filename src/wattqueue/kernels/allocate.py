@@ -18,16 +18,18 @@ workload. Symbols as in ``kernels/state.py``: n jobs, m entries, P partitions, O
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import EngineError
 from wattqueue.kernels import codes, state
-from wattqueue.kernels._words import AT_LEAST_LANES, AT_MOST_LANES
+from wattqueue.kernels._numba import AT_LEAST_LANES, AT_MOST_LANES
 from wattqueue.kernels.running import BLOCK
 from wattqueue.kernels.tree import CLASSES, FAN
+
+Part = TypeVar("Part", state.Held, state.Log, state.ReservationPlan)
 
 PLAN_ROWS = 4096
 """Rows of a new plan; the engine enlarges it while it runs (``wider_plan``)."""
@@ -197,18 +199,20 @@ def no_plan(partitions: int) -> state.ReservationPlan:
 
 def wider_plan(plan: state.ReservationPlan) -> state.ReservationPlan:
     """Return the plan with twice the rows; ``time`` and ``watt`` are lengthened in place, ``nodes`` is copied."""
-    rows = len(plan.time)
-    lengthen(rows, plan.time, plan.watt)
-    return plan._replace(nodes=np.concatenate((plan.nodes, np.empty_like(plan.nodes)), axis=1))
+    nodes = np.concatenate((plan.nodes, np.empty_like(plan.nodes)), axis=1)
+    return lengthened(plan, len(plan.time), "time", "watt")._replace(nodes=nodes)
 
 
-def lengthen(rows: int, *columns: NDArray[Any]) -> None:
-    """Put ``rows`` more behind each column, in place.
+def lengthened(part: Part, rows: int, *columns: str) -> Part:
+    """Return a tuple of which the named columns have ``rows`` more, in place: do not use the former tuple any more.
 
-    The operating system moves the pages of a large one; a copy would touch as much memory again.
+    The operating system moves the pages of a large column; a copy would touch as much memory again. The tuple is a new
+    one because its arrays have moved (``_numba/addresses.py``).
     """
-    for column in columns:
+    for name in columns:
+        column = getattr(part, name)
         column.resize(len(column) + rows, refcheck=False)
+    return part._replace()
 
 
 def new_heap(capacity: int, ids: int) -> state.Heap:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.kernels._jit import inlined, trailing_zeros
+from wattqueue.kernels._numba import inlined, trailing_zeros
 
 ONE = np.uint64(1)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -18,7 +18,7 @@ ZERO = np.uint64(0)
 @inlined
 def lowest_bit(word: np.uint64) -> int:
     """Return the number of the lowest set bit. ``word`` must not be 0: the instruction gives anything then."""
-    return int(trailing_zeros(word))
+    return int(np.int64(trailing_zeros(word)))
 
 
 @inlined

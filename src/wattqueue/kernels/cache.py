@@ -1,9 +1,10 @@
 """The folder of compiled kernels: where it is, when it is another one, when an old one is removed.
 
-The folder's name carries a hash of numba's version and of all kernel sources, because numba's own cache does not
-notice when a *called* kernel changes: any change starts with an empty folder. Folders of other versions that nobody
-used for a month are removed. ``WATTQUEUE_CACHE_DIR`` names another place; a place that cannot be written is reported
-by the command line (``CACHE_PROBLEM``), since compiling again in every run takes some 20 seconds.
+The folder's name carries the mode (``mode.py``) and a hash of numba's version and of all kernel sources, because
+numba's own cache does not notice when a *called* kernel changes: any change starts with an empty folder.
+Folders of other versions that nobody used for a month are removed. ``WATTQUEUE_CACHE_DIR`` names another place; a
+place that cannot be written is reported by the command line (``CACHE_PROBLEM``), since compiling again in every run
+takes some 20 seconds.
 
 This module does not import numba, so that a program can look here before it loads the compiler.
 """
@@ -20,16 +21,18 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
+from wattqueue.kernels.mode import MODE
+
 _STALE_S = 30 * 86400.0
 """Age at which the cache of another version is removed."""
 
 
-def _source_hash() -> str:
-    """Return a hash of numba's version and of every file of this folder: the identity of the compiled code."""
+def _identity() -> str:
+    """Return what identifies the compiled code: the mode, and a hash of numba's version and of every kernel source."""
     digest = hashlib.sha256(version("numba").encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
+    return f"{MODE}-{digest.hexdigest()[:16]}"
 
 
 def _cache_root() -> Path:
@@ -48,7 +51,7 @@ def _cache_dir() -> tuple[Path, str]:
     users). Otherwise a folder of the user's own in the temporary directory is used again and again; machine code is
     loaded from it, so it must belong to this user and be closed to others; else one that this process removes.
     """
-    folder = _cache_root() / f"kernels-{_source_hash()}"
+    folder = _cache_root() / f"kernels-{_identity()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK | os.X_OK):
@@ -59,7 +62,7 @@ def _cache_dir() -> tuple[Path, str]:
         why = (error.strerror or str(error)).lower()
     if _holds_kernels(folder):
         return folder, ""
-    own = Path(tempfile.gettempdir()) / f"wattqueue-kernels-{os.getuid()}-{_source_hash()}"
+    own = Path(tempfile.gettempdir()) / f"wattqueue-kernels-{os.getuid()}-{_identity()}"
     try:
         own.mkdir(mode=0o700, exist_ok=True)
         found = own.lstat()
@@ -97,4 +100,4 @@ to set WATTQUEUE_CACHE_DIR."""
 
 def compiled_before() -> bool:
     """Return whether the cache already holds compiled kernels, so that a first run can print what it waits for."""
-    return os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" or _holds_kernels(CACHE_DIR)
+    return MODE == "python" or _holds_kernels(CACHE_DIR)

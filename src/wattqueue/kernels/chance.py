@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import inlined
+from wattqueue.kernels._numba import inlined
 from wattqueue.kernels.state import KernelView
 
 

@@ -7,7 +7,7 @@ what is free take them from here.
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import as_int64, inlined
+from wattqueue.kernels._numba import as_int64, inlined
 from wattqueue.kernels.placement import give_units, take_units
 from wattqueue.kernels.running import running_insert, running_partition, running_remove
 from wattqueue.kernels.state import Array, KernelView, Rows

@@ -20,7 +20,7 @@ first new entry.
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import as_int64, inlined, kernel
+from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.chance import fits_watts
 from wattqueue.kernels.entries import net_watt, start_entry, wall_s
 from wattqueue.kernels.search import first_from

@@ -11,7 +11,7 @@ kernels cannot change, but in slot ``slot`` of the int64 array ``count`` (``Trut
 
 from __future__ import annotations
 
-from wattqueue.kernels._jit import as_int64, inlined, kernel
+from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.state import Array, Heap
 
 

@@ -11,7 +11,7 @@ import math
 from typing import NamedTuple
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import as_int64, entry, inlined, kernel
+from wattqueue.kernels._numba import as_int64, entry, inlined, kernel, referenced
 from wattqueue.kernels.entries import row_of
 from wattqueue.kernels.history import (
     PREDICTED,
@@ -38,6 +38,7 @@ LEAST_SPREAD = 1  # a standard deviation counts as at least this share of the pr
 KNOB_SLOTS = 2
 
 
+@referenced
 class HistoryPrediction(NamedTuple):
     """What the loop predicts with.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import as_int64, by_reference, direct
+from wattqueue.kernels._numba import as_int64, by_reference, entry
 from wattqueue.kernels.greedy import next_partition
 from wattqueue.kernels.state import Array, KernelView
 from wattqueue.kernels.tree import CLASSES, Limits, tree_next
@@ -11,7 +11,7 @@ from wattqueue.kernels.tree import CLASSES, Limits, tree_next
 INF = float("inf")
 
 
-@direct
+@entry
 def list_queue(view: KernelView, out: Array) -> int:
     """Write the queued entries in queue order (rule 5 of docs/semantics.md) to ``out``; return how many.
 
@@ -36,7 +36,7 @@ def list_queue(view: KernelView, out: Array) -> int:
     return k
 
 
-@direct
+@entry
 def list_running(view: KernelView, out: Array) -> int:
     """Write the rows of running jobs by expected end to ``out``; return how many.
 

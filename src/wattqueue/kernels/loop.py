@@ -29,7 +29,7 @@ Buffers are checked once an instant for the most that one instant can write (``l
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import as_int64, by_reference, direct, inlined
+from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined
 from wattqueue.kernels.entries import enqueue_job, release_job
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.history_prediction import ON, HistoryPrediction, learn_end, predict_from_history
@@ -48,7 +48,7 @@ APPLY = 5
 PASS_IN_PYTHON = codes.STOP_FOR_PASS | codes.STOP_FOR_RERANK
 
 
-@direct
+@entry
 def run(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction) -> int:
     """Run until the end, or until Python is needed; return which (``kernels/codes.py``)."""
     view, truth, log, history = by_reference(view), by_reference(truth), by_reference(log), by_reference(history)

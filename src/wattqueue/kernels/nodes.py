@@ -8,7 +8,7 @@ the cap (scope ``machine``), the bitmap of free units, and the event flag that w
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import as_int64, kernel
+from wattqueue.kernels._numba import as_int64, kernel
 from wattqueue.kernels.entries import enqueue_job, release_job
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.placement import restore_unit, unit_is_free, unit_partition, withhold_unit

@@ -26,7 +26,7 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import as_int64, inlined, kernel
+from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.bits import ONE, ZERO, lowest_bit, mask, run_length
 from wattqueue.kernels.state import KernelView, Units
 

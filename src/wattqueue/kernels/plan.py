@@ -33,7 +33,7 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import as_int64, at_least, inlined, kernel
+from wattqueue.kernels._numba import as_int64, at_least, inlined, kernel
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask
 from wattqueue.kernels.entries import net_watt, start_entry, wall_s
 from wattqueue.kernels.greedy import find_candidate, follow_candidates, next_partition, refresh_candidates

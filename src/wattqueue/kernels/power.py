@@ -15,7 +15,7 @@ exponents (``model/machine.py``). The same functions serve truth (``truth.actual
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import as_int64, inlined
+from wattqueue.kernels._numba import as_int64, inlined
 from wattqueue.kernels.entries import time_factor, unit_uw
 from wattqueue.kernels.state import KernelView, Log, Rows, Truth
 

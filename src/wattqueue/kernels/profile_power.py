@@ -20,12 +20,13 @@ import math
 from typing import NamedTuple
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import entry, kernel
+from wattqueue.kernels._numba import by_reference, entry, kernel, referenced
 from wattqueue.kernels.state import Array
 
 SMALL = 48  # buckets of at most so many steps are sorted by insertion
 
 
+@referenced
 class PatternTable(NamedTuple):
     """Patterns: samples of power that many jobs share.
 
@@ -38,6 +39,7 @@ class PatternTable(NamedTuple):
     resume: Array
 
 
+@referenced
 class RunTable(NamedTuple):
     """Runs of profiled jobs, columns of shape (k,).
 
@@ -56,6 +58,7 @@ class RunTable(NamedTuple):
     end_s: Array
 
 
+@referenced
 class StepWindow(NamedTuple):
     """Steps after ``begin_s`` up to ``end_s``, by bucket.
 
@@ -72,6 +75,7 @@ class StepWindow(NamedTuple):
     change: Array
 
 
+@referenced
 class Merged(NamedTuple):
     """Rows of the sum.
 
@@ -124,6 +128,7 @@ def bucket_of(window: StepWindow, time: float) -> int:
 @entry
 def count_steps(runs: RunTable, window: StepWindow) -> int:
     """Count the steps of each bucket into ``window.begin``, ready to be placed; return how many there are."""
+    runs, window = by_reference(runs), by_reference(window)
     for r in range(len(runs.start_s)):
         start, end, period = runs.start_s[r], runs.end_s[r], runs.period_s[r]
         k = 0
@@ -157,6 +162,7 @@ def place_steps(patterns: PatternTable, runs: RunTable, window: StepWindow) -> i
 
     A run's steps: each sample after the begin of the window, and its end, where it returns to the constant.
     """
+    patterns, runs, window = by_reference(patterns), by_reference(runs), by_reference(window)
     at_begin = 0
     for r in range(len(runs.start_s)):
         start, end, period = runs.start_s[r], runs.end_s[r], runs.period_s[r]
@@ -188,6 +194,7 @@ def place_steps(patterns: PatternTable, runs: RunTable, window: StepWindow) -> i
 @entry
 def run_energies(patterns: PatternTable, runs: RunTable, energy_j: Array) -> None:
     """Write the energy of each run, all its units, to ``energy_j`` (k,). Exact for the rounded samples."""
+    patterns, runs = by_reference(patterns), by_reference(runs)
     for r in range(len(runs.start_s)):
         start, end, period = runs.start_s[r], runs.end_s[r], runs.period_s[r]
         q = runs.pattern[r]
@@ -261,6 +268,7 @@ def heap_sort(window: StepWindow, low: int, high: int) -> None:
 @entry
 def sort_steps(window: StepWindow) -> None:
     """Sort each bucket by time. Steps of one time may stand in any order, because they are summed."""
+    window = by_reference(window)
     for b in range(len(window.begin) - 2):
         low, high = window.begin[b], window.begin[b + 1]
         if high - low <= SMALL:
@@ -270,13 +278,14 @@ def sort_steps(window: StepWindow) -> None:
 
 
 @entry
-def merge_steps(window: StepWindow, own_time: Array, own_row: int, at_begin: int, out: Merged) -> int:
+def merge_steps(window: StepWindow, out: Merged, own_time: Array, own_row: int, at_begin: int) -> int:
     """Merge the sorted steps with the rows of the run's own series; return the number of rows written.
 
     ``own_row`` is the row in force at the window's begin, ``at_begin`` the result of ``place_steps``. The first row
     written stands at the begin; a row is written where the sum or the own series changes. ``out`` needs room for a row
     each step and own row.
     """
+    window, out = by_reference(window), by_reference(out)
     off = at_begin
     out.time[0], out.row[0], out.off_uw[0] = window.begin_s, own_row, off
     rows = 1

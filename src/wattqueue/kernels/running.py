@@ -26,7 +26,7 @@ sums are those of the rows, no block in use is empty, and the ledger is the sum 
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import as_int64, inlined, kernel
+from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.chance import follow_margin
 from wattqueue.kernels.state import KernelView
 

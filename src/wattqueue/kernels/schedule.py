@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import as_int64, by_reference, direct, inlined
+from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined
 from wattqueue.kernels.greedy import pass_greedy
 from wattqueue.kernels.plan import pass_conservative
 from wattqueue.kernels.state import KernelView
@@ -62,7 +62,7 @@ def available_with(view: KernelView, more: int) -> int:
     return int(budget - count[codes.MARGIN] - count[codes.LEDGER])
 
 
-@direct
+@entry
 def schedule_once(view: KernelView) -> None:
     """Compute the budget and run a pass, for callers in Python: a view from a snapshot, or one with a new margin."""
     view = by_reference(view)
@@ -70,7 +70,7 @@ def schedule_once(view: KernelView) -> None:
     schedule(view)
 
 
-@direct
+@entry
 def budget_once(view: KernelView) -> None:
     """Compute the budget, for callers in Python."""
     view = by_reference(view)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wattqueue.kernels._jit import inlined
+from wattqueue.kernels._numba import inlined
 from wattqueue.kernels.state import Array
 
 

@@ -7,7 +7,7 @@ in this order. A test holds that the view then starts the same jobs as one that 
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import as_int64, by_reference, entry
+from wattqueue.kernels._numba import as_int64, by_reference, entry
 from wattqueue.kernels.entries import enqueue_job
 from wattqueue.kernels.placement import take_interval, withhold_unit
 from wattqueue.kernels.running import running_insert, running_partition

@@ -25,9 +25,12 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from wattqueue.kernels._numba import referenced
+
 Array = NDArray[Any]
 
 
+@referenced
 class Rows(NamedTuple):
     """Watts of one unit and relative run time by option, shared by jobs of one row.
 
@@ -42,6 +45,7 @@ class Rows(NamedTuple):
     """(C, O) float64 run time relative to the reference speed."""
 
 
+@referenced
 class EntryTable(NamedTuple):
     """Job-partition entries, partition by partition, each partition's in queue order (rule 5 of docs/semantics.md)."""
 
@@ -59,6 +63,7 @@ class EntryTable(NamedTuple):
     """(P + 1,) int64 first entry of each partition."""
 
 
+@referenced
 class Tree(NamedTuple):
     """Subtree minima over queued entries, fan-out 16, level 0 = entries in queue order (``kernels/tree.py``).
 
@@ -97,6 +102,7 @@ class Tree(NamedTuple):
     """(P,) int64 leaf before which nothing is queued."""
 
 
+@referenced
 class RunningBlocks(NamedTuple):
     """Running jobs sorted by expected end, in blocks with sums (``kernels/running.py``)."""
 
@@ -118,6 +124,7 @@ class RunningBlocks(NamedTuple):
     """(B,) int32 blocks in use by time, then the spare ones."""
 
 
+@referenced
 class Units(NamedTuple):
     """Free units as bits, partition by partition, the lowest unit number first (``kernels/placement.py``).
 
@@ -143,6 +150,7 @@ class Units(NamedTuple):
     """(O,) int32 partition of each option."""
 
 
+@referenced
 class Held(NamedTuple):
     """What running jobs hold.
 
@@ -166,6 +174,7 @@ class Held(NamedTuple):
     """int32 last unit of each interval, included."""
 
 
+@referenced
 class Reservations(NamedTuple):
     """Reservations of the last greedy pass, one a partition (rule 8 of docs/semantics.md)."""
 
@@ -181,6 +190,7 @@ class Reservations(NamedTuple):
     """(P,) int64 next entry to try, counted from the partition's first; -1 for none."""
 
 
+@referenced
 class ReservationPlan(NamedTuple):
     """The plan of conservative backfilling: free units and watts over time, and the place of each job in it (rule 9).
 
@@ -202,6 +212,7 @@ class ReservationPlan(NamedTuple):
     """(n,) int32 number of the plan in which that is."""
 
 
+@referenced
 class KernelView(NamedTuple):
     """Everything that a pass may see, and its output.
 
@@ -239,6 +250,7 @@ class KernelView(NamedTuple):
     """int64 scalars by slot: budget, ledger, counts, constants."""
 
 
+@referenced
 class Heap(NamedTuple):
     """A binary heap of (time, id) with the place of each id, so that a time can be changed (``kernels/heap.py``)."""
 
@@ -250,6 +262,7 @@ class Heap(NamedTuple):
     """(ids,) int32 row of each id, -1 while it is not in the heap."""
 
 
+@referenced
 class Truth(NamedTuple):
     """What jobs really do, and the events to come."""
 
@@ -297,6 +310,7 @@ class Truth(NamedTuple):
     """int64 scalars by slot: what the loop stops for, what happened at this instant."""
 
 
+@referenced
 class Log(NamedTuple):
     """What a simulation writes down: results of jobs, and power steps.
 

@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._jit import as_int64, at_most, inlined, kernel, least_of
+from wattqueue.kernels._numba import as_int64, at_most, inlined, kernel, least_of
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask
 from wattqueue.kernels.state import Array, Tree
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import EngineError, MachineError
 from wattqueue.kernels import codes
-from wattqueue.kernels.allocate import check_padding, lengthen, new_log, wider_plan
+from wattqueue.kernels.allocate import check_padding, lengthened, new_log, wider_plan
 from wattqueue.kernels.history_prediction import ON
 from wattqueue.kernels.loop import run
 from wattqueue.kernels.schedule import budget_once
@@ -237,9 +237,11 @@ class Simulation:
         """
         tally, held, plan, log = self.truth.tally, self.view.held, self.view.plan, self.log
         if self.view.counter[codes.INTERVALS] + self.machine.units > len(held.low):
-            lengthen(len(held.low) // 16 + self.machine.units, held.low, held.high)
+            held = lengthened(held, len(held.low) // 16 + self.machine.units, "low", "high")
+            self.world.kernel = self.view._replace(held=held)
         elif tally[codes.POWER_ROWS] + 1 >= len(log.time):
-            lengthen(len(log.time) // 16 + 1024, log.time, log.jobs_uw, log.other_uw, log.busy_idle_uw, log.busy)
+            columns = ("time", "jobs_uw", "other_uw", "busy_idle_uw", "busy")
+            self.world.log = lengthened(log, len(log.time) // 16 + 1024, *columns)
         else:
             self.world.kernel = check_padding(self.view._replace(plan=wider_plan(plan)))
 

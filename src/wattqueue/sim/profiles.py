@@ -216,7 +216,7 @@ def _window(found: ProfiledRuns, own: PowerSeries, begin: float, end: float) -> 
     own_last = int(np.searchsorted(own.time_s, end, side="right"))
     room = count + own_last - own_row + 2
     out = Merged(np.empty(room), np.empty(room, np.int64), np.empty(room, np.int64))
-    rows = merge_steps(window, own.time_s, own_row, at_begin, out)
+    rows = merge_steps(window, out, own.time_s, own_row, at_begin)
     if end >= own.time_s[-1] and out.off_uw[rows - 1] != 0:
         raise EngineError("power profiles: the sum is not 0 after the last job ended")
     if out.time[rows - 1] < end:

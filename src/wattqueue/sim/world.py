@@ -89,10 +89,7 @@ class SimulatedWorld:
 
     def take_prediction(self, rows: NDArray[np.int32], watts: Floats) -> None:
         """Write the predicted watts of one unit of jobs that are about to be queued. Shapes (k,), (k, O)."""
-        micro = np.rint(watts * codes.MICRO).astype(np.int64)
-        for row, job in enumerate(rows):
-            for option in range(micro.shape[1]):
-                act.set_prediction(self.kernel, int(job), option, int(micro[row, option]))
+        act.set_predictions(self.kernel, rows, np.rint(watts * codes.MICRO).astype(np.int64))
 
 
 def _start(world: SimulatedWorld, action: StartJob) -> str:

@@ -4,63 +4,78 @@ numba passes a tuple to a called function member by member, and an array as seve
 count, ...). A ``KernelView`` is some 400 words: copied in every call, and written out in the machine code of every
 call. ``by_reference`` avoids that:
 
-1. In the entry kernel, on its stack, it reserves a C struct with the layout of the tuple: for an array the data
-   pointer and the shape, for a plain number its value, for a tuple within the tuple its struct (``_struct_type``).
-2. It writes the members once (``_write``) and returns the address of the struct.
+1. An entry kernel gets the words of the tuple as one array (``addresses.py``): for an array of the tuple the data
+   pointer and the shape, for a plain number its value, for a tuple within the tuple its words.
+2. ``by_reference`` copies them into a C struct in the entry's stack frame (``_struct_type``) and returns its address.
+   The copy lets LLVM see that no store into an array changes an address; so it keeps addresses in registers.
 3. Inner kernels receive a value of type ``ByReference``. Reading a member of it (``view.tree``) gives the address of
    the inner struct; reading an array (``tree.need``) rebuilds numba's array value from data and shape (``_array``).
 
 Consequences that callers must respect:
 
-* Arrays must be C-contiguous: strides are computed from the shape (``kernels/allocate.py`` checks that).
+* Arrays must be C-contiguous: strides are computed from the shape (``addresses.py`` checks that).
 * An array read through a reference has no owner, so reference counting never sees it. It must not outlive the call
   of the entry: kernels return numbers only.
 * The tuple itself cannot be changed through the reference, only the elements of its arrays.
-
-With ``NUMBA_DISABLE_JIT=1`` ``by_reference`` returns the tuple itself, and members are plain attributes.
 """
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
-import numba
+import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import from_dtype, types
 from numba.core import cgutils
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
 
-_config: Any = numba.config  # its settings are made at run time, unseen by type checkers
+from wattqueue.kernels._numba.addresses import LAYOUTS, Layout, name_of
+
 _WORD = ir.IntType(64)
 
 
 class ByReference(types.Type):  # type: ignore[misc]
-    """The numba type of a pointer to the struct of a named tuple of type ``of``.
+    """The numba type of a pointer to the struct of a named tuple.
 
-    Its name is short (class name and a hash), where the name of the tuple's own type spells out every array: names of
+    Its name is short (that of the layout), where the name of the tuple's own type spells out every array: names of
     types become part of the name of every compiled function.
     """
 
-    def __init__(self, of: Any) -> None:
-        """Make the type of references to tuples of numba type ``of``."""
-        self.of = of
-        super().__init__(f"{of.instance_class.__name__}_{hashlib.sha256(str(of).encode()).hexdigest()[:12]}")
+    def __init__(self, layout: Layout) -> None:
+        """Make the type of references to tuples of this layout."""
+        self.layout = layout
+        super().__init__(name_of(layout))
 
     def member(self, name: str) -> tuple[int, Any]:
         """Return the position and the numba type of a member of the tuple."""
-        place = self.of.fields.index(name)
-        return place, self.of.types[place]
+        named, members = self.layout
+        place = named._fields.index(name)
+        return place, _numba_type(members[place])
 
 
-def _struct_type(models_of: Any, of: Any) -> Any:
+def _numba_type(layout: Layout) -> Any:
+    """Return the type of a member as kernels see it."""
+    if _is_tuple(layout):
+        return ByReference(layout)
+    if len(layout) == 1:
+        return types.float64 if layout[0] is float else types.int64
+    return types.Array(from_dtype(np.dtype(layout[0])), layout[1], "C")
+
+
+def _is_tuple(layout: Layout) -> bool:
+    """Return whether a layout is that of a tuple."""
+    return len(layout) == 2 and isinstance(layout[0], type)
+
+
+def _struct_type(models_of: Any, layout: Layout) -> Any:
     """Return the LLVM type of what the pointer points to: nested structs, an array's data and shape, plain numbers."""
-    if isinstance(of, types.BaseNamedTuple):
-        return ir.LiteralStructType([_struct_type(models_of, t) for t in of.types])
-    if isinstance(of, types.Array):
-        return ir.LiteralStructType([models_of.lookup(of.dtype).get_data_type().as_pointer(), *[_WORD] * of.ndim])
-    return models_of.lookup(of).get_value_type()
+    if _is_tuple(layout):
+        return ir.LiteralStructType([_struct_type(models_of, member) for member in layout[1]])
+    if len(layout) == 1:
+        return models_of.lookup(_numba_type(layout)).get_value_type()
+    element = models_of.lookup(from_dtype(np.dtype(layout[0]))).get_data_type()
+    return ir.LiteralStructType([element.as_pointer(), *[_WORD] * layout[1]])
 
 
 @register_model(ByReference)
@@ -68,44 +83,27 @@ class _ByReferenceModel(models.PrimitiveModel):  # type: ignore[misc]
     """How numba represents the type in compiled code: one pointer."""
 
     def __init__(self, models_of: Any, reference_type: Any) -> None:
-        super().__init__(models_of, reference_type, _struct_type(models_of, reference_type.of).as_pointer())
+        super().__init__(models_of, reference_type, _struct_type(models_of, reference_type.layout).as_pointer())
 
 
-def _write(context: Any, builder: Any, place: Any, of: Any, value: Any) -> None:
-    """Generate code that stores ``value`` of type ``of`` into the struct at ``place``, member by member."""
-    if isinstance(of, types.BaseNamedTuple):
-        for i, member in enumerate(of.types):
-            at = cgutils.gep_inbounds(builder, place, 0, i)
-            _write(context, builder, at, member, builder.extract_value(value, i))
-    elif isinstance(of, types.Array):
-        array = context.make_array(of)(context, builder, value)
-        for i, word in enumerate((array.data, *cgutils.unpack_tuple(builder, array.shape))):
-            builder.store(word, cgutils.gep_inbounds(builder, place, 0, i))
-    else:
-        builder.store(value, place)
-
-
-def _make_reference(_: Any, tuple_type: Any) -> Any:
-    """Type and code of the intrinsic ``by_reference``.
+@intrinsic  # type: ignore[untyped-decorator]
+def by_reference(_: Any, words: Any) -> Any:
+    """Return the named tuple whose words an entry kernel got, as other kernels take it.
 
     The struct is reserved in the first block of the entry (``alloca_once``), so that a call within a loop does not
     grow the stack.
     """
+    reference = ByReference(LAYOUTS[next(iter(words.dtype.fields))])
 
-    def generate(context: Any, builder: Any, __: Any, arguments: Any) -> Any:
-        place = cgutils.alloca_once(builder, _struct_type(context.data_model_manager, tuple_type))
-        _write(context, builder, place, tuple_type, arguments[0])
+    def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+        struct = _struct_type(context.data_model_manager, reference.layout)
+        place = cgutils.alloca_once(builder, struct)
+        found = context.make_array(words)(context, builder, arguments[0]).data
+        size = ir.Constant(_WORD, words.dtype.size)
+        cgutils.raw_memcpy(builder, place, builder.bitcast(found, struct.as_pointer()), size, 1)
         return place
 
-    return ByReference(tuple_type)(tuple_type), generate
-
-
-def _identity(value: Any) -> Any:
-    return value
-
-
-by_reference: Any = _identity if _config.DISABLE_JIT else intrinsic(_make_reference)
-"""The named tuple as kernels take it; as plain Python the tuple itself."""
+    return reference(words), generate
 
 
 @infer_getattr
@@ -116,10 +114,7 @@ class _ByReferenceMembers(AttributeTemplate):  # type: ignore[misc]
 
     def generic_resolve(self, value: Any, name: str) -> Any:
         """Return the type of member ``name``; None where there is none, and numba reports an unknown attribute."""
-        if name not in value.of.fields:
-            return None  # numba then says that there is no such attribute
-        _, of = value.member(name)
-        return ByReference(of) if isinstance(of, types.BaseNamedTuple) else of
+        return value.member(name)[1] if name in value.layout[0]._fields else None
 
 
 @lower_getattr_generic(ByReference)  # type: ignore[untyped-decorator]
@@ -127,7 +122,7 @@ def _member(context: Any, builder: Any, reference_type: Any, value: Any, name: s
     """Generate code that reads a member: an address for a tuple, an array value for an array, else the number."""
     index, of = reference_type.member(name)
     place = cgutils.gep_inbounds(builder, value, 0, index)
-    if isinstance(of, types.BaseNamedTuple):
+    if isinstance(of, ByReference):
         return place
     if isinstance(of, types.Array):
         return _array(context, builder, place, of)

@@ -4,8 +4,7 @@ By itself numba optimizes each function together with everything that it calls, 
 whether or not Python ever calls it. Of some 170 kernels that call one another, most would be compiled dozens of times.
 Here an inner kernel stays in LLVM's intermediate language until an entry is optimized as a whole; the entry links it.
 
-The classes override methods of numba that are not documented. They are listed in docs/adr/0009 with the rest, and
-the version of numba is bounded in pyproject.toml.
+The classes override methods of numba that are not documented (docs/adr/0009).
 """
 
 from __future__ import annotations

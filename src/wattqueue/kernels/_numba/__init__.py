@@ -1,0 +1,83 @@
+"""All that WattQueue takes from numba: the marks of kernels, and instructions on words. The only code that imports it.
+
+Three decorators mark what a function is for:
+
+============  =======================================================================================
+``kernel``    an inner kernel, called by kernels only; a function of its own in the machine code
+``inlined``   an inner kernel that becomes part of each caller, as those on the path of every job (docs/adr/0002)
+``entry``     a kernel that Python calls
+============  =======================================================================================
+
+An entry passes its large named tuples (those marked ``referenced``) on with ``by_reference``, as its first statement.
+Kernels do not allocate: they get every array from outside.
+
+What stands behind these names depends on the mode (``kernels/mode.py``): ``fast.py`` for speed, with every
+undocumented point of numba that WattQueue uses (docs/adr/0009 lists them); ``plain.py`` with documented numba only;
+or plain Python functions. The test suite runs in all three ways. Only entries become
+cached machine code (``kernels/cache.py``).
+"""
+
+from __future__ import annotations
+
+from wattqueue.kernels._numba.addresses import referenced
+from wattqueue.kernels._numba.words import AT_LEAST_LANES, AT_MOST_LANES
+from wattqueue.kernels.mode import MODE
+
+if MODE == "fast":
+    from wattqueue.kernels._numba.fast import (
+        at_least,
+        at_most,
+        by_reference,
+        entry,
+        inlined,
+        kernel,
+        least_of,
+        trailing_zeros,
+    )
+elif MODE == "plain":
+    from wattqueue.kernels._numba.plain import (
+        at_least,
+        at_most,
+        by_reference,
+        entry,
+        inlined,
+        kernel,
+        least_of,
+        trailing_zeros,
+    )
+else:
+    from wattqueue.kernels._numba.python import (
+        at_least,
+        at_most,
+        by_reference,
+        entry,
+        inlined,
+        kernel,
+        least_of,
+        trailing_zeros,
+    )
+
+__all__ = [
+    "AT_LEAST_LANES",
+    "AT_MOST_LANES",
+    "as_int64",
+    "at_least",
+    "at_most",
+    "by_reference",
+    "entry",
+    "inlined",
+    "kernel",
+    "least_of",
+    "referenced",
+    "trailing_zeros",
+]
+
+
+@inlined
+def as_int64(number: int) -> int:
+    """Return ``number`` as int64.
+
+    Ids stand in arrays as int16 or int32. Passed on as they are, they would make numba compile every kernel below once
+    for each width.
+    """
+    return number + 0

@@ -1,0 +1,98 @@
+"""Named tuples of arrays as one small array of addresses, for calls of entry kernels.
+
+numba's dispatcher looks at the type of every array in every nested tuple before each call, and unpacks all of them:
+some 10 µs for a ``KernelView``, more than most kernels take. In fast mode an entry kernel gets one array of words
+instead, made once for each tuple: the address and the shape of every array in it, tuples within the tuple in place.
+``references.py`` reads this as a C struct.
+
+The element type of that array is a numpy record whose only field is named after the layout of the tuple (class, types
+and dimensions of its arrays). So numba compiles once for each layout, finds cached code by it, and refuses a tuple of
+another layout, as it would with the tuple itself.
+
+What callers must respect: an array that moves in memory (``numpy.ndarray.resize``) needs a new tuple, made with
+``_replace``; addresses are taken at a tuple's first call. The tuple keeps its arrays alive during the call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.errors import EngineError
+
+T = TypeVar("T")
+Layout = tuple[Any, ...]
+"""(class, members): a member is the layout of a tuple, or (dtype, dimensions) of an array, or ``(type,)``: a number."""
+
+LAYOUTS: dict[str, Layout] = {}
+"""Layouts of this process, by the name of the record's field."""
+_RECORDS: dict[Layout, np.dtype[Any]] = {}
+
+
+class Referenced:
+    """A named tuple that entry kernels pass on by reference."""
+
+    @cached_property
+    def addresses(self) -> NDArray[Any]:
+        """Return the tuple as words, one record. Shape (1,)."""
+        return addresses_of(self)
+
+    def __getstate__(self) -> None:
+        """Leave the addresses out of copies and pickles: their arrays are elsewhere."""
+
+
+def referenced(named: type[T]) -> type[T]:
+    """Mark a named tuple that entry kernels pass on by reference."""
+    own = {"__module__": named.__module__, "__doc__": named.__doc__, "__qualname__": named.__qualname__}
+    return type(named.__name__, (named, Referenced), own)
+
+
+def addresses_of(value: Any) -> NDArray[Any]:
+    """Return a named tuple as one record of 64-bit words. Shape (1,).
+
+    Raises: EngineError for an array that is not contiguous or that cannot be written: a kernel would compute wrong
+    addresses, or end the process.
+    """
+    words: list[int] = []
+    layout = _append(value, type(value).__name__, words)
+    if layout not in _RECORDS:
+        name = name_of(layout)
+        LAYOUTS[name] = layout
+        _RECORDS[layout] = np.dtype([(name, np.int64, (len(words),))])
+    return np.array(words, np.int64).view(_RECORDS[layout])
+
+
+def _append(value: Any, where: str, words: list[int]) -> Layout:
+    """Append the words of a member; return its layout."""
+    if isinstance(value, np.ndarray):
+        if not value.flags.carray:
+            raise EngineError(
+                "an array of a kernel is not contiguous, or read-only", where=where, hint="copy it (kernel_array)"
+            )
+        words.append(value.__array_interface__["data"][0])
+        words += value.shape
+        return value.dtype.str, value.ndim
+    if isinstance(value, tuple):
+        fields = zip(value._fields, value, strict=True)  # type: ignore[attr-defined]
+        return type(value), tuple(_append(member, f"{where}.{name}", words) for name, member in fields)
+    if isinstance(value, float):
+        words.append(int(np.float64(value).view(np.int64)))
+        return (float,)
+    words.append(int(value))
+    return (int,)
+
+
+def name_of(layout: Layout) -> str:
+    """Return the name of the layout of a tuple: its class, and a hash of all its types; the same in every process."""
+    return f"{layout[0].__name__}_{hashlib.sha256(_text(layout).encode()).hexdigest()[:12]}"
+
+
+def _text(layout: Layout) -> str:
+    """Return a layout as text."""
+    if isinstance(layout[0], type):
+        return f"{layout[0].__name__}({', '.join(map(_text, layout[1]))})" if len(layout) > 1 else layout[0].__name__
+    return f"{layout[0]}{layout[1]}"

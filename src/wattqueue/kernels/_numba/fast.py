@@ -1,0 +1,115 @@
+"""The marks with every undocumented point of numba that makes kernels fast (docs/adr/0009 lists them).
+
+* No reference counting: kernels get every array from outside. With it, nested named tuples of arrays cost 13-18 times
+  the run time (docs/adr/0001).
+* Tuples are one pointer, between kernels and from Python (``references.py``, ``addresses.py``).
+* Inner kernels become machine code only within the entries that call them (``inner.py``).
+* The cache on disk is looked into before numba loads its compiler.
+* Comparisons of several elements are one instruction (``intrinsics.py``).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar, cast
+
+import numba
+from numba import njit
+from numba.core.caching import FunctionCache
+from numba.cpython.unsafe.numbers import trailing_zeros
+
+from wattqueue.kernels._numba.addresses import Referenced
+from wattqueue.kernels._numba.inner import InnerCompiler
+from wattqueue.kernels._numba.intrinsics import at_least, at_most, least_of
+from wattqueue.kernels._numba.references import by_reference
+from wattqueue.kernels.cache import CACHE_DIR
+
+__all__ = ["at_least", "at_most", "by_reference", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+_OPTIONS: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
+_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": InnerCompiler}
+_ENTRY: dict[str, Any] = {"no_cfunc_wrapper": True, "nogil": True}
+
+
+_MOST_REFERENCED = 4
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """numba's cache of machine code, without loading all that numba knows to compile, before a look into it:
+    that takes a third of a second, of which a run with warm caches has no use."""
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Load compiled code from the cache, and nothing else."""
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(signature, target)
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        """Save compiled code; a full or read-only disk costs a compilation in the next run, not this run."""
+        with suppress(OSError):
+            super().save_overload(signature, data)
+
+
+def _compile(function: Callable[..., Any], **more: Any) -> Any:
+    """Compile ``function`` with the options that all kernels share."""
+    return njit(**_OPTIONS, **more)(function)
+
+
+def kernel(function: F) -> F:
+    """Mark an inner kernel: a function that only kernels call."""
+    return cast("F", _compile(function, **_INNER))
+
+
+def inlined(function: F) -> F:
+    """Mark an inner kernel that becomes part of its callers: one on the path of every job (docs/adr/0002)."""
+    return cast("F", _compile(function, **_INNER, forceinline=True))
+
+
+def entry(function: F) -> F:
+    """Mark a kernel that Python calls.
+
+    It releases the interpreter's lock, so that simulations can run in threads. Its machine code is cached on disk. Of
+    a tuple that is marked ``referenced`` the compiled function gets the addresses.
+    """
+    compiled = _compile(function, **_ENTRY)
+    config: Any = numba.config  # its settings are made at run time, unseen by type checkers
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(CACHE_DIR)  # read here, once; other users of numba keep theirs
+    try:
+        compiled._cache = _Cache(function)  # noqa: SLF001  what njit(cache=True) does
+    finally:
+        config.CACHE_DIR = before
+
+    call = _with_addresses(compiled, _count_referenced(function))
+    functools.update_wrapper(call, function)
+    call.dispatcher = compiled  # type: ignore[attr-defined]
+    return cast("F", call)
+
+
+def _count_referenced(function: Callable[..., Any]) -> int:
+    """Return how many of the first arguments are tuples marked ``referenced``, by their annotations.
+
+    Raises: TypeError for more than four, or for one behind an argument that is none.
+    """
+    names = [str(function.__annotations__.get(name, "")) for name in inspect.signature(function).parameters]
+    found = [isinstance(kind, type) and issubclass(kind, Referenced) for kind in map(function.__globals__.get, names)]
+    count = sum(found)
+    if not all(found[:count]) or count > _MOST_REFERENCED:
+        raise TypeError(f"{function.__name__}: up to {_MOST_REFERENCED} referenced tuples, before all other arguments")
+    return count
+
+
+def _with_addresses(compiled: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """Return ``compiled`` called with the addresses of its first ``count`` arguments; written out, as it is hot."""
+    if count == 0:
+        return lambda *rest: compiled(*rest)  # noqa: PLW0108  a function, whose name and docstring can be set
+    if count == 1:
+        return lambda a, *rest: compiled(a.addresses, *rest)
+    if count == 2:
+        return lambda a, b, *rest: compiled(a.addresses, b.addresses, *rest)
+    if count == 3:
+        return lambda a, b, c, *rest: compiled(a.addresses, b.addresses, c.addresses, *rest)
+    return lambda a, b, c, d, *rest: compiled(a.addresses, b.addresses, c.addresses, d.addresses, *rest)

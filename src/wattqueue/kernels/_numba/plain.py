@@ -1,0 +1,52 @@
+"""The marks in documented numba: no private options, no extension of its types, no generated instructions.
+
+Every kernel is a function of its own, with reference counting, and named tuples are passed by value. The results are
+those of ``fast.py`` to the last bit; the run of the benchmarks' digests in this mode holds that
+(tests/kernels/test_plain_mode.py). Compiling takes minutes, and runs many times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+from numba import njit
+
+from wattqueue.kernels._numba import words
+from wattqueue.kernels.cache import CACHE_DIR
+
+__all__ = ["at_least", "at_most", "by_reference", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def kernel(function: F) -> F:
+    """Mark an inner kernel."""
+    return cast("F", njit(error_model="numpy")(function))
+
+
+inlined = kernel
+
+
+def entry(function: F) -> F:
+    """Mark a kernel that Python calls. It releases the interpreter's lock; its machine code is cached on disk."""
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(CACHE_DIR)  # the setting of NUMBA_CACHE_DIR; other users of numba keep theirs
+    try:
+        return cast("F", njit(error_model="numpy", nogil=True, cache=True)(function))
+    finally:
+        config.CACHE_DIR = before
+
+
+def _tuple_itself(value: Any) -> Any:
+    """Return the tuple itself."""
+    return value
+
+
+by_reference = kernel(_tuple_itself)
+trailing_zeros = kernel(words.trailing_zeros)
+at_least = kernel(words.at_least)
+at_most = kernel(words.at_most)
+least_of = kernel(words.least_of)

@@ -1,0 +1,102 @@
+"""Calls of entry kernels from Python: one signature for every world, tuples as addresses, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.kernels.drivers import insert_running, push, remove_running
+from tests.kernels.views import view_with
+from tests.policy.test_decide import by_snapshot
+from tests.sim.test_against_twin import random_script, run_both
+from tests.sim.workloads import random_world
+from wattqueue.errors import EngineError
+from wattqueue.kernels import actions, codes, lists, loop, schedule, snapshot, state
+from wattqueue.kernels._numba.addresses import addresses_of
+from wattqueue.kernels.allocate import lengthened, new_heap, new_held
+from wattqueue.kernels.lists import list_running
+from wattqueue.kernels.mode import MODE
+
+
+def entries() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for module in (actions, lists, loop, schedule, snapshot):
+        yield from ((name, value) for name, value in vars(module).items() if hasattr(value, "dispatcher"))
+
+
+@pytest.mark.compiled
+def test_an_entry_is_compiled_once_for_every_world() -> None:
+    for seed in range(30):
+        world = random_world(seed, failures=seed % 2 == 0)
+        run_both(world, random_script(seed, world), period_s=7.0)
+        by_snapshot(world)
+    seen = {name: len(entry.dispatcher.signatures) for name, entry in entries()}  # type: ignore[attr-defined]
+    assert seen["run"] == seen["set_frequency"] == seen["schedule_once"] == 1
+    assert set(seen.values()) <= {0, 1}
+
+
+def small_view() -> state.KernelView:
+    return view_with(np.ones(9), np.ones(9), np.ones(9), (9,), codes.EASY)
+
+
+def running_in(view: state.KernelView) -> list[int]:
+    out = np.empty(9, np.int32)
+    return [int(job) for job in out[: list_running(view, out)]]
+
+
+def test_a_copy_of_a_view_is_a_view_of_its_own() -> None:
+    """Addresses are kept with a tuple; a copy has other arrays, and must not inherit them."""
+    view = small_view()
+    view.held.option[:] = 0
+    insert_running(view, 3, 5)
+    for other in (copy.deepcopy(view), pickle.loads(pickle.dumps(view))):  # noqa: S301  our own
+        remove_running(other, 3)
+        assert (running_in(view), running_in(other)) == ([3], [])
+
+
+def test_a_tuple_with_another_array_has_other_addresses() -> None:
+    view = small_view()
+    view.held.option[:] = 0
+    insert_running(view, 3, 5)
+    moved = view._replace(running=view.running._replace(job=view.running.job.copy()))
+    moved.running.job[0, 0] = 7
+    assert (running_in(view), running_in(moved)) == ([3], [7])
+
+
+def test_columns_that_are_lengthened_are_found_where_they_are_now() -> None:
+    held = new_held(4, 8)
+    before = addresses_of(held)
+    longer = lengthened(held, 1_000_000, "low", "high")
+    assert len(longer.low) == len(longer.high) == 1_000_008
+    assert longer.addresses.dtype == before.dtype  # type: ignore[attr-defined]
+    words = longer.addresses.view(np.int64).tolist()  # type: ignore[attr-defined]
+    assert {longer.low.__array_interface__["data"][0], longer.high.__array_interface__["data"][0], 1_000_008} <= {
+        *words
+    }
+
+
+def test_tuples_of_other_types_are_other_types_to_the_compiler() -> None:
+    heap = new_heap(4, 4)
+    assert addresses_of(heap).dtype == addresses_of(new_heap(9, 3)).dtype
+    assert addresses_of(heap).dtype != addresses_of(heap._replace(item=heap.item.astype(np.int64))).dtype
+    assert addresses_of(heap).dtype != addresses_of(heap._replace(time=heap.time.reshape(2, 2))).dtype
+
+
+@pytest.mark.parametrize("kind", ["strided", "read-only"])
+def test_an_array_that_kernels_cannot_take_is_refused(kind: str) -> None:
+    time = np.zeros(8)[::2] if kind == "strided" else np.zeros(4)
+    time.flags.writeable = kind != "read-only"
+    with pytest.raises(EngineError) as caught:
+        addresses_of(new_heap(4, 4)._replace(time=time))
+    assert caught.value.where == "Heap.time"
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(MODE != "fast", reason="only fast mode takes addresses")
+def test_such_an_array_never_reaches_a_compiled_kernel() -> None:
+    with pytest.raises(EngineError):
+        push(new_heap(8, 8)._replace(time=np.zeros(8)[::2]), np.zeros(1, np.int64), 1.0, 2)
