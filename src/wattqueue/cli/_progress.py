@@ -90,16 +90,20 @@ class _Lines:
 
 
 def say_if_compiling(console: Console) -> None:
-    """Print one line if kernels are about to be compiled, which the first run of a version does for 20 seconds.
+    """Print one line if kernels are about to be compiled, which the first run of a version does for 20 seconds."""
+    from wattqueue.kernels.cache import compiled_before
 
-    A cache that cannot be written is reported too: every run would compile again.
-    """
-    from wattqueue.kernels.cache import CACHE_PROBLEM, compiled_before
+    warn_of_cache(console)
+    if not compiled_before():
+        console.print("Compiling kernels, once for this version (about 20 seconds) ...")
+
+
+def warn_of_cache(console: Console) -> None:
+    """Print one line if the cache of compiled kernels cannot be written: every run would compile again."""
+    from wattqueue.kernels.cache import CACHE_PROBLEM
 
     if CACHE_PROBLEM:
         console.print(
             f"Warning: {CACHE_PROBLEM} (set WATTQUEUE_CACHE_DIR to a folder that you can write)",
             highlight=False, markup=False, soft_wrap=True,
         )  # fmt: skip
-    if not compiled_before():
-        console.print("Compiling kernels, once for this version (about 20 seconds) ...")

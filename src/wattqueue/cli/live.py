@@ -20,6 +20,8 @@ the cap ineffective; ``release`` has the statuses of its help.
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,16 +62,19 @@ def run(
         raise typer.BadParameter("live needs --config FILE, or a command: install, status, audit, release, replay")
     from rich.console import Console
 
-    from wattqueue.cli._progress import say_if_compiling
+    from wattqueue.cli._progress import warn_of_cache
     from wattqueue.live.assemble import assemble, run_until_stopped
     from wattqueue.live.config import load_config
 
     settings = load_config(config)
-    say_if_compiling(Console(stderr=True))  # kernels compile for some seconds, which would look like a hang
+    warn_of_cache(Console(stderr=True))
     if mode is not None:
         # The option wins over the file, so that an installed controller can be watched in observe mode first.
         settings = settings.model_copy(update={"mode": mode})
-    run_until_stopped(assemble(settings), settings, _say, rounds)
+    if not run_until_stopped(assemble(settings), settings, _say, rounds):
+        # A thread still compiles. Leaving through the interpreter's own end would wait for it, or crash in it.
+        sys.stdout.flush()
+        os._exit(0)
 
 
 @app.command()

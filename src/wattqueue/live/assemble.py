@@ -49,6 +49,7 @@ from wattqueue.live.telemetry.base import JobSource, Telemetry, TelemetrySource
 from wattqueue.live.telemetry.pm_counters import PmCounters
 from wattqueue.live.telemetry.powercap import Powercap
 from wattqueue.live.telemetry.prometheus import Prometheus
+from wattqueue.live.warm_up import warm_up
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
@@ -216,8 +217,11 @@ def applications_of(config: LiveConfig) -> Applications | None:
     return None if section is None else Applications.open(section.database, section.coefficients, section.first_run)
 
 
-def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[[str], None], rounds: int = 0) -> None:
+def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[[str], None], rounds: int = 0) -> bool:
     """Run a round every period until SIGTERM or SIGINT (or ``rounds`` of them), then clean up.
+
+    Returns False where it was stopped before the pass was compiled: a thread then still compiles, and the process
+    has to end without waiting for it (``live.warm_up``).
 
     The signal handlers only set an event: a round in progress ends its current writes, so no command is cut off in the
     middle. At the end the heartbeat is removed at once, so that job_submit.lua stops holding jobs without waiting for
@@ -241,8 +245,9 @@ def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[
     controller.audit.note("start", f"mode {config.mode}, policy {config.policy}, cap {config.cap}")
     say(f"{config.mode}: policy {config.policy}, cap {config.cap}, every {config.period_s:g} s")
     notify("READY=1")
-    done, reported = 0, set[str]()
+    done, reported, compiled = 0, set[str](), False
     try:
+        compiled = warm_up(stop, say) or not stop.is_set()
         while not stop.is_set():
             begin = time.monotonic()
             report = controller.round()
@@ -267,6 +272,7 @@ def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[
         notify("STOPPING=1")
         controller.run_dir.away()
         controller.run_dir.release()
+    return compiled
 
 
 def log_lines(report: object) -> list[str]:
