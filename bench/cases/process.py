@@ -21,11 +21,21 @@ def run(arguments: Sequence[str], **environment: str) -> str:
     return done.stdout
 
 
-@benchmark("wattqueue --help", unit="s", at_most=0.3)
+@benchmark("wattqueue --help", unit="s", at_most=0.15)
 def help_text() -> Measured:
     """From the shell to the last line."""
     seconds, text = best_of(5, lambda: run(["--help"]))
     return Measured(seconds, detail={"lines": len(text.splitlines())})
+
+
+@benchmark("import wattqueue", unit="s", at_most=0.1)
+def import_of_the_package() -> Measured:
+    """A Python that imports the package, start of Python included; no name of it is used."""
+    code = "import sys, wattqueue; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    call = [sys.executable, "-c", code]
+    seconds, done = best_of(5, lambda: subprocess.run(call, capture_output=True, text=True, check=True))
+    heavy = sorted({"numpy", "numba", "polars"}.intersection(done.stdout.split()))
+    return Measured(seconds, detail={"heavy_packages": heavy})
 
 
 @benchmark("first compile of all kernels", unit="s", at_most=20)

@@ -114,6 +114,7 @@ def show(
 
     The row is complete, defaults included, so that a copy does not change with a later default.
     """
+    from wattqueue.formats.toml import one_line
     from wattqueue.policy.policy import ROW_DEFAULTS, find_row, policy_from_row
     from wattqueue.policy.registry import AXES
 
@@ -121,12 +122,12 @@ def show(
     policy_from_row(name, row)  # raises what is wrong with it
     # A name such as my.toml:row needs quotes as a key of TOML.
     print(f'["{name}"]' if not name.replace("-", "").isalnum() else f"[{name}]")
-    print(f"source = {toml_text(row['source'])}")
+    print(f"source = {one_line(row['source'])}")
     for axis in AXES:
         listed = row[axis] if isinstance(row[axis], list) else [row[axis]]
         for value in listed:
             print(f"# {part_text(value)}: {part_summary(axis, value)}")
-        print(f"{axis} = {toml_text(row[axis])}")
+        print(f"{axis} = {one_line(row[axis])}")
 
 
 def part_text(value: Any) -> str:
@@ -151,22 +152,3 @@ def part_summary(axis: str, value: Any) -> str:
 
     found = part_class(axis, value["part"] if isinstance(value, dict) else value)
     return (found.__doc__ or "").strip().partition("\n")[0]
-
-
-def toml_text(value: Any) -> str:
-    """Return a value of a policy row as TOML.
-
-    Options of a part stay on one line as an inline table, which ``formats.toml`` does not write; rows of
-    policies.toml have that form.
-    """
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {toml_text(each)}" for key, each in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(toml_text(each) for each in value) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        import json
-
-        return json.dumps(value, ensure_ascii=False)
-    return repr(value)

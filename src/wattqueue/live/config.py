@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from wattqueue.errors import InputError
 from wattqueue.formats.schema import Place, first_finding
 from wattqueue.formats.source import exists
+from wattqueue.formats.toml import read_toml
 from wattqueue.live.capfile import names_file
 from wattqueue.live.home import home_of
 
@@ -164,12 +164,7 @@ def load_config(path: Path) -> LiveConfig:
 
     Raises: InputError naming the key that is wrong.
     """
-    try:
-        data = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=path) from error
-    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, numbers or brackets without end
-        raise InputError(f"not TOML: {error}", where=path) from error
+    data = read_toml(path)
     _refuse_removed(data, path)
     try:
         home = home_of(path.resolve().parent)

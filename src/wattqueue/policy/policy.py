@@ -8,14 +8,13 @@ and be repeated (``runs/record.py``).
 from __future__ import annotations
 
 import inspect
-import tomllib
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from wattqueue.errors import PolicyError
+from wattqueue.errors import InputError, PolicyError
+from wattqueue.formats.toml import read_toml
 from wattqueue.parts import contracts
 from wattqueue.policy.capabilities import resolve
 from wattqueue.policy.registry import AXES, axes_of, class_from_file, part_class
@@ -65,7 +64,7 @@ def published_rows() -> dict[str, Row]:
 @cache
 def _published() -> dict[str, Row]:
     """Return the parsed policies.toml, read once a process: a campaign needs it for each of its runs."""
-    return tomllib.loads((files("wattqueue.policy") / "policies.toml").read_text())
+    return read_toml(Path(__file__).with_name("policies.toml"))
 
 
 def load_policy(name: str, **overrides: Any) -> Policy:
@@ -109,11 +108,9 @@ def _row_from_toml(path: Path, inner: str) -> Row:
     Raises: PolicyError naming the file, and the rows that it has.
     """
     try:
-        rows: dict[str, Row] = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise PolicyError(f"cannot be read: {error.strerror}", where=path) from error
-    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, numbers or brackets without end
-        raise PolicyError(f"not TOML: {error}", where=path) from error
+        rows: dict[str, Row] = read_toml(path)
+    except InputError as error:
+        raise PolicyError(error.what, where=error.where, hint=error.hint) from error
     if not inner and len(rows) == 1:
         inner = next(iter(rows))
     if not inner and rows:
