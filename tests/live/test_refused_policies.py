@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wattqueue.errors import InputError
+from tests.live.drive import lab_machine
+from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
-from wattqueue.live.assemble import require_driven
+from wattqueue.live.decision import require_live
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.policy.policy import load_policy
 
@@ -28,29 +29,21 @@ class Measured(Predicted):
     code = codes.MEASURED
 
 
-class OwnPass:
-    """A backfill in plain Python."""
-
-    def schedule(self, view: Any) -> list[Any]:
-        return []
-
-
-@pytest.mark.parametrize("change", [{"placement": Ranked()}, {"ledger": Measured()}, {"backfill": OwnPass()}])
+@pytest.mark.parametrize("change", [{"placement": Ranked()}, {"ledger": Measured()}])
 def test_what_live_does_not_drive_is_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(InputError) as caught:
-        require_driven(replace(load_policy("easy"), **change))
-    assert caught.value.where == "policy"
+    with pytest.raises(PolicyError) as caught:
+        require_live(replace(load_policy("easy"), **change), lab_machine())
+    assert caught.value.where == "easy"
     assert caught.value.hint
 
 
 def test_an_oracle_is_refused_by_name() -> None:
-    with pytest.raises(InputError) as caught:
-        require_driven(load_policy("easy", estimator="oracle-mean"))
+    with pytest.raises(PolicyError) as caught:
+        require_live(load_policy("easy", estimator="oracle-mean"), lab_machine())
     assert "oracle-mean" in caught.value.what
 
 
 @pytest.mark.parametrize("name", ["easy", "conservative", "easy+pc-mean", "easy+pc-chance-1", "min-energy"])
 def test_rows_of_the_table_are_driven(name: str) -> None:
     policy = load_policy(name)
-    require_driven(policy)
-    assert policy.name == name
+    assert require_live(policy, lab_machine()).pass_code != codes.CUSTOM

@@ -25,19 +25,18 @@ from sqlalchemy import Engine
 
 from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import load_machine
-from wattqueue.kernels import codes
 from wattqueue.live.applications import Applications
 from wattqueue.live.apply import Applier
 from wattqueue.live.capfile import CapFile
 from wattqueue.live.cluster import Cluster
 from wattqueue.live.config import LiveConfig, read_secret
 from wattqueue.live.controller import Controller
+from wattqueue.live.decision import Decider, require_live
 from wattqueue.live.learning import MeasuredJobs
 from wattqueue.live.metrics import LiveMetrics, serve
 from wattqueue.live.notify import notify
 from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
-from wattqueue.live.python_parts import Controls, decide_with
 from wattqueue.live.recording import Recorder
 from wattqueue.live.slurm.accounting import SlurmEnergy
 from wattqueue.live.slurm.connect import commands_for, connect
@@ -53,8 +52,6 @@ from wattqueue.live.warm_up import warm_up
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
-from wattqueue.parts.placement.lowest import Lowest
-from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.store.database import open_database
 
@@ -72,29 +69,6 @@ def sources_of(config: LiveConfig) -> list[TelemetrySource]:
         where = (t.prometheus_url, t.prometheus_query, t.prometheus_label, t.prometheus_fresh_query)
         sources.append(Prometheus(*where, token=token))
     return sources
-
-
-def require_driven(policy: Policy) -> None:
-    """Refuse choices that the live controller does not carry out, before it touches Slurm.
-
-    Ignoring one would run another policy than the one that was simulated. The simulator refuses its own list
-    (``policy.capabilities``).
-
-    Raises: InputError for a pass in plain Python, a placement that ranks nodes, a measured ledger, or an oracle.
-    """
-    unsupported = {
-        "a pass of its own": not hasattr(policy.backfill, "code"),
-        "a placement that ranks nodes": not isinstance(policy.placement, Lowest),
-        "a measured ledger": policy.ledger.code == codes.MEASURED,
-    }
-    unsupported |= {f"an oracle ({oracle})": True for oracle in oracles_of(policy)}
-    for what, chosen in unsupported.items():
-        if chosen:
-            raise InputError(
-                f"policy {policy.name} has {what}, which live does not drive",
-                where="policy",
-                hint="`wattqueue policies` lists the rows; those without an oracle can be driven",
-            )
 
 
 def rules_of(config: LiveConfig) -> Rules:
@@ -153,7 +127,7 @@ def assemble(config: LiveConfig, cluster: Cluster | None = None, clock: Callable
     policy, applications, caps = load_policy(config.policy), applications_of(config), CapFile(config.cap, machine)
     if applications is not None:
         policy = applications.into(policy)
-    require_driven(policy)
+    require_live(policy, machine)
     if config.frequency_dir is not None and not config.frequency_dir.is_dir():
         raise InputError(
             "frequency_dir is no folder", where=config.frequency_dir, hint="make it, on storage all nodes see"
@@ -190,12 +164,14 @@ def build(given: Inputs) -> Controller:
     predictor = Predictor(policy.estimator, layout)
     predictor.learn(measured_jobs.recall())
     cap = given.cap.cap if isinstance(given.cap, CapFile) else given.cap
-    planner = Planner(layout, policy, cap, given.rules, Memory(given.state), predictor, decide_with(policy))
+    rules = given.rules
+    decider = Decider(policy, layout, power_nodes=rules.power_nodes, patience_s=rules.start_timeout_s)
+    planner = Planner(layout, policy, cap, rules, Memory(given.state), predictor, decider)
     return Controller(
         planner, given.cluster, Applier(given.cluster, given.audit, given.boundary),
         Telemetry(given.sources, given.stale_s), given.audit, given.run_dir, given.clock, given.away_s, metrics,
         Recorder(given.record) if given.record is not None else None,
-        Controls(policy, layout) if policy.controls else None, caps,
+        caps,
         Teacher(predictor, measured_jobs, given.accounting, given.applications, given.clock()), given.standing,
     )  # fmt: skip
 

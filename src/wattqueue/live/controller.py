@@ -8,9 +8,9 @@ another snapshot, and the same code handles it. ``Controller.round`` is:
    the next round comes later (exponential back-off up to 30 s);
 2. read the cap's file again if it changed, read telemetry;
 3. forget jobs that are gone, carry the queue position of requeued jobs over (``_remember``);
-4. plan (``Planner``), run the policy's controls;
+4. learn from ended jobs, then plan (``Planner``): predictions, the policy's controls, its pass;
 5. store the releases, then write the difference to Slurm, lowering before raising before starting;
-6. learn from ended jobs;
+6. look up in the accounting what no telemetry measured;
 7. once more from 1 if jobs were held, then publish heartbeat, status and metrics.
 
 Who may write. The run folder's lease is taken after the first plan and read before each write (``live.lease``). A
@@ -38,7 +38,6 @@ the cap to Slurm's licences, which admit no more than the pool.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -67,8 +66,8 @@ from wattqueue.live.goal import Goal, JobGoal, plan_writes
 from wattqueue.live.partitions import inspect_partitions
 from wattqueue.live.planner import REASSERTED, REQUEUED, Plan, Planner
 from wattqueue.live.predictor import MeasuredJob, ObservedJob
-from wattqueue.live.python_parts import Controls
 from wattqueue.live.recording import Recorder
+from wattqueue.live.sorting import Sorted
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.memory import cause
 from wattqueue.live.status import RunDir
@@ -139,7 +138,6 @@ class Controller:
     """Age of the heartbeat from which job_submit.lua stops holding jobs."""
     meter: Meter | None = None
     recorder: Recorder | None = None
-    controls: Controls | None = None
     caps: CapFile | None = None
     """The cap's file, if the cap is one."""
     teacher: Teacher | None = None
@@ -167,8 +165,6 @@ class Controller:
     """Comments written in advise mode: each is written once, and replaced only if it is still ours."""
     _inspected: tuple[Sequence[Node], list[str]] = ((), [])
     """Nodes of the last snapshot, and what comparing their partitions with the machine file found."""
-    _powered: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """Last power state sent to each node, and when."""
 
     @property
     def mode(self) -> str:
@@ -220,16 +216,16 @@ class Controller:
         # the memory follows the snapshot before anything is planned on it
         begin_plan = time.perf_counter()
         self._remember(snapshot)
-        plan = self.planner.plan(snapshot, power, telemetry_ok=telemetry_ok)
-        if self.controls is not None:
-            plan = self.planner.with_actions(plan, self.controls.act(plan.view, snapshot, plan.refusals))
+        plan = self.planner.plan(snapshot, power, telemetry_ok=telemetry_ok, ended=self._learn)
+        for busy in plan.busy:
+            if busy.row.active and busy.row.key not in self._ran:
+                self._ran[busy.row.key] = self.planner.ran(busy)
         plan_s = time.perf_counter() - begin_plan
         if self.recorder is not None:
             self._beside("the recording", lambda: self.recorder.write(plan) if self.recorder else None)
         if self.mode == "control":  # in the other modes it holds and releases nothing, and keeps no release away
             self.run_dir.take_lease(self.clock())
         outcomes, would = self._carry_out(snapshot, plan)
-        self._beside("the measured jobs", lambda: self._learn(plan))
         took_s = time.perf_counter() - begin
         if earlier is not None:
             outcomes = [*earlier.outcomes, *outcomes]
@@ -372,24 +368,16 @@ class Controller:
             self.planner.memory.place(plan.placed)
         except OutputError:  # the status shows why, as the memory's problem
             writes = [write for write in writes if write.lowers]
-        writes = [write for write in writes if not self._sent_lately(write, snapshot.taken_s)]
         # frequencies of jobs that ended are removed here: the job itself only reads its own
         told = snapshot.frequencies
         gone = sorted(told.keys() - {row.key.name for row in snapshot.jobs}) if told else []
         writes += [SetJobFrequency(name, str(told[name]), "0", why="the job is gone") for name in gone]
         outcomes = self.applier.apply(writes, self._permit)
+        for write in (outcome.write for outcome in outcomes if not outcome.error):
+            if isinstance(write, PowerNode):
+                self.planner.decider.orders.tell(write.target, powered=write.on, now_s=snapshot.taken_s)
         self._settle(snapshot, plan, outcomes)
         return outcomes, []
-
-    def _sent_lately(self, write: Write, now_s: float) -> bool:
-        """Whether this power state was sent to the node just now: the cluster shows it some seconds later."""
-        if not isinstance(write, PowerNode):
-            return False
-        word, since_s = self._powered.get(write.target, ("", -math.inf))
-        if word == write.after and now_s - since_s < self.planner.rules.start_timeout_s:
-            return True
-        self._powered[write.target] = (write.after, now_s)
-        return False
 
     def _settle(self, snapshot: Snapshot, plan: Plan, outcomes: Sequence[WriteResult]) -> None:
         """Refuse starts that failed, and jobs that were taken back; the others are under way."""
@@ -423,26 +411,30 @@ class Controller:
         self._advised = {k: v for k, v in self._advised.items() if k in snapshot.by_key}
         return Goal(jobs=tuple(goals))
 
-    def _learn(self, plan: Plan) -> None:
-        """Hand ended jobs to the estimator and to the store, and remember the running ones.
+    def _learn(self, rows: Sorted, now_s: float) -> None:
+        """Hand the jobs that have ended to the estimator and to the store.
 
-        Completions train before the next round's submissions are predicted (semantics, rule 2).
+        Called before this round's new jobs are predicted (semantics, rule 2).
         """
-        running = {row.key for row in plan.sorted.running}
+        running = {row.key for row in rows.running}
         learned = [self._placed(one) for one in self.planner.tracker.ended(running)]
         if learned:
             self.planner.predictor.learn(learned)
-            if self.teacher is not None:
-                self.teacher.measured(learned)
         # a job that telemetry measured long enough is not looked for in the accounting again
         known = {one.request.key for one in learned}
-        for key in [k for k in self._ran if k not in running]:
-            ran = self._ran.pop(key)
-            if self.teacher is not None and key not in known:
-                self.teacher.unmeasured(ran, plan.view.now_s)
-        for busy in plan.busy:
-            if busy.row.active and busy.row.key not in self._ran:
-                self._ran[busy.row.key] = self.planner.ran(busy)
+        gone = {key: self._ran.pop(key) for key in [k for k in self._ran if k not in running]}
+        if self.teacher is not None and (learned or gone):
+            unmeasured = [ran for key, ran in gone.items() if key not in known]
+            self._beside("the measured jobs", lambda: self._store(learned, unmeasured, now_s))
+
+    def _store(self, learned: Sequence[MeasuredJob], unmeasured: Sequence[ObservedJob], now_s: float) -> None:
+        """Store jobs that ended: no decision of this round depends on it."""
+        if self.teacher is None:
+            return
+        if learned:
+            self.teacher.measured(learned)
+        for ran in unmeasured:
+            self.teacher.unmeasured(ran, now_s)
 
     def _placed(self, one: MeasuredJob) -> MeasuredJob:
         """Return a measured job with the hardware and frequency on which it ran."""

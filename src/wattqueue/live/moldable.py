@@ -19,72 +19,62 @@ Cost: one more pass in rounds in which a job with a range starts, none in others
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
+from wattqueue.kernels import codes
 from wattqueue.live.world import Layout
 from wattqueue.policy.actions import StartJob
 from wattqueue.policy.decide import PolicySnapshot
-from wattqueue.policy.identity import JobNames
-
-Decide = Callable[[PolicySnapshot], Sequence[StartJob]]
+from wattqueue.policy.round import Round
 
 
 def grow(
-    view: PolicySnapshot, starts: Sequence[StartJob], most: Mapping[str, int], layout: Layout, decide: Decide
-) -> tuple[PolicySnapshot, Sequence[StartJob]]:
-    """Return view and starts, with as many nodes for jobs with a range as fit beside all other starts.
+    view: PolicySnapshot,
+    now: Round,
+    most: Callable[[int], int],
+    layout: Layout,
+    again: Callable[[PolicySnapshot], Round | None],
+) -> tuple[PolicySnapshot, Round]:
+    """Return view and round, with as many nodes for jobs with a range as fit beside all other starts.
 
-    ``most`` is the greatest number of nodes by job, of jobs that accept more than they have.
-    Jobs get more in the order of their starts.
+    ``now`` is the round after its decision. ``most`` returns the greatest number of nodes that a job accepts, by its
+    row in ``view.jobs``. ``again`` decides once more on a snapshot with greater jobs; None where that fails. Jobs get
+    more in the order of their starts.
     """
-    # a custom ``decide`` may start a job on more nodes than it has: such a start is left as it is
-    wide = [start for start in starts if most.get(start.job, 0) > len(start.nodes)]
+    rows, starts = now.start_rows(), now.starts()
+    # a control may start a job on more nodes than it has: such a start is left as it is
+    wide = [(row, start) for row, start in zip(rows, starts, strict=True) if most(row) > len(start.nodes)]
     if not wide:
-        return view, starts
-    names = JobNames(view.jobs.job_id)
-    free, room_w = _left(view, starts, names, layout)
+        return view, now
+    kernel = now.kernel
+    free = kernel.units.free.tolist()
+    limited = view.cap_w < np.inf
+    room_w = float(kernel.counter[codes.AVAILABLE]) / codes.MICRO if limited else math.inf
     nodes = view.jobs.nodes.copy()
-    for start in wide:
-        each_w = _net_w(view, start, names, layout)
+    for row, start in wide:
+        each_w = _net_w(view, row, start, layout)
         fits = free[start.partition] if each_w <= 0 else min(free[start.partition], _whole(room_w / each_w))
-        more = max(0, min(most[start.job] - len(start.nodes), fits))
-        nodes[names.row(start.job)] += more
+        more = max(0, min(most(row) - len(start.nodes), fits))
+        nodes[row] += more
         free[start.partition] -= more
         room_w -= more * each_w
     if np.array_equal(nodes, view.jobs.nodes):
-        return view, starts
+        return view, now
     # the predictions stay: they are watts of one node
     wider = replace(view, jobs=replace(view.jobs, nodes=nodes))
-    again = decide(wider)
-    if {start.job for start in starts} <= {start.job for start in again}:
-        return wider, again
-    return view, starts
+    second = again(wider)
+    if second is not None and set(rows) <= set(second.start_rows()):
+        return wider, second
+    return view, now
 
 
-def _left(view: PolicySnapshot, starts: Sequence[StartJob], names: JobNames, layout: Layout) -> tuple[list[int], float]:
-    """Return free units by partition, and net watts of the cap, that running jobs and the starts leave."""
-    taken = np.zeros(view.machine.units, np.bool_)
-    taken[view.unusable] = True
-    for low, high in zip(view.running.low, view.running.high, strict=True):
-        taken[low : high + 1] = True
-    for start in starts:
-        taken[list(start.nodes)] = True
-    edges = layout.first
-    free = [int(np.count_nonzero(~taken[edges[p] : edges[p + 1]])) for p in range(len(edges) - 1)]
-    if not math.isfinite(view.cap_w):
-        return free, math.inf
-    used_w = float(view.running.net_uw.sum() + (view.base_uw or 0)) / 1e6
-    used_w += sum(_net_w(view, start, names, layout) * len(start.nodes) for start in starts)
-    return free, view.cap_w - view.margin_w - used_w
-
-
-def _net_w(view: PolicySnapshot, start: StartJob, names: JobNames, layout: Layout) -> float:
+def _net_w(view: PolicySnapshot, row: int, start: StartJob, layout: Layout) -> float:
     """Return the net watts of one node of a start."""
-    row = int(view.prediction.rows(np.array(names.row(start.job), np.int32)))
-    return float(layout.net_w(view.prediction.power_w[row])[start.option])
+    at = int(view.prediction.rows(np.array(row, np.int32)))
+    return float(layout.net_w(view.prediction.power_w[at])[start.option])
 
 
 def _whole(value: float) -> int:

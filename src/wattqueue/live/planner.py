@@ -8,10 +8,10 @@ an instant:
 2. count running jobs: their licence, or what was measured;
 3. occupy units: running jobs first, then those under way;
 4. the budget: the cap less idle watts is the pool that Slurm should hold;
-5. build the policy's snapshot and call ``decide``, the same function that the simulator calls;
-6. turn its starts, the jobs to take back and the licences to move into a goal.
+5. build the policy's snapshot and have the session decide on it (``Decider``): controls, then the pass;
+6. turn its starts and actions, the jobs to take back and the licences to move into a goal.
 
-The policy's controls run afterwards (``with_actions``), since they may depend on what starts.
+Jobs that have ended are learned from between 1's classification and its predictions (``ended``).
 
 What counts at once and what later (rule 2): a released job counts nodes and watts from the moment of
 its release, whether or not Slurm has started it. What a job frees counts only when a later snapshot
@@ -44,10 +44,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.formats.slurm.hostlist import compress, expand
-from wattqueue.live.cluster import Details, Job, JobKey, Snapshot
+from wattqueue.kernels import codes
+from wattqueue.live.cluster import Details, Job, JobKey, Node, Snapshot
+from wattqueue.live.decision import Decider, Seen
 from wattqueue.live.goal import Goal, JobGoal, NodeGoal
 from wattqueue.live.job_tables import joined, offered
-from wattqueue.live.moldable import grow
 from wattqueue.live.predictor import JobRequest, ObservedJob, Predictor
 from wattqueue.live.sorting import USER_HELD, Mode, Sorted, Sorter
 from wattqueue.live.state.memory import Memory, Refused, ReleasedJob
@@ -58,10 +59,11 @@ from wattqueue.model.jobs import Ints
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
-from wattqueue.policy.actions import Action, Refusal, Requeue, StartJob, StopNode, WakeNode
-from wattqueue.policy.build import PassSettings
-from wattqueue.policy.decide import PolicySnapshot, decide
+from wattqueue.policy.actions import Refusal, StartJob
+from wattqueue.policy.decide import PolicySnapshot
 from wattqueue.policy.policy import Policy
+from wattqueue.policy.round import Round
+from wattqueue.policy.session import Answers
 
 PRIORITY_TOP = 2_000_000_000
 """Slurm priority of the first job that a round releases; the next ones count down, so Slurm keeps the order."""
@@ -77,8 +79,6 @@ RANGE = "nodes="
 """Mark with the range of nodes of a job before it was pinned, as ``nodes=1-4``."""
 LONGEST_BACKOFF_S = 3600.0
 """Longest back-off: a job that could start again should not wait longer than this for being tried."""
-Decide = Callable[[PolicySnapshot], Sequence[StartJob]]
-"""``wattqueue.policy.decide.decide``, or a wrapper that re-ranks first."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ class Plan:
     refusals: tuple[Refusal, ...]
     """Actions that will not be carried out, with reasons; the parts see them in this round's view."""
     sorted: Sorted
-    actions: tuple[Action, ...] = ()
-    """What the policy's controls returned."""
+    answers: Answers
+    """What the policy's Python parts answered: with ``view``, all that a replay needs."""
 
 
 class PendingJobs(NamedTuple):
@@ -173,7 +173,7 @@ class Planner:
     rules: Rules
     memory: Memory
     predictor: Predictor
-    decide: Decide = decide
+    decider: Decider
     tracker: Tracker = field(default_factory=lambda: Tracker(10.0, 0.1))
 
     def __post_init__(self) -> None:
@@ -187,25 +187,29 @@ class Planner:
         # waiting keys, telemetry_ok, and the arrays built from them
         self._last: tuple[Sequence[JobKey], bool, PendingJobs] | None = None
         self.tracker = Tracker(self.rules.settle_s, self.rules.margin, floor=self.rules.licence_floor)
-        self.settings = PassSettings(
-            self.policy.backfill.code,  # type: ignore[union-attr]
-            getattr(self.policy.backfill, "queue_depth", 0),
-            self.layout.machine.cap_scope,
-            getattr(self.policy.ledger, "terms", None),
-        )
+        self.settings = self.decider.session.needs.pass_settings(self.layout.machine.cap_scope)
 
-    def plan(self, snapshot: Snapshot, power: Mapping[str, NodePower], *, telemetry_ok: bool) -> Plan:
+    def plan(
+        self,
+        snapshot: Snapshot,
+        power: Mapping[str, NodePower],
+        *,
+        telemetry_ok: bool,
+        ended: Callable[[Sorted, float], None] = lambda *_: None,
+    ) -> Plan:
         """Return the plan for a snapshot.
 
-        ``power`` is the counted power of each node by name, empty without telemetry.
-        ``telemetry_ok`` is false while telemetry is configured and lost: jobs are then admitted by
-        the machine's maxima.
+        ``power`` is the counted power of each node by name, empty without telemetry. ``telemetry_ok`` is false while
+        telemetry is configured and lost: jobs are then admitted by the machine's maxima. ``ended`` is called with the
+        sorted jobs and the time before new jobs are predicted: completions are learned first (semantics, rule 2).
         """
         now_s, memory = snapshot.taken_s, self.memory
         rows = self.sorter.sort(snapshot, memory.placed, memory.refused, memory.origin)
         memory.mark(rows.user_held, USER_HELD)
         memory.mark(rows.user_released, USER_HELD, present=False)
-        self.nodes.update(snapshot)
+        ended(rows, now_s)
+        nodes = self.decider.orders.expected(snapshot.nodes, now_s)
+        self.nodes.update(nodes)
         self.predictor.predict(self.sorter.fresh, now_s, self.sorter.requests)
         running = self._all_running(rows.running, power, now_s, snapshot.details)
         occupation = self._occupation(rows, running, now_s)
@@ -218,46 +222,51 @@ class Planner:
         )
         cap_w, pool_w = self._budget(snapshot, base, bare_w)
         view = self._view(snapshot, rows, occupation, (cap_w, base), telemetry_ok=telemetry_ok)
-        decided = self.decide(view)
-        waiting = {key.name: self.sorter.queue.row[key] for key in rows.waiting} if decided else {}
-        most = {start.job: self._range(waiting[start.job])[1] for start in decided}
-        view, decided = grow(view, decided, most, self.layout, self.decide)
-        starts = tuple(decided[: self.rules.starts_a_cycle])
-        goals, placed = self._starts(snapshot, waiting, starts)
         # goals in the order of their urgency; ``plan_writes`` sorts the writes by what they do to the pool
-        late, refusals = self._late(rows, now_s)
+        late = self._late(rows)
+        decision = self.decider.decide(
+            view,
+            self._seen_by_parts(rows, occupation, nodes) if self.decider.asks else None,
+            lambda row: self._range(self.sorter.queue.row[rows.waiting[row]])[1],
+        )
+        if decision.now.base_added_uw:  # nodes that boot: their watts leave the pool in the round that wakes them
+            base += decision.now.base_added_uw
+            pool_w = self._budget(snapshot, base, bare_w)[1]
+        starts = decision.starts[: self.rules.starts_a_cycle]
+        started = [self.sorter.queue.row[rows.waiting[row]] for row in decision.rows[: len(starts)]]
+        goals, placed = self._starts(snapshot, started, starts)
         adopt = [
             JobGoal(row.key, held=True, why="released outside WattQueue: the policy decides") for row in rows.adopt
         ]
         hand = [JobGoal(row.key, held=False, why="heterogeneous jobs are scheduled by Slurm") for row in rows.hand_over]
         corrections = self._corrections(snapshot, running)
         licences = self._licences(snapshot, running, {goal.key for goal in corrections})
-        goal = Goal(pool_w, (*corrections, *licences, *late, *adopt, *hand, *goals), why_pool=f"cap {cap_w:.0f} W")
+        goal = Goal(
+            pool_w,
+            (*corrections, *licences, *late, *adopt, *hand, *goals),
+            *self._actions(decision.now, occupation),
+            why_pool=f"cap {cap_w:.0f} W",
+        )
         return Plan(
-            goal, tuple(placed), view, starts, tuple(occupation.busy), cap_w, pool_w,
-            sum(b.net_w for b in occupation.busy) + base / 1e6, _labels(running), refusals, rows,
+            goal, tuple(placed), decision.view, starts, tuple(occupation.busy), cap_w, pool_w,
+            sum(b.net_w for b in occupation.busy) + base / 1e6, _labels(running), decision.refusals, rows,
+            decision.answers,
         )  # fmt: skip
 
-    def with_actions(self, plan: Plan, actions: Sequence[Action]) -> Plan:
-        """Add the actions of the policy's controls to a plan: nodes to power, jobs to requeue.
+    def _seen_by_parts(self, rows: Sorted, occupation: Occupation, nodes: tuple[Node, ...]) -> Seen:
+        """Return what the session compares with the round before."""
+        busy = occupation.busy
+        running, under_way = [b.row.key.name for b in busy if b.row.active], [row.key.name for row in rows.under_way]
+        return Seen(nodes, [key.name for key in self.sorter.queue.keys()], running, under_way)  # noqa: SIM118
 
-        Actions that a Slurm without an agent on the nodes cannot carry out (frequencies and caps of
-        running jobs) become refusals.
-        """
-        nodes, requeue, refusals = [], [], list(plan.refusals)
-        for action in actions:
-            if isinstance(action, StopNode | WakeNode) and self.rules.power_nodes:
-                name = self.layout.names[action.node]
-                nodes.append(NodeGoal(name, isinstance(action, WakeNode), "a control of the policy"))
-            elif isinstance(action, Requeue):
-                busy = [b for b in plan.busy if b.row.key.name == action.job]
-                requeue += [(b.row.key, "a control of the policy") for b in busy]
-                if not busy:
-                    refusals.append(Refusal(action, "the job is not running"))
-            else:
-                refusals.append(Refusal(action, "needs an agent on the node"))
-        goal = plan.goal._replace(nodes=tuple(nodes), requeue=tuple(requeue))
-        return replace(plan, goal=goal, refusals=tuple(refusals), actions=tuple(actions))
+    def _actions(
+        self, now: Round, occupation: Occupation
+    ) -> tuple[tuple[NodeGoal, ...], tuple[tuple[JobKey, str], ...]]:
+        """Return the nodes to power and the jobs to requeue, as the controls of the policy asked."""
+        why = "a control of the policy"
+        nodes = [NodeGoal(self.layout.names[u], s == codes.UNIT_BOOTING, why) for u, s in now.powered.items()]
+        busy = {b.row.key.name: b.row.key for b in occupation.busy} if now.requeued else {}
+        return tuple(nodes), tuple((busy[name], why) for name in now.requeued)
 
     def ran(self, busy: Busy) -> ObservedJob:
         """Return a running job with its request, its prediction and where it runs."""
@@ -484,12 +493,11 @@ class Planner:
         return Entries(entries.job[keep], entries.partition[keep], entries.priority[keep])
 
     def _starts(
-        self, snapshot: Snapshot, waiting: Mapping[str, Job], starts: Sequence[StartJob]
+        self, snapshot: Snapshot, rows: Sequence[Job], starts: Sequence[StartJob]
     ) -> tuple[list[JobGoal], list[ReleasedJob]]:
         """Turn the policy's starts into goals for Slurm and rows for the memory, in the order of the starts."""
         goals, placed = [], []
-        for k, start in enumerate(starts):
-            row = waiting[start.job]
+        for k, (row, start) in enumerate(zip(rows, starts, strict=True)):
             known = self.predictor.of(row.key)
             if known is None:  # a custom ``decide`` may start a job that was never predicted
                 continue
@@ -518,18 +526,18 @@ class Planner:
             )
         return goals, placed
 
-    def _late(self, rows: Sorted, now_s: float) -> tuple[list[JobGoal], tuple[Refusal, ...]]:
-        """Take back jobs that were released and did not start: hold them, and report a refusal.
+    def _late(self, rows: Sorted) -> list[JobGoal]:
+        """Take back jobs that were released and did not start: hold them, and refuse the start.
 
         The back-off begins only when the hold has succeeded (the controller calls ``refuse``).
         """
-        goals, refusals = [], []
+        goals = []
         for row in rows.late:
-            why = f"Slurm did not start it within {self.rules.start_timeout_s:.0f} s: {row.reason}"
-            goals.append(JobGoal(row.key, held=True, why=why))
+            why = f"it was not started within {self.rules.start_timeout_s:.0f} s"
+            goals.append(JobGoal(row.key, held=True, why=f"{why}: {row.reason}"))
             placed = self.memory.placed[row.key]
-            refusals.append(Refusal(StartJob(row.key.name, -1, (), placed.option), why))
-        return goals, tuple(refusals)
+            self.decider.session.refuse(StartJob(row.key.name, -1, (), placed.option), why)
+        return goals
 
     def _lost_licences(self, snapshot: Snapshot, key: JobKey) -> bool:
         """Whether Slurm may hold no watts for a job although it shows them.

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import MachineError
-from wattqueue.live.cluster import Job, Node, Snapshot
+from wattqueue.live.cluster import Job, Node
 from wattqueue.model.jobs import Floats, Ints
 from wattqueue.model.machine import Machine
 from wattqueue.policy.decide import RunningJobs
@@ -305,14 +305,14 @@ class Nodes:
     _alone: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     """Units that were busy without a job's row in the last round."""
 
-    def update(self, snapshot: Snapshot) -> None:
-        """Take over the nodes of a snapshot."""
-        if snapshot.nodes == self._rows:  # tuples of equal rows compare fast; most rounds change no state
+    def update(self, nodes: tuple[Node, ...]) -> None:
+        """Take over the nodes of a round."""
+        if nodes == self._rows:  # tuples of equal rows compare fast; most rounds change no state
             return
-        self._rows = snapshot.nodes
-        self.usable = self._units(node.name for node in snapshot.nodes if node.usable)
-        self.busy = self._units(node.name for node in snapshot.nodes if node.busy)
-        self.base_uw = base_uw(self.layout, snapshot)
+        self._rows = nodes
+        self.usable = self._units(node.name for node in nodes if node.usable)
+        self.busy = self._units(node.name for node in nodes if node.busy)
+        self.base_uw = base_uw(self.layout, nodes)
 
     def hidden(self, taken: set[int]) -> NDArray[np.bool_]:
         """Return the units that were busy without a job's row in this round and the one before. Shape (units,).
@@ -343,7 +343,7 @@ def intervals(units: Sequence[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def base_uw(layout: Layout, snapshot: Snapshot) -> int:
+def base_uw(layout: Layout, nodes: Sequence[Node]) -> int:
     """Return the idle microwatts that the cap's scope counts, by the power state of each node.
 
     A node that is off counts its ``off_w``; one that boots or stops counts the greater of that
@@ -353,7 +353,7 @@ def base_uw(layout: Layout, snapshot: Snapshot) -> int:
     if layout.machine.cap_scope != "machine":
         return 0
     total = int(layout.idle_uw.sum())
-    for node in snapshot.nodes:
+    for node in nodes:
         unit = layout.unit.get(node.name)
         if node.power != "on" and unit is not None:
             partition = layout.machine.partitions[int(np.searchsorted(layout.first, unit, side="right")) - 1]

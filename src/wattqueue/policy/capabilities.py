@@ -23,7 +23,6 @@ from wattqueue.policy.build import PassSettings
 from wattqueue.policy.registry import AXES, part_name
 
 if TYPE_CHECKING:
-    from wattqueue.model.jobs import Jobs
     from wattqueue.model.machine import Machine
     from wattqueue.model.past import Past
     from wattqueue.parts.contracts import Control, Floats, OnlineEstimator, Prediction, Start
@@ -107,6 +106,8 @@ class DriverAbilities:
     """Whether free units can be taken by rank."""
     unit_factors: bool = False
     """Whether the watts of a job may depend on its units."""
+    future: bool = False
+    """Whether the future is known, so that an oracle can be given it."""
 
 
 def resolve(policy: Policy) -> Capabilities:
@@ -196,17 +197,19 @@ def check_control(control: Control) -> None:
 
 
 def require_carried_out(
-    policy: Policy, needs: Capabilities, driver: DriverAbilities, jobs: Jobs, machine: Machine, prediction: Prediction
+    policy: Policy, needs: Capabilities, driver: DriverAbilities, apps: int, machine: Machine, prediction: Prediction
 ) -> None:
     """Refuse what a policy chooses and a driver does not carry out, before the driver starts.
 
-    An error is better than a run that silently ignores the choice. ``jobs`` and ``prediction`` may be of no job, where
-    none is known yet.
+    An error is better than a run that silently ignores the choice. ``apps`` is the number of applications that jobs
+    name; ``prediction`` may be of no job, where none is known yet.
 
     Raises: PolicyError naming the policy.
     """
-    ranked = policy.placement.rank(len(jobs.app.names), machine, prediction) is not None
+    ranked = policy.placement.rank(apps, machine, prediction) is not None
+    oracles = [f"{axis} {part_name(type(part))}" for axis, part in parts_of(policy) if is_oracle(part)]
     lacking = (
+        (bool(oracles) and not driver.future, f"an oracle ({', '.join(oracles)})", "use a part that knows the present"),
         (ranked and not driver.ranked_placement, "a placement that ranks units", 'use placement = "lowest"'),
         (
             prediction.unit_factor is not None and not driver.unit_factors,

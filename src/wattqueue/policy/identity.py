@@ -19,21 +19,25 @@ class JobNames:
     job. Nothing is computed before the first name is asked for, and rising whole numbers need no index.
     """
 
-    __slots__ = ("_first", "_ids", "_names", "_rows")
+    __slots__ = ("_distinct", "_first", "_ids", "_names", "_ready", "_rows")
 
-    def __init__(self, job_id: NDArray[Any]) -> None:
-        """Take the ids of a table, integers or text. Shape (n,)."""
-        self._ids = job_id
-        self._first: int | None = None
+    def __init__(self, job_id: NDArray[Any], *, distinct: bool = False) -> None:
+        """Take the ids of a table, integers or text. Shape (n,). ``distinct``: none repeats, and nobody need look."""
+        self._ids, self._distinct = job_id, distinct
+        self._ready = False
+        self._first = 0
         """First id, where ids are consecutive numbers."""
+        self._names: list[str] | None = None
+        """All names, where they are not."""
         self._rows: dict[str, int] | None = None
-        self._names: list[str] = []
 
     def name(self, row: int) -> str:
         """Return the name of the job in a row."""
-        if self._first is None and self._rows is None:
+        if self._distinct:
+            return str(self._ids[row])
+        if not self._ready:
             self._prepare()
-        return self._names[row] if self._first is None else str(self._first + row)
+        return str(self._first + row) if self._names is None else self._names[row]
 
     def row(self, name: str) -> int:
         """Return the row of a name, -1 where the table has no such job.
@@ -42,10 +46,12 @@ class JobNames:
         """
         if not isinstance(name, str):
             raise TypeError(f"a job is named by a text, not by {name!r}")
-        if self._first is None and self._rows is None:
+        if not self._ready:
             self._prepare()
-        if self._first is None:
-            return (self._rows or {}).get(name, -1)
+        if self._names is not None:
+            if self._rows is None:
+                self._rows = {text: row for row, text in enumerate(self._names)}
+            return self._rows.get(name, -1)
         try:
             row = int(name) - self._first
         except ValueError:
@@ -53,19 +59,21 @@ class JobNames:
         return row if 0 <= row < len(self._ids) and str(self._first + row) == name else -1
 
     def _prepare(self) -> None:
-        """Find out whether ids are consecutive numbers, and index them otherwise."""
-        ids = self._ids
+        """Find out whether ids are consecutive numbers; list the names otherwise, each once."""
+        ids, self._ready = self._ids, True
         # Two ids first: of most other traces they tell without a look at all of them.
         rising = len(ids) > 0 and ids.dtype.kind in "iu" and int(ids[-1]) - int(ids[0]) == len(ids) - 1
         if rising and bool((ids[1:] > ids[:-1]).all()):
             self._first = int(ids[0])
             return
-        rows: dict[str, int] = {}
-        count: dict[str, int] = {}
-        for row, number in enumerate(ids.tolist()):
-            text = str(number)
-            while text in rows:
-                count[str(number)] = count.get(str(number), 1) + 1
-                text = f"{number}#{count[str(number)]}"
-            rows[text] = row
-        self._rows, self._names = rows, list(rows)
+        texts = [str(number) for number in ids.tolist()]
+        taken = set(texts)
+        if len(taken) < len(texts):
+            again: dict[str, int] = {}
+            for row, text in enumerate(texts):
+                count = again[text] = again.get(text, 0) + 1
+                while count > 1 and (other := f"{text}#{count}") in taken:
+                    count = again[text] = count + 1
+                if count > 1:
+                    texts[row] = other
+        self._names = texts

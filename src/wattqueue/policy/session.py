@@ -45,6 +45,8 @@ MOST_REFUSALS = 10_000
 that never comes would keep all of them."""
 _PASS = -1
 """The reader of refusals that is not a control: the pass."""
+_REPORT = -2
+"""The reader that is the driver itself."""
 NOTHING: tuple[Refusal, ...] = ()
 
 
@@ -94,23 +96,26 @@ class Session:
     """
 
     def __init__(
-        self, policy: Policy, needs: Capabilities, *, begin_s: float = -np.inf, compiled_estimator: bool = False
+        self,
+        policy: Policy,
+        needs: Capabilities,
+        *,
+        begin_s: float = -np.inf,
+        compiled_estimator: bool = False,
+        report: bool = False,
     ) -> None:
         """Begin with no control called; those with a period are first due at ``begin_s``.
 
         ``needs`` is what ``resolve(policy)`` returned. ``compiled_estimator``: the driver's loop learns and predicts
-        itself.
+        itself. ``report``: refusals are kept for ``take_refusals``, too.
         """
         self.name, self.needs = policy.name, needs
         self.online = None if compiled_estimator else self.needs.online
         self.due = [begin_s if control.period_s > 0 else np.inf for control in self.needs.controls]
         self.events = [sum(EVENT_BITS[event] for event in control.events) for control in self.needs.controls]
         self.last_pass_s = -np.inf
-        readers = list(range(len(self.needs.controls)))
-        self.pending: dict[int, deque[Refusal]] = {
-            reader: deque(maxlen=MOST_REFUSALS)
-            for reader in (*readers, *([_PASS] if self.needs.pass_in_python else []))
-        }
+        readers = [*range(len(needs.controls)), *([_PASS] if needs.pass_in_python else []), *([_REPORT] * report)]
+        self.pending: dict[int, deque[Refusal]] = {reader: deque(maxlen=MOST_REFUSALS) for reader in readers}
         self.refused: Counter[str] = Counter()
 
     # -- what the compiled loop has to know --------------------------------------------------------
@@ -151,6 +156,13 @@ class Session:
         for pending in self.pending.values():
             pending.append(refusal)
         self.refused[reason] += 1
+
+    def take_refusals(self) -> tuple[Refusal, ...]:
+        """Return the refusals since this was last asked, for a driver that reports them."""
+        pending = self.pending[_REPORT]
+        found = tuple(pending)
+        pending.clear()
+        return found
 
     def notes(self) -> dict[str, int]:
         """Return the number of refused actions by reason."""

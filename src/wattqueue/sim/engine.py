@@ -131,7 +131,7 @@ class Simulation:
             check_prediction(known, machine, actual)
         entries, window = drop_unoffered(entries, window, prediction)
         entries, window = drop_too_wide(entries, window, jobs, machine)
-        require_carried_out(policy, needs, ABILITIES, jobs, machine, prediction)
+        require_carried_out(policy, needs, ABILITIES, len(jobs.app.names), machine, prediction)
         if cap.limited:
             require_known_watts(entries, window, prediction, machine)
         view = build_view(

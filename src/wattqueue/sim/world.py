@@ -1,6 +1,6 @@
 """The simulated world as a session's driver: view, truth and log of one run, and how actions take effect in them.
 
-``ACTIONS`` is the simulator's table: every kind of action has the function that carries it out here, through kernels
+``ABILITIES`` has the simulator's table: every kind of action has the function that carries it out here, through kernels
 that check it (``kernels/actions.py``). What an action frees counts at once: the simulator knows what happened.
 """
 
@@ -146,5 +146,6 @@ ABILITIES = DriverAbilities(
         WakeNode: _wake,
         Requeue: _requeue,
     },
+    future=True,
 )
 """What the simulator carries out: every action, on a ledger of predicted watts."""

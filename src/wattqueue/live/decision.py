@@ -1,0 +1,172 @@
+"""The policy's session in a controller: what a round decides, in the order of an instant (semantics, rule 2).
+
+``Decider`` keeps the session (``policy.session``) from round to round and hands it a ``policy.round.Round`` each time:
+controls first, each seeing what the others did, then the pass. It also keeps what a round needs of the one before:
+which events have happened since (``policy.events``), and which nodes were told to power up or down (``NodeOrders``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.kernels import codes
+from wattqueue.live.cluster import Node, Power
+from wattqueue.live.moldable import grow
+from wattqueue.live.world import Layout
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.machine import Machine
+from wattqueue.parts.contracts import Prediction
+from wattqueue.policy.actions import Action, Refusal, StartJob, StopNode, WakeNode
+from wattqueue.policy.capabilities import Capabilities, require_carried_out, resolve
+from wattqueue.policy.decide import PolicySnapshot
+from wattqueue.policy.events import EventWatch
+from wattqueue.policy.policy import Policy
+from wattqueue.policy.round import ROUND, Round, round_abilities
+from wattqueue.policy.session import Answers, Session, repeat
+
+UNIT_STATES: dict[Power, int] = {
+    "on": codes.UNIT_ON, "off": codes.UNIT_OFF, "booting": codes.UNIT_BOOTING, "stopping": codes.UNIT_STOPPING,
+}  # fmt: skip
+"""Power states of nodes as kernels number them."""
+NO_POWER_RIGHT = "the site does not let the controller power nodes (slurm.power_nodes)"
+
+
+def require_live(policy: Policy, machine: Machine) -> Capabilities:
+    """Return what a policy does, if a live controller carries it out.
+
+    Asks its estimator about no job, for the choices that show in a prediction only.
+
+    Raises: PolicyError naming the choice.
+    """
+    needs = resolve(policy)
+    nobody = KnownJobs.of(Jobs.build([], [], []))
+    options = len(machine.option_partition)
+    prediction = Prediction(np.zeros((0, options)), np.ones((0, options)))
+    if needs.online is None and "estimator" not in needs.knows_future:
+        prediction = policy.estimator.predict(nobody, machine)
+    require_carried_out(policy, needs, ROUND, 0, machine, prediction)
+    return needs
+
+
+def unit_states(layout: Layout, nodes: Sequence[Node]) -> NDArray[np.int8]:
+    """Return the state of each unit as the kernels number them. Shape (units,).
+
+    A node that can neither be used nor is busy counts as down, unless it is off or on its way: a
+    control may want to wake that one.
+    """
+    out = np.full(len(layout.names), codes.UNIT_DOWN, np.int8)
+    for node in nodes:
+        unit = layout.unit.get(node.name)
+        if unit is not None and (node.usable or node.busy or node.power != "on"):
+            out[unit] = UNIT_STATES[node.power]
+    return out
+
+
+@dataclass
+class NodeOrders:
+    """Nodes that were told to power up or down, until the cluster shows it.
+
+    A resource manager shows the new state some seconds after the command. Until then the node counts as on its way:
+    its boot watts are in the budget from the round that woke it, and nobody tells it again.
+    """
+
+    patience_s: float
+    """Time after which an order that shows no effect is forgotten, so that it can be given again."""
+    told: dict[str, tuple[bool, float]] = field(default_factory=dict)
+    """Whether a node was told to be on, and when."""
+
+    def tell(self, name: str, *, powered: bool, now_s: float) -> None:
+        """Remember an order that was carried out."""
+        self.told[name] = (powered, now_s)
+
+    def expected(self, nodes: tuple[Node, ...], now_s: float) -> tuple[Node, ...]:
+        """Return the nodes as they are about to be; the same tuple where no order is open."""
+        if not self.told:
+            return nodes
+        found = []
+        for node in nodes:
+            on, since_s = self.told.get(node.name, (False, -np.inf))
+            before: Power = "off" if on else "on"
+            if node.name in self.told and (node.power != before or now_s - since_s >= self.patience_s):
+                del self.told[node.name]
+            elif node.name in self.told:
+                node = node._replace(power="booting" if on else "stopping", usable=False)
+            found.append(node)
+        return tuple(found)
+
+
+class Seen(NamedTuple):
+    """What a round shows beside its snapshot; names of jobs."""
+
+    nodes: tuple[Node, ...]
+    waiting: Sequence[str]
+    """All jobs that are queued, also those that this round may not start."""
+    running: Sequence[str]
+    under_way: Sequence[str]
+
+
+class Decision(NamedTuple):
+    """What a round decided."""
+
+    view: PolicySnapshot
+    """The snapshot that it decided on, with the numbers of nodes that jobs got."""
+    now: Round
+    """The round after the decision."""
+    starts: tuple[StartJob, ...]
+    rows: tuple[int, ...]
+    """Row of each start in the job table."""
+    answers: Answers
+    """What the policy's Python parts answered: with the view, all that a replay needs."""
+    refusals: tuple[Refusal, ...]
+    """Actions that were not carried out, since the last decision."""
+
+
+class Decider:
+    """Decides round after round for one policy."""
+
+    def __init__(self, policy: Policy, layout: Layout, *, power_nodes: bool, patience_s: float) -> None:
+        """Begin a session. ``patience_s``: see ``NodeOrders``.
+
+        Raises: PolicyError for a policy that a live controller does not carry out.
+        """
+        self.layout = layout
+        self.session = Session(policy, require_live(policy, layout.machine), report=True)
+        self.abilities = round_abilities({} if power_nodes else dict.fromkeys((StopNode, WakeNode), NO_POWER_RIGHT))
+        self.orders = NodeOrders(patience_s)
+        self.events = EventWatch()
+        needs = self.session.needs
+        self.asks = bool(needs.controls) or needs.pass_in_python
+        """Whether a part looks at the round at all."""
+
+    def decide(self, view: PolicySnapshot, seen: Seen | None, most: Callable[[int], int]) -> Decision:
+        """Return what this round decides.
+
+        ``seen`` may be None where no part asks. ``most`` returns the greatest number of nodes of a job that waits, by
+        its row in ``view.jobs``.
+        """
+        session, states, under_way = self.session, None, frozenset[str]()
+        actions: tuple[Action, ...] = ()
+        if seen is not None:
+            states, under_way = unit_states(self.layout, seen.nodes), frozenset(seen.under_way)
+        now = Round(view, self.abilities, states, under_way)
+        if seen is not None and states is not None and session.needs.controls:
+            happened = self.events.observe(seen.waiting, (*seen.running, *seen.under_way), view.cap_w, states)
+            actions = tuple(session.control(now, view.now_s, happened))
+            for unit, state in now.powered.items():
+                self.events.ask(unit, state)
+        passed = session.schedule(now) if session.pass_is_due(view.now_s) else None
+        answers = Answers(actions, passed)
+        view, last = grow(view, now, most, self.layout, lambda wider: self._again(now, wider, answers))
+        starts, rows = tuple(last.starts()), tuple(last.start_rows())
+        return Decision(view, last, starts, rows, answers, session.take_refusals())
+
+    def _again(self, first: Round, wider: PolicySnapshot, answers: Answers) -> Round | None:
+        """Return the round decided again with greater jobs; None where not all of it fits any more."""
+        again = first.wider(wider)
+        return again if repeat(again, self.session.needs, answers) else None

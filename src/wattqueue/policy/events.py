@@ -1,0 +1,64 @@
+"""Find the events of a round by comparing what two observations show.
+
+The simulator's loop knows each event as it happens. A live controller sees the world from time to time, and an event
+is what has changed in between: jobs that are new, jobs that ran and are gone, another cap, units in another state. Jobs
+are compared by name, not counted: a job that arrives in the round in which another one starts is an event.
+
+What the policy itself did is none (rule 2 of docs/semantics.md): a job that starts or is requeued has not arrived or
+ended, and a unit on its way to the state that an action asked for is expected there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.policy.capabilities import EVENT_BITS
+
+States = NDArray[np.int8]
+
+
+@dataclass
+class EventWatch:
+    """What the last observation showed."""
+
+    present: frozenset[str] = frozenset()
+    """Jobs that waited, were under way or ran."""
+    holding: frozenset[str] = frozenset()
+    """Those of them that held units."""
+    cap_w: float | None = None
+    """None before the first observation."""
+    states: States = field(default_factory=lambda: np.zeros(0, np.int8))
+    """State of each unit (``kernels/codes.py``)."""
+    asked: dict[int, int] = field(default_factory=dict)
+    """State that an action asked for, by unit, until it is seen there."""
+
+    def observe(self, waiting: Iterable[str], holding: Iterable[str], cap_w: float, states: States) -> int:
+        """Return the bits (``EVENT_BITS``) of what has happened since the last observation.
+
+        At the first one, cap and units count as changed, and each job as arrived: what happened before is not known,
+        and a control that reacts to the present loses nothing by it.
+        """
+        first = self.cap_w is None
+        held = frozenset(holding)
+        present = held | frozenset(waiting)
+        changes = {
+            "arrival": not present <= self.present,
+            "completion": not self.holding <= present,
+            "signal": first or cap_w != self.cap_w,
+            "node": first or self._moved(states),
+        }
+        self.present, self.holding, self.cap_w, self.states = present, held, cap_w, states.copy()
+        return sum(EVENT_BITS[name] for name, happened in changes.items() if happened)
+
+    def ask(self, unit: int, state: int) -> None:
+        """Expect a unit in a state that an action asked for."""
+        self.asked[unit] = state
+
+    def _moved(self, states: States) -> bool:
+        """Return whether a unit is in another state than before, and not in the one that an action asked for."""
+        changed = np.flatnonzero(states != self.states) if len(states) == len(self.states) else np.arange(len(states))
+        return any(self.asked.pop(int(unit), None) != int(states[unit]) for unit in changed.tolist())
