@@ -16,7 +16,7 @@ from wattqueue.live.capfile import CapFile
 from wattqueue.live.cluster import ChangeJob, HoldJob, JobFields, ReleaseJob, Write
 from wattqueue.live.controller import Controller
 from wattqueue.live.planner import Rules
-from wattqueue.live.recording import replay
+from wattqueue.live.replay import replay
 from wattqueue.live.state.audit import rows_of, verify
 from wattqueue.live.telemetry.base import PowerSample, Reading
 from wattqueue.model.signals import Cap
@@ -530,4 +530,4 @@ def test_recorded_views_are_decided_again_byte_for_byte(tmp_path: Path) -> None:
     lines = list(replay(tmp_path / "views.jsonl"))
     assert len(lines) > 20
     assert all(recorded == again for _, recorded, again in lines)
-    assert sum(recorded != "[]" for _, recorded, _ in lines) > 5
+    assert sum('"StartJob"' in recorded for _, recorded, _ in lines) > 5

@@ -11,7 +11,7 @@ import pytest
 
 from tests.live.drive import lab_machine, make_controller
 from tests.live.slurmlab import PATIENCE_S, SlurmLab, wait_for
-from wattqueue.live.recording import replay
+from wattqueue.live.replay import replay
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.slurm.install import NodeWatts, Settings, script

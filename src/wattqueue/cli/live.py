@@ -278,20 +278,26 @@ def release(
 @app.command()
 def replay(
     views: Annotated[Path, typer.Argument(help="A recording of a controller (record = FILE).", show_default=False)],
+    policy: Annotated[
+        str | None, typer.Option(help="In place of the recorded policy: a row, or FILE.py:PART.", show_default=False)
+    ] = None,
 ) -> None:
-    """Decide recorded views again and compare with what was decided then, byte for byte."""
+    """Decide recorded rounds again and compare with what was decided then, byte for byte."""
     from wattqueue.errors import OutputError
-    from wattqueue.live.recording import replay as again
+    from wattqueue.live.replay import replay as again
+    from wattqueue.policy.policy import load_policy
 
     # All views are compared even after a difference: the count shows whether a change concerns one case or all.
     count = different = first = 0
-    for number, recorded, decided in again(views):
+    for number, recorded, decided in again(views, None if policy is None else load_policy(policy)):
         count += 1
         if recorded != decided:
             different, first = different + 1, first or number
     if different:
-        raise OutputError(f"{different} of {count} views are decided otherwise, the first in line {first}", where=views)
-    print(f"{count} views, each decided as it was then")
+        raise OutputError(
+            f"{different} of {count} rounds are decided otherwise, the first in line {first}", where=views
+        )
+    print(f"{count} rounds, each decided as it was then")
 
 
 def _say(line: str) -> None:

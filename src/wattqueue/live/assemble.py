@@ -167,10 +167,13 @@ def build(given: Inputs) -> Controller:
     rules = given.rules
     decider = Decider(policy, layout, power_nodes=rules.power_nodes, patience_s=rules.start_timeout_s)
     planner = Planner(layout, policy, cap, rules, Memory(given.state), predictor, decider)
+    recorder = None
+    if given.record is not None:
+        recorder = Recorder(given.record, policy, layout.machine, predictor, power_nodes=rules.power_nodes)
     return Controller(
         planner, given.cluster, Applier(given.cluster, given.audit, given.boundary),
         Telemetry(given.sources, given.stale_s), given.audit, given.run_dir, given.clock, given.away_s, metrics,
-        Recorder(given.record) if given.record is not None else None,
+        recorder,
         caps,
         Teacher(predictor, measured_jobs, given.accounting, given.applications, given.clock()), given.standing,
     )  # fmt: skip

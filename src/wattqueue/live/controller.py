@@ -222,7 +222,7 @@ class Controller:
                 self._ran[busy.row.key] = self.planner.ran(busy)
         plan_s = time.perf_counter() - begin_plan
         if self.recorder is not None:
-            self._beside("the recording", lambda: self.recorder.write(plan) if self.recorder else None)
+            self._beside("the recording", lambda: self.recorder.write(plan.decision) if self.recorder else None)
         if self.mode == "control":  # in the other modes it holds and releases nothing, and keeps no release away
             self.run_dir.take_lease(self.clock())
         outcomes, would = self._carry_out(snapshot, plan)

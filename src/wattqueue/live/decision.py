@@ -111,6 +111,27 @@ class Seen(NamedTuple):
     under_way: Sequence[str]
 
 
+class Moment(NamedTuple):
+    """What the parts of a policy are shown of a round beside its snapshot."""
+
+    states: NDArray[np.int8]
+    """State of each unit (``kernels/codes.py``)."""
+    under_way: frozenset[str]
+    """Jobs that hold units and do not run yet."""
+    happened: int
+    """Events since the round before, as bits (``policy.capabilities.EVENT_BITS``)."""
+
+
+class Asked(NamedTuple):
+    """What a round decided on: with the policy, all that a replay needs."""
+
+    view: PolicySnapshot
+    moment: Moment | None
+    """None where no part asks."""
+    ranges: dict[int, int]
+    """Greatest number of nodes of the jobs that started, by row."""
+
+
 class Decision(NamedTuple):
     """What a round decided."""
 
@@ -125,6 +146,7 @@ class Decision(NamedTuple):
     """What the policy's Python parts answered: with the view, all that a replay needs."""
     refusals: tuple[Refusal, ...]
     """Actions that were not carried out, since the last decision."""
+    asked: Asked
 
 
 class Decider:
@@ -150,21 +172,36 @@ class Decider:
         ``seen`` may be None where no part asks. ``most`` returns the greatest number of nodes of a job that waits, by
         its row in ``view.jobs``.
         """
-        session, states, under_way = self.session, None, frozenset[str]()
-        actions: tuple[Action, ...] = ()
+        moment = None
         if seen is not None:
-            states, under_way = unit_states(self.layout, seen.nodes), frozenset(seen.under_way)
-        now = Round(view, self.abilities, states, under_way)
-        if seen is not None and states is not None and session.needs.controls:
-            happened = self.events.observe(seen.waiting, (*seen.running, *seen.under_way), view.cap_w, states)
-            actions = tuple(session.control(now, view.now_s, happened))
+            states, happened = unit_states(self.layout, seen.nodes), 0
+            if self.session.needs.controls:
+                happened = self.events.observe(seen.waiting, (*seen.running, *seen.under_way), view.cap_w, states)
+            moment = Moment(states, frozenset(seen.under_way), happened)
+        return self.answer(view, moment, most)
+
+    def answer(self, view: PolicySnapshot, moment: Moment | None, most: Callable[[int], int]) -> Decision:
+        """Ask the session about one round: in a controller, and again in a replay of what it recorded."""
+        session, actions = self.session, tuple[Action, ...]()
+        ranges: dict[int, int] = {}
+
+        def greatest(row: int) -> int:
+            ranges[row] = most(row)
+            return ranges[row]
+
+        if moment is None:
+            now = Round(view, self.abilities)
+        else:
+            now = Round(view, self.abilities, moment.states, moment.under_way)
+            actions = tuple(session.control(now, view.now_s, moment.happened))
             for unit, state in now.powered.items():
                 self.events.ask(unit, state)
         passed = session.schedule(now) if session.pass_is_due(view.now_s) else None
         answers = Answers(actions, passed)
-        view, last = grow(view, now, most, self.layout, lambda wider: self._again(now, wider, answers))
+        wider, last = grow(view, now, greatest, self.layout, lambda more: self._again(now, more, answers))
         starts, rows = tuple(last.starts()), tuple(last.start_rows())
-        return Decision(view, last, starts, rows, answers, session.take_refusals())
+        asked = Asked(view, moment, ranges)
+        return Decision(wider, last, starts, rows, answers, session.take_refusals(), asked)
 
     def _again(self, first: Round, wider: PolicySnapshot, answers: Answers) -> Round | None:
         """Return the round decided again with greater jobs; None where not all of it fits any more."""

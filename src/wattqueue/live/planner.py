@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 from wattqueue.formats.slurm.hostlist import compress, expand
 from wattqueue.kernels import codes
 from wattqueue.live.cluster import Details, Job, JobKey, Node, Snapshot
-from wattqueue.live.decision import Decider, Seen
+from wattqueue.live.decision import Decider, Decision, Seen
 from wattqueue.live.goal import Goal, JobGoal, NodeGoal
 from wattqueue.live.job_tables import joined, offered
 from wattqueue.live.predictor import JobRequest, ObservedJob, Predictor
@@ -63,7 +63,6 @@ from wattqueue.policy.actions import Refusal, StartJob
 from wattqueue.policy.decide import PolicySnapshot
 from wattqueue.policy.policy import Policy
 from wattqueue.policy.round import Round
-from wattqueue.policy.session import Answers
 
 PRIORITY_TOP = 2_000_000_000
 """Slurm priority of the first job that a round releases; the next ones count down, so Slurm keeps the order."""
@@ -134,8 +133,8 @@ class Plan:
     refusals: tuple[Refusal, ...]
     """Actions that will not be carried out, with reasons; the parts see them in this round's view."""
     sorted: Sorted
-    answers: Answers
-    """What the policy's Python parts answered: with ``view``, all that a replay needs."""
+    decision: Decision
+    """The round of the session: what it was asked, and all that it answered."""
 
 
 class PendingJobs(NamedTuple):
@@ -250,7 +249,7 @@ class Planner:
         return Plan(
             goal, tuple(placed), decision.view, starts, tuple(occupation.busy), cap_w, pool_w,
             sum(b.net_w for b in occupation.busy) + base / 1e6, _labels(running), decision.refusals, rows,
-            decision.answers,
+            decision,
         )  # fmt: skip
 
     def _seen_by_parts(self, rows: Sorted, occupation: Occupation, nodes: tuple[Node, ...]) -> Seen:

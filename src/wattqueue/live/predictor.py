@@ -71,6 +71,16 @@ class MeasuredJob(NamedTuple):
     frequency_hz: float = math.nan
 
 
+@dataclass
+class EstimatorNotes:
+    """What an estimator was taught and asked, in this order, and what it answered."""
+
+    learned: list[MeasuredJob] = field(default_factory=list)
+    asked: list[JobRequest] = field(default_factory=list)
+    watts: list[list[float]] = field(default_factory=list)
+    """Watts of one unit of each job that was asked about, by option."""
+
+
 def job_table(requests: Sequence[JobRequest], learned: Sequence[MeasuredJob] = ()) -> KnownJobs:
     """Build a job table: measured jobs first, then the new ones.
 
@@ -107,6 +117,8 @@ class Predictor:
     most: int = 20_000
     """Finished jobs that are remembered: bounds the memory, and the time to train afresh."""
     learned: deque[MeasuredJob] = field(default_factory=deque)
+    notes: EstimatorNotes | None = None
+    """What the estimator heard and said since the notes were last taken; None where nobody takes them."""
     _row: dict[JobKey, int] = field(default_factory=dict)
     _power: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     _time: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -126,6 +138,9 @@ class Predictor:
 
     def learn(self, jobs: Iterable[MeasuredJob]) -> None:
         """Remember jobs that ended. They influence predictions from the next new job on."""
+        jobs = list(jobs)
+        if self.notes is not None:
+            self.notes.learned += jobs
         self.learned.extend(jobs)
         while len(self.learned) > self.most:
             self.learned.popleft()
@@ -148,6 +163,14 @@ class Predictor:
         for job in new:
             self._row[job.key] = self._used
             self._used += 1
+        if self.notes is not None:
+            self.notes.asked += new
+            self.notes.watts += self._power[rows].tolist()
+
+    def take_notes(self) -> EstimatorNotes:
+        """Return the notes, and begin new ones."""
+        notes, self.notes = self.notes or EstimatorNotes(), EstimatorNotes()
+        return notes
 
     def _fresh(self, new: Sequence[JobRequest], now_s: float) -> tuple[Floats, Floats]:
         """Return watts and time factors of new jobs by option, each of shape (len(new), O).

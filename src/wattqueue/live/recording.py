@@ -1,27 +1,31 @@
-"""Record each view with the actions decided on it, one JSON line per view, and replay the decisions.
+"""Record what the policy's session saw and decided in each round, as lines of JSON.
 
-A recording answers "why did it start this job then?" after the fact, on any machine: a view is all
-that ``decide`` reads, so replaying it must give the same actions to the last bit. ``replay`` checks
-that; a difference means that another version of the program decides otherwise.
+A recording answers "why did it start this job then?" after the fact, on any machine: ``live.replay`` runs the same
+session on what is recorded and compares the decisions to the last bit. A difference means that another version of the
+program, or of a part, decides otherwise.
 
-Numbers are written in the shortest text that gives the float back, so nothing is lost.
+Numbers are written in the shortest text that gives the float back, so nothing is lost. The lines are:
 
-A line is ``{"now_s": seconds, "view": {...}, "actions": [[job, partition, [nodes], option], ...]}``. ``view`` holds the
-fields of ``PolicySnapshot``: the machine as its TOML data, tables as lists by column, the cap as a number or ``"inf"``.
-Lines do not depend on each other, so a recording can be cut anywhere at a line's end, and the tail of a file that a
-full disk cut in the middle of a line is the only part that is lost.
+``{"begin": {...}}``
+    A controller started: the policy's row, the machine, what the site allows, the measured jobs that the estimator was
+    taught from the database. The lines that follow belong to it, up to the next such line.
+``{"now_s": s, "view": {...}, "moment": {...}, "ranges": {...}, "learned": [...], "asked": [...], "decided": {...}}``
+    A round. ``view`` holds the fields of ``PolicySnapshot``, the terms of a chance ledger among them; it is left out
+    where it equals the last one but for its time. ``moment`` is what else parts in Python are shown: states of units,
+    jobs under way, events. ``ranges`` has the greatest number of nodes of jobs that started. ``learned`` and ``asked``
+    are the jobs that the estimator was taught and asked about before; ``decided`` holds its watts, the actions of
+    controls, the starts and the refusals.
 
-What is not recorded: the order's and estimator's own state. Their results (entries, priorities, predictions) are in
-the view, so a replay needs neither the database nor the policy. A policy whose ``decide`` is wrapped (re-ranking, a
-ledger's margin) is replayed with the wrapper's results too, but the wrapper itself is not run.
+A round in which nothing changed is left out where no part in Python was asked: an idle cluster would fill the disk.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, fields, is_dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,53 +33,173 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import machine_data, machine_of
-from wattqueue.live.planner import Plan
+from wattqueue.live.cluster import JobKey
+from wattqueue.live.decision import Asked, Decision, Moment
+from wattqueue.live.predictor import JobRequest, MeasuredJob, Predictor
 from wattqueue.model.jobs import Labels
-from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.known_jobs import KnownJobs, Observed
+from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Prediction
-from wattqueue.policy.actions import StartJob
 from wattqueue.policy.build import PassSettings
-from wattqueue.policy.decide import PolicySnapshot, RunningJobs, decide
+from wattqueue.policy.decide import PolicySnapshot, RunningJobs
+from wattqueue.policy.policy import Policy
 
-# Columns of the job table that a pass reads.
+# Columns of the job table that a pass or a part reads.
 JOB_COLUMNS = ("submit_s", "nodes", "walltime_s")
 # Columns of the running jobs, whatever they are: a new one is recorded without a change here.
 RUNNING = tuple(f.name for f in fields(RunningJobs))
 
 
 class Recorder:
-    """Appends views to a file that its owner alone may read (job names are users' text).
+    """Appends rounds to a file that its owner alone may read (job names are users' text).
 
-    A view that equals the last one but for its time is not written again: an idle cluster would fill
-    the disk. A write that fails raises OSError, and the controller goes on without the recording.
+    A write that fails raises OSError, and the controller goes on without the recording: lines build on those before
+    them, so nothing is appended behind a gap.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._last = ""
+    def __init__(
+        self, path: Path, policy: Policy, machine: Machine, predictor: Predictor, *, power_nodes: bool
+    ) -> None:
+        """Record the rounds of a controller that has taught its ``predictor`` what its database holds.
 
-    def write(self, plan: Plan) -> None:
-        """Append the view and the starts of one round, if they differ from the last ones written."""
-        view, actions = encode(plan.view), [list(_plain(a)) for a in plan.starts]
-        now = view.pop("now_s")
-        text = dumps({"view": view, "actions": actions})
-        if text == self._last:  # without the time, or no two views would be equal
+        The row of the policy is recorded, not its parts: a policy that was put together in Python has to be given to
+        the replay.
+        """
+        self.path, self.predictor = path, predictor
+        self._begin = {
+            "policy": policy.name, "row": _row_data(policy.row), "machine": machine_data(machine),
+            "power_nodes": power_nodes, "learned": [job_data(one) for one in predictor.learned],
+        }  # fmt: skip
+        self._begun = False
+        self._last = ""
+        self._ended: OSError | None = None
+        predictor.take_notes()
+
+    def write(self, decision: Decision) -> None:
+        """Append a round, unless nothing changed and no part in Python was asked."""
+        if self._ended is not None:
+            raise self._ended
+        notes, asked = self.predictor.take_notes(), decision.asked
+        view = encode(asked.view)
+        now_s = view.pop("now_s")
+        text = dumps(view)
+        line: dict[str, Any] = {"now_s": now_s, "decided": decided(decision, notes.watts)}
+        if text != self._last:
+            line["view"] = view
+        if asked.moment is not None:
+            line["moment"] = _moment_data(asked.moment)
+        if asked.ranges:
+            line["ranges"] = {str(row): most for row, most in asked.ranges.items()}
+        if notes.learned or notes.asked:
+            line |= {"learned": [job_data(one) for one in notes.learned], "asked": [list(one) for one in notes.asked]}
+        if not {"view", "moment", "asked"} & line.keys():
             return
+        try:
+            self._append(line)
+        except OSError as error:
+            self._ended = error
+            raise
         self._last = text
+
+    def _append(self, line: dict[str, Any]) -> None:
+        """Append a line; before the first one what the controller began with."""
         if not self.path.exists():  # before the first byte is written, so that nobody can read it in between
             self.path.touch(mode=0o600)
         with self.path.open("a") as file:
-            file.write(dumps({"now_s": now, "view": view, "actions": actions}) + "\n")
+            if not self._begun:
+                file.write(dumps({"begin": self._begin}) + "\n")
+                self._begun = True
+            file.write(dumps(line) + "\n")
 
 
-def _plain(start: StartJob) -> tuple[Any, ...]:
-    """Return a start as JSON values."""
-    return start.job, start.partition, [int(n) for n in start.nodes], start.option
+def decided(decision: Decision, watts: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """Return what a round decided as JSON values, with the watts that the estimator predicted before it."""
+    return {
+        "watts": [list(row) for row in watts],
+        "actions": [plain(action) for action in decision.answers.actions],
+        "starts": [plain(start) for start in decision.starts],
+        "refusals": [[plain(refusal.action), refusal.reason] for refusal in decision.refusals],
+    }
+
+
+def plain(action: Any) -> list[Any]:
+    """Return an action as JSON values: its kind, then its fields."""
+    values = astuple(action) if is_dataclass(action) and not isinstance(action, type) else tuple(action)
+    return [type(action).__name__, *json.loads(json.dumps(values, default=_number))]
+
+
+def _number(value: Any) -> Any:
+    """Return a number of numpy as one of Python."""
+    return value.item()
 
 
 def dumps(value: Any) -> str:
     """Return the canonical JSON text of a value: shortest floats, sorted keys, no blanks."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=True)
+
+
+def _row_data(row: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the row of a policy, if it is plain data."""
+    try:
+        data: dict[str, Any] = json.loads(json.dumps(row))
+    except (TypeError, ValueError):
+        return None
+    return data or None
+
+
+def job_data(one: MeasuredJob) -> list[Any]:
+    """Return a measured job as JSON values."""
+    return [list(one.request), *one[1:]]
+
+
+def request_of(data: Iterable[Any]) -> JobRequest:
+    """Return a recorded request."""
+    key, *rest = data
+    return JobRequest(JobKey(*key), *rest)
+
+
+def measured_of(data: Iterable[Any]) -> MeasuredJob:
+    """Return a recorded measured job."""
+    request, *rest = data
+    return MeasuredJob(request_of(request), *rest)
+
+
+def _moment_data(moment: Moment) -> dict[str, Any]:
+    """Return a moment as JSON values; states of units as runs of (state, count)."""
+    edges = [0, *(np.flatnonzero(np.diff(moment.states)) + 1).tolist(), len(moment.states)]
+    runs = [[int(moment.states[low]), high - low] for low, high in pairwise(edges) if high > low]
+    return {"states": runs, "under_way": sorted(moment.under_way), "happened": moment.happened}
+
+
+def moment_of(data: dict[str, Any]) -> Moment:
+    """Return a recorded moment."""
+    states = np.repeat([state for state, _ in data["states"]], [count for _, count in data["states"]])
+    return Moment(states.astype(np.int8), frozenset(data["under_way"]), data["happened"])
+
+
+def asked_of(data: dict[str, Any], last: PolicySnapshot | None) -> Asked:
+    """Return what a recorded round decided on. ``last`` is the view of the round before it.
+
+    Raises: InputError for values that are no recorded round.
+    """
+    try:
+        now_s = float(data["now_s"])
+        if "view" in data:
+            view = decode(data["view"], now_s)
+        elif last is not None:
+            view = at_time(last, now_s)
+        else:
+            raise KeyError("view")
+        moment = moment_of(data["moment"]) if "moment" in data else None
+        return Asked(view, moment, {int(row): most for row, most in data.get("ranges", {}).items()})
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise InputError(f"is no recorded view: {error!r}"[:200], where="recording") from error
+
+
+def at_time(view: PolicySnapshot, now_s: float) -> PolicySnapshot:
+    """Return a view at another time."""
+    values = {f.name: getattr(view, f.name) for f in fields(PolicySnapshot)}
+    return PolicySnapshot(**(values | {"now_s": now_s}))
 
 
 def encode(view: PolicySnapshot) -> dict[str, Any]:
@@ -85,6 +209,7 @@ def encode(view: PolicySnapshot) -> dict[str, Any]:
     """
     jobs: dict[str, Any] = {name: getattr(view.jobs, name).tolist() for name in JOB_COLUMNS}
     jobs["job_id"] = [str(v) for v in view.jobs.job_id]
+    jobs["start_s"] = view.jobs.observed.start_s.tolist()
     for name in ("user", "app", "partition"):
         labels: Labels = getattr(view.jobs, name)
         jobs[name] = {"codes": labels.codes.tolist(), "names": list(labels.names)}
@@ -92,6 +217,7 @@ def encode(view: PolicySnapshot) -> dict[str, Any]:
     # the predictor's table holds rows of running and ended jobs as well
     used = np.unique(row) if row is not None else np.arange(len(view.prediction.power_w))
     small = np.searchsorted(used, row) if row is not None else None
+    settings = view.settings
     return {
         "now_s": view.now_s,
         "machine": machine_data(view.machine),
@@ -101,7 +227,7 @@ def encode(view: PolicySnapshot) -> dict[str, Any]:
         "row": None if small is None else small.tolist(),
         "entries": {name: getattr(view.entries, name).tolist() for name in ("job", "partition", "priority")},
         "window": [np.asarray(side).tolist() for side in view.window],
-        "settings": [view.settings.code, view.settings.queue_depth, view.settings.cap_scope],
+        "settings": [settings.code, settings.queue_depth, settings.cap_scope, settings.chance],
         "running": {name: getattr(view.running, name).tolist() for name in RUNNING},
         "cap_w": "inf" if math.isinf(view.cap_w) else view.cap_w,
         "margin_w": view.margin_w,
@@ -111,70 +237,46 @@ def encode(view: PolicySnapshot) -> dict[str, Any]:
 
 
 def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
-    """Return the view of recorded values. Raises: InputError for values that are no recorded view."""
-    try:
-        jobs = data["jobs"]
-        labels = {
-            name: Labels(np.array(jobs[name]["codes"], np.int32), tuple(jobs[name]["names"]))
-            for name in ("user", "app", "partition")
-        }
-        # the machine is part of each view: a site may have changed its machine file since
-        machine = machine_of(data["machine"], "recording")
-        options = len(machine.option_partition)
-        row = None if data["row"] is None else np.array(data["row"], np.int32)
-        table = KnownJobs.build(
-            jobs["submit_s"], jobs["nodes"], jobs["walltime_s"],
-            job_id=np.array(jobs["job_id"], object), **labels,
-        )  # fmt: skip
-        kinds = {"row": np.int32, "option": np.int16, "net_uw": np.int64, "first": np.int64}
-        kinds |= {"expected_end_s": np.float64}  # type: ignore[dict-item]
-        running = {n: np.array(data["running"][n], kinds.get(n, np.int32)) for n in RUNNING}
-        entries = data["entries"]
-        return PolicySnapshot(
-            now_s,
-            table,
-            machine,
-            Prediction(
-                np.array(data["power_w"], np.float64).reshape(-1, options),
-                np.array(data["time_factor"], np.float64).reshape(-1, options),
-                row,
-            ),
-            Entries(
-                np.array(entries["job"], np.int32),
-                np.array(entries["partition"], np.int32),
-                np.array(entries["priority"], np.float64),
-            ),
-            tuple(np.array(side, np.int32) for side in data["window"]),  # type: ignore[arg-type]
-            PassSettings(*data["settings"]),
-            RunningJobs(**running),
-            math.inf if data["cap_w"] == "inf" else float(data["cap_w"]),
-            float(data["margin_w"]),
-            data["base_uw"],
-            np.array(data["unusable"], np.int32),
-        )
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise InputError(f"is no recorded view: {error!r}"[:200], where="recording") from error
-
-
-def replay(path: Path) -> Iterator[tuple[int, str, str]]:
-    """Yield (line number, actions as recorded, actions as decided now) for each view, in canonical text.
-
-    Raises: InputError for a file that is no recording.
-    """
-    try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                try:
-                    data = json.loads(line)
-                    recorded = dumps(data["actions"])
-                    view = decode(data["view"], float(data["now_s"]))
-                except (ValueError, KeyError, TypeError) as error:
-                    raise InputError(f"line {number} is no recorded view", where=path) from error
-                yield number, recorded, dumps(actions_of(decide(view)))
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=path) from error
-
-
-def actions_of(starts: Sequence[StartJob]) -> list[list[Any]]:
-    """Return starts as JSON values."""
-    return [list(_plain(start)) for start in starts]
+    """Return the view of recorded values. Raises: KeyError, TypeError, ValueError or IndexError for any others."""
+    jobs = data["jobs"]
+    labels = {
+        name: Labels(np.array(jobs[name]["codes"], np.int32), tuple(jobs[name]["names"]))
+        for name in ("user", "app", "partition")
+    }
+    # the machine is part of each view: a site may have changed its machine file since
+    machine = machine_of(data["machine"], "recording")
+    options = len(machine.option_partition)
+    row = None if data["row"] is None else np.array(data["row"], np.int32)
+    unknown = np.full(len(jobs["job_id"]), np.nan)
+    table = KnownJobs.build(
+        jobs["submit_s"], jobs["nodes"], jobs["walltime_s"],
+        job_id=np.array(jobs["job_id"], object),
+        observed=Observed(np.array(jobs["start_s"], np.float64), unknown, unknown, unknown), **labels,
+    )  # fmt: skip
+    kinds = {"row": np.int32, "option": np.int16, "net_uw": np.int64, "first": np.int64}
+    kinds |= {"expected_end_s": np.float64}  # type: ignore[dict-item]
+    running = {n: np.array(data["running"][n], kinds.get(n, np.int32)) for n in RUNNING}
+    entries = data["entries"]
+    code, depth, scope, chance = data["settings"]
+    return PolicySnapshot(
+        now_s,
+        table,
+        machine,
+        Prediction(
+            np.array(data["power_w"], np.float64).reshape(-1, options),
+            np.array(data["time_factor"], np.float64).reshape(-1, options),
+            row,
+        ),
+        Entries(
+            np.array(entries["job"], np.int32),
+            np.array(entries["partition"], np.int32),
+            np.array(entries["priority"], np.float64),
+        ),
+        tuple(np.array(side, np.int32) for side in data["window"]),  # type: ignore[arg-type]
+        PassSettings(code, depth, scope, None if chance is None else tuple(chance)),
+        RunningJobs(**running),
+        math.inf if data["cap_w"] == "inf" else float(data["cap_w"]),
+        float(data["margin_w"]),
+        data["base_uw"],
+        np.array(data["unusable"], np.int32),
+    )

@@ -1,0 +1,94 @@
+"""Run the session of a recording again, on what it saw then, and compare what it decides (``live.recording``).
+
+The same code decides as in a controller (``Decider.answer``): controls, an order that re-ranks, margins and passes in
+Python are asked again, and an estimator is taught and asked the same jobs in the same order. What the parts keep from
+round to round is therefore built up as it was, so a replay begins at the first line and asks about each round once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from wattqueue.errors import InputError, WattQueueError
+from wattqueue.formats.machine.file import machine_of
+from wattqueue.live.decision import Decider
+from wattqueue.live.predictor import Predictor
+from wattqueue.live.recording import asked_of, decided, dumps, measured_of, request_of
+from wattqueue.live.world import Layout
+from wattqueue.model.machine import Machine
+from wattqueue.policy.decide import PolicySnapshot
+from wattqueue.policy.policy import Policy, load_policy, policy_from_row
+
+
+class Replay:
+    """One controller of a recording: its session, and its estimator."""
+
+    def __init__(self, begin: dict[str, Any], policy: Policy | None = None) -> None:
+        """Begin as the recorded controller did; ``policy`` replaces the recorded row."""
+        machine = machine_of(begin["machine"], "recording")
+        chosen = policy or recorded_policy(begin)
+        layout = layout_of_units(machine)
+        self.decider = Decider(chosen, layout, power_nodes=begin["power_nodes"], patience_s=0.0)
+        self.predictor = Predictor(chosen.estimator, layout)
+        self.predictor.learn(measured_of(one) for one in begin["learned"])
+        self.predictor.take_notes()
+        self.view: PolicySnapshot | None = None
+
+    def decide(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Decide a recorded round again. Raises: InputError for values that are none."""
+        asked = asked_of(data, self.view)
+        self.view = asked.view
+        self.predictor.learn(measured_of(one) for one in data.get("learned", ()))
+        self.predictor.predict([request_of(one) for one in data.get("asked", ())], asked.view.now_s)
+        watts = self.predictor.take_notes().watts
+        nodes = asked.view.jobs.nodes
+        decision = self.decider.answer(asked.view, asked.moment, lambda row: asked.ranges.get(row, int(nodes[row])))
+        return decided(decision, watts)
+
+
+def recorded_policy(begin: dict[str, Any]) -> Policy:
+    """Return the policy that a controller began with.
+
+    Raises: PolicyError for a row whose parts are not here.
+    """
+    name, row = begin["policy"], begin["row"]
+    return policy_from_row(name, row) if row else load_policy(name)
+
+
+def layout_of_units(machine: Machine) -> Layout:
+    """Return a layout whose nodes have no names: a recording holds numbers of units."""
+    return Layout(machine, tuple(str(unit) for unit in range(machine.units)), {})
+
+
+def replay(path: Path, policy: Policy | None = None) -> Iterator[tuple[int, str, str]]:
+    """Yield (line number, decision as recorded, decision now) for each round, in canonical text.
+
+    ``policy`` replaces the recorded one: a policy with parts of one's own is not in the recording.
+
+    Raises: InputError for a file that is no recording; PolicyError for a policy whose parts are not here.
+    """
+    session: Replay | None = None
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    data = json.loads(line)
+                    if "begin" in data:
+                        session = Replay(data["begin"], policy)
+                        continue
+                    if session is None:
+                        raise KeyError("begin")
+                    recorded = dumps(data["decided"])
+                    now = session.decide(data)
+                except InputError as error:
+                    raise InputError(f"line {number} {error.what}", where=path) from error
+                except WattQueueError:
+                    raise
+                except (ValueError, KeyError, TypeError, IndexError) as error:
+                    raise InputError(f"line {number} is no recorded view", where=path) from error
+                yield number, recorded, dumps(now)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=path) from error

@@ -1,0 +1,78 @@
+"""Policies whose parts are asked in each round, with a memory of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from wattqueue.parts.contracts import Start
+from wattqueue.parts.estimator.history_mean import HistoryMean
+from wattqueue.parts.ledger.chance import Chance
+from wattqueue.parts.ledger.predicted import Predicted
+from wattqueue.parts.order.fcfs import Fcfs
+from wattqueue.policy.actions import Action, Requeue, SetFrequency, StopNode, WakeNode
+from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.view import View
+
+
+class Busybody:
+    """A control with a memory: stops and wakes a node, requeues a job, asks for a frequency; by its own count."""
+
+    period_s, events = 2.0, frozenset({"arrival"})
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def act(self, view: View) -> Sequence[Action]:
+        self.calls += 1
+        running = view.job_ids(view.running)
+        done: list[Action] = [StopNode(7)] if self.calls % 5 == 1 else [WakeNode(7)]
+        if self.calls % 7 == 0 and running:
+            done += [Requeue(running[0]), SetFrequency(running[-1], 0)]
+        return done
+
+
+class LastFirst(Fcfs):
+    """Ranks at each pass: who came last goes first, but every third pass the other way round."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passes = 0
+
+    def rerank(self, view: View) -> Any:
+        self.passes += 1
+        rows = [view.entry_job(int(entry)) for entry in view.queue]
+        return [float(row) * (-1.0 if self.passes % 3 == 0 else 1.0) for row in rows]
+
+
+class KeepsFree(Predicted):
+    """A ledger with a margin that depends on the present."""
+
+    def margin_w(self, view: View) -> float:
+        return 50.0 * (len(view.running) % 3)
+
+
+class OneAtATime:
+    """A pass in Python: the first entry that fits."""
+
+    def schedule(self, view: View) -> Sequence[Start]:
+        return [Start(int(entry), view.entry_options(int(entry))[0]) for entry in view.queue[:1]]
+
+
+def easy(**parts: Any) -> Policy:
+    return replace(load_policy("easy"), **parts)
+
+
+POLICIES: dict[str, Callable[[], Policy]] = {
+    "plain": easy,
+    "controls": lambda: easy(controls=(Busybody(),)),
+    "re-ranking": lambda: easy(order=LastFirst()),
+    "margin": lambda: easy(ledger=KeepsFree()),
+    "chance ledger": lambda: easy(ledger=Chance(own=0.1, common=0.02)),
+    "learning estimator": lambda: easy(estimator=HistoryMean()),
+    "custom pass": lambda: easy(backfill=OneAtATime()),
+    "all": lambda: easy(
+        estimator=HistoryMean(), order=LastFirst(), ledger=Chance(own=0.1, common=0.02), controls=(Busybody(),)
+    ),
+}
