@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.harness import Measured, benchmark, digest
 from wattqueue.study.powercap.prepare import WorkloadSelection
-from wattqueue.study.powercap.study import run_study
+from wattqueue.study.powercap.study import PowercapStudy
 
 RUNS = 1_950
 
@@ -23,9 +23,9 @@ def a_run() -> Measured:
     """
     with tempfile.TemporaryDirectory() as folder:
         small = WorkloadSelection(workloads=1, days=0.5, trace_days=16.0, warm_days=4.0, machines=0.5)
-        run_study(Path(folder), small, caps=(30,), workers=1)  # loads and compiles, which is no run's cost
+        PowercapStudy(Path(folder), small, caps=(30,), workers=1).run()  # loads and compiles, which is no run's cost
         begin = time.process_time()
-        result = run_study(Path(folder), WorkloadSelection(workloads=3), workers=1)
+        result = PowercapStudy(Path(folder), WorkloadSelection(workloads=3), workers=1).simulate()
         seconds = time.process_time() - begin
     runs = len(result.rows) - 3
     turnaround = np.array([row["turnaround_s_mean"] for row in result.rows], np.float64)

@@ -195,7 +195,7 @@ def test_a_report_is_text_page_and_json() -> None:
     assert report.document()["x"] == 1
 
 
-@pytest.mark.parametrize("package", ["eamc"])
+@pytest.mark.parametrize("package", ["eamc", "powercap"])
 def test_claims_of_every_study_can_be_read(package: str) -> None:
     told = published(f"wattqueue.study.{package}")
     keys = [c.claim.key for c in told.claims]

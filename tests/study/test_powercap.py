@@ -1,6 +1,6 @@
 """The capped window of paper 4: measures by hand, averages, what is left out, and a small campaign."""
 
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,14 +12,32 @@ from wattqueue.campaign.windows import Trace
 from wattqueue.errors import EngineError
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import PowerSeries
-from wattqueue.study.powercap.beyond import BEYOND, beyond_lines, verdicts
-from wattqueue.study.powercap.cell import PowercapCell, hours, quantiles, window_cap
-from wattqueue.study.powercap.page import power_pictures, study_html
+from wattqueue.study.powercap.cell import (
+    CAPPED_S,
+    EASY,
+    HIGHEST_DYNAMIC_W,
+    MEAN,
+    NAIVE,
+    POLICIES,
+    PowercapCell,
+    hours,
+    quantiles,
+    window_cap,
+)
 from wattqueue.study.powercap.prepare import Prepared, WorkloadSelection
-from wattqueue.study.powercap.published import CAPPED_S, CLAIMS, EASY, HIGHEST_DYNAMIC_W, MEAN, NAIVE, POLICIES
-from wattqueue.study.powercap.results import claim_rows, groups_of, left_out
-from wattqueue.study.powercap.study import PowercapStudyResult, cells_of, run_study
-from wattqueue.study.powercap.text import study_lines
+from wattqueue.study.powercap.study import (
+    BEYOND,
+    SIDES,
+    TOLD,
+    PowercapRuns,
+    PowercapStudy,
+    against_mean,
+    cells_of,
+    claims,
+    pictures,
+    report,
+    samples_of,
+)
 
 MACHINE = Machine("m", (Partition("p", 10, idle_w=50.0, max_w=1000.0),), cap_scope="dynamic")
 
@@ -88,48 +106,57 @@ def few_rows() -> list[Row]:
     return rows
 
 
+def runs_of(rows: list[Row]) -> PowercapRuns:
+    n = len({r["window"] for r in rows})
+    trace = Trace("a", "b", ("c",) * n, tuple(float(w) for w in range(n)))
+    return PowercapRuns(WorkloadSelection(), Prepared(trace, 1, (1,) * n, (1.0,) * n), rows, samples_of(rows))
+
+
 def test_averages_are_over_groups() -> None:
-    groups = groups_of(few_rows())
-    naive, mean = groups[NAIVE], groups[MEAN]
-    assert naive.values["unused_percent"].shape == (3, 2)
-    assert naive.mean("unused_percent") == pytest.approx(75.0)
-    assert naive.mean("turnaround_change_percent") == pytest.approx(0.0)
-    assert mean.mean("unused_percent") == pytest.approx(-2.0)
-    assert mean.mean("over_percent") - mean.mean("under_percent") == pytest.approx(2.0)
-    assert mean.mean("broken") == pytest.approx(50.0)
-    assert mean.mean("excess_percent") == pytest.approx(5.0)
-    found = naive.interval("turnaround_change_percent")
-    assert found.low is not None
-    assert found.low < 0 < (found.high or 0)
+    samples = samples_of(few_rows())
+
+    def mean(policy: str, metric: str) -> float:
+        return float(samples.grid(policy, metric).mean())
+
+    assert samples.settings == ["10", "70"]
+    assert samples.grid(NAIVE, "unused_percent").shape == (3, 2)
+    assert mean(NAIVE, "unused_percent") == pytest.approx(75.0)
+    assert mean(NAIVE, "turnaround_change_percent") == pytest.approx(0.0)
+    assert mean(MEAN, "unused_percent") == pytest.approx(-2.0)
+    assert mean(MEAN, "over_percent") - mean(MEAN, "under_percent") == pytest.approx(2.0)
+    assert mean(MEAN, "broken") == pytest.approx(50.0)
+    assert mean(MEAN, "excess_percent") == pytest.approx(5.0)
 
 
 def test_the_workload_that_capping_helps_most_is_left_out() -> None:
-    groups = groups_of(few_rows())
-    assert left_out(groups) == (1,)
-    assert groups[NAIVE].without([1]).workloads == (0, 2)
-    assert groups[NAIVE].without([1]).mean("turnaround_change_percent") == pytest.approx(15.0)
+    found = runs_of(few_rows())
+    assert found.left_out == (1,)
+    assert found.kept.grid(NAIVE, "turnaround_change_percent").shape == (2, 2)
+    assert found.kept.grid(NAIVE, "turnaround_change_percent").mean() == pytest.approx(15.0)
 
 
-def test_of_one_workload_none_is_left_out() -> None:
-    groups = groups_of([r for r in few_rows() if r["window"] == 0])
-    assert left_out(groups) == ()
-    assert all(np.isfinite(r["without"]) for r in claim_rows(groups))
+def test_of_one_workload_none_is_left_out_and_nothing_is_shown() -> None:
+    found = runs_of([r for r in few_rows() if r["window"] == 0])
+    assert found.left_out == ()
+    assert {row.verdict.value for row in claims(found).rows} <= {"undecided", "not comparable"}
 
 
 def test_published_figures_stand_beside_ours() -> None:
-    rows = {(r["claim"].policy, r["claim"].metric): r for r in claim_rows(groups_of(few_rows()))}
-    assert rows[NAIVE, "unused_percent"]["ours"] == pytest.approx(75.0)
-    assert rows[NAIVE, "unused_percent"]["difference"] == pytest.approx(1.0)
-    assert rows[NAIVE, "turnaround_change_percent"]["without"] == pytest.approx(15.0)
-    assert rows[MEAN, "excess_percent_median"]["ours"] == pytest.approx(5.0)
-    assert all(c.percent == r["claim"].percent for c in CLAIMS for r in rows.values() if r["claim"] is c)
+    rows = {(r["policy"], r["metric"], r["source"]): r for r in claims(runs_of(few_rows())).document()}
+    unused = rows[NAIVE, "unused_percent", "6.5"]
+    assert (unused["published"], unused["ours"], unused["difference"]) == (74, pytest.approx(75.0), pytest.approx(1.0))
+    assert unused["verdict"] == "not comparable"  # idle watts were inferred from it
+    assert rows[NAIVE, "turnaround_change_percent", "6.5"]["without_left_out"] == pytest.approx(15.0)
+    assert rows[MEAN, "excess_percent", "6.5, median"]["ours"] == pytest.approx(5.0)
+    assert len([r for r in rows if r[0] == MEAN]) == 5
+    assert len(TOLD.claims) == 11
 
 
 def test_a_capped_run_without_its_figures_is_a_defect() -> None:
     rows = few_rows()
     rows[3]["cap_w"] = None
     with pytest.raises(EngineError) as caught:
-        groups_of(rows)
+        samples_of(rows)
     assert "cap_w" in caught.value.what
 
 
@@ -142,82 +169,88 @@ def test_the_grid_is_the_papers() -> None:
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[PowercapStudyResult, Path]:
-    folder = tmp_path_factory.mktemp("powercap")
+def study(tmp_path_factory: pytest.TempPathFactory) -> PowercapStudy:
     choice = WorkloadSelection(workloads=2, days=0.5, trace_days=16.0, warm_days=4.0, seed=3, load=0.9, machines=0.5)
-    return run_study(folder, choice, caps=(20, 50), workers=1), folder
+    return PowercapStudy(tmp_path_factory.mktemp("powercap"), choice, caps=(20, 50), workers=1)
+
+
+@pytest.fixture(scope="module")
+def small(study: PowercapStudy) -> PowercapRuns:
+    return study.simulate()
 
 
 @pytest.mark.compiled
-def test_a_small_campaign(small: tuple[PowercapStudyResult, Path]) -> None:
-    result, _ = small
-    assert len(result.rows) == 2 * (1 + 2 * 5)
-    assert all(row["jobs_not_started"] == 0 for row in result.rows)
-    unused = {p: g.mean("unused_percent") for p, g in result.groups.items()}
+def test_a_small_campaign(small: PowercapRuns) -> None:
+    assert len(small.rows) == 2 * (1 + 2 * 5)
+    assert all(row["jobs_not_started"] == 0 for row in small.rows)
+    unused = {p: small.samples.grid(p, "unused_percent").mean() for p in small.samples.policies}
     assert unused[NAIVE] > unused["easy+pc-real-max"] > unused["easy+pc-real-mean"]
-    assert result.groups[NAIVE].mean("excess_percent") == 0.0
-    assert result.groups["easy+pc-real-max"].mean("excess_percent") == 0.0
+    assert not small.samples.grid(NAIVE, "excess_percent").any()
+    assert not small.samples.grid("easy+pc-real-max", "excess_percent").any()
 
 
 @pytest.mark.compiled
-def test_finished_runs_are_not_done_again(small: tuple[PowercapStudyResult, Path]) -> None:
-    result, folder = small
+def test_finished_runs_are_not_done_again(study: PowercapStudy, small: PowercapRuns) -> None:
     seen: list[tuple[int, int]] = []
-    again = run_study(folder, result.choice, caps=(20, 50), workers=1, progress=lambda *at: seen.append(at))
-    assert again.rows == result.rows
+    again = study.simulate(progress=lambda *at: seen.append(at))
+    assert again.rows == small.rows
     assert seen == []
 
 
 @pytest.mark.compiled
-def test_the_report_says_what_it_rests_on(small: tuple[PowercapStudyResult, Path]) -> None:
-    result, _ = small
-    text = "\n".join(study_lines(result))
+def test_the_report_says_what_it_rests_on(small: PowercapRuns) -> None:
+    found = report(small)
+    lines = list(found.lines())
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
     assert "generated trace" in text
     assert "Without workload" in text
-    assert "share of runs that break the cap" in text
-    page = study_html(result)
+    assert "runs that break the cap" in text
+    assert "confirms nothing" in text
+    page = found.html()
     assert "easy+pc-mean" in page
     assert page.count("</html>") == 1
-    document = result.document()
+    document = found.document()
     assert document["workloads"]["origin"] == "generated"
-    assert len(document["runs"]) == len(result.rows)
+    assert len(document["runs"]) == len(small.rows)
+    assert set(document["averages"][0]["unused_percent"]) == {"mean", "low", "high", "without_left_out", "by_cap"}
+    assert list(document["averages"][0]["unused_percent"]["by_cap"]) == ["20.0", "50.0"]
 
 
 def test_both_sides_are_judged_by_pairs() -> None:
     rows = few_rows()
     for w, (under, most) in enumerate([(1.03, 1.05), (1.01, 1.05), (1.02, 1.04)]):
         rows += [run_row(w, "easy+pc-app", cap, 100.0, under, most) for cap in (10.0, 70.0)]
-    groups = groups_of(rows)
-    (found,) = verdicts(groups)
+    samples = samples_of([r for r in rows if r["policy"] != NAIVE])
+    (found,) = against_mean(samples).rows
     # mean: 1.02 on average and 10 % above at one of two caps; of ours 5, 5 and 4 % above at both.
-    assert found.excess.difference.mean == pytest.approx((5 + 5 + 4) / 3 - 5)
-    assert found.under.difference.mean == pytest.approx(0.0)
-    assert found.outcome == "no"
-    assert found.document()["beats_mean_on_both_sides"] == "no"
+    assert found.changes["excess_percent"].size.mean == pytest.approx((5 + 5 + 4) / 3 - 5)
+    assert found.changes["under_percent"].size.mean == pytest.approx(0.0)
+    assert found.better(tuple(SIDES), 0.005) == "no"
 
 
 @pytest.mark.compiled
-def test_a_chance_ledger_takes_its_own_past(small: tuple[PowercapStudyResult, Path]) -> None:
-    result, folder = small
-    ours = run_study(folder, result.choice, policies=(MEAN, *BEYOND), caps=(20, 50), workers=1)
+def test_a_chance_ledger_takes_its_own_past(study: PowercapStudy, small: PowercapRuns) -> None:
+    ours = replace(study, policies=(MEAN, *BEYOND)).simulate()
     cells = cells_of(ours.prepared, ("easy+pc-chance-1", MEAN), (20,))
     known = [dict(c.ledger) for c in cells if c.policy == "easy+pc-chance-1"]
     assert len(known) == 2
     assert known[0] != known[1]
     assert cells[1].loaded().ledger.share == known[0]["share"]  # type: ignore[attr-defined]
     assert [c.ledger for c in cells if c.policy == MEAN] == [(), ()]
-    over = {p: g.mean("over_percent") for p, g in ours.groups.items()}
+    over = {p: ours.samples.grid(p, "over_percent").mean() for p in ours.samples.policies}
     assert over["easy+pc-chance-0.1"] <= over["easy+pc-chance-1"] <= over[MEAN]
-    lines = "\n".join(beyond_lines(ours))
-    assert "Hold-out: 2 workloads" in lines
-    assert "easy+pc-quantile-0.1" in lines
+    found = report(small, ours)
+    text = "\n".join(found.lines())
+    assert "Hold-out: 2 workloads" in text
+    assert "easy+pc-quantile-0.1" in text
+    assert len(found.document()["hold_out"]["comparisons"]) == len(BEYOND)
 
 
 @pytest.mark.compiled
-def test_pictures_say_that_the_mark_is_the_cap(small: tuple[PowercapStudyResult, Path]) -> None:
-    figure = power_pictures(small[0])[0][0]
+def test_pictures_say_that_the_mark_is_the_cap(small: PowercapRuns) -> None:
+    figure = next(pictures(small))[0]
     assert figure.heads["published"] == "cap"
     assert figure.columns["published"].tolist() == [20.0, 50.0]
     assert figure.columns["name"].tolist() == ["cap 20 %", "cap 50 %"]
-    naive = figure.columns["median"]
-    assert (naive < figure.columns["published"]).all()
+    assert (figure.columns["median"] < figure.columns["published"]).all()

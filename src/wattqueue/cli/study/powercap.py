@@ -4,7 +4,7 @@ Workloads and finished runs lie in ``--folder``, or in a temporary folder that i
 same command resumes after a stop.
 
 ``study.powercap`` prepares the windows, runs the policies as a campaign and compares them with the printed figures;
-this file has the options and the order of outputs. With ``--beyond`` a second study runs on another trace: admission
+this file has the options. With ``--beyond`` a second study runs on another trace: admission
 rules that were chosen on the first one are judged on workloads that had no part in the choice.
 """
 
@@ -43,45 +43,17 @@ def run(
     """
     import tempfile
     from contextlib import ExitStack
-    from dataclasses import replace
 
-    from wattqueue.cli._progress import counting
-    from wattqueue.cli.study._outputs import require_writable
+    from wattqueue.cli.study._run import perform
     from wattqueue.errors import InputError
-    from wattqueue.formats.pages import write_json, write_text
-    from wattqueue.study.powercap.beyond import BEYOND, beyond_lines, verdicts
-    from wattqueue.study.powercap.page import study_html
     from wattqueue.study.powercap.prepare import WorkloadSelection
-    from wattqueue.study.powercap.published import MEAN, POLICIES
-    from wattqueue.study.powercap.study import run_study
-    from wattqueue.study.powercap.text import study_lines
+    from wattqueue.study.powercap.study import PowercapStudy
 
     for name, value in (("--days", days), ("--load", load)):
         if value != value:  # noqa: PLR0124 - NaN passes the option's own range
             raise InputError("is not a number", where=name, hint="give a number")
-    # The outputs are written after all runs, so it is checked first that they can be.
-    require_writable(json_file, page)
     choice = WorkloadSelection(workloads=workloads, days=days, load=load, seed=seed)
-    # The stack removes the temporary folder after the progress bar has gone, also when a signal ends the run.
+    # The stack removes the temporary folder also when a signal ends the run.
     with ExitStack() as stack:
         place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wattqueue-powercap-")))
-        progress = stack.enter_context(counting("simulating"))
-        policies = (*POLICIES, *BEYOND) if beyond else POLICIES
-        result = run_study(place, choice, policies=policies, workers=workers, progress=progress)
-        others = replace(choice, seed=seed + 1)  # another trace: rules were chosen on the first one
-        hold_out = None
-        if beyond:
-            # MEAN is run too, as the reference of the verdicts on the same workloads.
-            hold_out = run_study(place, others, policies=(MEAN, *BEYOND), workers=workers, progress=progress)
-    if json_file is not None:
-        document = result.document()
-        if hold_out is not None:
-            document["hold_out"] = hold_out.document() | {"verdicts": [v.document() for v in verdicts(hold_out.groups)]}
-        write_json(json_file, document)
-    if page is not None:
-        write_text(page, study_html(result))
-    for line in study_lines(result):
-        typer.echo(line)
-    if hold_out is not None:
-        for line in ("", *beyond_lines(hold_out)):
-            typer.echo(line)
+        perform(PowercapStudy(place, choice, workers=workers, extended=beyond), json_file, page)

@@ -24,7 +24,7 @@ class Chance:
     of 1 - ``epsilon``. Real errors have longer tails than the normal distribution, which ``deviations`` can allow for.
     ``share``: watts drawn for a watt predicted; ``own``: variance of a job's relative error; ``common``: the part
     of it that all running jobs share, their correlation times their variance. All three come from residuals of
-    the past (``study.powercap.calibrate``); the defaults are those of generated Marconi100 jobs predicted by
+    the past (``parts.calibrate``); the defaults are those of generated Marconi100 jobs predicted by
     history-mean. Reservations count predictions with the margin of the present mix. Only the greedy passes (none,
     first-fit, EASY) support it: they test one start at a time, a plan would need the margin of every future mix.
 

@@ -120,19 +120,10 @@ class EamcStudy:
             about=f"{profiles.source}. {self.seeds} seeds of {jobs:,} generated jobs (form: Cirne; means: the text's).",
             lede=f"{len(POLICIES)} policies on four workloads. {found.summary}.",
             claims=found,
-            parts=[*parts, found, *more, Prose("Notes", NOTES, "notes")],
+            parts=[*parts, found, *more, Prose("How to read the figures", TOLD.notes, "notes")],
             figures=figures,
             drawn=changes_pictures(samples, FIGURES, PICTURED, TOLD, POLICIES[: -len(READINGS)]),
         )  # fmt: skip
-
-
-NOTES = (
-    "Intervals are those of the paired changes by seed, centred on the change of means.",
-    "GHz are means over jobs, energy is that of jobs without idle nodes, h is the response in hours by partition.",
-    "best %: jobs on their best partition; p2's %: of those whose best partition is p2.",
-    'A figure that the text assigns to several workloads ("up to") is compared with the extreme of ours.',
-)
-"""How the figures are computed."""
 
 
 def choice_tables(figures: dict[str, Any]) -> Iterator[Table]:

@@ -117,7 +117,7 @@ class Judged:
         if self.certain:
             return _by_interval(claim, ours.mean, ours.mean)
         if ours.low is None or ours.high is None:
-            return Verdict.UNDECIDED, "one draw has no interval"
+            return Verdict.UNDECIDED, "too few draws for an interval"
         return _by_interval(claim, ours.low, ours.high)
 
     def document(self) -> dict[str, Any]:

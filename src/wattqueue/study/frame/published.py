@@ -1,11 +1,11 @@
 """Claims of a study that runs policies on seeded workloads: read from its ``claims.toml`` and measured from samples.
 
 The file has ``draws`` (what intervals are over), ``metrics`` (names of metrics in words), ``findings`` (what is known
-about causes, by key) and ``claims``: lists of inline tables. A claim names a ``policy`` and a ``metric``. With ``over``
-ours is the change of means against that policy in per cent, paired by draw; without it the metric itself. ``on`` lists
-the settings that the text can mean, none means all. Of several settings the extreme in the published direction counts
-for a change ("up to"), the mean over them for a metric itself, unless ``pick = "extreme"``; ``statistic = "median"``
-takes the median over all runs instead.
+about causes, by key), ``notes`` (how to read the figures) and ``claims``: lists of inline tables. A claim names a
+``policy`` and a ``metric``. With ``over`` ours is the change of means against that policy in per cent, paired by draw;
+without it the metric itself. ``on`` lists the settings that the text can mean, none means all. Of several settings the
+extreme in the published direction counts for a change ("up to"), the mean over them for a metric itself, unless
+``pick = "extreme"``; ``statistic = "median"`` takes the median over all runs instead.
 """
 
 from __future__ import annotations
@@ -76,11 +76,13 @@ class Published:
         claims: The claims in the order of the file.
         draws: What intervals are over.
         labels: Metrics in words.
+        notes: How to read the figures, paragraph by paragraph.
     """
 
     claims: Sequence[SampledClaim]
     draws: str
     labels: dict[str, str]
+    notes: Sequence[str] = ()
 
     def judge(self, samples: Samples) -> ClaimTable:
         """Return the claims whose policies were run, with ours."""
@@ -104,7 +106,9 @@ def published(package: str) -> Published:
     document = tomllib.loads(files(package).joinpath("claims.toml").read_text(encoding="utf-8"))
     labels, findings = document["metrics"], document.get("findings", {})
     entries = [entry for group in document["claims"].values() for entry in group]
-    return Published([_claim(entry, labels, findings) for entry in entries], document["draws"], labels)
+    return Published(
+        [_claim(entry, labels, findings) for entry in entries], document["draws"], labels, document.get("notes", ())
+    )
 
 
 def _claim(entry: dict[str, Any], labels: dict[str, str], findings: dict[str, str]) -> SampledClaim:
@@ -112,7 +116,19 @@ def _claim(entry: dict[str, Any], labels: dict[str, str], findings: dict[str, st
     on, over = tuple(entry.get("on", ())), entry.get("over", "")
     what = entry["policy"] + (f" over {over}" if over else "")
     told = {
-        "key": "/".join(map(str, (*on, entry["policy"], entry["metric"], over, entry.get("published", "")))),
+        "key": "/".join(
+            map(
+                str,
+                (
+                    *on,
+                    entry["policy"],
+                    entry["metric"],
+                    entry.get("statistic", "mean"),
+                    over,
+                    entry.get("published", ""),
+                ),
+            )
+        ),
         "text": f"{what}: {labels[entry['metric']]}" + (f" ({'; '.join(on)})" if on else ""),
         "reference": 0.0 if over else None,
         **{key: value for key, value in entry.items() if key in OF_CLAIM},

@@ -24,8 +24,8 @@ Trial = Callable[[str], Mapping[str, float]]
 """One drawn workload: simulates it under the named policy and returns the metrics."""
 Progress = Callable[[int, int], None]
 """Called with (finished, all) simulations."""
-RESAMPLES = 2_000
-"""Resamples of a bootstrap interval."""
+RESAMPLES, FEWEST_RESAMPLED = 2_000, 8
+"""Resamples of a bootstrap interval, and draws that it needs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,10 +138,11 @@ def resampled(values: Floats, statistic: Callable[[Floats], float]) -> Estimate:
     """Return a statistic of all values with a 95 % bootstrap interval over draws. Shape (draws, settings).
 
     For what is no mean over draws, such as a median over all runs: draws are resampled with all of their settings,
-    since those of one draw are not independent. One draw has no interval.
+    since those of one draw are not independent. Fewer than ``FEWEST_RESAMPLED`` draws have no interval: it would be
+    too narrow.
     """
     centre, n = float(statistic(values)), len(values)
-    if n < 2:
+    if n < FEWEST_RESAMPLED:
         return Estimate(n, centre)
     rng = np.random.default_rng(0)  # a figure of the same draws is the same figure
     rows = rng.integers(0, n, (RESAMPLES, n))

@@ -21,9 +21,19 @@ from wattqueue.model.sums import sum_of_products
 from wattqueue.policy.policy import Policy, find_row, load_policy
 from wattqueue.sim.engine import simulate
 from wattqueue.sim.profiles import profile_power
-from wattqueue.study.powercap.published import CAPPED_S, EASY, HIGHEST_DYNAMIC_W
 from wattqueue.workload.windows import TraceWindow
 
+HIGHEST_DYNAMIC_W = 955_080.0
+"""Highest dynamic power of Marconi100 in 2022 (section 6.4)."""
+CAPS_PERCENT = tuple(range(10, 71, 5))
+"""Caps in percent of the highest dynamic power. Section 6.4 states the range; 1,950 simulations / 30 / 5 = 13 steps."""
+CAPPED_S = 3 * 3600.0
+"""The cap is on for the first three hours."""
+EASY = "easy"
+"""The baseline, without a cap."""
+NAIVE, MAX, MEAN = "easy+pc-naive", "easy+pc-max", "easy+pc-mean"
+POLICIES = (NAIVE, MAX, MEAN, "easy+pc-real-max", "easy+pc-real-mean")
+"""The paper's five estimators as policies; the real ones are oracles."""
 MACHINE = "marconi100"
 """Machine of the catalogue; its idle watts are inferred from a figure of the paper (see its file)."""
 QUANTILES = tuple(np.linspace(0.0, 1.0, 21).round(2).tolist())

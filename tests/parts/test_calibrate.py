@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.profiles import PowerProfiles
+from wattqueue.parts.calibrate import Hours, hours_of, predictions_of, spread_of, z_of
 from wattqueue.parts.estimator.history_mean import HistoryMean
-from wattqueue.study.powercap.calibrate import Hours, hours_of, predictions_of, spread_of, z_of
 from wattqueue.workload.cycle import DAY_S, HOUR_S
 
 

@@ -20,8 +20,8 @@ from wattqueue.errors import InputError
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.parts.history import HistoryBase
 from wattqueue.parts.timeline import Timeline, job_watts
-from wattqueue.workload.cycle import DAY_S, HOUR_S
 
+DAY_S, HOUR_S = 86_400.0, 3_600.0
 LOOK_BACK_DAYS = 30.0
 """Days before a window that calibrate its ledger."""
 FEWEST_HOURS = 48
