@@ -9,8 +9,8 @@ import pytest
 
 from tests.report.chromium import Browser
 from tests.report.test_browser import CUT
-from wattqueue.study.prediction.page import html
-from wattqueue.study.prediction.scores import score
+from wattqueue.study.evaluation.page import html
+from wattqueue.study.evaluation.scores import score
 
 pytestmark = [pytest.mark.browser, pytest.mark.compiled]  # what a browser shows depends on no kernel
 

@@ -195,10 +195,10 @@ def test_a_report_is_text_page_and_json() -> None:
     assert report.document()["x"] == 1
 
 
-@pytest.mark.parametrize("package", ["eamc", "powercap"])
+@pytest.mark.parametrize("package", ["eamc", "powercap", "prediction"])
 def test_claims_of_every_study_can_be_read(package: str) -> None:
     told = published(f"wattqueue.study.{package}")
     keys = [c.claim.key for c in told.claims]
-    assert len(set(keys)) == len(keys) > 5
+    assert len(set(keys)) == len(keys) > 3
     assert all(c.claim.source and c.claim.text for c in told.claims)
     assert all((c.claim.published is None) == bool(c.claim.direction) for c in told.claims)

@@ -38,7 +38,7 @@ def test_nothing_is_left_or_changed(tmp_path: Path) -> None:
 def test_a_full_disk_is_found_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, study: object) -> None:
     monkeypatch.setattr("wattqueue.study.eamc.study.EamcStudy.run", None)
     monkeypatch.setattr("wattqueue.study.powercap.study.PowercapStudy.run", None)
-    monkeypatch.setattr("wattqueue.study.prediction.study.run_study", None)
+    monkeypatch.setattr("wattqueue.study.prediction.study.PredictionStudy.run", None)
     target = tmp_path / "out.json"
     with full_disk(), pytest.raises(OutputError) as caught:
         study(json_file=target)  # type: ignore[operator]

@@ -14,9 +14,9 @@ from wattqueue.parts.estimator.history_mean import HistoryMean
 from wattqueue.parts.timeline import trace_timeline
 from wattqueue.parts.walk import reference_options, walk
 from wattqueue.report.figures.boxes import Box
-from wattqueue.study.prediction.evaluate import evaluate_all, maker
-from wattqueue.study.prediction.page import html
-from wattqueue.study.prediction.scores import score, user_errors
+from wattqueue.study.evaluation.evaluate import evaluate_all, maker
+from wattqueue.study.evaluation.page import html
+from wattqueue.study.evaluation.scores import score, user_errors
 
 USER = np.array([0, 0, 1, -1, 2, 2], np.int32)
 ACTUAL = np.array([100.0, 200.0, 400.0, 500.0, 0.0, np.nan])

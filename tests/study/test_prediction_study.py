@@ -12,16 +12,26 @@ import pytest
 
 pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'wattqueue[ml]'")
 
+
 from wattqueue.errors import InputError
 from wattqueue.formats.workloads.archer2 import read_archer2
 from wattqueue.formats.workloads.eurora import read_eurora
 from wattqueue.model.jobs import Jobs
 from wattqueue.parts.timeline import trace_timeline
-from wattqueue.study.prediction.published import published
-from wattqueue.study.prediction.scores import score
-from wattqueue.study.prediction.study import DRIFTS, SPREADS, Result, ScoreRow, as_in_6_1, blinded, run_study
-from wattqueue.study.prediction.study_page import study_html
-from wattqueue.study.prediction.text import against_paper, study_lines, verdict
+from wattqueue.study.evaluation.scores import score
+from wattqueue.study.prediction.study import (
+    DRIFTS,
+    SPREADS,
+    PredictionScoreTables,
+    PredictionStudy,
+    ScoreRow,
+    as_in_6_1,
+    blinded,
+    claims,
+    paper,
+    report,
+    robust,
+)
 
 EURORA = "jobs/eurora_historical_jobs_with_pred_power.csv.gz"
 ARCHER2 = "jobs/archer2_sacct_job_energy_frequency.csv"
@@ -43,12 +53,15 @@ ARCHER2_ROWS = """JobID,NNodes,ReqCPUFreq,ElapsedRaw,ConsumedEnergyRaw,app,case,
 """
 
 
+STUDY = PredictionStudy(lambda: 0.0, jobs=1_200, seed=3, sensitivity_jobs=600)
+
+
 @pytest.fixture(scope="module")
-def small() -> Result:
-    return run_study(None, None, jobs=1_200, seed=3, sensitivity_jobs=600, clock=lambda: 0.0, tell=lambda _: None)
+def small() -> PredictionScoreTables:
+    return STUDY.evaluate()
 
 
-def test_the_tables_hold_what_they_promise(small: Result) -> None:
+def test_the_tables_hold_what_they_promise(small: PredictionScoreTables) -> None:
     names = {(r.target, r.score.name) for r in small.rows}
     regressors = {"linear", "random-forest", "linear-svr", "sgd"}
     for target in ("mean", "max"):
@@ -59,30 +72,38 @@ def test_the_tables_hold_what_they_promise(small: Result) -> None:
     assert all(r.score.jobs == 1_200 for r in small.rows if r.score.name == "naive")
 
 
-def test_published_figures_stand_beside_ours(small: Result) -> None:
+def test_published_figures_stand_beside_ours(small: PredictionScoreTables) -> None:
     rows = {(r.target, r.score.name): r.published_percent for r in small.rows}
     assert rows["mean", "history-mean"] == 11.5
     assert rows["mean", "linear"] == 12.8
     assert rows["max", "history-max"] == 19.5
     assert rows["max", "linear"] == 21.5
-    assert published("mean", "sgd") is None
+    assert paper("mean", "sgd") is None
 
 
-def test_the_words_say_what_generated_watts_cannot(small: Result) -> None:
-    text = "\n".join(study_lines(small))
+def test_the_words_say_what_generated_watts_cannot(small: PredictionScoreTables) -> None:
+    found = report(small)
+    lines = list(found.lines())
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
     assert "cannot confirm a published error" in text
     assert "25 % are the user's habit" in text
     assert "Eurora: not given" in text
     assert "no model was ever trained" in text
-    page = study_html(small)
+    page = found.html()
     assert "generated workload" in page
-    assert json.loads(json.dumps(small.document(), allow_nan=False))["study"] == "prediction"
+    assert page.count('<figure class="fig') == 2
+    document = json.loads(json.dumps(found.document(), allow_nan=False))
+    assert document["study"] == "prediction"
+    assert {len(document[name]) for name in ("rows", "knobs", "sensitivity", "blinded")} == {16, 9, 45, 5}
 
 
 @pytest.mark.compiled
-def test_the_same_seed_gives_the_same_figures(small: Result) -> None:
-    again = run_study(None, None, jobs=1_200, seed=3, sensitivity_jobs=600, clock=lambda: 0.0, tell=lambda _: None)
-    assert again.document() == small.document()
+def test_the_same_seed_gives_the_same_figures(small: PredictionScoreTables) -> None:
+    seen: list[tuple[int, int]] = []
+    again = STUDY.evaluate(lambda *at: seen.append(at))
+    assert report(again).document() == report(small).document()
+    assert seen == [(k, 16 + 9 + 5 + 45) for k in range(75)]
 
 
 def test_only_orders_that_hold_everywhere_are_claimed() -> None:
@@ -94,10 +115,21 @@ def test_only_orders_that_hold_everywhere_are_claimed() -> None:
     rows = [row("linear", 0.0, 110.0), row("sgd", 0.0, 120.0), row("last-job", 0.0, 150.0)]
     rows += [row("linear", 1.0, 125.0), row("sgd", 1.0, 120.0), row("last-job", 1.0, 150.0)]
     rows += [row(name, d, 190.0) for name in ("history-mean", "linear-svr") for d in (0.0, 1.0)]
-    said = verdict(rows)
+    said = robust(PredictionScoreTables([], [], rows, [], [], {}))
     assert "Best in some cell: linear, sgd" in said
     assert "linear before last-job" in said
     assert "linear before sgd" not in said
+
+
+def test_the_order_is_judged_by_all_settings_and_never_by_one_trace(small: PredictionScoreTables) -> None:
+    mean, most = claims(small).document()[-2:]
+    cells = [cell["linear"] - cell["history-mean"] for cell in small.cells().values()]
+    assert (mean["published"], mean["low"], mean["high"]) == (1.3, min(cells), max(cells))
+    assert mean["draws"] == 9
+    assert (most["published"], most["verdict"]) == (2.0, "undecided")
+    errors = claims(small).document()[:-2]
+    assert {e["verdict"] for e in errors} == {"not comparable"}
+    assert [e["published"] for e in errors] == [11.5, 12.8, 19.5, 21.5]
 
 
 def test_blinded_jobs_end_as_before_but_ask_for_nothing_that_tells() -> None:
@@ -106,13 +138,6 @@ def test_blinded_jobs_end_as_before_but_ask_for_nothing_that_tells() -> None:
     np.testing.assert_array_equal(trace_timeline(got).end_s, trace_timeline(jobs).end_s)
     assert sorted(got.nodes.tolist()) == [1, 2, 3]
     assert len(set(got.walltime_s.tolist())) == 1
-
-
-def test_the_papers_order_and_ours_are_said(small: Result) -> None:
-    said = "\n".join(against_paper(small))
-    assert "by 1.3 points (mean watts)" in said
-    assert "by 2 points (max watts)" in said
-    assert said.count("(mean watts)") == 2
 
 
 def test_short_runs_and_shared_nodes_are_left_out() -> None:
@@ -174,7 +199,8 @@ def test_the_command(tmp_path: Path) -> None:
     done = subprocess.run(
         [*RUN, "--jobs", "300", "--json", str(out), "--html", str(page)], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
+    assert "evaluating" in done.stderr
     assert "published" in done.stdout
     assert json.loads(out.read_text())["jobs"] == 300
     assert "History against regression" in page.read_text()

@@ -109,7 +109,7 @@ def study_html(study: CapStudy) -> str:
 
 def scores_html(scores: PredictionScores) -> str:
     """Return an evaluation of estimators: one row each, and remarks on the data."""
-    from wattqueue.study.prediction.page import HEADS, row
+    from wattqueue.study.evaluation.page import HEADS, row
 
     found = scores.evaluation
     rows = [row(e.score) for e in found.found]

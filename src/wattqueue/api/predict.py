@@ -1,6 +1,6 @@
 """``predict``: how well estimators predict the power of jobs, as ``wattqueue predict eval`` does.
 
-The evaluation is ``study.prediction.evaluation``: every job is predicted at its submission, from the jobs that had
+The evaluation is ``study.evaluation.evaluation``: every job is predicted at its submission, from the jobs that had
 ended by then. This module turns arguments into its inputs and its result into frames.
 """
 
@@ -20,7 +20,7 @@ from wattqueue.formats.predictions import predictions_frame, write_evaluation
 from wattqueue.formats.results import results_frame
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
-from wattqueue.study.prediction.evaluation import Evaluation, evaluate_workload, evaluation_machine
+from wattqueue.study.evaluation.evaluation import Evaluation, evaluate_workload, evaluation_machine
 
 if TYPE_CHECKING:
     import polars as pl

@@ -4,7 +4,7 @@ Walks a trace in order of time: each job is predicted at its submission from the
 (``parts/walk.py``), then the predictions are compared with the measured watts. Estimators of the user's own are tested
 for reading the future first, because such an estimator scores better than any real one.
 
-``study.prediction.evaluation`` computes; this file has the options and the table. Three files are written, all or
+``study.evaluation.evaluation`` computes; this file has the options and the table. Three files are written, all or
 none: predictions.csv (every prediction beside the measured watts), scores.json and report.html. CPU time is measured
 with the clock of the process, which other programs on the computer do not lengthen.
 """
@@ -24,7 +24,7 @@ from wattqueue.formats.duration import duration_s
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wattqueue.study.prediction.evaluate import Evaluated
+    from wattqueue.study.evaluation.evaluate import Evaluated
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -63,7 +63,7 @@ def eval_(
     from wattqueue.formats.atomic_write import written
     from wattqueue.formats.predictions import write_evaluation
     from wattqueue.formats.read import ReadOptions, read_workload
-    from wattqueue.study.prediction.evaluation import evaluate_workload, evaluation_machine
+    from wattqueue.study.evaluation.evaluation import evaluate_workload, evaluation_machine
 
     # Checked before the evaluation, which may take minutes.
     if out.exists() and not out.is_dir():
@@ -100,7 +100,7 @@ def _print(found: Sequence[Evaluated], remarks: Sequence[str]) -> None:
     interval.
     """
     from wattqueue.report.text_table import table
-    from wattqueue.study.prediction.page import row
+    from wattqueue.study.evaluation.page import row
 
     heads = ["estimator", "MAPE", "median", "mean/users", "median/users", "too low", "too low by (p95)"]
     heads += ["coverage", "CPU", "jobs"]

@@ -1,7 +1,8 @@
 """Reproduce a paper's evaluation: its machine, its workload, published values beside ours.
 
-One file per study with a function ``run``. It parses options, checks output files before any work, calls the study in
-``wattqueue.study``, writes JSON and HTML atomically and prints tables. Imports stay inside ``run``: help is fast.
+One file per study with a function ``run``. It makes the study of ``wattqueue.study`` from the options; ``_run.perform``
+checks output files before any work, runs it, writes JSON and HTML atomically and prints tables. Imports stay inside
+``run``: help is fast.
 """
 
 from __future__ import annotations

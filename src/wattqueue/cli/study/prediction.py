@@ -7,7 +7,6 @@ else, so that a wrong path fails at once. CPU time per prediction is measured wi
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -27,27 +26,8 @@ def run(
 
     Takes about seven minutes of CPU time with all of the paper's jobs; --jobs 50000 takes two.
     """
-    from wattqueue.cli.study._outputs import require_writable
-    from wattqueue.formats.pages import write_json, write_text
-    from wattqueue.study.prediction.study import run_study
-    from wattqueue.study.prediction.study_page import study_html
-    from wattqueue.study.prediction.text import study_lines
+    from wattqueue.cli.study._run import perform
+    from wattqueue.study.prediction.study import PredictionStudy
 
-    # Minutes of work follow, whose results are written last.
-    require_writable(json_file, page)
-    result = run_study(eurora, archer2, jobs=jobs, seed=seed, clock=time.process_time, tell=_tell)
-    if json_file is not None:
-        write_json(json_file, result.document())
-    if page is not None:
-        write_text(page, study_html(result))
-    for line in study_lines(result):
-        typer.echo(line)
-
-
-def _tell(what: str) -> None:
-    """Print the name of a step, if somebody is looking.
-
-    Only where stderr is a terminal: a log needs the results alone.
-    """
-    if sys.stderr.isatty():
-        typer.echo(what, err=True)
+    study = PredictionStudy(time.process_time, eurora, archer2, jobs, seed)
+    perform(study, json_file, page, "evaluating")

@@ -21,8 +21,8 @@ from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Floats
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.parts.timeline import job_watts, trace_timeline
-from wattqueue.study.prediction.evaluate import Clock, Evaluated, evaluate_all, maker
-from wattqueue.study.prediction.page import html
+from wattqueue.study.evaluation.evaluate import Clock, Evaluated, evaluate_all, maker
+from wattqueue.study.evaluation.page import html
 
 DEFAULTS = {"mean": "last-job,history-mean", "max": "last-job,history-max"}
 """Estimators that are evaluated where none is named, by target."""

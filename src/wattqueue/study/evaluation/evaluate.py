@@ -23,7 +23,7 @@ from wattqueue.parts.contracts import Estimator
 from wattqueue.parts.timeline import Timeline, job_watts, trace_timeline
 from wattqueue.parts.walk import walk
 from wattqueue.policy.registry import part_class
-from wattqueue.study.prediction.scores import Score, score
+from wattqueue.study.evaluation.scores import Score, score
 
 Clock = Callable[[], float]
 """Seconds of CPU time; handed in, because nothing below the command line reads a clock."""

@@ -13,7 +13,7 @@ from wattqueue.report import words
 from wattqueue.report.document import Drawn, findings
 from wattqueue.report.figure import Axis
 from wattqueue.report.figures import boxes
-from wattqueue.study.prediction.scores import Score
+from wattqueue.study.evaluation.scores import Score
 
 PERCENT = "%"
 
