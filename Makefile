@@ -1,7 +1,7 @@
 # make demo, make test: both do all their own set-up, in .venv, with python3 (3.11 or newer).
 PYTHON ?= python3
 VENV ?= .venv
-# One worker mostly waits for the real Slurm; the others keep the cores busy.
+# One or two workers mostly wait for a real Slurm; the others keep the cores busy.
 WORKERS ?= 3
 
 BIN := $(VENV)/bin
@@ -9,6 +9,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 STAGE := tools/stage
 QUICK := not slow
 PYTEST := $(BIN)/python -m pytest
+SPREAD = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 SPHINX := $(BIN)/sphinx-build -q -W --keep-going -b html
 
 .DEFAULT_GOAL := help
@@ -20,13 +21,15 @@ help: ## This list
 demo: $(VENV)/.core ## One generated week on 980 nodes, uncapped beside a 35 % cap
 	@$(BIN)/wattqueue demo
 
-# The main run comes last, so that the last line is pytest's own.
+# What comes before the tests takes one core each, so two of them run side by side. The main run comes last, so that the
+# last line is pytest's own. Groups of tests come in the order that tests/conftest.py gives them.
 test: system $(VENV)/.dev ## Every test but the slow ones
-	@$(STAGE) lint $(MAKE) --silent --no-print-directory lint
-	@$(STAGE) docs $(MAKE) --silent --no-print-directory check-docs
-	@$(STAGE) "compile the kernels once" $(MAKE) --silent --no-print-directory warm
+	@$(MAKE) --silent --no-print-directory -j2 --output-sync=target stage-warm stage-check-docs stage-lint
 	@echo "=== tests"
-	@$(PYTEST) -n $(WORKERS) --dist loadgroup -m "$(QUICK)"
+	@$(PYTEST) $(SPREAD) -m "$(QUICK)"
+
+stage-%:
+	@$(STAGE) $* $(MAKE) --silent --no-print-directory $*
 
 # Without the compiler most single tests take seconds; JIT=1 runs compiled kernels (and compiles them, once).
 t: $(VENV)/.dev ## One test or a folder: make t T=tests/x.py::name (JIT=1: with compiled kernels)
@@ -37,7 +40,7 @@ test-slow: system $(VENV)/.dev warm ## The slow tests: longer searches, 64 emula
 
 coverage: $(VENV)/.dev ## Coverage of the fast tests, kernels as plain Python (continuous integration runs it)
 	@$(BIN)/coverage erase
-	@NUMBA_DISABLE_JIT=1 $(PYTEST) -q -n $(WORKERS) --dist loadgroup -m "$(QUICK) and not compiled" \
+	@NUMBA_DISABLE_JIT=1 $(PYTEST) -q $(SPREAD) -m "$(QUICK) and not compiled" \
 	  --cov --cov-report=term:skip-covered --no-header -r fE
 
 bench: $(VENV)/.dev ## The benchmarks: a table, and JSON in bench/results
@@ -65,8 +68,9 @@ lock: $(VENV)/.dev ## Renew both lock files (with the oldest Python supported: D
 	$(LOCK) --upgrade --all-extras --output-file requirements-dev.lock pyproject.toml
 	$(LOCK) --upgrade --build-deps-for editable --constraint requirements-dev.lock --output-file requirements.lock pyproject.toml
 
-warm: $(VENV)/.dev
+warm: $(VENV)/.dev # Every worker of the tests would compile these kernels otherwise
 	@$(BIN)/python -m wattqueue.sim.warm
+	@$(BIN)/python -m wattqueue.sim.warm decisions
 
 system:
 	@tools/system-packages.sh

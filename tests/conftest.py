@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,46 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.fail(f"WATTQUEUE_DATA={where} is not a folder")
     return folder
+
+
+@pytest.fixture
+def signals_heard() -> Iterator[None]:
+    """What a test starts hears signals: a run that nohup or ``&`` has started ignores some, as would its children."""
+    ignored = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
+
+
+FIRST = ("slurm", "arena")
+"""Groups that mostly wait: they begin at once, and others work meanwhile."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order the groups of ``--dist loadgroup`` on every worker alike: what takes long begins early.
+
+    Tests that share a fixture of their module share a worker, so that it is made once.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None and _shares(item):
+            item.add_marker(pytest.mark.xdist_group(item.location[0]))
+    items.sort(key=_rank)
+
+
+def _shares(item: pytest.Item) -> bool:
+    """Whether a test uses a fixture that its own module makes once."""
+    assert isinstance(item, pytest.Function)
+    known = item._fixtureinfo.name2fixturedefs
+    return any(d.scope == "module" and d.baseid == item.location[0] for found in known.values() for d in found)
+
+
+def _rank(item: pytest.Item) -> int:
+    """The groups that wait, all other groups, single tests."""
+    mark = item.get_closest_marker("xdist_group")
+    name = mark.args[0] if mark is not None else None
+    return FIRST.index(name) if name in FIRST else len(FIRST) + (name is None)

@@ -25,6 +25,7 @@ TRACE = "".join(
     for i in range(1, 60)
 )
 GRID = 'workloads = ["trace.swf"]\nnodes = 8\nnode_watts = "95:190"\ncaps = ["70%", "80%", "90%", "100%"]\n'
+pytestmark = pytest.mark.usefixtures("signals_heard")
 
 
 @pytest.mark.compiled

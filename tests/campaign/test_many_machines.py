@@ -30,6 +30,7 @@ caps = ["none", "20%", "30%"]
 seeds = "1..5"
 """
 RUNS, SOURCES = 60, 5
+pytestmark = pytest.mark.usefixtures("signals_heard")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,16 +16,7 @@ from wattqueue.cli import _app
 RUN = [sys.executable, "-c", "from wattqueue.cli import main; main()"]
 
 
-@pytest.fixture(autouse=True)
-def no_signal_is_ignored() -> Iterator[None]:
-    """A run of the tests that nohup or ``&`` has started ignores some signals, and so would what it starts."""
-    ignored = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_IGN]
-    for number in ignored:
-        signal.signal(number, signal.SIG_DFL)
-    yield
-    for number in ignored:
-        signal.signal(number, signal.SIG_IGN)
-
+pytestmark = pytest.mark.usefixtures("signals_heard")
 
 SLOW = '''"""Write slowly."""
 

@@ -25,7 +25,7 @@ from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.slurm.guard import Guard
 from wattqueue.live.slurm.install import install
 
-pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("arena")]
 Record = Callable[[str, object], None]
 POOL_W = 900
 LOOK_S = 20.0
