@@ -1,19 +1,30 @@
-"""Pages made from the program itself: quantities, verbs, and one page a package of the API."""
+"""Pages made from the program itself: quantities, verbs, public names, and one page for each package.
+
+``python docs/generate.py`` renews the one of them that is kept beside the guides, ``guide/view.md``.
+"""
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
+import itertools
 import pkgutil
+import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import typer
 from typer.testing import CliRunner
 
 import wattqueue
+from wattqueue import parts
 from wattqueue.cli import _app
 from wattqueue.model.quantities import quantities
 
+ACTIONS = ("SetFrequency", "SetSocketCap", "StopNode", "WakeNode", "Requeue", "StartJob")
 INTERNAL = ("cli", "kernels", "lazy")
 """Packages without a page: the verbs have one of their own, kernels are called by the engine only, and ``lazy``
 serves packages of WattQueue."""
@@ -21,7 +32,12 @@ serves packages of WattQueue."""
 
 def write_pages(folder: Path) -> None:
     """Write all pages to ``folder``; a page whose text has not changed keeps its time."""
-    pages = {"quantities.md": quantities_page(), "verbs.md": verbs_page(), **api_pages()}
+    pages = {
+        "quantities.md": quantities_page(),
+        "verbs.md": verbs_page(),
+        "public.md": public_page(),
+        **api_pages(),
+    }
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         if old.name not in pages:
@@ -77,6 +93,113 @@ def _commands(name: str) -> list[str]:
     return [name or getattr(callback, "__name__", "").rstrip("_").replace("_", "-") for name, callback in named]
 
 
+VIEW = Path(__file__).parent / "guide" / "view.md"
+
+
+def view_page() -> str:
+    """What a view offers and which actions exist, a row for each name."""
+    view, actions = parts.View, [getattr(parts, name) for name in ACTIONS]
+    lines = [
+        "# What a view offers, which actions exist",
+        "",
+        "Made from the classes by `python docs/generate.py`. A part imports these names from `wattqueue.parts`;",
+        "how they are used is in [Write your own part](parts.md).",
+        "",
+        "## View",
+        "",
+        "What a pass, a ledger and a control receive. Watts are in the cap's scope, seconds on the trace's clock.",
+        "In the shapes, q entries wait, r jobs run, n jobs are in the table, P partitions and U units in the machine.",
+        "",
+        *table(members(view)),
+        "",
+        "## Actions",
+        "",
+        "What a control returns in a list. There are no others: to take a job off its nodes is `Requeue`, to slow it",
+        "down is `SetFrequency`. `StartJob` is what a pass decides; a pass in Python returns `Start(entry, option)`.",
+        "",
+        *table([(signature_of(action), summary(action)) for action in actions]),
+        "",
+        "A refused action is in the next view:",
+        "",
+        *table([(signature_of(parts.Refusal), summary(parts.Refusal))]),
+        "",
+        "## Controls",
+        "",
+        "A control has `period_s`, `events` and `act(view)`:",
+        "",
+        *table(members(parts.Control)),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def table(rows: list[tuple[str, str]]) -> list[str]:
+    """The lines of a table of names and what they are."""
+    return ["| name | is |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in rows)]
+
+
+def members(found: type) -> list[tuple[str, str]]:
+    """Fields, properties and methods that a class offers: how each is written, and what it is."""
+    documented = attribute_texts(found)
+    rows = [(name, text) for name, text in documented.items() if not name.startswith("_")]
+    for name, value in vars(found).items():
+        if isinstance(value, property):
+            rows.append((name, summary(value)))
+        elif inspect.isfunction(value) and not name.startswith("_"):
+            names = [parameter for parameter in inspect.signature(value).parameters if parameter != "self"]
+            rows.append((f"{name}({', '.join(names)})", summary(value)))
+    return rows
+
+
+def attribute_texts(found: type) -> dict[str, str]:
+    """The first sentence below each field of a class."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(found))).body[0].body  # type: ignore[attr-defined]
+    pairs = itertools.pairwise(body)
+    return {
+        field.target.id: _plain(text.value.value)
+        for field, text in pairs
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+    }
+
+
+def summary(found: object) -> str:
+    """The first paragraph of a docstring."""
+    return _plain(inspect.getdoc(found) or "")
+
+
+def _plain(text: str) -> str:
+    """The first paragraph of a docstring as Markdown on one line."""
+    first = " ".join(inspect.cleandoc(text).split("\n\n")[0].split())
+    return re.sub(r"``([^`]*)``", r"`\1`", first).removeprefix("Return ").replace("|", "\\|")
+
+
+def signature_of(found: type) -> str:
+    """``StopNode(node)``."""
+    return f"{found.__name__}({', '.join(inspect.signature(found).parameters)})"
+
+
+def public_page() -> str:
+    """Every public name with its docstring, in the order of ``__all__``."""
+    blocks = ["# Public names\n\nEverything else may move between releases.\n"]
+    for package in (wattqueue, parts):
+        blocks.append(f"## {package.__name__}\n\n```{{eval-rst}}")
+        blocks += [
+            f".. {_directive(package, name)}:: {package.__name__}.{name}\n   :no-index:\n" for name in package.__all__
+        ]
+        blocks.append("```\n")
+    return "\n".join(blocks)
+
+
+def _directive(package: ModuleType, name: str) -> str:
+    found = getattr(package, name)
+    if inspect.isclass(found):
+        return "autoexception" if issubclass(found, Exception) else "autoclass"
+    return "autofunction" if callable(found) and not isinstance(found, ModuleType) else "autodata"
+
+
 def api_pages() -> dict[str, str]:
     """``api.md`` with one entry a package, and a page for each."""
     pages = {}
@@ -106,3 +229,7 @@ def _modules(name: str) -> Iterator[str]:
     for module in pkgutil.iter_modules(getattr(package, "__path__", [])):
         if not module.name.startswith("_"):
             yield from _modules(f"{name}.{module.name}")
+
+
+if __name__ == "__main__":
+    VIEW.write_text(view_page(), encoding="utf-8")

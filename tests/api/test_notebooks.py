@@ -64,6 +64,7 @@ PUBLIC = {"wattqueue", "wattqueue.parts"}
 EXTENDS = {
     "campaign.md": {"wattqueue.campaign.run"},  # cells of one's own
     "import.md": {"wattqueue.formats"},  # a format of one's own
+    "studies.md": {f"wattqueue.study.frame.{name}" for name in ("published", "report", "samples")},  # a study
 }
 """Pages that show how to add what is neither a run nor a part, with the modules for it."""
 
