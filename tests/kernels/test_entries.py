@@ -18,9 +18,11 @@ from tests.sim.workloads import random_world
 from wattqueue.errors import EngineError
 from wattqueue.kernels import actions, codes, lists, loop, schedule, snapshot, state
 from wattqueue.kernels._numba.addresses import addresses_of
-from wattqueue.kernels.allocate import lengthened, new_heap, new_held
+from wattqueue.kernels.arrays import lengthened
+from wattqueue.kernels.heap import new_heap
 from wattqueue.kernels.lists import list_running
 from wattqueue.kernels.mode import MODE
+from wattqueue.kernels.placement import new_held
 
 
 def entries() -> Iterator[tuple[str, Callable[..., Any]]]:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.kernels.drivers import clear_leaf, next_leaf, set_leaf
 from tests.reference.queue_tree import QueueList
 from wattqueue.kernels import codes, state
-from wattqueue.kernels.allocate import new_tree
-from wattqueue.kernels.tree import CLASSES, FAN, Limits
+from wattqueue.kernels.tree import CLASSES, FAN, Limits, new_tree
 
 STEPS = 150
 

@@ -16,6 +16,7 @@ from wattqueue.kernels._numba import as_int64, by_reference, entry, kernel
 from wattqueue.kernels.chance import fits_change, fits_watts, square_w
 from wattqueue.kernels.entries import entry_partition, net_of, net_watt, row_of, start_entry
 from wattqueue.kernels.heap import heap_push, heap_remove
+from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.nodes import job_on, requeue_job, stop_unit, wake_unit
 from wattqueue.kernels.power import (
     account,
@@ -27,7 +28,6 @@ from wattqueue.kernels.power import (
     speed_under,
 )
 from wattqueue.kernels.running import running_insert, running_net, running_remove
-from wattqueue.kernels.schedule import set_budget
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
 
 

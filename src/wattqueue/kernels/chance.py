@@ -67,14 +67,3 @@ def fits_change(view: KernelView, more: int, squares: int) -> bool:
         return True
     margin = margin_uw(view, count[codes.LEDGER] + more, count[codes.SQUARES] + squares)
     return bool(more + margin - count[codes.MARGIN] <= count[codes.AVAILABLE])
-
-
-@inlined
-def follow_margin(view: KernelView, net: int, sign: int) -> None:
-    """Update squares and margin after a job of ``net`` microwatts was added to (1) or taken from (-1) the ledger."""
-    count = view.counter
-    count[codes.SQUARES] += sign * square_w(net)
-    margin = margin_uw(view, count[codes.LEDGER], count[codes.SQUARES])
-    if count[codes.CAP] < codes.NO_CAP:
-        count[codes.AVAILABLE] -= margin - count[codes.MARGIN]
-    count[codes.MARGIN] = margin

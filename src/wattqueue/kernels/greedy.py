@@ -19,16 +19,29 @@ first new entry.
 
 from __future__ import annotations
 
+import numpy as np
+
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.chance import fits_watts
 from wattqueue.kernels.entries import net_watt, start_entry, wall_s
 from wattqueue.kernels.search import first_from
-from wattqueue.kernels.state import KernelView
+from wattqueue.kernels.state import KernelView, Reservations
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
 INF = float("inf")
 CLOSED = -2  # a partition whose pass is over
+
+
+def new_reservations(partitions: int) -> Reservations:
+    """Make the reservations of a greedy pass: none."""
+    return Reservations(
+        np.full(partitions, -1, np.int32),
+        np.zeros(partitions),
+        np.zeros(partitions, np.int64),
+        np.zeros(partitions, np.int64),
+        np.full(partitions, -1, np.int64),
+    )
 
 
 @inlined

@@ -11,8 +11,15 @@ kernels cannot change, but in slot ``slot`` of the int64 array ``count`` (``Trut
 
 from __future__ import annotations
 
+import numpy as np
+
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.state import Array, Heap
+
+
+def new_heap(capacity: int, ids: int) -> Heap:
+    """Make an empty heap for ``capacity`` of ``ids`` different ids."""
+    return Heap(np.empty(capacity), np.empty(capacity, np.int32), np.full(ids, -1, np.int32))
 
 
 @inlined
@@ -66,7 +73,7 @@ def heap_down(heap: Heap, length: int, i: int) -> None:
 def heap_push(heap: Heap, count: Array, slot: int, time: float, item: int) -> None:
     """Add ``item`` at ``time``.
 
-    The item must not be in the heap, and there must be room (``allocate.new_heap``): one row for each job that can
+    The item must not be in the heap, and there must be room (``new_heap``): one row for each job that can
     run, or for each unit.
     """
     i = as_int64(count[slot])

@@ -28,14 +28,17 @@ Buffers are checked once an instant for the most that one instant can write (``l
 
 from __future__ import annotations
 
+import numpy as np
+
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined
 from wattqueue.kernels.entries import enqueue_job, release_job
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.history_prediction import ON, HistoryPrediction, learn_end, predict_from_history
+from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.nodes import node_events, timer_events
 from wattqueue.kernels.power import account, round_us, set_physics, write_power
-from wattqueue.kernels.schedule import schedule, set_budget
+from wattqueue.kernels.schedule import schedule
 from wattqueue.kernels.state import KernelView, Log, Truth
 
 INF = float("inf")
@@ -46,6 +49,20 @@ CONTROL = 3
 PASS = 4
 APPLY = 5
 PASS_IN_PYTHON = codes.STOP_FOR_PASS | codes.STOP_FOR_RERANK
+
+
+def new_log(n: int) -> Log:
+    """Make the log of a run in which nothing has happened; room for a power step a job, most traces need somewhat more.
+
+    numpy asks for huge pages for a part of a new array, and the system moves no half of a mapping: the first time
+    that a column is lengthened copies it. So that is to happen early, while other buffers still are short.
+    """
+    rows = n + 1024
+    return Log(
+        np.zeros(n, np.int8), np.zeros(n, np.int8), np.full(n, np.nan), np.full(n, np.nan), np.zeros(n),
+        np.full(n, -1, np.int16), np.empty(rows), np.empty(rows, np.int64), np.empty(rows, np.int64),
+        np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(n, np.int32),
+    )  # fmt: skip
 
 
 @entry

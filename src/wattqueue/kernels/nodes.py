@@ -11,9 +11,9 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, kernel
 from wattqueue.kernels.entries import enqueue_job, release_job
 from wattqueue.kernels.heap import heap_push, heap_remove
+from wattqueue.kernels.ledger import available_with, change_base
 from wattqueue.kernels.placement import restore_unit, unit_is_free, unit_partition, withhold_unit
 from wattqueue.kernels.power import account
-from wattqueue.kernels.schedule import available_with, set_budget
 from wattqueue.kernels.state import KernelView, Log, Truth
 
 
@@ -60,13 +60,14 @@ def base_fits(view: KernelView, truth: Truth, unit: int, state: int) -> bool:
 def change_unit(view: KernelView, truth: Truth, unit: int, state: int) -> None:
     """Bring a unit that runs no job into ``state``: its watts, its bit, the base of the cap.
 
-    The budget follows (``set_budget``), so the next pass sees what a stop frees and what a wake takes.
+    The budget follows (``change_base``), so the next pass sees what a stop frees and what a wake takes.
     """
     p = unit_partition(view.units, unit)
     before = as_int64(truth.unit_state[unit])
     truth.tally[codes.OTHER_UW] += unit_uw_in(view, truth, p, as_int64(state)) - unit_uw_in(view, truth, p, before)
+    more = as_int64(0)
     if view.counter[codes.SCOPE_MACHINE] != 0:
-        view.counter[codes.BASE] += base_uw_in(view, truth, p, as_int64(state)) - base_uw_in(view, truth, p, before)
+        more = base_uw_in(view, truth, p, as_int64(state)) - base_uw_in(view, truth, p, before)
     # Only units that are on are in the bitmap of free units; every other change leaves it alone.
     if before == codes.UNIT_ON:
         withhold_unit(view.units, unit)
@@ -75,7 +76,7 @@ def change_unit(view: KernelView, truth: Truth, unit: int, state: int) -> None:
     truth.unit_state[unit] = state
     # Wakes controls that wait for node events at this instant, if they have not been called yet.
     truth.request[codes.HAPPENED] |= codes.STOP_ON_NODE
-    set_budget(view)
+    change_base(view, more)
 
 
 @kernel

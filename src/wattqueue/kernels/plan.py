@@ -25,7 +25,7 @@ Several frequencies: an entry may start now at any frequency of its window, the 
 planned at the lowest (rule 12).
 
 Buffers: rows PROFILE_HEAD to PROFILE - 1 are in use; the engine doubles the buffer before an instant that might not
-fit (``loop.log_is_full``), and ``kernels/allocate.py`` guarantees at least 64 rows.
+fit (``loop.log_is_full``), and ``new_plan`` guarantees at least 64 rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, at_least, inlined, kernel
+from wattqueue.kernels._numba import AT_LEAST_LANES, as_int64, at_least, inlined, kernel
+from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask
 from wattqueue.kernels.entries import net_watt, start_entry, wall_s
 from wattqueue.kernels.greedy import find_candidate, follow_candidates, next_partition, refresh_candidates
@@ -41,7 +42,36 @@ from wattqueue.kernels.search import first_from
 from wattqueue.kernels.state import KernelView, ReservationPlan
 
 INF = float("inf")
+PLAN_ROWS = 4096
+"""Rows of a new plan; the engine enlarges it while it runs (``wider_plan``)."""
 OVERDUE_S = 1e-6  # a job past its expected end holds its units at least to the next microsecond
+
+
+def new_plan(n: int, partitions: int, rows: int = PLAN_ROWS) -> ReservationPlan:
+    """Make an empty plan for ``n`` jobs; ``rows`` of profile, and at least as many as are read at once."""
+    rows = max(rows, AT_LEAST_LANES)
+    return ReservationPlan(
+        np.empty(rows),
+        np.empty((partitions, rows), np.int64),
+        np.empty(rows, np.int64),
+        np.full(n, -1, np.int32),
+        np.zeros(n),
+        np.zeros(n, np.int32),
+    )
+
+
+def no_plan(partitions: int) -> ReservationPlan:
+    """Make the plan of a view whose pass is not conservative: nothing reads it."""
+    return ReservationPlan(
+        np.empty(0), np.empty((partitions, 0), np.int64), np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0),
+        np.empty(0, np.int32),
+    )  # fmt: skip
+
+
+def wider_plan(plan: ReservationPlan) -> ReservationPlan:
+    """Return the plan with twice the rows; ``time`` and ``watt`` are lengthened in place, ``nodes`` is copied."""
+    nodes = np.concatenate((plan.nodes, np.empty_like(plan.nodes)), axis=1)
+    return lengthened(plan, len(plan.time), "time", "watt")._replace(nodes=nodes)
 
 
 @kernel

@@ -16,8 +16,8 @@ blocks of up to 64 rows; ``order`` lists the blocks in use by time, then the spa
 * Removal shifts rows, and joins a sparse block with a sparse neighbour, so that blocks stay few.
 * ``greedy.reserve`` adds whole blocks by their sums, and looks at single jobs in one block only.
 
-Insertion and removal also keep the ledger: LEDGER and AVAILABLE change here by the job's net watts, and nowhere else
-while a job starts, changes or ends. With 30,000 running jobs a linear scan made passes ten times slower.
+Insertion and removal also keep the ledger (``ledger.change_ledger``), and nothing else does while a job starts,
+changes or ends. With 30,000 running jobs a linear scan made passes ten times slower.
 
 Invariants, checked after every step in tests/kernels/test_running.py: rows of a block rise, blocks follow one another,
 sums are those of the rows, no block in use is empty, and the ledger is the sum over all rows.
@@ -25,13 +25,34 @@ sums are those of the rows, no block in use is empty, and the ledger is the sum 
 
 from __future__ import annotations
 
+import numpy as np
+
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
-from wattqueue.kernels.chance import follow_margin
-from wattqueue.kernels.state import KernelView
+from wattqueue.kernels.ledger import change_ledger
+from wattqueue.kernels.state import KernelView, RunningBlocks
 
 BLOCK = 64
 MERGE_BELOW = BLOCK // 2
+
+
+def new_running(capacity: int, partitions: int) -> RunningBlocks:
+    """Make blocks for ``capacity`` running jobs.
+
+    Sparse neighbours are joined (``running_tidy``), so that two neighbours hold more than 32 jobs together; four
+    times the blocks that full ones would take always suffice.
+    """
+    blocks = 4 * (capacity // BLOCK + 1) + 2
+    return RunningBlocks(
+        np.empty((blocks, BLOCK)),
+        np.empty((blocks, BLOCK), np.int32),
+        np.empty((blocks, BLOCK), np.int64),
+        np.zeros(blocks, np.int32),
+        np.zeros(blocks),
+        np.zeros(blocks, np.int64),
+        np.zeros((blocks, partitions), np.int64),
+        np.arange(blocks, dtype=np.int32),
+    )
 
 
 @inlined
@@ -160,10 +181,7 @@ def running_insert(view: KernelView, job: int, net: int) -> None:
     running.nodes_sum[block, running_partition(view, job)] += view.nodes[job]
     running.last_end[block] = running.end[block, running.filled[block] - 1]
     view.counter[codes.RUNNING] += 1
-    view.counter[codes.LEDGER] += net
-    view.counter[codes.AVAILABLE] -= net
-    if view.counter[codes.BY_CHANCE] != 0:
-        follow_margin(view, net, as_int64(1))
+    change_ledger(view, net, as_int64(1))
 
 
 @inlined
@@ -189,10 +207,7 @@ def running_remove(view: KernelView, job: int) -> None:
     running.net_sum[block] -= net
     running.nodes_sum[block, running_partition(view, job)] -= view.nodes[job]
     view.counter[codes.RUNNING] -= 1
-    view.counter[codes.LEDGER] -= net
-    view.counter[codes.AVAILABLE] += net
-    if view.counter[codes.BY_CHANCE] != 0:
-        follow_margin(view, net, as_int64(-1))
+    change_ledger(view, net, as_int64(-1))
     if last > 0:
         running.last_end[block] = running.end[block, last - 1]
     running_tidy(view, at)

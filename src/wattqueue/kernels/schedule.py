@@ -1,25 +1,16 @@
-"""The scheduling pass, and the budget of watts that it spends.
+"""The scheduling pass.
 
 ``schedule`` is the one function that decides which entries start. The simulator's loop calls it at every instant with
 an event, the live controller once a round on a view that is built from a snapshot: the simulated policy *is* the live
 policy.
-
-The watts that starting jobs may still take, ``counter[AVAILABLE]``, are kept up to date rather than computed: a
-start and an end change it by the job's net watts (``running``), and ``set_budget`` derives it again after a change of
-cap, base or margin:
-
-    available = cap - base - margin - ledger            (rules 13 and 14 of docs/semantics.md)
-
-Without a cap it is ``NO_CAP - ledger``, a number that no machine reaches, so that no test asks for a special case.
 """
 
 from __future__ import annotations
 
-import math
-
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined
+from wattqueue.kernels._numba import by_reference, entry, inlined
 from wattqueue.kernels.greedy import pass_greedy
+from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.plan import pass_conservative
 from wattqueue.kernels.state import KernelView
 
@@ -37,29 +28,6 @@ def schedule(view: KernelView) -> None:
         else:
             pass_greedy(view)
     view.num[codes.LAST_PASS] = view.num[codes.NOW]
-
-
-@inlined
-def set_budget(view: KernelView) -> None:
-    """Compute the watts that starting jobs may still take, after a change of cap, base, margin or ledger.
-
-    Under a chance ledger a watt of prediction stands for ``CHANCE_SHARE`` expected watts, so the budget is divided by
-    it. Sets DIRTY: entries that did not fit before may fit now, and the next pass looks at all of them.
-    """
-    view.counter[codes.AVAILABLE] = available_with(view, as_int64(0))
-    view.counter[codes.DIRTY] = 1
-
-
-@inlined
-def available_with(view: KernelView, more: int) -> int:
-    """Return the microwatts that starting jobs could take if the base were ``more`` microwatts higher."""
-    count = view.counter
-    if count[codes.CAP] >= codes.NO_CAP:
-        return int(codes.NO_CAP - count[codes.LEDGER])
-    budget = count[codes.CAP] - count[codes.BASE] - more
-    if count[codes.BY_CHANCE] != 0:
-        budget = math.floor(budget / view.num[codes.CHANCE_SHARE])
-    return int(budget - count[codes.MARGIN] - count[codes.LEDGER])
 
 
 @entry

@@ -10,8 +10,9 @@ Two separate trees keep apart what must not be mixed (rule 11 of docs/semantics.
 * ``Truth``: what jobs really draw and take, and the events that are still to come. Only the simulator's loop and the
   actions that it carries out see it.
 
-A ``Log`` collects the results of a simulation. All arrays are made by ``kernels/allocate.py``, ``policy/build.py``
-(the view) and ``sim/truth.py`` (the truth).
+A ``Log`` collects the results of a simulation. Each structure is made beside the kernels that work on it
+(``tree.new_tree`` and its like); ``policy/build.py`` fills the view from a policy's arrays, ``sim/truth.py`` the truth
+from a workload.
 
 Symbols: n jobs, m entries, P partitions, O options, U units, C prediction rows, B running blocks of K rows, M rows of
 a plan. Watts are int64 microwatts, so that sums do not depend on their order. *Net* watts are what a start adds to the

@@ -8,7 +8,7 @@ an entry at the leaf (``greedy.try_entry``) is exact.
 Alone, these minima prune little, since one job of a subtree is small and another one is short. So each inner node also
 holds the least walltime among its entries of at most so many units, and among those of at most so many watts, for 8
 *classes* of either. A reservation leaves room for jobs that are small *and* short, and both tables together find a
-subtree without any. Class boundaries are quantiles of the workload (``allocate.class_steps``); the choice changes the
+subtree without any. Class boundaries are quantiles of the workload (``class_steps``); the choice changes the
 speed of a search, never its result.
 
 Layout of ``need``, ``wall`` and ``watt`` for two partitions of 20 and 5 entries::
@@ -30,18 +30,23 @@ with a plain list after each step (tests/kernels/test_tree.py).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, at_most, inlined, kernel, least_of
+from wattqueue.kernels._numba import AT_MOST_LANES, as_int64, at_most, inlined, kernel, least_of
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask
 from wattqueue.kernels.state import Array, Tree
 
 FAN = 16
 SHIFT = 4  # its logarithm: shifts, since floor division of signed numbers costs a branch
 CLASSES = 8
+CLASS_SHARES = [0.02, 0.08, 0.2, 0.4, 0.6, 0.8, 0.93]
+"""Quantiles that separate the classes. Most are low: small and short jobs are those that fit in gaps."""
+SAMPLE = 10_000
+"""Values from which the quantiles are taken."""
 INF = float("inf")
 ROUNDING_MARGIN = 1.0 - 1e-6  # walltimes of classes are kept in single precision, rounded down
 
@@ -61,6 +66,69 @@ class Limits(NamedTuple):
     spare_watt: int
     need_class: int
     watt_class: int
+
+
+def new_tree(entry_start: NDArray[np.int64], need: NDArray[Any], watt: NDArray[Any]) -> Tree:
+    """Make a tree over every entry, with nothing queued.
+
+    ``entry_start`` (P + 1,) are the first entries of the partitions; ``need`` and ``watt`` samples of units and net
+    watts, whose quantiles separate the classes. Any sample gives correct results: classes only prune.
+    """
+    sizes = [level_sizes(int(count)) for count in np.diff(entry_start)]
+    height = np.array([len(levels) for levels in sizes], np.int64)
+    size = np.zeros((len(sizes), max(1, int(height.max(initial=0)))), np.int64)
+    offset = np.zeros_like(size)
+    leaves = total = int(entry_start[-1])
+    for p, levels in enumerate(sizes):
+        offset[p, 0] = entry_start[p]
+        for level, length in enumerate(levels):
+            size[p, level] = length
+            if level:
+                offset[p, level] = total
+                total += -(-length // FAN) * FAN
+    classes = ((total - leaves) // FAN, CLASSES, FAN)
+    # Leaves of a partition begin anywhere, not at a multiple of 16: without inner nodes behind them, the last ones
+    # need a whole group of padding.
+    room = total + AT_MOST_LANES
+    return Tree(
+        np.full(room, codes.NEVER, np.int32),
+        np.full(room, np.inf),
+        np.full(room, codes.ANY_WATT, np.int64),
+        np.zeros(leaves, np.int8),
+        np.zeros(leaves, np.int8),
+        np.full(classes, np.inf, np.float32),
+        np.full(classes, np.inf, np.float32),
+        class_steps(need),
+        class_steps(watt),
+        np.empty((2, CLASSES), np.float32),
+        offset,
+        size,
+        height,
+        np.zeros(len(sizes), np.int64),
+    )
+
+
+def level_sizes(leaves: int) -> list[int]:
+    """Return the number of nodes of each level of a tree, leaves first; nothing without leaves.
+
+    20 leaves give [20, 2, 1]: 16 children a node, up to a single root.
+    """
+    levels = [leaves]
+    while levels[-1] > 1:
+        levels.append(-(-levels[-1] // FAN))
+    return levels if leaves else []
+
+
+def class_steps(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the upper ends of all classes but the last. Shape (CLASSES - 1,).
+
+    From a sample of at most 10,000 values: a quantile need not be exact, and long traces have millions of jobs.
+    """
+    if len(values) == 0:
+        return np.zeros(CLASSES - 1, np.int64)
+    sample = values[:: max(1, len(values) // SAMPLE)]
+    steps: NDArray[np.int64] = np.quantile(sample, CLASS_SHARES, method="lower").astype(np.int64)
+    return steps
 
 
 @inlined

@@ -18,17 +18,13 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes, state
-from wattqueue.kernels.allocate import (
-    check_padding,
-    kernel_array,
-    new_held,
-    new_plan,
-    new_reservations,
-    new_running,
-    new_tree,
-    new_units,
-    no_plan,
-)
+from wattqueue.kernels.arrays import kernel_array
+from wattqueue.kernels.greedy import new_reservations
+from wattqueue.kernels.padding import check_padding
+from wattqueue.kernels.placement import new_held, new_units
+from wattqueue.kernels.plan import new_plan, no_plan
+from wattqueue.kernels.running import new_running
+from wattqueue.kernels.tree import new_tree
 from wattqueue.model import bounds
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine

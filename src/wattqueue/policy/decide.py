@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes, state
-from wattqueue.kernels.allocate import check_padding, new_plan
+from wattqueue.kernels.padding import check_padding
+from wattqueue.kernels.plan import new_plan
 from wattqueue.kernels.schedule import schedule_once
 from wattqueue.kernels.snapshot import load_queue, load_running, load_unusable
 from wattqueue.model.known_jobs import KnownJobs

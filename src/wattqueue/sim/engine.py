@@ -24,9 +24,11 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import EngineError, MachineError
 from wattqueue.kernels import codes
-from wattqueue.kernels.allocate import check_padding, lengthened, new_log, wider_plan
+from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.history_prediction import ON
-from wattqueue.kernels.loop import run
+from wattqueue.kernels.loop import new_log, run
+from wattqueue.kernels.padding import check_padding
+from wattqueue.kernels.plan import wider_plan
 from wattqueue.kernels.schedule import budget_once
 from wattqueue.kernels.state import KernelView, Log, Truth
 from wattqueue.model.jobs import Jobs

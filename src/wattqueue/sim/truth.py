@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.kernels import codes, state
-from wattqueue.kernels.allocate import kernel_array, new_heap
+from wattqueue.kernels.arrays import kernel_array
+from wattqueue.kernels.heap import new_heap
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap

@@ -1,0 +1,29 @@
+"""Columns that kernels take: contiguous and writable arrays, some of which are lengthened while a run goes on."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.kernels.state import Held, Log, ReservationPlan
+
+Part = TypeVar("Part", Held, Log, ReservationPlan)
+
+
+def kernel_array(column: NDArray[Any], dtype: type[Any]) -> NDArray[Any]:
+    """Return ``column`` contiguous and writable, copied only if needed: numba compiles again for a read-only array."""
+    return np.require(column, dtype, ["C", "W"])
+
+
+def lengthened(part: Part, rows: int, *columns: str) -> Part:
+    """Return a tuple of which the named columns have ``rows`` more, in place: do not use the former tuple any more.
+
+    The operating system moves the pages of a large column; a copy would touch as much memory again. The tuple is a new
+    one because its arrays have moved (``_numba/addresses.py``).
+    """
+    for name in columns:
+        column = getattr(part, name)
+        column.resize(len(column) + rows, refcheck=False)
+    return part._replace()
