@@ -31,6 +31,7 @@ def entries() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 @pytest.mark.compiled
+@pytest.mark.skipif(MODE != "fast", reason="in plain mode inner kernels have dispatchers, too")
 def test_an_entry_is_compiled_once_for_every_world() -> None:
     for seed in range(30):
         world = random_world(seed, failures=seed % 2 == 0)
