@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from wattqueue.parts.contracts import Start
+from wattqueue.model.machine import Machine
+from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.parts.estimator.history_mean import HistoryMean
 from wattqueue.parts.ledger.chance import Chance
 from wattqueue.parts.ledger.predicted import Predicted
@@ -60,6 +61,14 @@ class OneAtATime:
         return [Start(int(entry), view.entry_options(int(entry))[0]) for entry in view.queue[:1]]
 
 
+class AnyFrequency:
+    """Every frequency of the partition, the highest first: the pass takes the first one that fits the cap."""
+
+    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Any, Any]:
+        """First and last option of each entry."""
+        return machine.option_start[:-1][entries.partition], machine.option_start[1:][entries.partition] - 1
+
+
 def easy(**parts: Any) -> Policy:
     return replace(load_policy("easy"), **parts)
 
@@ -72,6 +81,7 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "chance ledger": lambda: easy(ledger=Chance(own=0.1, common=0.02)),
     "learning estimator": lambda: easy(estimator=HistoryMean()),
     "custom pass": lambda: easy(backfill=OneAtATime()),
+    "frequency choice": lambda: easy(frequency=AnyFrequency()),
     "all": lambda: easy(
         estimator=HistoryMean(), order=LastFirst(), ledger=Chance(own=0.1, common=0.02), controls=(Busybody(),)
     ),

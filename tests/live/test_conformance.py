@@ -1,21 +1,46 @@
-"""One suite over three drivers: the simulator, the fake Slurm and a real one admit the same jobs in the same order."""
+"""One suite over all drivers: equal actions for equal snapshots, round by round.
+
+The drivers are the simulator (its view is kept up to date), a round on a snapshot, and the live controller over the
+fake Slurm and over a real one. They are compared in pairs:
+
+- simulator and snapshot: ``tests/policy/test_session.py`` decides each instant of random worlds on both;
+- simulator and controller: ``test_the_controller_starts_what_the_simulator_starts`` mirrors each pass as a cluster;
+- controller and snapshot: each round over the fake, and over a real Slurm, is decided again by another session on the
+  recorded snapshot.
+
+An action may be refused for ``NO_AGENT`` only in the cells of ``NOT_CARRIED_OUT``.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
+from tests.live.mirror import MACHINE, Mirrored, random_cap, random_jobs
+from tests.live.python_policies import POLICIES
 from tests.live.site import TOTAL_W, Site, cap_text
+from tests.live.test_replay import record
+from wattqueue.live.planner import Rules
+from wattqueue.live.replay import replay
+from wattqueue.live.slurm.cluster import SlurmCluster
+from wattqueue.live.slurm.commands import Commands
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.signals import Cap
-from wattqueue.policy.policy import load_policy
-from wattqueue.sim.engine import Run, simulate
+from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.round import NO_AGENT
+from wattqueue.sim.engine import Run, Simulation, simulate
+from wattqueue.sim.truth import NodeEvents
 
 NET_W = 200
 
@@ -145,6 +170,90 @@ def test_the_simulator_and_the_fake_slurm_agree(policy: str, tmp_path: Path) -> 
 def test_the_simulator_and_a_real_slurm_agree(policy: str, site: Site) -> None:
     sets, _ = simulated(policy)
     check(sets, on_the_real(policy, site), policy)
+
+
+# -- features times drivers --------------------------------------------------------------------------
+
+FEATURES = [*POLICIES, "moving cap"]
+NOT_CARRIED_OUT = {
+    ("controls", "fake"): "SetFrequency and SetSocketCap need an agent on the nodes",
+    ("controls", "real"): "SetFrequency and SetSocketCap need an agent on the nodes",
+    ("all", "fake"): "as controls",
+    ("all", "real"): "as controls",
+}
+"""Cells in which actions are refused because the driver cannot carry them out, with the reason."""
+MIRRORED = [name for name in FEATURES if name not in ("controls", "learning estimator", "all")]
+"""Features whose parts keep nothing that the two worlds tell them differently: what a control frees counts later live
+(rule 2), and an estimator learns from what was measured, which a simulation does not do."""
+
+
+def policy_of(feature: str) -> Policy:
+    return POLICIES.get(feature, POLICIES["plain"])()
+
+
+@pytest.mark.parametrize("feature", MIRRORED)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10**6))
+def test_the_controller_starts_what_the_simulator_starts(
+    tmp_path_factory: pytest.TempPathFactory, feature: str, seed: int
+) -> None:
+    """The same jobs, at the same frequencies, on the same nodes, in the same order, at every pass."""
+    jobs, cap = random_jobs(seed), random_cap(seed, moving=feature == "moving cap")
+    simulation = Simulation(jobs, MACHINE, policy_of(feature), cap, None, NodeEvents.none())
+    both = Mirrored(simulation.policy, policy_of(feature), jobs, cap, tmp_path_factory.mktemp("live"))
+    simulation.session = both
+    simulation._set_stops()
+    simulation.go()
+    assert [(at, own) for at, own, _ in both.decided] == [(at, live) for at, _, live in both.decided]
+    assert sum(len(own) for _, own, _ in both.decided) >= 1
+
+
+def check_recording(path: Path, feature: str, driver: str) -> None:
+    """Every round is decided again alike by a session of its own, and nothing is refused outside the listed cells."""
+    decisions = list(replay(path, policy_of(feature)))
+    assert [number for number, recorded, again in decisions if recorded != again] == []
+    found = [json.loads(recorded) for _, recorded, _ in decisions]
+    assert sum(len(one["starts"]) for one in found) > 0
+    lacking = {action[0] for one in found for action, reason in one["refusals"] if reason == NO_AGENT}
+    assert lacking <= {"SetFrequency", "SetSocketCap"}
+    assert not lacking or (feature, driver) in NOT_CARRIED_OUT
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_round_over_the_fake_is_decided_alike_on_its_snapshot(feature: str, tmp_path: Path) -> None:
+    start_s = 1_000_000.0
+    moving = Cap(np.array([-np.inf, start_s + 10.0, start_s + 20.0]), np.array([1400.0, 1000.0, 1700.0]))
+    cap = moving if feature == "moving cap" else Cap.constant(1700.0)
+    check_recording(record(tmp_path, policy_of(feature), rounds=40, cap=cap), feature, "fake")
+
+
+@pytest.mark.slurm
+@pytest.mark.compiled
+@pytest.mark.xdist_group("slurm")
+@pytest.mark.parametrize(
+    "feature", ["all", *(pytest.param(name, marks=pytest.mark.slow) for name in FEATURES if name != "all")]
+)
+def test_a_round_over_a_real_slurm_is_decided_alike_on_its_snapshot(feature: str, site: Site, tmp_path: Path) -> None:
+    """Administrator's right: here as root, so that nodes can be powered."""
+    commands = Commands(60.0, {"SLURM_CONF": site.lab.env["SLURM_CONF"]})
+    now_s = time.time()
+    moving = Cap(np.array([-np.inf, now_s + 3.0, now_s + 6.0]), np.array([1400.0, 1000.0, 1700.0]))
+    cap = moving if feature == "moving cap" else Cap.constant(1700.0)
+    rules = Rules("control", write_priority=False, power_nodes=True, start_timeout_s=10.0)
+    site.beat_once()
+    controller = make_controller(
+        SlurmCluster(commands), tmp_path, time.time, cap=cap, rules=rules, policy=policy_of(feature), record=True,
+        machine=lab_machine(8, (2e9, 1e9)),
+    )  # fmt: skip
+    for k in range(24):
+        if k % 3 == 0:
+            site.lab.submit(f"-N{1 + k % 2}", "-t", "10", "-p", "p1,p2", seconds=1.0 + k % 4)
+        assert controller.round() is not None
+        time.sleep(0.2)
+    check_recording(tmp_path / "views.jsonl", feature, "real")
+    for node in ("n7", "n8"):  # a control may have left them off
+        site.lab.run(["scontrol", "update", f"NodeName={node}", "State=POWER_UP"], check=False)
+    site.lab.wait_idle()
 
 
 def test_the_policies_differ_on_this_workload() -> None:

@@ -28,13 +28,13 @@ RULES = Rules(
 )
 
 
-def record(folder: Path, policy: Policy, rounds: int = 60) -> Path:
+def record(folder: Path, policy: Policy, rounds: int = 60, cap: Cap | None = None) -> Path:
     """A controller records while jobs come and go; in the middle it is started again."""
     slurm = FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1600)
     meter = Meter(slurm)
     for part in range(2):
         controller = make_controller(
-            slurm, folder, lambda: slurm.now_s, cap=Cap.constant(800.0 + 900.0), policy=policy, rules=RULES,
+            slurm, folder, lambda: slurm.now_s, cap=cap or Cap.constant(800.0 + 900.0), policy=policy, rules=RULES,
             machine=lab_machine(8, (2e9, 1e9)), sources=(meter,), record=True,
         )  # fmt: skip
         for k in range(rounds // 2):
