@@ -93,6 +93,7 @@ class Shadowed(Session):
         super().__init__(policy, resolve(policy), begin_s=0.0)
         self.other = Session(twin := replace(policy, controls=(Scripted(script),)), resolve(twin), begin_s=0.0)
         self.round: Round | None = None
+        self.actions: tuple[Action, ...] = ()
         self.compared = 0
 
     def control(self, driver: Any, now_s: float, happened: int, count: Any = None) -> list[Action]:
@@ -101,11 +102,12 @@ class Shadowed(Session):
         assert self.other.control(self.round, now_s, happened) == done
         assert self.other.refused == self.refused
         self.compared += 1
+        self.actions = tuple(done)
         return done
 
     def schedule(self, driver: Any) -> Any:
         if self.round is None or self.round.kernel.num[codes.NOW] != driver.kernel.num[codes.NOW]:
-            self.round = copied(driver, self)
+            self.round, self.actions = copied(driver, self), ()
         answers, theirs = super().schedule(driver), self.other.schedule(self.round)
         assert answers.margin_w == theirs.margin_w
         count = int(driver.kernel.counter[codes.STARTS])
@@ -114,7 +116,8 @@ class Shadowed(Session):
         assert [start.job for start in starts] == jobs
         assert [start.option for start in starts] == driver.kernel.start_option[:count].tolist()
         again = copied_of(self.round)
-        assert repeat(again, self.needs, Answers((), theirs)) == (not self.needs.custom_pass)
+        assert repeat(again, self.needs, Answers(self.actions, theirs)) == (not self.needs.custom_pass)
+        assert again.starts() == starts
         self.compared += 1
         return answers
 

@@ -48,7 +48,6 @@ SIGNAL = 2
 CONTROL = 3
 PASS = 4
 APPLY = 5
-PASS_IN_PYTHON = codes.STOP_FOR_PASS | codes.STOP_FOR_RERANK
 
 
 def new_log(n: int) -> Log:
@@ -252,7 +251,7 @@ def decide_pass(view: KernelView, truth: Truth) -> int:
         return -1
     when[codes.PASS_AT] = INF
     tally[codes.PHASE] = APPLY
-    if view.counter[codes.QUEUED] > 0 and truth.request[codes.STOP_MASK] & PASS_IN_PYTHON:
+    if view.counter[codes.QUEUED] > 0 and truth.request[codes.STOP_MASK] & codes.STOP_FOR_PASS:
         view.num[codes.LAST_PASS] = now
         return codes.NEED_PASS
     schedule(view)

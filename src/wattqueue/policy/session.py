@@ -48,6 +48,7 @@ _PASS = -1
 _REPORT = -2
 """The reader that is the driver itself."""
 NOTHING: tuple[Refusal, ...] = ()
+INF = float("inf")
 
 
 class Driver(Protocol):
@@ -132,7 +133,7 @@ class Session:
 
     def next_due_s(self) -> float:
         """Return when the next control is due by its period; inf for none."""
-        return min(self.due, default=np.inf)
+        return min(self.due, default=INF)
 
     # -- estimators --------------------------------------------------------------------------------
     def learn(self, finished: Finished | None) -> None:
@@ -171,8 +172,6 @@ class Session:
     def _pending(self, reader: int) -> tuple[Refusal, ...]:
         """Return the refusals since the same reader was last called, and forget them."""
         pending = self.pending[reader]
-        if not pending:
-            return NOTHING
         refusals = tuple(pending)
         pending.clear()
         return refusals
@@ -185,15 +184,15 @@ class Session:
         control due a second time. ``count`` is called with (control, action) for each action that was carried out.
         """
         done: list[Action] = []
-        table = driver.abilities.actions
+        table, due, events = driver.abilities.actions, self.due, self.events
         for i, control in enumerate(self.needs.controls):
-            ticked = now_s >= self.due[i]
-            if ticked:
+            if now_s >= due[i]:
                 # From the time of the call, so that a late round is not made up for.
-                self.due[i] = now_s + control.period_s
-            if not ticked and not happened & self.events[i]:
+                due[i] = now_s + control.period_s
+            elif not happened & events[i]:
                 continue
-            for action in listed(control.act(driver.view(self._pending(i), control)), KINDS, control, "act()"):
+            refusals = self._pending(i) if self.pending[i] else NOTHING
+            for action in listed(control.act(driver.view(refusals, control)), KINDS, control, "act()"):
                 reason = carry_out(table, driver, action, control)
                 if reason:
                     self.refuse(action, reason)

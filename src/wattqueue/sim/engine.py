@@ -224,10 +224,11 @@ class Simulation:
         Calls without effect use up CONTROL_STEPS_LEFT: a queue that nothing else can move does not keep the run alive
         for ever.
         """
-        world, session, when = self.world, self.session, self.truth.when
-        now_s = world.now_s
-        self.limits.at(now_s, moves=world.moves)
-        done = session.control(world, now_s, int(world.truth.request[codes.HAPPENED]), self.limits.count)
+        world, session, limits = self.world, self.session, self.limits
+        truth = world.truth
+        when, now_s = truth.when, world.now_s
+        limits.at(now_s, moves=world.moves)
+        done = session.control(world, now_s, int(truth.request[codes.HAPPENED]), limits.count)
         self._steps_left = _IDLE_CONTROL_STEPS if done else self._steps_left - 1
         when[codes.CONTROL_AT] = session.next_due_s()
         when[codes.CONTROL_STEPS_LEFT] = self._steps_left

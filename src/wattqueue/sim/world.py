@@ -29,7 +29,7 @@ from wattqueue.sim.observation import Completions, observed_in
 class SimulatedWorld:
     """View, truth and log of a run."""
 
-    __slots__ = ("completions", "jobs", "kernel", "log", "machine", "names", "observed", "tables", "truth")
+    __slots__ = ("completions", "jobs", "kernel", "log", "machine", "names", "observed", "tables", "truth", "views")
 
     def __init__(
         self, jobs: Jobs, machine: Machine, kernel: state.KernelView, truth: state.Truth, log: state.Log
@@ -41,6 +41,8 @@ class SimulatedWorld:
         """What an estimator still has to learn."""
         self.observed: Observed | None = None
         """What parts that are given views see of jobs that started and ended; None where there are none."""
+        self.views: dict[int, View] = {}
+        """The view of each part, by the part's id."""
         self.tables: dict[int, KnownJobs] = {}
         """The job table of each of them, by the part's id."""
 
@@ -63,8 +65,18 @@ class SimulatedWorld:
         return found
 
     def view(self, refusals: tuple[Refusal, ...], part: object = None) -> View:
-        """Return the present as ``part`` sees it."""
-        return View(self.table(part), self.machine, self.kernel, self.truth.unit_state, refusals, self.names)
+        """Return the present as ``part`` sees it.
+
+        A view shows the arrays of the run, which change under it: one serves a part for as long as they are the same.
+        """
+        kept = self.views.get(id(part))
+        if kept is None or kept.kernel is not self.kernel:
+            table = self.table(part)
+            kept = View(table, self.machine, self.kernel, self.truth.unit_state, refusals, self.names)
+            self.views[id(part)] = kept
+        else:
+            kept.refusals = refusals
+        return kept
 
     @property
     def now_s(self) -> float:
