@@ -41,6 +41,7 @@ stored, so that no ``id`` can stand for two rows.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -151,10 +152,12 @@ class Sorter:
 
         A row that changed is gone under its old identity and new under another.
         """
-        rows = {id(row): row for row in snapshot.jobs}
-        gone = self._rows.keys() - rows.keys()
-        new = [number for number in rows if number not in self._rows]
-        new += [number for number, kind in self._kind.items() if kind == "unknown" and number not in gone]
+        jobs = snapshot.jobs
+        same = len(jobs) == len(self._rows) and all(map(operator.is_, jobs, self._rows.values()))
+        rows = self._rows if same else dict(zip(map(id, jobs), jobs, strict=True))
+        gone = set[int]() if same else self._rows.keys() - rows.keys()
+        new = [] if same else [number for number in rows if number not in self._rows]
+        new += [number for number in self._lists.get("unknown", ()) if number not in gone]
         for number in gone:
             row, kind = self._rows[number], self._kind.pop(number)
             self._lists[kind].pop(number, None)

@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -187,9 +188,10 @@ class KnownPlacement(NamedTuple):
     """Where a running job's row says it runs, kept from round to round: parsing node lists is the costly part."""
 
     row: Job
-    partition: int
-    units: tuple[int, ...]
-    runs: tuple[tuple[int, int], ...]
+    busy: Busy
+    """The job as it counted when it was seen first, with the end that its limit gives."""
+    others: frozenset[int]
+    """Its units outside the partition of its first node."""
 
 
 @dataclass
@@ -215,25 +217,37 @@ class Occupation:
         """
         seen = self.seen.get(id(row))
         if seen is None or seen.row is not row:
-            units = [self.layout.unit[n] for n in row.node_names if n in self.layout.unit]
-            if not units:
+            seen = self._placement(row, option, net_w)
+            if seen is None:
                 return
-            partition = int(np.searchsorted(self.layout.first, units[0], side="right")) - 1
-            low, high = self.layout.first[partition], self.layout.first[partition + 1]
-            mine = tuple(sorted(u for u in units if low <= u < high))
+            self.seen[id(row)] = seen
+        busy = seen.busy
+        if seen.others:
             # a job across two machine partitions counts in the first; its other nodes are nobody else's
-            self.withheld |= set(units) - set(mine)
-            seen = self.seen[id(row)] = KnownPlacement(row, partition, mine, tuple(intervals(mine)))
-        mine, runs = seen.units, seen.runs
-        if not self.taken.isdisjoint(mine):
-            mine = tuple(u for u in mine if u not in self.taken)
-            runs = tuple(intervals(mine))
-        if mine:
-            end_s = row.start_s + min(row.walltime_s, NO_LIMIT_S)
+            self.withheld |= seen.others
+        if busy.option != option or busy.net_w != net_w:
+            busy = busy._replace(option=option, net_w=net_w)
+        if busy.end_s <= now_s or row.state == "completing":
             # a plan needs an end in the future: what should have ended is expected to end soon
-            end_s = end_s if end_s > now_s and row.state != "completing" else now_s + OVERDUE_S
-            self.busy.append(Busy(row, seen.partition, option, end_s, net_w, mine, runs))
-            self.taken.update(mine)
+            busy = busy._replace(end_s=now_s + OVERDUE_S)
+        if not self.taken.isdisjoint(busy.units):
+            free = tuple(u for u in busy.units if u not in self.taken)
+            busy = busy._replace(units=free, runs=tuple(intervals(free)))
+        if busy.units:
+            self.busy.append(busy)
+            self.taken.update(busy.units)
+
+    def _placement(self, row: Job, option: int, net_w: int) -> KnownPlacement | None:
+        """Return where a row says that its job runs; None for a job outside the machine."""
+        units = [self.layout.unit[n] for n in row.node_names if n in self.layout.unit]
+        if not units:
+            return None
+        partition = int(np.searchsorted(self.layout.first, units[0], side="right")) - 1
+        low, high = self.layout.first[partition], self.layout.first[partition + 1]
+        mine = tuple(sorted(u for u in units if low <= u < high))
+        end_s = row.start_s + min(row.walltime_s, NO_LIMIT_S)
+        busy = Busy(row, partition, option, end_s, net_w, mine, tuple(intervals(mine)))
+        return KnownPlacement(row, busy, frozenset(units) - frozenset(mine))
 
     def under_way(self, row: Job, partition: int, option: int, net_w: int, wanted: Sequence[str], now_s: float) -> None:
         """Add a job that was released and does not run yet.
@@ -257,26 +271,18 @@ class Occupation:
 
         Job k is row ``first_row + k`` of the job table: waiting jobs come first there.
         """
-        first: list[int] = []
-        count: list[int] = []
-        low: list[int] = []
-        high: list[int] = []
-        for job in self.busy:
-            first.append(len(low))
-            count.append(len(job.runs))
-            for a, b in job.runs:
-                low.append(a)
-                high.append(b)
-        rows = np.arange(first_row, first_row + len(self.busy), dtype=np.int32)
+        runs = [job.runs for job in self.busy]
+        count = np.fromiter(map(len, runs), np.int32, len(runs))
+        ends = np.fromiter(chain.from_iterable(chain.from_iterable(runs)), np.int32).reshape(-1, 2)
         return RunningJobs(
-            rows,
+            np.arange(first_row, first_row + len(self.busy), dtype=np.int32),
             np.array([b.option for b in self.busy], np.int16),
             np.array([b.end_s for b in self.busy], np.float64),
-            np.array([b.net_w * 1_000_000 for b in self.busy], np.int64),
-            np.array(first, np.int64),
-            np.array(count, np.int32),
-            np.array(low, np.int32),
-            np.array(high, np.int32),
+            np.array([b.net_w for b in self.busy], np.int64) * 1_000_000,
+            np.cumsum(count, dtype=np.int64) - count,
+            count,
+            np.ascontiguousarray(ends[:, 0]),
+            np.ascontiguousarray(ends[:, 1]),
         )
 
     def unusable(self, usable: NDArray[np.bool_], hidden: NDArray[np.bool_]) -> Ints:
