@@ -35,7 +35,9 @@ stage-%:
 t: $(VENV)/.dev ## One test or a folder: make t T=tests/x.py::name (JIT=1: with compiled kernels)
 	@NUMBA_DISABLE_JIT=$(if $(JIT),0,1) $(PYTEST) -q $(if $(JIT),,-m "not compiled") $(T)
 
-test-slow: system $(VENV)/.dev warm ## The slow tests: longer searches, 64 emulated nodes, a wheel in a new environment
+test-slow: system $(VENV)/.dev warm ## The slow tests: longer searches, 64 emulated nodes, other releases of Slurm, a wheel
+	@tools/system-packages.sh releases
+	@tools/slurm-releases.sh
 	@HYPOTHESIS_PROFILE=thorough $(PYTEST) -m slow
 
 coverage: $(VENV)/.dev ## Coverage of the fast tests, kernels as plain Python (continuous integration runs it)

@@ -1,9 +1,10 @@
 #!/bin/sh
-# system-packages.sh [PURPOSE...]: Debian packages that tests use beside Python; all purposes by default.
+# system-packages.sh [PURPOSE...]: Debian packages that tests use beside Python; by default the first four purposes.
 #   browser     a headless Chromium, to open the report
 #   slurm       a real Slurm with accounting, driven by the live tests
 #   telemetry   a real Prometheus with an exporter
 #   postgres    the other database of the live store
+#   releases    what creates Debians with other releases of Slurm (tools/slurm-releases.sh); not by default
 # Installs what is missing where it may (root on Debian); elsewhere says what would be missing and goes on:
 # the tests concerned are skipped with that reason. No daemon is started.
 set -eu
@@ -14,8 +15,9 @@ packages() {
     slurm) echo "slurm-wlm slurmdbd slurm-client munge mariadb-server lua-socket slurm-wlm-mysql-plugin" ;;
     telemetry) echo "prometheus prometheus-node-exporter" ;;
     postgres) echo "postgresql" ;;
+    releases) echo "mmdebstrap" ;;
     *)
-        echo "system-packages.sh: no purpose named $1 (browser, slurm, telemetry, postgres)" >&2
+        echo "system-packages.sh: no purpose named $1 (browser, slurm, telemetry, postgres, releases)" >&2
         exit 2
         ;;
     esac

@@ -1,0 +1,126 @@
+"""Other releases of Slurm beside the installed one, each in a folder that holds a small Debian of its own.
+
+``tools/slurm-releases.sh`` creates the folders (about 3 minutes and 0.6 GB each). ``lab_of`` brings up a lab of a
+release: the installed one as it is, others by chroot in a mount namespace, so that nothing stays mounted at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.live.slurmlab import Done, SlurmLab, missing, wait_for
+
+ROOTS = Path(os.environ.get("WATTQUEUE_SLURM_ROOTS", "/var/tmp/wattqueue-slurm"))  # noqa: S108 - large, and kept
+DEBIAN = {"24.11": "trixie", "26.05": "forky"}
+"""The release of Debian that holds each release of Slurm."""
+RELEASES = ("22.05", *DEBIAN)
+COMMANDS = ("sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sdiag", "sinfo", "sprio", "squeue", "srun")
+DAEMONS = ("slurmctld", "slurmd", "slurmdbd")
+
+
+def root_of(release: str) -> Path | None:
+    """The folder of a release's Debian; None for the installed one."""
+    return None if _installed().startswith(f"{release}.") else ROOTS / DEBIAN.get(release, release)
+
+
+def absent(release: str) -> str | None:
+    """Why a release cannot be brought up here, None where it can."""
+    reason = missing()
+    if reason is not None:
+        return reason
+    root = root_of(release)
+    if root is None:
+        return None
+    if release not in DEBIAN:
+        return f"Slurm {release} is not at hand: {_installed()} is installed"
+    if not (root / "usr/sbin/slurmctld").exists():
+        return f"Slurm {release} is not at hand: `tools/slurm-releases.sh {DEBIAN[release]}` creates {root}"
+    return None
+
+
+def _installed() -> str:
+    """Version of the installed Slurm, empty where there is none."""
+    path = {"PATH": f"/usr/sbin:/sbin:{os.environ.get('PATH', '')}"}
+    try:
+        said = subprocess.run(["slurmctld", "-V"], env=path, capture_output=True, text=True, timeout=60.0, check=False)
+    except OSError:
+        return ""
+    return said.stdout.split()[-1] if said.stdout.split() else ""
+
+
+class ChrootLab(SlurmLab):
+    """A Slurm of another release in the Debian at ``system``, which sees the lab's folder under its own name.
+
+    munged and the test are the machine's own.
+    """
+
+    system: Path
+    holder: subprocess.Popen[bytes]
+
+    def enter(self, user: str | None = None) -> list[str]:
+        """What runs a command inside, as ``user``."""
+        account = pwd.getpwnam(user or "root")
+        who = [f"--userspec={account.pw_uid}:{account.pw_gid}", "--groups="]
+        return ["nsenter", "-t", str(self.holder.pid), "-m", "chroot", *who, str(self.system)]
+
+    def up(self) -> SlurmLab:
+        """Mount what the release needs, write wrappers of its commands into ``bin``, and bring the lab up."""
+        inner = f"{self.system}{self.root}"
+        mounts = [
+            "mount --make-rprivate /", f"mkdir -p {inner}", f"mount -t proc proc {self.system}/proc",
+            f"mount --rbind /dev {self.system}/dev", f"mount --rbind /sys {self.system}/sys",
+            f"mount -t tmpfs tmpfs {self.system}/run", f"mount --bind {self.root} {inner}",
+            f"touch {self.system}/etc/hosts", f"mount --bind /etc/hosts {self.system}/etc/hosts",
+            f"touch {self.root}/ready",
+        ]  # fmt: skip
+        script = " && ".join([*mounts, "exec sleep 1000000"])
+        self.holder = subprocess.Popen(["unshare", "-m", "/bin/sh", "-c", script], env=self.env, start_new_session=True)
+        wait_for("the mounts", (self.root / "ready").exists)
+        for command in COMMANDS:
+            wrapper = self.root / "bin" / command
+            wrapper.write_text(f'#!/bin/sh\nexec {" ".join(self.enter())} {command} "$@"\n')
+            wrapper.chmod(0o755)
+        return super().up()
+
+    def down(self) -> None:
+        super().down()
+        self.holder.wait(60.0)
+
+    def configure(self) -> None:
+        super().configure()
+        (self.root / "etc/cgroup.conf").write_text("CgroupPlugin=disabled\n")
+
+    def start(self, name: str, argv: Sequence[str]) -> None:
+        inside = Path(argv[0]).name in DAEMONS
+        super().start(name, [*self.enter(), *argv] if inside else argv)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        user: str | None = None,
+        timeout_s: float = 120.0,
+        check: bool = True,
+        env: Mapping[str, str] | None = None,
+    ) -> Done:
+        if argv[0] in COMMANDS:
+            return super().run([*self.enter(user), *argv], timeout_s=timeout_s, check=check, env=env)
+        return super().run(argv, user=user, timeout_s=timeout_s, check=check, env=env)
+
+
+def lab_of(release: str, folder: Path, lua: str, licences_w: int) -> SlurmLab:
+    """A lab of eight nodes; its ``bin`` holds the commands where the release is not the installed one.
+
+    With accounting, as sites have it: without, Slurm 24.11 and 26.05 refuse a change of a job's partition at random
+    ("Resource temporarily unavailable", 30 to 80 in a hundred). 26.05 knows no user ``nobody``.
+    """
+    root = root_of(release)
+    if root is None:
+        return SlurmLab(folder, lua=lua, licences_w=licences_w)
+    lab = ChrootLab(folder, lua=lua, licences_w=licences_w)
+    lab.system = root
+    return lab
