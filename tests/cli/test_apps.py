@@ -100,3 +100,11 @@ def test_a_module_that_is_not_there_is_named(eacct: Path, tmp_path: Path) -> Non
     done = apps("convert", tmp_path / "c.csv", tmp_path / "x", "--module", "other")
     assert done.returncode == 2
     assert "no module 'other' (it has node)" in done.stderr
+
+
+def test_a_database_that_cannot_be_written_is_one_line(eacct: Path) -> None:
+    """SQLite opens a device and fails at the commit."""
+    done = apps("import", eacct, "--hardware", "node", "--database", "/dev/full")
+    assert done.returncode == 2
+    assert done.stderr.startswith("wattqueue: the database fails: ")
+    assert done.stderr.count("\n") == 1

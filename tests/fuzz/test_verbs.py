@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner
 
 from tests.fuzz.commands import JOBS, PLAIN, TEMPLATES, WEIGHT, command_line, prepare
@@ -37,6 +38,8 @@ def expected(error: BaseException | None, folder: Path) -> bool:
         return False
     if isinstance(error, WattQueueError) or (isinstance(error, OSError) and bool(error.strerror)):
         return True
+    if isinstance(error, OperationalError):
+        return _app.explain(error) is not None
     return any(Path(frame.filename).is_relative_to(folder) for frame in traceback.extract_tb(error.__traceback__))
 
 

@@ -162,8 +162,9 @@ def _explanations(error: BaseException) -> Iterator[str]:
     """Yield the explanation of an expected kind of error; nothing for an unexpected one.
 
     At most one line is yielded. The kinds are tried from the most specific one: errors of WattQueue, a missing
-    optional package (with the extra that installs it), errors of the operating system, lack of memory, and errors of
-    the user's own parts. Line ends within a message become blanks, so that one error is one line of a log.
+    optional package (with the extra that installs it), errors of the operating system, of a database's surroundings,
+    lack of memory, and errors of the user's own parts. Line ends within a message become blanks, so that one error is
+    one line of a log.
     """
     if isinstance(error, WattQueueError):
         # The text of a WattQueueError already has where, what and hint.
@@ -174,10 +175,21 @@ def _explanations(error: BaseException) -> Iterator[str]:
         # Most OSErrors become WattQueueErrors where they arise; the others at least name their file here.
         place = f"{error.filename}: " if error.filename is not None else ""
         yield f"{place}{error.strerror}"
+    elif _is_operational(error):
+        yield f"the database fails: {error.__cause__} (check free space, permissions and the server)"
     elif isinstance(error, MemoryError):
         yield "out of memory (use a smaller workload, or a computer with more memory)"
     elif isinstance(error, Exception):
         yield from _of_own_part(error)
+
+
+def _is_operational(error: BaseException) -> bool:
+    """Return whether a database reports its surroundings: a full disk, a lost server, a file it cannot write.
+
+    SQLAlchemy's other errors are defects of ours. A command that uses no database does not import it here either.
+    """
+    exceptions = sys.modules.get("sqlalchemy.exc")
+    return exceptions is not None and isinstance(error, exceptions.OperationalError)
 
 
 def _of_own_part(error: Exception) -> Iterator[str]:
