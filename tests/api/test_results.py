@@ -56,7 +56,7 @@ def test_objects_give_what_names_give(trace: Path, run: wq.RunResult) -> None:
     assert same.jobs.equals(run.jobs)
     again = wq.simulate(trace, machine, policy="easy", estimator=policy.estimator, cap=cap)
     assert again.metrics == run.metrics
-    assert again.label == "easy, python:OracleMean, cap of its own"
+    assert again.label == "easy, python:OracleMean, cap of its own (oracle: oracle-mean)"
 
 
 class Shortest:
@@ -139,12 +139,12 @@ def test_a_comparison(trace: Path, run: wq.RunResult, tmp_path: Path) -> None:
     found = wq.compare([plain, run, run])
     assert [group.label for group in found.comparison.groups] == [
         "easy",
-        "easy, oracle-mean, cap 80%",
-        "easy, oracle-mean, cap 80% (2)",
+        "easy, oracle-mean, cap 80% (oracle)",
+        "easy, oracle-mean, cap 80% (oracle) (2)",
     ]
     assert set(found.frame.columns) >= {"metric", "group", "mean", "difference_percent"}
     named = wq.compare({"free": plain.save(tmp_path / "free"), "capped": run})
-    assert named.frame["group"].unique(maintain_order=True).to_list() == ["free", "capped"]
+    assert named.frame["group"].unique(maintain_order=True).to_list() == ["free", "capped (oracle: oracle-mean)"]
     assert "capped" in named._repr_html_()
     named.report(tmp_path / "page.html")
     assert "capped" in (tmp_path / "page.html").read_text()

@@ -94,7 +94,7 @@ class WholeTraceMean(Answering):
     asked: Asked = "once"
 
     def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
-        code, watts = jobs.user.codes + 1, np.nan_to_num(jobs.mean_power_w)
+        code, watts = jobs.user.codes + 1, np.nan_to_num(jobs.mean_power_w)  # type: ignore[attr-defined]
         mean = np.bincount(code, watts) / np.maximum(np.bincount(code), 1)
         power = np.repeat(mean[code][:, np.newaxis], len(machine.option_partition), axis=1)
         return Prediction(power, np.ones_like(power))
@@ -102,12 +102,12 @@ class WholeTraceMean(Answering):
 
 class OwnWatts(Answering):
     def predict_rows(self, rows: Ints, now_s: float) -> Floats:
-        return np.repeat(np.nan_to_num(self.jobs.mean_power_w[rows])[:, np.newaxis], self.options, axis=1)
+        return np.repeat(np.nan_to_num(self.jobs.mean_power_w[rows])[:, np.newaxis], self.options, axis=1)  # type: ignore[attr-defined]
 
 
 class OwnRuntime(Answering):
     def predict_rows(self, rows: Ints, now_s: float) -> Floats:
-        return np.repeat(500.0 + self.jobs.runtime_s[rows, np.newaxis] / 1e5, self.options, axis=1)
+        return np.repeat(500.0 + self.jobs.runtime_s[rows, np.newaxis] / 1e5, self.options, axis=1)  # type: ignore[attr-defined]
 
 
 class OwnEnergy(Answering):
@@ -140,7 +140,7 @@ class ReplaysWithTheEnd(HistoryMean):
 
 class OwnStart(Answering):
     def predict_rows(self, rows: Ints, now_s: float) -> Floats:
-        wait = self.jobs.start_s[rows] - now_s
+        wait = self.jobs.start_s[rows] - now_s  # type: ignore[attr-defined]
         return np.repeat(500.0 + wait[:, np.newaxis] / 1e5, self.options, axis=1)
 
 

@@ -28,7 +28,7 @@ class ShortestFirst(Fcfs):
     """An order that knows run times: the cheat that a user would try first."""
 
     def key(self, jobs: KnownJobs) -> Floats:
-        return -np.asarray(jobs.runtime_s)
+        return -np.asarray(jobs.runtime_s)  # type: ignore[attr-defined]
 
     def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:
         found = super().entries(jobs, prediction, machine)
@@ -39,22 +39,22 @@ class LongJobsLast(ShortestFirst):
     """Only jobs beyond a threshold are put back."""
 
     def key(self, jobs: KnownJobs) -> Floats:
-        return np.where(jobs.runtime_s > 6_000.0, -1.0, 0.0)
+        return np.where(jobs.runtime_s > 6_000.0, -1.0, 0.0)  # type: ignore[attr-defined]
 
 
 class HungryLast(ShortestFirst):
     def key(self, jobs: KnownJobs) -> Floats:
-        return np.asarray(-np.nan_to_num(jobs.max_power_w))
+        return np.asarray(-np.nan_to_num(jobs.max_power_w))  # type: ignore[attr-defined]
 
 
 class HungryLastByItsMethod(ShortestFirst):
     def key(self, jobs: KnownJobs) -> Floats:
-        return np.asarray(-np.nan_to_num(jobs.peak_power_w()))
+        return np.asarray(-np.nan_to_num(jobs.peak_power_w()))  # type: ignore[attr-defined]
 
 
 class EarliestStartFirst(ShortestFirst):
     def key(self, jobs: KnownJobs) -> Floats:
-        return -np.asarray(jobs.start_s)
+        return -np.asarray(jobs.start_s)  # type: ignore[attr-defined]
 
 
 class AsksForTheTruth(ShortestFirst):
@@ -85,7 +85,7 @@ class LeavesOutLosers(Fcfs):
 
     def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:
         found = super().entries(jobs, prediction, machine)
-        keep = jobs.runtime_s[found.job] < 20_000.0
+        keep = jobs.runtime_s[found.job] < 20_000.0  # type: ignore[attr-defined]
         return Entries(found.job[keep], found.partition[keep], found.priority[keep])
 
 
@@ -131,14 +131,14 @@ class RequeuesTheLongest(Control):
         running = view.running.tolist()
         if len(view.queue) == 0 or len(running) < 3:
             return []
-        return [SetFrequency(view.job_id(max(running, key=lambda job: view.jobs.runtime_s[job])), 1)]
+        return [SetFrequency(view.job_id(max(running, key=lambda job: view.jobs.runtime_s[job])), 1)]  # type: ignore[attr-defined]
 
 
 class SlowsNearTheEnd(Control):
     """Reads how long each job still has to run."""
 
     def act(self, view: View) -> Sequence[Action]:
-        short = [job for job in view.running.tolist() if view.jobs.runtime_s[job] < 900.0]
+        short = [job for job in view.running.tolist() if view.jobs.runtime_s[job] < 900.0]  # type: ignore[attr-defined]
         return [SetFrequency(view.job_id(job), 1) for job in short]
 
 
@@ -174,7 +174,7 @@ class RanksAgain(Fcfs):
     """Re-ranks by run times."""
 
     def rerank(self, view: View) -> Floats:
-        return -np.asarray(view.jobs.runtime_s[view.kernel.entries.job[view.queue]], np.float64)
+        return -np.asarray(view.jobs.runtime_s[view.kernel.entries.job[view.queue]], np.float64)  # type: ignore[attr-defined]
 
 
 class LearnsFromTheEnds(Control):

@@ -65,7 +65,7 @@ class FirstFit:
 
 class ReadsRunTimes(FirstFit):
     def wants(self, view: View, job: int) -> bool:
-        return bool(view.jobs.runtime_s[job] < 5_000.0 or len(view.running) == 0)
+        return bool(view.jobs.runtime_s[job] < 5_000.0 or len(view.running) == 0)  # type: ignore[attr-defined]
 
 
 class ReadsTheFuture(FirstFit):
@@ -129,7 +129,7 @@ class Reranked(Fcfs):
 
 class RerankedByRunTime(Fcfs):
     def rerank(self, view: View) -> Floats:
-        return -np.asarray(view.jobs.runtime_s[view.kernel.entries.job[view.queue]])
+        return -np.asarray(view.jobs.runtime_s[view.kernel.entries.job[view.queue]])  # type: ignore[attr-defined]
 
 
 class RerankedShort(Fcfs):
@@ -189,7 +189,9 @@ class Unheard(Steers):
 class SteersByRunTime(Steers):
     def act(self, view: View) -> Sequence[Action]:
         return [
-            SetFrequency(view.job_id(job), 1) for job in view.running.tolist() if view.jobs.runtime_s[job] > 2_000.0
+            SetFrequency(view.job_id(job), 1)
+            for job in view.running.tolist()
+            if view.jobs.runtime_s[job] > 2_000.0  # type: ignore[attr-defined]
         ]
 
 

@@ -59,7 +59,7 @@ def test_an_outcome_among_further_columns_is_refused() -> None:
     with pytest.raises(KeyError):
         known.extra["colour"]
     with pytest.raises(AttributeError):
-        known.colour  # noqa: B018 - the access is the test
+        known.colour  # type: ignore[attr-defined]  # noqa: B018 - the access is the test
 
 
 def test_only_an_oracle_has_the_truth() -> None:

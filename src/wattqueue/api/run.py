@@ -21,6 +21,7 @@ from wattqueue.formats.rundir import folder as run_folder
 from wattqueue.formats.rundir.folder import RunRecord
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
+from wattqueue.policy.oracles import marked
 from wattqueue.policy.policy import published_rows
 from wattqueue.report import document
 from wattqueue.report.load import of_record
@@ -84,7 +85,8 @@ class RunResult:
         usual = published_rows().get(facts.get("task", {}).get("policy"), {}).get("estimator", "naive")
         own = about.estimator if facts.get("policy", {}).get("estimator", usual) != usual else ""
         limit = about.cap if about.cap else "of its own" if self.cap.limited else ""
-        return ", ".join(word for word in (about.policy, own, f"cap {limit}" if limit else "") if word)
+        label = ", ".join(word for word in (about.policy, own, f"cap {limit}" if limit else "") if word)
+        return marked(label, about.oracle)
 
     @cached_property
     def data(self) -> RunData:

@@ -26,6 +26,7 @@ from wattqueue.formats.machine.file import catalogue
 from wattqueue.formats.source import opened, sha256_of
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
+from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.runs.task import Task, machine_cap, policy_row, task_machine
 from wattqueue.sim.history_prediction import check_recall
@@ -49,6 +50,8 @@ class PolicyChoice:
     """The parts of the policy, the estimator replaced."""
     hashes: Mapping[str, str]
     """SHA-256 of each Python file that the row names."""
+    oracle: str = ""
+    """Parts that know the future, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,7 @@ class CampaignPlan:
                 "machine": name,
                 "policy": choice.policy,
                 "estimator": choice.estimator,
+                "oracle": choice.oracle,
                 "cap": cap or "none",
                 "cap_w": float(limit.cap_w[0]) if limit.limited and len(limit.cap_w) == 1 else None,
             }
@@ -242,12 +246,12 @@ def _choice(policy: str, estimator: str | None, folder: Path) -> PolicyChoice:
     path = _in_folder(policy, folder)
     named = policy_row(Task("", policy=path, estimator=_in_folder(estimator, folder) if estimator else None))
     row = _absolute_paths(named)
-    policy_from_row(path, row)
+    oracle = oracles_of(policy_from_row(path, row))
     own = estimator or named["estimator"]
     shown = own if isinstance(own, str) else str(own["part"])
     files = [value.partition(":")[0] for value in _strings(row) if ".py" in value]
     return PolicyChoice(
-        policy, shown, path, row, {name: sha256_of(Path(name)) for name in files if Path(name).is_file()}
+        policy, shown, path, row, {name: sha256_of(Path(name)) for name in files if Path(name).is_file()}, oracle
     )
 
 

@@ -45,7 +45,7 @@ class TaskCell:
 
     def __str__(self) -> str:
         """Return the run's choices as text, for errors."""
-        return ", ".join(f"{name} {value}" for name, value in self.names.items() if value is not None)
+        return ", ".join(f"{name} {value}" for name, value in self.names.items() if value not in (None, ""))
 
     def identity(self) -> Mapping[str, object]:
         """Return all inputs. Names count because they are columns of the row; files by content, not by path."""

@@ -84,11 +84,14 @@ def show(table: pl.DataFrame, title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from wattqueue.policy.oracles import marked
     from wattqueue.report.metric_table import label
     from wattqueue.report.words import figures
 
     # maintain_order keeps the order of the grid, in which the user wrote the policies and caps.
-    means = table.group_by(AXES, maintain_order=True).agg(pl.len().alias("runs"), pl.col(COLUMNS).mean())
+    means = table.group_by(AXES, maintain_order=True).agg(
+        pl.len().alias("runs"), pl.col("oracle").first(), pl.col(COLUMNS).mean()
+    )
     several = [axis for axis in AXES if table[axis].n_unique() > 1] or ["policy"]
     shown = {name: unit_of(name, means[name].max()) for name in COLUMNS if means[name].is_not_null().any()}
     lines = Table(
@@ -103,7 +106,8 @@ def show(table: pl.DataFrame, title: str) -> None:
         lines.add_column(head, justify="right", no_wrap=True)
     for row in means.iter_rows(named=True):
         values = ("–" if row[name] is None else figures(row[name] / scale) for name, (scale, _) in shown.items())
-        lines.add_row(*(row[axis] for axis in several), str(row["runs"]), *values)
+        first, *others = (row[axis] for axis in several)
+        lines.add_row(marked(first, row["oracle"]), *others, str(row["runs"]), *values)
     console = Console()
     # rich would assume 80 columns for a pipe and cut values.
     if not console.is_terminal:

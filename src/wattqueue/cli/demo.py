@@ -32,6 +32,7 @@ def run(
     from wattqueue.cli._progress import running
     from wattqueue.cli._table import show
     from wattqueue.cli._write import write
+    from wattqueue.policy.oracles import marked, oracles_of
     from wattqueue.runs.perform import load, perform
     from wattqueue.runs.task import Task
 
@@ -47,7 +48,7 @@ def run(
         with running(len(inputs.jobs), name) as progress:
             outcome = perform(inputs, progress)
         write(out / name.replace("%", "").replace(",", "").replace(" ", "-"), outcome, report=True)
-        columns.append((name, outcome.metrics))
+        columns.append((marked(name, oracles_of(inputs.policy)), outcome.metrics))
     show(f"A generated week ({WEEK}) on {MACHINE}", columns)
     typer.echo(
         "Policy easy. Under the cap it counts every node at its maximum, or each job at its own maximum\n"

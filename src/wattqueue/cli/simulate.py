@@ -36,6 +36,7 @@ def run(  # typer reads the annotations: names and defaults here are the options
     report: Annotated[bool, typer.Option(help="With --out: write report.html too.")] = True,
 ) -> None:
     """Replay a workload on a machine under a policy and a power cap."""
+    from wattqueue.policy.oracles import marked, oracles_of
     from wattqueue.runs.perform import load, perform, refuse_if_none_fits
     from wattqueue.runs.task import Task
 
@@ -59,6 +60,7 @@ def run(  # typer reads the annotations: names and defaults here are the options
         done = "overwrote" if (out / "run.toml").exists() else "wrote"
         write(out, outcome, report=report)
     heading = f"{inputs.policy.name}, cap {cap}" if cap else inputs.policy.name
+    heading = marked(heading, oracles_of(inputs.policy))
     show(f"{Path(workload).name} on {inputs.machine.name}", [(heading, outcome.metrics)])
     remark(outcome.run.notes, inputs.jobs.origin, len(inputs.unusable))
     if out is not None:

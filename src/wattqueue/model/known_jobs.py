@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -153,12 +153,6 @@ class KnownJobs:
     def __len__(self) -> int:
         return len(self.submit_s)
 
-    def __getattr__(self, name: str) -> Any:
-        """Raise PolicyError for an outcome, and AttributeError for any other name that does not exist."""
-        if name in OUTCOMES:
-            raise _unknown(self.reader, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     @property
     def observed(self) -> Observed:
         """Return starts and outcomes so far."""
@@ -190,6 +184,21 @@ class KnownJobs:
             extra=KnownColumns({name: column[index] for name, column in self.extra.items()}, self.reader),
             _truth=None if self._truth is None else self._truth.take(index),
         )
+
+
+def _refusal(name: str) -> property:
+    """Return a property that raises PolicyError with the reason why an outcome cannot be read."""
+
+    def refuse(jobs: KnownJobs) -> NoReturn:
+        raise _unknown(jobs.reader, name)
+
+    return property(refuse, doc="Not known before the job has ended.")
+
+
+# One property for each name, out of sight of type checkers: these report an outcome that is read as no attribute.
+# ``__getattr__`` would do the same, and make every other column slower to read.
+for _name in sorted(OUTCOMES):
+    setattr(KnownJobs, _name, _refusal(_name))
 
 
 def _rows(labels: Labels, index: NDArray[Any] | slice) -> Labels:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from wattqueue import __version__
 from wattqueue.model.jobs import Floats
+from wattqueue.policy.oracles import marked
 from wattqueue.report import metric_table, words
 from wattqueue.report.compare.figures import pareto_says, undominated
 from wattqueue.report.document import Drawn, figures_html, page, together
@@ -57,6 +58,11 @@ class CampaignGroup:
     axes: tuple[str, ...]
     cap_w: float
     rows: tuple[ResultRow, ...]
+
+    @property
+    def oracle(self) -> str:
+        """Return the parts that know the future, by name; empty for none."""
+        return str(self.rows[0].get("oracle") or "")
 
     def values(self, metric: str) -> Floats:
         """Return a metric of all runs, NaN where a run lacks it. Shape (runs,)."""
@@ -131,7 +137,7 @@ def _label(group: CampaignGroup, groups: Sequence[CampaignGroup], *, cap: bool) 
     """
     last = len(AXES) if cap else len(AXES) - 1
     several = [k for k in range(last) if len({g.axes[k] for g in groups}) > 1] or [1]
-    return ", ".join(group.axes[k] for k in several)
+    return marked(", ".join(group.axes[k] for k in several), group.oracle)
 
 
 def pictures(groups: Sequence[CampaignGroup]) -> list[Drawn]:
@@ -283,7 +289,7 @@ def table(groups: Sequence[CampaignGroup]) -> str:
         cells += [_cell(group, metric) for metric in shown]
         marks = [' class="n"' if k >= len(several) - 1 else "" for k in range(len(cells))]
         data = "".join(f"<td{m}><span>{escape(together(c))}</span></td>" for m, c in zip(marks, cells, strict=True))
-        lines.append(f'<tr><th scope="row">{escape(group.axes[several[0]])}</th>{data}</tr>')
+        lines.append(f'<tr><th scope="row">{escape(marked(group.axes[several[0]], group.oracle))}</th>{data}</tr>')
     head = "".join(
         f'<th scope="col"{" class=n" if k >= len(several) else ""}>{escape(name)}</th>' for k, name in enumerate(heads)
     )

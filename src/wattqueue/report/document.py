@@ -16,6 +16,7 @@ import numpy as np
 
 from wattqueue import __version__
 from wattqueue.model.schedule import State
+from wattqueue.policy.oracles import marked
 from wattqueue.report import words
 from wattqueue.report.figure import Figure
 from wattqueue.report.figures import gantt, power, prediction, queue, users, waiting
@@ -163,12 +164,17 @@ def title(run: RunData) -> str:
     name = policy_name(run.about.policy) if run.about.policy else "A run"
     # The estimator decides as much as the policy: with naive, a cap counts every node at its maximum.
     estimator = f", estimator {run.about.estimator}" if run.about.estimator else ""
+    return marked(f"{name}{_under(run)}{estimator}", run.about.oracle)
+
+
+def _under(run: RunData) -> str:
+    """Return the part of the heading that states the cap."""
     if not run.series.limited:
-        return f"{name}, no power cap{estimator}"
+        return ", no power cap"
     caps = run.series.cap_w[np.isfinite(run.series.cap_w)]
     if caps.min() == caps.max():
-        return f"{name} under a cap of {words.watts(float(caps.min()))}{estimator}"
-    return f"{name} under a cap of {words.watts(float(caps.min()))} to {words.watts(float(caps.max()))}{estimator}"
+        return f" under a cap of {words.watts(float(caps.min()))}"
+    return f" under a cap of {words.watts(float(caps.min()))} to {words.watts(float(caps.max()))}"
 
 
 def policy_name(key: str) -> str:

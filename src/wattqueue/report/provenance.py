@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wattqueue.model.energy_origin import UNSTATED, WORDS, origin_sentence
+from wattqueue.policy.oracles import marked
 from wattqueue.report.run import RunData
 
 KINDS = {
@@ -50,7 +51,9 @@ def sources(run: RunData) -> list[Provenance]:
     rows = [
         Provenance("Jobs: submission, size, run time, walltime", origin, about.workload or "the workload"),
         Provenance(
-            "Start and end times, waits, queue", "simulated", f"policy {about.policy}" if about.policy else "the policy"
+            "Start and end times, waits, queue",
+            "simulated",
+            marked(f"policy {about.policy}" if about.policy else "the policy", about.oracle),
         ),
     ]
     if not run.has_watts:

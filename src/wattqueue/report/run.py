@@ -99,6 +99,7 @@ class About:
         version: Version of WattQueue that made the run.
         epoch_s: Unix time of the trace's 0; None where the trace has no dates.
         energy_origin: Share of the energy of jobs by origin (``model.energy_origin``), empty if not recorded.
+        oracle: Parts of the policy that knew the future, by name; empty for none.
     """
 
     policy: str = ""
@@ -113,6 +114,7 @@ class About:
     version: str = ""
     epoch_s: float | None = None
     energy_origin: Mapping[str, float] = field(default_factory=dict)
+    oracle: str = ""
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any], machine: Machine, origin: str) -> About:
@@ -132,6 +134,7 @@ class About:
             version=_word(facts.get("wattqueue_version")),
             epoch_s=_number(facts.get("epoch_s")),
             energy_origin=dict(facts.get("energy_origin", {})),
+            oracle=_word(facts.get("oracle")),
         )
 
 

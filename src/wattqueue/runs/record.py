@@ -9,6 +9,7 @@ from wattqueue.errors import InputError
 from wattqueue.formats.epoch import trace_epoch_s
 from wattqueue.formats.rundir.folder import RunRecord, read_facts
 from wattqueue.model.energy_origin import QUALITY, energy_origin
+from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.policy import ROW_DEFAULTS
 from wattqueue.runs.perform import RunInputs, TaskResult, load
 from wattqueue.runs.task import Task
@@ -26,7 +27,8 @@ def recipe(inputs: RunInputs) -> dict[str, Any]:
 def record(outcome: TaskResult) -> RunRecord:
     """Return a finished run as its folder keeps it."""
     run, inputs = outcome.run, outcome.inputs
-    facts = {**recipe(inputs), **trace_facts(outcome)}
+    oracles = oracles_of(inputs.policy)
+    facts = {**recipe(inputs), **trace_facts(outcome), **({"oracle": oracles} if oracles else {})}
     return RunRecord(run.jobs, run.machine, run.cap, run.schedule, run.power, outcome.metrics, facts, inputs.unusable)
 
 

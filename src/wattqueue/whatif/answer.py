@@ -15,6 +15,7 @@ import numpy as np
 from wattqueue.model.jobs import Floats, Jobs, Labels
 from wattqueue.model.machine import Machine
 from wattqueue.policy.capabilities import resolve
+from wattqueue.policy.oracles import marked, oracles_of
 from wattqueue.policy.policy import Policy
 from wattqueue.whatif.ask import Setup, asked_row, refuse_uncovered
 from wattqueue.whatif.digest import Digest, hourly
@@ -51,6 +52,7 @@ class Curve:
         policy: Name of the policy.
         estimator: Name of the estimator that was used, the policy's own or the requested one.
         label: What tables and pictures call the configuration.
+        oracle: Parts of the policy that know the future, by name; empty for none.
         plain: Its run without a cap, the reference for all differences.
         ran: Its run under each cap.
         extra: Additional wait and run time of each job under each cap, against ``plain``.
@@ -66,6 +68,7 @@ class Curve:
     policy: str
     estimator: str
     label: str
+    oracle: str
     plain: RunSummary
     ran: tuple[RunSummary, ...]
     extra: tuple[Extra, ...]
@@ -157,10 +160,23 @@ def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[RunSummary
     asked = asked_row(setup)
     at = next((row for row in (asked, verdict.lowest, bent) if row is not None), 0)
     own = str(policy.row["estimator"])
-    label = name[0] if name[1] is None else f"{name[0]}, {name[1]}"
+    oracle = oracles_of(policy)
+    label = marked(name[0] if name[1] is None else f"{name[0]}, {name[1]}", oracle)
     bills = tuple(_bill(setup, r.power, end_s) for r in ran)
     return Curve(
-        name[0], own, label, plain, ran, extra, evidence, verdict, bent, bills, _bill(setup, plain.power, end_s), at
+        name[0],
+        own,
+        label,
+        oracle,
+        plain,
+        ran,
+        extra,
+        evidence,
+        verdict,
+        bent,
+        bills,
+        _bill(setup, plain.power, end_s),
+        at,
     )
 
 
@@ -215,10 +231,11 @@ def _refusal(jobs: Jobs, plain: RunSummary, policy: Policy) -> str:
     Two reasons: the estimator reads the future, which no production system can; or the data know the watts of too few
     node-seconds, so that the simulated power says little about the true one.
     """
-    if "estimator" in resolve(policy).knows_future:
+    oracles = oracles_of(policy)
+    if oracles:
         return (
-            f"{policy.row['estimator']} reads the true power of jobs before they run, which is not available in "
-            "production: its waits are a lower bound for real predictors"
+            f"{oracles} reads the outcomes of jobs before they run, which are not available in production: its waits "
+            "are a lower bound for real predictors"
         )
     watts = jobs.max_power_w if jobs.mean_power_w is None else jobs.mean_power_w
     held = np.where(np.isfinite(plain.start_s), jobs.nodes * (plain.end_s - plain.start_s), 0.0)

@@ -82,7 +82,7 @@ def _capped(answer: Answer, curve: Curve) -> Iterator[Row]:
 
 def _name(curve: Curve) -> Row:
     """Return the columns that name a configuration."""
-    return {"policy": curve.policy, "estimator": curve.estimator}
+    return {"policy": curve.policy, "estimator": curve.estimator, "oracle": curve.oracle}
 
 
 def _figures(ran: RunSummary) -> Row:

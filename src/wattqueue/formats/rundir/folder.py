@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 JOBS, POWER, METRICS, RUN, UNUSABLE = "jobs.csv", "power.parquet", "metrics.json", "run.toml", "unusable.csv"
+STAMPS = ("schema_version", "origin", "cap_scope", "oracle")
+"""Keys of metrics.json that are no metrics; ``oracle`` names the parts that knew the future, empty for none."""
 """Names of the files in the folder."""
 OWN_KEYS = ("schema_version", "wattqueue_version", "origin", "watts", "machine", "cap")
 """Keys of run.toml that are written from the run itself; facts may not have these names."""
@@ -107,9 +109,10 @@ def power_table(record: RunRecord) -> pl.DataFrame:
 
 
 def metric_values(record: RunRecord) -> dict[str, Any]:
-    """Return the keys and values of metrics.json: three stamps, then the metrics by the names of docs/semantics.md."""
-    head = {"schema_version": SCHEMA_VERSION, "origin": record.jobs.origin, "cap_scope": record.machine.cap_scope}
-    return {**head, **record.metrics}
+    """Return the keys and values of metrics.json: the stamps, then the metrics by the names of docs/semantics.md."""
+    jobs, machine, oracle = record.jobs, record.machine, record.facts.get("oracle", "")
+    values = (SCHEMA_VERSION, jobs.origin, machine.cap_scope, oracle)
+    return {**dict(zip(STAMPS, values, strict=True)), **record.metrics}
 
 
 def metrics_json(record: RunRecord) -> str:
@@ -217,7 +220,7 @@ def read_metrics(folder: Path) -> Metrics:
         found = dict(json.loads(text))
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"is not JSON of one object: {error}", where=path, hint="run it again") from error
-    found = {k: v for k, v in found.items() if k not in {"schema_version", "origin", "cap_scope"}}
+    found = {k: v for k, v in found.items() if k not in STAMPS}
     for name, value in found.items():
         # figure() would accept a text that is a number; here a text means that the file was edited.
         if isinstance(value, (bool, str)) or (value is not None and figure(value) is None):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wattqueue.errors import InputError
+from wattqueue.policy.oracles import marked
 from wattqueue.report.run import Metric, RunData
 
 MAY_DIFFER = frozenset({"seed", "wattqueue_version"})
@@ -83,7 +84,10 @@ def grouped(members: Sequence[Member]) -> tuple[Group, ...]:
         seen.add((same, member.seed))
         found.setdefault(same, []).append(member)
     labels = _labels(list(found.values()))
-    return tuple(Group(label, tuple(runs)) for label, runs in zip(labels, found.values(), strict=True))
+    return tuple(
+        Group(marked(label, runs[0].run.about.oracle), tuple(runs))
+        for label, runs in zip(labels, found.values(), strict=True)
+    )
 
 
 def identity(member: Member) -> str:

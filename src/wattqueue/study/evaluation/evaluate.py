@@ -20,6 +20,8 @@ from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Estimator
+from wattqueue.parts.estimator._online import OnlineBase
+from wattqueue.parts.oracles import is_oracle
 from wattqueue.parts.timeline import Timeline, job_watts, trace_timeline
 from wattqueue.parts.walk import walk
 from wattqueue.policy.registry import part_class
@@ -119,7 +121,8 @@ def evaluate(
             where=name,
             hint="state the watts of a node: --node-watts IDLE:MAX or --machine FILE",
         )
-    oracle = bool(getattr(estimator, "knows_future", False))
+    # One of our own kind is an oracle because it learns at the trace's ends, which are those of this walk.
+    oracle = is_oracle(estimator) and not isinstance(estimator, OnlineBase)
     user = jobs.user.codes
     found = score(name, walked.power_w, actual, user, quantiles=walked.quantiles, cpu_s=spent, oracle=oracle)
     return Evaluated(name, walked.power_w, found)

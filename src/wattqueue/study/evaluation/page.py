@@ -48,14 +48,14 @@ def pictures(scores: Sequence[Score], target: str) -> list[Drawn]:
         f"Mean absolute percentage error of each user's jobs, {what} watts of one node."
         + (f" {best.name} has the lowest median over users." if best else ""),
         Axis("MAPE of a user", PERCENT),
-        {s.name: s.user_box() for s in scores},
+        {s.label: s.user_box() for s in scores},
     )
     misses = boxes.figure(
         "misses",
         "Over- and under-prediction",
         "Predicted minus actual watts of each job; values left of 0 are under-predictions, which break caps.",
         Axis("(predicted - actual) / actual", PERCENT),
-        {s.name: s.miss_box() for s in scores},
+        {s.label: s.miss_box() for s in scores},
         from_zero=False,
     )
     return [(users, "boxes"), (misses, "boxes")]
@@ -125,7 +125,7 @@ def row(s: Score) -> list[str]:
     """Return a score as text, in the order of HEADS."""
     coverage = " ".join(f"p{100 * q:g}: {words.figures(100 * share)} %" for q, share in s.coverage.items())
     return [
-        s.name,
+        s.label,
         percent(s.mape_percent),
         percent(s.median_error_percent),
         percent(s.mape_user_mean_percent),

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats
+from wattqueue.policy.oracles import marked
 from wattqueue.report.figures.boxes import Box
 
 ROUNDING = 1e-9
@@ -53,6 +54,11 @@ class Score:
     """(predicted - actual) / actual of each job scored. Shape (jobs,)."""
     oracle: bool = False
     """Whether the estimator knows the future: it is shown, but not compared with those that predict."""
+
+    @property
+    def label(self) -> str:
+        """Return what tables and figures call the estimator."""
+        return marked(self.name, self.name if self.oracle else "")
 
     def figures(self) -> dict[str, Any]:
         """Return the figures by name for JSON, None for NaN. An oracle's mark keeps its published key, ``bound``."""

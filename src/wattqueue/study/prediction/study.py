@@ -362,7 +362,7 @@ def score_table(rows: Sequence[ScoreRow], title: str) -> Table:
         more = (s.mape_user_median_percent, 100 * s.under_share)
         covered = " ".join(f"p{100 * q:g}:{words.figures(100 * c)}" for q, c in s.coverage.items())
         cpu = f"{words.figures(1e6 * s.prediction_cpu_s)} µs"
-        cells.append([s.name, *map(percent, (*shares, *more)), covered or "–", cpu])
+        cells.append([s.label, *map(percent, (*shares, *more)), covered or "–", cpu])
     return Table(*without_gaps(heads, cells), title)
 
 
