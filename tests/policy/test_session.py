@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sim.workloads import World, random_world
@@ -163,6 +163,7 @@ def stops_free_nothing(world: World) -> World:
 
 
 @pytest.mark.parametrize("parts", PARTS)
+@settings(max_examples=8)
 @given(SEEDS)
 def test_a_round_on_a_snapshot_answers_as_the_simulator_does(parts: str, seed: int) -> None:
     world = stops_free_nothing(random_world(seed, failures=seed % 3 == 0))
