@@ -183,6 +183,7 @@ class Decider:
     def answer(self, view: PolicySnapshot, moment: Moment | None, most: Callable[[int], int]) -> Decision:
         """Ask the session about one round: in a controller, and again in a replay of what it recorded."""
         session, actions = self.session, tuple[Action, ...]()
+        margin_w = session.margin_w
         ranges: dict[int, int] = {}
 
         def greatest(row: int) -> int:
@@ -197,7 +198,7 @@ class Decider:
             for unit, state in now.powered.items():
                 self.events.ask(unit, state)
         passed = session.schedule(now) if session.pass_is_due(view.now_s) else None
-        answers = Answers(actions, passed)
+        answers = Answers(actions, passed, margin_w)
         wider, last = grow(view, now, greatest, self.layout, lambda more: self._again(now, more, answers))
         starts, rows = tuple(last.starts()), tuple(last.start_rows())
         asked = Asked(view, moment, ranges)

@@ -87,6 +87,8 @@ class Answers:
     """Actions of controls that were carried out, in their order; those refused changed nothing."""
     pass_answers: PassAnswers | None = None
     """None where there was no pass."""
+    margin_before_w: float = 0.0
+    """Watts that the ledger kept free while the controls acted: the margin of the pass before."""
 
 
 class Session:
@@ -115,6 +117,8 @@ class Session:
         self.due = [begin_s if control.period_s > 0 else np.inf for control in self.needs.controls]
         self.events = [sum(EVENT_BITS[event] for event in control.events) for control in self.needs.controls]
         self.last_pass_s = -np.inf
+        self.margin_w = 0.0
+        """Watts that the ledger keeps free, by the last pass; a control's starts leave them free, too."""
         readers = [*range(len(needs.controls)), *([_PASS] if needs.pass_in_python else []), *([_REPORT] * report)]
         self.pending: dict[int, deque[Refusal]] = {reader: deque(maxlen=MOST_REFUSALS) for reader in readers}
         self.refused: Counter[str] = Counter()
@@ -184,6 +188,8 @@ class Session:
         control due a second time. ``count`` is called with (control, action) for each action that was carried out.
         """
         done: list[Action] = []
+        if self.needs.margin_w is not None:
+            set_margin(driver.kernel, self.margin_w)  # the view of a round begins without one
         table, due, events = driver.abilities.actions, self.due, self.events
         for i, control in enumerate(self.needs.controls):
             if now_s >= due[i]:
@@ -249,6 +255,7 @@ class Session:
                 hint="watts that stay free below the cap: finite, and 0 or more",
             )
         set_margin(driver.kernel, margin)
+        self.margin_w = margin
         return margin
 
 
@@ -281,6 +288,8 @@ def repeat(driver: Driver, needs: Capabilities, answers: Answers) -> bool:
     nodes than at first.
     """
     whole = True
+    if needs.margin_w is not None:
+        set_margin(driver.kernel, answers.margin_before_w)
     for action in answers.actions:
         whole = carry_out(driver.abilities.actions, driver, action, driver) == "" and whole
     if answers.pass_answers is None:
