@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,7 @@ def test_a_finished_campaign_that_grows_cuts_its_windows_again(tmp_path: Path) -
     path.write_text(path.read_text().replace('["naive", "last-job"]', '["naive", "last-job", "history-max"]'))
     wider = run_campaign(plan_of(path), tmp_path / "out", Local(1))
     assert (wider.runs, wider.performed) == (18, 6)
-    whole = run_campaign(plan_of(path), tmp_path / "whole", Local(2))
+    with closing(Local(2)) as two:
+        whole = run_campaign(plan_of(path), tmp_path / "whole", two)
     assert (whole.runs, whole.performed) == (18, 18)
     assert whole.path.read_bytes() == wider.path.read_bytes()

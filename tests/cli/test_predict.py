@@ -19,7 +19,7 @@ pytestmark = pytest.mark.compiled
 
 RUN = [sys.executable, "-W", "error", "-c", "from wattqueue.cli import main; main()", "predict", "eval"]
 
-LEAKING = '''
+OMNISCIENT = '''
 import numpy as np
 from wattqueue.parts.contracts import Prediction
 
@@ -29,6 +29,7 @@ class TooGood:
 
     asked = "at_submit"
     machine_figures = False
+    knows_future = True
 
     def predict(self, jobs, machine):
         self.jobs, self.options = jobs, len(machine.option_partition)
@@ -36,7 +37,7 @@ class TooGood:
         return Prediction(np.full(shape, 500.0), np.ones(shape), np.zeros(len(jobs), np.int32))
 
     def predict_rows(self, rows, now_s):
-        return np.repeat(self.jobs.mean_power_w[rows, np.newaxis], self.options, axis=1)
+        return np.repeat(self.jobs.truth.mean_power_w[rows, np.newaxis], self.options, axis=1)
 
     def learn(self, finished):
         pass
@@ -111,13 +112,24 @@ def test_the_greatest_watts(trace: Path, tmp_path: Path) -> None:
     assert float(actual[0]) == pytest.approx(1.2 * float(mean[0]))
 
 
-def test_an_estimator_of_ones_own_that_knows_the_future_is_told(trace: Path, tmp_path: Path) -> None:
+def test_a_users_oracle_is_named_as_one(trace: Path, tmp_path: Path) -> None:
     own = tmp_path / "mine.py"
-    own.write_text(LEAKING)
+    own.write_text(OMNISCIENT)
     done = run(trace, "--estimator", f"{own}:TooGood", "-o", tmp_path / "out")
-    assert done.returncode == 0
+    assert done.returncode == 0, done.stderr
     assert "TooGood reads the future" in done.stdout
     assert "reads the future" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_users_estimator_cannot_read_outcomes_unless_it_says_so(trace: Path, tmp_path: Path) -> None:
+    own = tmp_path / "mine.py"
+    own.write_text(OMNISCIENT.replace("    knows_future = True\n", "").replace("jobs.truth.", "jobs."))
+    done = run(trace, "--estimator", f"{own}:TooGood", "-o", tmp_path / "out")
+    assert done.returncode == 2
+    assert "mean_power_w" in done.stderr
+    assert "knows_future = True" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -111,9 +112,9 @@ def run_grid(
         CampaignError: A run failed. Nothing is kept, so the campaign's own hint about resuming is dropped.
     """
     small = workers == 1 or jobs * len(cells) <= SMALL
-    backend = Local(1 if small else workers)
     try:
-        rows = run_cells(cells, shared=shared, backend=backend, progress=tell).to_dicts()
+        with closing(Local(1 if small else workers)) as backend:
+            rows = run_cells(cells, shared=shared, backend=backend, progress=tell).to_dicts()
     except CampaignError as error:  # nothing is kept here, whatever its hint says
         raise CampaignError(error.what.partition(", the first: ")[2] or error.what) from error
     return [_ran(row, shared) for row in rows]
