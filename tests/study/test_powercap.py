@@ -207,6 +207,8 @@ def test_the_report_says_what_it_rests_on(small: PowercapRuns) -> None:
     assert "Without workload" in text
     assert "runs that break the cap" in text
     assert "confirms nothing" in text
+    assert "easy+pc-real-mean (oracle)" in text, "oracles are marked"
+    assert "easy+pc-mean (oracle)" not in text
     page = found.html()
     assert "easy+pc-mean" in page
     assert page.count("</html>") == 1

@@ -19,6 +19,7 @@ from wattqueue.campaign.cell import Row
 from wattqueue.campaign.run import run_cells
 from wattqueue.campaign.shared import Shared
 from wattqueue.errors import EngineError
+from wattqueue.policy.oracles import marked_policy
 from wattqueue.report import words
 from wattqueue.report.compare.stats import estimate
 from wattqueue.report.document import Drawn
@@ -270,13 +271,16 @@ def averages(samples: Samples, title: str) -> Table:
     for policy in samples.policies:
         grids = [samples.grid(policy, metric) for metric in COLUMNS]
         cells = [with_interval(estimate(grid.mean(axis=1)), sign="") for grid in grids[:2]]
-        rows.append([policy, *cells, *(f"{g.mean():.1f}" for g in grids[2:]), f"{np.median(grids[-2]):.1f}"])
+        rows.append(
+            [marked_policy(policy), *cells, *(f"{g.mean():.1f}" for g in grids[2:]), f"{np.median(grids[-2]):.1f}"]
+        )
     return Table(("policy", *COLUMNS.values(), "its median"), rows, f"{title} (%)")
 
 
 def by_cap(samples: Samples, metric: str) -> Table:
     """Return one figure of each policy by cap."""
-    rows = [[p, *(words.figures(float(v)) for v in samples.grid(p, metric).mean(axis=0))] for p in samples.policies]
+    means = {marked_policy(p): samples.grid(p, metric).mean(axis=0) for p in samples.policies}
+    rows = [[label, *(words.figures(float(v)) for v in row)] for label, row in means.items()]
     return Table(
         ("policy", *samples.settings), rows, f"By cap (% of the highest dynamic power): {TOLD.labels[metric]}, %"
     )
@@ -301,7 +305,7 @@ def pictures(found: PowercapRuns) -> Iterator[Drawn]:
     for policy in found.samples.policies:
         drawn = boxes.figure(
             f"power-{policy.replace('+', '-')}",
-            f"Power under {policy}",
+            f"Power under {marked_policy(policy)}",
             "Power above idle over the capped hours of all workloads, by cap; the triangle is the cap.",
             Axis("power", "% of the highest dynamic power"),
             {f"cap {cap} %": Box.of(pooled_percent(found.rows, policy, float(cap))) for cap in caps},
@@ -318,7 +322,7 @@ def pictures(found: PowercapRuns) -> Iterator[Drawn]:
         ("turnaround", "All workloads", f"{turnaround}.", found.samples, "turnaround_change_percent", cost),
         ("excess", "Highest excess", "Greatest power above the cap in a run.", found.samples, "excess_percent", excess),
     ):
-        shown = {p: Box.of(samples.grid(p, metric).ravel()) for p in samples.policies}
+        shown = {marked_policy(p): Box.of(samples.grid(p, metric).ravel()) for p in samples.policies}
         yield boxes.figure(key, title, says, axis, shown, rows="policy", from_zero=False), "boxes"
 
 
