@@ -14,7 +14,6 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition, plain_machine
 from wattqueue.parts.contracts import Finished, Floats, OnlineEstimator
-from wattqueue.parts.estimator._online import OnlineBase
 from wattqueue.parts.estimator.app_mean import AppMean
 from wattqueue.parts.estimator.history_max import HistoryMax
 from wattqueue.parts.estimator.history_mean import HistoryMean
@@ -22,6 +21,7 @@ from wattqueue.parts.estimator.history_quantile import HistoryQuantile
 from wattqueue.parts.estimator.last_job import LastJob
 from wattqueue.parts.estimator.profiled import Profiled
 from wattqueue.parts.estimator.user_figure import UserFigure
+from wattqueue.parts.online import OnlineBase
 from wattqueue.parts.timeline import trace_timeline
 
 MACHINE = plain_machine(64, idle_w=200.0, max_w=2100.0)

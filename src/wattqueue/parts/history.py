@@ -25,8 +25,8 @@ from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Asked, Ints
-from wattqueue.parts.estimator._online import Completions, OnlineBase, Target
 from wattqueue.parts.estimator._pairs import Pairs
+from wattqueue.parts.online import Completions, OnlineBase, Target
 from wattqueue.parts.scale import Scale
 from wattqueue.parts.timeline import Timeline, job_watts
 

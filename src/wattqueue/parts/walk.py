@@ -17,7 +17,7 @@ from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Estimator, Finished, Ints, OnlineEstimator, Prediction
-from wattqueue.parts.estimator._online import OnlineBase
+from wattqueue.parts.online import OnlineBase
 from wattqueue.parts.oracles import jobs_for
 from wattqueue.parts.scale import partition_figures
 from wattqueue.parts.timeline import Timeline

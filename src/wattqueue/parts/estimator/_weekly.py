@@ -23,9 +23,9 @@ from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.past import Past
 from wattqueue.parts.contracts import Ints
-from wattqueue.parts.estimator._online import Completions, Target, measured
 from wattqueue.parts.features import ASKED, FEATURES, asked_features, lagged_features
 from wattqueue.parts.history import HistoryBase, history_columns
+from wattqueue.parts.online import Completions, Target, measured
 from wattqueue.parts.timeline import WEEK_S, Timeline
 
 

@@ -17,8 +17,8 @@ from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Ints, Prediction
-from wattqueue.parts.estimator._online import Completions, Target
 from wattqueue.parts.estimator._weekly import Model, WeeklyBase
+from wattqueue.parts.online import Completions, Target
 from wattqueue.parts.timeline import WEEK_S, Timeline, job_watts, trace_timeline
 
 if TYPE_CHECKING:

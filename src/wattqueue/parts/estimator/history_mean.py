@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from wattqueue.parts.estimator._online import Completions
 from wattqueue.parts.history import HistoryBase, LoopKernel
+from wattqueue.parts.online import Completions
 
 
 class HistoryMean(HistoryBase):

@@ -7,8 +7,8 @@ from statistics import NormalDist
 from typing import ClassVar
 
 from wattqueue.errors import PolicyError
-from wattqueue.parts.estimator._online import Completions
 from wattqueue.parts.history import HistoryBase, LoopKernel
+from wattqueue.parts.online import Completions
 
 
 class HistoryQuantile(HistoryBase):

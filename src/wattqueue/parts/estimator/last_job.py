@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from wattqueue.parts.estimator._online import Completions, Target
 from wattqueue.parts.history import HistoryBase, LoopKernel
+from wattqueue.parts.online import Completions, Target
 
 
 class LastJob(HistoryBase):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.parts.contracts import Ints
-from wattqueue.parts.estimator._online import Completions, OnlineBase, Target, measured
+from wattqueue.parts.online import Completions, OnlineBase, Target, measured
 from wattqueue.parts.timeline import Timeline
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wattqueue.parts.estimator._online import Completions, Target
 from wattqueue.parts.estimator._weekly import Model, WeeklyBase
+from wattqueue.parts.online import Completions, Target
 from wattqueue.parts.timeline import WEEK_S
 
 

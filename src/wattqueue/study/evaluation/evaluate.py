@@ -20,7 +20,7 @@ from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Estimator
-from wattqueue.parts.estimator._online import OnlineBase
+from wattqueue.parts.online import OnlineBase
 from wattqueue.parts.oracles import is_oracle
 from wattqueue.parts.timeline import Timeline, job_watts, trace_timeline
 from wattqueue.parts.walk import walk
