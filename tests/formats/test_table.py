@@ -249,6 +249,8 @@ def test_csv_of_a_spreadsheet(tmp_path: Path) -> None:
         ({"runtime_s": [1.0, float("inf")]}, ": row 2: column runtime_s is inf"),
         ({"nodes": ["1", "2"]}, ": column nodes holds String, not numbers"),
         ({"job_id": [1, None]}, ": row 2: column job_id is missing"),
+        ({"job_id": [1.0, float("nan")]}, ": row 2: column job_id is missing"),
+        ({"job_id": [float("inf"), 1.0]}, ": row 1: column job_id is missing"),
         ({"wait_s": [1, 2]}, ": unknown column 'wait_s'"),
     ],
 )

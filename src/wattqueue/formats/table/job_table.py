@@ -274,14 +274,17 @@ def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
 
 
 def _ids(path: Path, column: pl.Series) -> NDArray[Any]:
-    """Return the ids of the jobs. Raises: InputError for a gap.
+    """Return the ids of the jobs. Raises: InputError for a gap, which among numbers is NaN, and for infinity.
 
     Results are matched to jobs by id, so a job without one could not be found in any output.
     """
-    if column.null_count():
-        row = int(np.argmax(column.is_null().to_numpy()))
+    ids, gap = plain(column), column.is_null().to_numpy()
+    if ids.dtype.kind == "f":
+        gap = gap | ~np.isfinite(ids)
+    if gap.any():
+        row = int(np.argmax(gap))
         raise InputError("column job_id is missing", where=_place(path, row), hint="give every job its id")
-    return plain(column)
+    return ids
 
 
 def plain(column: pl.Series) -> NDArray[Any]:
