@@ -54,8 +54,10 @@ def referenced(named: type[T]) -> type[T]:
 def addresses_of(value: Any) -> NDArray[Any]:
     """Return a named tuple as one record of 64-bit words. Shape (1,).
 
-    Raises: EngineError for an array that is not contiguous or that cannot be written: a kernel would compute wrong
-    addresses, or end the process.
+    An array may be read-only, as columns are that polars or a mapped file holds: kernels write only into arrays that
+    were made for them, never into a table that they were given.
+
+    Raises: EngineError for an array that is not contiguous: a kernel would compute wrong addresses.
     """
     words: list[int] = []
     layout = _append(value, type(value).__name__, words)
@@ -69,10 +71,8 @@ def addresses_of(value: Any) -> NDArray[Any]:
 def _append(value: Any, where: str, words: list[int]) -> Layout:
     """Append the words of a member; return its layout."""
     if isinstance(value, np.ndarray):
-        if not value.flags.carray:
-            raise EngineError(
-                "an array of a kernel is not contiguous, or read-only", where=where, hint="copy it (kernel_array)"
-            )
+        if not (value.flags.c_contiguous and value.flags.aligned):
+            raise EngineError("an array of a kernel is not contiguous", where=where, hint="copy it (kernel_array)")
         words.append(value.__array_interface__["data"][0])
         words += value.shape
         return value.dtype.str, value.ndim
