@@ -62,7 +62,10 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.margin": {"chance": "square_w margin_uw"},
     "simulator.Simulator.fits": {"chance": "fits_watts"},
     "simulator.Simulator.set_physics": {"power": "account set_physics round_us"},
-    "simulator.Simulator.throttle": {"power": "lowest_limit speed_under limited_uw limited_factor"},
+    "simulator.Simulator.throttle": {
+        "power": "lowest_limit job_speed slowest_unit speed_under limited_uw slowed_uw limited_by_unit limited_factor"
+    },
+    "simulator.Simulator.watts_on": {"unit_watts": "held_uw sum_units"},
     "simulator.Simulator.write_step": {"power": "write_power"},
     "simulator.Simulator.change_speed": {"actions": "change_speed expect_speed"},
     "simulator.Simulator.act": {

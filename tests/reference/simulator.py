@@ -114,6 +114,12 @@ class Simulator:
     def unit_uw(self, table: Prediction, job: int, option: int) -> int:
         return micro(float(self._row(table, table.power_w, job)[option]))
 
+    def watts_on(self, table: Prediction, job: int, option: int, unit: int) -> int:
+        """Microwatts of one very unit, rounded (rule 12)."""
+        uw = self.unit_uw(table, job, option)
+        app = int(self.jobs.app.codes[job])
+        return uw if table.unit_factor is None or app < 0 else round(uw * float(table.unit_factor[app, unit]))
+
     def factor(self, table: Prediction, job: int, option: int) -> float:
         return float(self._row(table, table.time_factor, job)[option])
 
@@ -353,22 +359,22 @@ class Simulator:
     # -- watts and speed ----------------------------------------------------------------------------
 
     def throttle(self, table: Prediction, job: int, option: int, units: Sequence[int]) -> tuple[int, float]:
-        """Watts of one unit and time factor under the limits on ``units``."""
+        """Watts of the whole job and time factor under the limits on ``units``: the slowest one slows all."""
         part = self.machine.partitions[int(self.machine.option_partition[option])]
-        watt, idle = self.unit_uw(table, job, option), micro(part.idle_w)
-        factor = self.factor(table, job, option)
-        limit = min((self.unit_cap[u] for u in units), default=INF)
-        if watt <= max(limit, idle):  # without dynamic watts there is nothing to slow down
-            return watt, factor
-        speed = 0.1 if limit <= idle else max(0.1, ((limit - idle) / (watt - idle)) ** (1 / part.dvfs_alpha))
+        idle, factor = micro(part.idle_w), self.factor(table, job, option)
+        watts = [self.watts_on(table, job, option, u) for u in units]
+        speed = 1.0
+        for u, watt in zip(units, watts, strict=True):
+            limit = self.unit_cap[u]
+            if watt > max(limit, idle):  # without dynamic watts there is nothing to slow down
+                speed = min(speed, max(0.1, (max(limit - idle, 0) / (watt - idle)) ** (1 / part.dvfs_alpha)))
         if speed >= 1.0:
-            return watt, factor
-        watt = round(idle + (watt - idle) * speed**part.dvfs_alpha)
-        return watt, factor * (part.dvfs_beta * (1 / speed - 1) + 1)
+            return sum(watts), factor
+        slowed = [round(idle + (w - idle) * speed**part.dvfs_alpha) if w > idle else w for w in watts]
+        return sum(slowed), factor * (part.dvfs_beta * (1 / speed - 1) + 1)
 
     def set_physics(self, r: Running) -> None:
-        unit, r.factor = self.throttle(self.actual, r.job, r.option, r.units)
-        r.uw = unit * len(r.units)
+        r.uw, r.factor = self.throttle(self.actual, r.job, r.option, r.units)
 
     def bill(self, r: Running) -> None:
         self.energy[r.job] += (self.now - r.since) * r.uw / 1e6
@@ -389,8 +395,8 @@ class Simulator:
 
     def limited_net(self, r: Running, option: int) -> int:
         """What the ledger counts for a running job at ``option`` under the limits on its units."""
-        unit, _ = self.throttle(self.prediction, r.job, option, r.units)
-        return self.ledger(self.unit_partition[r.units[0]], len(r.units) * unit, r.job)
+        uw, _ = self.throttle(self.prediction, r.job, option, r.units)
+        return self.ledger(self.unit_partition[r.units[0]], uw, r.job)
 
     def change_fits(self, jobs: list[Running], nets: list[int]) -> bool:
         """Whether the ledger has room for ``nets`` of running jobs instead of what it counts for them."""

@@ -20,12 +20,11 @@ from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.nodes import job_on, requeue_job, stop_unit, wake_unit
 from wattqueue.kernels.power import (
     account,
+    job_speed,
     limited_factor,
     limited_uw,
-    lowest_limit,
     round_us,
     set_physics,
-    speed_under,
 )
 from wattqueue.kernels.running import running_insert, running_net, running_remove
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
@@ -138,7 +137,7 @@ def expect_speed(view: KernelView, truth: Truth, job: int, option: int) -> None:
     running_remove(view, job)
     old_factor = held.factor[job]
     held.option[job] = option
-    speed = speed_under(view, truth, view.predicted, job, lowest_limit(view, truth, job))
+    speed = job_speed(view, truth, view.predicted, view.by_unit.factors, job)
     held.factor[job] = limited_factor(view, truth, view.predicted, job, speed)
     held.end[job] = round_us(now + (held.end[job] - now) / old_factor * held.factor[job])
     running_insert(view, job, limited_net(view, truth, job, option))
@@ -149,8 +148,8 @@ def limited_net(view: KernelView, truth: Truth, job: int, option: int) -> int:
     """Return what the ledger counts for a running job at ``option``, under the limits on its units."""
     before = as_int64(view.held.option[job])
     view.held.option[job] = option  # the functions of kernels/power.py take the option from there
-    speed = speed_under(view, truth, view.predicted, job, lowest_limit(view, truth, job))
-    net = net_of(view, job, option, limited_uw(view, truth, view.predicted, job, speed))
+    speed = job_speed(view, truth, view.predicted, view.by_unit.factors, job)
+    net = net_of(view, job, option, limited_uw(view, truth, view.predicted, view.by_unit.factors, job, speed))
     view.held.option[job] = before
     return net
 

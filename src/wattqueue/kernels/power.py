@@ -8,16 +8,18 @@ The machine's power is three sums, kept up to date in ``Truth.tally`` by each st
 
 Limits. ``SetSocketCap`` limits a unit; a job runs at the speed of its slowest unit. Watts follow the machine's own
 curve, ``watts = idle + (P - idle) speed**alpha``, and time ``beta (1 / speed - 1) + 1``, with the partition's
-exponents (``model/machine.py``). The same functions serve truth (``truth.actual``) and expectation
-(``view.predicted``): they take the table as an argument.
+exponents (``model/machine.py``). The same functions serve truth (``truth.actual``, ``truth.by_unit``) and expectation
+(``view.predicted``): they take the tables as arguments. Where units differ (docs/adr/0013), each has its own watts, and
+the slowest one sets the speed.
 """
 
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, inlined
+from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.entries import time_factor, unit_uw
-from wattqueue.kernels.state import KernelView, Log, Rows, Truth
+from wattqueue.kernels.state import KernelView, Log, Rows, Truth, UnitFactors
+from wattqueue.kernels.unit_watts import held_uw
 
 INF = float("inf")
 SLOWEST = 0.1  # a limit at or below idle watts slows a unit to a tenth, not to a stand-still
@@ -51,15 +53,36 @@ def lowest_limit(view: KernelView, truth: Truth, job: int) -> float:
 
 
 @inlined
-def speed_under(view: KernelView, truth: Truth, rows: Rows, job: int, limit: float) -> float:
-    """Return the relative speed at which a unit of ``job`` just draws ``limit`` microwatts, at most 1.
+def job_speed(view: KernelView, truth: Truth, rows: Rows, factors: UnitFactors, job: int) -> float:
+    """Return the relative speed of ``job`` at its option under the limits on its units, at most 1."""
+    if factors.table.shape[0] > 0:
+        return slowest_unit(view, truth, factors, job, unit_uw(rows, job, as_int64(view.held.option[job])))
+    limit = lowest_limit(view, truth, job)
+    return speed_under(view, truth, job, unit_uw(rows, job, as_int64(view.held.option[job])), limit)
+
+
+@kernel
+def slowest_unit(view: KernelView, truth: Truth, factors: UnitFactors, job: int, uw: int) -> float:
+    """Return the speed of the slowest unit of ``job``, where a unit of factor 1 draws ``uw`` microwatts."""
+    if truth.tally[codes.LIMITED_UNITS] == 0:
+        return 1.0
+    speed = 1.0
+    held, row = view.held, factors.row[job]
+    for k in range(held.first[job], held.first[job] + held.pieces[job]):
+        for unit in range(held.low[k], held.high[k] + 1):
+            watt = round(uw * factors.table[row, unit])
+            speed = min(speed, speed_under(view, truth, job, watt, truth.unit_cap_uw[unit]))
+    return speed
+
+
+@inlined
+def speed_under(view: KernelView, truth: Truth, job: int, watt: int, limit: float) -> float:
+    """Return the relative speed at which a unit that draws ``watt`` just draws ``limit`` microwatts, at most 1.
 
     Inverts watts = idle + (P - idle) speed**alpha. A limit at or below idle watts gives ``SLOWEST``: no limit stops a
-    job. A job that draws no more than idle watts has no dynamic watts to reduce: it is not slowed.
+    job. A unit that draws no more than idle watts has no dynamic watts to reduce: it is not slowed.
     """
-    option = as_int64(view.held.option[job])
-    watt = unit_uw(rows, job, option)
-    p = as_int64(view.units.option_partition[option])
+    p = as_int64(view.units.option_partition[view.held.option[job]])
     idle = view.units.idle_uw[p]
     if watt <= max(limit, idle):
         return 1.0
@@ -70,18 +93,44 @@ def speed_under(view: KernelView, truth: Truth, rows: Rows, job: int, limit: flo
 
 
 @inlined
-def limited_uw(view: KernelView, truth: Truth, rows: Rows, job: int, speed: float) -> int:
+def limited_uw(view: KernelView, truth: Truth, rows: Rows, factors: UnitFactors, job: int, speed: float) -> int:
     """Return the microwatts of the whole job at its option, slowed to ``speed``.
 
-    One unit's watts are rounded, then multiplied (rule 12 of docs/semantics.md).
+    One unit's watts are rounded, then multiplied, or added up where units differ (rule 12 of docs/semantics.md).
     """
-    option = as_int64(view.held.option[job])
-    watt = unit_uw(rows, job, option)
+    watt = unit_uw(rows, job, as_int64(view.held.option[job]))
+    if factors.table.shape[0] > 0:
+        if speed < 1.0:
+            return limited_by_unit(view, truth, factors, job, watt, speed)
+        return held_uw(view.held, factors, job, watt)
     if speed < 1.0:
-        p = as_int64(view.units.option_partition[option])
-        idle = view.units.idle_uw[p]
-        watt = round(idle + (watt - idle) * speed ** truth.node_figures[p, codes.ALPHA])
+        watt = slowed_uw(view, truth, job, watt, speed)
     return int(view.nodes[job]) * int(watt)
+
+
+@inlined
+def slowed_uw(view: KernelView, truth: Truth, job: int, watt: int, speed: float) -> int:
+    """Return the microwatts of a unit of ``job`` that is slowed to ``speed``, from those at full speed."""
+    p = as_int64(view.units.option_partition[view.held.option[job]])
+    idle = view.units.idle_uw[p]
+    slowed: int = round(idle + (watt - idle) * speed ** truth.node_figures[p, codes.ALPHA])
+    return slowed
+
+
+@kernel
+def limited_by_unit(view: KernelView, truth: Truth, factors: UnitFactors, job: int, uw: int, speed: float) -> int:
+    """Return the microwatts of ``job``, slowed to ``speed``, where a unit of factor 1 draws ``uw`` at full speed.
+
+    A unit that draws no more than idle watts has nothing to reduce, whatever slows the others.
+    """
+    held, row = view.held, factors.row[job]
+    idle = view.units.idle_uw[view.units.option_partition[held.option[job]]]
+    total = 0
+    for k in range(held.first[job], held.first[job] + held.pieces[job]):
+        for unit in range(held.low[k], held.high[k] + 1):
+            watt = round(uw * factors.table[row, unit])
+            total += slowed_uw(view, truth, job, watt, speed) if watt > idle else watt
+    return total
 
 
 @inlined
@@ -98,8 +147,8 @@ def limited_factor(view: KernelView, truth: Truth, rows: Rows, job: int, speed: 
 @inlined
 def set_physics(view: KernelView, truth: Truth, job: int) -> None:
     """Set the true watts and time factor of a job from its option and the limits on its units."""
-    speed = speed_under(view, truth, truth.actual, job, lowest_limit(view, truth, job))
-    truth.uw[job] = limited_uw(view, truth, truth.actual, job, speed)
+    speed = job_speed(view, truth, truth.actual, truth.by_unit, job)
+    truth.uw[job] = limited_uw(view, truth, truth.actual, truth.by_unit, job, speed)
     truth.factor[job] = limited_factor(view, truth, truth.actual, job, speed)
 
 

@@ -14,10 +14,10 @@ A ``Log`` collects the results of a simulation. Each structure is made beside th
 (``tree.new_tree`` and its like); ``policy/build.py`` fills the view from a policy's arrays, ``sim/truth.py`` the truth
 from a workload.
 
-Symbols: n jobs, m entries, P partitions, O options, U units, C prediction rows, B running blocks of K rows, M rows of
-a plan. Watts are int64 microwatts, so that sums do not depend on their order. *Net* watts are what a start adds to the
-watts in the cap's scope: predicted watts less the idle watts of the job's units, unless the cap covers jobs alone
-(rule 14).
+Symbols: n jobs, m entries, P partitions, O options, U units, A applications, C prediction rows, B running blocks of K
+rows, M rows of a plan. Watts are int64 microwatts, so that sums do not depend on their order. *Net* watts are what a
+start adds to the watts in the cap's scope: predicted watts less the idle watts of the job's units, unless the cap
+covers jobs alone (rule 14).
 """
 
 from __future__ import annotations
@@ -44,6 +44,19 @@ class Rows(NamedTuple):
     """(C, O) int64 microwatts of one unit at each option."""
     time_factor: Array
     """(C, O) float64 run time relative to the reference speed."""
+
+
+@referenced
+class UnitFactors(NamedTuple):
+    """Watts of each unit relative to what ``Rows`` says, by application (rule 12 of docs/semantics.md).
+
+    An empty ``table`` means that all units of a partition are equal.
+    """
+
+    row: Array
+    """(n,) int32 row of each job's application; the last row is that of jobs without one. Empty where ``table`` is."""
+    table: Array
+    """(A + 1, U) float64 factors, above 0."""
 
 
 @referenced
@@ -214,6 +227,14 @@ class ReservationPlan(NamedTuple):
 
 
 @referenced
+class ByUnit(NamedTuple):
+    """What a pass knows of units that differ (docs/adr/0013)."""
+
+    factors: UnitFactors
+    """Predicted factors."""
+
+
+@referenced
 class KernelView(NamedTuple):
     """Everything that a pass may see, and its output.
 
@@ -227,6 +248,8 @@ class KernelView(NamedTuple):
     """(n,) float64 seconds at reference speed."""
     predicted: Rows
     """Watts and time factors by the estimator."""
+    by_unit: ByUnit
+    """Where units differ: their factors."""
     entries: EntryTable
     """All entries, queued or not."""
     tree: Tree
@@ -271,6 +294,8 @@ class Truth(NamedTuple):
     """(n,) float64 seconds of work at reference speed, at most the walltime."""
     actual: Rows
     """True watts and time factors by option."""
+    by_unit: UnitFactors
+    """True factors of units that differ."""
     kill: Array
     """(n,) bool, outruns its walltime."""
     uw: Array

@@ -29,6 +29,7 @@ from wattqueue.model import bounds
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Prediction
+from wattqueue.policy.by_unit import check_unit_factor, unit_factors
 
 Window = tuple[NDArray[Any], NDArray[Any]]
 
@@ -175,6 +176,7 @@ def build_view(
         kernel_array(jobs.nodes, np.int32),
         kernel_array(jobs.walltime_s, np.float64),
         predicted,
+        state.ByUnit(unit_factors(jobs.app, prediction)),
         queue,
         new_tree(queue.start, jobs.nodes, first_net_uw(jobs, predicted, queue, machine)),
         new_running(capacity, partitions),
@@ -260,6 +262,7 @@ def check_prediction(jobs: KnownJobs, machine: Machine, prediction: Prediction) 
         raise PolicyError(
             "the estimator's time_factor is not above 0 and finite everywhere", hint="use 1.0 for no change"
         )
+    check_unit_factor(jobs.app, machine, prediction)
 
 
 def check_entries(jobs: KnownJobs, machine: Machine, entries: Entries, window: Window) -> None:

@@ -31,6 +31,7 @@ from wattqueue.kernels.padding import check_padding
 from wattqueue.kernels.plan import wider_plan
 from wattqueue.kernels.schedule import budget_once
 from wattqueue.kernels.state import KernelView, Log, Truth
+from wattqueue.kernels.unit_watts import sum_units
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
@@ -278,10 +279,14 @@ class Simulation:
         Written over the true watts of the last stretch, which are not needed any more: at its end a run's memory is at
         its peak.
         """
-        table, micro = self.view.predicted, self.truth.uw
+        table, factors, micro = self.view.predicted, self.view.by_unit.factors, self.truth.uw
         for k in range(0, len(micro), _BLOCK):
             rows = np.arange(k, min(k + _BLOCK, len(micro)))
-            micro[rows] = unit_uw(table, rows, self.log.option[rows]) * self.jobs.nodes[rows]
+            unit = unit_uw(table, rows, self.log.option[rows])
+            if len(factors.table):
+                sum_units(self.view.held, factors, rows.astype(np.int32), unit, micro[k : k + _BLOCK])
+            else:
+                micro[rows] = unit * self.jobs.nodes[rows]
         return watts_in_place(micro)
 
     def _power(self) -> PowerSeries:

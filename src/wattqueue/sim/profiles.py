@@ -4,7 +4,8 @@ The engine counts each job with its mean watts. Afterwards, from the starts and 
 replaces the constant of each profiled job by its samples (``kernels/profile_power.py``). The sum is exact (int64
 microwatts). Energies change only by the rounding of samples to microwatts, because a profile's mean is the job's mean.
 
-A profile describes a run at one speed from start to end. Jobs that changed speed, or ran more than once, keep
+A profile describes one unit of factor 1; where units differ, the job's units together draw its samples times the sum of
+their factors. It describes a run at one speed from start to end. Jobs that changed speed, or ran more than once, keep
 their constant watts and are counted.
 """
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import EngineError, InputError
 from wattqueue.kernels import codes
+from wattqueue.kernels.placement import new_held
 from wattqueue.kernels.profile_power import (
     Merged,
     PatternTable,
@@ -29,12 +31,14 @@ from wattqueue.kernels.profile_power import (
     run_energies,
     sort_steps,
 )
+from wattqueue.kernels.unit_watts import sum_units
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.schedule import PowerSeries, Schedule
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.build import rows_of, time_factors, unit_uw
+from wattqueue.policy.by_unit import unit_factors
 from wattqueue.sim.engine import Run
 from wattqueue.sim.truth import actual_power
 
@@ -95,7 +99,8 @@ def profile_power(
 def profiled(jobs: Jobs, schedule: Schedule, machine: Machine, actual: Prediction | None = None) -> ProfiledRuns:
     """Return the runs whose watts follow a profile: those that kept one speed from start to end.
 
-    A run counts as steady if its length and its energy are those of the option at which it ran, to ``_CHANGED``.
+    A run counts as steady if its length and its energy are those of the option at which it ran, on its units, to
+    ``_CHANGED``.
     """
     if jobs.profiles is None:
         raise InputError("no job carries a power profile", hint="use a workload or trace format that has samples")
@@ -104,10 +109,16 @@ def profiled(jobs: Jobs, schedule: Schedule, machine: Machine, actual: Predictio
     unit_uw, factor = _at_option(jobs, machine, actual, rows, schedule.option[rows])
     start, end = schedule.start_s[rows], schedule.end_s[rows]
     work = np.minimum(jobs.runtime_s, jobs.walltime_s)[rows]
-    constant_j = (end - start) * (jobs.nodes[rows] * unit_uw / codes.MICRO)
+    total_uw = jobs.nodes[rows] * unit_uw
+    differ = actual is not None and actual.unit_factor is not None
+    if actual is not None and differ:
+        total_uw = _on_units(jobs, actual, schedule, rows, unit_uw)
+    constant_j = (end - start) * (total_uw / codes.MICRO)
     steady = np.abs(end - start - work * factor) <= _CHANGED * np.maximum(1.0, end - start)
     steady &= np.abs(schedule.energy_j[rows] - constant_j) <= _CHANGED * np.maximum(1.0, constant_j)
     runs = _runs(jobs, machine, profiles, rows, schedule, unit_uw, factor)
+    if differ:
+        runs = _as_one_unit(runs, total_uw)
     patterns = PatternTable(profiles.level, profiles.first, profiles.resume)
     return ProfiledRuns(RunTable(*(column[steady] for column in runs)), patterns, rows[steady], int((~steady).sum()))
 
@@ -125,6 +136,29 @@ def _at_option(
     """Return true microwatts of one unit, and time factors, at the options that jobs ran with. Shapes (k,)."""
     table = rows_of(actual or actual_power(jobs, machine))
     return unit_uw(table, rows, option), time_factors(table, rows, option)
+
+
+def _on_units(
+    jobs: Jobs, actual: Prediction, schedule: Schedule, rows: NDArray[np.intp], unit_uw: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return true microwatts of whole jobs on the units that they held, which differ. Shape (k,)."""
+    held = new_held(0, 0)._replace(
+        first=schedule.unit_start, pieces=schedule.unit_count, low=schedule.unit_low, high=schedule.unit_high
+    )
+    total = np.empty(len(rows), np.int64)
+    sum_units(held, unit_factors(jobs.app, actual), rows.astype(np.int32), unit_uw, total)
+    return total
+
+
+def _as_one_unit(runs: RunTable, total_uw: NDArray[np.int64]) -> RunTable:
+    """Return runs on units that differ as runs on one unit that draws what all of theirs draw together.
+
+    Samples are then rounded to 1 µW once for the job.
+    """
+    times = total_uw / np.maximum(runs.constant_uw, 1)
+    return runs._replace(
+        base_w=runs.base_w * times, scale_w=runs.scale_w * times, nodes=np.ones_like(runs.nodes), constant_uw=total_uw
+    )
 
 
 def _runs(

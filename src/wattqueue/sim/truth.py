@@ -5,7 +5,8 @@ actions that it carries out read it. It consists of:
 
 * for each job, its work (seconds at reference speed) and whether its walltime kills it;
 * true watts and time factors by option: the trace's, scaled by the machine's exponents to other frequencies, unless
-  the caller hands in its own;
+  the caller hands in its own; and true factors of units that differ, if the caller has them (a job without an
+  application draws the same on every unit);
 * events in order of time: submissions, steps of the cap, failures and returns of units;
 * the two heaps of events that arise during the run, and the state of each unit.
 """
@@ -27,6 +28,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.scale import static_prediction
 from wattqueue.policy.build import rows_of
+from wattqueue.policy.by_unit import unit_factors, without_factors
 
 Array = NDArray[np.float64]
 
@@ -94,9 +96,16 @@ def build_truth(
     Columns of the trace are taken as they are where type and layout allow; a copy of a long trace costs gigabytes.
     Work is at most the walltime, because a job that outruns it is killed there (rule 3 of docs/semantics.md).
 
-    Raises: InputError if events name a unit outside the machine.
+    Raises: InputError if events name a unit outside the machine, or a job an application without true factors.
     """
     n, units = len(jobs), machine.units
+    unknown = without_factors(jobs.app, actual) & (jobs.app.codes >= 0)
+    if unknown.any():
+        raise InputError(
+            "true watts by unit have no factors for an application",
+            where=jobs.app.names[jobs.app.codes[np.argmax(unknown)]],
+            hint="actual.unit_factor needs a row of figures for each application that jobs name",
+        )
     if len(events.unit) and (events.unit.min() < 0 or events.unit.max() >= units):
         raise InputError(f"node events name a unit outside 0..{units - 1}")
     tally = np.zeros(codes.TALLY_SLOTS, np.int64)
@@ -109,6 +118,7 @@ def build_truth(
     return state.Truth(
         work,
         rows_of(actual),
+        unit_factors(jobs.app, actual),
         kill,
         np.zeros(n, np.int64),
         np.ones(n),

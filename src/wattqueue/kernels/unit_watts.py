@@ -1,0 +1,32 @@
+"""Watts of jobs whose units differ: sums over the very units (rule 12 of docs/semantics.md, docs/adr/0013).
+
+``uw`` is always what a unit of factor 1 draws, in microwatts. The watts of a unit are that times its factor, rounded
+to 1 µW; so sums are integers, and do not depend on the order of the units.
+"""
+
+from __future__ import annotations
+
+from wattqueue.kernels._numba import as_int64, by_reference, entry, kernel
+from wattqueue.kernels.state import Array, Held, UnitFactors
+
+
+@kernel
+def held_uw(held: Held, factors: UnitFactors, job: int, uw: int) -> int:
+    """Return the microwatts of a running job on the units that it holds."""
+    row = factors.row[job]
+    total = 0
+    for k in range(held.first[job], held.first[job] + held.pieces[job]):
+        for unit in range(held.low[k], held.high[k] + 1):
+            total += round(uw * factors.table[row, unit])
+    return total
+
+
+@entry
+def sum_units(held: Held, factors: UnitFactors, jobs: Array, uw: Array, total: Array) -> None:
+    """Write the microwatts of jobs on the units that they held to ``total`` (k,) int64.
+
+    ``jobs`` (k,) int32; ``uw`` (k,) int64 microwatts of a unit of factor 1.
+    """
+    held, factors = by_reference(held), by_reference(factors)
+    for k in range(len(jobs)):
+        total[k] = held_uw(held, factors, as_int64(jobs[k]), uw[k])
