@@ -14,6 +14,7 @@ from tests.architecture.source import PACKAGE, ROOT, Module, modules, run_time_i
 FLOORS = [
     {"errors", "lazy"},
     {"model"},
+    {"pmc"},
     {"formats", "workload", "kernels", "parts"},
     {"policy"},
     {"sim", "store", "live"},

@@ -1,0 +1,86 @@
+"""Predict the watts of an application on every socket from performance counters.
+
+``ratios`` turns the recordings of perf and mpstat into a table of activity; ``predict`` trains on such a table of
+kernels (with watts, on every socket) and predicts the applications of another one on all sockets. The models are in
+``wattqueue.pmc`` (paper 2, section 2).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def _root() -> None:
+    """Make each command one of its own."""
+
+
+@app.command()
+def ratios(
+    counters: Annotated[Path, typer.Argument(metavar="COUNTERS", help="Output of perf stat -x, or a CSV of readings.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Table of activity to write (CSV).")],
+    name: Annotated[str, typer.Option(help="Name of the application.")],
+    socket: Annotated[int, typer.Option(min=0, help="Socket to take.")] = 0,
+    socket_name: Annotated[str, typer.Option(help="Its name in the table.", show_default="its number")] = "",
+    mpstat: Annotated[
+        Path | None, typer.Option(help="Output of mpstat -P ALL 1: active cores. Not needed if COUNTERS has them.")
+    ] = None,
+    cpus: Annotated[str, typer.Option(help="CPUs of the socket, such as 0-15.", show_default="all")] = "",
+    arch: Annotated[str, typer.Option(help="Micro-architecture: broadwell, skylake.")] = "broadwell",
+    process: Annotated[int, typer.Option(min=0, help="Number of the process of a multi-node application.")] = 0,
+    bits: Annotated[int, typer.Option(min=8, max=63, help="Width of the counters of a CSV, at which they wrap.")] = 48,
+) -> None:
+    """Compute the activity ratios of Table 1 (events per cycle) from raw counters and active cores."""
+    from wattqueue.formats.counters.activity_table import write_activity
+    from wattqueue.formats.counters.recording import read_recording
+    from wattqueue.pmc.activity import SocketRun, activity_ratios
+    from wattqueue.pmc.events import microarchitecture
+
+    events = microarchitecture(arch)
+    found = read_recording(counters, socket, mpstat, cpus, bits)
+    trace = activity_ratios(found.counters, found.active_cores, events, name, process)
+    write_activity(out, [SocketRun(socket_name or str(socket), trace, found.watts_at(trace.time_s))])
+    typer.echo(f"{len(trace.level)} intervals written to {out}")
+    if trace.dropped:
+        typer.echo(f"note: {trace.dropped} intervals without a usable count were left out")
+    if found.counters.multiplexed:
+        share = f"{100 * found.counters.multiplexed:.0f} %"
+        typer.echo(f"note: in {share} of the intervals perf scaled a count, since events shared a counter")
+
+
+@app.command()
+def predict(
+    training: Annotated[Path, typer.Argument(metavar="TRAINING", help="Activity and watts of kernels on all sockets.")],
+    apps: Annotated[Path, typer.Argument(metavar="APPS", help="Activity and watts of applications, on one socket.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Unit factors to write (CSV).")],
+    model: Annotated[
+        Literal["vt", "pr"], typer.Option(help="Variability-trained, or the power ratio of one benchmark.")
+    ] = "vt",
+    benchmark: Annotated[str, typer.Option(help="Kernel whose watts give the ratio of pr.")] = "cholesky",
+    constant: Annotated[bool, typer.Option(help="Fit a constant too; eq. 1 has none.")] = False,
+    every: Annotated[bool, typer.Option("--all-components", help="Do not choose components.")] = False,
+) -> None:
+    """Predict the watts of applications on every socket (eq. 2 or 3), as a table of unit factors.
+
+    Components are chosen on the socket on which the applications were recorded, if their watts are there.
+    """
+    from wattqueue.formats.counters.activity_table import read_activity
+    from wattqueue.formats.unit_factors import write_unit_factors
+    from wattqueue.pmc.machine import predict_table
+
+    found = predict_table(
+        read_activity(training),
+        read_activity(apps),
+        ratio_of=benchmark if model == "pr" else None,
+        constant=constant,
+        optimise=not every,
+    )
+    write_unit_factors(out, found.table)
+    for line in found.lines():
+        typer.echo(line)
+    typer.echo(f"{len(found.table.apps)} applications on {len(found.table.units)} sockets written to {out}")

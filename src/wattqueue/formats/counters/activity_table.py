@@ -1,0 +1,81 @@
+"""CSV of activity: one row per interval of a process on a socket, with its watts where they were measured.
+
+    # wattqueue activity schema_version=1
+    app,process,socket,time_s,active_cores,fetch,branch,alu,fp,l1,l2,l3,memory,watts
+    cholesky,0,s0001,1,16,1.9,0.1,1.1,0.8,0.7,0.05,0.01,0.002,101.4
+
+``wattqueue pmc ratios`` writes such a table, ``wattqueue pmc predict`` reads one of the training kernels and one of the
+applications. Files may be joined by appending rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from wattqueue.errors import InputError
+from wattqueue.formats import _csv
+from wattqueue.formats.atomic_write import atomic_write
+from wattqueue.pmc.activity import ActivityTrace, SocketRun
+from wattqueue.pmc.events import LEVELS
+
+COLUMNS = ("app", "process", "socket", "time_s", *LEVELS, "watts")
+"""Header; ``watts`` may be empty."""
+NUMBERS = ("process", "time_s", *LEVELS, "watts")
+
+
+def read_activity(path: Path) -> list[SocketRun]:
+    """Return the runs of a table of activity (CSV, also gzipped), in the order of their first rows.
+
+    Raises: InputError naming file, line and column for missing columns, and levels that are negative or missing.
+    """
+
+    def check(where: str, found: list[str]) -> None:
+        lacking = [n for n in COLUMNS if n not in found and n != "watts"]
+        if lacking:
+            raise InputError(f"no column {', '.join(lacking)}", where=where, hint=f"header: {','.join(COLUMNS)}")
+
+    frame, _ = _csv.read(path, check, NUMBERS)
+    level = frame.select(LEVELS).to_numpy()
+    bad = np.flatnonzero(~(np.isfinite(level) & (level >= 0)).all(axis=1))
+    if len(bad):
+        line = _csv.line_of(path, int(bad[0]))
+        raise InputError("an activity is missing or negative", where=f"{path}:{line}", hint="leave the row out")
+    watts = frame["watts"].to_numpy() if "watts" in frame.columns else np.full(len(frame), np.nan)
+    process = np.nan_to_num(frame["process"].to_numpy()).astype(np.int64)
+    time_s = frame["time_s"].to_numpy()
+    rows: dict[tuple[str, int, str], list[int]] = {}
+    keys = zip(frame["app"].to_list(), process.tolist(), frame["socket"].to_list(), strict=True)
+    for row, (app, which, socket) in enumerate(keys):
+        if not app or not socket:
+            line = _csv.line_of(path, row)
+            raise InputError("a row without app or socket", where=f"{path}:{line}", hint="name both")
+        rows.setdefault((app, which, socket), []).append(row)
+    return [
+        SocketRun(socket, ActivityTrace(app, time_s[at], level[at], which), watts[at])
+        for (app, which, socket), at in rows.items()
+    ]
+
+
+def write_activity(path: Path, runs: Iterable[SocketRun]) -> None:
+    """Write runs as a table. Raises: OutputError."""
+    import polars as pl
+
+    frames = [
+        pl.DataFrame(
+            {
+                "app": [run.trace.name] * len(run.trace.level),
+                "process": run.trace.process,
+                "socket": run.socket,
+                "time_s": run.trace.time_s,
+                **{name: run.trace.level[:, k] for k, name in enumerate(LEVELS)},
+                "watts": pl.Series(run.watts, dtype=pl.Float64).fill_nan(None),
+            },
+            schema_overrides={"process": pl.Int64},
+        )
+        for run in runs
+    ]
+    with atomic_write(path) as temporary:
+        _csv.write(temporary, pl.concat(frames), "wattqueue activity", {"schema_version": "1"})

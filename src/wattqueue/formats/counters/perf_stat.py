@@ -1,0 +1,109 @@
+"""Output of ``perf stat -x, -I 1000 -a --per-socket``: counts of events per interval and socket.
+
+Fields, in the order of perf's manual page: time stamp, socket and number of CPUs (with ``--per-socket``), value, unit,
+event, run time of the counter, share of the interval in which it ran, further ones that are not read. perf extends the
+hardware counters to 64 bits itself: its counts do not wrap. Values ``<not counted>`` and
+``<not supported>`` become gaps. An event whose own name has commas (``cpu/event=0x3c,umask=0/``) needs ``-x;``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from wattqueue.errors import InputError
+from wattqueue.formats.source import line_blocks, shown
+from wattqueue.pmc.counters import CounterTrace
+
+_SOCKET = re.compile(r"^S(\d+)(-D\d+)?$")
+_PART = re.compile(r"^(S\d|CPU\d)")
+_GAPS = ("<not counted>", "<not supported>")
+_SCALED_BELOW = 99.0
+"""Share in per cent below which a count was scaled up by perf."""
+RECORD = "record with: perf stat -x, -I 1000 -a --per-socket -e EVENTS"
+
+
+class _Count(NamedTuple):
+    """One line."""
+
+    line: int
+    time_s: float
+    socket: int
+    event: str
+    value: float
+    scaled: bool
+
+
+def read_perf_stat(path: Path) -> dict[int, CounterTrace]:
+    """Return the counts of each socket; a file without ``--per-socket`` has socket 0 alone.
+
+    Raises: InputError naming file and line for what is no line of perf, per-CPU output, an event that occurs twice in
+    an interval, and time stamps that go back.
+    """
+    found: dict[int, dict[float, dict[str, _Count]]] = {}
+    for count in _counts(path):
+        intervals = found.setdefault(count.socket, {})
+        if count.time_s not in intervals and intervals and count.time_s < next(reversed(intervals)):
+            raise InputError("the time goes back", where=f"{path}:{count.line}", hint="one recording per file")
+        interval = intervals.setdefault(count.time_s, {})
+        if count.event in interval:
+            raise InputError(f"event {count.event} occurs twice", where=f"{path}:{count.line}", hint=RECORD)
+        interval[count.event] = count
+    if not found:
+        raise InputError("no counts", where=path, hint=RECORD)
+    return {socket: _trace(intervals) for socket, intervals in sorted(found.items())}
+
+
+def _trace(intervals: dict[float, dict[str, _Count]]) -> CounterTrace:
+    """Return the counts of one socket as columns; an event that an interval lacks is a gap there."""
+    events = dict.fromkeys(event for interval in intervals.values() for event in interval)
+    rows = list(intervals.values())
+    counts = {e: np.array([row[e].value if e in row else np.nan for row in rows]) for e in events}
+    scaled = np.mean([any(c.scaled for c in row.values()) for row in rows])
+    return CounterTrace(np.array(list(intervals)), counts, float(scaled))
+
+
+def _counts(path: Path) -> Iterator[_Count]:
+    """Yield the count of each line. Raises: InputError."""
+    for first, block in line_blocks(path):
+        for line, raw in enumerate(block.decode("utf-8", "replace").splitlines(), start=first):
+            text = raw.strip()
+            if text and not text.startswith("#"):
+                yield _count(text, path, line)
+
+
+def _count(text: str, path: Path, line: int) -> _Count:
+    """Return the count of one line. Raises: InputError."""
+    fields = [f.strip() for f in text.split(";" if ";" in text else ",")]
+    place = f"{path}:{line}"
+    # Without a time stamp a unit, which is never a number, stands in the second field.
+    if len(fields) < 4 or not (_is_value(fields[1]) or _PART.match(fields[1])):
+        raise InputError(f"{shown(text)} is no line of perf stat -x with -I", where=place, hint=RECORD)
+    time_s, rest = _number(fields[0], place), fields[1:]
+    socket = _SOCKET.match(rest[0])
+    if socket is None and _PART.match(rest[0]):
+        raise InputError("counts of single CPUs or cores", where=place, hint=RECORD)
+    rest = rest[2:] if socket else rest
+    if len(rest) < 3 or not rest[2] or not _is_value(rest[0]):
+        raise InputError(f"{shown(text)} is no line of perf stat -x", where=place, hint=RECORD)
+    value = np.nan if rest[0] in _GAPS else _number(rest[0], place)
+    share = _number(rest[4].rstrip("%"), place) if len(rest) > 4 and rest[4] else 100.0
+    scaled = share < _SCALED_BELOW and bool(np.isfinite(value))
+    return _Count(line, time_s, int(socket[1]) if socket else 0, rest[2], value, scaled)
+
+
+def _is_value(field: str) -> bool:
+    """Return whether a field is a count or one of perf's words for none."""
+    return field in _GAPS or bool(re.fullmatch(r"\d+(\.\d+)?", field))
+
+
+def _number(field: str, place: str) -> float:
+    """Return a field as a number. Raises: InputError."""
+    try:
+        return float(field)
+    except ValueError:
+        raise InputError(f"{shown(field)} is not a number", where=place, hint=RECORD) from None

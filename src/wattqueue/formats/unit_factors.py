@@ -1,0 +1,61 @@
+"""CSV of unit factors: ``app,unit,watts``, one row per application and unit; several rows of a pair are averaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from wattqueue.errors import InputError
+from wattqueue.formats import _csv
+from wattqueue.formats.atomic_write import atomic_write
+from wattqueue.model.unit_table import UnitTable
+
+COLUMNS = ("app", "unit", "watts", "factor")
+"""Header as written; ``factor`` is not read, since it follows from the watts."""
+
+
+def read_unit_factors(path: Path) -> UnitTable:
+    """Return the table of a CSV with ``app``, ``unit`` and ``watts`` (also gzipped).
+
+    Raises: InputError naming file and line for missing columns, and watts that are not above 0.
+    """
+
+    def check(where: str, found: list[str]) -> None:
+        lacking = [n for n in COLUMNS[:3] if n not in found]
+        if lacking:
+            raise InputError(f"no column {', '.join(lacking)}", where=where, hint="header: app,unit,watts")
+
+    frame, facts = _csv.read(path, check, ("watts",))
+    watts = frame["watts"].to_numpy()
+    bad = np.flatnonzero(~(watts > 0))
+    if len(bad):
+        line = _csv.line_of(path, int(bad[0]))
+        raise InputError("watts are missing or not above 0", where=f"{path}:{line}", hint="leave the row out")
+    if not len(frame):
+        raise InputError("no rows", where=path, hint="write one row per application and unit")
+    apps, app = np.unique(frame["app"].fill_null("").to_numpy().astype(str), return_inverse=True)
+    units, unit = np.unique(frame["unit"].fill_null("").to_numpy().astype(str), return_inverse=True)
+    total, count = np.zeros((2, len(apps), len(units)))
+    np.add.at(total, (app, unit), watts)
+    np.add.at(count, (app, unit), 1)
+    mean = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    return UnitTable.of_watts(apps.tolist(), units.tolist(), mean, facts.get("origin", "measured"))
+
+
+def write_unit_factors(path: Path, table: UnitTable) -> None:
+    """Write a table of unit factors, pairs without a figure left out. Raises: OutputError."""
+    import polars as pl
+
+    at = np.argwhere(np.isfinite(table.factor))
+    factor = table.factor[at[:, 0], at[:, 1]]
+    frame = pl.DataFrame(
+        {
+            "app": [table.apps[a] for a in at[:, 0]],
+            "unit": [table.units[u] for u in at[:, 1]],
+            "watts": factor * table.base_w[at[:, 0]],
+            "factor": factor,
+        }
+    )
+    with atomic_write(path) as temporary:
+        _csv.write(temporary, frame, "wattqueue unit factors", {"schema_version": "1", "origin": table.origin})
