@@ -84,3 +84,35 @@ def predict(
     for line in found.lines():
         typer.echo(line)
     typer.echo(f"{len(found.table.apps)} applications on {len(found.table.units)} sockets written to {out}")
+
+
+@app.command()
+def traffic(
+    jobs: Annotated[Path, typer.Argument(metavar="TRAFFIC", help="Traffic of paper 2's simulator (CSV).")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Job table with generated power profiles (Parquet).")],
+    factors: Annotated[
+        Path | None, typer.Option(help="Also write the true unit factors of drawn sockets here (CSV).")
+    ] = None,
+    sockets: Annotated[int, typer.Option(min=1, max=1_000_000, help="Sockets to draw; Quartz's part has 256.")] = 256,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the sockets.")] = 1,
+) -> None:
+    """Add generated watts with phases of 100 ms to the paper's jobs, and draw sockets that differ."""
+    import numpy as np
+
+    from wattqueue.formats.table.job_table import write_table
+    from wattqueue.formats.unit_factors import write_unit_factors
+    from wattqueue.formats.workloads.cwm import read_cwm
+    from wattqueue.workload.variability.chips import draw_chips
+    from wattqueue.workload.variability.codes import applications, kernels
+    from wattqueue.workload.variability.traffic import unit_truth, with_watts
+
+    read = read_cwm(jobs)
+    table = with_watts(read.jobs)
+    write_table(out, table)
+    typer.echo(f"{len(table)} jobs with generated watts written to {out}")
+    for line, job, reason in read.unusable.rows():
+        typer.echo(f"note: line {line}, job {job}: {reason}", err=True)
+    if factors is not None:
+        truth = unit_truth(draw_chips(np.random.default_rng(seed), sockets, (*kernels(), *applications())))
+        write_unit_factors(factors, truth.mean)
+        typer.echo(f"true factors of {sockets} generated sockets written to {factors}")
