@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wattqueue.cli.study import eamc, powercap, prediction
+from wattqueue.cli.study import eamc, pmc, powercap, prediction
 from wattqueue.cli.study._outputs import require_writable
 from wattqueue.errors import InputError, OutputError
 
@@ -34,9 +34,10 @@ def test_nothing_is_left_or_changed(tmp_path: Path) -> None:
     require_writable(Path("/dev/stdout"), Path("/dev/null"))
 
 
-@pytest.mark.parametrize("study", [eamc.run, powercap.run, prediction.run])
+@pytest.mark.parametrize("study", [eamc.run, pmc.run, powercap.run, prediction.run])
 def test_a_full_disk_is_found_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, study: object) -> None:
     monkeypatch.setattr("wattqueue.study.eamc.study.EamcStudy.run", None)
+    monkeypatch.setattr("wattqueue.study.pmc.study.PmcStudy.run", None)
     monkeypatch.setattr("wattqueue.study.powercap.study.PowercapStudy.run", None)
     monkeypatch.setattr("wattqueue.study.prediction.study.PredictionStudy.run", None)
     target = tmp_path / "out.json"

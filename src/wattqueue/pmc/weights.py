@@ -67,7 +67,7 @@ class TrainingSet:
         if not (np.isfinite(watts).all() and (watts > 0).all()):
             raise InputError("watts must be finite and above 0", where="training", hint="leave the observation out")
         columns = with_constant(level) if constant else level
-        _require_rank(columns)
+        require_rank(columns, TERMS)
         q, r = np.linalg.qr(columns)
         return cls(r, q.T @ watts, constant)
 
@@ -134,7 +134,16 @@ def with_constant(level: Floats) -> Floats:
     return np.column_stack([level, np.ones(len(level))])
 
 
-def _require_rank(columns: Floats) -> None:
+def least_squares(columns: Floats, watts: Floats, names: Sequence[str]) -> Floats:
+    """Return the weights of any columns of activity, for sites that record other ones. Shapes (n, k), (n,) -> (k,).
+
+    Raises: InputError for columns that do not determine all weights, with their rank.
+    """
+    require_rank(columns, names)
+    return np.asarray(np.linalg.lstsq(columns, watts, rcond=None)[0], np.float64)
+
+
+def require_rank(columns: Floats, names: Sequence[str]) -> None:
     """Check that observations determine every weight.
 
     Raises: InputError with rank and number of weights, and the terms that cannot be told apart.
@@ -147,7 +156,7 @@ def _require_rank(columns: Floats) -> None:
         return
     # Terms with a share in the directions that no observation measures.
     loose = np.abs(rows[rank:]).max(axis=0) > 1e-3
-    names = ", ".join(name for name, is_loose in zip(TERMS, loose, strict=False) if is_loose)
+    names = ", ".join(name for name, is_loose in zip(names, loose, strict=False) if is_loose)
     raise InputError(
         f"training has rank {rank}, the model has {columns.shape[1]} weights: {names} cannot be told apart",
         where="training",

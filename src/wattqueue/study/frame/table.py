@@ -155,12 +155,12 @@ def _two_lines(head: str) -> str:
     return escape(first) + (f"<small>{escape(more)}</small>" if more else "")
 
 
-def with_interval(found: Estimate, sign: str = "+") -> str:
+def with_interval(found: Estimate, sign: str = "+", digits: int = 1) -> str:
     """Return a mean with its 95 % interval: ± where it is symmetric, else both ends; alone where there is none."""
-    text = f"{found.mean:{sign}.1f}"
+    text = f"{found.mean:{sign}.{digits}f}"
     if found.low is None or found.high is None:
         return text
     below, above = found.mean - found.low, found.high - found.mean
     if abs(above - below) > 0.05 * max(above, below, 1.0):
-        return f"{text} [{found.low:{sign}.1f}, {found.high:{sign}.1f}]"
-    return f"{text} ±{above:.1f}" if above < 10 else f"{text} ±{above:.0f}"
+        return f"{text} [{found.low:{sign}.{digits}f}, {found.high:{sign}.{digits}f}]"
+    return f"{text} ±{above:.{digits}f}" if above < 10 else f"{text} ±{above:.0f}"
