@@ -61,7 +61,8 @@ class PmcTrial:
     @cached_property
     def profile(self) -> int:
         """Return the socket on which applications are recorded: any, since a site has no reason to choose it."""
-        return int(np.random.default_rng([self.seed, 1]).integers(self.sockets))
+        rng = np.random.default_rng([self.seed, 1])
+        return int(rng.integers(self.sockets))
 
     @cached_property
     def kernels(self) -> KernelRecordings:
