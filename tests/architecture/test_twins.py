@@ -39,7 +39,7 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.reserve": {"greedy": "reserve"},
     "simulator.Simulator.conservative": {
         "plan": "pass_conservative begin_plan is_overdue build_profile advance_profile plan_entry withdraw_plan "
-        "start_planned",
+        "start_planned start_on_very_units",
     },
     "simulator.Simulator.earliest": {"plan": "fits_now"},
     "simulator.Simulator.launch": {"entries": "start_entry dequeue_job"},
@@ -52,7 +52,12 @@ TWINS: dict[str, dict[str, str]] = {
         "entries": "entry_partition enqueue enqueue_job",
         "lists": "list_queue list_running",
     },
-    "simulator.Simulator.net": {"entries": "row_of unit_uw net_watt", "actions": "set_predictions"},
+    "simulator.Simulator.net": {
+        "entries": "row_of unit_uw net_watt ready_units least_net units_differ",
+        "actions": "set_predictions net_of_start least_nets",
+    },
+    "simulator.Simulator.promised_net": {"entries": "promised_net keep_worst note_beyond"},
+    "simulator.Simulator.chosen": {"ranked": "choose_units take_chosen", "actions": "units_of_start"},
     "simulator.Simulator.wall": {"entries": "time_factor wall_s"},
     "simulator.Simulator.available": {
         "ledger": "set_budget change_ledger",
@@ -65,7 +70,7 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.throttle": {
         "power": "lowest_limit job_speed slowest_unit speed_under limited_uw slowed_uw limited_by_unit limited_factor"
     },
-    "simulator.Simulator.watts_on": {"unit_watts": "held_uw sum_units"},
+    "simulator.Simulator.watts_on": {"unit_watts": "held_uw sum_units chosen_uw sum_of_rising"},
     "simulator.Simulator.write_step": {"power": "write_power"},
     "simulator.Simulator.change_speed": {"actions": "change_speed expect_speed"},
     "simulator.Simulator.act": {

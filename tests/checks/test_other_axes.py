@@ -243,13 +243,19 @@ def test_an_unknown_axis_is_named() -> None:
 
 
 class Ranked:
-    """Sound by the contract, but nothing carries ranked placement out yet."""
+    """Highest numbers first."""
 
     def rank(self, apps: int, machine: Machine, prediction: Prediction) -> Floats | None:
-        return np.tile(np.arange(machine.units, dtype=np.float64), (apps, 1))
+        return np.tile(-np.arange(machine.units, dtype=np.float64), (apps, 1))
 
 
-def test_what_nothing_carries_out_is_refused() -> None:
+class RankedByNothing(Ranked):
+    def rank(self, apps: int, machine: Machine, prediction: Prediction) -> Floats | None:
+        return np.full((apps, machine.units), np.nan)
+
+
+def test_a_placement_that_ranks_units_is_sound() -> None:
+    check_part("placement", Ranked, JOBS, MACHINE)
     with pytest.raises(PolicyError) as caught:
-        check_part("placement", Ranked, JOBS, MACHINE)
-    assert caught.value.where == "Ranked"
+        check_part("placement", RankedByNothing, JOBS, MACHINE)
+    assert caught.value.where == "RankedByNothing"

@@ -70,6 +70,7 @@ class Simulator:
     script: Callable[[int], Sequence[Any]] | None = None
     period: float = 0.0
     chance: tuple[float, float, float] | None = None
+    unit_rank: Any = None
 
     def __post_init__(self) -> None:
         n = len(self.jobs)
@@ -111,14 +112,23 @@ class Simulator:
             return values[0]
         return values[job if table.row is None else table.row[job]]
 
+    def has_factors(self, table: Prediction, job: int) -> bool:
+        app = int(self.jobs.app.codes[job])
+        return table.unit_factor is not None and app >= 0 and not np.isnan(table.unit_factor[app, 0])
+
     def unit_uw(self, table: Prediction, job: int, option: int) -> int:
+        if table is self.prediction and table.unit_factor is not None and not self.has_factors(table, job):
+            part = self.machine.partitions[int(self.machine.option_partition[option])]
+            assert part.max_w is not None  # the machine's worst case stands for what is not known
+            return micro(part.idle_w + (part.max_w - part.idle_w) * float(self.machine.option_dynamic_factor[option]))
         return micro(float(self._row(table, table.power_w, job)[option]))
 
     def watts_on(self, table: Prediction, job: int, option: int, unit: int) -> int:
         """Microwatts of one very unit, rounded (rule 12)."""
         uw = self.unit_uw(table, job, option)
-        app = int(self.jobs.app.codes[job])
-        return uw if table.unit_factor is None or app < 0 else round(uw * float(table.unit_factor[app, unit]))
+        if table.unit_factor is None or not self.has_factors(table, job):
+            return uw
+        return round(uw * float(table.unit_factor[int(self.jobs.app.codes[job]), unit]))
 
     def factor(self, table: Prediction, job: int, option: int) -> float:
         return float(self._row(table, table.time_factor, job)[option])
@@ -127,8 +137,27 @@ class Simulator:
         return micro(self.machine.partitions[p].idle_w)
 
     def net(self, job: int, option: int) -> int:
+        """What a start now would add to the ledger, on the very units that it would get."""
         p = int(self.machine.option_partition[option])
-        return self.ledger(p, int(self.jobs.nodes[job]) * self.unit_uw(self.prediction, job, option), job)
+        return self.ledger(p, sum(self.watts_on(self.prediction, job, option, u) for u in self.chosen(p, job)), job)
+
+    def promised_net(self, job: int, option: int) -> int:
+        """What a reservation or a plan counts: the worst units of the partition, free or not (rule 12)."""
+        p = int(self.machine.option_partition[option])
+        all_units = [u for u, q in enumerate(self.unit_partition) if q == p]
+        watts = sorted(self.watts_on(self.prediction, job, option, u) for u in all_units)
+        return self.ledger(p, sum(watts[-int(self.jobs.nodes[job]) :]), job)
+
+    def chosen(self, p: int, job: int) -> list[int]:
+        """The free units that a start would take: by (rank for the job's application, number)."""
+        app = int(self.jobs.app.codes[job])
+
+        def place(unit: int) -> tuple[float, int]:
+            if self.unit_rank is None:
+                return 0.0, unit
+            return float(self.unit_rank[app, unit] if app >= 0 else self.unit_rank[:, unit].mean()), unit
+
+        return sorted(sorted(self.free_units(p), key=place)[: int(self.jobs.nodes[job])])
 
     def ledger(self, p: int, uw: int, job: int) -> int:
         """What the ledger counts for a job of ``uw`` microwatts: never less than its units draw idle (rule 14)."""
@@ -209,12 +238,12 @@ class Simulator:
     def launch(self, entry: int, option: int) -> None:
         job = int(self.entries.job[entry])
         p = int(self.entries.partition[entry])
-        units = self.free_units(p)[: int(self.jobs.nodes[job])]
+        units = self.chosen(p, job)
         predicted = self.factor(self.prediction, job, option)
         r = Running(
             job, option, units, self.now, self.now, INF, self.now + self.wall(job, option), 0, 1.0, predicted, 0
         )
-        r.net = self.net(job, option)
+        r.net = self.net(job, option)  # before the job is among the running ones: its units are still free
         self.set_physics(r)
         self.set_end(r)
         self.queue.remove(job)
@@ -293,7 +322,7 @@ class Simulator:
             ended = [r for r in self.running if r.expected <= time]
             nodes = len(self.free_units(p)) - int(self.jobs.nodes[job])
             nodes += sum(len(r.units) for r in ended if self.machine.option_partition[r.option] == p)
-            watts = self.available() + sum(r.net for r in ended) - self.net(job, option)
+            watts = self.available() + sum(r.net for r in ended) - self.promised_net(job, option)
             if nodes >= 0 and watts >= 0:
                 return Reservation(job, time, nodes, watts)
         return Reservation(job, INF, 0, 0)
@@ -322,7 +351,8 @@ class Simulator:
                 if earlier is not None:
                     plan["job", job] = earlier
                 continue
-            place = (begin, begin + self.wall(job, option), p, int(self.jobs.nodes[job]), self.net(job, option))
+            net = self.net(job, option) if begin == self.now else self.promised_net(job, option)
+            place = (begin, begin + self.wall(job, option), p, int(self.jobs.nodes[job]), net)
             if begin == self.now:
                 self.launch(entry, option)
                 plan["started", job] = place
@@ -338,7 +368,7 @@ class Simulator:
         instants = {t for begin, end, *_ in plan.values() for t in (begin, end)}
         instants = sorted({self.now, *(t for t in instants if t >= self.now)})  # type: ignore[assignment]
 
-        def fits(begin: float, option: int) -> bool:
+        def fits(begin: float, option: int, net: int) -> bool:
             end = begin + self.wall(job, option)
             for t in instants:
                 if t != begin and not begin <= t < end:
@@ -346,15 +376,15 @@ class Simulator:
                 held = [place for place in plan.values() if place[0] <= t < place[1]]
                 if free - sum(place[3] for place in held if place[2] == p) < self.jobs.nodes[job]:
                     return False
-                if watts - sum(place[4] for place in held) < self.net(job, option):
+                if watts - sum(place[4] for place in held) < net:
                     return False
             return True
 
         for option in self.options(entry):
-            if fits(self.now, option):
+            if fits(self.now, option, self.net(job, option)):
                 return self.now, option
         last = int(self.window[1][entry])
-        return next((t for t in instants if fits(t, last)), None), last
+        return next((t for t in instants if fits(t, last, self.promised_net(job, last))), None), last
 
     # -- watts and speed ----------------------------------------------------------------------------
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
-from wattqueue.model.machine import Machine, plain_machine
-from wattqueue.parts.contracts import Floats, Prediction
+from wattqueue.model.machine import plain_machine
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate
@@ -19,21 +17,8 @@ from wattqueue.sim.engine import simulate
 JOBS = Jobs.build([0.0, 1.0], [1, 2], [5.0, 5.0])
 
 
-class Ranked:
-    def rank(self, apps: int, machine: Machine, prediction: Prediction) -> Floats | None:
-        return np.zeros((apps, machine.units))
-
-
 class Measured(Predicted):
     code = codes.MEASURED
-
-
-def test_ranked_placement_is_refused() -> None:
-    policy = replace(load_policy("easy"), placement=Ranked())
-    with pytest.raises(PolicyError) as caught:
-        simulate(JOBS, plain_machine(4), policy)
-    assert caught.value.where == "easy"
-    assert "placement" in str(caught.value.hint)
 
 
 def test_a_measured_ledger_is_refused() -> None:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.sim.invariants import check_invariants
-from tests.sim.test_against_twin import expect_same, random_script, run_both
+from tests.policy.test_decide import BySnapshot
+from tests.reference.simulator import Simulator
+from tests.sim.invariants import check_invariants, units_of
+from tests.sim.test_against_twin import Scripted, expect_same, random_script, run_both
 from tests.sim.workloads import World, random_world
 from wattqueue.errors import InputError, PolicyError
 from wattqueue.model.jobs import Jobs, Labels
-from wattqueue.model.machine import plain_machine
+from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.machine import Machine, Partition, plain_machine
 from wattqueue.model.profiles import PowerProfiles
-from wattqueue.parts.contracts import Prediction
+from wattqueue.model.schedule import Reason
+from wattqueue.model.signals import Cap
+from wattqueue.parts.contracts import Floats, Prediction
+from wattqueue.policy.build import PassSettings
 from wattqueue.policy.policy import load_policy
-from wattqueue.sim.engine import simulate
+from wattqueue.sim.engine import NO_FACTORS, WORST_UNITS_EXCEED_CAP, Run, Simulation, simulate
 from wattqueue.sim.profiles import with_profiles
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -57,6 +64,71 @@ def test_under_limits_the_slowest_unit_sets_the_speed(seed: int) -> None:
     run, twin = run_both(world, random_script(seed, world), period_s=7.0)
     expect_same(run, twin)
     check_invariants(run)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """A placement that returns what it was made with."""
+
+    table: Floats | None
+
+    def rank(self, apps: int, machine: Machine, prediction: Prediction) -> Floats | None:
+        return self.table
+
+
+def predicted_factors(seed: int, *, failures: bool = False) -> tuple[World, Any]:
+    """A world with factors in truth or prediction or both, and ranks that follow the factors, or nothing, or none."""
+    rng = np.random.default_rng((seed, 2))
+    world = true_factors(seed, failures=failures)
+    units = world.machine.units
+    factor = drawn_factors(rng, units)
+    if rng.random() < 0.8:
+        known = factor.copy()
+        if rng.random() < 0.2:
+            known[1] = np.nan  # an application that was never profiled
+        prediction = replace(world.ready.prediction, unit_factor=known)
+        world = replace(world, ready=replace(world.ready, prediction=prediction))
+    if rng.random() < 0.3:
+        world = replace(world, actual=replace(world.actual, unit_factor=None))
+    choices = [None, factor, np.repeat(factor[:1], len(NAMES), axis=0), rng.integers(0, 3, factor.shape).astype(float)]
+    return world, choices[int(rng.integers(len(choices)))]
+
+
+def run_ranked(world: World, rank: Any, script: Any = None) -> tuple[Run, Simulator]:
+    more = {"controls": (Scripted(script, 7.0),)} if script else {}
+    simulation = world.simulation(placement=Ranks(rank), **more)
+    simulation.go()
+    return simulation.result(), world.twin(simulation.truth.reject, script=script, period=7.0, unit_rank=rank)
+
+
+@given(SEEDS)
+def test_every_start_is_the_twins(seed: int) -> None:
+    run, twin = run_ranked(*predicted_factors(seed))
+    expect_same(run, twin)
+    check_invariants(run)
+
+
+@given(SEEDS)
+def test_every_start_is_the_twins_with_failures_and_actions(seed: int) -> None:
+    world, rank = predicted_factors(seed, failures=True)
+    run, twin = run_ranked(world, rank, random_script(seed, world))
+    expect_same(run, twin)
+    check_invariants(run)
+
+
+@given(SEEDS)
+def test_snapshots_start_the_same_jobs(seed: int) -> None:
+    world, rank = predicted_factors(seed)
+    incremental, _ = run_ranked(world, rank)
+    policy = world.policy(placement=Ranks(rank), backfill=BySnapshot(
+        PassSettings(world.code, world.depth, world.machine.cap_scope), world.interval_s
+    ))  # fmt: skip
+    simulation = Simulation(world.jobs, world.machine, policy, world.cap, world.actual, world.events)
+    simulation.go()
+    run = simulation.result()
+    np.testing.assert_array_equal(run.schedule.start_s, incremental.schedule.start_s)
+    for job in np.flatnonzero(run.schedule.ran):
+        assert units_of(run.schedule, int(job)) == units_of(incremental.schedule, int(job))
 
 
 JOBS = Jobs.build([0.0, 1.0], [2, 1], [10.0, 10.0], app=np.array(["cg", "ft"]), mean_power_w=np.array([100.0, 50.0]))
@@ -118,3 +190,103 @@ def test_true_watts_of_an_application_without_factors_are_refused() -> None:
     with pytest.raises(InputError) as caught:
         simulate(JOBS, plain_machine(3), load_policy("easy"), actual=actual_of(factor))
     assert caught.value.where == "ft"
+
+
+# Cases worked out by hand. Three units of 40, 100 and 60 W for "cg", of 100 W each for "ft"; caps cover jobs alone.
+THREE = Machine("three", (Partition("p", 3, max_w=200.0),), "jobs")
+BY_HAND = np.array([[0.4, 1.0, 0.6], [1.0, 1.0, 1.0]])
+
+
+@dataclass(frozen=True)
+class Told:
+    """An estimator that predicts 100 W for a unit of factor 1."""
+
+    factor: Any
+    machine_figures: bool = False
+    asked: str = "once"
+
+    def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
+        return Prediction(np.full((1, 1), 100.0), np.ones((1, 1)), unit_factor=self.factor)
+
+
+def run_by_hand(jobs: Jobs, cap_w: float, backfill: str, *, rank: Any = None, told: Told | None = None) -> Run:
+    estimator = told or Told(BY_HAND)
+    policy = load_policy("easy", backfill=backfill, estimator=estimator, placement=Ranks(rank))
+    truth = Prediction(np.full((1, 1), 100.0), np.ones((1, 1)), unit_factor=BY_HAND)
+    return simulate(jobs, THREE, policy, cap=Cap.constant(cap_w), actual=truth)
+
+
+def jobs_of(*rows: tuple[float, int, float, str]) -> Jobs:
+    submit, nodes, runtime, app = zip(*rows, strict=True)
+    codes = np.array([("cg", "ft").index(name) for name in app], np.int32)
+    return replace(Jobs.build(submit, nodes, runtime), app=Labels(codes, ("cg", "ft")))
+
+
+def test_admission_takes_the_very_units() -> None:
+    """By rank the job gets the units of 40 and 60 W, which the cap admits; by number those of 40 and 100 W."""
+    jobs = jobs_of((0.0, 2, 10.0, "cg"), (1.0, 1, 1.0, "ft"))
+    ranked = run_by_hand(jobs, 120.0, "first-fit", rank=BY_HAND)
+    assert ranked.schedule.start_s.tolist() == [0.0, 10.0]
+    assert units_of(ranked.schedule, 0) == [0, 2]
+    assert ranked.power.jobs_w.max() == 100.0
+    lowest = run_by_hand(jobs, 120.0, "first-fit")
+    assert np.isnan(lowest.schedule.start_s[0])
+
+
+def test_a_reservation_takes_the_worst_units() -> None:
+    """160 W on the worst two units do not fit beside 100 W at 5 s; on the very units they start when these are free."""
+    jobs = jobs_of((0.0, 1, 20.0, "cg"), (0.0, 1, 5.0, "ft"), (1.0, 2, 10.0, "cg"), (2.0, 1, 18.0, "cg"))
+    run = run_by_hand(jobs, 200.0, "easy", rank=BY_HAND)
+    # Job 0 has unit 0 (40 W), job 1 unit 1 (100 W). Job 2 needs 160 W at worst: 200 - 40 = 160 W are free from 5 s on.
+    assert run.schedule.start_s.tolist() == [0.0, 0.0, 5.0, 15.0]
+
+
+def test_worst_units_beyond_the_cap_are_promised_nothing_and_counted() -> None:
+    """Two units draw 160 W at worst, so job 1 has no shadow time, and job 2, which fits, delays it."""
+    jobs = jobs_of((0.0, 1, 10.0, "cg"), (1.0, 2, 10.0, "cg"), (2.0, 1, 100.0, "cg"))
+    run = run_by_hand(jobs, 159.9, "easy", rank=BY_HAND)
+    assert run.schedule.start_s.tolist() == [0.0, 102.0, 2.0]
+    assert run.notes[WORST_UNITS_EXCEED_CAP] == 1
+
+
+def test_a_start_that_changes_the_choice_is_followed_by_a_whole_pass() -> None:
+    """At 0 s job 0 would get units 0 and 1, 120 W. Job 1 takes unit 0 at 30 W; units 1 and 2 then are 40 W for job 0.
+
+    So job 0 starts at the next pass, although nothing became free: a pass that follows arrivals alone may not skip it.
+    """
+    factor = np.array([[1.0, 0.2, 0.2], [0.3, 1.0, 1.0]])
+    jobs = jobs_of((0.0, 2, 10.0, "cg"), (1.0, 1, 100.0, "ft"), (2.0, 1, 1.0, "ft"))
+    policy = load_policy("easy", backfill="first-fit", estimator=Told(factor))
+    run = simulate(jobs, THREE, policy, cap=Cap.constant(110.0))
+    assert run.schedule.start_s.tolist() == [2.0, 1.0, 101.0]
+
+
+def test_a_job_of_an_unknown_application_counts_the_stated_maximum_and_is_counted() -> None:
+    factor = BY_HAND.copy()
+    factor[1] = np.nan
+    jobs = jobs_of((0.0, 1, 10.0, "cg"), (0.0, 1, 10.0, "ft"))
+    run = run_by_hand(jobs, 239.0, "easy", told=Told(factor))
+    assert run.schedule.start_s.tolist() == [0.0, 10.0]
+    assert run.schedule.predicted_w.tolist() == [40.0, 200.0]
+    assert run.notes == {NO_FACTORS: 1}
+
+
+def test_an_unknown_application_without_a_stated_maximum_is_refused() -> None:
+    factor = BY_HAND.copy()
+    factor[1] = np.nan
+    policy = load_policy("easy", estimator=Told(factor))
+    with pytest.raises(PolicyError, match="maximum is not known"):
+        simulate(jobs_of((0.0, 1, 10.0, "cg"), (0.0, 1, 10.0, "ft")), plain_machine(3), policy)
+
+
+def test_machine_figures_reject_what_no_unit_admits() -> None:
+    jobs = jobs_of((0.0, 2, 10.0, "cg"), (0.0, 2, 10.0, "ft"))
+    run = run_by_hand(jobs, 100.0, "easy", rank=BY_HAND, told=Told(BY_HAND, machine_figures=True))
+    assert run.schedule.start_s[0] == 0.0
+    assert run.schedule.reason.tolist() == [Reason.NONE, Reason.TOO_MUCH_POWER]
+
+
+@pytest.mark.parametrize("rank", [np.zeros((2, 4)), np.full((2, 3), np.nan), np.zeros((1, 3))])
+def test_ranks_of_another_shape_are_refused(rank: Any) -> None:
+    with pytest.raises(PolicyError, match="ranks"):
+        run_by_hand(jobs_of((0.0, 1, 1.0, "cg"), (0.0, 1, 1.0, "ft")), 1e6, "easy", rank=rank)

@@ -14,7 +14,15 @@ from __future__ import annotations
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, by_reference, entry, kernel
 from wattqueue.kernels.chance import fits_change, fits_watts, square_w
-from wattqueue.kernels.entries import entry_partition, net_of, net_watt, row_of, start_entry
+from wattqueue.kernels.entries import (
+    entry_partition,
+    least_net,
+    net_of,
+    net_watt,
+    ready_units,
+    row_of,
+    start_entry,
+)
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.nodes import job_on, requeue_job, stop_unit, wake_unit
@@ -26,6 +34,7 @@ from wattqueue.kernels.power import (
     round_us,
     set_physics,
 )
+from wattqueue.kernels.ranked import choose_units
 from wattqueue.kernels.running import running_insert, running_net, running_remove
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
 
@@ -50,11 +59,53 @@ def start_checked(view: KernelView, index: int, option: int) -> int:
         return codes.REFUSED_OPTION
     if view.nodes[job] > view.units.free[p]:
         return codes.REFUSED_BUSY
+    ready_units(view, p, job)
     if not fits_watts(view, net_watt(view, job, option)):
         return codes.REFUSED_POWER
     start_entry(view, index, option)
     view.counter[codes.DIRTY] = 1  # a reservation, or a plan, may have been this job's
     return 0
+
+
+@entry
+def net_of_start(view: KernelView, p: int, job: int, option: int) -> int:
+    """Return the net microwatts that a start of ``job`` in partition p would add to the ledger.
+
+    Where units differ: on the units that it would get now; on the best ones where too few are free.
+    """
+    view = by_reference(view)
+    if view.nodes[job] > view.units.free[p]:
+        return least_net(view, p, job, option)
+    ready_units(view, p, job)
+    return net_watt(view, job, option)
+
+
+@entry
+def least_nets(view: KernelView, jobs: Array, options: Array, found: Array) -> None:
+    """Write the net microwatts of jobs on the best units of a partition to ``found`` (k,) float64.
+
+    ``jobs`` (k,) int32; ``options`` (k,) int64, whose partitions are meant.
+    """
+    view = by_reference(view)
+    for k in range(len(jobs)):
+        option = as_int64(options[k])
+        p = as_int64(view.units.option_partition[option])
+        found[k] = least_net(view, p, as_int64(jobs[k]), option)
+
+
+@entry
+def units_of_start(view: KernelView, p: int, job: int, found: Array) -> int:
+    """Write the units that a start of ``job`` in partition p would take to ``found`` (U,) int32; return how many.
+
+    None where too few are free. For views in which units differ or are ranked.
+    """
+    view = by_reference(view)
+    if view.nodes[job] > view.units.free[p]:
+        return 0
+    choose_units(view, p, job)
+    for k in range(view.nodes[job]):
+        found[k] = view.by_unit.chosen[k]
+    return int(view.nodes[job])
 
 
 @entry

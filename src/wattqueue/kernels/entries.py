@@ -7,11 +7,13 @@ what is free take them from here.
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, inlined
+from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.placement import give_units, take_units
+from wattqueue.kernels.ranked import choose_units
 from wattqueue.kernels.running import running_insert, running_partition, running_remove
 from wattqueue.kernels.state import Array, KernelView, Rows
 from wattqueue.kernels.tree import tree_clear, tree_set
+from wattqueue.kernels.unit_watts import chosen_uw, sum_of_rising
 
 INF = float("inf")
 
@@ -56,9 +58,75 @@ def net_of(view: KernelView, job: int, option: int, uw: int) -> int:
 
 
 @inlined
+def units_differ(view: KernelView) -> bool:
+    """Return whether predicted watts depend on the very units (docs/adr/0013)."""
+    return bool(view.by_unit.factors.table.shape[0] > 0)
+
+
+@inlined
 def net_watt(view: KernelView, job: int, option: int) -> int:
-    """Return the microwatts that starting ``job`` at ``option`` adds to the ledger (rule 14 of docs/semantics.md)."""
-    return net_of(view, job, option, int(view.nodes[job]) * unit_uw(view.predicted, job, option))
+    """Return the microwatts that starting ``job`` at ``option`` adds to the ledger (rule 14 of docs/semantics.md).
+
+    Where units differ: on the units that ``ready_units`` has chosen.
+    """
+    uw = unit_uw(view.predicted, job, option)
+    if units_differ(view):
+        return net_of(view, job, option, chosen_uw(view.by_unit, job, as_int64(view.nodes[job]), uw))
+    return net_of(view, job, option, int(view.nodes[job]) * uw)
+
+
+@inlined
+def ready_units(view: KernelView, p: int, job: int) -> None:
+    """Choose the units that a start of ``job`` in partition p would take, where its watts depend on them.
+
+    There must be enough free ones. ``net_watt`` reads the choice, which holds until the next one.
+    """
+    if units_differ(view):
+        choose_units(view, p, job)
+
+
+@inlined
+def least_net(view: KernelView, p: int, job: int, option: int) -> int:
+    """Return the net microwatts of ``job`` on the best units of partition p, free or not (rule 12)."""
+    uw = unit_uw(view.predicted, job, option)
+    nodes = int(view.nodes[job])
+    if units_differ(view):
+        first = as_int64(view.units.unit_start[p])
+        return net_of(view, job, option, sum_of_rising(view.by_unit, job, first, nodes, uw))
+    return net_of(view, job, option, nodes * uw)
+
+
+@inlined
+def promised_net(view: KernelView, entry: int) -> int:
+    """Return the net microwatts that a reservation or a plan counts for ``entry`` (rule 12 of docs/semantics.md).
+
+    At the lowest frequency of its window, on the worst units of its partition. The entry must be queued, or have been.
+    """
+    if units_differ(view):
+        return int(view.by_unit.worst[entry])
+    return net_watt(view, as_int64(view.entries.job[entry]), as_int64(view.entries.last[entry]))
+
+
+@kernel
+def keep_worst(view: KernelView, p: int, entry: int) -> None:
+    """Compute what ``entry`` counts for on the worst units of its partition p."""
+    job, option = as_int64(view.entries.job[entry]), as_int64(view.entries.last[entry])
+    first = as_int64(view.units.unit_start[p + 1]) - view.nodes[job]
+    uw = sum_of_rising(view.by_unit, job, first, as_int64(view.nodes[job]), unit_uw(view.predicted, job, option))
+    view.by_unit.worst[entry] = net_of(view, job, option, uw)
+
+
+@kernel
+def note_beyond(view: KernelView, entry: int) -> None:
+    """Note a job without a promised start whose worst units exceed the cap on an empty machine, though better ones fit.
+
+    ``entry`` is queued: its leaf holds the least that it needs.
+    """
+    most = view.counter[codes.AVAILABLE] + view.counter[codes.LEDGER]
+    p = entry_partition(view, entry)
+    least = view.tree.watt[view.tree.offset[p, 0] + entry - view.entries.start[p]]
+    if least <= most < view.by_unit.worst[entry]:
+        view.by_unit.beyond[view.entries.job[entry]] = 1
 
 
 @inlined
@@ -84,7 +152,8 @@ def enqueue(view: KernelView, entry: int) -> None:
     """Put ``entry`` into its partition's tree, with the least that it needs over its options.
 
     Units do not depend on the option; walltime and watts do, and their minima may belong to different options. So the
-    leaf is a necessary condition; the pass tests each option exactly.
+    leaf is a necessary condition; the pass tests each option exactly. Where units differ, its watts are those of the
+    best ones of the partition.
     """
     p = entry_partition(view, entry)
     job = as_int64(view.entries.job[entry])
@@ -93,7 +162,9 @@ def enqueue(view: KernelView, entry: int) -> None:
     watt = codes.ANY_WATT
     for option in range(as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry]) + 1):
         wall = min(wall, wall_s(view, job, option))
-        watt = min(watt, net_watt(view, job, option))
+        watt = min(watt, least_net(view, p, job, option))
+    if units_differ(view):
+        keep_worst(view, p, entry)
     tree_set(view.tree, p, entry - view.entries.start[p], view.nodes[job], wall, watt)
     view.counter[codes.QUEUED] += 1
 
@@ -143,7 +214,9 @@ def start_entry(view: KernelView, entry: int, option: int) -> None:
     view.held.option[job] = option
     view.held.factor[job] = time_factor(view.predicted, job, option)
     view.held.end[job] = view.num[codes.NOW] + wall_s(view, job, option)
-    running_insert(view, job, net_watt(view, job, option))
+    running_insert(view, job, net_watt(view, job, option))  # of the units that it just took
+    if units_differ(view):
+        view.counter[codes.DIRTY] = 1  # entries that did not fit would now get other units, and draw less
     k = view.counter[codes.STARTS]
     view.start_entry[k] = entry
     view.start_option[k] = option

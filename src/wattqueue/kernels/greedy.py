@@ -24,7 +24,15 @@ import numpy as np
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.chance import fits_watts
-from wattqueue.kernels.entries import net_watt, start_entry, wall_s
+from wattqueue.kernels.entries import (
+    net_watt,
+    note_beyond,
+    promised_net,
+    ready_units,
+    start_entry,
+    units_differ,
+    wall_s,
+)
 from wattqueue.kernels.search import first_from
 from wattqueue.kernels.state import KernelView, Reservations
 from wattqueue.kernels.tree import Limits, class_of, tree_next
@@ -199,9 +207,10 @@ def try_entry(view: KernelView, p: int, entry: int) -> bool:
     job = as_int64(view.entries.job[entry])
     if view.nodes[job] > view.units.free[p]:
         return False
+    ready_units(view, p, job)
     for option in range(as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry]) + 1):
         watt = net_watt(view, job, option)
-        if fits_watts(view, watt) and keeps_reservations(view, p, job, option):
+        if fits_watts(view, watt) and keeps_reservations(view, p, job, option, watt):
             end = view.num[codes.NOW] + wall_s(view, job, option)
             start_entry(view, entry, option)
             consume_leftovers(view, p, job, watt, end)
@@ -210,13 +219,12 @@ def try_entry(view: KernelView, p: int, entry: int) -> bool:
 
 
 @inlined
-def keeps_reservations(view: KernelView, p: int, job: int, option: int) -> bool:
-    """Return whether starting ``job`` delays no reservation but its own job's (rule 8).
+def keeps_reservations(view: KernelView, p: int, job: int, option: int, watt: int) -> bool:
+    """Return whether starting ``job`` at ``watt`` net microwatts delays no reservation but its own job's (rule 8).
 
     Watts are shared, so a start in one partition can delay the reservation of another.
     """
     end = view.num[codes.NOW] + wall_s(view, job, option)
-    watt = net_watt(view, job, option)
     reserved = view.reserved
     for q in range(len(view.units.free)):
         if reserved.entry[q] < 0 or end <= reserved.time[q] or view.entries.job[reserved.entry[q]] == job:
@@ -274,7 +282,7 @@ def entry_not_started(view: KernelView, p: int, entry: int) -> None:
 
 @inlined
 def reserve(view: KernelView, p: int, entry: int) -> None:
-    """Promise ``entry`` its shadow time, at the lowest frequency of its window.
+    """Promise ``entry`` its shadow time, at the lowest frequency of its window, on its worst units (rule 12).
 
     ``nodes`` and ``watt`` are what would be left over beside the job, negative while something is missing. Whole
     blocks of running jobs are skipped by their sums while these do not suffice: from 158,976 nodes with 30,000 running
@@ -282,7 +290,7 @@ def reserve(view: KernelView, p: int, entry: int) -> None:
     """
     job = as_int64(view.entries.job[entry])
     nodes = view.units.free[p] - view.nodes[job]
-    watt = view.counter[codes.AVAILABLE] - net_watt(view, job, as_int64(view.entries.last[entry]))
+    watt = view.counter[codes.AVAILABLE] - promised_net(view, entry)
     running = view.running
     view.reserved.entry[p] = entry
     view.reserved.time[p] = INF
@@ -297,6 +305,8 @@ def reserve(view: KernelView, p: int, entry: int) -> None:
         watt += running.net_sum[block]
         at += 1
     find_shadow(view, p, at, nodes, watt)
+    if units_differ(view) and view.reserved.time[p] == INF:
+        note_beyond(view, entry)
 
 
 @inlined

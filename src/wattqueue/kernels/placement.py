@@ -1,4 +1,4 @@
-"""Free units as bits; a start takes the lowest numbers, and writes them down as intervals.
+"""Free units as bits; a start takes the lowest numbers, or ranked ones, and writes them down as intervals.
 
 Two levels of words of 64 bits::
 
@@ -14,7 +14,7 @@ fragmented.
 What a job gets is written to the interval log (``Held.low``, ``Held.high``), one row for each run of neighbouring
 units. The log only grows; schedules, reports and releases read it.
 
-Placement is by lowest number first (docs/adr/0003). Words and bits are found by shifts: floor division of signed
+Placement by rank is in ``kernels/ranked.py``. Words and bits are found by shifts: floor division of signed
 numbers, as Python defines it, costs a branch.
 
 Invariants, checked in tests/kernels/test_placement.py: ``free[p]`` is the number of set bits of the partition; a bit
@@ -30,6 +30,7 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.arrays import kernel_array
 from wattqueue.kernels.bits import ONE, ZERO, lowest_bit, mask, run_length
+from wattqueue.kernels.ranked import choose_units, take_chosen
 from wattqueue.kernels.state import Held, KernelView, Units
 
 
@@ -83,12 +84,16 @@ def next_word(units: Units, w: int) -> int:
 
 @inlined
 def take_units(view: KernelView, p: int, job: int) -> None:
-    """Give ``job`` the lowest free units of partition p.
+    """Give ``job`` the first free units of partition p: by rank where there is one, else the lowest numbers.
 
     There must be enough: the caller has compared with ``free``. Units are taken word by word, in runs of set bits; a
     run that continues in the next word extends the last interval. ``low`` moves to the last word looked at: no unit
     before it is free any more.
     """
+    if view.by_unit.order.shape[0] > 0:
+        choose_units(view, p, job)
+        take_chosen(view, p, job)
+        return
     units = view.units
     held = view.held
     left = view.nodes[job]

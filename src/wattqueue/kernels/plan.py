@@ -22,7 +22,7 @@ expected end: it holds its units longer than the plan says, and the plan is rebu
 
 Several partitions: a job's later entry is planned as if its earlier one had no place; whichever begins earlier stays.
 Several frequencies: an entry may start now at any frequency of its window, the highest first; a place in the future is
-planned at the lowest (rule 12).
+planned at the lowest, and on the worst units where they differ (rule 12).
 
 Buffers: rows PROFILE_HEAD to PROFILE - 1 are in use; the engine doubles the buffer before an instant that might not
 fit (``loop.log_is_full``), and ``new_plan`` guarantees at least 64 rows.
@@ -36,7 +36,15 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import AT_LEAST_LANES, as_int64, at_least, inlined, kernel
 from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask
-from wattqueue.kernels.entries import net_watt, start_entry, wall_s
+from wattqueue.kernels.entries import (
+    net_watt,
+    note_beyond,
+    promised_net,
+    ready_units,
+    start_entry,
+    units_differ,
+    wall_s,
+)
 from wattqueue.kernels.greedy import find_candidate, follow_candidates, next_partition, refresh_candidates
 from wattqueue.kernels.search import first_from
 from wattqueue.kernels.state import KernelView, ReservationPlan
@@ -181,12 +189,16 @@ def plan_entry(view: KernelView, p: int, entry: int) -> bool:
     job = as_int64(view.entries.job[entry])
     before = withdraw_plan(view, job)
     last = as_int64(view.entries.last[entry])
-    for option in range(as_int64(view.entries.first[entry]), last):
-        if fits_now(view, p, job, option):
-            start_planned(view, entry, option)
+    if units_differ(view):
+        if start_on_very_units(view, p, entry):
             return True
+    else:
+        for option in range(as_int64(view.entries.first[entry]), last):
+            if fits_now(view, p, job, option):
+                start_planned(view, entry, option)
+                return True
     need = as_int64(view.nodes[job])
-    watt = net_watt(view, job, last)
+    watt = promised_net(view, entry)
     wall = wall_s(view, job, last)
     row, behind = earliest_place(view, p, need, watt, wall)
     if row >= 0 and (
@@ -202,7 +214,26 @@ def plan_entry(view: KernelView, p: int, entry: int) -> bool:
         view.plan.stamp[job] = view.counter[codes.STAMP]
     elif before >= 0:
         view.plan.entry[job] = before
-        change_profile(view, before, as_int64(view.entries.last[before]), as_int64(-1))
+        change_profile(view, before, as_int64(view.entries.last[before]), as_int64(-1), promised_net(view, before))
+    if row < 0 and units_differ(view):
+        note_beyond(view, entry)
+    return False
+
+
+@kernel
+def start_on_very_units(view: KernelView, p: int, entry: int) -> bool:
+    """Start ``entry`` now, if it fits on the units that it would get; return whether it started.
+
+    At the last option, too: a place ahead counts other watts.
+    """
+    job = as_int64(view.entries.job[entry])
+    if view.nodes[job] > view.units.free[p]:
+        return False
+    ready_units(view, p, job)
+    for option in range(as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry]) + 1):
+        if fits_now(view, p, job, option):
+            start_planned(view, entry, option)
+            return True
     return False
 
 
@@ -216,7 +247,7 @@ def withdraw_plan(view: KernelView, job: int) -> int:
     if view.plan.stamp[job] != view.counter[codes.STAMP] or entry < 0:
         return -1
     view.plan.entry[job] = -1
-    change_profile(view, entry, as_int64(view.entries.last[entry]), as_int64(1))
+    change_profile(view, entry, as_int64(view.entries.last[entry]), as_int64(1), promised_net(view, entry))
     return int(entry)
 
 
@@ -225,7 +256,7 @@ def start_planned(view: KernelView, entry: int, option: int) -> None:
     """Start ``entry`` now and subtract it from the profile until its expected end."""
     job = as_int64(view.entries.job[entry])
     view.plan.begin[job] = view.num[codes.NOW]
-    change_profile(view, entry, option, as_int64(-1))
+    change_profile(view, entry, option, as_int64(-1), net_watt(view, job, option))
     view.plan.entry[job] = -1
     start_entry(view, entry, option)
 
@@ -339,14 +370,14 @@ def add_rows(plan: ReservationPlan, p: int, first: int, behind: int, need: int, 
 
 
 @kernel
-def change_profile(view: KernelView, entry: int, option: int, sign: int) -> None:
-    """Add (1) or subtract (-1) the units and watts of ``entry`` over its place in the plan."""
+def change_profile(view: KernelView, entry: int, option: int, sign: int, watt: int) -> None:
+    """Add (1) or subtract (-1) the units and ``watt`` net microwatts of ``entry`` over its place in the plan."""
     job = as_int64(view.entries.job[entry])
     begin = view.plan.begin[job]
     p = as_int64(view.units.option_partition[option])
     first = profile_row(view, begin)
     last = profile_row(view, begin + wall_s(view, job, option))
-    add_rows(view.plan, p, first, last, sign * view.nodes[job], sign * net_watt(view, job, option))
+    add_rows(view.plan, p, first, last, sign * view.nodes[job], sign * watt)
 
 
 @kernel

@@ -228,10 +228,25 @@ class ReservationPlan(NamedTuple):
 
 @referenced
 class ByUnit(NamedTuple):
-    """What a pass knows of units that differ (docs/adr/0013)."""
+    """What a pass knows of units that differ, or are taken by rank (docs/adr/0013)."""
 
     factors: UnitFactors
     """Predicted factors."""
+    rising: Array
+    """(A + 1, U) float64 the factors of each partition from the least to the greatest; empty where ``factors`` is."""
+    row: Array
+    """(n,) int32 row of each job in ``order``; empty where that is."""
+    order: Array
+    """(1 or A + 1, U) int32 units of each partition in the order of placement; empty where the lowest numbers are taken
+    and units are equal. One row holds for every job."""
+    worst: Array
+    """(m,) int64 net microwatts of an entry on its worst units at its lowest frequency, once queued."""
+    beyond: Array
+    """(n,) int8, 1 for jobs that could not be promised a start because their worst units exceed the cap."""
+    chosen: Array
+    """(U,) int32 working space: the units that a start would take."""
+    mark: Array
+    """uint64 working space, a word for each of ``Units.word``; 0 between two calls."""
 
 
 @referenced
@@ -249,7 +264,7 @@ class KernelView(NamedTuple):
     predicted: Rows
     """Watts and time factors by the estimator."""
     by_unit: ByUnit
-    """Where units differ: their factors."""
+    """Units that differ, or are taken by rank."""
     entries: EntryTable
     """All entries, queued or not."""
     tree: Tree

@@ -7,7 +7,7 @@ to 1 µW; so sums are integers, and do not depend on the order of the units.
 from __future__ import annotations
 
 from wattqueue.kernels._numba import as_int64, by_reference, entry, kernel
-from wattqueue.kernels.state import Array, Held, UnitFactors
+from wattqueue.kernels.state import Array, ByUnit, Held, UnitFactors
 
 
 @kernel
@@ -30,3 +30,23 @@ def sum_units(held: Held, factors: UnitFactors, jobs: Array, uw: Array, total: A
     held, factors = by_reference(held), by_reference(factors)
     for k in range(len(jobs)):
         total[k] = held_uw(held, factors, as_int64(jobs[k]), uw[k])
+
+
+@kernel
+def chosen_uw(by_unit: ByUnit, job: int, units: int, uw: int) -> int:
+    """Return the microwatts of ``job`` on the ``units`` first ones in ``chosen``."""
+    row = by_unit.factors.row[job]
+    total = 0
+    for k in range(units):
+        total += round(uw * by_unit.factors.table[row, by_unit.chosen[k]])
+    return total
+
+
+@kernel
+def sum_of_rising(by_unit: ByUnit, job: int, first: int, units: int, uw: int) -> int:
+    """Return the microwatts of ``job`` on units with the factors from place ``first`` of ``rising`` on."""
+    row = by_unit.factors.row[job]
+    total = 0
+    for k in range(first, first + units):
+        total += round(uw * by_unit.rising[row, k])
+    return total

@@ -28,8 +28,8 @@ from wattqueue.kernels.tree import new_tree
 from wattqueue.model import bounds
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
-from wattqueue.parts.contracts import Entries, Prediction
-from wattqueue.policy.by_unit import check_unit_factor, unit_factors
+from wattqueue.parts.contracts import Entries, Floats, Prediction
+from wattqueue.policy.by_unit import check_unit_factor, new_by_unit
 
 Window = tuple[NDArray[Any], NDArray[Any]]
 
@@ -155,11 +155,12 @@ def first_net_uw(
 
 def build_view(
     jobs: KnownJobs, machine: Machine, prediction: Prediction, entries: Entries, window: Window, settings: PassSettings,
-    *, checked: bool = False,
+    *, rank: Floats | None = None, checked: bool = False,
 ) -> state.KernelView:  # fmt: skip
     """Return a view of an idle machine and an empty queue, ready for ``jobs``.
 
-    ``checked``: the caller has called ``check_shapes`` on these arrays, or on more of them.
+    ``rank`` (applications, units) is what the placement ranks units by; None takes the lowest numbers. ``checked``:
+    the caller has called ``check_shapes`` on these arrays, or on more of them.
 
     Raises: PolicyError where the parts' arrays do not fit together.
     """
@@ -170,17 +171,18 @@ def build_view(
     queue = queue_entries(jobs, entries, window, machine)
     capacity = min(n, machine.units)
     counts = np.array([p.units for p in machine.partitions], np.int64)
+    units = new_units(counts, idle_uw(machine), machine.option_partition)
     num = np.zeros(codes.NUM_SLOTS)
     num[[codes.NOW, codes.LAST_PASS]] = -np.inf
     view = state.KernelView(
         kernel_array(jobs.nodes, np.int32),
         kernel_array(jobs.walltime_s, np.float64),
         predicted,
-        state.ByUnit(unit_factors(jobs.app, prediction)),
+        new_by_unit(jobs.app, machine, prediction, rank, len(queue.job), len(units.word)),
         queue,
         new_tree(queue.start, jobs.nodes, first_net_uw(jobs, predicted, queue, machine)),
         new_running(capacity, partitions),
-        new_units(counts, idle_uw(machine), machine.option_partition),
+        units,
         new_held(n, n + n // 2 + machine.units + 64),
         new_reservations(partitions),
         new_plan(n, partitions) if settings.code == codes.CONSERVATIVE else no_plan(partitions),

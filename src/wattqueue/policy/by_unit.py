@@ -7,6 +7,7 @@ machine. Kernels get one row more, of ones: that of jobs whose application has n
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +59,11 @@ def unprofiled(factor: Floats) -> NDArray[np.bool_]:
 
 
 def without_factors(app: Labels, prediction: Prediction) -> NDArray[np.bool_]:
-    """Return which jobs name no application, or one without factors. Shape (n,); none where units are equal."""
-    if prediction.unit_factor is None:
+    """Return which jobs name no application, or one without factors. Shape (n,); none where units are equal.
+
+    Also none where the table has another number of rows than there are applications: ``check_unit_factor`` refuses it.
+    """
+    if prediction.unit_factor is None or len(prediction.unit_factor) != len(app.names):
         return np.zeros(len(app), np.bool_)
     known = np.append(~unprofiled(prediction.unit_factor), False)
     return ~known[app.codes]
@@ -67,6 +71,8 @@ def without_factors(app: Labels, prediction: Prediction) -> NDArray[np.bool_]:
 
 def with_worst_case(app: Labels, machine: Machine, prediction: Prediction) -> Prediction:
     """Return the prediction in which jobs without factors draw the stated maximum of a unit, whatever their units.
+
+    An estimator that is asked again at submissions replaces it with its own figures, for a unit of factor 1.
 
     Raises: PolicyError where the machine states no maximum.
     """
@@ -102,3 +108,80 @@ def equal_units() -> state.UnitFactors:
 def application_rows(app: Labels) -> NDArray[np.int32]:
     """Return the row of each job in tables by application; the last one for jobs without one. Shape (n,)."""
     return kernel_array(np.where(app.codes < 0, len(app.names), app.codes), np.int32)
+
+
+def new_by_unit(
+    app: Labels, machine: Machine, prediction: Prediction, rank: Floats | None, entries: int, words: int
+) -> state.ByUnit:
+    """Return what a pass knows of units that differ, or are taken by rank.
+
+    ``rank`` (A, U) is a placement's, None for the lowest numbers; ``entries`` and ``words`` are lengths of the entry
+    table and of the bitmap of free units.
+
+    Raises: PolicyError for ranks of another shape, or NaN.
+    """
+    factors = unit_factors(app, prediction)
+    table = factors.table
+    rising = table.copy()
+    start = np.cumsum([0, *(p.units for p in machine.partitions)])
+    for first, end in pairwise(start.tolist()):
+        rising[:, first:end].sort(axis=1)
+    order = np.empty((0, 0), np.int32)
+    if rank is not None or len(table):
+        order = placement_order(app, machine, np.zeros((0, machine.units)) if rank is None else np.asarray(rank))
+    row = np.empty(0, np.int32)
+    if len(order):
+        row = factors.row if len(table) else application_rows(app)
+    differ = bool(len(table))
+    return state.ByUnit(
+        factors,
+        rising,
+        row,
+        order,
+        np.zeros(entries * differ, np.int64),
+        np.zeros(len(app) * differ, np.int8),
+        np.empty(machine.units if len(order) else 0, np.int32),
+        np.zeros(words if len(order) else 0, np.uint64),
+    )
+
+
+def placement_order(app: Labels, machine: Machine, rank: Floats) -> NDArray[np.int32]:
+    """Return the units of each partition in the order of (rank, number), by application. Shape (A + 1, U) or (1, U).
+
+    Jobs without an application take units by their mean rank, or by that in row A where ``rank`` has one. Rows that
+    are all the same become one.
+
+    Raises: PolicyError for ranks of another shape, or NaN.
+    """
+    names, expected = len(app.names), (len(app.names), machine.units)
+    if rank.shape not in (expected, (names + 1, machine.units), (0, machine.units)) or np.isnan(rank).any():
+        raise PolicyError(
+            f"a placement gives ranks of shape {rank.shape}, or NaN, expected {expected}",
+            hint="one row for each application that the jobs name, one column for each unit of the machine",
+        )
+    rows = rank if len(rank) else np.zeros((1, machine.units))
+    if (rows == rows[0]).all():
+        rows = rows[:1]
+    elif len(rows) == names:
+        rows = np.vstack((rows, rows.mean(axis=0)))
+    order = np.empty(rows.shape, np.int32)
+    start = np.cumsum([0, *(p.units for p in machine.partitions)])
+    for first, end in pairwise(start.tolist()):
+        order[:, first:end] = np.argsort(rows[:, first:end], axis=1, kind="stable") + first
+    return order
+
+
+def factors_of(view: state.KernelView) -> Floats | None:
+    """Return the predicted factors of a view as ``Prediction.unit_factor`` has them; None where units are equal."""
+    table = view.by_unit.factors.table
+    return table[:-1] if len(table) else None
+
+
+def rank_of(view: state.KernelView, applications: int) -> Floats | None:
+    """Return ranks that give the orders of placement of a view; None where the lowest numbers are. Shape (A + 1, U)."""
+    order = view.by_unit.order
+    if not len(order):
+        return None
+    rank = np.empty(order.shape)
+    np.put_along_axis(rank, order, np.arange(order.shape[1], dtype=np.float64)[np.newaxis], axis=1)
+    return rank if len(rank) > 1 else np.repeat(rank, applications + 1, axis=0)

@@ -10,7 +10,7 @@ kernels need ranks that do not change, so such a pass runs on a new view in the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.policy.actions import StartJob
 from wattqueue.policy.build import PassSettings, Window, build_view, rows_for
+from wattqueue.policy.by_unit import factors_of, rank_of
 from wattqueue.policy.identity import JobNames
 from wattqueue.policy.view import View
 
@@ -82,6 +83,8 @@ class PolicySnapshot:
     """Idle microwatts that the cap covers and no job does; None: every node is powered."""
     unusable: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     """Units that are down, off, or in between."""
+    rank: Floats | None = None
+    """Rank of each unit for each application, low first (``by_unit.placement_order``); None: the lowest numbers."""
 
 
 def view_of(snapshot: PolicySnapshot) -> state.KernelView:
@@ -91,7 +94,7 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
     unusable units and the queue through kernels. The plan gets room for every running end and twice for every entry.
     """
     s = snapshot
-    view = build_view(s.jobs, s.machine, s.prediction, s.entries, s.window, s.settings)
+    view = build_view(s.jobs, s.machine, s.prediction, s.entries, s.window, s.settings, rank=s.rank)
     view.num[codes.NOW] = s.now_s
     count, held, running = view.counter, view.held, s.running
     if s.base_uw is not None:
@@ -161,7 +164,7 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
         view.now_s,
         view.jobs.take(rows),
         view.machine,
-        rows_for(kernel.predicted, rows),
+        replace(rows_for(kernel.predicted, rows), unit_factor=factors_of(kernel)),
         Entries(small, partition, order),
         window,
         settings,
@@ -171,6 +174,7 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
         0.0 if kernel.counter[codes.BY_CHANCE] else float(kernel.counter[codes.MARGIN]) / codes.MICRO,
         int(kernel.counter[codes.BASE]),
         unusable,
+        rank_of(kernel, len(view.jobs.app.names)),
     )
     return snapshot, rows.astype(np.int32)
 

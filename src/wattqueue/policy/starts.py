@@ -15,16 +15,24 @@ from wattqueue.policy.identity import JobNames
 def start_job(kernel: state.KernelView, names: JobNames, action: StartJob) -> str:
     """Start an entry, as a custom pass would; return an empty text, or why not.
 
-    Placement is by lowest number (docs/adr/0003), so units that the action names must be those that the job gets;
-    other ones are refused rather than ignored.
+    Units that the action names must be those that the job gets by the policy's placement; other ones are refused
+    rather than ignored.
     """
     entries = kernel.entries.of_job
     job, p = names.row(action.job), operator.index(action.partition)
     if not (0 <= job < len(entries) and 0 <= p < entries.shape[1]):
         return REASONS[codes.REFUSED_STATE]
-    if action.nodes and sorted(action.nodes) != lowest_free(kernel, p, int(kernel.nodes[job])):
+    if action.nodes and sorted(action.nodes) != next_units(kernel, p, job):
         return REASONS[codes.REFUSED_OPTION]
     return REASONS[act.start_checked(kernel, int(entries[job, p]), operator.index(action.option))]
+
+
+def next_units(kernel: state.KernelView, p: int, job: int) -> list[int]:
+    """Return the numbers of the units that a start of ``job`` in partition p would take, rising; fewer if too few."""
+    if not len(kernel.by_unit.order):
+        return lowest_free(kernel, p, int(kernel.nodes[job]))
+    found = np.empty(int(kernel.units.unit_start[-1]), np.int32)
+    return sorted(found[: act.units_of_start(kernel, p, job, found)].tolist())
 
 
 def lowest_free(kernel: state.KernelView, p: int, count: int) -> list[int]:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes, state
+from wattqueue.kernels.actions import net_of_start
 from wattqueue.kernels.lists import list_queue, list_running
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
@@ -129,8 +130,11 @@ class View:
         """Return what the ledger would count for a start of ``job`` at ``option``, by prediction.
 
         Without the idle watts of its units, and at least 0, unless the cap covers jobs alone (rule 14 of
-        docs/semantics.md).
+        docs/semantics.md). Where units differ: on the units that it would get now, or on the best ones of the partition
+        while too few are free (rule 12).
         """
+        if len(self.kernel.by_unit.factors.table):
+            return net_of_start(self.kernel, int(self.machine.option_partition[option]), job, option) / codes.MICRO
         unit = int(unit_uw(self.kernel.predicted, job, option))
         if self.machine.cap_scope != "jobs":
             unit = max(unit - int(self.kernel.units.idle_uw[self.machine.option_partition[option]]), 0)

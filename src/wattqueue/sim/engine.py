@@ -41,6 +41,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.build import Window, build_view, check_prediction, check_shapes, unit_uw
+from wattqueue.policy.by_unit import with_worst_case, without_factors
 from wattqueue.policy.capabilities import require_carried_out, resolve
 from wattqueue.policy.limits import ActionLimits
 from wattqueue.policy.policy import Policy
@@ -56,6 +57,12 @@ _EVENTS_A_STEP = 400_000
 _IDLE_CONTROL_STEPS = 1_000
 """Calls of the controls without effect for which a queue that nothing else moves keeps a run alive."""
 _BLOCK = 1 << 16
+
+
+NO_FACTORS = "jobs whose application has no unit factors (a unit's stated maximum counted)"
+"""Key of the note of a run that counts them, as it is printed."""
+WORST_UNITS_EXCEED_CAP = "jobs that were promised no start, because their worst units exceed the cap"
+"""Key of the note that counts them (rule 12 of docs/semantics.md)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,9 +133,13 @@ class Simulation:
         if past is not None:
             recall(policy.estimator, needs, past)
         self.history = history_prediction_of(policy.estimator, jobs)
+        known = KnownJobs.of(jobs)
+        self.without_factors = int(without_factors(jobs.app, prediction).sum())
+        if prediction.unit_factor is not None:
+            check_prediction(known, machine, prediction)
+            prediction = with_worst_case(jobs.app, machine, prediction)
         entries = policy.order.entries(jobs_for(policy.order, jobs), prediction, machine)
         window = policy.frequency.window(entries, prediction, machine)
-        known = KnownJobs.of(jobs)
         check_shapes(known, machine, prediction, entries, window)
         if actual is not None:
             check_prediction(known, machine, actual)
@@ -137,9 +148,9 @@ class Simulation:
         require_carried_out(policy, needs, ABILITIES, len(jobs.app.names), machine, prediction)
         if cap.limited:
             require_known_watts(entries, window, prediction, machine)
-        view = build_view(
-            known, machine, prediction, entries, window, needs.pass_settings(machine.cap_scope), checked=True
-        )
+        settings = needs.pass_settings(machine.cap_scope)
+        rank = policy.placement.rank(len(jobs.app.names), machine, prediction)
+        view = build_view(known, machine, prediction, entries, window, settings, rank=rank, checked=True)
         # Before the truth is built, from the machine's own figures: a learned prediction never rejects a job (rule 4).
         reject = rejections(jobs, view, cap, machine_figures=needs.machine_figures)
         truth = build_truth(jobs, machine, actual or actual_power(jobs, machine), reject, cap, events)
@@ -254,7 +265,10 @@ class Simulation:
 
         They take over the log's columns instead of copying them, so call it once.
         """
-        return Run(self.jobs, self.machine, self.cap, self._schedule(), self._power(), self.session.notes())
+        beyond = int(self.view.by_unit.beyond.sum())
+        counts = {NO_FACTORS: self.without_factors, WORST_UNITS_EXCEED_CAP: beyond}
+        notes = {**self.session.notes(), **{text: count for text, count in counts.items() if count}}
+        return Run(self.jobs, self.machine, self.cap, self._schedule(), self._power(), notes)
 
     def _schedule(self) -> Schedule:
         """Return the log as a schedule; jobs that never ran get NaN times, state NOT_STARTED, and no units."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
+from wattqueue.kernels.actions import least_nets
 from wattqueue.kernels.state import KernelView
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.schedule import Reason
@@ -47,6 +48,8 @@ def least_net_uw(view: KernelView, *, machine_figures: bool) -> NDArray[np.float
         unit = idle[option].astype(np.float64)
         if machine_figures:
             unit = unit_uw(view.predicted, entries.job, option).astype(np.float64)
-        net = np.maximum(unit - share * idle[option], 0.0)
-        np.minimum.at(least, entries.job, view.nodes[entries.job] * net)
+        net = view.nodes[entries.job] * np.maximum(unit - share * idle[option], 0.0)
+        if machine_figures and len(view.by_unit.factors.table):
+            least_nets(view, entries.job, option, net)  # the best units: some of them may be free one day
+        np.minimum.at(least, entries.job, net)
     return least

@@ -158,6 +158,8 @@ ABILITIES = DriverAbilities(
         WakeNode: _wake,
         Requeue: _requeue,
     },
+    ranked_placement=True,
+    unit_factors=True,
     future=True,
 )
 """What the simulator carries out: every action, on a ledger of predicted watts."""
