@@ -160,9 +160,9 @@ def test_curves_of_a_group_are_means_over_seeds_and_stop_with_the_runs(folders: 
         got = float((mean[every] * width).sum())
         want = []
         for m in group.members:
-            s, end = m.run.series, float(time[every][-1] + width) + m.run.first_s
+            s, end = m.run.power, float(time[every][-1] + width) + m.run.first_s
             edges = np.append(s.time_s[s.time_s < end], end)
-            want.append(float((s.power_w[: len(edges) - 1] * np.diff(edges)).sum()))
+            want.append(float((s.value[: len(edges) - 1] * np.diff(edges)).sum()))
         assert got == pytest.approx(np.mean(want), rel=1e-9)
 
 

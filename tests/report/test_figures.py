@@ -36,11 +36,11 @@ def test_power_is_the_step_series_itself_where_steps_are_few() -> None:
 def test_excess_over_a_moving_cap_is_exact() -> None:
     cap = Cap(np.array([-np.inf, 1050.0, 1150.0]), np.array([2000.0, 2500.0, np.inf]))
     run = by_hand(cap)
-    over = power.Excess.of(run.series)
+    over = run.kept
     # 2050 > 2000 from 1010 to 1050; 2750 > 2500 from 1100 to 1150.
-    assert over.over_s == 90.0
-    assert over.over_j == 40 * 50 + 50 * 250
-    assert over.most_w == 250.0
+    assert over.cap_over_s == 90.0
+    assert over.cap_over_j == 40 * 50 + 50 * 250
+    assert over.cap_overshoot_w == 250.0
     figure = power.figure(run)
     assert figure.columns["time_s"].tolist() == [0, 10, 50, 100, 150, 160]
     assert figure.columns["excess_w"].tolist() == [0, 50, 0, 250, 0, 0]

@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from wattqueue.campaign.cell import Row
 from wattqueue.campaign.windows import Trace
@@ -21,7 +19,6 @@ from wattqueue.study.powercap.cell import (
     POLICIES,
     PowercapCell,
     hours,
-    quantiles,
     window_cap,
 )
 from wattqueue.study.powercap.prepare import Prepared, WorkloadSelection
@@ -74,15 +71,6 @@ def test_without_a_cap_there_are_no_figures_of_one() -> None:
     row = hours(series([0.0, 10_800.0], [5.0, 0.0]), MACHINE, window_cap(0.0, None), 0.0, CAPPED_S)
     assert row["power_w_mean"] == 5.0
     assert row["cap_w"] is row["excess_w"] is row["over_share"] is None
-
-
-@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 9)), min_size=1, max_size=30), st.floats(0, 1))
-def test_weighted_quantiles_are_those_of_repeated_values(pairs: list[tuple[int, int]], at: float) -> None:
-    values, weights = (np.array(c, np.float64) for c in zip(*pairs, strict=True))
-    repeated = np.sort(np.repeat(values, weights.astype(int)))
-    place = min(int(np.ceil(round(at * len(repeated), 9))), len(repeated))
-    want = repeated[max(place - 1, 0)]
-    assert quantiles(values, weights, np.array([at]))[0] == want
 
 
 def run_row(window: int, policy: str, cap: float | None, turnaround: float, mean: float, most: float) -> Row:

@@ -10,6 +10,7 @@ import pytest
 from wattqueue.errors import InputError
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.schedule import PowerSeries
+from wattqueue.model.signals import Cap
 from wattqueue.whatif.bill import parse_source, read_tariff, require_cover
 from wattqueue.whatif.digest import bin_edges, digest
 
@@ -29,7 +30,7 @@ def test_cost_is_the_sum_over_steps_of_power_and_price(tmp_path: Path) -> None:
     # 2 kW to 5,400 s, then 3 kW to 9,000 s; idle 1 kW from there to 10,800 s.
     zeros, time = np.zeros(3), np.array([0.0, 5_400.0, 9_000.0])
     power = PowerSeries(time, np.array([2_000.0, 3_000.0, 0.0]), zeros, zeros, zeros.astype(np.int32))
-    found = digest([power], MACHINE, np.inf, bin_edges(0.0, 9_000.0, [tariff.series.time_s]))
+    found, _ = digest([power], MACHINE, Cap.none(), bin_edges(0.0, 9_000.0, [tariff.series.time_s]))
     wanted = 2 * 10 - 2 * 0.5 * 20 - 3 * 0.5 * 20 + 3 * 0.5 * 50
     assert tariff.amount(found, MACHINE.idle_w, 9_000.0) == pytest.approx(wanted)
     assert tariff.amount(found, MACHINE.idle_w, 10_800.0) == pytest.approx(wanted + 0.5 * 50)
@@ -83,4 +84,4 @@ def test_a_tariff_of_day_and_night_has_no_holes(tmp_path: Path) -> None:
     rows = "".join(f"{d * 86_400},10\n{d * 86_400 + 21_600},30\n" for d in range(30))
     tariff = read_tariff(parse_source(tariff_file(tmp_path, rows), "EUR/MWh", "--price-unit"), None, repair=False)
     require_cover(tariff, 0.0, 29 * 86_400.0, WORDS)
-    assert tariff.integral(0.0, 86_400.0) == 10 * 21_600 + 30 * 64_800
+    assert tariff.series.integral(0.0, 86_400.0) == 10 * 21_600 + 30 * 64_800

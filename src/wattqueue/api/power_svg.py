@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats
+from wattqueue.model.steps import Steps
 from wattqueue.report import words
 from wattqueue.report.figure import Figure
 from wattqueue.report.steps import Bins
@@ -82,12 +83,11 @@ def coarse(columns: dict[str, NDArray[np.float64]], end_s: float) -> tuple[Float
     The figure has up to 6,000 bins, for zooming in a report; a cell of a notebook shows a tenth of them, and a notebook
     stores every output as text. Shapes: edges (b + 1,), columns (b,).
     """
-    # Bins read a step series whose last row is its end: the last value is repeated there.
-    time = np.append(columns["time_s"], end_s)
-    held = {name: np.append(column, column[-1:]) for name, column in columns.items() if name != "time_s"}
-    bins = Bins.of(time, 0.0, end_s, COLUMNS)
-    reduce = {"power_min_w": bins.least, "power_max_w": bins.greatest, "excess_w": bins.greatest, "cap_w": bins.least}
-    return bins.edge_s, {name: reduce.get(name, bins.mean)(time, column) for name, column in held.items()}
+    time = columns["time_s"]
+    edge = Bins.of(time, 0.0, end_s, COLUMNS).edge_s
+    reduce = {"power_min_w": Steps.minima, "power_max_w": Steps.maxima, "excess_w": Steps.maxima, "cap_w": Steps.minima}
+    every = {name: Steps(time, column) for name, column in columns.items() if name != "time_s"}
+    return edge, {name: reduce.get(name, Steps.means)(steps, edge) for name, steps in every.items()}
 
 
 def _area(x: Floats, low: Floats, high: Floats, fill: str, opacity: float) -> str:

@@ -16,12 +16,11 @@ from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.schedule import PowerSeries, Schedule, State
 from wattqueue.model.signals import Cap
+from wattqueue.model.steps import Steps, excess_w, held, with_times
 from wattqueue.model.sums import sum_of_products
 
 TAU_S = 10.0
 """Shortest run time in seconds that a bounded slowdown divides by: very short jobs would dominate the mean."""
-TOLERANCE_W = 1e-6
-"""Tolerance of admission (rule 13); a smaller excess over the cap is not counted."""
 QUANTILES = {"median": 0.50, "p95": 0.95, "p99": 0.99}
 """Quantiles over jobs, by the ending of their names; linear interpolation."""
 Metrics = dict[str, float | int | None]
@@ -102,15 +101,10 @@ def energies(power: PowerSeries, machine: Machine, begin_s: float, end_s: float)
 
     Before the first row of the series the machine is powered and idle.
     """
-    early, first, length = _steps(power.time_s, begin_s, end_s)
-    rows = slice(first, first + len(length))
-    jobs_j = sum_of_products(power.jobs_w[rows], length)
-    other_j = sum_of_products(power.other_w[rows], length) + early * machine.idle_w
-    return {
-        "jobs_j": jobs_j,
-        "machine_j": jobs_j + other_j,
-        "busy_unit_s": sum_of_products(power.busy_units[rows], length),
-    }
+    power = power.from_start(machine, begin_s)
+    columns = (power.jobs_w, power.other_w, power.busy_units)
+    jobs_j, other_j, busy = (Steps(power.time_s, column).integral(begin_s, end_s) for column in columns)
+    return {"jobs_j": jobs_j, "machine_j": jobs_j + other_j, "busy_unit_s": busy}
 
 
 def cap_figures(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end_s: float) -> CapFigures:
@@ -151,24 +145,18 @@ def cap_sums(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end
     """
     if not cap.limited or end_s <= begin_s:
         return CapSums()
-    time, watts = _with_start(power, machine, begin_s)
-    inside = cap.time_s[(cap.time_s > time[0]) & (cap.time_s < end_s)]
-    if len(inside):
-        place = np.searchsorted(time, inside, side="right")
-        time, watts = np.insert(time, place, inside), np.insert(watts, place, watts[place - 1])
-    _, first, length = _steps(time, begin_s, end_s)
-    rows = slice(first, first + len(length))
-    limit = cap.at(time[rows])
+    power = power.from_start(machine, begin_s)
+    rows, _ = held(power.time_s, begin_s, end_s)
+    time, row = with_times(np.concatenate(([begin_s], power.time_s[rows][1:], [end_s])), cap.time_s)
+    length, limit = np.diff(time), cap.at(time[:-1])
     capped = np.isfinite(limit) & (length > 0)
     if not capped.any():
         return CapSums()
-    watts, limit, length = watts[rows][capped], limit[capped], length[capped]
-    allowed = sum_of_products(limit, length)
-    used = sum_of_products(watts, length)
-    watts -= limit  # from here on the excess
-    watts[watts <= TOLERANCE_W] = 0.0
-    over_s = float(length[watts > 0].sum())
-    return CapSums(used, allowed, float(watts.max()), over_s, sum_of_products(watts, length), float(length.sum()))
+    watts = np.append(power.scope_w(machine.cap_scope)[rows], 0.0)[row][:-1][capped]
+    limit, length = limit[capped], length[capped]
+    used, above = sum_of_products(watts, length), excess_w(watts, limit)
+    over_s, over_j = float(length[above > 0].sum()), sum_of_products(above, length)
+    return CapSums(used, sum_of_products(limit, length), float(above.max()), over_s, over_j, float(length.sum()))
 
 
 def mape_percent(schedule: Schedule) -> float | None:
@@ -208,31 +196,3 @@ def _per_job(jobs: Jobs, schedule: Schedule) -> Metrics:
         for i, ending in enumerate(QUANTILES):
             found[f"{name}_{ending}"] = None if points is None else float(points[i])
     return found
-
-
-def _steps(time_s: Floats, begin_s: float, end_s: float) -> tuple[float, int, Floats]:
-    """Return how a step series covers the span from ``begin_s`` to ``end_s``.
-
-    Three values: seconds of the span before the first row, the first row in force, and how long each row from there
-    holds within the span.
-    """
-    if end_s <= begin_s or len(time_s) == 0:
-        return max(0.0, end_s - begin_s), 0, np.empty(0)
-    first = max(int(np.searchsorted(time_s, begin_s, side="right")) - 1, 0)
-    last = max(int(np.searchsorted(time_s, end_s, side="left")), first)
-    edges = np.append(time_s[first:last], end_s)
-    early = 0.0
-    if len(edges) > 1:
-        early = max(0.0, float(edges[0]) - begin_s)
-        edges[0] = max(edges[0], begin_s)
-    else:
-        early = end_s - begin_s
-    return early, first, np.diff(edges)
-
-
-def _with_start(power: PowerSeries, machine: Machine, begin_s: float) -> tuple[Floats, Floats]:
-    """Return times and watts in the cap's scope, with a row of the idle machine first where the series begins later."""
-    watts: Floats = np.array(power.scope_w(machine.cap_scope), np.float64)
-    if len(power.time_s) and power.time_s[0] <= begin_s:
-        return power.time_s, watts
-    return np.insert(power.time_s, 0, begin_s), np.insert(watts, 0, machine.scope_idle_w())

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats
+from wattqueue.model.machine import Machine
 
 
 class State(IntEnum):
@@ -90,6 +92,14 @@ class PowerSeries:
     def machine_w(self) -> Floats:
         """Return the watts of every unit, busy or not. Shape (k,)."""
         return self.jobs_w + self.other_w
+
+    def from_start(self, machine: Machine, begin_s: float) -> PowerSeries:
+        """Return the series with a row of the idle machine at ``begin_s`` before it, where it begins later."""
+        if len(self.time_s) and self.time_s[0] <= begin_s:
+            return self
+        first: tuple[float, ...] = (begin_s, 0.0, machine.idle_w, 0.0, 0)
+        columns: tuple[NDArray[Any], ...] = (self.time_s, self.jobs_w, self.other_w, self.busy_idle_w, self.busy_units)
+        return PowerSeries(*(np.insert(c, 0, v) for c, v in zip(columns, first, strict=True)))
 
     def scope_w(self, cap_scope: str) -> Floats:
         """Return the watts in the scope of a cap: machine, dynamic or jobs (rule 14 of docs/semantics.md)."""

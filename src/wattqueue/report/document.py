@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
-import numpy as np
-
 from wattqueue import __version__
 from wattqueue.model.schedule import State
 from wattqueue.policy.oracles import marked
@@ -169,9 +167,9 @@ def title(run: RunData) -> str:
 
 def _under(run: RunData) -> str:
     """Return the part of the heading that states the cap."""
-    if not run.series.limited:
+    caps = run.caps_w
+    if not len(caps):
         return ", no power cap"
-    caps = run.series.cap_w[np.isfinite(run.series.cap_w)]
     if caps.min() == caps.max():
         return f" under a cap of {words.watts(float(caps.min()))}"
     return f" under a cap of {words.watts(float(caps.min()))} to {words.watts(float(caps.max()))}"
@@ -206,10 +204,10 @@ def lede(run: RunData) -> str:
     lost = ((State.REJECTED, "rejected"), (State.NOT_STARTED, "never started"))
     counts = [(int((run.state == state).sum()), what) for state, what in lost]
     stuck = "".join(f" <strong>{words.count(n, 'job')}</strong> {what}." for n, what in counts if n)
-    over = power.Excess.of(run.series)
     kept = ""
-    if run.series.limited:
-        kept_as = "was never exceeded" if over.over_s == 0 else f"was exceeded for {words.span(over.over_s)}"
+    if len(run.caps_w):
+        over_s = run.kept.cap_over_s
+        kept_as = f"was exceeded for {words.span(over_s)}" if over_s else "was never exceeded"
         kept = f" The cap <strong>{kept_as}</strong>."
     return (
         f"<strong>{words.count(ran, 'job')}</strong> on {words.count(run.units, run.unit)} over "

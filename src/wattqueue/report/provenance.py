@@ -69,7 +69,7 @@ def sources(run: RunData) -> list[Provenance]:
     ]
     if np.isfinite(run.predicted_w).any():
         rows.append(Provenance("Watts counted against the cap", "predicted", _estimator(about.estimator)))
-    if run.series.limited:
+    if len(run.caps_w):
         rows.append(Provenance("The cap", "stated", about.cap or "the cap given"))
     return rows
 

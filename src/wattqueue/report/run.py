@@ -11,53 +11,13 @@ from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats, Ints, Jobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.metrics import CapFigures, cap_figures, span
 from wattqueue.model.schedule import PowerSeries, Schedule, State
 from wattqueue.model.signals import Cap
+from wattqueue.model.steps import Steps, excess_w, with_times
 
 Metric = float | int | str | bool | None
 """A value of metrics.json."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PowerSteps:
-    """Power in the cap's scope as a step series: each value holds from its time to the next. Shapes (k,).
-
-    Attributes:
-        time_s: Rising times on the trace's clock; the last one is the end.
-        power_w: Power of what the cap covers.
-        other_w: The part of it that no job draws: idle nodes in scope ``machine``, else 0.
-        cap_w: Cap in force, ``inf`` where there is none.
-        busy_units: Units that run a job.
-    """
-
-    time_s: Floats
-    power_w: Floats
-    other_w: Floats
-    cap_w: Floats
-    busy_units: Ints
-
-    @classmethod
-    def of(cls, power: PowerSeries, cap: Cap, machine: Machine, first_s: float) -> PowerSteps:
-        """Build the steps from ``first_s`` on, with an additional step wherever the cap changes in between.
-
-        Before the first row of the series the machine is powered and idle.
-        """
-        time, watts, busy = power.time_s, power.scope_w(machine.cap_scope), power.busy_units
-        other = power.other_w if machine.cap_scope == "machine" else np.zeros(len(time))
-        if not len(time) or time[0] > first_s:
-            idle = machine.scope_idle_w()
-            time, watts, other = (np.insert(c, 0, v) for c, v in ((time, first_s), (watts, idle), (other, idle)))
-            busy = np.insert(busy, 0, 0)
-        # Between two rows of power the cap may change: such a time becomes a row of its own.
-        inside = (cap.time_s > time[0]) & (cap.time_s < time[-1])
-        every = np.union1d(time, cap.time_s[inside])
-        row = np.searchsorted(time, every, side="right") - 1
-        return cls(every, watts[row], other[row], cap.at(every), busy[row])
-
-    @property
-    def limited(self) -> bool:
-        """Return whether a cap is in force at any time."""
-        return bool(np.isfinite(self.cap_w).any())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,12 +124,14 @@ class RunData:
         predicted_w: What the ledger counted for one unit.
         frequency_hz: Frequency at the start, NaN where none is stated.
         placed: Units that jobs held.
-        series: Power and cap.
+        power: Watts of what the cap covers; means over at most 20 s where jobs have phases.
+        idle: The part of ``power`` that no job draws: idle nodes in scope ``machine``, else 0.
+        busy: Units that run a job.
         cap: The cap as given.
         partitions: Name and number of units of each partition, in the order in which units are numbered.
         unit: What a unit is: ``node``, ``socket`` or ``core``.
         cap_scope: What the cap covers (rule 14 of docs/semantics.md).
-        metrics: Metrics by name.
+        metrics: Metrics by name; those of the cap are exact, with phases.
     """
 
     about: About
@@ -181,7 +143,9 @@ class RunData:
     predicted_w: Floats
     frequency_hz: Floats
     placed: HeldUnits
-    series: PowerSteps
+    power: Steps
+    idle: Steps
+    busy: Steps
     cap: Cap
     partitions: tuple[tuple[str, int], ...]
     unit: str = "node"
@@ -204,8 +168,10 @@ class RunData:
         lasted = schedule.end_s - schedule.start_s
         with np.errstate(invalid="ignore", divide="ignore"):
             unit_w = schedule.energy_j / (jobs.nodes * lasted)
-        series = PowerSteps.of(power, cap, machine, float(jobs.submit_s.min()))
-        if not series.power_w.any():
+        kept = cap_figures(power, machine, cap, *span(jobs, schedule))
+        power = power.from_start(machine, float(jobs.submit_s.min()))
+        time, watts = power.time_s, power.scope_w(machine.cap_scope)
+        if not watts.any():
             unit_w = np.full(len(jobs), np.nan)  # neither the trace nor the machine states watts
         # Option -1 of a job that never ran reads the appended NaN.
         frequency = np.append(machine.option_frequency_hz, np.nan)[schedule.option]
@@ -219,12 +185,14 @@ class RunData:
             schedule.predicted_w / jobs.nodes,
             frequency,
             HeldUnits.of(schedule),
-            series,
+            Steps(time, watts),
+            Steps(time, power.other_w if machine.cap_scope == "machine" else np.zeros(len(time))),
+            Steps(time, power.busy_units),
             cap,
             tuple((p.name, p.units) for p in machine.partitions),
             machine.partitions[0].unit,
             machine.cap_scope,
-            dict(metrics),
+            {**kept._asdict(), **metrics},
         )
 
     @property
@@ -233,7 +201,7 @@ class RunData:
 
         Without them power and energy are unknown, not 0.
         """
-        return bool(self.series.power_w.any())
+        return bool(self.power.value.any())
 
     @property
     def units(self) -> int:
@@ -258,7 +226,29 @@ class RunData:
     @property
     def last_s(self) -> float:
         """Return the end of the report's time axes: the end of the last job or of the power series."""
-        return float(max(np.nanmax(self.end_s, initial=self.first_s), self.series.time_s[-1]))
+        return float(max(np.nanmax(self.end_s, initial=self.first_s), self.power.time_s[-1]))
+
+    @property
+    def span_s(self) -> tuple[float, float]:
+        """Return the ends of the time axes; a second apart at least, so that there are means over time."""
+        return self.first_s, max(self.last_s, self.first_s + 1.0)
+
+    @property
+    def caps_w(self) -> Floats:
+        """Return the finite caps in force during the run, in order of time. Shape (k,), 0 where none was."""
+        caps: Floats = self.cap.within(*self.span_s)[0]
+        return caps[np.isfinite(caps)]
+
+    @property
+    def kept(self) -> CapFigures:
+        """Return how the cap was kept, from the metrics."""
+        return CapFigures(*(_number(self.metrics.get(name)) for name in CapFigures._fields))
+
+    @property
+    def excess(self) -> Steps:
+        """Return how far ``power`` is above the cap."""
+        time, row = with_times(self.power.time_s, self.cap.time_s)
+        return Steps(time, excess_w(self.power.value[row], self.cap.at(time)))
 
     @property
     def wait_s(self) -> Floats:

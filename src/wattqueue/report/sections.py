@@ -8,7 +8,6 @@ from __future__ import annotations
 from html import escape
 
 from wattqueue.report import metric_table, provenance, words
-from wattqueue.report.figures import power
 from wattqueue.report.run import RunData
 
 TILES = (
@@ -35,11 +34,11 @@ def tiles(run: RunData) -> str:
         if run.metrics.get(key) is not None
     ]
     bad = ""
-    if run.series.limited:
-        over = power.Excess.of(run.series)
-        bad = " bad" if over.over_s > 0 else ""
-        value = words.span(over.over_s) if over.over_s else "never"
-        shown.append(("Above the cap", value, f"by {words.watts(over.most_w)} at most" if over.over_s else ""))
+    if len(run.caps_w):
+        over_s, most_w = run.kept.cap_over_s, run.kept.cap_overshoot_w
+        bad = " bad" if over_s else ""
+        value = words.span(over_s) if over_s else "never"
+        shown.append(("Above the cap", value, f"by {words.watts(most_w or 0.0)} at most" if over_s else ""))
     cells = [
         f'<div class="tile{bad if name == "Above the cap" else ""}"><dt>{name}</dt><dd>{escape(value)}'
         f"{f'<small>{escape(note)}</small>' if note else ''}</dd></div>"

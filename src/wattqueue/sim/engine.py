@@ -38,6 +38,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.past import Past
 from wattqueue.model.schedule import PowerSeries, Schedule
 from wattqueue.model.signals import Cap
+from wattqueue.model.steps import rows_at
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.build import Window, build_view, check_prediction, check_shapes, unit_uw
@@ -311,7 +312,7 @@ class Simulation:
         log = self.log
         time = log.time[: self.truth.tally[codes.POWER_ROWS]]
         first, last = self.jobs.submit_s.min(initial=np.inf), np.nanmax(log.end, initial=-np.inf)
-        begin = max(int(np.searchsorted(time, first, side="right")) - 1, 0)
+        begin = int(rows_at(time, first))
         rows = slice(begin, int(np.searchsorted(time, last, side="right")))
         time = np.maximum(time[rows], first, out=time[rows])
         jobs_w, other_w, idle_w = (watts_in_place(c[rows]) for c in (log.jobs_uw, log.other_uw, log.busy_idle_uw))

@@ -17,6 +17,7 @@ from wattqueue.model.jobs import Floats
 from wattqueue.model.metrics import CapFigures, CapSums, cap_figures, cap_sums, span
 from wattqueue.model.profiles import PERIOD_S
 from wattqueue.model.schedule import PowerSeries
+from wattqueue.model.steps import Steps, rows_at
 from wattqueue.sim.engine import Run
 from wattqueue.sim.profiles import PROFILE_NOT_USED, energies_j, power_windows, profiled
 
@@ -64,10 +65,9 @@ def _means(series: PowerSeries, own_s: Floats, period_s: float) -> PowerSeries:
     grid = np.arange(np.floor(first / period_s) + 1, np.ceil(last / period_s)) * period_s
     own = own_s[(own_s > first) & (own_s < last)]
     edges = np.unique(np.concatenate(([first], grid, own, [last])))
-    energy = np.concatenate(([0.0], np.cumsum(series.jobs_w[:-1] * np.diff(time))))
-    mean = np.diff(np.interp(edges, time, energy)) / np.diff(edges)
+    mean = Steps(time, series.jobs_w).means(edges)
     watts = np.rint(np.append(mean, series.jobs_w[-1]) * codes.MICRO) / codes.MICRO
-    at = np.searchsorted(time, edges, side="right") - 1
+    at = rows_at(time, edges)
     return PowerSeries(edges, watts, series.other_w[at], series.busy_idle_w[at], series.busy_units[at])
 
 

@@ -36,6 +36,7 @@ from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.schedule import PowerSeries, Schedule
+from wattqueue.model.steps import rows_at
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.build import rows_of, time_factors, unit_uw
 from wattqueue.policy.by_unit import unit_factors
@@ -246,7 +247,7 @@ def _window(found: ProfiledRuns, own: PowerSeries, begin: float, end: float) -> 
     window = window._replace(time=np.empty(count), change=np.empty(count, np.int64))
     at_begin = place_steps(found.patterns, runs, window)
     sort_steps(window)
-    own_row = max(0, int(np.searchsorted(own.time_s, begin, side="right")) - 1)
+    own_row = int(rows_at(own.time_s, begin))
     own_last = int(np.searchsorted(own.time_s, end, side="right"))
     room = count + own_last - own_row + 2
     out = Merged(np.empty(room), np.empty(room, np.int64), np.empty(room, np.int64))

@@ -74,15 +74,7 @@ class Tariff:
         only.
         """
         spent = sum_of_products(power.machine_j, self.series.at(power.edge_s[:-1]))
-        return (spent + idle_w * self.integral(float(power.edge_s[-1]), until_s)) / self.source.per_j
-
-    def integral(self, begin_s: float, end_s: float) -> float:
-        """Return the integral of the series over a span in amount-seconds; 0 for an empty span."""
-        if end_s <= begin_s:
-            return 0.0
-        inside = self.series.time_s[(self.series.time_s > begin_s) & (self.series.time_s < end_s)]
-        edges = np.concatenate(([begin_s], inside, [end_s]))
-        return sum_of_products(self.series.at(edges[:-1]), np.diff(edges))
+        return (spent + idle_w * self.series.integral(float(power.edge_s[-1]), until_s)) / self.source.per_j
 
 
 def parse_source(path: Path, unit: str, option: str) -> SignalSource:

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats
 from wattqueue.model.machine import Machine
-from wattqueue.model.metrics import TOLERANCE_W
+from wattqueue.model.metrics import CapSums, cap_sums
 from wattqueue.model.schedule import PowerSeries
+from wattqueue.model.signals import Cap
+from wattqueue.model.steps import Steps, excess_w
 
 HOUR_S = 3_600.0
 """Length of the bins by which the correlation of power is estimated."""
@@ -33,7 +36,6 @@ class Digest:
         scope_j: Energy of what the cap covers. Shape (b,).
         over_s: Seconds above the cap. Shape (b,).
         over_j: Energy above the cap. Shape (b,).
-        overshoot_w: Greatest excess over the cap in the whole run.
     """
 
     edge_s: Floats
@@ -41,7 +43,6 @@ class Digest:
     scope_j: Floats
     over_s: Floats
     over_j: Floats
-    overshoot_w: float
 
 
 def bin_edges(begin_s: float, end_s: float, inside: Iterable[Floats], zero_s: float = 0.0) -> Floats:
@@ -56,51 +57,30 @@ def bin_edges(begin_s: float, end_s: float, inside: Iterable[Floats], zero_s: fl
     return np.unique(np.concatenate(([begin_s], times[(times > begin_s) & (times < end_s)], [end_s])))
 
 
-def digest(windows: Iterable[PowerSeries], machine: Machine, cap_w: float, edge_s: Floats) -> Digest:
-    """Sum a power series into bins.
+def digest(windows: Iterable[PowerSeries], machine: Machine, cap: Cap, edge_s: Floats) -> tuple[Digest, CapSums]:
+    """Sum a power series into bins, and as a whole for the metrics of the cap.
 
     Args:
         windows: The series, in windows that each begin where the one before ends.
         machine: Decides by its cap scope which watts the cap covers.
-        cap_w: Constant cap; ``inf`` without one.
+        cap: Constant cap.
         edge_s: Edges of the bins. Outside the span of the series nothing is counted.
-
-    An excess of at most ``TOLERANCE_W`` is rounding and does not count (rule 13 of docs/semantics.md).
     """
-    sums = np.zeros((4, len(edge_s) - 1))
-    most = 0.0
+    sums, whole = np.zeros((4, len(edge_s) - 1)), CapSums()
     for power in windows:
+        if len(power.time_s) < 2:
+            continue
+        begin, end = float(power.time_s[0]), float(power.time_s[-1])
         watts = power.scope_w(machine.cap_scope)
-        sums[0] += integrals(power.time_s, power.machine_w, edge_s)
-        sums[1] += integrals(power.time_s, watts, edge_s)
-        if np.isfinite(cap_w) and len(watts) > 1:
-            excess = watts - cap_w
-            # Rounding of sums is no excess, neither in seconds nor in energy.
-            excess[excess <= TOLERANCE_W] = 0.0
-            # A step of no length is an instant between two events; its power was never in force.
-            held = excess[:-1][np.diff(power.time_s) > 0]
-            if held.max(initial=0.0) > 0.0:
-                sums[2] += integrals(power.time_s, excess > 0.0, edge_s)
-                sums[3] += integrals(power.time_s, excess, edge_s)
-                most = max(most, float(held.max()))
-    return Digest(edge_s, sums[0], sums[1], sums[2], sums[3], most)
-
-
-def integrals(time_s: Floats, value: NDArray[np.float64] | NDArray[np.bool_], edge_s: Floats) -> Floats:
-    """Return the integral of a step series over each bin.
-
-    ``value[i]`` holds from ``time_s[i]`` to ``time_s[i + 1]``; the last time is the end of the series.
-    Shapes: time_s and value (k,), edge_s (b + 1,); returns (b,). Cost O(k + b log k): one running sum, and one search
-    per edge.
-    """
-    if len(time_s) < 2:
-        return np.zeros(len(edge_s) - 1)
-    total = np.empty(len(time_s))
-    total[0] = 0.0
-    np.cumsum(value[:-1] * np.diff(time_s), out=total[1:])
-    edge = np.clip(edge_s, time_s[0], time_s[-1])
-    row = np.searchsorted(time_s, edge, side="right") - 1
-    return np.diff(total[row] + value[row] * (edge - time_s[row]))
+        columns: list[NDArray[Any]] = [power.machine_w, watts]
+        kept = cap_sums(power, machine, cap, begin, end)
+        whole = whole.plus(kept)
+        if kept.over_s > 0:
+            above = excess_w(watts, float(cap.cap_w[0]))
+            columns += [above > 0.0, above]
+        for total, column in zip(sums, columns, strict=False):
+            total += Steps(power.time_s, column).integrals(np.clip(edge_s, begin, end))
+    return Digest(edge_s, *sums), whole
 
 
 def hourly(digest: Digest, zero_s: float = 0.0) -> tuple[Floats, Digest]:
@@ -115,6 +95,5 @@ def hourly(digest: Digest, zero_s: float = 0.0) -> tuple[Floats, Digest]:
         return np.asarray(np.bincount(place, column, len(begins)), np.float64)
 
     starts = np.concatenate(([digest.edge_s[0]], zero_s + begins[1:] * HOUR_S, [digest.edge_s[-1]]))
-    machine, scope = total(digest.machine_j), total(digest.scope_j)
-    sums = Digest(starts, machine, scope, total(digest.over_s), total(digest.over_j), digest.overshoot_w)
-    return zero_s + begins * HOUR_S, sums
+    columns = (digest.machine_j, digest.scope_j, digest.over_s, digest.over_j)
+    return zero_s + begins * HOUR_S, Digest(starts, *map(total, columns))

@@ -88,7 +88,7 @@ class CapCell:
         }
         kept = shared.put_arrays({**columns, **sums})
         notes = {f"note {text}": count for text, count in ran.notes.items()}
-        return {"columns": kept, "overshoot_w": ran.power.overshoot_w, **ran.metrics, **notes}
+        return {"columns": kept, **ran.metrics, **notes}
 
 
 def run_grid(
@@ -123,7 +123,7 @@ def run_grid(
 def _ran(row: dict[str, Any], shared: Shared) -> RunSummary:
     """Rebuild the summary of a run from its row and its columns in ``shared``."""
     held = shared.arrays(row["columns"])
-    power = Digest(held["edge_s"], **{name: held[name] for name in SUMS}, overshoot_w=float(row["overshoot_w"]))
+    power = Digest(held["edge_s"], **{name: held[name] for name in SUMS})
     notes = {name.removeprefix("note "): int(v) for name, v in row.items() if name.startswith("note ") and v}
-    figures = {n: v for n, v in row.items() if n not in {"columns", "overshoot_w"} and not n.startswith("note ")}
+    figures = {n: v for n, v in row.items() if n != "columns" and not n.startswith("note ")}
     return RunSummary(figures, held["start_s"], held["end_s"], held["partition"], power, notes)

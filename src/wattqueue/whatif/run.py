@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
-from wattqueue.model.metrics import CapSums, Metrics, metrics
+from wattqueue.model.metrics import Metrics, metrics
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import Policy
@@ -69,10 +69,10 @@ def run_cap(
     breaks = list(breaks)
     phases = np.isfinite(cap_w) or bool(breaks)  # without cap and prices nothing asks for more than energy
     windows = _windows(run) if phases else [run.power]
-    found = digest(windows, machine, cap_w, bin_edges(begin, max(end, begin + 1.0), breaks, zero_s))
+    found, kept = digest(windows, machine, cap, bin_edges(begin, max(end, begin + 1.0), breaks, zero_s))
     if np.isfinite(cap_w) and has_phases(run):
         # Metrics of the cap come from power with phases; those that simulate() computed know job means only.
-        figures |= _sums(found, cap_w, end - begin).figures()._asdict()
+        figures |= kept.figures()._asdict()
     option = run.schedule.option
     partition = np.where(option < 0, -1, machine.option_partition[option]).astype(np.int16)
     return RunSummary(figures, run.schedule.start_s, run.schedule.end_s, partition, found, dict(run.notes))
@@ -83,9 +83,3 @@ def _windows(run: Run) -> Iterable[PowerSeries]:
     if not has_phases(run):
         return [run.power]
     return power_windows(profiled(run.jobs, run.schedule, run.machine), run.power)
-
-
-def _sums(found: Digest, cap_w: float, span_s: float) -> CapSums:
-    """Return the totals that the metrics of a cap are computed from."""
-    used, over_s, over_j = (float(c.sum()) for c in (found.scope_j, found.over_s, found.over_j))
-    return CapSums(used, cap_w * span_s, found.overshoot_w, over_s, over_j, span_s)

@@ -38,6 +38,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import job_figures
 from wattqueue.model.schedule import PowerSeries, Reason, Schedule, State
 from wattqueue.model.signals import Cap
+from wattqueue.model.steps import with_times
 
 if TYPE_CHECKING:
     import polars as pl
@@ -150,7 +151,7 @@ def power_frame(power: PowerSeries, machine: Machine, cap: Cap) -> pl.DataFrame:
     import polars as pl
 
     # Where the cap changes and the power does not, the row repeats the watts in force.
-    time, row = _with_cap_steps(power.time_s, cap)
+    time, row = with_times(power.time_s, cap.time_s)
     return pl.DataFrame(
         {
             "time_s": time,
@@ -295,19 +296,3 @@ def _options(partition: NDArray[np.int8], frequency_hz: Floats, machine: Machine
         same = np.isnan(frequency_hz) if np.isnan(frequency) else frequency_hz == frequency
         option[(partition == part) & same] = number
     return option
-
-
-def _with_cap_steps(time_s: Floats, cap: Cap) -> tuple[Floats, NDArray[np.int64]]:
-    """Return the times with the changes of the cap among them, and the row of the series in force at each.
-
-    Only changes strictly inside the series are added, and none at a time that is there already: a reader of the
-    file sees each time once. ``time_s`` rises, shape (k,); both results have one entry per row of the file.
-    """
-    row = np.arange(len(time_s), dtype=np.int64)
-    if len(time_s) == 0:
-        return time_s, row
-    inside = cap.time_s[(cap.time_s > time_s[0]) & (cap.time_s < time_s[-1])]
-    inside = inside[time_s[np.searchsorted(time_s, inside)] != inside]
-    # The row in force at a change is the one before the place where the change is inserted.
-    place = np.searchsorted(time_s, inside, side="right")
-    return np.insert(time_s, place, inside), np.insert(row, place, place - 1)

@@ -7,10 +7,12 @@ turnaround.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 import numpy as np
 
 from wattqueue.model.jobs import Floats
+from wattqueue.model.steps import Steps
 from wattqueue.report import words
 from wattqueue.report.compare.groups import Group
 from wattqueue.report.compare.stats import Estimate, estimate
@@ -18,12 +20,11 @@ from wattqueue.report.equal import equal_sentence
 from wattqueue.report.figure import SCOPE_WORDS, Axis, Figure, axis_of_time, finite_max, power_axis
 from wattqueue.report.figures import queue, waiting
 from wattqueue.report.run import RunData
-from wattqueue.report.steps import Bins
 
 BINS = 2_400
 """Bins over time that all runs of a comparison share."""
-Curve = Callable[[RunData, Bins], Floats]
-"""Computes a run's values in bins. Shape (bins,)."""
+Curve = Callable[[RunData], Steps]
+"""Returns a series of a run."""
 
 
 def overlay(
@@ -39,7 +40,7 @@ def overlay(
         key: Key of the figure.
         title: Title.
         says: Sentence; equal curves are added to it.
-        curve: Computes a run's values in given bins. Shape (bins,).
+        curve: The series of a run that is drawn, its means over bins.
         y: Vertical axis; None for watts with the prefix that suits the highest value.
         caps: Whether the caps are drawn too.
     """
@@ -80,7 +81,7 @@ def _runs(groups: Sequence[Group]) -> list[tuple[Group, RunData]]:
 
 def _within(run: RunData, edge: Floats, curve: Curve) -> Floats:
     """Return a run's curve in common bins, NaN after its end."""
-    values = curve(run, Bins(edge + run.first_s, exact=False))
+    values = curve(run).means(edge + run.first_s)
     return np.where(edge[:-1] < run.last_s - run.first_s, values, np.nan)
 
 
@@ -106,9 +107,9 @@ def _add_caps(
     found: list[tuple[str, Floats]] = []
     for k, group in enumerate(groups):
         run = group.members[0].run
-        if not run.series.limited:
+        if not len(run.caps_w):
             continue
-        cap = Bins(edge + run.first_s, exact=False).least(run.series.time_s, run.series.cap_w)
+        cap = run.cap.minima(edge + run.first_s)
         # Runs under one cap share its line: equal lines look like one, but cost data and entries of the key.
         same = next((name for name, other in found if np.array_equal(cap, other)), None)
         if same is None:
@@ -123,38 +124,30 @@ def power(groups: Sequence[Group]) -> Figure:
 
     Where groups have caps of different scopes the sentence says so: their curves then do not cover the same watts.
     """
-
-    def curve(run: RunData, bins: Bins) -> Floats:
-        return bins.mean(run.series.time_s, run.series.power_w)
-
     scopes = {run.cap_scope for _, run in _runs(groups)}
     scope = SCOPE_WORDS[scopes.pop()] if len(scopes) == 1 else "what each cap covers"
-    peaks = [(g.label, max(float(m.run.series.power_w[:-1].max(initial=0.0)) for m in g.members)) for g in groups]
+    peaks = [(g.label, max(m.run.power.maximum(*m.run.span_s) for m in g.members)) for g in groups]
     least, most = min(peaks, key=lambda p: p[1]), max(peaks, key=lambda p: p[1])
     says = (
         f"Power of {scope}, one curve per policy; the highest peak is {words.watts(most[1])} ({most[0]}), "
         f"the lowest {words.watts(least[1])} ({least[0]})."
     )
-    return overlay(groups, "power", "Power", says, curve, caps=True)
+    return overlay(groups, "power", "Power", says, attrgetter("power"), caps=True)
 
 
 def waiting_jobs(groups: Sequence[Group]) -> Figure:
     """Return the queue length of all groups, means per bin."""
-
-    def curve(run: RunData, bins: Bins) -> Floats:
-        return bins.mean(*queue.queue_length(run))
-
-    most = {g.label: max(float(queue.queue_length(m.run)[1].max(initial=0)) for m in g.members) for g in groups}
+    most = {g.label: max(float(queue.queue_length(m.run).value.max()) for m in g.members) for g in groups}
     long = max(most, key=lambda label: most[label])
     says = f"Waiting jobs; the longest queue has {words.count(most[long], 'job')} ({long})."
-    return overlay(groups, "queue", "Queue", says, curve, Axis("jobs waiting"))
+    return overlay(groups, "queue", "Queue", says, queue.queue_length, Axis("jobs waiting"))
 
 
 def utilization(groups: Sequence[Group]) -> Figure:
     """Return the busy share of units of all groups, means per bin; the axis ends at 100 %."""
 
-    def curve(run: RunData, bins: Bins) -> Floats:
-        return bins.mean(run.series.time_s, run.series.busy_units / run.units)
+    def curve(run: RunData) -> Steps:
+        return Steps(run.busy.time_s, run.busy.value / run.units)
 
     says = "Share of units that run a job, one curve per policy."
     return overlay(groups, "utilization", "Utilization", says, curve, Axis("busy units", "%", 0.01))

@@ -6,40 +6,12 @@ Power is that of the cap's scope (rule 14 of docs/semantics.md), so that curve a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from wattqueue.report import words
 from wattqueue.report.figure import SCOPE_WORDS, Figure, finite_max, power_axis, span_of_time, time_axis
-from wattqueue.report.run import PowerSteps, RunData
+from wattqueue.report.run import RunData
 from wattqueue.report.steps import Bins
-
-TOLERANCE_W = 1e-6
-"""An excess of at most this is rounding (rule 13 of docs/semantics.md)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Excess:
-    """How far and how long a run was above its cap.
-
-    Attributes:
-        over_s: Seconds above the cap.
-        over_j: Energy above the cap.
-        most_w: Greatest excess.
-    """
-
-    over_s: float
-    over_j: float
-    most_w: float
-
-    @classmethod
-    def of(cls, series: PowerSteps) -> Excess:
-        """Return exact integrals over the step series."""
-        above = np.maximum(series.power_w[:-1] - series.cap_w[:-1], 0.0)
-        above = np.where(above > TOLERANCE_W, above, 0.0)
-        held = np.diff(series.time_s)
-        return cls(float(held[above > 0].sum()), float((above * held).sum()), float(above.max(initial=0.0)))
 
 
 def figure(run: RunData) -> Figure:
@@ -55,21 +27,18 @@ def figure(run: RunData) -> Figure:
     The lowest cap and the greatest excess are kept, not their means: an excess of one second must stay visible in a
     year.
     """
-    series = run.series
-    bins = Bins.of(series.time_s, run.first_s, run.last_s)
-    above = np.maximum(series.power_w - series.cap_w, 0.0)
-    above[above <= TOLERANCE_W] = 0.0
-    capped = series.limited
+    excess, capped = run.excess, len(run.caps_w) > 0
+    bins = Bins.of(excess.time_s, run.first_s, run.last_s)
     columns = {
         "time_s": bins.edge_s[:-1] - run.first_s,
-        "power_min_w": bins.least(series.time_s, series.power_w),
-        "power_mean_w": bins.mean(series.time_s, series.power_w),
-        "power_max_w": bins.greatest(series.time_s, series.power_w),
-        "other_mean_w": bins.mean(series.time_s, series.other_w),
+        "power_min_w": run.power.minima(bins.edge_s),
+        "power_mean_w": run.power.means(bins.edge_s),
+        "power_max_w": run.power.maxima(bins.edge_s),
+        "other_mean_w": run.idle.means(bins.edge_s),
     }
     if capped:
-        columns["cap_w"] = bins.least(series.time_s, series.cap_w)
-        columns["excess_w"] = bins.greatest(series.time_s, above)
+        columns["cap_w"] = run.cap.minima(bins.edge_s)
+        columns["excess_w"] = excess.maxima(bins.edge_s)
     highest = max(finite_max(columns["power_max_w"]), finite_max(columns["cap_w"]) if capped else 0.0)
     return Figure(
         "power",
@@ -96,22 +65,27 @@ def says(run: RunData) -> str:
 
     All figures are exact integrals over the steps of the run, not over the bins of the figure.
     """
-    series = run.series
-    held = np.diff(series.time_s)
-    length = float(held.sum())
-    mean = float((series.power_w[:-1] * held).sum() / length) if length else float(series.power_w[0])
-    peak = float(series.power_w[:-1].max(initial=0.0))
+    begin, end = run.span_s
+    mean, peak = run.power.integral(begin, end) / (end - begin), run.power.maximum(begin, end)
     first = f"Power of {SCOPE_WORDS[run.cap_scope]}: {words.watts(mean)} on average, {words.watts(peak)} at most."
-    if not series.limited:
+    caps, kept = run.caps_w, run.kept
+    if not len(caps):
         return f"{first} No cap was set."
-    over = Excess.of(series)
-    caps = series.cap_w[np.isfinite(series.cap_w)]
     cap = words.watts(float(caps.min()))
     if caps.min() != caps.max():
-        cap = f"{words.watts(float(caps.min()))} to {words.watts(float(caps.max()))}"
-    if over.over_s == 0:
+        cap = f"{cap} to {words.watts(float(caps.max()))}"
+    if not kept.cap_over_s:
         return f"{first} The cap of {cap} was never exceeded."
     return (
-        f"{first} The cap of {cap} was exceeded for {words.span(over.over_s)} in all, "
-        f"by at most {words.watts(over.most_w)} ({words.energy(over.over_j)} above it)."
+        f"{first} The cap of {cap} was exceeded for {words.span(kept.cap_over_s)} in all, "
+        f"by at most {words.watts(kept.cap_overshoot_w or 0.0)} ({words.energy(kept.cap_over_j or 0.0)} above it)."
+        f"{_of_phases(run)}"
     )
+
+
+def _of_phases(run: RunData) -> str:
+    """Return a sentence where the excess is that of phases of jobs, which the means of the curve do not show."""
+    above, length = run.excess.within(*run.span_s)
+    if np.isclose(length[above > 0].sum(), run.kept.cap_over_s or 0.0, rtol=1e-6):
+        return ""
+    return " The excess is that of the jobs' phases; the curve shows means over at most 20 s."

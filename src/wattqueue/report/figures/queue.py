@@ -12,10 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.model.schedule import State
+from wattqueue.model.steps import Steps
 from wattqueue.report import words
 from wattqueue.report.figure import Axis, Figure, span_of_time, time_axis
 from wattqueue.report.run import RunData
-from wattqueue.report.steps import Bins, pulses
+from wattqueue.report.steps import Bins
 
 
 def figure(run: RunData) -> Figure:
@@ -28,21 +29,20 @@ def figure(run: RunData) -> Figure:
 
     Minimum and maximum are exact even where bins are merged, so a short peak of the queue stays visible.
     """
-    time, waiting = queue_length(run)
-    series = run.series
-    events = np.union1d(time, series.time_s)
+    waiting = queue_length(run)
+    events = np.union1d(waiting.time_s, run.busy.time_s)
     bins = Bins.of(events, run.first_s, run.last_s)
     columns = {
         "time_s": bins.edge_s[:-1] - run.first_s,
-        "waiting_min": bins.least(time, waiting),
-        "waiting_mean": bins.mean(time, waiting),
-        "waiting_max": bins.greatest(time, waiting),
-        "utilization": bins.mean(series.time_s, series.busy_units / run.units),
+        "waiting_min": waiting.minima(bins.edge_s),
+        "waiting_mean": waiting.means(bins.edge_s),
+        "waiting_max": waiting.maxima(bins.edge_s),
+        "utilization": run.busy.means(bins.edge_s) / run.units,
     }
     return Figure(
         "queue",
         "Queue and utilization",
-        says(run, float(waiting.max(initial=0)), columns["waiting_mean"], bins),
+        says(run, float(waiting.value.max()), columns["waiting_mean"], bins),
         time_axis(run),
         Axis("jobs waiting"),
         columns,
@@ -57,18 +57,15 @@ def figure(run: RunData) -> Figure:
     )
 
 
-def queue_length(run: RunData) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of jobs submitted and not yet started, as a step series.
-
-    Returns:
-        Rising times, and the number from each time on. Shapes (k,). One row of 0 where every job was rejected.
-    """
+def queue_length(run: RunData) -> Steps:
+    """Return the number of jobs submitted and not yet started; one row of 0 where every job was rejected."""
     waits = run.state != State.REJECTED
     starts = run.start_s[waits & np.isfinite(run.start_s)]
     submits = run.jobs.submit_s[waits]
     if not len(submits):
-        return np.array([run.first_s]), np.zeros(1)
-    return pulses(np.concatenate((submits, starts)), np.repeat([1.0, -1.0], [len(submits), len(starts)]))
+        return Steps(np.array([run.first_s]), np.zeros(1))
+    change = np.repeat([1.0, -1.0], [len(submits), len(starts)])
+    return Steps.of_changes(np.concatenate((submits, starts)), change)
 
 
 def says(run: RunData, most: float, mean: np.ndarray, bins: Bins) -> str:
@@ -79,9 +76,8 @@ def says(run: RunData, most: float, mean: np.ndarray, bins: Bins) -> str:
     """
     length = np.diff(bins.edge_s)
     average = float((mean * length).sum() / length.sum())
-    series = run.series
-    held = np.diff(series.time_s)
-    busy = float((series.busy_units[:-1] * held).sum() / (run.units * max(run.last_s - run.first_s, 1e-9)))
+    begin, end = run.span_s
+    busy = run.busy.integral(begin, end) / (run.units * (end - begin))
     return (
         f"At most {words.count(most, 'job')} waited at once, {words.figures(average)} on average; "
         f"{words.percent(busy)} of the {words.count(run.units, run.unit)} were busy on average."

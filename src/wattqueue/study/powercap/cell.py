@@ -12,12 +12,11 @@ from wattqueue.campaign.cell import Row
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.windows import Trace
 from wattqueue.formats.machine.file import load_machine
-from wattqueue.model.jobs import Floats
 from wattqueue.model.machine import Machine
-from wattqueue.model.metrics import TOLERANCE_W, cap_figures
+from wattqueue.model.metrics import cap_sums
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.model.signals import Cap
-from wattqueue.model.sums import sum_of_products
+from wattqueue.model.steps import Steps
 from wattqueue.policy.policy import Policy, find_row, load_policy
 from wattqueue.sim.engine import simulate
 from wattqueue.sim.profiles import profile_power
@@ -117,43 +116,27 @@ def hours(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end_s:
     """Return measures of power between two instants under a cap that is constant there.
 
     Without a cap its figures are None. ``over_w_mean`` and ``under_w_mean`` are means over time of the power above the
-    cap, and of the room left below it: their difference is mean power less cap. An excess within the tolerance of rule
-    13 of docs/semantics.md counts as 0.
+    cap, and of the room left below it: their difference is mean power less cap.
     """
-    watts, length = power.scope_w(machine.cap_scope)[:-1], np.diff(power.time_s)
-    drawn_j = sum_of_products(watts, length)
-    found: Row = {
-        "power_w_mean": float(drawn_j / length.sum()),
-        "power_w_max": float(watts.max(initial=0.0)),
-        "power_w_quantiles": quantiles(watts, length, np.array(QUANTILES)).tolist(),
-    }
-    kept = cap_figures(power, machine, cap, begin_s, end_s)
-    none: Row = dict.fromkeys(("cap_w", "over_share", "over_w_mean", "under_w_mean", "excess_w"))
-    if kept.cap_over_s is None or kept.cap_over_j is None:
-        return found | none
-    limit = float(cap.at(np.array([begin_s]))[0])
+    watts = Steps(power.time_s, power.scope_w(machine.cap_scope))
     span = end_s - begin_s
-    mean, over = float(drawn_j / span), kept.cap_over_j / span
-    excess = kept.cap_overshoot_w or 0.0
+    mean = watts.integral(begin_s, end_s) / span
+    found: Row = {
+        "power_w_mean": mean,
+        "power_w_max": watts.maximum(begin_s, end_s),
+        "power_w_quantiles": watts.quantiles(np.array(QUANTILES), begin_s, end_s).tolist(),
+    }
+    kept = cap_sums(power, machine, cap, begin_s, end_s)
+    if kept.capped_s == 0:
+        return found | dict.fromkeys(("cap_w", "over_share", "over_w_mean", "under_w_mean", "excess_w"))
+    limit, over = float(cap.at(np.array([begin_s]))[0]), kept.over_j / span
     return found | {
         "cap_w": limit,
-        "over_share": kept.cap_over_s / span,
+        "over_share": kept.over_s / span,
         "over_w_mean": over,
         "under_w_mean": limit - mean + over,
-        "excess_w": excess if excess > TOLERANCE_W else 0.0,
+        "excess_w": kept.overshoot_w,
     }
-
-
-def quantiles(values: Floats, weights: Floats, at: Floats) -> Floats:
-    """Return weighted quantiles: the least value at or below which at least each share of the weight lies.
-
-    Shapes: values, weights (k,); result as ``at``. 1e-12 absorbs the rounding of the cumulative sum.
-    """
-    order = np.argsort(values, kind="stable")
-    share = np.cumsum(weights[order]) / weights.sum()
-    rank = np.minimum(np.searchsorted(share, at - 1e-12), len(values) - 1)
-    found: Floats = values[order][rank]
-    return found
 
 
 def easy_cells(trace: Trace) -> list[PowercapCell]:
