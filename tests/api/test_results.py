@@ -47,6 +47,14 @@ def test_jobs_from_arrays(line: Line, tmp_path: Path) -> None:
     assert wq.whatif(jobs, nodes=4, node_watts="50:200", cap="90%", workers=1).frame.height == 2
 
 
+def test_frames_become_frames_of_pandas() -> None:
+    jobs = wq.Jobs.build([0.0, 5.0, 6.0], [4, 1, 9], [60.0, 30.0, 10.0], user=["ada", "bob", "bob"])
+    run = wq.simulate(jobs, nodes=4, node_watts="50:200")
+    assert run.jobs["starting_time"].null_count() == 1  # the third is too wide
+    for frame in (run.jobs, run.power):
+        assert pl.from_pandas(frame.to_pandas()).cast(frame.schema).equals(frame)
+
+
 def test_objects_give_what_names_give(trace: Path, run: wq.RunResult) -> None:
     machine = wq.Machine("8-nodes", (wq.Partition("batch", 8, idle_w=95.0, max_w=190.7),))
     cap = wq.Cap.constant(0.8 * 8 * 190.7)

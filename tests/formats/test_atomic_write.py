@@ -101,6 +101,15 @@ def test_an_existing_folder_keeps_mode_and_other_files(tmp_path: Path) -> None:
         assert sorted(p.name for p in folder.iterdir()) == sorted(["jobs.csv", *others])
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_a_file_that_root_replaces_keeps_its_owner_and_group(tmp_path: Path) -> None:
+    (tmp_path / "conf").write_text("old")
+    os.chown(tmp_path / "conf", 12345, 23456)
+    atomic_text(tmp_path / "conf", "new", mode=0o640)
+    found = (tmp_path / "conf").stat()
+    assert (found.st_uid, found.st_gid, mode_of(tmp_path / "conf")) == (12345, 23456, 0o640)
+
+
 def test_a_new_folder_inherits_the_group_of_a_setgid_parent(tmp_path: Path) -> None:
     group = next((g for g in os.getgroups() if g != tmp_path.stat().st_gid), None)
     if group is None and os.geteuid() == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -236,6 +237,23 @@ def test_a_sites_own_script_is_kept_and_never_overwritten(tmp_path: Path) -> Non
         install(tmp_path, settings(None), None)
     assert caught.value.where == tmp_path
     assert (tmp_path / "job_submit.site.lua").read_text() == own
+
+
+def test_files_that_are_installed_again_keep_owner_and_links(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (tmp_path / "job_submit.lua").symlink_to(kept / "job_submit.lua")
+    for pool_w in (1000, 2000):
+        install(tmp_path, settings(None, pool_w), tmp_path / "frequencies")
+        assert (tmp_path / "job_submit.lua").is_symlink()
+        assert f"WHOLE_POOL_W = {pool_w}" in (kept / "job_submit.lua").read_text()
+        if os.geteuid() == 0 and pool_w == 1000:
+            os.chown(kept / "job_submit.lua", OPERATOR_UID, -1)
+    if os.geteuid() == 0:
+        assert (kept / "job_submit.lua").stat().st_uid == OPERATOR_UID
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("job_submit.lua", "wattqueue_task_prolog.sh")]
+    assert modes == [0o644, 0o755]
+    assert not [*tmp_path.rglob("*.part")]
 
 
 @pytest.mark.parametrize("name", ['p"1', "p 1", "x\ny", "]]"])

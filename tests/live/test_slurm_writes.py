@@ -121,6 +121,16 @@ def test_the_pool_is_a_line_of_a_file_where_the_site_says_so(tmp_path: Path) -> 
     assert slurm.writes == [("scontrol", "reconfigure")]
 
 
+def test_files_for_slurm_that_cannot_be_written_are_errors_of_the_cluster(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    pool = SlurmCluster(Recorded(), ReconfigurePool(tmp_path / "file" / "licences.conf"))
+    with pytest.raises(SlurmError):
+        pool.apply(SetPool("watts", "", "", 600))
+    frequencies = SlurmCluster(Recorded(), frequencies=Frequencies(tmp_path / "file"))
+    with pytest.raises(SlurmError):
+        frequencies.apply(SetJobFrequency("7", "", "", 2_100_000))
+
+
 def test_frequencies_are_files_and_stand_in_the_snapshot(tmp_path: Path) -> None:
     cluster = SlurmCluster(Recorded(), frequencies=Frequencies(tmp_path))
     cluster.apply(SetJobFrequency("7", "", "", 2_100_000))

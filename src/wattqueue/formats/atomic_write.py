@@ -8,9 +8,9 @@ disk or a crash leaves the old content in place. The steps of a write are:
 2. a temporary file ``.NAME.XXXX.part`` is created in the target's own folder, because a rename is atomic only
    within one file system, and because the file then inherits the group of a setgid folder;
 3. the caller writes it (the block of the ``with`` statement);
-4. it gets the permissions of the file that it replaces, or those that a plain ``open`` would have given a new
-   one, and is brought to disk with ``fsync``. Without that, some file systems make the rename durable before
-   the content, and a power failure leaves an empty file;
+4. it gets permissions, owner and group of the file that it replaces, or the permissions that a plain ``open`` would
+   have given a new one, and is brought to disk with ``fsync``. Without that, some file systems make the rename
+   durable before the content, and a power failure leaves an empty file;
 5. it is renamed over the target.
 
 If anything fails before step 5, the temporary file is removed and the target is as it was. Errors of the
@@ -191,15 +191,17 @@ def _move_in(temporary: Path, folder: Path) -> None:
 
 
 def _settle(file: Path, target: Path, mode: int | None, *, sync: bool = True) -> None:
-    """Give a finished file its permissions and group, and bring it to disk.
+    """Give a finished file its permissions, owner and group, and bring it to disk.
 
-    The permissions are ``mode``, else those of the file that it replaces, else those of a new file. The
-    group of the replaced file is kept where the user belongs to it; else it stays what it is.
+    The permissions are ``mode``, else those of the file that it replaces, else those of a new file. The owner of the
+    replaced file is kept if root writes it, its group where the user belongs to it; else they stay what they are.
     """
     old = target.stat() if target.is_file() else None
-    if old is not None and file.stat().st_gid != old.st_gid:
-        with suppress(PermissionError):
-            os.chown(file, -1, old.st_gid)
+    if old is not None and (file.stat().st_uid, file.stat().st_gid) != (old.st_uid, old.st_gid):
+        for owner in (old.st_uid, -1):
+            with suppress(OSError):  # not root, or an account that this container does not know
+                os.chown(file, owner, old.st_gid)
+                break
     if mode is None:
         mode = stat.S_IMODE(old.st_mode) if old is not None else _new_mode(0o666)
     file.chmod(mode)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from wattqueue.errors import InputError
-from wattqueue.formats.atomic_write import atomic_write
+from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.lease import Lease, read_stamp, replace_text
 
 BEAT, STATUS, LOCK, HEAD = "beat", "status.json", "lock", "audit.head"
@@ -118,8 +118,7 @@ def put(path: Path, text: str, mode: int) -> None:
 
     Without fsync: these files are worthless after a power failure, and are written every few seconds.
     """
-    with atomic_write(path, mode=mode, sync=False) as temporary:
-        temporary.write_text(text)
+    atomic_text(path, text, mode=mode, sync=False)
 
 
 def read_beat(folder: Path) -> tuple[str, float] | None:

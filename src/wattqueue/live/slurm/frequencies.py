@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from wattqueue.errors import OutputError
+from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.slurm.commands import JOB, SlurmError
 
 
@@ -41,9 +43,8 @@ class Frequencies:
             if khz <= 0:
                 file.unlink(missing_ok=True)
                 return
-            aside = self.folder / f".{name}.part"
-            aside.write_text(f"{khz}\n")
-            aside.chmod(0o644)
-            aside.replace(file)
+            atomic_text(file, f"{khz}\n", mode=0o644, sync=False)
         except OSError as error:
             raise SlurmError(f"frequency of job {name}: {error.strerror}", where=self.folder) from error
+        except OutputError as error:
+            raise SlurmError(f"frequency of job {name}: {error.what}", where=self.folder) from error

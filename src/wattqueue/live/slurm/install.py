@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wattqueue.errors import OutputError
+from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.cluster import Finding
 from wattqueue.live.slurm.commands import WORD
 from wattqueue.live.slurm.sizing import Shape
@@ -187,13 +188,14 @@ def install(folder: Path, settings: Settings, frequencies: Path | None) -> list[
                 raise OutputError(f"{ours.name} and {site.name} are both a site's own", where=folder, hint="join them")
             ours.rename(site)
             done.append(f"kept the site's own script as {site}")
-        _put(ours, script(settings, site if site.exists() else None), 0o644)
-        done.append(f"wrote {ours}")
-        if frequencies is not None:
-            _put(folder / PROLOG, prolog(frequencies), 0o755)
-            done.append(f"wrote {folder / PROLOG}")
     except OSError as error:
         raise OutputError(f"cannot be written: {error.strerror}", where=folder, hint="run it as SlurmUser") from error
+    # slurmctld may read the script at any moment, and half a script would end its plugin.
+    atomic_text(ours, script(settings, site if site.exists() else None), mode=0o644)
+    done.append(f"wrote {ours}")
+    if frequencies is not None:
+        atomic_text(folder / PROLOG, prolog(frequencies), mode=0o755)
+        done.append(f"wrote {folder / PROLOG}")
     return done
 
 
@@ -204,11 +206,3 @@ def slurm_conf_lines(folder: Path, settings: Settings, frequencies: Path | None)
     if frequencies is not None:
         lines.append(f"TaskProlog={folder / PROLOG}")
     return lines
-
-
-def _put(path: Path, text: str, mode: int) -> None:
-    """Write a file atomically: slurmctld may read it at any moment, and half a script would end its plugin."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text)
-    part.chmod(mode)
-    part.replace(path)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from wattqueue.live.slurm.commands import LICENCE, Slurm, must
+from wattqueue.errors import OutputError
+from wattqueue.formats.atomic_write import atomic_text
+from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, must
 
 RESERVATION = "wattqueue"
 """Name of the licence reservation that withholds watts from jobs."""
@@ -59,8 +61,9 @@ class ReconfigurePool:
     line: str = f"Licenses={LICENCE}:{{watts}}"
 
     def set(self, slurm: Slurm, open_w: int, total_w: int) -> None:
-        aside = self.file.with_name(f".{self.file.name}.part")
-        aside.write_text(f"# written by wattqueue live\n{self.line.format(watts=open_w)}\n")
-        aside.chmod(0o644)
-        aside.replace(self.file)
+        try:
+            line = self.line.format(watts=open_w)
+            atomic_text(self.file, f"# written by wattqueue live\n{line}\n", mode=0o644)
+        except OutputError as error:
+            raise SlurmError(error.what, where=error.where, hint=error.hint) from error
         must(slurm, ("scontrol", "reconfigure"))
