@@ -17,6 +17,7 @@ from tests.live.site import TOTAL_W, Site
 from tests.live.slurmlab import wait_for
 from tests.store import postgres
 from wattqueue.live.cluster import JobKey, PowerNode
+from wattqueue.live.decision import Decider
 from wattqueue.live.learning import MeasuredJobs
 from wattqueue.live.planner import Rules
 from wattqueue.live.predictor import JobRequest, MeasuredJob, ObservedJob, Predictor
@@ -170,7 +171,7 @@ def test_measured_jobs_teach_and_a_restart_forgets_nothing(tmp_path: Path) -> No
     assert len(measured_jobs.keep([learned("1", "u1", 180.0), learned("2", "u1", 180.0)])) == 2
     assert measured_jobs.keep([learned("1", "u1", 180.0)]) == [], "stored once"
     for again in range(2):
-        predictor = Predictor(policy.estimator, layout)
+        predictor = Predictor(Decider(policy, layout, power_nodes=False, patience_s=1.0).session, layout)
         predictor.learn(MeasuredJobs(open_database(tmp_path / "l.db")).recall())
         mine = JobRequest(JobKey("9", 500.0 + again), "u1", "app", "p1", 1, 600.0)
         predictor.predict([mine], 600.0)

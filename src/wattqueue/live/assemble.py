@@ -161,11 +161,11 @@ def build(given: Inputs) -> Controller:
     policy, layout, metrics = given.policy, given.layout, LiveMetrics(given.rules.mode)
     caps = given.cap if isinstance(given.cap, CapFile) else None
     measured_jobs = MeasuredJobs(given.state, metrics.learned)
-    predictor = Predictor(policy.estimator, layout)
-    predictor.learn(measured_jobs.recall())
     cap = given.cap.cap if isinstance(given.cap, CapFile) else given.cap
     rules = given.rules
     decider = Decider(policy, layout, power_nodes=rules.power_nodes, patience_s=rules.start_timeout_s)
+    predictor = Predictor(decider.session, layout)
+    predictor.learn(measured_jobs.recall())
     planner = Planner(layout, policy, cap, rules, Memory(given.state), predictor, decider)
     recorder = None
     if given.record is not None:

@@ -217,6 +217,7 @@ class Controller:
         begin_plan = time.perf_counter()
         self._remember(snapshot)
         plan = self.planner.plan(snapshot, power, telemetry_ok=telemetry_ok, ended=self._learn)
+        self.troubles |= dict.fromkeys(self.planner.decider.session.estimation.take_problems(), self.clock())
         for busy in plan.busy:
             if busy.row.active and busy.row.key not in self._ran:
                 self._ran[busy.row.key] = self.planner.ran(busy)

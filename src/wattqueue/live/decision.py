@@ -23,6 +23,7 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.actions import Action, Refusal, StartJob, StopNode, WakeNode
+from wattqueue.policy.build import check_prediction
 from wattqueue.policy.capabilities import Capabilities, require_carried_out, resolve
 from wattqueue.policy.decide import PolicySnapshot
 from wattqueue.policy.events import EventWatch
@@ -40,7 +41,8 @@ NO_POWER_RIGHT = "the site does not let the controller power nodes (slurm.power_
 def require_live(policy: Policy, machine: Machine) -> Capabilities:
     """Return what a policy does, if a live controller carries it out.
 
-    Asks its estimator about no job, for the choices that show in a prediction only.
+    Asks its estimator about no job, for the choices that show in a prediction only; tables of a wrong shape show there
+    already.
 
     Raises: PolicyError naming the choice.
     """
@@ -50,6 +52,7 @@ def require_live(policy: Policy, machine: Machine) -> Capabilities:
     prediction = Prediction(np.zeros((0, options)), np.ones((0, options)))
     if needs.online is None and "estimator" not in needs.knows_future:
         prediction = policy.estimator.predict(nobody, machine)
+        check_prediction(nobody, machine, prediction)
     require_carried_out(policy, needs, ROUND, 0, machine, prediction)
     return needs
 

@@ -1,12 +1,10 @@
-"""Predict watts and run time of each job once, when it is first seen; measured jobs train the estimator.
+"""Keep what is predicted of each job, and the measured jobs that predictions are learned from.
 
-The predictor stands between the planner and the policy's estimator. It translates Slurm's jobs into
-the job table that estimators expect, keeps the answers in one table that grows, and hands rows of
-that table to the pass, so that a round pays only for jobs that are new.
-
-An online estimator starts afresh with each batch of new jobs: it is given the remembered finished
-jobs in order of their ends, then predicts the new ones. Its state therefore depends on the database
-alone, and a controller that was restarted predicts the same as one that was not.
+The session asks the estimator and checks its answers (``policy.estimation``). Here is what only a live controller needs
+around that: Slurm's jobs as the job table that estimators expect; the answers in one table that grows, so that a round
+pays only for jobs that are new; and the measured jobs, which the session teaches again before each batch of new jobs.
+What an estimator answers therefore depends on the database alone, and a controller that was restarted predicts the
+same as one that was not.
 
 Watts are those of one unit (a node), rounded up so that the net watts are whole licences: Slurm
 counts licences in whole numbers, and what the policy admits Slurm must be able to admit too.
@@ -26,7 +24,8 @@ from wattqueue.live.cluster import JobKey
 from wattqueue.live.world import NO_LIMIT_S, Layout
 from wattqueue.model.jobs import Floats, Labels
 from wattqueue.model.known_jobs import KnownJobs, Observed
-from wattqueue.parts.contracts import Estimator, Finished, OnlineEstimator, Prediction
+from wattqueue.parts.contracts import Finished, Prediction
+from wattqueue.policy.session import Session
 
 
 class JobRequest(NamedTuple):
@@ -102,6 +101,13 @@ def job_table(requests: Sequence[JobRequest], learned: Sequence[MeasuredJob] = (
     )
 
 
+def finished_of(learned: Sequence[MeasuredJob]) -> Finished:
+    """Return measured jobs, sorted by their ends, as the first rows of a job table."""
+    columns = [(one.end_s, one.mean_node_w, one.max_node_w) for one in learned]
+    end, mean, most = np.array(columns, np.float64).reshape(-1, 3).T
+    return Finished(np.arange(len(learned), dtype=np.int32), end, mean, most)
+
+
 @dataclass
 class Predictor:
     """Predictions by job, in two tables (watts, time factors) of shape (rows, options) that grow by doubling.
@@ -112,7 +118,8 @@ class Predictor:
     average.
     """
 
-    estimator: Estimator
+    session: Session
+    """Asks the estimator."""
     layout: Layout
     most: int = 20_000
     """Finished jobs that are remembered: bounds the memory, and the time to train afresh."""
@@ -126,15 +133,10 @@ class Predictor:
     _keep_most: int = 10_000
 
     def __post_init__(self) -> None:
-        """Allocate the tables, and compute the watts that stand in where predictions are not trusted."""
+        """Allocate the tables."""
         options = len(self.layout.machine.option_partition)
         self._power, self._time = np.zeros((64, options)), np.ones((64, options))
-        figures = [self.layout.machine.partitions[p] for p in self.layout.machine.option_partition]
-        top = np.array([p.max_w if p.max_w is not None else np.inf for p in figures])
-        idle = np.array([p.idle_w for p in figures])
-        scaled = np.where(np.isfinite(top), idle + (top - idle) * self.layout.machine.option_dynamic_factor, top)
-        self.most_w = self.layout.whole_w(scaled[np.newaxis])
-        """Maximum watts of one unit by option, used for every job while telemetry is lost. Shape (1, O)."""
+        self.most_w = self.layout.most_w()
 
     def learn(self, jobs: Iterable[MeasuredJob]) -> None:
         """Remember jobs that ended. They influence predictions from the next new job on."""
@@ -146,59 +148,34 @@ class Predictor:
             self.learned.popleft()
 
     def predict(self, jobs: Sequence[JobRequest], now_s: float, known: Container[JobKey] = ()) -> None:
-        """Predict the jobs that have no prediction yet.
+        """Predict the jobs that have no prediction yet; one that cannot be used is the maximum of the job's nodes.
 
         ``known`` holds the keys of all jobs that still exist; rows of others may be dropped.
         """
         new = [job for job in jobs if job.key not in self._row]
         if not new:
             return
-        power, time = self._fresh(new, now_s)
+        learned = sorted(self.learned, key=lambda one: one.end_s) if self.session.learns else []
+        rows = np.arange(len(learned), len(learned) + len(new), dtype=np.int32)
+        asked = (job_table(new, learned), self.layout.machine, finished_of(learned), rows, now_s, self.most_w[0])
+        found = self.session.predict_afresh(*asked)
         if self._used > self._keep_most:
             self._drop({key for key in self._row if key in known} - {job.key for job in new})
             self._keep_most = 2 * self._used + 10_000
         self._grow(len(new))
-        rows = slice(self._used, self._used + len(new))
-        self._power[rows], self._time[rows] = self.layout.whole_w(power), time
+        kept = slice(self._used, self._used + len(new))
+        self._power[kept], self._time[kept] = self.layout.whole_w(found.power_w), found.time_factor
         for job in new:
             self._row[job.key] = self._used
             self._used += 1
         if self.notes is not None:
             self.notes.asked += new
-            self.notes.watts += self._power[rows].tolist()
+            self.notes.watts += self._power[kept].tolist()
 
     def take_notes(self) -> EstimatorNotes:
         """Return the notes, and begin new ones."""
         notes, self.notes = self.notes or EstimatorNotes(), EstimatorNotes()
         return notes
-
-    def _fresh(self, new: Sequence[JobRequest], now_s: float) -> tuple[Floats, Floats]:
-        """Return watts and time factors of new jobs by option, each of shape (len(new), O).
-
-        An online estimator is trained from nothing: ``predict`` resets it on a table that holds the
-        finished jobs too, ``learn`` hands it their measurements in order of their ends, and
-        ``predict_rows`` then answers for the new rows.
-        """
-        machine = self.layout.machine
-        if isinstance(self.estimator, OnlineEstimator):
-            known = sorted(self.learned, key=lambda one: one.end_s)
-            table = job_table(new, known)
-            first = self.estimator.predict(table, machine)
-            self.estimator.learn(
-                Finished(
-                    np.arange(len(known), dtype=np.int32),
-                    np.array([one.end_s for one in known], np.float64),
-                    np.array([one.mean_node_w for one in known], np.float64),
-                    np.array([one.max_node_w for one in known], np.float64),
-                )
-            )
-            rows = np.arange(len(known), len(table), dtype=np.int32)
-            power = self.estimator.predict_rows(rows, now_s)
-            return power, first.take(rows).time_factor
-        table = job_table(new)
-        given = self.estimator.predict(table, machine)
-        each = given.take(np.arange(len(table), dtype=np.int32))
-        return each.power_w, each.time_factor
 
     def prediction(self, keys: Sequence[JobKey], *, telemetry_ok: bool = True) -> Prediction:
         """Return the predictions of these jobs as one shared table with a row index.

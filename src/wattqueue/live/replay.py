@@ -32,7 +32,7 @@ class Replay:
         chosen = policy or recorded_policy(begin)
         layout = layout_of_units(machine)
         self.decider = Decider(chosen, layout, power_nodes=begin["power_nodes"], patience_s=0.0)
-        self.predictor = Predictor(chosen.estimator, layout)
+        self.predictor = Predictor(self.decider.session, layout)
         self.predictor.learn(measured_of(one) for one in begin["learned"])
         self.predictor.take_notes()
         self.view: PolicySnapshot | None = None

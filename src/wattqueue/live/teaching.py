@@ -37,7 +37,7 @@ class Teacher:
         What is already stored is not learned twice: after a restart the cluster may show the same end again.
         """
         fresh = self.measured_jobs.keep(jobs)
-        estimator = self.predictor.estimator
+        estimator = self.predictor.session.estimation.part
         if self.applications is not None and self.applications.learn(fresh) and isinstance(estimator, Ear):
             estimator.profiles = self.applications.profiles()
         return fresh

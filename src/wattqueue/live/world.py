@@ -149,6 +149,17 @@ class Layout:
         idle = np.array([p.idle_w for p in self.machine.partitions])[self.machine.option_partition]
         return idle + self.net_w(power_w)
 
+    def most_w(self) -> Floats:
+        """Return the maximum watts of one unit by option, with whole net watts: what stands in for a prediction.
+
+        Infinite where the machine states no maximum. Shape (1, O).
+        """
+        parts = [self.machine.partitions[p] for p in self.machine.option_partition]
+        top = np.array([p.max_w if p.max_w is not None else np.inf for p in parts])
+        idle = np.array([p.idle_w for p in parts])
+        scaled = np.where(np.isfinite(top), idle + (top - idle) * self.machine.option_dynamic_factor, top)
+        return self.whole_w(scaled[np.newaxis])
+
     def most_net_w(self, row: int) -> int:
         """Return the greatest net watts of one unit of a partition, in whole watts.
 

@@ -240,6 +240,23 @@ def check_shapes(jobs: KnownJobs, machine: Machine, prediction: Prediction, entr
 
 def check_prediction(jobs: KnownJobs, machine: Machine, prediction: Prediction) -> None:
     """Raise PolicyError for an estimator's tables of the wrong shape, or with figures that no kernel can use."""
+    check_tables(jobs, machine, prediction)
+    power, time = prediction.power_w, prediction.time_factor
+    good = bounds.UNIT_W.holds(power) | np.isnan(power) | np.isposinf(power)
+    if not good.all():
+        raise PolicyError(
+            f"the estimator predicts {power[~good][0]!s} W for a unit",
+            hint=f"use {bounds.UNIT_W.text}, nan (unknown) or inf (never offered): {bounds.UNIT_W.reason}",
+        )
+    if not ((time > 0) & np.isfinite(time)).all():
+        raise PolicyError(
+            "the estimator's time_factor is not above 0 and finite everywhere", hint="use 1.0 for no change"
+        )
+    check_unit_factor(jobs.app, machine, prediction)
+
+
+def check_tables(jobs: KnownJobs, machine: Machine, prediction: Prediction) -> None:
+    """Raise PolicyError for an estimator's tables of the wrong shape."""
     options = len(machine.option_partition)
     rows = len(jobs) if prediction.row is None else int(prediction.row.max(initial=-1)) + 1
     if prediction.row is not None and (len(prediction.row) != len(jobs) or prediction.row.min(initial=0) < 0):
@@ -253,18 +270,6 @@ def check_prediction(jobs: KnownJobs, machine: Machine, prediction: Prediction) 
                 f"the estimator's {name} has shape {table.shape}, expected ({rows}, {options})",
                 hint="one row a job (or a row index), one column a (partition, frequency)",
             )
-    power, time = prediction.power_w, prediction.time_factor
-    good = bounds.UNIT_W.holds(power) | np.isnan(power) | np.isposinf(power)
-    if not good.all():
-        raise PolicyError(
-            f"the estimator predicts {power[~good][0]!s} W for a unit",
-            hint=f"use {bounds.UNIT_W.text}, nan (unknown) or inf (never offered): {bounds.UNIT_W.reason}",
-        )
-    if not ((time > 0) & np.isfinite(time)).all():
-        raise PolicyError(
-            "the estimator's time_factor is not above 0 and finite everywhere", hint="use 1.0 for no change"
-        )
-    check_unit_factor(jobs.app, machine, prediction)
 
 
 def check_entries(jobs: KnownJobs, machine: Machine, entries: Entries, window: Window) -> None:

@@ -8,7 +8,7 @@ estimator learns and predicts.
 
 The order of an instant is rule 2 of docs/semantics.md::
 
-    learn, predict      completions before submissions          Session.learn, Session.predict
+    learn, predict      completions before submissions          Session.predict, Session.predict_afresh
     controls            those that are due, one by one          Session.control
     pass                margin, order, starts                   Session.schedule
 
@@ -32,11 +32,13 @@ from wattqueue.errors import PolicyError
 from wattqueue.kernels import actions as act
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.schedule import schedule_once
-from wattqueue.model import bounds
-from wattqueue.parts.contracts import Finished, Floats, Start
+from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.machine import Machine
+from wattqueue.parts.contracts import Finished, Floats, Prediction, Start
 from wattqueue.policy.actions import KINDS, REASONS, Action, Refusal, StartJob, carry_out, listed
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities, DriverAbilities
 from wattqueue.policy.decide import ranked_starts
+from wattqueue.policy.estimation import Estimation
 from wattqueue.policy.policy import Policy
 from wattqueue.policy.view import View
 
@@ -104,16 +106,16 @@ class Session:
         needs: Capabilities,
         *,
         begin_s: float = -np.inf,
-        compiled_estimator: bool = False,
         report: bool = False,
     ) -> None:
         """Begin with no control called; those with a period are first due at ``begin_s``.
 
-        ``needs`` is what ``resolve(policy)`` returned. ``compiled_estimator``: the driver's loop learns and predicts
-        itself. ``report``: refusals are kept for ``take_refusals``, too.
+        ``needs`` is what ``resolve(policy)`` returned. ``report``: refusals are kept for ``take_refusals``, too.
         """
-        self.name, self.needs = policy.name, needs
-        self.online = None if compiled_estimator else self.needs.online
+        self.needs = needs
+        self.estimation = Estimation(policy.estimator, needs.online)
+        self.predicts_in_loop = False
+        """Whether the driver's compiled loop learns and predicts itself."""
         self.due = [begin_s if control.period_s > 0 else np.inf for control in self.needs.controls]
         self.events = [sum(EVENT_BITS[event] for event in control.events) for control in self.needs.controls]
         self.last_pass_s = -np.inf
@@ -129,7 +131,7 @@ class Session:
         bits = 0
         for events in self.events:
             bits |= events
-        if self.online is not None:
+        if self.learns:
             bits |= codes.STOP_FOR_PREDICTION
         if self.needs.pass_in_python:
             bits |= codes.STOP_FOR_PASS
@@ -140,19 +142,42 @@ class Session:
         return min(self.due, default=INF)
 
     # -- estimators --------------------------------------------------------------------------------
-    def learn(self, finished: Finished | None) -> None:
-        """Hand jobs that ended to an online estimator; before ``predict`` of the same instant (rule 2)."""
-        if self.online is not None and finished is not None and len(finished.rows):
-            self.online.learn(finished)
+    @property
+    def learns(self) -> bool:
+        """Return whether the driver has to ask the estimator at each submission, and to teach it what ended."""
+        return self.needs.online is not None and not self.predicts_in_loop
 
-    def predict(self, rows: NDArray[np.int32], now_s: float, options: int) -> Floats:
-        """Return an online estimator's watts of one unit of the jobs that arrive now. Shape (k, ``options``).
+    def begin(self, jobs: KnownJobs, machine: Machine) -> Prediction:
+        """Ask the estimator about a whole workload, before any of its jobs has ended.
+
+        Raises: PolicyError for tables of a wrong shape, or figures that no kernel can hold.
+        """
+        return self.estimation.begin(jobs, machine)
+
+    def predict(self, finished: Finished | None, rows: NDArray[np.int32], now_s: float, options: int) -> Floats:
+        """Teach an online estimator the jobs that ended, then return its watts of those that arrive now (rule 2).
+
+        Watts of one unit. Shape (k, ``options``).
 
         Raises: PolicyError for a wrong shape, watts that are not known, or that no kernel can hold.
         """
-        if self.online is None:
-            raise PolicyError("has no estimator that is asked at submission", where=self.name)
-        return checked_watts(self.online, rows, now_s, options)
+        return self.estimation.arrive(finished, rows, now_s, options)
+
+    def predict_afresh(
+        self,
+        jobs: KnownJobs,
+        machine: Machine,
+        finished: Finished,
+        rows: NDArray[np.int32],
+        now_s: float,
+        instead: Floats,
+    ) -> Prediction:
+        """Do the same on a table of its own, for a driver that goes on whatever the estimator answers.
+
+        Jobs whose prediction cannot be used count ``instead``: watts of one unit by option. What was wrong is listed by
+        ``estimation.take_problems``. Shapes (k, O).
+        """
+        return self.estimation.afresh(jobs, machine, finished, rows, now_s, instead)
 
     # -- refusals ----------------------------------------------------------------------------------
     def refuse(self, action: Action, reason: str) -> None:
@@ -298,28 +323,3 @@ def repeat(driver: Driver, needs: Capabilities, answers: Answers) -> bool:
         set_margin(driver.kernel, answers.pass_answers.margin_w)
     refused = run_pass(driver, driver.view(NOTHING), needs, answers.pass_answers)
     return whole and not refused
-
-
-def checked_watts(estimator: Any, rows: NDArray[np.int32], now_s: float, options: int) -> Floats:
-    """Ask an online estimator for the watts of one unit of some jobs. Shape (k, ``options``).
-
-    Raises: PolicyError for a wrong shape, watts that are not known, or that no kernel can hold.
-    """
-    watts = np.asarray(estimator.predict_rows(rows, now_s), np.float64)
-    name = type(estimator).__name__
-    if watts.shape != (len(rows), options):
-        raise PolicyError(
-            f"predict_rows gave shape {watts.shape}, expected ({len(rows)}, {options})",
-            where=name,
-            hint="one row per job that arrives, one column per option",
-        )
-    unknown = np.isnan(watts).any(axis=1)
-    if unknown.any():
-        raise PolicyError(
-            f"predicts unknown watts for row {int(rows[np.argmax(unknown)])} of the job table",
-            where=name,
-            hint="state the unit's maximum, which stands in for a missing history: --node-watts IDLE:MAX, or max_w",
-        )
-    if not bounds.UNIT_W.holds(watts).all():
-        raise PolicyError(f"predicts watts outside {bounds.UNIT_W.text}", where=name, hint=f"{bounds.UNIT_W.reason}")
-    return watts

@@ -41,7 +41,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.model.steps import rows_at
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.oracles import jobs_for
-from wattqueue.policy.build import Window, build_view, check_prediction, check_shapes, unit_uw
+from wattqueue.policy.build import Window, build_view, check_entries, check_prediction, unit_uw
 from wattqueue.policy.by_unit import with_worst_case, without_factors
 from wattqueue.policy.capabilities import require_carried_out, resolve
 from wattqueue.policy.limits import ActionLimits
@@ -130,18 +130,20 @@ class Simulation:
         """
         self.jobs, self.machine, self.policy, self.cap = jobs, machine, policy, cap
         needs = resolve(policy)
-        prediction = own_rows(policy.estimator.predict(jobs_for(policy.estimator, jobs), machine), policy.estimator)
+        self.session = Session(policy, needs, begin_s=float(jobs.submit_s.min(initial=np.inf)))
+        prediction = own_rows(self.session.begin(jobs_for(policy.estimator, jobs), machine), policy.estimator)
         if past is not None:
             recall(policy.estimator, needs, past)
         self.history = history_prediction_of(policy.estimator, jobs)
-        known = KnownJobs.of(jobs)
+        self.session.predicts_in_loop = self.history.rule[ON] != 0
         self.without_factors = int(without_factors(jobs.app, prediction).sum())
+        known = KnownJobs.of(jobs)
         if prediction.unit_factor is not None:
-            check_prediction(known, machine, prediction)
             prediction = with_worst_case(jobs.app, machine, prediction)
+            check_prediction(known, machine, prediction)
         entries = policy.order.entries(jobs_for(policy.order, jobs), prediction, machine)
         window = policy.frequency.window(entries, prediction, machine)
-        check_shapes(known, machine, prediction, entries, window)
+        check_entries(known, machine, entries, window)
         if actual is not None:
             check_prediction(known, machine, actual)
         entries, window = drop_unoffered(entries, window, prediction)
@@ -156,12 +158,6 @@ class Simulation:
         reject = rejections(jobs, view, cap, machine_figures=needs.machine_figures)
         truth = build_truth(jobs, machine, actual or actual_power(jobs, machine), reject, cap, events)
         self.world = SimulatedWorld(jobs, machine, view, truth, new_log(len(jobs)))
-        self.session = Session(
-            policy,
-            needs,
-            begin_s=float(jobs.submit_s.min(initial=np.inf)),
-            compiled_estimator=self.history.rule[ON] != 0,
-        )
         self.limits = ActionLimits(machine.units)
         self._steps_left = _IDLE_CONTROL_STEPS
         self._set_stops()
@@ -189,7 +185,7 @@ class Simulation:
         truth.when[codes.PASS_INTERVAL] = session.needs.pass_interval_s
         truth.when[codes.CONTROL_AT] = session.next_due_s()
         truth.when[codes.CONTROL_STEPS_LEFT] = self._steps_left if session.needs.controls else 0
-        self.world.observe(learned=session.online is not None, seen=session.needs.views)
+        self.world.observe(learned=session.learns, seen=session.needs.views)
 
     def _first_cap(self) -> None:
         """Put the first value of the cap in force: it holds before its first row, too (rule 1 of docs/semantics.md)."""
@@ -226,9 +222,8 @@ class Simulation:
     def _predict(self) -> None:
         """Have the estimator learn the completions up to this instant, then predict its submissions (rule 2)."""
         session, world = self.session, self.world
-        session.learn(world.finished())
         rows = world.arrivals()
-        watts = session.predict(rows, world.now_s, len(self.machine.option_partition))
+        watts = session.predict(world.finished(), rows, world.now_s, len(self.machine.option_partition))
         world.take_prediction(rows, watts)
 
     def _control(self) -> None:
