@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import typer
 
-from wattqueue.checks.names import INTERFACES, misspelt
+from wattqueue.checks.names import misspelt
 from wattqueue.cli import check
 from wattqueue.errors import PolicyError
 from wattqueue.parts.order.fcfs import Fcfs
-from wattqueue.policy.registry import AXES, part_class, part_names
+from wattqueue.policy.interfaces import AXES, METHODS
+from wattqueue.policy.registry import part_class, part_names
 
 HIDDEN = """
 class Cheap:
@@ -31,7 +32,7 @@ class Idle:
 
 
 def test_every_axis_has_its_interface() -> None:
-    assert set(INTERFACES) == set(AXES)
+    assert set(METHODS) == set(AXES)
 
 
 def method(*_: object) -> None:

@@ -19,7 +19,8 @@ from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Floats, Ints, Prediction, Start
 from wattqueue.parts.order.fcfs import Fcfs
 from wattqueue.policy.actions import Action, Requeue, SetFrequency, StopNode
-from wattqueue.policy.registry import AXES, part_class, part_names
+from wattqueue.policy.interfaces import AXES
+from wattqueue.policy.registry import part_class, part_names
 from wattqueue.policy.view import View
 
 JOBS, MACHINE = sample_jobs(MOST_JOBS), sample_machine()

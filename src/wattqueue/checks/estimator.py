@@ -26,6 +26,7 @@ from wattqueue.parts.contracts import Asked, Estimator, Finished, OnlineEstimato
 from wattqueue.parts.oracles import is_oracle, jobs_for
 from wattqueue.parts.timeline import trace_timeline
 from wattqueue.parts.walk import Walked, step, walk
+from wattqueue.policy.interfaces import stated
 
 Make = Callable[[], Estimator]
 """Makes a new estimator; a class without required arguments is one."""
@@ -66,10 +67,10 @@ def check_attributes(make: Make, _jobs: Jobs, _machine: Machine) -> None:
     ever (rule 4 of docs/semantics.md), so neither has a default.
     """
     part = make()
-    asked = getattr(part, "asked", None)
+    asked = stated(part, "asked", None)
     if asked not in get_args(Asked):
         fail(part, f"asked is {asked!r}", f"set it to one of {', '.join(get_args(Asked))}")
-    if not isinstance(getattr(part, "machine_figures", None), bool):
+    if not isinstance(stated(part, "machine_figures", None), bool):
         fail(part, "machine_figures is not set", "set it to True only where watts are the machine's own maxima")
     if asked != "once" and not isinstance(part, OnlineEstimator):
         fail(part, f"asked is {asked!r}, but it cannot learn", "write predict_rows() and learn()")

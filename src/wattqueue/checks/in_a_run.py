@@ -31,6 +31,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.oracles import is_oracle, jobs_for
+from wattqueue.policy.interfaces import method_of, stated
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Simulation
@@ -99,21 +100,21 @@ def expect_attributes(axis: str, part: Any) -> None:
 
     Raises: PolicyError for what is missing or out of range.
     """
-    if axis == "backfill" and not callable(getattr(part, "schedule", None)):
-        code = getattr(part, "code", None)
+    if axis == "backfill" and method_of(part, "schedule") is None:
+        code = stated(part, "code", None)
         if code not in (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY, codes.CONSERVATIVE):
             fail(part, f"code is {code!r}, and there is no schedule()", "name a compiled pass, or write schedule(view)")
-        if int(getattr(part, "queue_depth", -1)) < 0:
+        if int(stated(part, "queue_depth", -1)) < 0:
             fail(part, "queue_depth is not 0 or more", "0 tries the whole queue")
-    if axis == "backfill" and not float(getattr(part, "pass_interval_s", 0.0)) >= 0:
+    if axis == "backfill" and not float(stated(part, "pass_interval_s", 0.0)) >= 0:
         fail(part, "pass_interval_s is not 0 or more", "0 gives a pass at every event")
-    if axis == "ledger" and getattr(part, "code", None) not in (codes.PREDICTED, codes.MEASURED, codes.CHANCE):
-        fail(part, f"code is {getattr(part, 'code', None)!r}", "0 counts predictions, 1 measurements")
+    if axis == "ledger" and stated(part, "code", None) not in (codes.PREDICTED, codes.MEASURED, codes.CHANCE):
+        fail(part, f"code is {stated(part, 'code', None)!r}", "0 counts predictions, 1 measurements")
     if axis == "controls":
-        period = float(getattr(part, "period_s", -1.0))
+        period = float(stated(part, "period_s", -1.0))
         if not (period >= 0 and np.isfinite(period)):
             fail(part, "period_s is not a finite number of 0 or more", "0 means no period")
-        events = getattr(part, "events", {"?"})
+        events = stated(part, "events", {"?"})
         if not set(events) <= EVENTS:
             fail(part, f"events are {events!r}", f"a frozenset of {', '.join(sorted(EVENTS))}")
         if period == 0 and not events:
@@ -137,7 +138,7 @@ def run_with(
 
     Raises: PolicyError where the part breaks a rule, or the simulator cannot carry it out.
     """
-    called = callable(getattr(part, METHOD[axis], None))
+    called = method_of(part, METHOD[axis]) is not None
     probe = Probe(axis, part, steps, record) if called else part
     simulation = Simulation(
         jobs, machine, policy_with(axis, probe), capped(machine), actual_power(jobs, machine), events or failure(jobs)
@@ -175,7 +176,7 @@ def expect_same_until(axis: str, make: Make, jobs: Jobs, machine: Machine) -> No
     it either); jobs submitted later differ in everything. Raises: PolicyError.
     """
     part = make()
-    if is_oracle(part) or not callable(getattr(part, METHOD[axis], None)):
+    if is_oracle(part) or method_of(part, METHOD[axis]) is None:
         return
     first, events = Record(), failure(jobs)
     run_with(axis, part, jobs, machine, frozenset(), first, events)
@@ -239,7 +240,7 @@ def call_idle(axis: str, part: Any, jobs: Jobs, machine: Machine) -> None:
 
     Raises: PolicyError.
     """
-    if not callable(getattr(part, METHOD[axis], None)):
+    if method_of(part, METHOD[axis]) is None:
         return
     simulation = Simulation(jobs, machine, policy_with("backfill", load_policy("easy").backfill), Cap.none(),
                             None, NodeEvents.none())  # fmt: skip

@@ -11,18 +11,8 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from typing import Any
 
-from wattqueue.policy.registry import axes_of
+from wattqueue.policy.interfaces import METHODS, axes_of, method_of
 
-INTERFACES = {
-    "estimator": ("predict", "predict_rows", "learn", "remember", "predict_quantiles"),
-    "order": ("entries", "rerank"),
-    "frequency": ("window",),
-    "placement": ("rank",),
-    "backfill": ("schedule",),
-    "ledger": ("margin_w",),
-    "controls": ("act",),
-}
-"""Methods of each axis; the first makes a class a part of it."""
 CLOSE = 0.75
 """Similarity from which a name counts as misspelt in a class that is no part."""
 CLOSE_IN_A_PART = 0.85
@@ -35,8 +25,8 @@ def misspelt(found: type[Any]) -> Iterator[tuple[str, str]]:
     A class that is a part is compared with the further methods of its axes only.
     """
     axes = axes_of(found)
-    names = [name for axis in axes or INTERFACES for name in INTERFACES[axis] if not hasattr(found, name)]
-    known = {name for methods in INTERFACES.values() for name in methods}
+    names = [name for axis in axes or METHODS for name in METHODS[axis] if method_of(found, name) is None]
+    known = {name for methods in METHODS.values() for name in methods}
     least = CLOSE_IN_A_PART if axes else CLOSE
     for name in _public_methods(found):
         if name in known:
@@ -57,5 +47,5 @@ def _public_methods(found: type[Any]) -> list[str]:
     return [
         name
         for name in dir(found)
-        if not name.startswith("_") and callable(getattr(found, name)) and not hasattr(object, name)
+        if not name.startswith("_") and method_of(found, name) is not None and name not in vars(object)
     ]

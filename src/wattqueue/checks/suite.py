@@ -16,7 +16,7 @@ from wattqueue.checks.static import static_checks
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
-from wattqueue.policy.registry import AXES
+from wattqueue.policy.interfaces import AXES, method_of
 
 
 def checks_of(axis: str, make: Make) -> Iterator[tuple[str, Check]]:
@@ -33,7 +33,7 @@ def checks_of(axis: str, make: Make) -> Iterator[tuple[str, Check]]:
         yield from estimator_checks()
     elif axis in ("order", "frequency", "placement"):
         yield from static_checks(axis)
-        if axis == "order" and callable(getattr(make(), "rerank", None)):
+        if axis == "order" and method_of(make(), "rerank") is not None:
             yield from ((f"{name}_of_rerank", check) for name, check in run_checks(axis))
     else:
         yield from run_checks(axis)

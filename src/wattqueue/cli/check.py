@@ -25,7 +25,7 @@ def run(
     ],
 ) -> None:
     """Run the public checks on parts of your own: one line per check; the exit status is 1 if one fails."""
-    from wattqueue.policy.registry import axes_of
+    from wattqueue.policy.interfaces import axes_of
 
     # A class may implement several interfaces, and is then checked as each of them.
     failed = checked = 0
@@ -63,11 +63,11 @@ def _require_parts(text: str, found: int) -> None:
     ``text`` is the argument of the command, ``found`` the number of checks and complaints. An empty file must not
     count as a success.
     """
-    from wattqueue.checks.names import INTERFACES
     from wattqueue.errors import PolicyError
+    from wattqueue.policy.interfaces import METHODS
 
     if not found:
-        methods = ", ".join(f"{names[0]}()" for names in INTERFACES.values())
+        methods = ", ".join(f"{names[0]}()" for names in METHODS.values())
         raise PolicyError("contains no part", where=text, hint=f"a part is a class with one of {methods}")
 
 

@@ -55,8 +55,8 @@ def _table() -> Table:
     """
     from rich.table import Table
 
+    from wattqueue.policy.interfaces import AXES
     from wattqueue.policy.policy import ROW_DEFAULTS, published_rows
-    from wattqueue.policy.registry import AXES
 
     table = Table(title=_title())
     table.add_column("policy", no_wrap=True, style="bold")
@@ -75,8 +75,8 @@ def _paragraphs(width: int) -> Iterator[tuple[str, str]]:
     The style is one of rich (bold, dim, italic, or empty). The defaults would repeat in nearly every paragraph, so a
     policy lists only what differs.
     """
+    from wattqueue.policy.interfaces import AXES
     from wattqueue.policy.policy import ROW_DEFAULTS, published_rows
-    from wattqueue.policy.registry import AXES
 
     def folded(text: str, style: str, indent: str = "  ") -> Iterator[tuple[str, str]]:
         """Yield a text as indented lines with one style."""
@@ -115,8 +115,8 @@ def show(
     The row is complete, defaults included, so that a copy does not change with a later default.
     """
     from wattqueue.formats.toml import one_line
+    from wattqueue.policy.interfaces import AXES
     from wattqueue.policy.policy import ROW_DEFAULTS, find_row, policy_from_row
-    from wattqueue.policy.registry import AXES
 
     row = {**ROW_DEFAULTS, **find_row(name)}
     policy_from_row(name, row)  # raises what is wrong with it

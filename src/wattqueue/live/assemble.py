@@ -30,7 +30,7 @@ from wattqueue.live.apply import Applier
 from wattqueue.live.capfile import CapFile
 from wattqueue.live.cluster import Cluster
 from wattqueue.live.config import LiveConfig, read_secret
-from wattqueue.live.controller import Controller
+from wattqueue.live.controller import Controller, Report
 from wattqueue.live.decision import Decider, require_live
 from wattqueue.live.learning import MeasuredJobs
 from wattqueue.live.metrics import LiveMetrics, serve
@@ -254,16 +254,16 @@ def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[
     return compiled
 
 
-def log_lines(report: object) -> list[str]:
+def log_lines(report: Report) -> list[str]:
     """Return the lines of a round for the log: writes, failures, and in the other modes what would be written."""
     lines = []
-    for outcome in getattr(report, "outcomes", ()):
+    for outcome in report.outcomes:
         write = outcome.write
         what = f"{write.kind} {write.target}: {write.before} -> {write.after} ({write.why})"
         lines.append(f"{what}: {outcome.error}" if outcome.error else what)
-    would = getattr(report, "would", ())
-    if would:
-        lines.append(f"would write {len(would)}: " + "; ".join(f"{w.kind} {w.target} {w.after}" for w in would[:5]))
+    if report.would:
+        first = "; ".join(f"{w.kind} {w.target} {w.after}" for w in report.would[:5])
+        lines.append(f"would write {len(report.would)}: {first}")
     return lines
 
 

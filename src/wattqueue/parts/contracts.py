@@ -186,6 +186,15 @@ class OnlineEstimator(Protocol):
 
 
 @runtime_checkable
+class QuantileEstimator(Protocol):
+    """An online estimator that gives watts which a job stays below with stated probabilities, too."""
+
+    def predict_quantiles(self, rows: Ints, now_s: float) -> dict[float, Floats]:
+        """Return the watts of one unit of the jobs that arrive now, by probability and option. Shapes (k, O)."""
+        ...
+
+
+@runtime_checkable
 class Remembering(Protocol):
     """An online estimator that can start with jobs that ended before the run (``simulate(past=...)``)."""
 

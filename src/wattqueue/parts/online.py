@@ -8,7 +8,7 @@ completions, the order of ends, the fallback to the unit's maximum and the sprea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,20 @@ Target = Literal["mean", "max"]
 """Which watts of a job are learned and predicted: mean or highest over its run."""
 Completions = Literal["simulated", "trace"]
 """Whose ends count: those of the simulated timeline, or those recorded in the trace."""
+
+
+@runtime_checkable
+class QuantileReplay(Protocol):
+    """An estimator that can replay the quantiles of a whole trace at once."""
+
+    quantiles: tuple[float, ...]
+    """Probabilities, rising."""
+    at: float
+    """The one that serves as the prediction."""
+
+    def replay_quantiles(self, jobs: Jobs, line: Timeline) -> Floats:
+        """Return every job's quantiles at its submission. Shape (n, Q)."""
+        ...
 
 
 class OnlineBase(ABC):

@@ -8,7 +8,6 @@ answer. Static estimators are evaluated once; our own online parts compute a who
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,8 @@ from numpy.typing import NDArray
 from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
-from wattqueue.parts.contracts import Estimator, Finished, Ints, OnlineEstimator, Prediction
-from wattqueue.parts.online import OnlineBase
+from wattqueue.parts.contracts import Estimator, Finished, Ints, OnlineEstimator, Prediction, QuantileEstimator
+from wattqueue.parts.online import OnlineBase, QuantileReplay
 from wattqueue.parts.oracles import jobs_for
 from wattqueue.parts.scale import partition_figures
 from wattqueue.parts.timeline import Timeline
@@ -70,13 +69,11 @@ def _in_one_go(estimator: OnlineBase, jobs: Jobs, machine: Machine, line: Timeli
     def filled(watts: Floats) -> Floats:
         return np.where(np.isnan(watts), top, watts)
 
-    many = getattr(estimator, "replay_quantiles", None)
-    if many is None:
+    if not isinstance(estimator, QuantileReplay):
         return Walked(filled(estimator.replay(jobs, line)))
-    levels = cast("tuple[float, ...]", estimator.quantiles)  # type: ignore[attr-defined]
-    watts: Floats = many(jobs, line)
-    quantiles = {q: filled(watts[:, i]) for i, q in enumerate(levels)}
-    return Walked(quantiles[estimator.at], quantiles)  # type: ignore[attr-defined]
+    watts = estimator.replay_quantiles(jobs, line)
+    quantiles = {q: filled(watts[:, i]) for i, q in enumerate(estimator.quantiles)}
+    return Walked(quantiles[estimator.at], quantiles)
 
 
 def step(estimator: Estimator, jobs: Jobs, machine: Machine, line: Timeline) -> Walked:
@@ -133,8 +130,7 @@ def _asked(estimator: OnlineEstimator, rows: Ints, now: float, options: int) -> 
 
 def _asked_quantiles(estimator: OnlineEstimator, rows: Ints, now: float) -> dict[float, Floats]:
     """Return quantiles (k, O) where the estimator has the optional method ``predict_quantiles``."""
-    ask = getattr(estimator, "predict_quantiles", None)
-    return {} if ask is None else cast("dict[float, Floats]", ask(rows, now))
+    return estimator.predict_quantiles(rows, now) if isinstance(estimator, QuantileEstimator) else {}
 
 
 def _measured(jobs: Jobs) -> tuple[Floats, Floats]:

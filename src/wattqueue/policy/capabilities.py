@@ -20,7 +20,8 @@ from wattqueue.parts.ledger.chance import Chance
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.parts.oracles import is_oracle
 from wattqueue.policy.build import PassSettings
-from wattqueue.policy.registry import AXES, part_name
+from wattqueue.policy.interfaces import AXES, method_of, stated
+from wattqueue.policy.registry import part_name
 
 if TYPE_CHECKING:
     from wattqueue.model.machine import Machine
@@ -58,6 +59,10 @@ class Capabilities:
     """Shortest time between two passes."""
     rerank: Callable[[View], Floats] | None
     """Of an order whose priorities change during the run."""
+    pass_part: object
+    """The backfill, where it is a pass in Python; else the order."""
+    ledger_part: object
+    """The part that keeps watts free."""
     ledger: int
     """Number of the ledger (``kernels/codes.py``)."""
     chance: tuple[float, float, float] | None
@@ -120,8 +125,8 @@ def resolve(policy: Policy) -> Capabilities:
     backfill, ledger, estimator, order = (
         cast("Any", part) for part in (policy.backfill, policy.ledger, policy.estimator, policy.order)
     )
-    custom = getattr(backfill, "schedule", None)
-    depth, interval = getattr(backfill, "queue_depth", 0), getattr(backfill, "pass_interval_s", 0.0)
+    custom = method_of(backfill, "schedule")
+    depth, interval = stated(backfill, "queue_depth", 0), stated(backfill, "pass_interval_s", 0.0)
     check_knobs(backfill, depth, interval)
     for control in policy.controls:
         check_control(control)
@@ -130,13 +135,15 @@ def resolve(policy: Policy) -> Capabilities:
         custom_pass=custom,
         queue_depth=depth,
         pass_interval_s=float(interval),
-        rerank=getattr(order, "rerank", None),
-        ledger=getattr(ledger, "code", codes.PREDICTED),
-        chance=getattr(ledger, "terms", None),
-        margin_w=None if getattr(type(ledger), "margin_w", None) in STOCK_MARGINS else ledger.margin_w,
+        rerank=method_of(order, "rerank"),
+        pass_part=order if custom is None else backfill,
+        ledger_part=ledger,
+        ledger=stated(ledger, "code", codes.PREDICTED),
+        chance=stated(ledger, "terms", None),
+        margin_w=None if method_of(type(ledger), "margin_w") in STOCK_MARGINS else ledger.margin_w,
         online=None if estimator.asked == "once" else estimator,
-        remember=getattr(estimator, "remember", None),
-        machine_figures=bool(getattr(estimator, "machine_figures", False)),
+        remember=method_of(estimator, "remember"),
+        machine_figures=bool(stated(estimator, "machine_figures", False)),
         controls=tuple(policy.controls),
         knows_future=tuple(axis for axis, part in parts_of(policy) if is_oracle(part)),
     )
@@ -158,7 +165,7 @@ def parts_of(policy: Policy) -> list[tuple[str, Any]]:
 def require_complete(policy: Policy) -> None:
     """Raise PolicyError for a part that names something it lacks (attribute ``missing``, empty for nothing)."""
     for axis, part in parts_of(policy):
-        missing = getattr(part, "missing", "")
+        missing = stated(part, "missing", "")
         if missing:
             raise PolicyError(
                 f"{axis} {part_name(type(part))} needs {missing}",

@@ -122,8 +122,7 @@ class Estimation:
 
 def unusable(watts: Floats) -> NDArray[np.bool_]:
     """Return which rows have a figure that is not known, negative, or more than a kernel can hold. Shape (k,)."""
-    wrong: NDArray[np.bool_] = ~bounds.UNIT_W.holds(watts).all(axis=1)
-    return wrong
+    return np.asarray(~bounds.UNIT_W.holds(watts).all(axis=1))
 
 
 def fault_of(watts: Floats) -> tuple[str, str]:

@@ -17,7 +17,8 @@ from wattqueue.errors import InputError, PolicyError
 from wattqueue.formats.toml import read_toml
 from wattqueue.parts import contracts
 from wattqueue.policy.capabilities import resolve
-from wattqueue.policy.registry import AXES, axes_of, class_from_file, part_class
+from wattqueue.policy.interfaces import AXES, axes_of
+from wattqueue.policy.registry import class_from_file, part_class
 
 Row = dict[str, Any]
 ROW_DEFAULTS: Row = {

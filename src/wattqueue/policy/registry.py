@@ -7,7 +7,8 @@ there is no list to edit. Three sources, all named in a policy's row in the same
 * a key of another installed package: its entry point in the group ``wattqueue.<axis>``;
 * a file of the user's own, by path: ``my.py:MyPart``, or ``my.py`` if it holds one part only.
 
-A class is a part of an axis if it has the method of its interface (``_METHOD``); nothing is inherited or registered.
+A class is a part of an axis if it has the method of its interface (``policy/interfaces.py``); nothing is inherited or
+registered.
 """
 
 from __future__ import annotations
@@ -24,17 +25,7 @@ from typing import Any, cast
 from wattqueue.errors import PolicyError
 from wattqueue.formats.python_file import load_file
 from wattqueue.parts import contracts
-
-AXES = ("estimator", "order", "frequency", "placement", "backfill", "ledger", "controls")
-_METHOD = {
-    "estimator": "predict",
-    "order": "entries",
-    "frequency": "window",
-    "placement": "rank",
-    "backfill": "schedule",
-    "ledger": "margin_w",
-    "controls": "act",
-}
+from wattqueue.policy.interfaces import AXES, METHODS, axes_of
 
 
 @cache
@@ -62,7 +53,7 @@ def part_class(axis: str, name: str) -> type[Any]:
     if ".py" in name:
         found = class_from_file(name)
         if axis not in axes_of(found):
-            raise PolicyError(f"{name} is not a part of kind {axis}", hint=f"it needs a method {_METHOD[axis]}()")
+            raise PolicyError(f"{name} is not a part of kind {axis}", hint=f"it needs a method {METHODS[axis][0]}()")
         return found
     for point in _installed(axis):
         if point.name == name:
@@ -91,17 +82,6 @@ def _main_class(module: ModuleType, stem: str, name: str) -> type[Any]:
         if own and key.replace("_", "").lower() == wanted:
             return cast("type[Any]", value)
     raise PolicyError(f"part {name!r} has no class named after its file", where=module.__file__)
-
-
-def axes_of(found: type[Any]) -> list[str]:
-    """Return the axes whose interface a class implements, by its methods.
-
-    A backfill needs no method: ``queue_depth`` and ``code`` name a compiled pass.
-    """
-    axes = [axis for axis in AXES if callable(getattr(found, _METHOD[axis], None))]
-    if hasattr(found, "queue_depth") and hasattr(found, "code") and "backfill" not in axes:
-        axes.append("backfill")
-    return axes
 
 
 def part_file(path: Path) -> ModuleType:

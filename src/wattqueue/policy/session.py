@@ -254,11 +254,11 @@ class Session:
             return PassAnswers()
         refusals = self._pending(_PASS)
         margin = self._margin_w(driver, refusals)
-        view = driver.view(refusals, getattr(needs.custom_pass or needs.rerank, "__self__", None))
+        view = driver.view(refusals, needs.pass_part)
         starts = priority = None
         if needs.custom_pass is not None:
             answer = needs.custom_pass(view)
-            starts = tuple(listed(answer, (Start,), needs.custom_pass.__self__, "schedule()"))  # type: ignore[attr-defined]
+            starts = tuple(listed(answer, (Start,), needs.pass_part, "schedule()"))
         elif needs.rerank is not None:
             priority = np.array(needs.rerank(view), np.float64)
         answers = PassAnswers(margin, priority, starts)
@@ -271,7 +271,7 @@ class Session:
         """Return the watts that the ledger keeps free, and put them into the budget. Raises: PolicyError."""
         if self.needs.margin_w is None:
             return 0.0
-        ledger = self.needs.margin_w.__self__  # type: ignore[attr-defined]
+        ledger = self.needs.ledger_part
         margin = float(self.needs.margin_w(driver.view(refusals, ledger)))
         if not 0 <= margin < np.inf:
             raise PolicyError(
