@@ -18,6 +18,12 @@ from tests.formats.test_rundir import example
 from tests.formats.test_slurm_json import new, old, shifted
 from wattqueue.campaign.file import read_campaign
 from wattqueue.formats.cap import read_cap
+from wattqueue.formats.chip_runs import read_chip_runs
+from wattqueue.formats.clustercockpit import read_node_series
+from wattqueue.formats.counters.activity_table import read_activity
+from wattqueue.formats.counters.mpstat import read_mpstat
+from wattqueue.formats.counters.perf_stat import read_perf_stat
+from wattqueue.formats.counters.readings import read_counters_csv
 from wattqueue.formats.ear.eacct import read_eacct
 from wattqueue.formats.ear.files import read_apps_csv, read_coefficients_binary, read_coefficients_csv
 from wattqueue.formats.epoch import trace_epoch_s
@@ -27,6 +33,7 @@ from wattqueue.formats.rundir.folder import read_run, write_run
 from wattqueue.formats.series import read_series, read_steps
 from wattqueue.formats.slurm.sacct import read_energies
 from wattqueue.formats.table.job_table import read_table, write_table
+from wattqueue.formats.unit_factors import read_unit_factors
 from wattqueue.formats.unusable import read_unusable
 from wattqueue.formats.workloads.archer2 import read_archer2
 from wattqueue.formats.workloads.eurora import read_eurora
@@ -63,6 +70,35 @@ EURORA = (
     "1,par,2014-04-01 10:00:00,2014-04-01 10:05:00,01:00,1,16,600,120.5\n"
     "2,par,2014-04-01 11:00:00,2014-04-01 11:05:00,2:30,2,8,60,80\n"
 )
+TRAFFIC = "job_id,submit_s,app,sockets,estimated_s\n1,0,ferret,1,50.0\n2,20,bt-mz_D.8,8,120.0\n"
+PERF = """# started
+1.000105,S0,16,48000,,cycles,16000000000,100.00,,
+1.000105,S0,16,<not counted>,,branches,0,0.00,,
+2.000231,S0,16,47000,,cycles,16000000000,100.00,,
+"""
+MPSTAT = """Linux 3.10.0 (node)
+
+10:00:00 AM  CPU    %usr   %idle
+10:00:01 AM    0  100.00    0.00
+10:00:01 AM    1   50.00   50.00
+
+Average:     CPU    %usr   %idle
+Average:       0  100.00    0.00
+"""
+READINGS = "time_s,socket,active_cores,cycles\n0,0,1,5\n1,0,2,90\n2,0,2,190\n"
+ACTIVITY = """# wattqueue activity schema_version=1
+app,process,socket,time_s,active_cores,fetch,branch,alu,fp,l1,l2,l3,memory,watts
+bt,0,s0,1,16,1.9,0.1,1.1,0.8,0.7,0.05,0.01,0.002,101.4
+bt,0,s0,2,16,1.9,0.1,1.1,0.8,0.7,0.05,0.01,0.002,
+"""
+FACTORS = (
+    "# wattqueue unit factors schema_version=1 origin=measured\napp,unit,watts,factor\nx,u1,100,1.05\nx,u2,95,0.95\n"
+)
+CHIP_RUNS = "uuid,perf,freq,temp,pwr,mean_pwr\na,10,1500,50,200,190\nb,11,1510,51,210,195\n"
+NODE_SERIES = """job_id,host,t_s,clock,cpu_load,flops_any,ipc,mem_bw,rapl_power
+7,b,0,2100,5,11,1.1,31,210
+7,b,60,,,,,,
+"""
 ARCHER2 = (
     "JobID,NNodes,ReqCPUFreq,ElapsedRaw,ConsumedEnergyRaw,app,case,nodes_from_scripts\n"
     "30.0,4,2.0G,600,720000,vasp,big,4\n30.1,,2.25G,60,72000,vasp,,2\n30.batch,1,,5,5,vasp,,1\n"
@@ -170,6 +206,14 @@ def targets(folder: Path) -> list[Target]:
         Target("ear coefficients", (("c.csv", COEFFICIENTS.encode()),), lambda p, _: read_coefficients_csv(p)),
         Target("ear binary", (("c", record),), lambda p, _: read_coefficients_binary(p)),
         Target("ear apps", (("a.csv", APPS.encode()),), lambda p, _: read_apps_csv(p)),
+        Target("cwm", (("t.csv", TRAFFIC.encode()),), workload, workload=True),
+        Target("perf stat", (("p.csv", PERF.encode()),), lambda p, _: read_perf_stat(p)),
+        Target("mpstat", (("m.txt", MPSTAT.encode()),), lambda p, _: read_mpstat(p)),
+        Target("counter readings", (("r.csv", READINGS.encode()),), lambda p, _: read_counters_csv(p)),
+        Target("activity", (("a.csv", ACTIVITY.encode()),), lambda p, _: read_activity(p)),
+        Target("unit factors", (("f.csv", FACTORS.encode()),), lambda p, _: read_unit_factors(p)),
+        Target("chip runs", (("c.csv", CHIP_RUNS.encode()),), lambda p, _: read_chip_runs(p)),
+        Target("node series", (("n.csv", NODE_SERIES.encode()),), lambda p, _: read_node_series(p)),
     ]
 
 

@@ -68,6 +68,7 @@ NAMES = (
         "eacct",
     ),
     *("ear coefficients", "ear binary", "ear apps"),
+    *("cwm", "perf stat", "mpstat", "counter readings", "activity", "unit factors", "chip runs", "node series"),
 )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.formats import _csv
+from wattqueue.model.bounds import UNIT_W
 from wattqueue.model.jobs import Floats
 
 ACTIVITY = ("cpu_load", "clock", "ipc", "flops_any", "mem_bw")
@@ -60,7 +61,7 @@ def read_node_series(path: Path) -> list[NodeSeries]:
     for (job, host), rows in frame.group_by("job_id", "host", maintain_order=True):
         series = rows.sort("t_s")
         activity, watts = series.select(ACTIVITY).to_numpy(), series["rapl_power"].to_numpy()
-        good = np.isfinite(activity).all(axis=1) & (watts > 0)
+        good = np.isfinite(activity).all(axis=1) & UNIT_W.holds(watts) & (watts > 0)
         time_s = series["t_s"].to_numpy()[good]
         left_out = int((~good).sum())
         found.append(NodeSeries(str(job), str(host), time_s, activity[good], watts[good], left_out))

@@ -9,6 +9,7 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.formats import _csv
 from wattqueue.formats.atomic_write import atomic_write
+from wattqueue.model.bounds import UNIT_W
 from wattqueue.model.unit_table import UnitTable
 
 COLUMNS = ("app", "unit", "watts", "factor")
@@ -28,10 +29,12 @@ def read_unit_factors(path: Path) -> UnitTable:
 
     frame, facts = _csv.read(path, check, ("watts",))
     watts = frame["watts"].to_numpy()
-    bad = np.flatnonzero(~(watts > 0))
+    bad = np.flatnonzero(~(UNIT_W.holds(watts) & (watts > 0)))
     if len(bad):
         line = _csv.line_of(path, int(bad[0]))
-        raise InputError("watts are missing or not above 0", where=f"{path}:{line}", hint="leave the row out")
+        raise InputError(
+            f"watts are missing, 0 or outside {UNIT_W.text}", where=f"{path}:{line}", hint="leave the row out"
+        )
     if not len(frame):
         raise InputError("no rows", where=path, hint="write one row per application and unit")
     apps, app = np.unique(frame["app"].fill_null("").to_numpy().astype(str), return_inverse=True)

@@ -23,6 +23,8 @@ from wattqueue.pmc.events import LEVELS
 
 COLUMNS = ("app", "process", "socket", "time_s", *LEVELS, "watts")
 """Header; ``watts`` may be empty."""
+MOST_PROCESSES = 10_000_000
+"""Greatest number of a process."""
 NUMBERS = ("process", "time_s", *LEVELS, "watts")
 
 
@@ -44,10 +46,14 @@ def read_activity(path: Path) -> list[SocketRun]:
         line = _csv.line_of(path, int(bad[0]))
         raise InputError("an activity is missing or negative", where=f"{path}:{line}", hint="leave the row out")
     watts = frame["watts"].to_numpy() if "watts" in frame.columns else np.full(len(frame), np.nan)
-    process = np.nan_to_num(frame["process"].to_numpy()).astype(np.int64)
+    process = frame["process"].fill_nan(0.0).to_numpy()
+    odd = np.flatnonzero(~((process >= 0) & (process <= MOST_PROCESSES) & (process == np.floor(process))))
+    if len(odd):
+        line = _csv.line_of(path, int(odd[0]))
+        raise InputError("process is no whole number", where=f"{path}:{line}", hint=f"0 to {MOST_PROCESSES:,}")
     time_s = frame["time_s"].to_numpy()
     rows: dict[tuple[str, int, str], list[int]] = {}
-    keys = zip(frame["app"].to_list(), process.tolist(), frame["socket"].to_list(), strict=True)
+    keys = zip(frame["app"].to_list(), process.astype(np.int64).tolist(), frame["socket"].to_list(), strict=True)
     for row, (app, which, socket) in enumerate(keys):
         if not app or not socket:
             line = _csv.line_of(path, row)

@@ -53,6 +53,8 @@ def read_counters_csv(path: Path, *, cumulative: bool = True, bits: int = COUNTE
         names.extend(found)
         if "time_s" not in found or not set(found) - set(FIXED):
             raise InputError("needs time_s and a column per event", where=where, hint="header: time_s,cycles,...")
+        if len(set(found)) < len(found):
+            raise InputError("a column occurs twice", where=where, hint="name each event once")
 
     # All columns are numbers, and ``_csv.read`` wants their names before it parses rows.
     header = next(_csv.records(path, _csv.first_comments(path)), (1, []))[1]

@@ -26,9 +26,11 @@ NOTES = (
 
 
 def read_cwm(path: Path) -> Workload:
-    """Return the jobs of a traffic (CSV, also gzipped) in the order of the file; rows without app or size are listed.
+    """Return the jobs of a traffic (CSV, also gzipped) in the order of the file.
 
-    Raises: InputError naming what is missing or not a number.
+    Rows without id, application, size or estimate are listed.
+
+    Raises: InputError naming what is missing or not a number, and for a file without a usable job.
 
     Reference: D. Chasapis, cwm-simulator.
     """
@@ -40,8 +42,10 @@ def read_cwm(path: Path) -> Workload:
 
     frame, _ = _csv.read(path, check, ("submit_s", "sockets", "estimated_s"))
     submit, sockets, run = (frame[n].to_numpy() for n in ("submit_s", "sockets", "estimated_s"))
-    named = frame["app"].is_not_null().to_numpy()
+    named = (frame["app"].is_not_null() & frame["job_id"].is_not_null()).to_numpy()
     usable = TIME_S.holds(submit) & UNITS.holds(sockets) & DURATION_S.holds(run) & named
+    if not usable.any():
+        raise InputError(f"0 usable jobs in {len(frame)} rows", where=path, hint=f"header: {','.join(COLUMNS)}")
     ids = frame["job_id"].fill_null("").to_numpy()
     jobs = Jobs.build(
         submit[usable],
@@ -51,7 +55,7 @@ def read_cwm(path: Path) -> Workload:
         app=Labels.of(frame["app"].fill_null("").to_numpy()[usable]),
     )
     out = np.flatnonzero(~usable)
-    reasons = Labels.of(["no application, or no positive size or estimate"] * len(out))
+    reasons = Labels.of(["no id, no application, or no positive size or estimate"] * len(out))
     return Workload(jobs, Unusable(out + 2, ids[out], reasons), "cwm", len(frame), NOTES)
 
 

@@ -189,8 +189,8 @@ class ClaimTable:
             [
                 f"{row.claim.text} ({row.claim.source})",
                 _published(row.claim),
-                with_interval(row.ours, "" if row.claim.reference is None else "+"),
-                "–" if row.difference is None else f"{row.difference:+.1f}",
+                with_interval(row.ours, "" if row.claim.reference is None else "+", _digits(row.claim)),
+                "–" if row.difference is None else f"{row.difference:+.{_digits(row.claim)}f}",
                 row.verdict.value,
             ]
             for row in self.rows
@@ -221,6 +221,11 @@ class ClaimTable:
     def document(self) -> list[dict[str, Any]]:
         """Return the rows for JSON."""
         return [row.document() for row in self.rows]
+
+
+def _digits(claim: Claim) -> int:
+    """Return the digits behind the point: two for a pure number, such as a correlation, else one."""
+    return 1 if claim.unit else 2
 
 
 def _published(claim: Claim) -> str:

@@ -41,6 +41,7 @@ class StudyReport:
         parts: All parts in the order of the text; ``claims`` is one of them.
         figures: The study's own figures for JSON.
         drawn: Pictures of the page.
+        origin: Where the data come from, as the page says it beside the paper.
     """
 
     name: str
@@ -52,6 +53,7 @@ class StudyReport:
     parts: Sequence[Part]
     figures: Mapping[str, Any]
     drawn: Sequence[Drawn] = ()
+    origin: str = "generated workload"
 
     def lines(self, width: int = WIDTH) -> Iterator[str]:
         """Yield the whole report as lines of at most ``width`` characters."""
@@ -65,7 +67,7 @@ class StudyReport:
         others = [part.html() for part in self.parts if part is not self.claims]
         return findings(
             title=self.title,
-            eyebrow=f"{self.paper}  ·  generated workload",
+            eyebrow=f"{self.paper}  ·  {self.origin}",
             lede=self.lede,
             drawn=self.drawn,
             cards=[self.claims.html(), *others],

@@ -1,0 +1,32 @@
+"""Measured chips that differ: what one benchmark says about another application (PAL data set, 392 V100s).
+
+``study.chips`` computes; this file has the options. The data are not part of WattQueue.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Runs as PAL has them: sgemm, pagerank, bert, resnet (CSV).")
+    ],
+    factors: Annotated[Path | None, typer.Option(help="Write the measured unit factors here (CSV).")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
+    page: Annotated[Path | None, typer.Option("--html", help="Write all tables and pictures here.")] = None,
+) -> None:
+    """Rank measured chips by one application's watts, and see what this is worth for another (PAL data set).
+
+    Spread, rank correlations with and without noise, savings by own and by foreign ranks. Placement policies on these
+    chips are not built yet.
+    """
+    from wattqueue.cli.study._run import perform
+    from wattqueue.study.chips.study import ChipsStudy
+
+    import_module("scipy.stats")  # ranks: fail before the work if it is missing
+    perform(ChipsStudy(folder, factors), json_file, page, "ranking")

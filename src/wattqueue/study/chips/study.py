@@ -1,0 +1,199 @@
+"""The study of measured chips: spread, ranks that carry over, savings by one rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wattqueue.errors import InputError
+from wattqueue.formats.chip_runs import ChipRuns, read_chip_runs
+from wattqueue.formats.unit_factors import write_unit_factors
+from wattqueue.report.compare.stats import Estimate
+from wattqueue.report.document import Drawn
+from wattqueue.report.figure import Axis
+from wattqueue.report.figures import boxes
+from wattqueue.report.figures.boxes import Box
+from wattqueue.study.chips.pairs import ChipPair, chip_medians, chip_pair, measured_table
+from wattqueue.study.chips.ranks import RankRow, SavingRow, rank_rows, saving_rows
+from wattqueue.study.frame.claim import ClaimTable, Judged
+from wattqueue.study.frame.published import published
+from wattqueue.study.frame.report import Part, Progress, StudyReport
+from wattqueue.study.frame.table import Prose, Table, with_interval
+
+TOLD = published("wattqueue.study.chips")
+"""What the description of the data states (claims.toml)."""
+PAIRS = (("sgemm", "pagerank"), ("bert", "resnet"))
+"""Applications that ran on the same chips."""
+SUFFIXES = (".csv.gz", ".csv")
+
+
+@dataclass(frozen=True, slots=True)
+class ChipsStudy:
+    """The study of measured chips.
+
+    Attributes:
+        folder: Folder with a file of runs per application.
+        factors: Where to write the measured unit factors (CSV), or None.
+    """
+
+    folder: Path
+    factors: Path | None = None
+
+    def run(self, progress: Progress | None = None) -> StudyReport:
+        """Read the runs, rank the chips, and compare with the data's description.
+
+        Raises: InputError for a missing file or one that cannot be used.
+        """
+        runs = {app: self._read(app) for pair in PAIRS for app in pair}
+        if self.factors is not None:
+            write_unit_factors(self.factors, measured_table(list(runs.values())))
+        pairs = [chip_pair(runs[a], runs[b]) for a, b in PAIRS]
+        ranks: list[RankRow] = []
+        savings: list[SavingRow] = []
+        for k, pair in enumerate(pairs):
+            ranks += rank_rows(pair)
+            savings += saving_rows(pair)
+            if progress:
+                progress(k + 1, len(pairs))
+        return report(list(runs.values()), pairs, ranks, savings)
+
+    def _read(self, app: str) -> ChipRuns:
+        """Return the runs of one application. Raises: InputError."""
+        found = [self.folder / f"{app}{s}" for s in SUFFIXES if (self.folder / f"{app}{s}").is_file()]
+        if not found:
+            raise InputError(
+                f"no runs of {app}", where=self.folder, hint=f"{app}.csv or {app}.csv.gz, as the PAL data set has them"
+            )
+        return read_chip_runs(found[0], app)
+
+
+def report(
+    runs: Sequence[ChipRuns], pairs: Sequence[ChipPair], ranks: list[RankRow], savings: list[SavingRow]
+) -> StudyReport:
+    """Return tables, pictures and claims."""
+    told = claims(runs, ranks)
+    chips = len({chip for one in runs for chip in one.chips})
+    common = "; ".join(f"{' and '.join(p.apps)} on {len(p.chips)} common chips" for p in pairs)
+    total = sum(len(one.chip) for one in runs)
+    parts: list[Part] = [spread_table(runs), rank_table(ranks)]
+    parts += [saving_table(savings, quantity) for quantity in ("watts", "time")]
+    return StudyReport(
+        name="chips",
+        title="Measured chips that differ",
+        paper="PAL data set, 392 V100s",
+        about=f"{total:,} runs of {len(runs)} applications, {chips} names of chips; {common}.",
+        lede=f"What one benchmark says about another application on the same chips. {told.summary}.",
+        claims=told,
+        parts=[*parts, told, Prose("How to read the figures", TOLD.notes, "notes")],
+        figures={
+            "measured": True,
+            "spread": [spread(one) for one in runs],
+            "ranks": [_rank_document(row) for row in ranks],
+            "savings": [_saving_document(row) for row in savings],
+        },
+        drawn=list(_pictures(runs)),
+        origin="measured chips",
+    )
+
+
+def spread(runs: ChipRuns) -> dict[str, Any]:
+    """Return how chips differ for one application, over medians of chips."""
+    watts, time_s = chip_medians(runs)
+    return {
+        "app": runs.app,
+        "chips": len(runs.chips),
+        "runs": len(runs.chip),
+        "watts": float(watts.mean()),
+        "watts_cv_percent": float(100 * watts.std(ddof=1) / watts.mean()),
+        "watts_range_percent": float(100 * np.ptp(watts) / watts.mean()),
+        "time_cv_percent": float(100 * time_s.std(ddof=1) / time_s.mean()),
+        "slowest_percent": float(100 * (time_s.max() / np.median(time_s) - 1)),
+        "temperature_c": float(np.median(runs.temperature_c)),
+    }
+
+
+def claims(runs: Sequence[ChipRuns], ranks: Sequence[RankRow]) -> ClaimTable:
+    """Return the description's figures beside ours.
+
+    They are calculations on the same data, so that no interval is needed, but for the correction for noise, whose
+    method the description does not state.
+    """
+    ours: dict[tuple[str, str], Estimate] = {}
+    for one in runs:
+        figures = spread(one)
+        for metric in ("time_cv_percent", "slowest_percent", "watts_cv_percent"):
+            ours[one.app, metric] = Estimate(1, figures[metric])
+    for row in ranks:
+        name = f"{row.quantities[0]}_{row.quantities[1]}"
+        ours[", ".join(row.apps), name] = Estimate(1, row.raw.mean)
+        ours[", ".join(row.apps), f"{name}_corrected"] = row.corrected
+    rows = [Judged(c.claim, e, certain=e.low is None) for c in TOLD.claims for e in (ours[c.on[0], c.metric],)]
+    return ClaimTable(rows, TOLD.draws, "What the data set's description states beside ours")
+
+
+def spread_table(runs: Sequence[ChipRuns]) -> Table:
+    """Return how chips differ for each application."""
+    rows = []
+    for one in runs:
+        f = spread(one)
+        keys = ("watts_cv_percent", "watts_range_percent", "time_cv_percent", "slowest_percent")
+        rows.append([one.app, str(f["chips"]), str(f["runs"]), f"{f['watts']:.0f}", *(f"{f[k]:.1f}" for k in keys)])
+    heads = ("application", "chips", "runs", "W", "CV of W", "range of W", "CV of time", "slowest")
+    return Table(heads, rows, "Chips differ: medians over each chip's runs (%)", "slowest: over the median chip.")
+
+
+def rank_table(ranks: Sequence[RankRow]) -> Table:
+    """Return the rank correlations with their intervals."""
+    rows = []
+    for row in ranks:
+        name = " - ".join(f"{q} of {a}" for a, q in zip(row.apps, row.quantities, strict=True))
+        reliable = " / ".join(f"{r:.2f}" for r in row.reliability)
+        rows.append([name, with_interval(row.raw, "+", 2), with_interval(row.corrected, "+", 2), reliable])
+    heads = ("rank of ... on the same chips", "raw", "without noise", "reliability")
+    return Table(heads, rows, "Does a rank carry over? Spearman's rank correlation, 95 % interval over chips")
+
+
+def saving_table(savings: Sequence[SavingRow], quantity: str) -> Table:
+    """Return what each rank saves in watts or in time, by share of the chips."""
+    found = [row for row in savings if row.quantity == quantity]
+    shares = list(dict.fromkeys(row.share for row in found))
+    rows = []
+    for app, rank in dict.fromkeys((row.app, row.rank) for row in found):
+        of = {row.share: row.saved for row in found if (row.app, row.rank) == (app, rank)}
+        rows.append([f"{app} by {rank}", *(with_interval(of[s]) for s in shares)])
+    heads = ("chips chosen for ...", *(f"{100 * s:.0f} % of chips" for s in shares))
+    return Table(heads, rows, f"Saved {quantity} over all chips, by the rank that chooses them (%)", key=f"{quantity}")
+
+
+def _pictures(runs: Sequence[ChipRuns]) -> list[Drawn]:
+    """Return the spread of watts and times over the chips."""
+    figures = []
+    for k, quantity in enumerate(("watts", "time")):
+        values = {one.app: chip_medians(one)[k] for one in runs}
+        shown = {app: Box.of(100 * v / v.mean() - 100) for app, v in values.items()}
+        axis = Axis(f"{quantity} over the mean chip", "%")
+        says = "Medians of each chip's runs, measured."
+        title = f"Spread of {quantity} over chips"
+        figure = boxes.figure(quantity, title, says, axis, shown, rows="application", from_zero=False)
+        figures.append((figure, "boxes"))
+    return figures
+
+
+def _rank_document(row: RankRow) -> dict[str, Any]:
+    """Return a rank correlation for JSON."""
+
+    def figure(found: Estimate) -> dict[str, float | None]:
+        return {"mean": found.mean, "low": found.low, "high": found.high}
+
+    named = {"apps": list(row.apps), "quantities": list(row.quantities), "reliability": list(row.reliability)}
+    return {**named, "raw": figure(row.raw), "corrected": figure(row.corrected)}
+
+
+def _saving_document(row: SavingRow) -> dict[str, Any]:
+    """Return a saving for JSON."""
+    saved = {"saved_percent": row.saved.mean, "low": row.saved.low, "high": row.saved.high}
+    return {"app": row.app, "quantity": row.quantity, "share": row.share, "rank": row.rank, **saved}
