@@ -15,6 +15,7 @@ from typing import Any
 
 from wattqueue.errors import InputError, PolicyError
 from wattqueue.formats.toml import read_toml
+from wattqueue.formats.unit_factors import read_unit_factors
 from wattqueue.parts import contracts
 from wattqueue.policy.capabilities import resolve
 from wattqueue.policy.interfaces import AXES, axes_of
@@ -143,7 +144,9 @@ def policy_from_row(name: str, row: Row) -> Policy:
 def build_part(policy: str, axis: str, value: Any) -> Any:
     """Return one part from its name, or from a table with its options; a part that is already made passes through.
 
-    Raises: PolicyError naming the policy, the choice, and the options that the part takes.
+    Options that the part lists in ``reads`` may name a file of unit factors.
+
+    Raises: PolicyError naming the policy, the choice, and the options that the part takes; InputError for a file.
     """
     if isinstance(value, type):
         raise PolicyError(
@@ -163,6 +166,9 @@ def build_part(policy: str, axis: str, value: Any) -> Any:
         found = part_class(axis, name)
     except PolicyError as error:  # the registry has no row to name
         raise PolicyError(error.what, where=error.where or policy, hint=error.hint) from None
+    for key in getattr(found, "reads", ()):
+        if isinstance(options.get(key), str):
+            options[key] = read_unit_factors(Path(options[key]))
     takes = ", ".join(inspect.signature(found).parameters) or "no options"
     for key, given in options.items():
         expected = _expected(inspect.signature(found).parameters.get(key), given)
