@@ -19,8 +19,9 @@ from wattqueue.errors import EngineError
 from wattqueue.kernels import actions, codes, lists, loop, schedule, snapshot, state
 from wattqueue.kernels._numba.addresses import addresses_of
 from wattqueue.kernels.arrays import lengthened
+from wattqueue.kernels.bound import bind
 from wattqueue.kernels.heap import new_heap
-from wattqueue.kernels.lists import list_running
+from wattqueue.kernels.lists import RunningList
 from wattqueue.kernels.mode import MODE
 from wattqueue.kernels.placement import new_held
 
@@ -47,8 +48,7 @@ def small_view() -> state.KernelView:
 
 
 def running_in(view: state.KernelView) -> list[int]:
-    out = np.empty(9, np.int32)
-    return [int(job) for job in out[: list_running(view, out)]]
+    return [int(job) for job in RunningList(view).rows()]
 
 
 def test_a_copy_of_a_view_is_a_view_of_its_own() -> None:
@@ -109,3 +109,42 @@ def test_a_read_only_column_is_the_same_to_a_kernel() -> None:
 def test_such_an_array_never_reaches_a_compiled_kernel() -> None:
     with pytest.raises(EngineError):
         push(new_heap(8, 8)._replace(time=np.zeros(8)[::2]), np.zeros(1, np.int64), 1.0, 2)
+
+
+def test_a_bound_entry_answers_as_the_entry_itself() -> None:
+    view = small_view()
+    view.held.option[:] = 0
+    insert_running(view, 3, 5)
+    job_of_unit = bind(actions.job_of_unit, view)
+    start = bind(actions.start_checked, view)
+    assert [job_of_unit(unit) for unit in range(9)] == [actions.job_of_unit(view, unit) for unit in range(9)]
+    assert start(99, 0) == actions.start_checked(view, 99, 0) == codes.REFUSED_STATE
+
+
+def test_a_copy_of_a_bound_entry_works_on_the_copied_arrays() -> None:
+    """The words of a tuple are addresses: copied as they are, they would lead to the arrays of the original."""
+    view = small_view()
+    view.held.option[:] = 0
+    insert_running(view, 3, 5)
+    running = RunningList(view)
+    other_view, other = copy.deepcopy((view, running))
+    remove_running(other_view, 3)
+    assert (running.rows().tolist(), other.rows().tolist()) == ([3], [])
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(MODE != "fast", reason="other modes take any argument")
+def test_only_numbers_may_remain() -> None:
+    with pytest.raises(TypeError, match="only numbers"):
+        bind(actions.limits_fit, small_view())
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(MODE != "fast", reason="only fast mode takes addresses")
+def test_a_bound_tuple_of_another_layout_is_compiled_for_its_own() -> None:
+    """Machine code is found by the layouts: it must not read arrays of other types."""
+    view = small_view()
+    view.held.option[:] = 0
+    insert_running(view, 3, 5)
+    wide = view._replace(running=view.running._replace(job=view.running.job.astype(np.int64)))
+    assert running_in(view) == running_in(wide) == [3]

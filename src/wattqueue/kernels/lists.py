@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, by_reference, entry
+from wattqueue.kernels._numba import as_int64, bind, by_reference, entry, referenced
 from wattqueue.kernels.greedy import next_partition
 from wattqueue.kernels.state import Array, KernelView
 from wattqueue.kernels.tree import CLASSES, Limits, tree_next
 
 INF = float("inf")
+
+
+@referenced
+class Listing(NamedTuple):
+    """Where rows of jobs are written to."""
+
+    rows: Array
+    """int32, room for as many as there may be."""
 
 
 @entry
@@ -37,16 +50,31 @@ def list_queue(view: KernelView, out: Array) -> int:
 
 
 @entry
-def list_running(view: KernelView, out: Array) -> int:
+def list_running(view: KernelView, out: Listing) -> int:
     """Write the rows of running jobs by expected end to ``out``; return how many.
 
     Ends of one instant stand in the order in which the jobs started.
     """
-    view = by_reference(view)
+    view, out = by_reference(view), by_reference(out)
     k = 0
     for at in range(view.counter[codes.BLOCKS]):
         block = as_int64(view.running.order[at])
         for i in range(view.running.filled[block]):
-            out[k] = view.running.job[block, i]
+            out.rows[k] = view.running.job[block, i]
             k += 1
     return k
+
+
+class RunningList:
+    """Lists the running jobs of one view again and again: controls ask for them at every call."""
+
+    __slots__ = ("_list", "_rows")
+
+    def __init__(self, view: KernelView) -> None:
+        """Prepare for a view: room for as many jobs as its blocks can hold."""
+        self._rows = np.empty(view.running.job.size, np.int32)
+        self._list: Any = bind(list_running, view, Listing(self._rows))
+
+    def rows(self) -> NDArray[np.int32]:
+        """Return the rows of running jobs by expected end. Shape (r,)."""
+        return self._rows[: self._list()].copy()

@@ -83,7 +83,7 @@ def carry_out(table: Mapping[type, Callable[[Any, Any], str] | str], driver: Any
         return carrier
     try:
         return carrier(driver, action)
-    except TypeError as error:
+    except (TypeError, OverflowError) as error:
         raise PolicyError(
             f"{action!r}: {error}",
             where=type(part).__name__,

@@ -19,7 +19,7 @@ class JobNames:
     job. Nothing is computed before the first name is asked for, and rising whole numbers need no index.
     """
 
-    __slots__ = ("_distinct", "_first", "_ids", "_names", "_ready", "_rows")
+    __slots__ = ("_distinct", "_first", "_ids", "_last", "_names", "_ready", "_rows")
 
     def __init__(self, job_id: NDArray[Any], *, distinct: bool = False) -> None:
         """Take the ids of a table, integers or text. Shape (n,). ``distinct``: none repeats, and nobody need look."""
@@ -30,6 +30,8 @@ class JobNames:
         self._names: list[str] | None = None
         """All names, where they are not."""
         self._rows: dict[str, int] | None = None
+        self._last: tuple[object, int] = (object(), -1)
+        """The last name that was given and its row: most actions are about the job whose name was asked for last."""
 
     def name(self, row: int) -> str:
         """Return the name of the job in a row."""
@@ -37,13 +39,21 @@ class JobNames:
             return str(self._ids[row])
         if not self._ready:
             self._prepare()
-        return str(self._first + row) if self._names is None else self._names[row]
+        if self._names is not None:
+            return self._names[row]
+        text = str(self._first + row)
+        if 0 <= row < len(self._ids):
+            self._last = (text, row)
+        return text
 
     def row(self, name: str) -> int:
         """Return the row of a name, -1 where the table has no such job.
 
         Raises: TypeError for anything but a text, such as a row.
         """
+        last = self._last
+        if name is last[0]:
+            return last[1]
         if not isinstance(name, str):
             raise TypeError(f"a job is named by a text, not by {name!r}")
         if not self._ready:

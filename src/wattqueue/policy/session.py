@@ -139,7 +139,7 @@ class Session:
 
     def next_due_s(self) -> float:
         """Return when the next control is due by its period; inf for none."""
-        return min(self.due, default=INF)
+        return min(self.due) if self.due else INF
 
     # -- estimators --------------------------------------------------------------------------------
     @property
@@ -215,12 +215,12 @@ class Session:
         done: list[Action] = []
         if self.needs.margin_w is not None:
             set_margin(driver.kernel, self.margin_w)  # the view of a round begins without one
-        table, due, events = driver.abilities.actions, self.due, self.events
+        table, due = driver.abilities.actions, self.due
         for i, control in enumerate(self.needs.controls):
             if now_s >= due[i]:
                 # From the time of the call, so that a late round is not made up for.
                 due[i] = now_s + control.period_s
-            elif not happened & events[i]:
+            elif not happened & self.events[i]:
                 continue
             refusals = self._pending(i) if self.pending[i] else NOTHING
             for action in listed(control.act(driver.view(refusals, control)), KINDS, control, "act()"):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.actions import net_of_start
-from wattqueue.kernels.lists import list_queue, list_running
+from wattqueue.kernels.lists import RunningList, list_queue
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.policy.actions import Refusal
@@ -51,6 +51,7 @@ class View:
     """Actions that were refused since the part was last called."""
     names: JobNames | None = field(default=None, repr=False)
     """What actions call the jobs; the driver's own, so that it is prepared once."""
+    _running: RunningList | None = field(default=None, init=False, repr=False)
 
     @property
     def now_s(self) -> float:
@@ -66,8 +67,9 @@ class View:
     @property
     def running(self) -> Ints:
         """Return the rows of running jobs by expected end. Shape (r,)."""
-        out = np.empty(self.kernel.counter[codes.RUNNING], np.int32)
-        return out[: list_running(self.kernel, out)]
+        if self._running is None:
+            self._running = RunningList(self.kernel)
+        return self._running.rows()
 
     @property
     def expected_end_s(self) -> Floats:
@@ -76,7 +78,8 @@ class View:
 
     def job_id(self, row: int) -> str:
         """Return what actions call the job in a row. It means the same job in every call; a row does not."""
-        return self._names().name(row)
+        names = self.names
+        return (self._names() if names is None else names).name(row)
 
     def job_ids(self, rows: Iterable[int]) -> list[str]:
         """Return the names of the jobs in some rows."""

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import EngineError, MachineError
 from wattqueue.kernels import codes
 from wattqueue.kernels.arrays import lengthened
+from wattqueue.kernels.bound import bind
 from wattqueue.kernels.history_prediction import ON
 from wattqueue.kernels.loop import new_log, run
 from wattqueue.kernels.padding import check_padding
@@ -198,26 +199,31 @@ class Simulation:
         """Run to the end. ``progress`` is called each ``_EVENTS_A_STEP`` events."""
         tally = self.truth.tally
         tally[codes.EVENT_LIMIT] = _EVENTS_A_STEP if progress else np.iinfo(np.int64).max
-        world, history = self.world, self.history
+        world, resume = self.world, self._bound_run()
         while True:
-            code = run(world.kernel, world.truth, world.log, history)
+            code = resume()
             if code == codes.DONE:
                 break
             if code == codes.NEED_ROOM:
                 self._make_room()
+                resume = self._bound_run()
             elif code == codes.PROGRESS:
                 if progress:
                     progress(int(tally[codes.NEXT_ARRIVAL] - tally[codes.HEAP]), len(self.jobs))
             elif code == codes.NEED_CONTROL:
                 self._control()
             elif code == codes.NEED_PASS:
-                self.session.schedule(self.world)
+                self.session.schedule(world)
             else:
                 self._predict()
         if progress:
             progress(len(self.jobs), len(self.jobs))
         if (self.log.state == codes.RUNNING_NOW).any():
             raise EngineError("the run ended while jobs were running")
+
+    def _bound_run(self) -> Callable[[], int]:
+        """Return the loop, bound to the arrays of this run; to be asked for again when one of them was replaced."""
+        return bind(run, self.view, self.truth, self.log, self.history)
 
     def _predict(self) -> None:
         """Have the estimator learn the completions up to this instant, then predict its submissions (rule 2)."""
@@ -233,13 +239,14 @@ class Simulation:
         for ever.
         """
         world, session, limits = self.world, self.session, self.limits
-        truth = world.truth
-        when, now_s = truth.when, world.now_s
+        now_s = world.now_s
         limits.at(now_s, moves=world.moves)
-        done = session.control(world, now_s, int(truth.request[codes.HAPPENED]), limits.count)
-        self._steps_left = _IDLE_CONTROL_STEPS if done else self._steps_left - 1
+        done = session.control(world, now_s, world.happened, limits.count)
+        when = self.truth.when
         when[codes.CONTROL_AT] = session.next_due_s()
-        when[codes.CONTROL_STEPS_LEFT] = self._steps_left
+        steps_left = _IDLE_CONTROL_STEPS if done else self._steps_left - 1
+        if steps_left != self._steps_left:
+            when[codes.CONTROL_STEPS_LEFT] = self._steps_left = steps_left
 
     def _make_room(self) -> None:
         """Enlarge the buffer that may run full, to at least what the next instant needs.
@@ -249,12 +256,12 @@ class Simulation:
         tally, held, plan, log = self.truth.tally, self.view.held, self.view.plan, self.log
         if self.view.counter[codes.INTERVALS] + self.machine.units > len(held.low):
             held = lengthened(held, len(held.low) // 16 + self.machine.units, "low", "high")
-            self.world.kernel = self.view._replace(held=held)
+            self.world.replace(kernel=self.view._replace(held=held))
         elif tally[codes.POWER_ROWS] + 1 >= len(log.time):
             columns = ("time", "jobs_uw", "other_uw", "busy_idle_uw", "busy")
-            self.world.log = lengthened(log, len(log.time) // 16 + 1024, *columns)
+            self.world.replace(log=lengthened(log, len(log.time) // 16 + 1024, *columns))
         else:
-            self.world.kernel = check_padding(self.view._replace(plan=wider_plan(plan)))
+            self.world.replace(kernel=check_padding(self.view._replace(plan=wider_plan(plan))))
 
     def result(self) -> Run:
         """Return the schedule and the power series of the finished run.

@@ -7,12 +7,15 @@ that check it (``kernels/actions.py``). What an action frees counts at once: the
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import actions as act
 from wattqueue.kernels import codes, state
+from wattqueue.kernels.bound import bind
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.machine import Machine
@@ -29,13 +32,18 @@ from wattqueue.sim.observation import Completions, observed_in
 class SimulatedWorld:
     """View, truth and log of a run."""
 
-    __slots__ = ("completions", "jobs", "kernel", "log", "machine", "names", "observed", "tables", "truth", "views")
+    __slots__ = (
+        *("abilities", "bound", "completions", "jobs", "kernel", "log", "machine", "names", "observed", "tables"),
+        *("truth", "views"),
+    )
 
     def __init__(
         self, jobs: Jobs, machine: Machine, kernel: state.KernelView, truth: state.Truth, log: state.Log
     ) -> None:
         """Take the arrays of a run."""
         self.jobs, self.machine, self.kernel, self.truth, self.log = jobs, machine, kernel, truth, log
+        self.abilities = ABILITIES
+        """What the simulator carries out."""
         self.names = JobNames(jobs.job_id)
         self.completions: Completions | None = None
         """What an estimator still has to learn."""
@@ -45,11 +53,20 @@ class SimulatedWorld:
         """The view of each part, by the part's id."""
         self.tables: dict[int, KnownJobs] = {}
         """The job table of each of them, by the part's id."""
+        self.bound: dict[Callable[..., int], Callable[..., int]] = {}
+        """Entry kernels with the arrays of this run prepared."""
 
-    @property
-    def abilities(self) -> DriverAbilities:
-        """Return what the simulator carries out."""
-        return ABILITIES
+    def replace(self, *, kernel: state.KernelView | None = None, log: state.Log | None = None) -> None:
+        """Go on with other arrays, in which a buffer is longer."""
+        self.kernel, self.log = kernel or self.kernel, log or self.log
+        self.bound.clear()
+
+    def call(self, entry: Callable[..., int], *tuples: Any) -> Callable[..., int]:
+        """Return an entry kernel that is bound to ``tuples`` of this run: for actions, of which a run may do many."""
+        found = self.bound.get(entry)
+        if found is None:
+            found = self.bound[entry] = bind(entry, *tuples)
+        return found
 
     def observe(self, *, learned: bool, seen: bool) -> None:
         """Keep what parts are told of completions: an estimator that learns, and parts that are given views."""
@@ -81,13 +98,21 @@ class SimulatedWorld:
     @property
     def now_s(self) -> float:
         """Return the present instant."""
-        return float(self.kernel.num[codes.NOW])
+        now: float = self.kernel.num.item(codes.NOW)
+        return now
 
     @property
     def moves(self) -> bool:
         """Return whether a job runs or is still to come."""
-        tally = self.truth.tally
-        return bool(tally[codes.HEAP] > 0 or tally[codes.NEXT_ARRIVAL] < len(self.jobs))
+        truth = self.truth
+        tally = truth.tally
+        return bool(tally.item(codes.HEAP) > 0 or tally.item(codes.NEXT_ARRIVAL) < len(truth.arrival))
+
+    @property
+    def happened(self) -> int:
+        """Return the bits of what has happened at this instant."""
+        bits: int = self.truth.request.item(codes.HAPPENED)
+        return bits
 
     def arrivals(self) -> NDArray[np.int32]:
         """Return the rows of the jobs that are submitted at this instant. Shape (k,)."""
@@ -110,7 +135,7 @@ def _start(world: SimulatedWorld, action: StartJob) -> str:
 
 def _frequency(world: SimulatedWorld, action: SetFrequency) -> str:
     job, option = world.names.row(action.job), operator.index(action.option)
-    return REASONS[act.set_frequency(world.kernel, world.truth, world.log, job, option)]
+    return REASONS[world.call(act.set_frequency, world.kernel, world.truth, world.log)(job, option)]
 
 
 def _socket_cap(world: SimulatedWorld, action: SetSocketCap) -> str:
@@ -137,15 +162,15 @@ def _socket_cap(world: SimulatedWorld, action: SetSocketCap) -> str:
 
 
 def _stop(world: SimulatedWorld, action: StopNode) -> str:
-    return REASONS[act.stop_node(world.kernel, world.truth, operator.index(action.node))]
+    return REASONS[world.call(act.stop_node, world.kernel, world.truth)(operator.index(action.node))]
 
 
 def _wake(world: SimulatedWorld, action: WakeNode) -> str:
-    return REASONS[act.wake_node(world.kernel, world.truth, operator.index(action.node))]
+    return REASONS[world.call(act.wake_node, world.kernel, world.truth)(operator.index(action.node))]
 
 
 def _requeue(world: SimulatedWorld, action: Requeue) -> str:
-    return REASONS[act.requeue(world.kernel, world.truth, world.log, world.names.row(action.job))]
+    return REASONS[world.call(act.requeue, world.kernel, world.truth, world.log)(world.names.row(action.job))]
 
 
 ABILITIES = DriverAbilities(

@@ -9,7 +9,8 @@ Three decorators mark what a function is for:
 ============  =======================================================================================
 
 An entry passes its large named tuples (those marked ``referenced``) on with ``by_reference``, as its first statement.
-Kernels do not allocate: they get every array from outside.
+Kernels do not allocate: they get every array from outside. ``bind`` prepares an entry for many calls with the same
+tuples.
 
 What stands behind these names depends on the mode (``kernels/mode.py``): ``fast.py`` for speed, with every
 undocumented point of numba that WattQueue uses (docs/adr/0009 lists them); ``plain.py`` with documented numba only;
@@ -27,6 +28,7 @@ if MODE == "fast":
     from wattqueue.kernels._numba.fast import (
         at_least,
         at_most,
+        bind,
         by_reference,
         entry,
         inlined,
@@ -38,6 +40,7 @@ elif MODE == "plain":
     from wattqueue.kernels._numba.plain import (
         at_least,
         at_most,
+        bind,
         by_reference,
         entry,
         inlined,
@@ -49,6 +52,7 @@ else:
     from wattqueue.kernels._numba.python import (
         at_least,
         at_most,
+        bind,
         by_reference,
         entry,
         inlined,
@@ -63,6 +67,7 @@ __all__ = [
     "as_int64",
     "at_least",
     "at_most",
+    "bind",
     "by_reference",
     "entry",
     "inlined",

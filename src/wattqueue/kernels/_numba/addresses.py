@@ -30,7 +30,8 @@ Layout = tuple[Any, ...]
 
 LAYOUTS: dict[str, Layout] = {}
 """Layouts of this process, by the name of the record's field."""
-_RECORDS: dict[Layout, np.dtype[Any]] = {}
+_RECORDS: dict[tuple[Any, ...], np.dtype[Any]] = {}
+"""Element types, by the class of a tuple and the kinds of its members."""
 
 
 class Referenced:
@@ -60,30 +61,49 @@ def addresses_of(value: Any) -> NDArray[Any]:
     Raises: EngineError for an array that is not contiguous: a kernel would compute wrong addresses.
     """
     words: list[int] = []
-    layout = _append(value, type(value).__name__, words)
-    if layout not in _RECORDS:
+    kinds = [
+        _append(member, type(value).__name__, name, words) for name, member in zip(value._fields, value, strict=True)
+    ]
+    key = (type(value), *kinds)
+    record = _RECORDS.get(key)
+    if record is None:
+        layout = type(value), tuple(map(_layout, kinds))
         name = name_of(layout)
         LAYOUTS[name] = layout
-        _RECORDS[layout] = np.dtype([(name, np.int64, (len(words),))])
-    return np.array(words, np.int64).view(_RECORDS[layout])
+        record = _RECORDS[key] = np.dtype([(name, np.int64, (len(words),))])
+    return np.array(words, np.int64).view(record)
 
 
-def _append(value: Any, where: str, words: list[int]) -> Layout:
-    """Append the words of a member; return its layout."""
+def _append(value: Any, named: str, member: str, words: list[int]) -> Any:
+    """Append the words of a member of a tuple; return its kind.
+
+    (dtype, dimensions) of an array, the record of a tuple, or the type of a number. A tuple within the tuple has its
+    words already, if it stood in another one before: a buffer that is replaced costs little.
+    """
     if isinstance(value, np.ndarray):
-        if not (value.flags.c_contiguous and value.flags.aligned):
+        flags = value.flags
+        if not (flags.c_contiguous and flags.aligned):
+            where = f"{named}.{member}"
             raise EngineError("an array of a kernel is not contiguous", where=where, hint="copy it (kernel_array)")
         words.append(value.__array_interface__["data"][0])
         words += value.shape
-        return value.dtype.str, value.ndim
+        return value.dtype, value.ndim
     if isinstance(value, tuple):
-        fields = zip(value._fields, value, strict=True)  # type: ignore[attr-defined]
-        return type(value), tuple(_append(member, f"{where}.{name}", words) for name, member in fields)
+        inner = value.addresses if isinstance(value, Referenced) else addresses_of(value)
+        words += inner.view(np.int64).tolist()
+        return inner.dtype
     if isinstance(value, float):
         words.append(int(np.float64(value).view(np.int64)))
-        return (float,)
+        return float
     words.append(int(value))
-    return (int,)
+    return int
+
+
+def _layout(kind: Any) -> Layout:
+    """Return the layout of a member from its kind (``_append``)."""
+    if isinstance(kind, tuple):
+        return kind[0].str, kind[1]
+    return (kind,) if isinstance(kind, type) else LAYOUTS[kind.names[0]]
 
 
 def name_of(layout: Layout) -> str:

@@ -17,25 +17,27 @@ from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import numba
-from numba import njit
+from numba import njit, types
 from numba.core.caching import FunctionCache
 from numba.cpython.unsafe.numbers import trailing_zeros
 
 from wattqueue.kernels._numba.addresses import Referenced
+from wattqueue.kernels._numba.bound_entry import BoundEntry
 from wattqueue.kernels._numba.inner import InnerCompiler
 from wattqueue.kernels._numba.intrinsics import at_least, at_most, least_of
 from wattqueue.kernels._numba.references import by_reference
 from wattqueue.kernels.cache import CACHE_DIR
 
-__all__ = ["at_least", "at_most", "by_reference", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
+__all__ = ["at_least", "at_most", "bind", "by_reference", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 _OPTIONS: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
 _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": InnerCompiler}
 _ENTRY: dict[str, Any] = {"no_cfunc_wrapper": True, "nogil": True}
-
-
 _MOST_REFERENCED = 4
+_NUMBERS: dict[str, Any] = {"int": types.int64, "float": types.float64}
+"""numba's types of the numbers that a bound entry takes, by their annotation."""
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]
@@ -86,6 +88,8 @@ def entry(function: F) -> F:
     call = _with_addresses(compiled, _count_referenced(function))
     functools.update_wrapper(call, function)
     call.dispatcher = compiled  # type: ignore[attr-defined]
+    # What ``bind`` has found, by the layouts of the tuples.
+    call.points = {}  # type: ignore[attr-defined]
     return cast("F", call)
 
 
@@ -113,3 +117,26 @@ def _with_addresses(compiled: Callable[..., Any], count: int) -> Callable[..., A
     if count == 3:
         return lambda a, b, c, *rest: compiled(a.addresses, b.addresses, c.addresses, *rest)
     return lambda a, b, c, d, *rest: compiled(a.addresses, b.addresses, c.addresses, d.addresses, *rest)
+
+
+def bind(call: Callable[..., R], *tuples: Any) -> Callable[..., R]:
+    """Return an entry kernel bound to its tuples: a function of the remaining arguments, which are numbers.
+
+    numba's dispatcher looks at every argument of every call, which costs more than most kernels. Tuples do not change,
+    so one look at their layouts, here, is enough; numbers are converted as ``int`` and
+    ``float`` convert, by the annotations. A tuple that is replaced needs a new binding.
+
+    Raises: TypeError where an argument that remains is not a number.
+    """
+    words = [value.addresses for value in tuples]
+    points = call.points  # type: ignore[attr-defined]
+    layouts = tuple(array.dtype for array in words)
+    point = points.get(layouts)
+    if point is None:
+        function = inspect.unwrap(call)
+        rest = list(function.__annotations__.values())[len(tuples) : -1]
+        if not set(rest) <= set(_NUMBERS):
+            raise TypeError(f"{function.__name__}: only numbers may remain, not {rest}")
+        kinds = (*map(numba.typeof, words), *(_NUMBERS[kind] for kind in rest))
+        point = points[layouts] = call.dispatcher.compile(kinds)  # type: ignore[attr-defined]
+    return BoundEntry.to(point, words, call, *tuples)

@@ -7,6 +7,7 @@ those of ``fast.py`` to the last bit; the run of the benchmarks' digests in this
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -16,9 +17,10 @@ from numba import njit
 from wattqueue.kernels._numba import words
 from wattqueue.kernels.cache import CACHE_DIR
 
-__all__ = ["at_least", "at_most", "by_reference", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
+__all__ = ["at_least", "at_most", "bind", "by_reference", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
 
 def kernel(function: F) -> F:
@@ -50,3 +52,8 @@ trailing_zeros = kernel(words.trailing_zeros)
 at_least = kernel(words.at_least)
 at_most = kernel(words.at_most)
 least_of = kernel(words.least_of)
+
+
+def bind(call: Callable[..., R], *tuples: object) -> Callable[..., R]:
+    """Return an entry kernel bound to its tuples: a function of the remaining arguments."""
+    return functools.partial(call, *tuples)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import TypeVar
 
 from wattqueue.kernels._numba.words import at_least, at_most, least_of, trailing_zeros
 
-__all__ = ["at_least", "at_most", "by_reference", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
+__all__ = ["at_least", "at_most", "bind", "by_reference", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def kernel(function: T) -> T:
@@ -17,3 +20,8 @@ def kernel(function: T) -> T:
 
 
 inlined = entry = by_reference = kernel
+
+
+def bind(call: Callable[..., R], *tuples: object) -> Callable[..., R]:
+    """Return an entry kernel bound to its tuples: a function of the remaining arguments."""
+    return functools.partial(call, *tuples)
