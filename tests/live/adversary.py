@@ -188,7 +188,11 @@ class Adversary:
 
 @dataclass
 class Killer:
-    """Kills the controller, slurmctld, slurmdbd and slurmds, and starts them again, one at a time."""
+    """Kills the controller, slurmctld, slurmdbd and slurmds, and starts them again, one at a time.
+
+    After each fault the controller sees one round before the next one: what a restart of slurmctld returns twice is
+    withheld by a controller that runs, which the guide says.
+    """
 
     site: Site
     random_: random.Random
@@ -197,10 +201,13 @@ class Killer:
     kills: dict[str, int] = field(default_factory=dict)
     crashes: list[Crash] = field(default_factory=list)
     """Each kill of slurmctld that was no orderly stop."""
+    _over_s: float = 0.0
+    """When what was killed last answered again."""
 
     def kill(self) -> None:
         """One kill. Half of those of slurmctld are orderly stops, the others crashes at any moment."""
         lab = self.site.lab
+        self.site.wait_up(max(self._over_s, self.site.started_s))
         what = self.random_.choices(["controller", "slurmctld", "slurmdbd", "slurmd"], [5, 2, 1, 2])[0]
         self.kills[what] = self.kills.get(what, 0) + 1
         if what == "controller":
@@ -220,6 +227,7 @@ class Killer:
         else:
             name = self.random_.choice(lab.names)
             self._again(f"slurmd.{name}", lambda: lab.start_node(name))
+        self._over_s = time.time()
 
     @property
     def done(self) -> int:

@@ -87,6 +87,8 @@ class FakeSlurm:
     boot_s: float = 2.0
     start_delay_s: float = 0.0
     hold_new: bool = True
+    returned_twice_w: int = 0
+    """Licences that Slurm counts too few: a restart of slurmctld while jobs completed leaves it so."""
     frees_requeued: bool = False
     """As Slurm 25.05 and 25.11.0 to 25.11.6: a requeue frees a job's licences for good, until they are changed."""
     requeue_delay_s: float = 5.0
@@ -136,6 +138,11 @@ class FakeSlurm:
 
     @property
     def used_w(self) -> int:
+        """Licences that Slurm counts as held by running jobs."""
+        return max(0, self.held_w - self.returned_twice_w)
+
+    @property
+    def held_w(self) -> int:
         """Licences that running jobs hold."""
         return sum(j.counted_w for j in self.running())
 
@@ -228,7 +235,7 @@ class FakeSlurm:
         rows = tuple(self._row(job) for job in listed)
         details = {row.key: self._details(job) for row, job in zip(rows, listed, strict=True)}
         self._asked("pool")
-        pool = Pool(self.total_w, self.used_w, self.reserved_w)
+        pool = Pool(self.total_w, self.held_w, self.reserved_w, self.held_w - self.used_w)
         return Snapshot(taken_s, rows, nodes, pool, details, frequencies=dict(self.frequencies))
 
     def apply(self, write: Write) -> None:
@@ -304,7 +311,7 @@ class FakeSlurm:
     def _do(self, write: Write) -> None:
         match write:
             case SetPool():
-                self.reserved_w = self.total_w - write.open_w
+                self.reserved_w = self.total_w - max(0, write.open_w - (self.held_w - self.used_w))
             case SetJobFrequency():
                 self.frequencies |= {write.target: write.khz}
                 if not write.khz:

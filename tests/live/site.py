@@ -136,13 +136,14 @@ write_priority = false
             self.child.wait(60.0)
             self.child = None
 
-    def wait_up(self) -> None:
-        beat = self.root / "live/run/beat"
+    def wait_up(self, since_s: float | None = None) -> None:
+        """Wait for a round of the controller that ended after ``since_s``, by default after its start."""
+        beat, since_s = self.root / "live/run/beat", self.started_s if since_s is None else since_s
 
         def there() -> bool:
             if self.child is None or self.child.poll() is not None:
                 raise AssertionError(self.log.read_text()[-3000:])
-            return beat.exists() and beat.stat().st_mtime >= self.started_s
+            return beat.exists() and beat.stat().st_mtime >= since_s
 
         wait_for("the controller's beat", there, step_s=0.1)
 

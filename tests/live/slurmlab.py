@@ -351,6 +351,12 @@ class SlurmLab:
             daemon.wait(60.0)
         self.start_controller()
 
+    def kill_node(self, name: str) -> None:
+        """SIGKILL one slurmd; its jobs run on."""
+        daemon = self.daemons[f"slurmd.{name}"]
+        daemon.kill()
+        daemon.wait(60.0)
+
     def start_node(self, name: str) -> None:
         """Start one slurmd; with ``energy`` in a mount namespace of its own with its own /sys."""
         argv = ["/usr/sbin/slurmd", "-D", "-N", name, "-b"]

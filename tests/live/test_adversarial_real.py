@@ -9,7 +9,9 @@ import json
 import os
 import pwd
 import random
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -108,6 +110,14 @@ def check_second_reconcile(site: Site, config: Path) -> None:
     site.lab.run(["scancel", *running, *waiting])
 
 
+def keep(site: Site) -> None:
+    """Copy the logs and the audit database to a folder that outlives the lab, and say where."""
+    kept = Path(tempfile.mkdtemp(prefix="wattqueue-kept-"))
+    for name in ("log", "live"):
+        shutil.copytree(site.root / name, kept / name)
+    sys.stderr.write(f"logs and audit of the lab: {kept}\n")
+
+
 def check_fight(site: Site, seconds: float, kills: int, seed: int, record_property: Record, patience_s: float) -> None:
     """Submissions, changes by users and administrators, and kills for so long; then everything left ends.
 
@@ -152,6 +162,8 @@ def check_fight(site: Site, seconds: float, kills: int, seed: int, record_proper
     for name, value in figures.items():
         record_property(name, value)
     sys.stderr.write(f"{figures}\n")
+    if poller.over:
+        keep(site)
     assert poller.over == [], poller.over[:3]
     assert poller.polls > seconds / 2, "the poller looked often"
     assert outcomes.violations(adversary.accepted, lost) == []

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.live.site import NET_W, Site, as_operator, cap_text
+from tests.live.site import NET_W, TOTAL_W, Site, as_operator, cap_text
 from tests.live.slurmlab import PATIENCE_S, USER, wait_for
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
@@ -96,6 +96,39 @@ def test_a_requeued_job_waits_is_adopted_and_holds_its_watts_again(site: Site) -
     lines = [line for line in (site.root / "log/slurmctld.log").read_text().splitlines() if f"JobId={job}" in line]
     assert [line for line in lines if "watts:401" in line or "watts:399" in line], "another count first"
     site.open_gate(job)
+
+
+def test_watts_that_slurm_returns_twice_are_withheld(site: Site) -> None:
+    """A restart while a job completes: Slurm does not count that job's watts, and returns them all the same.
+
+    From then on it counts less than running jobs hold, and would start as much more (22.05 and 24.11 by their source:
+    ``_restore_job_accounting`` counts running jobs alone, ``cleanup_completing`` returns the licences of any).
+    """
+    config = site.configure(cap_text(400))
+    site.start(config)
+    site.wait_up()
+    completes, runs = site.gated("-N1", "-p", "p1"), site.gated("-N1", "-p", "p1")
+    site.wait_running([completes, runs])
+    node = site.lab.field(completes, "NodeList")
+    site.lab.kill_node(node)
+    (site.root / "gates" / completes).touch()
+    site.lab.wait_states([completes], ["COMPLETING"])
+    site.lab.restart_controller()
+    site.lab.start_node(node)
+    site.lab.wait_states([completes], ["COMPLETED"])
+    wait_for("the lost watts to be withheld", lambda: site.used_w() == (0, TOTAL_W - 400 + 200), step_s=0.1)
+    pool, status = {"total": TOTAL_W, "open": 400, "used": 200, "uncounted": 200}, site.root / "live/run/status.json"
+    wait_for("the status to say so", lambda: json.loads(status.read_text())["pool_w"] == pool, step_s=0.5)
+    wide = site.gated("-N2", "-p", "p2")
+    site.kill()
+    site.lab.run(["scontrol", "release", wide])  # as an administrator may
+    assert site.lab.wait_considered(wide) == "Licenses", "the pool is 400 W, of which one job holds 200 W"
+    assert site.running() == [runs]
+    site.open_gate(runs)
+    site.start(config)
+    site.wait_started([wide])
+    site.wait_open(400)
+    site.open_gate(wide)
 
 
 def release(site: Site, config: str) -> subprocess.CompletedProcess[str]:

@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.live.recordings import Recorded
+from tests.live.recordings import Recorded, recorded
 from wattqueue.errors import InputError
 from wattqueue.formats.slurm.hostlist import compress, expand
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.slurm.commands import SlurmError
 from wattqueue.live.slurm.observe import (
     DETAILS,
+    JOBS,
+    POOL,
     Observer,
     parse_details,
     parse_job,
@@ -240,3 +242,33 @@ def test_parts_of_a_heterogeneous_job_are_named_as_squeue_names_them() -> None:
     part = {"job_id": 153, "array_job_id": 0, "array_task_id": None, "het_job_id": 152, "het_job_offset": 1}
     ((key, (details, _)),) = parse_details(json.dumps({"jobs": [part | {"submit_time": 7}]})).items()
     assert (key.name, details.parts > 1) == ("152+1", True)
+
+
+def with_used(text: str, used_w: int) -> str:
+    return text.replace("Used=600", f"Used={used_w}")
+
+
+def test_watts_that_slurm_fails_to_count_are_counted() -> None:
+    slurm = Recorded()
+    slurm.texts["pool"] = with_used(slurm.texts["pool"], 250)
+    seen, reads = observer(slurm), 0
+    for rounds in (3, 1):
+        pool = seen.snapshot().pool
+        assert pool == (1600, 600, 400, 350), "total, used, reserved, uncounted"
+        assert pool.open_w == 1550, "jobs could hold that many"
+        reads += rounds
+        assert slurm.calls.count(POOL) == slurm.calls.count(JOBS) == reads, "a known difference is not read again"
+
+
+def test_a_job_that_ends_between_jobs_and_pool_is_no_difference() -> None:
+    slurm, reads = Recorded(), 0
+
+    def end_once(argv: tuple[str, ...]) -> None:  # no fault: it counts the reads and sets what they find
+        nonlocal reads
+        reads += argv == POOL
+        slurm.texts["pool"] = with_used(recorded("pool"), 400 if reads == 1 else 600)
+
+    slurm.fault = end_once
+    pool = observer(slurm).snapshot().pool
+    assert pool == (1600, 600, 400, 0)
+    assert reads == 2

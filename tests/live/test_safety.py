@@ -278,6 +278,26 @@ def test_a_requeue_that_keeps_the_submit_time_is_seen_too(tmp_path: Path) -> Non
         assert (job.state, job.freed) == ("RUNNING", False)
 
 
+def test_watts_that_slurm_returned_twice_are_withheld_until_it_counts_right(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    controller = over(slurm, tmp_path, 600.0)
+    jobs = [slurm.submit(1, 100.0, watts=NODE_W, limit_s=200.0) for _ in range(2)]
+    run(controller, slurm, 3)
+    slurm.returned_twice_w = 2 * NODE_W
+    report = controller.round()
+    assert report is not None
+    assert slurm.open_w == 600 - 2 * NODE_W
+    loose = slurm.submit(2, 50.0, watts=2 * NODE_W)
+    slurm.release(loose)
+    slurm.schedule()
+    assert (loose.state, loose.reason) == ("PENDING", "Licenses"), "of 600 W two jobs hold 400 W"
+    run(controller, slurm, 100)
+    assert all(job.state == "COMPLETED" for job in jobs)
+    slurm.returned_twice_w = 0
+    run(controller, slurm, 3)
+    assert slurm.open_w == 600
+
+
 EVENTS = st.lists(
     st.sampled_from(
         ["submit", "range", "user-held", "user release", "admin release", "requeue", "comment", "bad", "unbad", "step",

@@ -155,16 +155,18 @@ class Node(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """The pool of watts: what jobs may hold at most, what running jobs hold, and what is withheld from jobs."""
+    """The pool of watts: what jobs may hold at most, what jobs hold now, and what is withheld from jobs."""
 
     total: int
     used: int
     reserved: int
+    uncounted: int = 0
+    """Watts among ``used`` that the cluster itself does not count, so that it would start as much more."""
 
     @property
     def open_w(self) -> int:
         """Watts that running jobs together may hold."""
-        return self.total - self.reserved
+        return self.total - self.reserved + self.uncounted
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +245,10 @@ class Write:
 
 @dataclass(frozen=True)
 class SetPool(Write):
-    """Let running jobs hold ``open_w`` watts of the pool together. Running jobs keep what they hold."""
+    """Let running jobs hold ``open_w`` watts of the pool together. Running jobs keep what they hold.
+
+    A cluster that counts less than they hold (``Pool.uncounted``) has to be given as much less.
+    """
 
     kind = "pool"
     open_w: int

@@ -470,7 +470,9 @@ def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
         "cap_w": None if plan.cap_w == float("inf") else plan.cap_w,
         "counted_w": plan.counted_w,
         "measured_w": measured_w(report),
-        "pool_w": None if pool is None else {"total": pool.total, "open": pool.open_w, "used": pool.used},
+        "pool_w": None if pool is None else {
+            "total": pool.total, "open": pool.open_w, "used": pool.used, "uncounted": pool.uncounted,
+        },
         "jobs": {
             "running": len(rows.running), "under_way": len(rows.under_way), "waiting": len(rows.waiting),
             "refused": rows.refused, "foreign": len(rows.foreign),

@@ -131,7 +131,10 @@ def _pool(snapshot: Snapshot, goal: Goal) -> Iterator[SetPool]:
         return
     wanted, now = max(0, min(goal.pool_w, snapshot.pool.total)), snapshot.pool.open_w
     if wanted != now:
-        yield SetPool(POOL, str(now), str(wanted), wanted, why=goal.why_pool or "the cap moved")
+        why, uncounted = goal.why_pool or "the cap moved", snapshot.pool.uncounted
+        if uncounted:
+            why += f"; {uncounted} W that jobs hold are not counted by the cluster"
+        yield SetPool(POOL, str(now), str(wanted), wanted, why=why)
 
 
 def job_writes(row: Job, goal: JobGoal, frequencies: Mapping[str, int]) -> Iterator[Write]:

@@ -58,7 +58,11 @@ class LiveMetrics:
         self.power = gauge("cluster_power_watts", "Power of all nodes, measured or their maximum.")
         self.counted = gauge("cluster_counted_power_watts", "Power that the ledger counts in the cap's scope.")
         self.cap = gauge("cluster_power_cap_watts", "The cap in force; +Inf without one.")
-        self.pool = gauge("pool_watts", "The watts licence: total, open to jobs, used.", "part")
+        self.pool = gauge(
+            "pool_watts",
+            "The watts licence: total, open to jobs, used, and the part of it that Slurm does not count.",
+            "part",
+        )
         self.jobs = gauge("jobs", "Jobs by what the controller sees in them.", "state")
         self.telemetry = gauge("telemetry_nodes", "Nodes by the label of their power.", "label")
         self.actuator = gauge("actuator_mode", "1 for the mode in force.", "mode")
@@ -99,7 +103,12 @@ class LiveMetrics:
         self.cap.set(plan.cap_w)
         self.counted.set(plan.counted_w)
         if pool is not None:
-            for part, value in (("total", pool.total), ("open", pool.open_w), ("used", pool.used)):
+            for part, value in (
+                ("total", pool.total),
+                ("open", pool.open_w),
+                ("used", pool.used),
+                ("uncounted", pool.uncounted),
+            ):
                 self.pool.labels(part).set(value)
         # the same names as in the status file
         rows = plan.sorted

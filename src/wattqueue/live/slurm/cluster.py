@@ -52,7 +52,7 @@ class SlurmCluster:
         """Carry one write out. Raises: SlurmError."""
         try:
             if isinstance(write, SetPool):
-                self.pool.set(self.slurm, write.open_w, self._total_w())
+                self.pool.set(self.slurm, max(0, write.open_w - self._uncounted_w()), self._total_w())
             elif isinstance(write, SetJobFrequency):
                 self.frequencies.set(write.target, write.khz)
             else:
@@ -68,6 +68,10 @@ class SlurmCluster:
     def _total_w(self) -> int:
         """Return the watts in slurm.conf, as last seen; 0 where there are none."""
         return self._last.pool.total if self._last is not None and self._last.pool is not None else 0
+
+    def _uncounted_w(self) -> int:
+        """Return the watts that jobs hold and Slurm does not count, as last seen."""
+        return self._last.pool.uncounted if self._last is not None and self._last.pool is not None else 0
 
     def _licences(self, write: Write) -> tuple[str, ...]:
         """Return the job's other licences, as last seen: an update replaces the whole list."""
