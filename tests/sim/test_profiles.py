@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.reference.profile_power import ProfiledRun, moments, profile_series
 from wattqueue.errors import InputError
-from wattqueue.kernels.profile_power import SMALL, StepWindow, sort_steps
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition, plain_machine
 from wattqueue.model.profiles import PowerProfiles
@@ -208,18 +207,6 @@ def test_a_window_or_a_profile_that_is_missing_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         profile_power(run, begin_s=10.0, end_s=5.0)
     assert "5.0" in caught.value.what
-
-
-@given(st.integers(0, 2**40), st.integers(0, 4 * SMALL))
-def test_buckets_are_sorted_small_and_large(seed: int, n: int) -> None:
-    rng = np.random.default_rng(seed)
-    time = rng.integers(0, 50, n).astype(np.float64)
-    change = rng.integers(-9, 9, n)
-    window = StepWindow(0.0, 50.0, 0.02, np.array([0, n, n]), time.copy(), change.copy())
-    sort_steps(window)
-    assert (np.diff(window.time) >= 0).all()
-    pairs = sorted(zip(window.time.tolist(), window.change.tolist(), strict=True))
-    assert pairs == sorted(zip(time.tolist(), change.tolist(), strict=True))
 
 
 def test_the_twin_itself_knows_the_edges() -> None:

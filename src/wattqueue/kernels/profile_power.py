@@ -4,10 +4,9 @@ The engine counts each job with its mean watts. Afterwards ``sim/profiles.py`` r
 of the jobs' profiles, with the kernels of this module:
 
 1. A *step* is a moment at which the watts of one job change, and by how much (int64 microwatts, so that sums do not
-   depend on the order). ``count_steps`` counts the steps of a window by bucket (equal slices of time).
-2. ``place_steps`` writes each step into its bucket. This is a counting sort: one pass to count, one to place.
-3. ``sort_steps`` sorts within each bucket; buckets hold a few steps, so insertion sort is enough for nearly all.
-4. ``merge_steps`` merges the steps with the rows of the run's own series, in which those jobs stand with constant
+   depend on the order). ``count_steps`` counts the steps of a window, ``place_steps`` writes them, run by run.
+2. numpy sorts them by time.
+3. ``merge_steps`` merges the steps with the rows of the run's own series, in which those jobs stand with constant
    watts, and sums them up.
 
 Memory follows the window, time the number of steps. A week of a big machine has millions, so callers work window by
@@ -22,8 +21,6 @@ from typing import NamedTuple
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import by_reference, entry, kernel, referenced
 from wattqueue.kernels.state import Array
-
-SMALL = 48  # buckets of at most so many steps are sorted by insertion
 
 
 @referenced
@@ -60,17 +57,10 @@ class RunTable(NamedTuple):
 
 @referenced
 class StepWindow(NamedTuple):
-    """Steps after ``begin_s`` up to ``end_s``, by bucket.
-
-    ``begin`` (buckets + 2,) int64: bucket b's steps stand in ``begin[b]`` .. ``begin[b + 1] - 1`` of ``time`` and
-    ``change``; ``per_s`` buckets a second. While steps are placed, ``begin[b + 1]`` is the next free row of bucket b;
-    it ends as the begin of bucket b + 1, which is why there is one element more than buckets and their end.
-    """
+    """Steps after ``begin_s`` up to ``end_s``: ``time`` in seconds, ``change`` in int64 microwatts. Shapes (steps,)."""
 
     begin_s: float
     end_s: float
-    per_s: float
-    begin: Array
     time: Array
     change: Array
 
@@ -119,16 +109,11 @@ def samples_at(start_s: float, period_s: float, now_s: float) -> int:
     return k
 
 
-@kernel
-def bucket_of(window: StepWindow, time: float) -> int:
-    """Return the bucket that holds ``time``; the window's end belongs to the last one."""
-    return min(int((time - window.begin_s) * window.per_s), len(window.begin) - 3)
-
-
 @entry
 def count_steps(runs: RunTable, window: StepWindow) -> int:
-    """Count the steps of each bucket into ``window.begin``, ready to be placed; return how many there are."""
+    """Return how many steps the window has."""
     runs, window = by_reference(runs), by_reference(window)
+    steps = 0
     for r in range(len(runs.start_s)):
         start, end, period = runs.start_s[r], runs.end_s[r], runs.period_s[r]
         k = 0
@@ -136,34 +121,22 @@ def count_steps(runs: RunTable, window: StepWindow) -> int:
             k = samples_at(start, period, window.begin_s) + 1
         time = start + k * period
         while time < end and time <= window.end_s:
-            window.begin[bucket_of(window, time) + 2] += 1
+            steps += 1
             k += 1
             time = start + k * period
         if end <= window.end_s:
-            window.begin[bucket_of(window, end) + 2] += 1
-    for b in range(2, len(window.begin)):
-        window.begin[b] += window.begin[b - 1]
-    return int(window.begin[len(window.begin) - 1])
-
-
-@kernel
-def put_step(window: StepWindow, time: float, change: int) -> None:
-    """Write a step to the next free row of its bucket."""
-    b = bucket_of(window, time) + 1
-    row = window.begin[b]
-    window.time[row] = time
-    window.change[row] = change
-    window.begin[b] = row + 1
+            steps += 1
+    return steps
 
 
 @entry
 def place_steps(patterns: PatternTable, runs: RunTable, window: StepWindow) -> int:
-    """Place each step in its bucket; return what profiles add to the constants at the window's begin, in microwatts.
+    """Write the steps, run by run; return what profiles add to the constants at the window's begin, in microwatts.
 
     A run's steps: each sample after the begin of the window, and its end, where it returns to the constant.
     """
     patterns, runs, window = by_reference(patterns), by_reference(runs), by_reference(window)
-    at_begin = 0
+    at_begin, row = 0, 0
     for r in range(len(runs.start_s)):
         start, end, period = runs.start_s[r], runs.end_s[r], runs.period_s[r]
         q = runs.pattern[r]
@@ -181,13 +154,15 @@ def place_steps(patterns: PatternTable, runs: RunTable, window: StepWindow) -> i
         time = start + k * period
         while time < end and time <= window.end_s:
             now = sample_uw(patterns, runs, r, place)
-            put_step(window, time, units * (now - before))
+            window.time[row], window.change[row] = time, units * (now - before)
+            row += 1
             before = now
             k += 1
             time = start + k * period
             place = place + 1 if place < last else patterns.resume[q]
         if end <= window.end_s:
-            put_step(window, end, units * (int(runs.constant_uw[r]) - before))
+            window.time[row], window.change[row] = end, units * (int(runs.constant_uw[r]) - before)
+            row += 1
     return at_begin
 
 
@@ -208,73 +183,6 @@ def run_energies(patterns: PatternTable, runs: RunTable, energy_j: Array) -> Non
             begin = until
             place = place + 1 if place < last else patterns.resume[q]
         energy_j[r] = runs.nodes[r] * total / codes.MICRO
-
-
-@kernel
-def swap_steps(window: StepWindow, i: int, k: int) -> None:
-    """Exchange two rows."""
-    time = window.time[i]
-    change = window.change[i]
-    window.time[i] = window.time[k]
-    window.change[i] = window.change[k]
-    window.time[k] = time
-    window.change[k] = change
-
-
-@kernel
-def insertion_sort(window: StepWindow, low: int, high: int) -> None:
-    """Sort rows ``low`` .. ``high - 1`` by time. O(n^2), the fastest for few rows."""
-    for i in range(low + 1, high):
-        time = window.time[i]
-        change = window.change[i]
-        k = i - 1
-        while k >= low and window.time[k] > time:
-            window.time[k + 1] = window.time[k]
-            window.change[k + 1] = window.change[k]
-            k -= 1
-        window.time[k + 1] = time
-        window.change[k + 1] = change
-
-
-@kernel
-def sift_down(window: StepWindow, low: int, length: int, i: int) -> None:
-    """Restore the heap below row i of the ``length`` rows from ``low``; latest on top."""
-    while True:
-        child = 2 * i + 1
-        if child >= length:
-            return
-        if child + 1 < length and window.time[low + child + 1] > window.time[low + child]:
-            child += 1
-        if window.time[low + child] <= window.time[low + i]:
-            return
-        swap_steps(window, low + i, low + child)
-        i = child
-
-
-@kernel
-def heap_sort(window: StepWindow, low: int, high: int) -> None:
-    """Sort rows ``low`` .. ``high - 1`` by time, in place.
-
-    O(n log n), for a bucket into which many steps of one time fall.
-    """
-    length = high - low
-    for i in range(length // 2 - 1, -1, -1):
-        sift_down(window, low, length, i)
-    for end in range(length - 1, 0, -1):
-        swap_steps(window, low, low + end)
-        sift_down(window, low, end, 0)
-
-
-@entry
-def sort_steps(window: StepWindow) -> None:
-    """Sort each bucket by time. Steps of one time may stand in any order, because they are summed."""
-    window = by_reference(window)
-    for b in range(len(window.begin) - 2):
-        low, high = window.begin[b], window.begin[b + 1]
-        if high - low <= SMALL:
-            insertion_sort(window, low, high)
-        else:
-            heap_sort(window, low, high)
 
 
 @entry

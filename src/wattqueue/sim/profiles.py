@@ -29,7 +29,6 @@ from wattqueue.kernels.profile_power import (
     merge_steps,
     place_steps,
     run_energies,
-    sort_steps,
 )
 from wattqueue.kernels.unit_watts import sum_units
 from wattqueue.model.jobs import Floats, Jobs
@@ -44,7 +43,6 @@ from wattqueue.sim.engine import Run
 from wattqueue.sim.truth import actual_power
 
 STEPS_A_WINDOW = 2_000_000
-_STEPS_A_BUCKET = 4
 _CHANGED = 1e-6  # relative difference of energy, or seconds, from which a run was not at one speed
 
 PROFILE_NOT_USED = "jobs whose power profile does not fit their run (constant watts used)"
@@ -231,26 +229,24 @@ def _edges(runs: RunTable, begin: float, end: float, steps: int) -> Floats:
 def _window(found: ProfiledRuns, own: PowerSeries, begin: float, end: float) -> PowerSeries:
     """Return one window's rows, the first at its begin, the last at its end.
 
-    The four steps of ``kernels/profile_power.py``, for the runs that overlap the window. Buckets are chosen so that
-    each holds a few steps.
+    The steps of ``kernels/profile_power.py``, for the runs that overlap the window.
 
     Raises: EngineError if watts remain after the last job ended: the sum would be wrong everywhere.
     """
     runs = found.runs
     touched = (runs.start_s <= end) & (runs.end_s > begin)
     runs = RunTable(*(column[touched] for column in runs))
-    samples = float(((np.minimum(runs.end_s, end) - np.maximum(runs.start_s, begin)) / runs.period_s).sum())
-    buckets = max(1, int(samples / _STEPS_A_BUCKET))
-    per_s = buckets / (end - begin) if end > begin else 0.0
-    window = StepWindow(begin, end, per_s, np.zeros(buckets + 2, np.int64), np.empty(0), np.empty(0, np.int64))
-    count = count_steps(runs, window)
-    window = window._replace(time=np.empty(count), change=np.empty(count, np.int64))
+    window = StepWindow(begin, end, np.empty(0), np.empty(0, np.int64))
+    own_row, own_last = int(rows_at(own.time_s, begin)), int(np.searchsorted(own.time_s, end, side="right"))
+    steps = count_steps(runs, window)
+    rows_at_most = steps + own_last - own_row + 2
+    time, change, row = np.empty(rows_at_most), np.empty(rows_at_most, np.int64), np.empty(rows_at_most, np.int64)
+    window = window._replace(time=time[:steps], change=change[:steps])
     at_begin = place_steps(found.patterns, runs, window)
-    sort_steps(window)
-    own_row = int(rows_at(own.time_s, begin))
-    own_last = int(np.searchsorted(own.time_s, end, side="right"))
-    room = count + own_last - own_row + 2
-    out = Merged(np.empty(room), np.empty(room, np.int64), np.empty(room, np.int64))
+    # The steps of each run are in order, which this sort uses; those of one time are summed, in whichever order.
+    order = np.argsort(window.time, kind="stable")
+    window = window._replace(time=window.time[order], change=window.change[order])
+    out = Merged(time, row, change)  # over the unsorted steps: new memory for millions of rows costs as much as a pass
     rows = merge_steps(window, out, own.time_s, own_row, at_begin)
     if end >= own.time_s[-1] and out.off_uw[rows - 1] != 0:
         raise EngineError("power profiles: the sum is not 0 after the last job ended")
