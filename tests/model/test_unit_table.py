@@ -1,4 +1,4 @@
-"""Tables of unit factors: what is missing, what falls back, what is refused."""
+"""Tables of unit factors: what they refer to, and what is refused."""
 
 from __future__ import annotations
 
@@ -11,18 +11,9 @@ from wattqueue.model.unit_table import UnitTable
 TABLE = UnitTable.of_watts(["a", "b"], ["u", "v", "w"], np.array([[90.0, 110.0, 100.0], [50.0, 70.0, np.nan]]))
 
 
-def test_a_missing_chip_is_an_error() -> None:
-    assert TABLE.on(["w", "u"]).factor[0].tolist() == [1.0, 0.9]
-    with pytest.raises(InputError) as caught:
-        TABLE.on(["u", "x", "y"])
-    assert "unit x and 1 others" in caught.value.what
-
-
-def test_an_application_never_profiled_gets_the_worst_factor_and_is_counted() -> None:
-    found, unknown = TABLE.for_apps(["b", "new"])
-    worst = 70.0 / 60.0
-    assert unknown == 1
-    np.testing.assert_allclose(found, [[50 / 60, worst, worst], [worst] * 3])
+def test_factors_refer_to_the_mean_of_the_measured_units() -> None:
+    np.testing.assert_allclose(TABLE.base_w, [100.0, 60.0])
+    np.testing.assert_allclose(TABLE.factor, [[0.9, 1.1, 1.0], [50 / 60, 70 / 60, np.nan]])
 
 
 @pytest.mark.parametrize("factor", [0.0, -0.1, np.inf])
@@ -42,4 +33,3 @@ def test_tables_that_contradict_themselves_are_refused() -> None:
             UnitTable(apps, units, np.ones(len(apps)), factor)
     with pytest.raises(InputError):
         UnitTable.of_watts(["a"], ["u"], np.array([[np.nan]]))
-    assert TABLE.complete.units == ("u", "v")

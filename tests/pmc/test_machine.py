@@ -45,6 +45,9 @@ def test_vt_is_exact_where_eq_1_holds_and_pr_is_not() -> None:
     vt = predict_table(kernels(), apps)
     true = np.mean([a.trace.mean @ WEIGHTS for a in apps], axis=0)
     np.testing.assert_allclose(vt.table.factor[0] * vt.table.base_w[0], true)
+    peak = predict_table(kernels(), apps, peaks=True)
+    highest = np.mean([(a.trace.level @ WEIGHTS).max(axis=0) for a in apps], axis=0)
+    np.testing.assert_allclose(peak.table.factor[0] * peak.table.base_w[0], highest)
     pr = predict_table(kernels(), apps, ratio_of="cholesky")
     predicted = pr.table.factor[0] * pr.table.base_w[0]
     assert predicted[1] == pytest.approx(true[1])

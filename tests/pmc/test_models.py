@@ -11,9 +11,7 @@ from wattqueue.pmc.activity import ActivityTrace
 from wattqueue.pmc.models import (
     choose_components,
     mape_percent,
-    placement_sum_w,
     power_ratio,
-    unit_factors,
     variability_trained,
 )
 from wattqueue.pmc.weights import ALL, SUBSETS, SeparateTraining, TrainingSet
@@ -128,15 +126,3 @@ def test_mape_by_hand() -> None:
     assert mape_percent(np.array([100.0, 50.0]), np.array([90.0, 60.0])) == pytest.approx(15.0)
     with pytest.raises(InputError):
         mape_percent(np.array([0.0]), np.array([1.0]))
-
-
-def test_unit_factors_and_the_exact_sum() -> None:
-    watts = np.array([[100.0, 80.0], [60.0, 40.0]])
-    base, factor = unit_factors(watts)
-    assert base == 70.0
-    np.testing.assert_allclose(factor, [80 / 70, 60 / 70])
-    assert placement_sum_w(watts, [0, 1]) == (140.0, 140.0)
-    assert placement_sum_w(watts, [0, 0]) == (160.0, 160.0)
-    uneven = np.array([[100.0, 70.0], [60.0, 50.0]])
-    exact, mean = placement_sum_w(uneven, [0, 1])
-    assert (exact, mean) == (150.0, 140.0)

@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 
 from wattqueue.errors import InputError
-from wattqueue.pmc.activity import activity_ratios
-from wattqueue.pmc.events import microarchitecture
+from wattqueue.pmc.activity import ActivityTrace, activity_ratios
+from wattqueue.pmc.counters import CounterTrace
+from wattqueue.pmc.events import COMPONENTS, Microarchitecture, microarchitecture
 from wattqueue.pmc.models import mape_percent
 from wattqueue.pmc.weights import TrainingSet
 from wattqueue.workload.variability.chips import Chips, draw_chips
 from wattqueue.workload.variability.codes import COUNTER_S, RUN_S, SAMPLE_S, activity, applications, kernels
 from wattqueue.workload.variability.physics import (
-    IDLE_W,
+    LEAKAGE_W,
     LIMIT_W,
+    UNCORE_W,
     core_watts,
     leakage_watts,
     socket_watts,
@@ -25,7 +27,6 @@ from wattqueue.workload.variability.physics import (
     uncore_watts,
 )
 from wattqueue.workload.variability.recording import (
-    raw_counts,
     record_kernels,
     recorded_activity,
     recorded_watts,
@@ -85,7 +86,7 @@ def test_the_factor_is_on_the_cores_alone() -> None:
     np.testing.assert_allclose(watts[:, 1] - watts[:, 0], 0.1 * (core_watts(CODES["knn"], run) + 9.0))
     np.testing.assert_allclose(watts[:, 0], uncore_watts(run) + core_watts(CODES["knn"], run) + 9.0)
     assert (speed == 1.0).all()
-    assert watts.min() > IDLE_W
+    assert watts.min() > UNCORE_W + LEAKAGE_W
 
 
 def test_a_chip_at_the_limit_draws_the_limit_and_is_slow() -> None:
@@ -126,10 +127,20 @@ def test_recordings_are_noisy_views_of_the_truth() -> None:
     TrainingSet.of(kernel.level, kernel.watts, constant=True)
 
 
-def test_raw_counts_lead_back_to_the_activity() -> None:
+def counts(trace: ActivityTrace, architecture: Microarchitecture) -> CounterTrace:
+    """The counts that lead to an activity, under the first name of each event; sums are split evenly."""
+    cycles = np.rint(2.1e9 * trace.level[:, 0])
+    found = {architecture.cycles[0]: cycles}
+    for k, component in enumerate(COMPONENTS, start=1):
+        terms = architecture.components[component]
+        found |= {term[0]: np.rint(trace.level[:, k] * cycles / len(terms)) for term in terms}
+    return CounterTrace(trace.time_s, found)
+
+
+def test_counts_lead_back_to_the_activity() -> None:
     trace = recorded_activity(np.random.default_rng(3), CODES["stap"])
     architecture = microarchitecture("broadwell")
-    back = activity_ratios(raw_counts(trace, architecture), trace.level[:, 0], architecture)
+    back = activity_ratios(counts(trace, architecture), trace.level[:, 0], architecture)
     np.testing.assert_allclose(back.level, trace.level, rtol=1e-4)
 
 

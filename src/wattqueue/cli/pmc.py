@@ -64,6 +64,7 @@ def predict(
     benchmark: Annotated[str, typer.Option(help="Kernel whose watts give the ratio of pr.")] = "cholesky",
     constant: Annotated[bool, typer.Option(help="Fit a constant too; eq. 1 has none.")] = False,
     every: Annotated[bool, typer.Option("--all-components", help="Do not choose components.")] = False,
+    peaks: Annotated[bool, typer.Option("--peaks", help="Highest second of a run instead of the mean.")] = False,
 ) -> None:
     """Predict the watts of applications on every socket (eq. 2 or 3), as a table of unit factors.
 
@@ -79,6 +80,7 @@ def predict(
         ratio_of=benchmark if model == "pr" else None,
         constant=constant,
         optimise=not every,
+        peaks=peaks,
     )
     write_unit_factors(out, found.table)
     for line in found.lines():
@@ -93,6 +95,9 @@ def traffic(
     factors: Annotated[
         Path | None, typer.Option(help="Also write the true unit factors of drawn sockets here (CSV).")
     ] = None,
+    peaks: Annotated[
+        bool, typer.Option("--peaks", help="Write factors of the highest 100 ms, not of the mean.")
+    ] = False,
     sockets: Annotated[int, typer.Option(min=1, max=1_000_000, help="Sockets to draw; Quartz's part has 256.")] = 256,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the sockets.")] = 1,
 ) -> None:
@@ -114,5 +119,5 @@ def traffic(
         typer.echo(f"note: line {line}, job {job}: {reason}", err=True)
     if factors is not None:
         truth = unit_truth(draw_chips(np.random.default_rng(seed), sockets, (*kernels(), *applications())))
-        write_unit_factors(factors, truth.mean)
+        write_unit_factors(factors, truth.peak if peaks else truth.mean)
         typer.echo(f"true factors of {sockets} generated sockets written to {factors}")

@@ -62,38 +62,3 @@ class UnitTable:
             raise InputError(f"application {apps[empty[0]]} has no watts", where="unit factors")
         base = np.nansum(watts, axis=1) / found.sum(axis=1)
         return cls(tuple(apps), tuple(units), base, watts / base[:, None], origin)
-
-    @property
-    def complete(self) -> UnitTable:
-        """Return the units on which every application was measured."""
-        everywhere = np.flatnonzero(np.isfinite(self.factor).all(axis=0))
-        return self.on([self.units[k] for k in everywhere])
-
-    def on(self, units: Sequence[str]) -> UnitTable:
-        """Return the factors of some units in their order, such as those of a machine.
-
-        Raises: InputError for a unit that the table does not have: nothing is known about its watts.
-        """
-        at = {name: k for k, name in enumerate(self.units)}
-        lacking = [u for u in units if u not in at]
-        if lacking:
-            more = f" and {len(lacking) - 1} others" if len(lacking) > 1 else ""
-            raise InputError(
-                f"unit {lacking[0]}{more} is missing", where="unit factors", hint="measure it, or leave it out"
-            )
-        return UnitTable(self.apps, tuple(units), self.base_w, self.factor[:, [at[u] for u in units]], self.origin)
-
-    def for_apps(self, apps: Sequence[str]) -> tuple[Floats, int]:
-        """Return the factors for a list of applications, and how many of them the table does not have.
-
-        An application that was never profiled, and a unit on which it was not, get the worst factor: the greatest of
-        any application on any unit. Callers report the count. Shape (apps, U).
-        """
-        at = {name: k for k, name in enumerate(self.apps)}
-        worst = float(np.nanmax(self.factor))
-        found = np.full((len(apps), len(self.units)), worst)
-        for k, app in enumerate(apps):
-            if app in at:
-                row = self.factor[at[app]]
-                found[k] = np.where(np.isnan(row), worst, row)
-        return found, sum(app not in at for app in apps)

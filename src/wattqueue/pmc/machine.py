@@ -51,6 +51,7 @@ def predict_table(
     ratio_of: str | None = None,
     constant: bool = False,
     optimise: bool = True,
+    peaks: bool = False,
 ) -> PredictedTable:
     """Predict every application on every socket that has training.
 
@@ -60,6 +61,7 @@ def predict_table(
         ratio_of: Kernel of the power ratio (PR); None for the variability-trained model (VT).
         constant: Whether the models have a constant.
         optimise: Whether to choose components, where an application's watts were measured.
+        peaks: Whether to tabulate the highest interval of a run, by which admission counts a job, instead of the mean.
 
     Raises: InputError for a socket whose training has no watts or too low a rank, a missing benchmark, and an
     application that was recorded on a socket without training.
@@ -80,7 +82,7 @@ def predict_table(
             found = variability_trained(every, distinct, subsets)
         else:
             found = power_ratio(sets[profile], ratio_w, sockets.index(profile), distinct, subsets)
-        watts.append(found.mean_w[group].mean(axis=0))
+        watts.append((found.peak_w if peaks else found.mean_w)[group].mean(axis=0))
         components.append(subset)
         processes.append((len(runs), len(distinct)))
         chosen.append(was_chosen)

@@ -33,10 +33,6 @@ class SocketWatts:
     mean_w: Floats
     peak_w: Floats
 
-    def take(self, process: Sequence[int]) -> SocketWatts:
-        """Return the prediction of some processes: those alike share a row."""
-        return SocketWatts(self.mean_w[list(process)], self.peak_w[list(process)])
-
 
 def mape_percent(actual: Floats, predicted: Floats) -> Floats:
     """Return the mean absolute percentage error over the first axis: eq. 4. Shapes (n, ...) -> (...).
@@ -120,24 +116,3 @@ def power_ratio(
     ratio = benchmark_w / benchmark_w[reference]
     at_profile = variability_trained(profile, traces, components)
     return SocketWatts(at_profile.mean_w * ratio, at_profile.peak_w * ratio)
-
-
-def unit_factors(watts: Floats) -> tuple[float, Floats]:
-    """Return watts of one unit of an application, and the factor of each unit on them. Shapes (N, M) -> (), (M,).
-
-    The factor of a unit is the mean over the processes, which start on units in no fixed order; the mean over all
-    units is 1.
-    """
-    of_unit = watts.mean(axis=0)
-    base = float(of_unit.mean())
-    return base, of_unit / base
-
-
-def placement_sum_w(watts: Floats, sockets: Sequence[int]) -> tuple[float, float]:
-    """Return the watts of a job whose process k runs on ``sockets[k]``: the exact sum, and that by unit factors.
-
-    Section 2.3 predicts each process on its socket; ``unit_factors`` has one figure for all processes of an
-    application. The difference is what that simplification costs.
-    """
-    exact = float(watts[np.arange(len(sockets)), list(sockets)].sum())
-    return exact, float(watts.mean(axis=0)[list(sockets)].sum())

@@ -23,7 +23,7 @@ def run(
     """Rank measured chips by one application's watts, and see what this is worth for another (PAL data set).
 
     Spread, rank correlations with and without noise, savings by own and by foreign ranks. Placement policies on these
-    chips are not built yet.
+    chips are not simulated.
     """
     from wattqueue.cli.study._run import perform
     from wattqueue.study.chips.study import ChipsStudy

@@ -43,8 +43,6 @@ SOCKET_CORES = 16
 """Cores of a socket that applications use."""
 LEAKAGE_W, LEAKAGE_C = 9.0, 25.0
 """Leakage of all cores at 40 C, and degrees after which it has grown by e."""
-IDLE_W = UNCORE_W + LEAKAGE_W
-"""Watts of an idle socket of mean leakage, its cores in a deep sleep state."""
 SPEED_EXPONENT = 2.5
 """Core watts grow with this power of the frequency, which limits the speed at the power limit."""
 

@@ -10,12 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats
 from wattqueue.pmc.activity import ActivityTrace
-from wattqueue.pmc.counters import CounterTrace
-from wattqueue.pmc.events import COMPONENTS, Microarchitecture
 from wattqueue.workload.variability.chips import Chips
 from wattqueue.workload.variability.codes import COUNTER_S, SAMPLE_S, Code, activity, kernels
 from wattqueue.workload.variability.physics import socket_watts
@@ -24,8 +21,6 @@ COUNTER_SD = 0.01
 """Relative noise of a counter over one second, and of active cores."""
 RAPL_SD_W = 0.5
 """Noise of a sample of RAPL over 100 ms."""
-CLOCK_HZ = 2.1e9
-"""Nominal frequency of the E5-2695 v4, at which raw counts are generated."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,18 +69,3 @@ def record_kernels(rng: np.random.Generator, chips: Chips) -> KernelRecordings:
         rows[name] = slice(at, at + len(trace.level))
         at += len(trace.level)
     return KernelRecordings(np.concatenate(level), np.concatenate(watts), rows)
-
-
-def raw_counts(trace: ActivityTrace, architecture: Microarchitecture) -> CounterTrace:
-    """Return the counts that lead to an activity, under the first name of each event; sums are split evenly.
-
-    For checks of the whole path from perf's output to activity ratios.
-    """
-    seconds = np.diff(trace.time_s, prepend=0.0)
-    cycles = np.rint(CLOCK_HZ * seconds * np.maximum(trace.level[:, 0], 1e-3))
-    counts: dict[str, NDArray[np.float64]] = {architecture.cycles[0]: cycles}
-    for k, component in enumerate(COMPONENTS, start=1):
-        terms = architecture.components[component]
-        for term in terms:
-            counts[term[0]] = np.rint(trace.level[:, k] * cycles / len(terms))
-    return CounterTrace(trace.time_s, counts)
