@@ -271,7 +271,8 @@ def drain(site: Site, patience_s: float, look: Callable[[], None]) -> list[str]:
             left, since = states, time.monotonic()
         elif time.monotonic() - since > patience_s:
             cancelled += rows.splitlines()
-            lab.run(["scancel", *{row.split("|")[1] for row in rows.splitlines()}], check=False)
+            # by name as well: after a crash slurmctld may list a task of an array and not know its number
+            lab.run(["scancel", *{row.split("|")[i] for row in rows.splitlines() for i in (0, 1)}], check=False)
             since = time.monotonic()
         look()
         time.sleep(0.5)
