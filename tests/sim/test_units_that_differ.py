@@ -24,6 +24,7 @@ from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Floats, Prediction
 from wattqueue.policy.build import PassSettings
+from wattqueue.policy.decide import snapshot_of, view_of
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import NO_FACTORS, WORST_UNITS_EXCEED_CAP, Run, Simulation, simulate
 from wattqueue.sim.profiles import with_profiles
@@ -129,6 +130,20 @@ def test_snapshots_start_the_same_jobs(seed: int) -> None:
     np.testing.assert_array_equal(run.schedule.start_s, incremental.schedule.start_s)
     for job in np.flatnonzero(run.schedule.ran):
         assert units_of(run.schedule, int(job)) == units_of(incremental.schedule, int(job))
+
+
+def test_a_snapshot_holds_factors_and_ranks() -> None:
+    """A view loaded from it has the same tables, so that nothing is lost between a view and a pass on a copy."""
+    world, _ = predicted_factors(3)
+    factor = drawn_factors(np.random.default_rng(3), world.machine.units)
+    prediction = replace(world.ready.prediction, unit_factor=factor)
+    world = replace(world, ready=replace(world.ready, prediction=prediction))
+    simulation = world.simulation(placement=Ranks(factor))
+    view = simulation.world.view(())
+    snapshot, _ = snapshot_of(view, PassSettings(world.code, 0, world.machine.cap_scope))
+    ours, copy = simulation.view.by_unit, view_of(snapshot).by_unit
+    np.testing.assert_array_equal(copy.factors.table, ours.factors.table)
+    np.testing.assert_array_equal(copy.order, ours.order)
 
 
 JOBS = Jobs.build([0.0, 1.0], [2, 1], [10.0, 10.0], app=np.array(["cg", "ft"]), mean_power_w=np.array([100.0, 50.0]))

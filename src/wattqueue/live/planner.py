@@ -445,9 +445,11 @@ class Planner:
         running = occupation.as_running(len(pending.jobs))
         unusable = occupation.unusable(self.nodes.usable, self.nodes.hidden(occupation.taken))
         elsewhere_w = float(self._elsewhere_w(snapshot, rows, busy))
+        # A policy whose units differ is refused; unit-watts marks unknown applications for a count in simulations only.
+        prediction = replace(pending.prediction, row=row, unit_factor=None)
         return PolicySnapshot(
-            snapshot.taken_s, joined(pending.jobs, busy), self.layout.machine, replace(pending.prediction, row=row),
-            pending.entries, pending.window, self.settings, running, cap_w, elsewhere_w, base, unusable,
+            snapshot.taken_s, joined(pending.jobs, busy), self.layout.machine, prediction, pending.entries,
+            pending.window, self.settings, running, cap_w, elsewhere_w, base, unusable,
         )  # fmt: skip
 
     def _elsewhere_w(self, snapshot: Snapshot, rows: Sorted, busy: Sequence[Busy]) -> int:

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import machine_data, machine_of
@@ -233,6 +234,8 @@ def encode(view: PolicySnapshot) -> dict[str, Any]:
         "margin_w": view.margin_w,
         "base_uw": view.base_uw,
         "unusable": view.unusable.tolist(),
+        "unit_factor": None if view.prediction.unit_factor is None else view.prediction.unit_factor.tolist(),
+        "rank": None if view.rank is None else view.rank.tolist(),
     }
 
 
@@ -266,6 +269,7 @@ def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
             np.array(data["power_w"], np.float64).reshape(-1, options),
             np.array(data["time_factor"], np.float64).reshape(-1, options),
             row,
+            unit_factor=by_unit(data.get("unit_factor"), machine),
         ),
         Entries(
             np.array(entries["job"], np.int32),
@@ -279,4 +283,10 @@ def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
         float(data["margin_w"]),
         data["base_uw"],
         np.array(data["unusable"], np.int32),
+        by_unit(data.get("rank"), machine),
     )
+
+
+def by_unit(rows: list[list[float]] | None, machine: Machine) -> NDArray[np.float64] | None:
+    """Return a recorded table by application and unit, None where there is none, as in old recordings. Shape (k, U)."""
+    return None if rows is None else np.array(rows, np.float64).reshape(-1, machine.units)

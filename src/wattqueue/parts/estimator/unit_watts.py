@@ -51,7 +51,7 @@ class UnitWatts:
             power = self._as_profiled(power, factor)
             factor[:] = np.where(np.isnan(power[:-1]), np.nan, 1.0)[:, np.newaxis]
         found = static_prediction(power, machine, of_job)
-        if not len(row) or (self.profile_unit >= 0 and not np.isnan(power[of_job]).any()):
+        if self.profile_unit >= 0 and not np.isnan(power[of_job]).any():
             return found  # units are equal, and no job has to be counted
         return replace(found, unit_factor=factor)
 
