@@ -67,4 +67,5 @@ def test_live_refuses_a_ranked_placement() -> None:
 
 
 def test_live_takes_one_profiled_unit_for_all() -> None:
-    require_live(load_policy("slurm-pe", estimator=UnitWatts(table=TABLE, profile_unit=1)), MACHINE)
+    needs = require_live(load_policy("slurm-pe", estimator=UnitWatts(table=TABLE, profile_unit=1)), MACHINE)
+    assert needs.online is None
