@@ -17,8 +17,9 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -37,8 +38,10 @@ from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Commands
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.signals import Cap
+from wattqueue.policy.actions import Action
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.round import NO_AGENT
+from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, Simulation, simulate
 from wattqueue.sim.truth import NodeEvents
 
@@ -187,6 +190,10 @@ MIRRORED = [name for name in FEATURES if name not in ("controls", "learning esti
 (rule 2), and an estimator learns from what was measured, which a simulation does not do."""
 
 
+def with_control(control: Any) -> Policy:
+    return replace(load_policy("easy"), controls=(control,))
+
+
 def policy_of(feature: str) -> Policy:
     return POLICIES.get(feature, POLICIES["plain"])()
 
@@ -254,6 +261,56 @@ def test_a_round_over_a_real_slurm_is_decided_alike_on_its_snapshot(feature: str
     for node in ("n7", "n8"):  # a control may have left them off
         site.lab.run(["scontrol", "update", f"NodeName={node}", "State=POWER_UP"], check=False)
     site.lab.wait_idle()
+
+
+class Watcher:
+    """A control without a period: keeps the cap and the units that are down at each call."""
+
+    period_s = 0.0
+
+    def __init__(self, *events: str) -> None:
+        self.events, self.seen = frozenset(events), list[tuple[float, tuple[int, ...]]]()
+
+    def act(self, view: View) -> Sequence[Action]:
+        self.seen.append((view.cap_w, tuple(view.units_down.tolist())))
+        return []
+
+
+EVENTS = {
+    ("signal",): [(1700.0, ()), (1400.0, ()), (1600.0, (7,))],
+    ("node",): [(1700.0, ()), (1400.0, (7,)), (1600.0, ())],
+    ("signal", "node"): [(1700.0, ()), (1400.0, ()), (1400.0, (7,)), (1600.0, (7,)), (1600.0, ())],
+    ("arrival",): [(1700.0, ())],
+    ("completion",): [(1600.0, ())],
+}
+"""What a control is shown at each call. The cap moves at 10 s and 30 s, the last node is down from 20 s to 40 s, one
+job arrives at 0 s and ends at 50 s. The cap and the units of the beginning are new to a control, in both worlds."""
+
+
+@pytest.mark.parametrize("events", EVENTS, ids="-".join)
+def test_controls_that_wait_for_events_are_called_alike(events: tuple[str, ...], tmp_path: Path) -> None:
+    cap = Cap(np.array([-np.inf, 10.0, 30.0]), np.array([1700.0, 1400.0, 1600.0]))
+    simulated, live = Watcher(*events), Watcher(*events)
+    fails = NodeEvents(np.array([20.0, 40.0]), np.full(2, 7, np.int32), np.array([False, True]))
+    simulate(Jobs.build([0.0], [1], [50.0]), lab_machine(), with_control(simulated), cap=cap, events=fails)
+    slurm = FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, TOTAL_W)
+    begin_s = slurm.now_s
+    moved = Cap(cap.time_s + begin_s, cap.cap_w)
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=moved, policy=with_control(live))
+    slurm.submit(1, 50.0, watts=NET_W)
+    for second in range(60):
+        slurm.down = {"m4"} if 20 <= second < 40 else set()
+        assert controller.round() is not None
+        slurm.step()
+    assert simulated.seen == EVENTS[events]
+    assert live.seen == EVENTS[events]
+
+
+def test_a_control_that_was_woken_before_the_first_submission_is_not_called_for_it() -> None:
+    watcher = Watcher("signal")
+    cap = Cap(np.array([0.0, 10.0]), np.array([1700.0, 1400.0]))
+    simulate(Jobs.build([20.0], [1], [5.0]), lab_machine(), with_control(watcher), cap=cap)
+    assert watcher.seen == [(1400.0, ())]
 
 
 def test_the_policies_differ_on_this_workload() -> None:

@@ -471,7 +471,7 @@ def words(bits: int) -> set[str]:
 
 def test_events_are_changes_between_two_observations() -> None:
     watch, on = EventWatch(), np.zeros(3, np.int8)
-    assert words(watch.observe(["a"], [], 10.0, on)) == {"arrival", "signal", "node"}
+    assert words(watch.observe(["a"], [], 10.0, on)) == {"arrival"}
     assert words(watch.observe(["a"], [], 10.0, on)) == set()
     # a starts while b arrives: as many wait as before
     assert words(watch.observe(["b"], ["a"], 10.0, on)) == {"arrival"}

@@ -291,7 +291,8 @@ class Control(Protocol):
     """Act on running jobs and on nodes: change frequencies, limit sockets, stop and wake nodes, requeue.
 
     A control is called when its period has run out or when one of its events happened at this instant, in the order
-    of the policy's list. It sees the actions of the controls before it, but is not woken by them.
+    of the policy's list. It sees the actions of the controls before it, but is not woken by them. One with a period, or
+    with the event ``signal`` or ``node``, is called at the beginning, too: cap and units are new to it then.
 
     A control may have an attribute ``missing``, a text that names what it lacks to act ("" for nothing); a policy with
     a control that lacks something is refused.

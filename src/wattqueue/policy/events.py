@@ -39,8 +39,8 @@ class EventWatch:
     def observe(self, waiting: Iterable[str], holding: Iterable[str], cap_w: float, states: States) -> int:
         """Return the bits (``EVENT_BITS``) of what has happened since the last observation.
 
-        At the first one, cap and units count as changed, and each job as arrived: what happened before is not known,
-        and a control that reacts to the present loses nothing by it.
+        At the first one each job counts as arrived. The cap and the units of that moment are no change: a session calls
+        the controls that wait for one at its beginning, in every driver (rule 2 of docs/semantics.md).
         """
         first = self.cap_w is None
         held = frozenset(holding)
@@ -48,8 +48,8 @@ class EventWatch:
         changes = {
             "arrival": not present <= self.present,
             "completion": not self.holding <= present,
-            "signal": first or cap_w != self.cap_w,
-            "node": first or self._moved(states),
+            "signal": not first and cap_w != self.cap_w,
+            "node": not first and self._moved(states),
         }
         self.present, self.holding, self.cap_w, self.states = present, held, cap_w, states.copy()
         return sum(EVENT_BITS[name] for name, happened in changes.items() if happened)

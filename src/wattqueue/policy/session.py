@@ -49,6 +49,8 @@ _PASS = -1
 """The reader of refusals that is not a control: the pass."""
 _REPORT = -2
 """The reader that is the driver itself."""
+NEW_AT_FIRST = EVENT_BITS["signal"] | EVENT_BITS["node"]
+"""Events that the beginning stands for: the cap in force and the states of units are new to a control then."""
 NOTHING: tuple[Refusal, ...] = ()
 INF = float("inf")
 
@@ -108,7 +110,9 @@ class Session:
         begin_s: float = -np.inf,
         report: bool = False,
     ) -> None:
-        """Begin with no control called; those with a period are first due at ``begin_s``.
+        """Begin with no control called.
+
+        First due at ``begin_s`` are those with a period, and those that wait for a signal or for nodes (rule 2).
 
         ``needs`` is what ``resolve(policy)`` returned. ``report``: refusals are kept for ``take_refusals``, too.
         """
@@ -116,8 +120,11 @@ class Session:
         self.estimation = Estimation(policy.estimator, needs.online)
         self.predicts_in_loop = False
         """Whether the driver's compiled loop learns and predicts itself."""
-        self.due = [begin_s if control.period_s > 0 else np.inf for control in self.needs.controls]
-        self.events = [sum(EVENT_BITS[event] for event in control.events) for control in self.needs.controls]
+        self.events = [sum(EVENT_BITS[event] for event in control.events) for control in needs.controls]
+        self.due = [
+            begin_s if control.period_s > 0 or events & NEW_AT_FIRST else np.inf
+            for control, events in zip(needs.controls, self.events, strict=True)
+        ]
         self.last_pass_s = -np.inf
         self.margin_w = 0.0
         """Watts that the ledger keeps free, by the last pass; a control's starts leave them free, too."""
@@ -219,9 +226,11 @@ class Session:
         for i, control in enumerate(self.needs.controls):
             if now_s >= due[i]:
                 # From the time of the call, so that a late round is not made up for.
-                due[i] = now_s + control.period_s
+                due[i] = now_s + control.period_s if control.period_s > 0 else np.inf
             elif not happened & self.events[i]:
                 continue
+            elif control.period_s == 0:
+                due[i] = np.inf  # woken before the beginning: it has seen the cap and the units
             refusals = self._pending(i) if self.pending[i] else NOTHING
             for action in listed(control.act(driver.view(refusals, control)), KINDS, control, "act()"):
                 reason = carry_out(table, driver, action, control)
