@@ -18,7 +18,7 @@ from wattqueue.formats.toml import read_toml
 from wattqueue.formats.unit_factors import read_unit_factors
 from wattqueue.parts import contracts
 from wattqueue.policy.capabilities import resolve
-from wattqueue.policy.interfaces import AXES, axes_of
+from wattqueue.policy.interfaces import AXES, axes_of, stated
 from wattqueue.policy.registry import class_from_file, part_class
 
 Row = dict[str, Any]
@@ -166,7 +166,7 @@ def build_part(policy: str, axis: str, value: Any) -> Any:
         found = part_class(axis, name)
     except PolicyError as error:  # the registry has no row to name
         raise PolicyError(error.what, where=error.where or policy, hint=error.hint) from None
-    for key in getattr(found, "reads", ()):
+    for key in stated(found, "reads", ()):
         if isinstance(options.get(key), str):
             options[key] = read_unit_factors(Path(options[key]))
     takes = ", ".join(inspect.signature(found).parameters) or "no options"
