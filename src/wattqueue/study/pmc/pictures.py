@@ -21,11 +21,11 @@ from wattqueue.workload.variability.recording import recorded_watts
 SHOWN = ("blackscholes", "bodytrack", "lu-mz_C.16", "sp-mz_D.8")
 """Codes of Figure 2."""
 QUANTITIES = {
-    "active_cores": "active cores",
-    "fetch": "fetch: micro operations per cycle",
-    "l1": "L1 references per cycle",
+    "active_cores": ("cores", "active cores"),
+    "fetch": ("fetch", "micro operations per cycle"),
+    "l1": ("L1", "L1 references per cycle"),
 }
-"""What Figure 2 shows besides watts."""
+"""What Figure 2 shows besides watts: key of the picture, and axis."""
 
 
 def pictures(trial: PmcTrial) -> Iterator[Drawn]:
@@ -40,11 +40,10 @@ def figure_2(trial: PmcTrial) -> Iterator[Drawn]:
     watts = {name: socket_watts(applications()[name], trial.chips)[0][:, trial.profile] for name in SHOWN}
     says = "Generated, on the profile socket; of multi-node codes one process. Watts are samples of 100 ms."
     yield _over_time("watts", "Figure 2: power", says, Axis("power", "W"), watts, SAMPLE_S), "overlay"
-    for column, name in QUANTITIES.items():
+    for column, (key, name) in QUANTITIES.items():
         levels = {app: trial.runs[app][0][0].level[:, LEVELS.index(column)] for app in SHOWN}
-        title = f"Figure 2: {name.partition(':')[0]}"
-        says = f"{name}, generated, as counters show it every second."
-        yield _over_time(column, title, says, Axis(name), levels, COUNTER_S), "overlay"
+        says = "Generated, as counters show it every second."
+        yield _over_time(key, f"Figure 2: {name}", says, Axis(name), levels, COUNTER_S), "overlay"
 
 
 def figure_3(trial: PmcTrial) -> Figure:
@@ -69,8 +68,7 @@ def figure_5(trial: PmcTrial) -> Iterator[Drawn]:
         says = f"Error of mean watts on {trial.sockets - 1} sockets, one draw; the profile socket is left out."
         shown = {app: Box.of(e) for app, e in errors.items()}
         axis = Axis("error of mean watts", "%")
-        key = model.lower().replace("-", "")
-        yield boxes.figure(key, f"Figure 5: {model}", says, axis, shown, rows="application"), "boxes"
+        yield boxes.figure(model, f"Figure 5: {model}", says, axis, shown, rows="application"), "boxes"
 
 
 def _over_time(key: str, title: str, says: str, y: Axis, lines: Mapping[str, Floats], period_s: float) -> Figure:
