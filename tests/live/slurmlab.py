@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -473,8 +473,8 @@ class SlurmLab:
         rows = self.run(["sinfo", "-h", "-N", "-a", "-o", "%N %T"], check=False).out.splitlines()
         return dict(row.split(" ", 1) for row in rows if " " in row)
 
-    def wait_idle(self) -> None:
-        """Wait until every node is idle; a node that stays in another state is repaired.
+    def wait_idle(self, fine: Collection[str] = ("idle",)) -> None:
+        """Wait until every node is idle, or in another state of ``fine``; a node that stays in none is repaired.
 
         On a busy machine a slurmd misses a message now and then, and Slurm then leaves its node down or completing
         until somebody acts. A node in one state for ``REPAIR_AFTER_S`` is resumed; if that does not help, its slurmd
@@ -488,11 +488,11 @@ class SlurmLab:
             for name, state in states.items():
                 if since.get(name, ("", 0.0))[0] != state:
                     since[name] = (state, now)
-                elif state != "idle" and now - since[name][1] > REPAIR_AFTER_S:
+                elif state not in fine and now - since[name][1] > REPAIR_AFTER_S:
                     tries[name] = tries.get(name, 0) + 1
                     self.repair(name, state, restart=tries[name] > 1)
                     since[name] = (state, now)
-            return len(states) == self.nodes and set(states.values()) == {"idle"}
+            return len(states) == self.nodes and set(states.values()) <= set(fine)
 
         try:
             wait_for("all nodes idle", idle)
