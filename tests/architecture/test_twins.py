@@ -57,7 +57,10 @@ TWINS: dict[str, dict[str, str]] = {
         "actions": "set_predictions net_of_start least_nets",
     },
     "simulator.Simulator.promised_net": {"entries": "promised_net keep_worst note_beyond"},
-    "simulator.Simulator.chosen": {"ranked": "choose_units take_chosen", "actions": "units_of_start"},
+    "simulator.Simulator.chosen": {
+        "ranked": "choose_units take_chosen give_place take_place",
+        "actions": "units_of_start",
+    },
     "simulator.Simulator.wall": {"entries": "time_factor wall_s"},
     "simulator.Simulator.available": {
         "ledger": "set_budget change_ledger",

@@ -30,7 +30,7 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.arrays import kernel_array
 from wattqueue.kernels.bits import ONE, ZERO, lowest_bit, mask, run_length
-from wattqueue.kernels.ranked import choose_units, take_chosen
+from wattqueue.kernels.ranked import choose_units, give_place, take_chosen, take_place
 from wattqueue.kernels.state import Held, KernelView, Units
 
 
@@ -51,7 +51,19 @@ def new_units(counts: NDArray[np.int64], idle_uw: NDArray[np.int64], option_part
     filled[-1] = np.uint64((1 << (len(word) % 64)) - 1)
     unit_start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
     of_option = kernel_array(option_partition, np.int32)
-    return Units(word, filled, word_start, word_start[:-1].copy(), unit_start, counts.copy(), idle_uw, of_option)
+    first = word_start[:-1].copy()
+    by_number = np.empty((0, 0), np.int32), np.empty((0, 0), np.uint64)
+    return Units(word, filled, word_start, first, unit_start, counts.copy(), idle_uw, of_option, *by_number)
+
+
+def ranked_units(units: Units, order: NDArray[np.int32]) -> Units:
+    """Return the bitmap of free units with one for each order of placement (R, U) beside it; every unit is free."""
+    place = np.empty((order.shape[1], len(order)), np.int32)
+    for p in range(len(units.free)):
+        first, end = units.unit_start[p], units.unit_start[p + 1]
+        for r, row in enumerate(order):
+            place[row[first:end], r] = np.arange(end - first)
+    return units._replace(place=place, by_rank=np.repeat(units.word[np.newaxis], len(order), axis=0))
 
 
 def new_held(n: int, intervals: int) -> Held:
@@ -157,6 +169,9 @@ def give_interval(units: Units, p: int, low: int, high: int) -> None:
         units.word[w] |= mask(bit, length)
         units.filled[w >> 6] |= ONE << np.uint64(w & 63)
         unit += length
+    if units.place.shape[0] > 0:
+        for number in range(low, high + 1):
+            give_place(units, p, number)
 
 
 @kernel
@@ -175,6 +190,9 @@ def take_interval(units: Units, p: int, low: int, high: int) -> None:
         if units.word[w] == ZERO:
             units.filled[w >> 6] &= ~mask(w & 63, as_int64(1))
         unit += length
+    if units.place.shape[0] > 0:
+        for number in range(low, high + 1):
+            take_place(units, p, number)
 
 
 @kernel

@@ -162,6 +162,10 @@ class Units(NamedTuple):
     """(P,) int64 idle microwatts of one unit."""
     option_partition: Array
     """(O,) int32 partition of each option."""
+    place: Array
+    """(U, R) int32 place of each unit within its partition, in each row of ``ByUnit.order``; empty where that is."""
+    by_rank: Array
+    """(R, words) uint64, as ``word`` with a bit for each place instead of each unit."""
 
 
 @referenced

@@ -21,7 +21,7 @@ from wattqueue.kernels import codes, state
 from wattqueue.kernels.arrays import kernel_array
 from wattqueue.kernels.greedy import new_reservations
 from wattqueue.kernels.padding import check_padding
-from wattqueue.kernels.placement import new_held, new_units
+from wattqueue.kernels.placement import new_held, new_units, ranked_units
 from wattqueue.kernels.plan import new_plan, no_plan
 from wattqueue.kernels.running import new_running
 from wattqueue.kernels.tree import new_tree
@@ -172,13 +172,16 @@ def build_view(
     capacity = min(n, machine.units)
     counts = np.array([p.units for p in machine.partitions], np.int64)
     units = new_units(counts, idle_uw(machine), machine.option_partition)
+    by_unit = new_by_unit(jobs.app, machine, prediction, rank, len(queue.job), len(units.word))
+    if len(by_unit.order):
+        units = ranked_units(units, by_unit.order)
     num = np.zeros(codes.NUM_SLOTS)
     num[[codes.NOW, codes.LAST_PASS]] = -np.inf
     view = state.KernelView(
         kernel_array(jobs.nodes, np.int32),
         kernel_array(jobs.walltime_s, np.float64),
         predicted,
-        new_by_unit(jobs.app, machine, prediction, rank, len(queue.job), len(units.word)),
+        by_unit,
         queue,
         new_tree(queue.start, jobs.nodes, first_net_uw(jobs, predicted, queue, machine)),
         new_running(capacity, partitions),
