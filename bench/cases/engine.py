@@ -19,10 +19,13 @@ from typing import Any
 import numpy as np
 
 from bench.harness import RESULTS, Measured, Skip, benchmark, digest
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition, plain_machine
 from wattqueue.model.signals import Cap
+from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.contracts import Start
+from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.policy.actions import Action, SetFrequency
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View
@@ -106,6 +109,32 @@ def easy_fugaku() -> Measured:
     machine = plain_machine(158_976, 60.0, MAX_W)
     jobs = workload(2_000_000, 158_976, 1.25, width=40.0, widest=0.05)
     return speed(*replay(jobs, machine, cap=capped(machine, 0.6)))
+
+
+@benchmark("EASY on 5,268 sockets that differ, 100,000 jobs of 16 applications", unit="s", at_most=10)
+def easy_units_that_differ() -> Measured:
+    """Measure EASY under a budget with a factor for each application and socket, the most frugal ones first."""
+    sockets, apps, n = 5_268, 16, 100_000
+    rng = np.random.default_rng(1)
+    size, run = rng.choice([1, 1, 1, 2, 4, 8, 16, 32, 64], n), np.round(rng.uniform(50, 400, n), 2)
+    submit = np.sort(rng.uniform(0, float((size * run).sum()) / sockets, n))
+    app = Labels(rng.integers(0, apps, n).astype(np.int32), tuple(f"a{k}" for k in range(apps)))
+    jobs = replace(Jobs.build(submit, size, run, walltime_s=run * 1.2), app=app)
+    factor = np.clip(rng.normal(1, 0.08, sockets) + rng.normal(0, 0.01, (apps, sockets)), 0.5, 1.5)
+    units = tuple(str(k) for k in range(sockets))
+    table = UnitTable(app.names, units, rng.uniform(50, 100, apps), factor, "generated")
+    machine = Machine("quartz", (Partition("sockets", sockets, max_w=115.0),), "jobs")
+    policy = load_policy("slurm-vtp", estimator=UnitWatts(table=table))
+    truth = UnitWatts(table=table).predict(KnownJobs.of(jobs), machine)
+    cap = Cap.constant(60.0 * sockets)
+    few = jobs.take(np.arange(50))
+    Simulation(few, machine, policy, cap, None, NodeEvents.none()).go()
+    begin = time.process_time()
+    whole = Simulation(jobs, machine, policy, cap, truth, NodeEvents.none())
+    whole.go()
+    seconds = time.process_time() - begin
+    found = speed(seconds, whole.result())
+    return Measured(seconds, found.digest, found.detail)
 
 
 @benchmark("conservative, 50,000 jobs on 980 nodes, 250 queued", unit="s", at_most=5)
