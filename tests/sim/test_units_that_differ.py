@@ -14,6 +14,7 @@ from tests.policy.test_decide import BySnapshot
 from tests.reference.simulator import Simulator
 from tests.sim.invariants import check_invariants, units_of
 from tests.sim.test_against_twin import Scripted, expect_same, random_script, run_both
+from tests.sim.test_profiles import workload as profiled_workload
 from tests.sim.workloads import World, random_world
 from wattqueue.errors import InputError, PolicyError
 from wattqueue.model.jobs import Jobs, Labels
@@ -28,6 +29,7 @@ from wattqueue.policy.decide import snapshot_of, view_of
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import NO_FACTORS, WORST_UNITS_EXCEED_CAP, Run, Simulation, simulate
 from wattqueue.sim.profiles import with_profiles
+from wattqueue.sim.truth import actual_power
 
 SEEDS = st.integers(0, 2**32 - 1)
 NAMES = ("cg", "ft", "lu")
@@ -178,6 +180,22 @@ def test_phases_stay_where_units_differ() -> None:
     assert run.power.time_s.tolist() == [0.0, 1.0, 5.0, 10.0, 11.0]
     assert run.power.jobs_w.tolist() == [160.0, 260.0, 340.0, 100.0, 0.0]
     np.testing.assert_allclose(run.schedule.energy_j, [2000.0, 1000.0], rtol=1e-12)
+
+
+@given(SEEDS)
+def test_phases_keep_the_energy_that_the_engine_counted(seed: int) -> None:
+    rng = np.random.default_rng((seed, 3))
+    jobs = profiled_workload(rng, 20)
+    assert jobs.mean_power_w is not None
+    jobs = replace(jobs, app=Labels(rng.integers(-1, len(NAMES), len(jobs)).astype(np.int32), NAMES))
+    factor = drawn_factors(rng, 8)
+    actual = replace(actual_power(jobs, plain_machine(8, 20.0)), unit_factor=factor)
+    constant = simulate(jobs, plain_machine(8, 20.0), load_policy("easy"), actual=actual)
+    run = with_profiles(constant, actual)
+    assert run.notes == {}
+    series_j = float(np.sum(np.diff(run.power.time_s) * run.power.jobs_w[:-1]))
+    assert series_j == pytest.approx(float(run.schedule.energy_j.sum()), rel=1e-9)
+    np.testing.assert_allclose(run.schedule.energy_j, constant.schedule.energy_j, rtol=1e-6)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
