@@ -19,18 +19,16 @@ from wattqueue.formats.workloads.eurora import read_eurora
 from wattqueue.model.jobs import Jobs
 from wattqueue.parts.timeline import trace_timeline
 from wattqueue.study.evaluation.scores import score
+from wattqueue.study.prediction.scores import PredictionScoreTables, ScoreRow, robust
 from wattqueue.study.prediction.study import (
     DRIFTS,
     SPREADS,
-    PredictionScoreTables,
     PredictionStudy,
-    ScoreRow,
     as_in_6_1,
     blinded,
     claims,
     paper,
     report,
-    robust,
 )
 
 EURORA = "jobs/eurora_historical_jobs_with_pred_power.csv.gz"

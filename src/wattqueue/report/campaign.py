@@ -19,8 +19,9 @@ from wattqueue import __version__
 from wattqueue.model.jobs import Floats
 from wattqueue.policy.oracles import marked
 from wattqueue.report import metric_table, words
+from wattqueue.report.cards import card, grid, paragraph
 from wattqueue.report.compare.figures import pareto_says, undominated
-from wattqueue.report.document import Drawn, figures_html, page, together
+from wattqueue.report.document import Drawn, figures_html, page
 from wattqueue.report.equal import equal_sentence
 from wattqueue.report.figure import Axis, Figure, finite_max
 from wattqueue.report.figures import boxes
@@ -283,22 +284,18 @@ def table(groups: Sequence[CampaignGroup]) -> str:
     several = [k for k in range(len(AXES)) if len({g.axes[k] for g in groups}) > 1] or [1]
     shown = [metric for metric in METRICS if any(np.isfinite(group.mean(metric)) for group in groups)]
     heads = [AXES[k].capitalize() for k in several] + ["Runs", *(metric_table.label(metric) for metric in shown)]
-    lines = []
-    for group in groups:
-        cells = [group.axes[k] for k in several[1:]] + [f"{len(group.rows):,}"]
-        cells += [_cell(group, metric) for metric in shown]
-        marks = [' class="n"' if k >= len(several) - 1 else "" for k in range(len(cells))]
-        data = "".join(f"<td{m}><span>{escape(together(c))}</span></td>" for m, c in zip(marks, cells, strict=True))
-        lines.append(f'<tr><th scope="row">{escape(marked(group.axes[several[0]], group.oracle))}</th>{data}</tr>')
-    head = "".join(
-        f'<th scope="col"{" class=n" if k >= len(several) else ""}>{escape(name)}</th>' for k, name in enumerate(heads)
-    )
-    return (
-        '<section class="card" id="table"><h2>All configurations</h2><div class="wide" tabindex="0" role="region" '
-        f'aria-label="All configurations"><table class="side wide-grid"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
-        '<p class="note">Means over workloads and seeds. results.parquet has every run with all metrics.</p></section>'
-    )
+    rows = [
+        [
+            marked(group.axes[several[0]], group.oracle),
+            *(group.axes[k] for k in several[1:]),
+            f"{len(group.rows):,}",
+            *(_cell(group, metric) for metric in shown),
+        ]
+        for group in groups
+    ]
+    kinds = [""] * len(several) + ["n"] * (len(heads) - len(several))
+    note = paragraph("Means over workloads and seeds. results.parquet has every run with all metrics.")
+    return card("table", "All configurations", grid("All configurations", heads, rows, kinds, "side wide-grid"), note)
 
 
 def _cell(group: CampaignGroup, metric: str) -> str:

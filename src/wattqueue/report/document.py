@@ -16,6 +16,7 @@ from wattqueue import __version__
 from wattqueue.model.schedule import State
 from wattqueue.policy.oracles import marked
 from wattqueue.report import words
+from wattqueue.report.cards import together
 from wattqueue.report.figure import Figure
 from wattqueue.report.figures import gantt, power, prediction, queue, users, waiting
 from wattqueue.report.payload import encode, script_json
@@ -178,11 +179,6 @@ def _under(run: RunData) -> str:
 def policy_name(key: str) -> str:
     """Return a policy's key as it begins a title: acronyms in capitals, else the first letter."""
     return ACRONYMS.get(key, key[:1].upper() + key[1:])
-
-
-def together(text: str) -> str:
-    """Put a non-breaking space between each number and its unit, so that no line ends with a number."""
-    return re.sub(r"(\d) (?=[A-Za-z%])", "\\1\u00a0", text)
 
 
 def eyebrow(run: RunData) -> str:

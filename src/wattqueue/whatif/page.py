@@ -8,13 +8,13 @@ a file is escaped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
 from wattqueue import __version__
 from wattqueue.report import words
-from wattqueue.report.document import figures_html, page, together
+from wattqueue.report.cards import Html, card, grid, paragraph, together
+from wattqueue.report.document import figures_html, page
 from wattqueue.whatif import safe, text
 from wattqueue.whatif.answer import Answer, Curve
 from wattqueue.whatif.figures import pictures
@@ -113,7 +113,7 @@ def verdicts(answer: Answer) -> str:
         f"Lowest safe cap at {safe.percent(answer.setup.question.risk)}, mean wait",
         "Why this cap is the lowest",
     )
-    return _card("verdicts", "Knee and lowest safe cap", _table(heads, rows, wrap={1, 2, 3, 4}))
+    return card("verdicts", "Knee and lowest safe cap", grid(heads[0], heads, rows, ["", *["wrap"] * 4]))
 
 
 def wait_of(ran: RunSummary) -> str:
@@ -122,7 +122,7 @@ def wait_of(ran: RunSummary) -> str:
     return "–" if value is None else words.span(float(value))
 
 
-COLUMNS = (
+COLUMNS = Html(
     "<em>Energy billed</em>: the whole machine over the time that all runs are billed for. <em>Above cap</em>: share "
     "of time with true power above the cap, from the first submission to the last start. <em>At most</em>: its upper "
     "bound. <em>Lost jobs</em> run without a cap and never start under this one; they are left out of the waits. "
@@ -142,11 +142,12 @@ def table(answer: Answer, curve: Curve) -> str:
     keep = [k for k in range(len(names)) if any(row[k] for row in found)]
     rows = [tuple(row[k] for k in keep) for row in found]
     heads = [names[k] for k in keep]
+    kinds = ["", *("" if head == "Mark" else "n" for head in heads[1:])]
     first, last = curve is answer.curves[0], curve is answer.curves[-1]
-    return _card(
+    return card(
         "caps" if first else f"caps-{answer.curves.index(curve) + 1}",
         f"Every cap: {curve.label}",
-        _table(heads, rows, right=True, stack=False) + (f'<p class="note">{COLUMNS}</p>' if last else ""),
+        grid(heads[0], heads, rows, kinds, "side wide-grid") + (paragraph(COLUMNS) if last else ""),
     )
 
 
@@ -174,16 +175,13 @@ def closely(answer: Answer) -> str:
             "Their mean wait, no cap",
             "Their mean wait, cap",
         )
-        parts.append(_table(heads, hours, right=True) if hours else '<p class="note">No job waits longer.</p>')
-        parts += [
-            f'<p class="note">{escape(together(text.payer_sentence(g, cap)))}</p>'
-            for g in answer.payers(curve, curve.at)
-        ]
-    note = (
-        '<p class="note">Hours are ranked by the additional node-hours of wait of the jobs submitted in them, against '
-        "no cap. payers.csv lists every user and partition under every cap.</p>"
+        parts.append(grid(heads[0], heads, hours, ["", *["n"] * 5]) if hours else paragraph("No job waits longer."))
+        parts += [paragraph(text.payer_sentence(g, cap)) for g in answer.payers(curve, curve.at)]
+    note = paragraph(
+        "Hours are ranked by the additional node-hours of wait of the jobs submitted in them, against no cap. "
+        "payers.csv lists every user and partition under every cap."
     )
-    return _card("closely", "The three worst hours, and who waits longer", "".join(parts) + note)
+    return card("closely", "The three worst hours, and who waits longer", "".join(parts) + note)
 
 
 LIMITS = """The statement is about the simulated workload. Next year's jobs may differ: a new application or a higher
@@ -213,10 +211,9 @@ def meaning() -> str:
     blocks = [" ".join(block.split()).replace("**The bound.** ", "") for block in said.split("\n\n")]
     items = "".join(f"<li>{escape(line.split('. ', 1)[1])}</li>" for line in _items(said))
     shown = [b for b in blocks if b[:2] not in {"1.", "2.", "3."}]
-    paragraphs = f'<p class="note">{escape(shown[0])}</p><ol class="note">{items}</ol>'
-    paragraphs += "".join(f'<p class="note">{escape(b)}</p>' for b in shown[1:])
+    paragraphs = f'{paragraph(shown[0])}<ol class="note">{items}</ol>{"".join(map(paragraph, shown[1:]))}'
     limits = "".join(f"<li>{escape(line)}</li>" for line in LIMITS.split("\n\n"))
-    return _card(
+    return card(
         "meaning",
         "What “safe” means here, and what it does not",
         f'{paragraphs}<h3>Limits</h3><ul class="note">{limits}</ul>',
@@ -245,51 +242,5 @@ def sources(answer: Answer) -> str:
     for name, tariff in (("prices", setup.prices), ("intensity", setup.intensity)):
         if tariff is not None:
             rows.append((name, f"{tariff.source.path.name} ({tariff.source.unit})", f"SHA-256 {tariff.sha256[:12]}…"))
-    said = "".join(f'<p class="note">{escape(together(line))}</p>' for line in text.remarks(answer))
-    return _card("sources", "Inputs", _table(("input", "what", "origin"), rows, wrap={1, 2}) + said)
-
-
-def _card(key: str, title: str, inner: str) -> str:
-    """Return a section with a heading (HTML)."""
-    return f'<section class="card" id="{key}"><h2>{escape(title)}</h2>{inner}</section>'
-
-
-def _table(
-    heads: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    right: bool = False,
-    wrap: set[int] | None = None,
-    stack: bool = True,
-) -> str:
-    """Return a table (HTML).
-
-    Args:
-        heads: Heads of the columns.
-        rows: Cells, the first one heads its row; an empty cell is shown as a dash.
-        right: Align all but the first column right.
-        wrap: Columns that may break lines.
-        stack: Whether rows become cards on a phone; else the table scrolls sideways.
-    """
-    kind = "side" if stack else "side wide-grid"
-    look = [_look(i, h, right, wrap) for i, h in enumerate(heads)]
-    head = "".join(f'<th scope="col"{look[i] if i else ""}>{escape(h)}</th>' for i, h in enumerate(heads))
-    body = ""
-    for row in rows:
-        cells = "".join(
-            f'<td data-label="{escape(heads[i])}"{look[i]}><span>{escape(together(cell))}</span></td>'
-            for i, cell in enumerate(row)
-            if i
-        )
-        body += f'<tr><th scope="row">{escape(row[0])}</th>{cells}</tr>'
-    return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(heads[0])}"><table class="{kind}">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
-
-
-def _look(column: int, head: str, right: bool, wrap: set[int] | None) -> str:
-    """Return the class attribute of a column's cells."""
-    if wrap and column in wrap:
-        return ' class="wrap"'
-    return ' class="n"' if right and head != "Mark" else ""
+    said = "".join(map(paragraph, text.remarks(answer)))
+    return card("sources", "Inputs", grid("input", ("input", "what", "origin"), rows, ["", "wrap", "wrap"]), said)

@@ -10,6 +10,7 @@ from html import escape
 
 from wattqueue import __version__
 from wattqueue.report import metric_table
+from wattqueue.report.cards import Html, card, grid
 from wattqueue.report.compare import figures
 from wattqueue.report.compare.groups import Group
 from wattqueue.report.compare.table import Comparison, MetricDifference, any_intervals, any_pairs, difference, shown
@@ -91,34 +92,22 @@ def table_html(comparison: Comparison) -> str:
 
     A difference is coloured only if it is an improvement or a loss, and not if a paired test leaves doubt.
     """
-    heads = "".join(
-        f'<th scope="col" class="n">{escape(g.label)}{_seeds(len(g.members))}</th>' for g in comparison.groups
-    )
-    body = "".join(
-        f'<tr><th scope="row">{escape(metric_table.label(row[0].metric))}'
-        f"<small><code>{escape(row[0].metric)}</code></small></th>"
-        f"{''.join(_cell_html(cell) for cell in row)}</tr>"
-        for row in comparison.rows
-    )
-    return (
-        '<section class="card" id="table"><h2>Metrics side by side</h2>'
-        '<div class="wide" tabindex="0" role="region" '
-        f'aria-label="Metrics side by side"><table class="side"><thead><tr>'
-        f'<th scope="col">Metric</th>{heads}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>{_note(comparison)}</section>"
-    )
+    heads = [g.label + (f"\n{len(g.members)} seeds" if len(g.members) > 1 else "") for g in comparison.groups]
+    rows = [[_name_html(row[0].metric), *map(_cell_html, row)] for row in comparison.rows]
+    title = "Metrics side by side"
+    return card("table", title, grid(title, ["Metric", *heads], rows, ["", *["n"] * len(heads)]), _note(comparison))
 
 
-def _seeds(count: int) -> str:
-    """Return the number of seeds below a group's name (HTML), empty for one run."""
-    return f"<small>{count} seeds</small>" if count > 1 else ""
+def _name_html(metric: str) -> Html:
+    """Return the label of a metric above its name."""
+    return Html(f"{escape(metric_table.label(metric))}<small><code>{escape(metric)}</code></small>")
 
 
-def _cell_html(cell: MetricDifference) -> str:
-    """Return one cell: value, interval, difference and p value (HTML)."""
+def _cell_html(cell: MetricDifference) -> Html:
+    """Return one cell: value, interval, difference and p value."""
     mark = {True: " better", False: " worse", None: ""}[cell.better if cell.certain is not False else None]
     more = f'<small class="diff{mark}">{escape(difference(cell))}{_p(cell)}</small>' if difference(cell) else ""
-    return f'<td class="n" data-label="{escape(cell.group)}"><span>{escape(shown(cell))}{more}</span></td>'
+    return Html(f"{escape(shown(cell))}{more}")
 
 
 def _p(cell: MetricDifference) -> str:
@@ -145,17 +134,14 @@ def _note(comparison: Comparison) -> str:
 
 def runs_html(groups: tuple[Group, ...]) -> str:
     """Return the run directories of each group (HTML), with seed and whether the jobs are generated."""
-    rows = "".join(
-        f'<tr><th scope="row">{escape(m.name)}</th><td data-label="Group"><span>{escape(g.label)}</span></td>'
-        f'<td data-label="Seed"><span>{"–" if m.seed is None else m.seed}</span></td><td data-label="Jobs">'
-        f'<span class="kind {escape(m.run.about.origin)}">{escape(m.run.about.origin)}</span></td></tr>'
+    rows = [
+        [m.name, g.label, "–" if m.seed is None else str(m.seed), _origin_html(m.run.about.origin)]
         for g in groups
         for m in g.members
-    )
-    return (
-        '<section class="card" id="runs"><h2>Runs</h2>'
-        '<div class="wide" tabindex="0" role="region" '
-        'aria-label="Runs"><table class="side"><thead><tr><th scope="col">Directory</th><th scope="col">Group</th>'
-        '<th scope="col">Seed</th>'
-        f'<th scope="col">Jobs</th></tr></thead><tbody>{rows}</tbody></table></div></section>'
-    )
+    ]
+    return card("runs", "Runs", grid("Runs", ["Directory", "Group", "Seed", "Jobs"], rows))
+
+
+def _origin_html(origin: str) -> Html:
+    """Return whether jobs are generated or measured, as a mark."""
+    return Html(f'<span class="kind {escape(origin)}">{escape(origin)}</span>')

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from html import escape
 
 from wattqueue.report import words
+from wattqueue.report.cards import card, grid, paragraph
 from wattqueue.report.document import Drawn, findings
 from wattqueue.report.figure import Axis
 from wattqueue.report.figures import boxes
@@ -76,20 +77,12 @@ def lede(scores: Sequence[Score]) -> str:
     )
 
 
-# Heading and second line of each column of the table.
 HEADS = (
-    ("Estimator", ""),
-    ("MAPE", "overall"),
-    ("Error", "median over jobs"),
-    ("MAPE", "mean over users"),
-    ("MAPE", "median over users"),
-    ("Under-predicted", "share of jobs"),
-    ("Shortfall", "95th percentile"),
-    ("Coverage", "of each quantile"),
-    ("CPU time", "per prediction"),
-    ("Jobs", "scored"),
-)
-"""Heads of the table with their second lines."""
+    "Estimator", "MAPE\noverall", "Error\nmedian over jobs", "MAPE\nmean over users", "MAPE\nmedian over users",
+    "Under-predicted\nshare of jobs", "Shortfall\n95th percentile", "Coverage\nof each quantile",
+    "CPU time\nper prediction", "Jobs\nscored",
+)  # fmt: skip
+"""Heads of the table, with their second lines."""
 COVERAGE = 7
 """Column of the coverage, which has no value for most estimators and several for the others: it may break."""
 
@@ -98,27 +91,9 @@ def table(scores: Sequence[Score], title: str = "Errors of each estimator", key:
     """Return the table of scores under a heading (HTML); ``key`` is the id of its element.
 
     Heads and the coverage break between words, so that ten columns fit a page of 1280 pixels.
-    Cells carry their column's heading as ``data-label``, which narrow screens show in place of the table's head.
     """
-    head = "".join(
-        f'<th scope="col" class="{"n " if i else ""}wrap">{name}<small>{more}</small></th>'
-        for i, (name, more) in enumerate(HEADS)
-    )
-    rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th>'
-        + "".join(
-            f'<td class="n{" breaks" if k == COVERAGE else ""}" data-label="{escape(f"{head} {more}".strip())}">'
-            f"<span>{escape(cell)}</span></td>"
-            for k, ((head, more), cell) in enumerate(zip(HEADS[1:], cells, strict=True), 1)
-        )
-        + "</tr>"
-        for name, *cells in map(row, scores)
-    )
-    return (
-        f'<section class="card" id="{key}"><h2>{escape(title)}</h2>'
-        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(title)}"><table class="side dense">'
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></section>"
-    )
+    kinds = ["n breaks" if k == COVERAGE else "n" if k else "" for k in range(len(HEADS))]
+    return card(key, title, grid(title, HEADS, map(row, scores), kinds, "side dense"))
 
 
 def row(s: Score) -> list[str]:
@@ -145,12 +120,10 @@ def percent(value: float) -> str:
 
 def notes(remarks: Sequence[str]) -> str:
     """Return how to read the figures, and the remarks on this trace (HTML)."""
-    paragraphs = "".join(f'<p class="note">{escape(r)}</p>' for r in remarks)
-    return (
-        '<section class="card" id="notes"><h2>How to read the figures</h2>'
-        '<p class="note">Every job was predicted at its submission, with only the jobs that had ended by then. '
-        "MAPE is 100/n times the sum of |actual - predicted| / actual. A job counts as too low if less was "
-        "predicted than it drew; the shortfall of all others is 0. Coverage is the share of jobs at or below "
-        "a predicted quantile: p90 should cover 90 %.</p>"
-        f"{paragraphs}</section>"
+    said = (
+        "Every job was predicted at its submission, with only the jobs that had ended by then. MAPE is 100/n times the "
+        "sum of |actual - predicted| / actual. A job counts as too low if less was predicted than it drew; the "
+        "shortfall of all others is 0. Coverage is the share of jobs at or below a predicted quantile: p90 should "
+        "cover 90 %."
     )
+    return card("notes", "How to read the figures", *map(paragraph, (said, *remarks)))

@@ -9,10 +9,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
+from wattqueue.report.cards import card, grid, paragraph, together
 from wattqueue.report.compare.stats import Estimate
-from wattqueue.report.document import together
 from wattqueue.report.text_table import table as aligned
 
 WIDTH = 80
@@ -92,28 +91,9 @@ class Table:
         heads = [*self.heads, "Reason"] if self.below else list(self.heads)
         rows = [[*row, self.below[i]] for i, row in enumerate(self.rows)] if self.below else self.rows
         words = {*self.words, len(heads) - 1} if self.below else set(self.words)
-        kinds = ["wrap" if k in words else "n" for k in range(len(heads))]
-        top = "".join(
-            f'<th scope="col" class="{kind if k else ""} wrap">{_two_lines(head)}</th>'
-            for k, (head, kind) in enumerate(zip(heads, kinds, strict=True))
-        )
-        body = "".join(
-            f'<tr><th scope="row" class="wrap">{escape(together(name))}</th>'
-            + "".join(
-                f'<td class="{kind}" data-label="{escape(" ".join(head.split()))}"><span>{escape(cell)}</span></td>'
-                for head, kind, cell in zip(heads[1:], kinds[1:], cells, strict=True)
-            )
-            + "</tr>"
-            for name, *cells in rows
-        )
-        label = escape(self.title)
-        note = f'<p class="note">{escape(self.note)}</p>' if self.note else ""
-        return _card(
-            self.key,
-            self.title,
-            f'<div class="wide" tabindex="0" role="region" aria-label="{label}"><table class="side dense">'
-            f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>{note}",
-        )
+        kinds = ["wrap" if k in words or k == 0 else "n" for k in range(len(heads))]
+        note = paragraph(self.note) if self.note else ""
+        return card(self.key, self.title, grid(self.title, heads, rows, kinds, "side dense"), note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +106,12 @@ class Prose:
 
     def lines(self, width: int = WIDTH) -> Iterator[str]:
         """Yield the paragraphs as lines of at most ``width`` characters."""
-        for paragraph in self.paragraphs:
-            yield from wrapped(paragraph, width)
+        for text in self.paragraphs:
+            yield from wrapped(text, width)
 
     def html(self) -> str:
         """Return the paragraphs as a card of the page."""
-        said = "".join(f'<p class="note">{escape(p)}</p>' for p in self.paragraphs)
-        return _card(self.key, self.title, said)
+        return card(self.key, self.title, *map(paragraph, self.paragraphs))
 
 
 def wrapped(text: str, width: int = WIDTH, first: str = "", more: str = "") -> list[str]:
@@ -142,17 +121,6 @@ def wrapped(text: str, width: int = WIDTH, first: str = "", more: str = "") -> l
     """
     lines = textwrap.wrap(together(text), width, initial_indent=first, subsequent_indent=more, break_on_hyphens=False)
     return [line.replace("\u00a0", " ") for line in lines]
-
-
-def _card(key: str, title: str, body: str) -> str:
-    """Return a card of the page (HTML) with its heading; ``body`` is HTML."""
-    return f'<section class="card"{f" id={key}" if key else ""}><h2>{escape(together(title))}</h2>{body}</section>'
-
-
-def _two_lines(head: str) -> str:
-    """Return a head (HTML), its second line small."""
-    first, _, more = head.partition("\n")
-    return escape(first) + (f"<small>{escape(more)}</small>" if more else "")
 
 
 def with_interval(found: Estimate, sign: str = "+", digits: int = 1) -> str:

@@ -7,7 +7,7 @@ requests (``blinded``); only an order of estimators that holds in every cell say
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,20 +21,23 @@ from wattqueue.formats.workloads.eurora import read_eurora
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.parts.timeline import WEEK_S
-from wattqueue.report import words
 from wattqueue.report.compare.stats import Estimate
-from wattqueue.report.document import Drawn
-from wattqueue.report.figure import Axis
-from wattqueue.report.figures import boxes
-from wattqueue.report.text_table import without_gaps
 from wattqueue.study.evaluation.evaluate import Clock, evaluate_all
-from wattqueue.study.evaluation.page import percent
-from wattqueue.study.evaluation.scores import Score
 from wattqueue.study.frame.claim import Claim, ClaimTable, Judged
 from wattqueue.study.frame.published import published
 from wattqueue.study.frame.report import Part, Progress, StudyReport
 from wattqueue.study.frame.samples import Samples
-from wattqueue.study.frame.table import Prose, Table
+from wattqueue.study.frame.table import Prose
+from wattqueue.study.prediction.scores import (
+    SENSITIVITY,
+    TITLES,
+    PredictionScoreTables,
+    ScoreRow,
+    pictures,
+    robust,
+    score_table,
+    sensitivity_table,
+)
 from wattqueue.workload.marconi import WATTS_SHARES, generate
 from wattqueue.workload.users import DRIFT_D, SESSION_JOBS
 
@@ -44,16 +47,12 @@ SHORTEST_S = 60.0
 """Shorter runs are left out, section 6.1."""
 REGRESSORS = ("linear", "random-forest", "linear-svr", "sgd")
 """Regressors of section 6.2."""
-TITLES = {"mean": "Mean watts: error by user", "max": "Greatest watts: error by user"}
-"""Targets with the headings of their pictures."""
 DRIFTS, SPREADS = (0.0, 1.0, 2.0), (0.5, 1.0, 2.0)
 """Axes of the sensitivity table: factors on the generator's drift and spread."""
 CELLS = [(drift, spread) for drift in DRIFTS for spread in SPREADS]
 """Settings of the sensitivity table."""
 SENSITIVITY_JOBS = 100_000
 """Jobs of each of its cells."""
-SENSITIVITY = ("last-job", "history-mean", "linear", "linear-svr", "sgd")
-"""Estimators of its columns."""
 KNOBS = tuple(f"history-mean:alpha={alpha}" for alpha in (0.5, 1, 2)) + tuple(
     f"history-mean:alpha={alpha}:window_s={days * 86_400}" for days in (1, 7, 30) for alpha in (1, 2)
 )
@@ -66,27 +65,6 @@ RECENCY = "Jobs come in sessions of one application, and regression can give the
 """What is known about the cause of the other order."""
 DAILY = ":period_s=86400"
 """Option for Eurora, whose rows span five days: models that the paper trains weekly are trained daily there."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoreRow:
-    """The score of one estimator on one data set."""
-
-    data: str
-    """Name of the data set."""
-    target: str
-    """mean or max watts."""
-    score: Score
-    """The score."""
-    published_percent: float | None = None
-    """MAPE that the paper prints, if it does."""
-    setting: dict[str, float] = field(default_factory=dict)
-    """Drift and spread of a cell of the sensitivity table."""
-
-    def document(self) -> dict[str, Any]:
-        """Return the row for JSON."""
-        more = {"published_percent": self.published_percent} | self.setting
-        return {"data": self.data, "target": self.target, "estimator": self.score.name} | more | self.score.figures()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,38 +88,6 @@ class DataSet:
             ScoreRow(self.data, self.target, e.score, paper(self.target, e.name) if like_paper else None, self.setting)
             for e in found
         ]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PredictionScoreTables:
-    """All tables of scores.
-
-    Attributes:
-        rows: Every estimator on every data set.
-        knobs: The history estimator under other settings.
-        sensitivity: Estimators over drift and spread.
-        blinded: Estimators on jobs whose requests say nothing about their watts.
-        notes: What was left out, and other remarks.
-        about: Numbers of jobs and users, seed.
-    """
-
-    rows: list[ScoreRow]
-    knobs: list[ScoreRow]
-    sensitivity: list[ScoreRow]
-    blinded: list[ScoreRow]
-    notes: list[str]
-    about: dict[str, Any]
-
-    def of(self, target: str) -> list[ScoreRow]:
-        """Return the rows on generated jobs for one target."""
-        return [r for r in self.rows if (r.data, r.target) == ("generated", target)]
-
-    def cells(self) -> dict[tuple[float, float], dict[str, float]]:
-        """Return MAPE by estimator in each (drift, spread) of the sensitivity table."""
-        found: dict[tuple[float, float], dict[str, float]] = {}
-        for r in self.sensitivity:
-            found.setdefault((r.setting["drift"], r.setting["spread"]), {})[r.score.name] = r.score.mape_percent
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,59 +296,3 @@ def report(found: PredictionScoreTables) -> StudyReport:
         figures=figures | {"notes": found.notes},
         drawn=list(pictures(found)),
     )  # fmt: skip
-
-
-def score_table(rows: Sequence[ScoreRow], title: str) -> Table:
-    """Return a table of scores; columns without any figure are left out."""
-    heads = ("estimator", "MAPE", "published", "median", "mean/users", "median/users", "too low", "coverage", "CPU")
-    cells = []
-    for r in rows:
-        s = r.score
-        shares = (s.mape_percent, r.published_percent or np.nan, s.median_error_percent, s.mape_user_mean_percent)
-        more = (s.mape_user_median_percent, 100 * s.under_share)
-        covered = " ".join(f"p{100 * q:g}:{words.figures(100 * c)}" for q, c in s.coverage.items())
-        cpu = f"{words.figures(1e6 * s.prediction_cpu_s)} µs"
-        cells.append([s.label, *map(percent, (*shares, *more)), covered or "–", cpu])
-    return Table(*without_gaps(heads, cells), title)
-
-
-def sensitivity_table(found: PredictionScoreTables) -> Table:
-    """Return MAPE by drift and spread, with the best estimator of each cell."""
-    rows = []
-    for (drift, spread), cell in found.cells().items():
-        best = min(cell, key=lambda name: cell[name])
-        rows.append([f"drift {drift:g}, spread {spread:g}", *(percent(cell[name]) for name in SENSITIVITY), best])
-    jobs = found.about["sensitivity_jobs"]
-    title = f"Sensitivity: MAPE over {jobs:,} generated jobs, by drift of habits and spread of a user's jobs"
-    return Table(("setting", *SENSITIVITY, "best"), rows, title)
-
-
-def robust(found: PredictionScoreTables) -> str:
-    """Return which orders of two estimators hold in every cell, in sentences, and the distance with shuffled requests.
-
-    "a before b" means that a has the lower MAPE in all nine cells; an order that fails in one cell is left out, since
-    it depends on what the generator assumes.
-    """
-    cells = found.cells().values()
-    pairs = [(a, b) for a in SENSITIVITY for b in SENSITIVITY if a != b and all(cell[a] < cell[b] for cell in cells)]
-    winners = sorted({min(cell, key=lambda n: cell[n]) for cell in cells})
-    held = "; ".join(f"{a} before {b}" for a, b in pairs) or "none"
-    blind = {r.score.name: r.score.mape_percent for r in found.blinded}
-    gap = blind.get("linear", np.nan) - blind.get("history-mean", np.nan)
-    return (
-        f"Best in some cell: {', '.join(winners)}. Orders that hold in every cell: {held}. If requests carry no "
-        f"information on watts, {'history' if gap > 0 else 'regression'} is ahead by {words.figures(abs(gap))} points."
-    )
-
-
-def pictures(found: PredictionScoreTables) -> Iterator[Drawn]:
-    """Yield Figure 3, one picture per target.
-
-    ``naive`` is left out: its errors are ten times the others', which would make their boxes unreadable.
-    """
-    for target, title in TITLES.items():
-        rows = [r for r in found.of(target) if r.score.name != "naive"]
-        says = "MAPE of each user's jobs; the triangle is the paper's figure, on the real trace. Naive is left out."
-        shown = {r.score.name: r.score.user_box() for r in rows}
-        told = [r.published_percent for r in rows]
-        yield boxes.figure(target, title, says, Axis("MAPE of a user", "%"), shown, published=told), "boxes"
