@@ -174,7 +174,8 @@ def test_caps_and_scores_in_a_notebook(table: Path) -> None:
     assert caps.payers.height > 0
     scores = wq.predict(table)
     assert "history-mean" in scores._repr_html_()
-    assert "coverage" not in scores._repr_html_()
+    assert ">MAPE, overall<" in scores._repr_html_()
+    assert "coverage" not in scores._repr_html_().lower()
 
 
 @pytest.mark.parametrize(

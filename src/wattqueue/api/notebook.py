@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from wattqueue.api.power_svg import power_svg
 from wattqueue.report import document, metric_table, words
 from wattqueue.report.figures import power
+from wattqueue.report.text_table import without_gaps
 
 if TYPE_CHECKING:
     from wattqueue.api.compare import RunComparison
@@ -112,11 +113,9 @@ def scores_html(scores: PredictionScores) -> str:
     from wattqueue.study.evaluation.page import HEADS, row
 
     found = scores.evaluation
-    rows = [row(e.score) for e in found.found]
     # The coverage of quantiles is left out where no estimator predicts any.
-    keep = [k for k in range(len(HEADS)) if any(cells[k] != "–" for cells in rows)]
-    heads = [", ".join(filter(None, HEADS[k])) for k in keep]
-    table = _table(heads, [[cells[k] for k in keep] for cells in rows])
+    heads, rows = without_gaps([head.replace("\n", ", ") for head in HEADS], [row(e.score) for e in found.found])
+    table = _table(heads, rows)
     return _framed("Predicted power of jobs", found.name, table, _list(found.remarks))
 
 
