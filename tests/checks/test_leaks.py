@@ -15,6 +15,7 @@ from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Signals
 from wattqueue.parts.actions import Action, Requeue, SetFrequency, StopNode, WakeNode
 from wattqueue.parts.contracts import Entries, Floats, Ints, Prediction
 from wattqueue.parts.frequency.highest import Highest
@@ -103,8 +104,10 @@ class SmallestFirst(ShortestFirst):
 class SlowWhereMoreComes(Highest):
     """A window that depends on rows of the prediction that later jobs have."""
 
-    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
-        first, _ = super().window(entries, prediction, machine)
+    def window(
+        self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
+    ) -> tuple[Ints, Ints]:
+        first, _ = super().window(jobs, entries, prediction, machine, signals)
         end = machine.option_start[entries.partition + 1] - 1
         total = prediction.power_w.sum()
         return (first, first) if int(total) % 2 else (end.astype(np.int32), end.astype(np.int32))

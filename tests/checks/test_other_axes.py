@@ -16,6 +16,7 @@ from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Entries, Floats, Ints, Prediction, Start
 from wattqueue.parts.order.fcfs import Fcfs
 from wattqueue.policy.actions import Action, Requeue, SetFrequency, StopNode
@@ -145,7 +146,9 @@ class Twice(Fcfs):
 
 
 class Elsewhere:
-    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
+    def window(
+        self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
+    ) -> tuple[Ints, Ints]:
         zeros = np.zeros(len(entries.job), np.int32)
         return zeros, zeros
 
@@ -153,7 +156,9 @@ class Elsewhere:
 class NeedsARow:
     """Forgets that jobs may share rows of the prediction."""
 
-    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
+    def window(
+        self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
+    ) -> tuple[Ints, Ints]:
         prediction.power_w[entries.job]
         first = machine.option_start[entries.partition]
         return first, first

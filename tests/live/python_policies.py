@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.parts.estimator.history_mean import HistoryMean
 from wattqueue.parts.ledger.chance import Chance
@@ -61,10 +63,29 @@ class OneAtATime:
         return [Start(int(entry), view.entry_options(int(entry))[0]) for entry in view.queue[:1]]
 
 
+class LooksAhead:
+    """A pass in Python that also keeps to the caps announced for the time in which a job may run."""
+
+    def schedule(self, view: View) -> Sequence[Start]:
+        free, left, found = view.free.copy(), view.available_w, []
+        at_s, caps_w = view.announced_caps
+        for entry in view.queue.tolist():
+            job, p, option = view.entry_job(entry), view.entry_partition(entry), view.entry_options(entry)[0]
+            lowest = caps_w[at_s < view.now_s + view.jobs.walltime_s[job]].min(initial=view.cap_w)
+            need, watts = int(view.jobs.nodes[job]), view.net_watts(job, option)
+            if need <= free[p] and watts <= left - (view.cap_w - lowest):
+                free[p] -= need
+                left -= watts
+                found.append(Start(entry, option))
+        return found
+
+
 class AnyFrequency:
     """Every frequency of the partition, the highest first: the pass takes the first one that fits the cap."""
 
-    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Any, Any]:
+    def window(
+        self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
+    ) -> tuple[Any, Any]:
         """First and last option of each entry."""
         return machine.option_start[:-1][entries.partition], machine.option_start[1:][entries.partition] - 1
 
@@ -81,6 +102,7 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "chance ledger": lambda: easy(ledger=Chance(own=0.1, common=0.02)),
     "learning estimator": lambda: easy(estimator=HistoryMean()),
     "custom pass": lambda: easy(backfill=OneAtATime()),
+    "looking ahead": lambda: easy(backfill=LooksAhead()),
     "frequency choice": lambda: easy(frequency=AnyFrequency()),
     "all": lambda: easy(
         estimator=HistoryMean(), order=LastFirst(), ledger=Chance(own=0.1, common=0.02), controls=(Busybody(),)

@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.mirror import MACHINE, Mirrored, random_cap, random_jobs
-from tests.live.python_policies import POLICIES
+from tests.live.python_policies import POLICIES, LooksAhead
 from tests.live.site import TOTAL_W, Site, cap_text
 from tests.live.test_replay import record
 from wattqueue.live.planner import Rules
@@ -37,7 +37,11 @@ from wattqueue.live.replay import replay
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Commands
 from wattqueue.model.jobs import Jobs
-from wattqueue.model.signals import Cap
+from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Cap, Signals
+from wattqueue.parts.contracts import Entries, Prediction, Start
+from wattqueue.parts.frequency.highest import Highest
 from wattqueue.policy.actions import Action
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.round import NO_AGENT
@@ -185,6 +189,8 @@ NOT_CARRIED_OUT = {
     ("all", "real"): "as controls",
 }
 """Cells in which actions are refused because the driver cannot carry them out, with the reason."""
+MOVING = ("moving cap", "looking ahead")
+"""Features under a cap that moves, and whose later values are announced."""
 MIRRORED = [name for name in FEATURES if name not in ("controls", "learning estimator", "all")]
 """Features whose parts keep nothing that the two worlds tell them differently: what a control frees counts later live
 (rule 2), and an estimator learns from what was measured, which a simulation does not do."""
@@ -205,7 +211,7 @@ def test_the_controller_starts_what_the_simulator_starts(
     tmp_path_factory: pytest.TempPathFactory, feature: str, seed: int
 ) -> None:
     """The same jobs, at the same frequencies, on the same nodes, in the same order, at every pass."""
-    jobs, cap = random_jobs(seed), random_cap(seed, moving=feature == "moving cap")
+    jobs, cap = random_jobs(seed), random_cap(seed, moving=feature in MOVING)
     simulation = Simulation(jobs, MACHINE, policy_of(feature), cap, None, NodeEvents.none())
     both = Mirrored(simulation.policy, policy_of(feature), jobs, cap, tmp_path_factory.mktemp("live"))
     simulation.session = both
@@ -230,7 +236,7 @@ def check_recording(path: Path, feature: str, driver: str) -> None:
 def test_a_round_over_the_fake_is_decided_alike_on_its_snapshot(feature: str, tmp_path: Path) -> None:
     start_s = 1_000_000.0
     moving = Cap(np.array([-np.inf, start_s + 10.0, start_s + 20.0]), np.array([1400.0, 1000.0, 1700.0]))
-    cap = moving if feature == "moving cap" else Cap.constant(1700.0)
+    cap = moving if feature in MOVING else Cap.constant(1700.0)
     check_recording(record(tmp_path, policy_of(feature), rounds=40, cap=cap), feature, "fake")
 
 
@@ -245,7 +251,7 @@ def test_a_round_over_a_real_slurm_is_decided_alike_on_its_snapshot(feature: str
     commands = Commands(60.0, {"SLURM_CONF": site.lab.env["SLURM_CONF"]})
     now_s = time.time()
     moving = Cap(np.array([-np.inf, now_s + 3.0, now_s + 6.0]), np.array([1400.0, 1000.0, 1700.0]))
-    cap = moving if feature == "moving cap" else Cap.constant(1700.0)
+    cap = moving if feature in MOVING else Cap.constant(1700.0)
     rules = Rules("control", write_priority=False, power_nodes=True, start_timeout_s=10.0)
     site.beat_once()
     controller = make_controller(
@@ -311,6 +317,85 @@ def test_a_control_that_was_woken_before_the_first_submission_is_not_called_for_
     cap = Cap(np.array([0.0, 10.0]), np.array([1700.0, 1400.0]))
     simulate(Jobs.build([20.0], [1], [5.0]), lab_machine(), with_control(watcher), cap=cap)
     assert watcher.seen == [(1400.0, ())]
+
+
+class WaitsForTheCap:
+    """Starts a job only if the caps announced for its walltime leave its watts."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[float, list[float], list[float]]] = []
+
+    def schedule(self, view: View) -> Sequence[Start]:
+        at_s, caps_w = view.announced_caps
+        self.seen.append((view.cap_w, (at_s - view.now_s).tolist(), caps_w.tolist()))
+        return LooksAhead().schedule(view)
+
+
+def test_a_pass_looks_ahead_at_announced_caps_alike(tmp_path: Path) -> None:
+    """A cap of room for one node comes at 60 s: a job of two minutes waits, a short one starts.
+
+    In both worlds the pass sees when each later cap comes into force, and how many watts it has.
+    """
+    cap = Cap(np.array([-np.inf, 60.0, 90.0]), np.array([1700.0, 1000.0, 1600.0]))
+    simulated, live = WaitsForTheCap(), WaitsForTheCap()
+    jobs = Jobs.build([0.0, 0.0], [2, 1], [100.0, 20.0], walltime_s=[120.0, 60.0], partition=["p1", "p1"])
+    policy = replace(load_policy("easy"), backfill=simulated)
+    run = simulate(jobs, lab_machine(), policy, cap=cap)
+    assert run.schedule.start_s.tolist() == [90.0, 0.0]
+    slurm = FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, TOTAL_W)
+    begin_s = slurm.now_s
+    controller = make_controller(
+        slurm,
+        tmp_path,
+        lambda: slurm.now_s,
+        cap=Cap(cap.time_s + begin_s, cap.cap_w),
+        policy=replace(policy, backfill=live),
+    )
+    there = [
+        slurm.submit(n, s, watts=NET_W * n, limit_s=m, partition="p1")
+        for n, s, m in ((2, 100.0, 120.0), (1, 20.0, 60.0))
+    ]
+    for _ in range(100):
+        assert controller.round() is not None
+        slurm.step()
+    assert [job.start_s - begin_s for job in there] == pytest.approx([90.0, 0.0], abs=2.0)
+    ahead = [([60.0, 90.0], [1000.0, 1600.0]), ([40.0, 70.0], [1000.0, 1600.0]), ([], [])]
+    assert [(at, watts) for _, at, watts in simulated.seen if len(at) != 1] == ahead
+    assert {tuple(watts) for _, _, watts in live.seen} == {(1000.0, 1600.0), (1600.0,), ()}
+    assert live.seen[0] == (1700.0, [60.0, 90.0], [1000.0, 1600.0])
+
+
+class Window:
+    """A frequency part that keeps what it was handed."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[list[float], list[float]]] = []
+
+    def window(
+        self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
+    ) -> tuple[Any, Any]:
+        assert isinstance(jobs, KnownJobs)
+        self.seen.append((jobs.walltime_s[entries.job].tolist(), signals.cap.cap_w.tolist()))
+        return Highest().window(jobs, entries, prediction, machine, signals)
+
+
+def test_a_frequency_part_is_handed_the_jobs_and_the_signals_alike(tmp_path: Path) -> None:
+    """Live again for each queue, and for each cap that is announced."""
+    cap = Cap(np.array([0.0, 60.0]), np.array([850.0, 900.0]))  # too low for any start
+    simulated, live = Window(), Window()
+    jobs = Jobs.build([0.0], [1], [100.0], walltime_s=[120.0], partition=["p1"])
+    policy = replace(load_policy("easy"), frequency=simulated)
+    simulate(jobs, lab_machine(), policy, cap=cap)
+    assert simulated.seen == [([120.0], [850.0, 900.0])]
+    slurm = FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, TOTAL_W)
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=cap, policy=replace(policy, frequency=live))
+    slurm.submit(1, 100.0, watts=NET_W, limit_s=120.0, partition="p1")
+    for _ in range(3):
+        controller.round()
+    controller.planner.cap = Cap.constant(870.0)
+    for _ in range(3):
+        controller.round()
+    assert live.seen == [([120.0], [850.0, 900.0]), ([120.0], [870.0])]
 
 
 def test_the_policies_differ_on_this_workload() -> None:

@@ -7,7 +7,7 @@ from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
-from wattqueue.model.signals import Cap
+from wattqueue.model.signals import NO_SIGNALS, Cap
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.frequency.least_distance_or_lower import LeastDistanceOrLower
 from wattqueue.parts.order.priority_regret import PriorityRegret
@@ -72,7 +72,9 @@ def test_the_capped_window_goes_down_to_least_energy_and_stops_at_a_gap() -> Non
     power = np.array([[400.0, 280.0, 180.0, 150.0], [400.0, 280.0, np.inf, 90.0]])
     time = np.array([[1.0, 1.2, 1.6, 3.0], [1.0, 1.2, 1.6, 3.0]])
     entries = Entries(np.arange(2, dtype=np.int32), np.zeros(2, np.int32), np.zeros(2))
-    first, last = LeastDistanceOrLower().window(entries, Prediction(power, time), machine)
+    first, last = LeastDistanceOrLower().window(
+        KnownJobs.build([], [], []), entries, Prediction(power, time), machine, NO_SIGNALS
+    )
     # Joules 400, 336, 288, 450: eq. 4 takes 3 GHz, least energy is 2 GHz. Row 1: 270 J at 1 GHz, behind a gap.
     assert first.tolist() == [1, 1]
     assert last.tolist() == [2, 1]

@@ -13,6 +13,7 @@ from wattqueue.model.eamc_table1 import POWER_W, RUNTIME_S, table1_profiles
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.signals import NO_SIGNALS
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.efficiency import choose, distance2, part_eff, positions
 from wattqueue.parts.estimator.ear import Ear, with_configurations
@@ -36,6 +37,7 @@ TWO = Machine(
 # Row 0: on a 3 GHz is not the fastest (as STREAM), 1 GHz not offered; row 1 is twice as good on b.
 POWER = np.array([[400.0, 300.0, INF, 350.0, 200.0], [400.0, 300.0, 250.0, 150.0, 120.0]])
 TIME = np.array([[1.02, 1.00, 1.0, 1.5, 2.0], [1.0, 1.3, 2.0, 1.0, 1.4]])
+NOBODY = KnownJobs.build([], [], [])
 PREDICTION = Prediction(POWER, TIME, np.array([0, 1, 0], np.int32))
 
 
@@ -53,14 +55,15 @@ def test_frequencies_by_hand() -> None:
     entries = AllPartitions().entries(KnownJobs.of(three_jobs()), PREDICTION, TWO)
     pairs = list(zip(entries.job.tolist(), entries.partition.tolist(), strict=True))
     assert pairs == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]  # job 2 is too wide for b
-    fastest, same = Fastest().window(entries, PREDICTION, TWO)
+    fastest, same = Fastest().window(NOBODY, entries, PREDICTION, TWO, NO_SIGNALS)
     assert fastest.tolist() == [1, 3, 0, 3, 1]
     assert (fastest == same).all()
     # Joules of row 0: 408, 300 on a; 525, 400 on b. Of row 1: 400, 390, 500; 150, 168.
-    assert LeastEnergy().window(entries, PREDICTION, TWO)[0].tolist() == [1, 4, 1, 3, 1]
+    assert LeastEnergy().window(NOBODY, entries, PREDICTION, TWO, NO_SIGNALS)[0].tolist() == [1, 4, 1, 3, 1]
     # Row 0 on b: (525/400)^2 + 1 = 2.72 at 2 GHz, 1 + (2/1.5)^2 = 2.78 at 1 GHz.
-    assert LeastDistance().window(entries, PREDICTION, TWO)[0].tolist() == [1, 3, 0, 3, 1]
-    assert LeastDistance(t_weight=0.5).window(entries, PREDICTION, TWO)[0].tolist() == [1, 4, 0, 3, 1]
+    assert LeastDistance().window(NOBODY, entries, PREDICTION, TWO, NO_SIGNALS)[0].tolist() == [1, 3, 0, 3, 1]
+    by_half = LeastDistance(t_weight=0.5).window(NOBODY, entries, PREDICTION, TWO, NO_SIGNALS)[0]
+    assert by_half.tolist() == [1, 4, 0, 3, 1]
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.1, 1.0, 1.5, 10.0]))

@@ -14,10 +14,11 @@ from tests.sim.workloads import Ready
 from wattqueue.errors import MachineError
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import CapScope, Machine, Partition, plain_machine
 from wattqueue.model.metrics import metrics
 from wattqueue.model.schedule import Reason, State
-from wattqueue.model.signals import Cap
+from wattqueue.model.signals import Cap, Signals
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.actions import REFUSAL_REASONS, Action, Requeue, WakeNode
 from wattqueue.policy.policy import load_policy
@@ -432,7 +433,9 @@ def test_conservative_keeps_a_second_promise_that_easy_breaks() -> None:
 class EitherOfTwo:
     """Any of a machine's two frequencies."""
 
-    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Any, Any]:
+    def window(
+        self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
+    ) -> tuple[Any, Any]:
         return np.zeros(len(entries.job), np.int32), np.ones(len(entries.job), np.int32)
 
 

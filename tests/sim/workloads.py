@@ -12,7 +12,7 @@ from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import CapScope, Machine, Partition
-from wattqueue.model.signals import Cap
+from wattqueue.model.signals import Cap, Signals
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.sim.engine import Run, Simulation
@@ -42,7 +42,9 @@ class Ready:
     def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:
         return self.table
 
-    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Any, Any]:
+    def window(
+        self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
+    ) -> tuple[Any, Any]:
         return self.options
 
 

@@ -35,6 +35,7 @@ from wattqueue.checks.perturb import change_later
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Cap, Signals
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.oracles import is_oracle, jobs_for
 from wattqueue.parts.order.fcfs import Fcfs
@@ -45,6 +46,8 @@ Call = Callable[[Any, Jobs, Machine, Prediction], Result]
 """Call a part's method and check its result for shape and range."""
 APPS = 3
 """Applications that a placement is called with."""
+SIGNALS = Signals(Cap(np.array([0.0, 43_200.0]), np.array([np.inf, 1e6])))
+"""What a frequency part is told: a cap that is announced for the second half of a day."""
 CUTS = (0.15, 0.35, 0.55, 0.75, 0.95)
 """Quantiles of the submissions at which the future begins."""
 
@@ -114,7 +117,9 @@ def call_frequency(part: Any, jobs: Jobs, machine: Machine, prediction: Predicti
     Raises: PolicyError for a window that is no ordered pair of options of its entry's partition.
     """
     entries: Entries = Fcfs().entries(KnownJobs.of(jobs), prediction, machine)
-    first, last = (np.asarray(side) for side in part.window(entries, prediction, machine))
+    first, last = (
+        np.asarray(side) for side in part.window(jobs_for(part, jobs), entries, prediction, machine, SIGNALS)
+    )
     if first.shape != entries.job.shape or last.shape != entries.job.shape:
         fail(
             part, f"windows {first.shape} and {last.shape} for {len(entries.job)} entries", "give one of each per entry"

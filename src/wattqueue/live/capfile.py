@@ -13,7 +13,7 @@ from pathlib import Path
 from wattqueue.errors import WattQueueError
 from wattqueue.formats.cap import parse_cap
 from wattqueue.model.machine import Machine
-from wattqueue.model.signals import Cap
+from wattqueue.model.signals import Cap, Signals
 
 
 @dataclass
@@ -65,6 +65,24 @@ class CapFile:
         except (OSError, ValueError):
             return ()
         return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+@dataclass
+class Announced:
+    """The cap as parts of a policy are told of it: what is in force, and what comes after.
+
+    As announced: what Slurm admits may be less, because its pool is limited and in whole watts.
+    """
+
+    signals: Signals
+    of: Cap
+    """The cap that they were taken from."""
+
+    def at(self, cap: Cap, now_s: float) -> Signals:
+        """Return what is announced at an instant, the same object as long as it is the same."""
+        self.signals = (self.signals if cap is self.of else Signals(cap)).from_time(now_s)
+        self.of = cap
+        return self.signals
 
 
 def names_file(text: str) -> bool:

@@ -45,6 +45,7 @@ from numpy.typing import NDArray
 
 from wattqueue.formats.slurm.hostlist import compress, expand
 from wattqueue.kernels import codes
+from wattqueue.live.capfile import Announced
 from wattqueue.live.cluster import Details, Job, JobKey, Node, Snapshot
 from wattqueue.live.decision import Decider, Decision, Seen
 from wattqueue.live.goal import Goal, JobGoal, NodeGoal
@@ -53,11 +54,11 @@ from wattqueue.live.predictor import JobRequest, ObservedJob, Predictor
 from wattqueue.live.sorting import USER_HELD, Mode, Sorted, Sorter
 from wattqueue.live.state.memory import Memory, Refused, ReleasedJob
 from wattqueue.live.telemetry.base import NodePower
-from wattqueue.live.tracking import CountedPower, Tracker
+from wattqueue.live.tracking import CountedPower, Tracker, labels
 from wattqueue.live.world import Busy, KnownPlacement, Layout, Nodes, Occupation
 from wattqueue.model.jobs import Ints
 from wattqueue.model.known_jobs import KnownJobs
-from wattqueue.model.signals import Cap
+from wattqueue.model.signals import NO_SIGNALS, Cap, Signals
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.actions import Refusal, StartJob
 from wattqueue.policy.decide import PolicySnapshot
@@ -183,9 +184,10 @@ class Planner:
         # caches by row identity, valid while the observer hands out the same row objects
         self._seen: dict[int, KnownPlacement] = {}
         self._counted: dict[int, RunningJob] = {}
-        # waiting keys, telemetry_ok, and the arrays built from them
-        self._last: tuple[Sequence[JobKey], bool, PendingJobs] | None = None
+        # waiting keys, telemetry_ok, the cap, and the arrays built from them
+        self._last: tuple[Sequence[JobKey], bool, Cap, PendingJobs] | None = None
         self.tracker = Tracker(self.rules.settle_s, self.rules.margin, floor=self.rules.licence_floor)
+        self.announced = Announced(Signals(self.cap), self.cap)
         self.settings = self.decider.session.needs.pass_settings(self.layout.machine.cap_scope)
 
     def plan(
@@ -248,8 +250,8 @@ class Planner:
         )
         return Plan(
             goal, tuple(placed), decision.view, starts, tuple(occupation.busy), cap_w, pool_w,
-            sum(b.net_w for b in occupation.busy) + base / 1e6, _labels(running), decision.refusals, rows,
-            decision,
+            sum(b.net_w for b in occupation.busy) + base / 1e6, labels(job.counted for job in running),
+            decision.refusals, rows, decision,
         )  # fmt: skip
 
     def _seen_by_parts(self, rows: Sorted, occupation: Occupation, nodes: tuple[Node, ...]) -> Seen:
@@ -450,6 +452,7 @@ class Planner:
         return PolicySnapshot(
             snapshot.taken_s, joined(pending.jobs, busy), self.layout.machine, prediction, pending.entries,
             pending.window, self.settings, running, cap_w, elsewhere_w, base, unusable,
+            signals=self.announced.at(self.cap, snapshot.taken_s) if self.decider.asks else NO_SIGNALS,
         )  # fmt: skip
 
     def _elsewhere_w(self, snapshot: Snapshot, rows: Sorted, busy: Sequence[Busy]) -> int:
@@ -468,8 +471,9 @@ class Planner:
 
     def _pending(self, rows: Sorted, *, telemetry_ok: bool) -> PendingJobs:
         """Return the waiting jobs as arrays, those of the last round while the queue did not change."""
-        if self._last is not None and self._last[0] is rows.waiting and self._last[1] == telemetry_ok:
-            return self._last[2]
+        last = self._last
+        if last is not None and (last[0] is rows.waiting and last[1] == telemetry_ok and last[2] is self.cap):
+            return last[3]
         queue, machine = self.sorter.queue, self.layout.machine
         keys = queue.keys()
         without: np.ndarray | None = None
@@ -479,11 +483,11 @@ class Planner:
         jobs, allowed = queue.table(without)
         prediction = self.predictor.prediction(rows.waiting, telemetry_ok=telemetry_ok)
         entries = self._allowed(self.policy.order.entries(jobs, prediction, machine), allowed)
-        window = self.policy.frequency.window(entries, prediction, machine)
+        window = self.policy.frequency.window(jobs, entries, prediction, machine, Signals(self.cap))
         row = np.zeros(0, np.int32) if prediction.row is None else prediction.row
         entries, window = offered(entries, window, prediction)
         pending = PendingJobs(jobs, prediction, row, entries, window)
-        self._last = (rows.waiting, telemetry_ok, pending)
+        self._last = (rows.waiting, telemetry_ok, self.cap, pending)
         return pending
 
     def _allowed(self, entries: Entries, allowed: np.ndarray) -> Entries:
@@ -588,11 +592,3 @@ class Planner:
             word = "lowered" if wanted < now else "raised"
             goals.append(JobGoal(job.row.key, watts=wanted, why=f"{word} to measured power plus the margin"))
         return goals
-
-
-def _labels(running: Sequence[RunningJob]) -> dict[str, int]:
-    """Count running jobs by where their watts come from."""
-    out: dict[str, int] = {}
-    for job in running:
-        out[job.counted.label] = out.get(job.counted.label, 0) + 1
-    return out

@@ -40,6 +40,7 @@ from wattqueue.live.predictor import JobRequest, MeasuredJob, Predictor
 from wattqueue.model.jobs import Labels
 from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.machine import Machine
+from wattqueue.model.signals import NO_SIGNALS, Cap, Signals
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs
@@ -236,6 +237,7 @@ def encode(view: PolicySnapshot) -> dict[str, Any]:
         "unusable": view.unusable.tolist(),
         "unit_factor": None if view.prediction.unit_factor is None else view.prediction.unit_factor.tolist(),
         "rank": None if view.rank is None else view.rank.tolist(),
+        "caps": [view.signals.cap.time_s.tolist(), view.signals.cap.cap_w.tolist()],
     }
 
 
@@ -284,9 +286,15 @@ def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
         data["base_uw"],
         np.array(data["unusable"], np.int32),
         by_unit(data.get("rank"), machine),
+        signals_of(data.get("caps")),
     )
 
 
 def by_unit(rows: list[list[float]] | None, machine: Machine) -> NDArray[np.float64] | None:
     """Return a recorded table by application and unit, None where there is none, as in old recordings. Shape (k, U)."""
     return None if rows is None else np.array(rows, np.float64).reshape(-1, machine.units)
+
+
+def signals_of(rows: list[list[float]] | None) -> Signals:
+    """Return the recorded caps, in force and announced; none in old recordings."""
+    return NO_SIGNALS if rows is None else Signals(Cap(*(np.array(column, np.float64) for column in rows)))

@@ -15,8 +15,8 @@ measured again (semantics, rule 15).
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -145,3 +145,8 @@ class Tracker:
                 peak_w = track.peak_w / track.request.nodes
                 out.append(MeasuredJob(track.request, track.start_s, end_s, mean_w, peak_w, track.predicted_node_w))
         return sorted(out, key=lambda one: (one.end_s, one.request.key))
+
+
+def labels(counted: Iterable[CountedPower]) -> dict[str, int]:
+    """Count running jobs by where their watts come from."""
+    return dict(Counter(power.label for power in counted))

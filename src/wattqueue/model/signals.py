@@ -65,6 +65,27 @@ class Series(Steps):
         bounds.SIGNAL.require_column(self.value, "value", where="series")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Signals:
+    """What has been announced from outside, on the clock of the jobs: rows of the future among them.
+
+    The rows of a cap are announced together: in a simulation before it begins, live when the cap's file is read.
+    """
+
+    cap: Cap
+    """The cap, in watts of the machine's cap scope."""
+
+    def caps_after(self, now_s: float) -> tuple[Floats, Floats]:
+        """Return the caps that come into force after an instant: when, in seconds, and their watts. Shapes (k,)."""
+        first = int(np.searchsorted(self.cap.time_s, now_s, side="right"))
+        return self.cap.time_s[first:], self.cap.cap_w[first:]
+
+    def from_time(self, now_s: float) -> Signals:
+        """Return what is in force at an instant and what comes after it."""
+        row = int(rows_at(self.cap.time_s, np.array([now_s]))[0])
+        return self if row == 0 else Signals(Cap(self.cap.time_s[row:], self.cap.cap_w[row:]))
+
+
 def _require_rising(steps: Steps, where: str) -> None:
     """Raise InputError unless there are rows, each later than the one before."""
     if len(steps.time_s) == 0 or len(steps.time_s) != len(steps.value):
@@ -74,3 +95,7 @@ def _require_rising(steps: Steps, where: str) -> None:
     bounds.TIME_S.require_column(steps.time_s[first:], "time_s", where=where)
     if (np.diff(steps.time_s) <= 0).any():
         raise InputError("times must rise from row to row", where=where, hint="sort the rows, each time once")
+
+
+NO_SIGNALS = Signals(Cap.none())
+"""No cap, and none announced."""

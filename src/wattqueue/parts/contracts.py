@@ -45,6 +45,7 @@ from numpy.typing import NDArray
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.past import Past
+from wattqueue.model.signals import Signals
 from wattqueue.parts.actions import Action
 
 if TYPE_CHECKING:
@@ -232,11 +233,14 @@ class RerankingOrder(Protocol):
 class Frequency(Protocol):
     """Decide at which frequencies an entry may run."""
 
-    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
+    def window(
+        self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
+    ) -> tuple[Ints, Ints]:
         """Return the first and last option of each entry, both included. Shapes (m,).
 
-        Options count from the highest frequency down; the pass takes the first one in the window that fits the cap.
-        Equal numbers fix the frequency. Both belong to the entry's partition.
+        Called once before a run; live whenever the queue or the cap changes. ``signals`` has the cap, with the values
+        that are announced for later. Options count from the highest frequency down; the pass takes the first one in the
+        window that fits the cap. Equal numbers fix the frequency. Both belong to the entry's partition.
         """
         ...
 

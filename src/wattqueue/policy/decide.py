@@ -22,6 +22,7 @@ from wattqueue.kernels.schedule import schedule_once
 from wattqueue.kernels.snapshot import load_queue, load_running, load_unusable
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.signals import NO_SIGNALS, Signals
 from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.policy.actions import StartJob
 from wattqueue.policy.build import PassSettings, Window, build_view, rows_for
@@ -85,6 +86,8 @@ class PolicySnapshot:
     """Units that are down, off, or in between."""
     rank: Floats | None = None
     """Rank of each unit for each application, low first (``by_unit.placement_order``); None: the lowest numbers."""
+    signals: Signals = NO_SIGNALS
+    """What is in force and announced, for parts that look ahead; the pass itself uses ``cap_w`` alone."""
 
 
 def view_of(snapshot: PolicySnapshot) -> state.KernelView:
@@ -175,6 +178,7 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
         int(kernel.counter[codes.BASE]),
         unusable,
         rank_of(kernel, len(view.jobs.app.names)),
+        view.signals,
     )
     return snapshot, rows.astype(np.int32)
 

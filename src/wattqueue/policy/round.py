@@ -74,7 +74,8 @@ class Round:
 
     def view(self, refusals: tuple[Refusal, ...], part: object = None) -> View:
         """Return the present as a part sees it."""
-        return View(self.snapshot.jobs, self.snapshot.machine, self.kernel, self.unit_state, refusals, self.names)
+        seen = self.snapshot
+        return View(seen.jobs, seen.machine, self.kernel, self.unit_state, refusals, self.names, seen.signals)
 
     def starts(self) -> list[StartJob]:
         """Return what starts in this round, in order, with its units."""

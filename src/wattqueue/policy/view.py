@@ -21,6 +21,7 @@ from wattqueue.kernels.actions import net_of_start
 from wattqueue.kernels.lists import RunningList, list_queue
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.signals import NO_SIGNALS, Signals
 from wattqueue.policy.actions import Refusal
 from wattqueue.policy.build import unit_uw
 from wattqueue.policy.identity import JobNames
@@ -51,6 +52,8 @@ class View:
     """Actions that were refused since the part was last called."""
     names: JobNames | None = field(default=None, repr=False)
     """What actions call the jobs; the driver's own, so that it is prepared once."""
+    signals: Signals = field(default=NO_SIGNALS, repr=False)
+    """What has been announced, for ``announced_caps``."""
     _running: RunningList | None = field(default=None, init=False, repr=False)
 
     @property
@@ -111,6 +114,15 @@ class View:
         """Return the cap in force; inf for none."""
         cap = int(self.kernel.counter[codes.CAP])
         return np.inf if cap >= codes.NO_CAP else cap / codes.MICRO
+
+    @property
+    def announced_caps(self) -> tuple[Floats, Floats]:
+        """Return the caps that were announced for later: when each comes into force, and its watts (inf for none).
+
+        Seconds on the clock of ``now_s``, rising, and watts in the cap's scope. Shapes (k,), k = 0 where none is
+        announced. Reservations and plans do not use them (rule 13 of docs/semantics.md); a part may look ahead.
+        """
+        return self.signals.caps_after(self.now_s)
 
     @property
     def available_w(self) -> float:

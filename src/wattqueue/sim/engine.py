@@ -38,7 +38,7 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.past import Past
 from wattqueue.model.schedule import PowerSeries, Schedule
-from wattqueue.model.signals import Cap
+from wattqueue.model.signals import Cap, Signals
 from wattqueue.model.steps import rows_at
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.oracles import jobs_for
@@ -142,8 +142,9 @@ class Simulation:
         if prediction.unit_factor is not None:
             prediction = with_worst_case(jobs.app, machine, prediction)
             check_prediction(known, machine, prediction)
+        signals = Signals(cap)
         entries = policy.order.entries(jobs_for(policy.order, jobs), prediction, machine)
-        window = policy.frequency.window(entries, prediction, machine)
+        window = policy.frequency.window(jobs_for(policy.frequency, jobs), entries, prediction, machine, signals)
         check_entries(known, machine, entries, window)
         if actual is not None:
             check_prediction(known, machine, actual)
@@ -158,7 +159,7 @@ class Simulation:
         # Before the truth is built, from the machine's own figures: a learned prediction never rejects a job (rule 4).
         reject = rejections(jobs, view, cap, machine_figures=needs.machine_figures)
         truth = build_truth(jobs, machine, actual or actual_power(jobs, machine), reject, cap, events)
-        self.world = SimulatedWorld(jobs, machine, view, truth, new_log(len(jobs)))
+        self.world = SimulatedWorld(jobs, machine, view, truth, new_log(len(jobs)), signals)
         self.limits = ActionLimits(machine.units)
         self._steps_left = _IDLE_CONTROL_STEPS
         self._set_stops()

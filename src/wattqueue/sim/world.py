@@ -19,6 +19,7 @@ from wattqueue.kernels.bound import bind
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Finished, Floats
 from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.actions import REASONS, Refusal, Requeue, SetFrequency, SetSocketCap, StartJob, StopNode, WakeNode
@@ -33,14 +34,21 @@ class SimulatedWorld:
     """View, truth and log of a run."""
 
     __slots__ = (
-        *("abilities", "bound", "completions", "jobs", "kernel", "log", "machine", "names", "observed", "tables"),
-        *("truth", "views"),
+        *("abilities", "bound", "completions", "jobs", "kernel", "log", "machine", "names", "observed", "signals"),
+        *("tables", "truth", "views"),
     )
 
     def __init__(
-        self, jobs: Jobs, machine: Machine, kernel: state.KernelView, truth: state.Truth, log: state.Log
+        self,
+        jobs: Jobs,
+        machine: Machine,
+        kernel: state.KernelView,
+        truth: state.Truth,
+        log: state.Log,
+        signals: Signals,
     ) -> None:
-        """Take the arrays of a run."""
+        """Take the arrays of a run, and what is announced before it."""
+        self.signals = signals
         self.jobs, self.machine, self.kernel, self.truth, self.log = jobs, machine, kernel, truth, log
         self.abilities = ABILITIES
         """What the simulator carries out."""
@@ -89,7 +97,7 @@ class SimulatedWorld:
         kept = self.views.get(id(part))
         if kept is None or kept.kernel is not self.kernel:
             table = self.table(part)
-            kept = View(table, self.machine, self.kernel, self.truth.unit_state, refusals, self.names)
+            kept = View(table, self.machine, self.kernel, self.truth.unit_state, refusals, self.names, self.signals)
             self.views[id(part)] = kept
         else:
             kept.refusals = refusals

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Entries, Ints, Prediction
 from wattqueue.parts.efficiency import check
 from wattqueue.parts.frequency._fixed import fixed_window
@@ -22,6 +24,8 @@ class LeastDistance:
         check(t_weight, reading)
         self.t_weight, self.reading = t_weight, reading
 
-    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
+    def window(
+        self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
+    ) -> tuple[Ints, Ints]:
         """Return the first and last option of each entry, equal numbers. Shapes (m,)."""
         return fixed_window(entries, prediction, machine, "distance", self.t_weight, self.reading)

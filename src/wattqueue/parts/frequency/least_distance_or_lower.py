@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Entries, Ints, Prediction
 from wattqueue.parts.efficiency import check
 from wattqueue.parts.frequency._fixed import fixed_window
@@ -23,7 +25,9 @@ class LeastDistanceOrLower:
         check(t_weight, "text")
         self.t_weight = t_weight
 
-    def window(self, entries: Entries, prediction: Prediction, machine: Machine) -> tuple[Ints, Ints]:
+    def window(
+        self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
+    ) -> tuple[Ints, Ints]:
         """Return the first and last option of each entry. Shapes (m,)."""
         first, _ = fixed_window(entries, prediction, machine, "distance", self.t_weight)
         cheapest, _ = fixed_window(entries, prediction, machine, "energy")
