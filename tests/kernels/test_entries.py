@@ -48,7 +48,8 @@ def small_view() -> state.KernelView:
 
 
 def running_in(view: state.KernelView) -> list[int]:
-    return [int(job) for job in RunningList(view).rows()]
+    listing = RunningList(view)
+    return [int(job) for job in listing.rows[: listing.write()]]
 
 
 def test_a_copy_of_a_view_is_a_view_of_its_own() -> None:
@@ -129,7 +130,7 @@ def test_a_copy_of_a_bound_entry_works_on_the_copied_arrays() -> None:
     running = RunningList(view)
     other_view, other = copy.deepcopy((view, running))
     remove_running(other_view, 3)
-    assert (running.rows().tolist(), other.rows().tolist()) == ([3], [])
+    assert (running.rows[: running.write()].tolist(), other.write()) == ([3], 0)
 
 
 @pytest.mark.compiled

@@ -16,6 +16,7 @@ from wattqueue.model.machine import plain_machine
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Start
+from wattqueue.policy import build
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim import engine
@@ -39,8 +40,9 @@ def ready(jobs: Jobs, policy: Policy) -> Simulation:
     return Simulation(jobs, MACHINE, policy, Cap.none(), None, NodeEvents.none())
 
 
-def test_room_for_intervals_is_no_room_for_the_plan() -> None:
-    """Jobs on scattered units fill the interval log several times; the plan of some dozens stays as it was."""
+def test_room_for_intervals_is_no_room_for_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs on scattered units fill a short interval log several times; the plan of some dozens stays as it was."""
+    monkeypatch.setattr(build, "INTERVALS_A_JOB", 1)
     simulation = ready(some_jobs(3_000), load_policy("conservative"))
     rows, plan = len(simulation.view.held.low), len(simulation.view.plan.time)
     simulation.go()

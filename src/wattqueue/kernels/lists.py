@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,13 +68,11 @@ def list_running(view: KernelView, out: Listing) -> int:
 class RunningList:
     """Lists the running jobs of one view again and again: controls ask for them at every call."""
 
-    __slots__ = ("_list", "_rows")
+    __slots__ = ("rows", "write")
 
     def __init__(self, view: KernelView) -> None:
         """Prepare for a view: room for as many jobs as its blocks can hold."""
-        self._rows = np.empty(view.running.job.size, np.int32)
-        self._list: Any = bind(list_running, view, Listing(self._rows))
-
-    def rows(self) -> NDArray[np.int32]:
-        """Return the rows of running jobs by expected end. Shape (r,)."""
-        return self._rows[: self._list()].copy()
+        self.rows: NDArray[np.int32] = np.empty(view.running.job.size, np.int32)
+        """Rows of jobs by expected end, as ``write`` found them."""
+        self.write = bind(list_running, view, Listing(self.rows))
+        """Writes ``rows`` and returns how many there are."""

@@ -32,6 +32,8 @@ from wattqueue.parts.contracts import Entries, Floats, Prediction
 from wattqueue.policy.by_unit import check_unit_factor, new_by_unit
 
 Window = tuple[NDArray[Any], NDArray[Any]]
+INTERVALS_A_JOB = 8
+"""Room for intervals of units in a new view. Rows that are never written take no memory; to lengthen a log does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,7 @@ def build_view(
         new_tree(queue.start, jobs.nodes, first_net_uw(jobs, predicted, queue, machine)),
         new_running(capacity, partitions),
         units,
-        new_held(n, n + n // 2 + machine.units + 64),
+        new_held(n, INTERVALS_A_JOB * n + machine.units + 64),
         new_reservations(partitions),
         new_plan(n, partitions) if settings.code == codes.CONSERVATIVE else no_plan(partitions),
         np.empty(capacity + 1, np.int32),

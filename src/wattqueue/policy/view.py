@@ -70,9 +70,10 @@ class View:
     @property
     def running(self) -> Ints:
         """Return the rows of running jobs by expected end. Shape (r,)."""
-        if self._running is None:
-            self._running = RunningList(self.kernel)
-        return self._running.rows()
+        listing = self._running
+        if listing is None:
+            listing = self._running = RunningList(self.kernel)
+        return listing.rows[: listing.write()].copy()
 
     @property
     def expected_end_s(self) -> Floats:

@@ -200,9 +200,12 @@ class Simulation:
         """Run to the end. ``progress`` is called each ``_EVENTS_A_STEP`` events."""
         tally = self.truth.tally
         tally[codes.EVENT_LIMIT] = _EVENTS_A_STEP if progress else np.iinfo(np.int64).max
-        world, resume = self.world, self._bound_run()
+        world, resume, act = self.world, self._bound_run(), self._bound_controls()
         while True:
             code = resume()
+            if code == codes.NEED_CONTROL:
+                act()
+                continue
             if code == codes.DONE:
                 break
             if code == codes.NEED_ROOM:
@@ -211,8 +214,6 @@ class Simulation:
             elif code == codes.PROGRESS:
                 if progress:
                     progress(int(tally[codes.NEXT_ARRIVAL] - tally[codes.HEAP]), len(self.jobs))
-            elif code == codes.NEED_CONTROL:
-                self._control()
             elif code == codes.NEED_PASS:
                 self.session.schedule(world)
             else:
@@ -233,21 +234,26 @@ class Simulation:
         watts = session.predict(world.finished(), rows, world.now_s, len(self.machine.option_partition))
         world.take_prediction(rows, watts)
 
-    def _control(self) -> None:
-        """Call the controls of this instant.
+    def _bound_controls(self) -> Callable[[], None]:
+        """Return a function that calls the controls of an instant; it has at hand what it needs, as it is called often.
 
         Calls without effect use up CONTROL_STEPS_LEFT: a queue that nothing else can move does not keep the run alive
         for ever.
         """
-        world, session, limits = self.world, self.session, self.limits
-        now_s = world.now_s
-        limits.at(now_s, moves=world.moves)
-        done = session.control(world, now_s, world.happened, limits.count)
-        when = self.truth.when
-        when[codes.CONTROL_AT] = session.next_due_s()
-        steps_left = _IDLE_CONTROL_STEPS if done else self._steps_left - 1
-        if steps_left != self._steps_left:
-            when[codes.CONTROL_STEPS_LEFT] = self._steps_left = steps_left
+        world, session, limits, truth = self.world, self.session, self.limits, self.truth
+        when, arrivals = truth.when, len(truth.arrival)
+        num, tally, request = self.view.num.item, truth.tally.item, truth.request.item
+
+        def act() -> None:
+            now_s = num(codes.NOW)
+            limits.at(now_s, moves=tally(codes.HEAP) > 0 or tally(codes.NEXT_ARRIVAL) < arrivals)
+            done = session.control(world, now_s, request(codes.HAPPENED), limits.count)
+            when[codes.CONTROL_AT] = session.next_due_s()
+            steps_left = _IDLE_CONTROL_STEPS if done else self._steps_left - 1
+            if steps_left != self._steps_left:
+                when[codes.CONTROL_STEPS_LEFT] = self._steps_left = steps_left
+
+        return act
 
     def _make_room(self) -> None:
         """Enlarge the buffer that may run full, to at least what the next instant needs.

@@ -69,11 +69,9 @@ class SimulatedWorld:
         self.kernel, self.log = kernel or self.kernel, log or self.log
         self.bound.clear()
 
-    def call(self, entry: Callable[..., int], *tuples: Any) -> Callable[..., int]:
-        """Return an entry kernel that is bound to ``tuples`` of this run: for actions, of which a run may do many."""
-        found = self.bound.get(entry)
-        if found is None:
-            found = self.bound[entry] = bind(entry, *tuples)
+    def bind(self, entry: Callable[..., int], *tuples: Any) -> Callable[..., int]:
+        """Bind an entry kernel to ``tuples`` of this run and keep it: for actions, of which a run may do many."""
+        found = self.bound[entry] = bind(entry, *tuples)
         return found
 
     def observe(self, *, learned: bool, seen: bool) -> None:
@@ -109,19 +107,6 @@ class SimulatedWorld:
         now: float = self.kernel.num.item(codes.NOW)
         return now
 
-    @property
-    def moves(self) -> bool:
-        """Return whether a job runs or is still to come."""
-        truth = self.truth
-        tally = truth.tally
-        return bool(tally.item(codes.HEAP) > 0 or tally.item(codes.NEXT_ARRIVAL) < len(truth.arrival))
-
-    @property
-    def happened(self) -> int:
-        """Return the bits of what has happened at this instant."""
-        bits: int = self.truth.request.item(codes.HAPPENED)
-        return bits
-
     def arrivals(self) -> NDArray[np.int32]:
         """Return the rows of the jobs that are submitted at this instant. Shape (k,)."""
         tally = self.truth.tally
@@ -143,7 +128,8 @@ def _start(world: SimulatedWorld, action: StartJob) -> str:
 
 def _frequency(world: SimulatedWorld, action: SetFrequency) -> str:
     job, option = world.names.row(action.job), operator.index(action.option)
-    return REASONS[world.call(act.set_frequency, world.kernel, world.truth, world.log)(job, option)]
+    call = world.bound.get(act.set_frequency) or world.bind(act.set_frequency, world.kernel, world.truth, world.log)
+    return REASONS[call(job, option)]
 
 
 def _socket_cap(world: SimulatedWorld, action: SetSocketCap) -> str:
@@ -170,15 +156,18 @@ def _socket_cap(world: SimulatedWorld, action: SetSocketCap) -> str:
 
 
 def _stop(world: SimulatedWorld, action: StopNode) -> str:
-    return REASONS[world.call(act.stop_node, world.kernel, world.truth)(operator.index(action.node))]
+    call = world.bound.get(act.stop_node) or world.bind(act.stop_node, world.kernel, world.truth)
+    return REASONS[call(operator.index(action.node))]
 
 
 def _wake(world: SimulatedWorld, action: WakeNode) -> str:
-    return REASONS[world.call(act.wake_node, world.kernel, world.truth)(operator.index(action.node))]
+    call = world.bound.get(act.wake_node) or world.bind(act.wake_node, world.kernel, world.truth)
+    return REASONS[call(operator.index(action.node))]
 
 
 def _requeue(world: SimulatedWorld, action: Requeue) -> str:
-    return REASONS[world.call(act.requeue, world.kernel, world.truth, world.log)(world.names.row(action.job))]
+    call = world.bound.get(act.requeue) or world.bind(act.requeue, world.kernel, world.truth, world.log)
+    return REASONS[call(world.names.row(action.job))]
 
 
 ABILITIES = DriverAbilities(
