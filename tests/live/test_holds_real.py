@@ -101,7 +101,7 @@ def test_a_requeued_job_waits_is_adopted_and_holds_its_watts_again(site: Site) -
 def test_watts_that_slurm_returns_twice_are_withheld(site: Site) -> None:
     """A restart while a job completes: Slurm does not count that job's watts, and returns them all the same.
 
-    From then on it counts less than running jobs hold, and would start as much more (22.05 and 24.11 by their source:
+    From then on it counts less than running jobs hold, and would start as much more (22.05 and 24.11:
     ``_restore_job_accounting`` counts running jobs alone, ``cleanup_completing`` returns the licences of any).
     """
     config = site.configure(cap_text(400))
