@@ -53,7 +53,7 @@ TWINS: dict[str, dict[str, str]] = {
         "lists": "list_queue list_running",
     },
     "simulator.Simulator.net": {
-        "entries": "row_of unit_uw net_watt ready_units least_net units_differ",
+        "entries": "row_of unit_uw net_watt equal_net ready_units least_net units_differ",
         "actions": "set_predictions net_of_start least_nets",
     },
     "simulator.Simulator.promised_net": {"entries": "promised_net keep_worst note_beyond"},

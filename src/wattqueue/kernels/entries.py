@@ -69,10 +69,16 @@ def net_watt(view: KernelView, job: int, option: int) -> int:
 
     Where units differ: on the units that ``ready_units`` has chosen.
     """
-    uw = unit_uw(view.predicted, job, option)
     if units_differ(view):
+        uw = unit_uw(view.predicted, job, option)
         return net_of(view, job, option, chosen_uw(view.by_unit, job, as_int64(view.nodes[job]), uw))
-    return net_of(view, job, option, int(view.nodes[job]) * uw)
+    return equal_net(view, job, option)
+
+
+@inlined
+def equal_net(view: KernelView, job: int, option: int) -> int:
+    """Return the net microwatts of ``job`` at ``option`` where all units of a partition are equal."""
+    return net_of(view, job, option, int(view.nodes[job]) * unit_uw(view.predicted, job, option))
 
 
 @inlined
@@ -88,12 +94,10 @@ def ready_units(view: KernelView, p: int, job: int) -> None:
 @inlined
 def least_net(view: KernelView, p: int, job: int, option: int) -> int:
     """Return the net microwatts of ``job`` on the best units of partition p, free or not (rule 12)."""
-    uw = unit_uw(view.predicted, job, option)
-    nodes = int(view.nodes[job])
     if units_differ(view):
-        first = as_int64(view.units.unit_start[p])
-        return net_of(view, job, option, sum_of_rising(view.by_unit, job, first, nodes, uw))
-    return net_of(view, job, option, nodes * uw)
+        first, uw = as_int64(view.units.unit_start[p]), unit_uw(view.predicted, job, option)
+        return net_of(view, job, option, sum_of_rising(view.by_unit, job, first, as_int64(view.nodes[job]), uw))
+    return equal_net(view, job, option)
 
 
 @inlined
@@ -104,7 +108,7 @@ def promised_net(view: KernelView, entry: int) -> int:
     """
     if units_differ(view):
         return int(view.by_unit.worst[entry])
-    return net_watt(view, as_int64(view.entries.job[entry]), as_int64(view.entries.last[entry]))
+    return equal_net(view, as_int64(view.entries.job[entry]), as_int64(view.entries.last[entry]))
 
 
 @kernel

@@ -37,6 +37,7 @@ from wattqueue.kernels._numba import AT_LEAST_LANES, as_int64, at_least, inlined
 from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask
 from wattqueue.kernels.entries import (
+    equal_net,
     net_watt,
     note_beyond,
     promised_net,
@@ -192,13 +193,14 @@ def plan_entry(view: KernelView, p: int, entry: int) -> bool:
     if units_differ(view):
         if start_on_very_units(view, p, entry):
             return True
+        watt = as_int64(view.by_unit.worst[entry])
     else:
         for option in range(as_int64(view.entries.first[entry]), last):
             if fits_now(view, p, job, option):
                 start_planned(view, entry, option)
                 return True
+        watt = equal_net(view, job, last)
     need = as_int64(view.nodes[job])
-    watt = promised_net(view, entry)
     wall = wall_s(view, job, last)
     row, behind = earliest_place(view, p, need, watt, wall)
     if row >= 0 and (
