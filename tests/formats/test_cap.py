@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.formats.refusal import refused
 from wattqueue.errors import InputError, MachineError, WattQueueError
 from wattqueue.formats.cap import parse_cap
-from wattqueue.formats.series import read_series
+from wattqueue.formats.series import read_steps
 from wattqueue.model.machine import Machine, Partition, plain_machine
 from wattqueue.model.signals import Series
 
@@ -134,14 +134,14 @@ def test_a_directory(tmp_path: Path) -> None:
 
 
 def test_series_in_seconds_and_dates(tmp_path: Path) -> None:
-    series = read_series(put(tmp_path, "time_s,price\n0,5\n3600,-1.5\n"))
-    assert series.at(np.array([-1.0, 0, 3599, 3600, 1e9])).tolist() == [5, 5, 5, -1.5, -1.5]
+    rows = read_steps(put(tmp_path, "time_s,price\n0,5\n3600,-1.5\n"))
+    assert Series(rows.time_s, rows.value).at(np.array([-1.0, 0, 3599, 3600, 1e9])).tolist() == [5, 5, 5, -1.5, -1.5]
     path = put(
         tmp_path, "Date,Price,Other\n1970-01-01T02:00+01:00,1,7\n1970-01-01 02:00:00,2,8\n1970-01-01T03:00Z,3,9\n"
     )
-    assert read_series(path).time_s.tolist() == [3600, 7200, 10800]
-    assert read_series(path, epoch_s=7200).time_s.tolist() == [-3600, 0, 3600]
-    assert read_series(path, column="Other").value.tolist() == [7, 8, 9]
+    assert read_steps(path).time_s.tolist() == [3600, 7200, 10800]
+    assert read_steps(path, epoch_s=7200).time_s.tolist() == [-3600, 0, 3600]
+    assert read_steps(path, value_name="Other").value.tolist() == [7, 8, 9]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_series_in_seconds_and_dates(tmp_path: Path) -> None:
 def test_bad_series(tmp_path: Path, text: str, line: int, fact: str) -> None:
     path = put(tmp_path, text)
     with refused(f"{path}:{line}", fact):
-        read_series(path)
+        read_steps(path)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_bad_series(tmp_path: Path, text: str, line: int, fact: str) -> None:
     ],
 )
 def test_real_series(data_dir: Path, name: str, rows: int, step_s: float) -> None:
-    series = read_series(data_dir / "grid" / f"{name}.csv.gz")
+    series = read_steps(data_dir / "grid" / f"{name}.csv.gz")
     assert len(series.time_s) == rows
     assert np.median(np.diff(series.time_s)) == step_s
 
@@ -181,7 +181,7 @@ def test_a_real_series_with_wrong_offsets_is_refused(data_dir: Path) -> None:
     # Three hours of this file bear an offset that Germany has not: line 1349 says +00:00 in February.
     path = data_dir / "grid" / "de_dayahead_prices_2023_hourly.csv.gz"
     with refused(f"{path}:1350"):
-        read_series(path)
+        read_steps(path)
 
 
 def test_series_refuses_what_is_none() -> None:
@@ -197,7 +197,7 @@ def test_any_bytes_give_a_cap_or_our_error(tmp_path_factory: pytest.TempPathFact
     with contextlib.suppress(WattQueueError):
         assert (np.diff(parse_cap(str(path), TEN).time_s) > 0).all()
     with contextlib.suppress(WattQueueError):
-        assert (np.diff(read_series(path).time_s) > 0).all()
+        assert (np.diff(read_steps(path).time_s) > 0).all()
 
 
 @given(st.text(max_size=12))

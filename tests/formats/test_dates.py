@@ -31,10 +31,10 @@ def with_offset(rows: list[str], changes: dict[int, str]) -> list[str]:
 def test_an_offset_that_its_neighbours_contradict_is_mended_and_told(tmp_path: Path, changes: dict[int, str]) -> None:
     path = put(tmp_path, with_offset(GERMAN, changes))
     with pytest.raises(InputError) as caught:
-        read_steps(path, None, None)
+        read_steps(path)
     assert str(caught.value.where).startswith(f"{path}:")
     assert "--repair" in str(caught.value.hint)
-    found = read_steps(path, None, None, repair=True)
+    found = read_steps(path, repair=True)
     assert (np.diff(found.time_s) == 3_600).all()
     assert found.repairs == tuple(Repair(k + 2, was, "+01:00") for k, was in changes.items())
 
@@ -46,7 +46,7 @@ def test_the_change_of_the_clocks_is_no_fault(tmp_path: Path) -> None:
         "2023-10-29T02:00+01:00,3",
         "2023-10-29T03:00+01:00,4",
     ]
-    found = read_steps(put(tmp_path, rows), None, None, repair=True)
+    found = read_steps(put(tmp_path, rows), repair=True)
     assert (np.diff(found.time_s) == 3_600).all()
     assert found.repairs == ()
 
@@ -61,12 +61,12 @@ def test_the_change_of_the_clocks_is_no_fault(tmp_path: Path) -> None:
 )
 def test_what_no_offset_explains_is_refused(tmp_path: Path, rows: list[str]) -> None:
     with pytest.raises(InputError) as caught:
-        read_steps(put(tmp_path, rows), None, None, repair=True)
+        read_steps(put(tmp_path, rows), repair=True)
     assert "--repair" not in str(caught.value.hint)
 
 
 def test_the_real_series_has_three_such_rows(data_dir: Path) -> None:
-    found = read_steps(data_dir / "grid" / "de_dayahead_prices_2023_hourly.csv.gz", None, None, repair=True)
+    found = read_steps(data_dir / "grid" / "de_dayahead_prices_2023_hourly.csv.gz", repair=True)
     assert [(r.line, r.was, r.now) for r in found.repairs] == [
         (1349, "+00:00", "+01:00"),
         (6508, "+03:00", "+02:00"),

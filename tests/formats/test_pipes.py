@@ -15,7 +15,7 @@ from tests.formats.refusal import refused
 from wattqueue.formats.cap import parse_cap
 from wattqueue.formats.machine.file import load_machine
 from wattqueue.formats.read import read_workload
-from wattqueue.formats.series import read_series
+from wattqueue.formats.series import read_steps
 from wattqueue.formats.source import sha256_of
 from wattqueue.formats.table.job_table import read_table, write_table
 from wattqueue.model.jobs import Jobs
@@ -77,7 +77,7 @@ def test_errors_of_a_pipe_name_the_pipe_and_its_line(tmp_path: Path) -> None:
 def test_a_series_a_cap_and_a_machine_through_fifos(tmp_path: Path) -> None:
     machine = Machine("m", (Partition("a", 4),))
     found: list[object] = []
-    through_a_fifo(tmp_path / "a.csv", b"t,v\n0,5\n9,6\n", lambda p: found.append(read_series(p).time_s.tolist()))
+    through_a_fifo(tmp_path / "a.csv", b"t,v\n0,5\n9,6\n", lambda p: found.append(read_steps(p).time_s.tolist()))
     cap = b"time_s,cap_w\n0,500\n"
     through_a_fifo(tmp_path / "c.csv", cap, lambda p: found.append(parse_cap(str(p), machine).cap_w.tolist()))
     toml = b'name = "m"\n[[partitions]]\nname = "a"\nnodes = 4\n'

@@ -30,7 +30,7 @@ from wattqueue.formats.epoch import trace_epoch_s
 from wattqueue.formats.machine.file import machine_toml, read_machine
 from wattqueue.formats.read import ReadOptions, read_workload
 from wattqueue.formats.rundir.folder import read_run, write_run
-from wattqueue.formats.series import read_series, read_steps
+from wattqueue.formats.series import read_steps
 from wattqueue.formats.slurm.sacct import read_energies
 from wattqueue.formats.table.job_table import read_table, write_table
 from wattqueue.formats.unit_factors import read_unit_factors
@@ -197,8 +197,8 @@ def targets(folder: Path) -> list[Target]:
         Target("campaign", (("c.toml", CAMPAIGN.encode()),), lambda p, _: read_campaign(p)),
         Target("live", (("live.toml", LIVE.encode()),), lambda p, _: load_config(p)),
         Target("cap", (("c.csv", b"# c\ntime_s,cap_w\n0,500\n9,inf\n20,400\n"),), lambda p, _: read_cap(p, MACHINE)),
-        Target("series", (("p.csv", series),), lambda p, _: read_series(p, epoch_s=1.6e9)),
-        Target("series repaired", (("p.csv", series),), lambda p, _: read_steps(p, None, None, repair=True)),
+        Target("series", (("p.csv", series),), lambda p, _: read_steps(p, epoch_s=1.6e9)),
+        Target("series repaired", (("p.csv", series),), lambda p, _: read_steps(p, repair=True)),
         Target("epoch", (("a.swf", SWF.encode()),), lambda p, _: trace_epoch_s(p, np.array([0.0]))),
         Target("run", run, run_folder),
         Target("unusable", (("unusable.csv", b"line,job_id,reason\n3,7,no nodes\n"),), lambda p, _: read_unusable(p)),

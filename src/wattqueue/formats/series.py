@@ -12,9 +12,8 @@ these would shift or scale a whole signal without a visible error: times that do
 times, a row with more fields than the header (a decimal comma), values and times outside ``model.bounds``, text in
 the place of a figure.
 
-``read_series`` serves prices and carbon intensity, ``read_steps`` caps (``formats.cap``) and other callers that need
-words for values or line numbers. Errors are found row by row while reading (``_values``), then over all rows: the
-order of times, then the range of values. The first error ends the reading.
+``read_steps`` serves caps (``formats.cap``), prices and carbon intensity. Errors are found row by row while reading
+(``_values``), then over all rows: the order of times, then the range of values. The first error ends the reading.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from wattqueue.formats.offsets import Repair, repair_offset
 from wattqueue.formats.source import refuse_long_lines, shown
 from wattqueue.model.bounds import SIGNAL, TIME_S, Bound
 from wattqueue.model.jobs import Floats
-from wattqueue.model.signals import Series
 
 
 class SeriesRows(NamedTuple):
@@ -49,25 +47,10 @@ class SeriesRows(NamedTuple):
     repairs: tuple[Repair, ...] = ()
 
 
-def read_series(path: Path, *, column: str | None = None, epoch_s: float | None = 0.0) -> Series:
-    """Return a price or carbon series: a column of times, then one of values (``column`` names another).
-
-    Times are seconds on the trace's clock, or ISO 8601 dates (without an offset they are UTC), whose clock begins
-    at ``epoch_s`` seconds of Unix time (SWF: UnixStartTime; None: unknown).
-
-    Raises: InputError naming file and line.
-
-    Example: the column ``Price`` of a file with Date, Price, Unit. Values stay in the unit of the file; the caller
-    converts them.
-    """
-    steps = read_steps(path, None, column, epoch_s=epoch_s, bound=SIGNAL)
-    return Series(steps.time_s, steps.value)
-
-
 def read_steps(
     path: Path,
-    time_name: str | None,
-    value_name: str | None,
+    time_name: str | None = None,
+    value_name: str | None = None,
     *,
     words: Mapping[str, float] | None = None,
     bound: Bound = SIGNAL,

@@ -100,7 +100,7 @@ def read_tariff(source: SignalSource, epoch_s: float | None, *, repair: bool) ->
     Raises:
         InputError: A row that cannot be read, with file and line.
     """
-    steps = read_steps(source.path, None, None, epoch_s=epoch_s, repair=repair)
+    steps = read_steps(source.path, epoch_s=epoch_s, repair=repair)
     return Tariff(source, Series(steps.time_s, steps.value), steps.line, steps.repairs, sha256_of(source.path))
 
 

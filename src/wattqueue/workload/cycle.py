@@ -16,7 +16,6 @@ Floats = NDArray[np.float64]
 
 HOUR_S = 3600.0
 DAY_S = 86400.0
-WEEK_H = 168
 
 # Submissions by hour of day (UTC) on Tuesday 1 February 2022, Marconi100: 1,981 real jobs of a minute and
 # more (gridpilot's extract of M100 ExaData, CC-BY-4.0), as counted; smoothed below.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,18 +28,6 @@ _ROUNDING = 1e-12
 _NORMAL_GRID = 20001
 """Points of the table of the normal distribution, from -6 to 6."""
 _NORMAL_END = 6.0
-
-
-class Distribution(Protocol):
-    """What generators need of a distribution."""
-
-    def value(self, p: Floats) -> Floats:
-        """Return the quantiles at ``p``, elementwise."""
-        ...
-
-    def cdf(self, x: Floats) -> Floats:
-        """Return the probability of at most ``x``, elementwise."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
