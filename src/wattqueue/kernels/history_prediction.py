@@ -1,8 +1,8 @@
 """History predictions inside the event loop: made at arrivals, learned at completions, without a stop for Python.
 
-A stop costs some 5 µs, more than all the rest of an event; the published policies of paper 4 predict at every
-submission. An estimator of the same kind that is called through Python (``parts/history.py``) uses the same kernels,
-so that both give the same microwatts; a test holds that.
+A stop costs some 2 µs, and more for what is asked: more than all the rest of an event. The published policies of paper
+4 predict at every submission. An estimator of the same kind that is called through Python (``parts/history.py``) uses
+the same kernels, so that both give the same microwatts; a test holds that.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ and ``tally[PHASE]`` holds the next one:
 Each phase is a function that sets the phase to resume at, and returns -1 to go on or a code of ``kernels/codes.py`` to
 stop. ``run`` returns that code to ``sim/engine.py``, which does what is needed and calls ``run`` again with the same
 arrays; the loop resumes at the phase that was set *before* it stopped. All state is in the arrays, so a stop costs no
-more than a call (5-8 µs), and a run whose parts are all static never stops:
+more than a call (some 2 µs), and a run whose parts are all static never stops:
 
     NEED_PREDICTION   ARRIVE: an estimator in Python predicts the batch of this instant; the phase is ARRIVE again,
                       and NEXT_ARRIVAL, which has moved past the batch, shows that it has been predicted

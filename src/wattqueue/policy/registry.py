@@ -29,9 +29,15 @@ from wattqueue.policy.interfaces import AXES, METHODS, axes_of
 
 
 @cache
-def _installed(axis: str) -> tuple[EntryPoint, ...]:
-    """Return what other packages add to an axis; looked up once a process, since that reads a file for each package."""
-    return tuple(entry_points(group=f"wattqueue.{axis}"))
+def _installed_parts() -> dict[str, list[EntryPoint]]:
+    """Return what other packages add, by axis; looked up once a process, since that reads a file for each package."""
+    everything = entry_points()
+    return {axis: list(everything.select(group=f"wattqueue.{axis}")) for axis in AXES}
+
+
+def _installed(axis: str) -> list[EntryPoint]:
+    """Return what other packages add to an axis."""
+    return _installed_parts().get(axis, [])
 
 
 def part_names(axis: str) -> list[str]:
