@@ -24,7 +24,7 @@ def run(
 ) -> None:
     """Predict the watts of applications on sockets that differ: VT, PR-CB and PR-MB, and eq. 1 on real nodes (paper 2).
 
-    Half a minute with 30 seeds. Scheduling by these predictions is not part of it.
+    Half a minute with 30 seeds. Scheduling by these predictions: study variability.
     """
     from wattqueue.cli.study._run import perform
     from wattqueue.study.pmc.study import PmcStudy

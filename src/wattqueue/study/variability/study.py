@@ -1,0 +1,137 @@
+"""The study of paper 2, section 4.4: six policies under five budgets on sockets that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wattqueue.errors import InputError
+from wattqueue.model.jobs import Floats
+from wattqueue.policy.oracles import marked_policy
+from wattqueue.study.frame.published import published
+from wattqueue.study.frame.report import Part, Progress, StudyReport
+from wattqueue.study.frame.samples import Samples, sweep
+from wattqueue.study.frame.table import Prose
+from wattqueue.study.variability.knowledge import BASE, ORACLE, POLICIES
+from wattqueue.study.variability.tables import pictures, tables
+from wattqueue.study.variability.trial import BUDGETS_W, COMMON, TRAFFICS, BudgetCase, cases, machine, setting
+
+TOLD = published("wattqueue.study.variability")
+"""What the paper prints (claims.toml)."""
+EVERY = "all budgets"
+"""Setting of means over both traffics and all budgets, those with dropped jobs by the common jobs."""
+RELATIVE = {
+    "turnaround_change_percent": ("turnaround_s", BASE),
+    "energy_change_percent": ("energy_j", BASE),
+    "turnaround_over_vtp_percent": ("turnaround_s", "slurm-vtp"),
+    "turnaround_over_ivp_percent": ("turnaround_s", ORACLE),
+    "energy_over_vtp_percent": ("energy_j", "slurm-vtp"),
+}
+"""Changes in per cent, draw by draw: of which metric, over which policy."""
+GROWING = ("turnaround_change_percent", "energy_change_percent")
+
+
+@dataclass(frozen=True, slots=True)
+class VariabilityStudy:
+    """The study of paper 2, section 4.4.
+
+    Attributes:
+        folder: Has the traffics, traffic_bursty.csv and traffic_heavy.csv.
+        seeds: Draws of the sockets.
+        budgets_w: Budgets; figures over all budgets are shown for the paper's five alone.
+        traffics: Traffics.
+        threads: Simulations at a time.
+    """
+
+    folder: Path
+    seeds: int = 30
+    budgets_w: tuple[float, ...] = BUDGETS_W
+    traffics: tuple[str, ...] = TRAFFICS
+    threads: int = 2
+
+    def simulate(self, progress: Progress | None = None) -> Samples:
+        """Simulate every policy on every draw.
+
+        Raises: InputError for no seed, a budget that is not above 0, and a traffic that cannot be used.
+        """
+        if not self.budgets_w or not all(b > 0 and np.isfinite(b) for b in self.budgets_w):
+            raise InputError("a budget is not above 0", where="--budget", hint="in kW, such as 7.5")
+        found = cases(self.folder, self.traffics, tuple(dict.fromkeys(self.budgets_w)))
+        seeds = range(self.seeds)
+        return sweep(BudgetCase.draw, found, POLICIES, seeds, threads=self.threads, progress=progress)
+
+    def run(self, progress: Progress | None = None) -> StudyReport:
+        """Simulate and compare with the paper."""
+        return self.report(self.simulate(progress))
+
+    def report(self, simulated: Samples) -> StudyReport:
+        """Return tables, pictures and claims."""
+        samples = derived(simulated)
+        whole = set(samples.settings)
+        found = replace(TOLD, claims=[c for c in TOLD.claims if set(c.on) <= whole]).judge(samples)
+        parts: list[Part] = [*tables(samples, TOLD.labels)]
+        figures: dict[str, Any] = {
+            "generated": True,
+            "seeds": self.seeds,
+            "sockets": machine().units,
+            "oracles": [ORACLE],
+            "results": list(_rows(samples)),
+        }
+        runs = len(simulated.settings) * len(POLICIES) * self.seeds
+        return StudyReport(
+            name="variability",
+            title="A power budget on sockets that differ",
+            paper="Paper 2, section 4.4",
+            about=(
+                f"{runs:,} simulations: {self.seeds} seeds of {machine().units} generated sockets, the paper's traffic "
+                f"({' and '.join(self.traffics)}) with generated watts. {marked_policy(ORACLE)} reads the truth."
+            ),
+            lede=f"Ten policies on <strong>generated</strong> sockets. {found.summary}.",
+            claims=found,
+            parts=[*parts, found, Prose("How to read the figures", TOLD.notes, "notes")],
+            figures=figures,
+            drawn=list(pictures(samples, TOLD.labels)),
+        )
+
+
+def derived(samples: Samples) -> Samples:
+    """Return the metrics with changes over other policies, and means over all of the paper's budgets if they were run.
+
+    The growth of a saving is its change at the least budget less that at the greatest, in points.
+    """
+    values = dict(samples.values)
+    for (where, policy, metric), own in samples.values.items():
+        for name, (of, base) in RELATIVE.items():
+            if metric == of:
+                values[where, policy, name] = 100.0 * (own / samples.of(where, base, of) - 1.0)
+    main = {(t, b): compared(samples, t, b) for t in TRAFFICS for b in BUDGETS_W}
+    if not set(main.values()) <= set(samples.settings):
+        return Samples(values)
+    means: dict[tuple[str, str, str], Floats] = {}
+    for policy in samples.policies:
+        for name in dict.fromkeys(m for s, p, m in values if p == policy):
+            means[EVERY, policy, name] = np.mean([values[s, policy, name] for s in main.values()], axis=0)
+        for traffic in TRAFFICS:
+            ends = [main[traffic, b] for b in (BUDGETS_W[0], BUDGETS_W[-1])]
+            for name in GROWING:
+                low, high = (values[s, policy, name] for s in ends)
+                means[traffic, policy, f"{name}_growth"] = low - high
+            full = [values[main[traffic, b], policy, "full_percent"] for b in BUDGETS_W]
+            means[traffic, policy, "full_percent"] = np.mean(full, axis=0)
+    return Samples({**values, **means})
+
+
+def compared(samples: Samples, traffic: str, budget_w: float) -> str:
+    """Return the setting that counts for a traffic and a budget: that of the common jobs where jobs are dropped."""
+    name = setting(traffic, budget_w)
+    return common if (common := f"{name}, {COMMON}") in samples.settings else name
+
+
+def _rows(samples: Samples) -> Iterable[dict[str, object]]:
+    """Yield every figure, draw by draw."""
+    for (where, policy, metric), values in samples.values.items():
+        yield {"setting": where, "policy": policy, "metric": metric, "values": values.tolist()}

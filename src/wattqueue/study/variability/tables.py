@@ -1,0 +1,102 @@
+"""Tables and pictures of the study: Figures 6 and 7, power above the budget, dropped jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from wattqueue.policy.oracles import marked_policy
+from wattqueue.report.compare.stats import estimate
+from wattqueue.report.document import Drawn
+from wattqueue.report.figure import Axis
+from wattqueue.report.figures import boxes
+from wattqueue.report.figures.boxes import Box
+from wattqueue.study.frame.samples import Samples
+from wattqueue.study.frame.table import Table, with_interval
+from wattqueue.study.variability.knowledge import BASE, ORACLE
+from wattqueue.study.variability.trial import TRAFFICS
+
+FIGURES = {
+    "turnaround_change_percent": "Figure 6",
+    "over_percent": "Figure 6",
+    "energy_change_percent": "Figure 7",
+}
+"""Metrics of the paper's figures."""
+PICTURED = ("slurm-pe, median", "slurm-peva, median", "slurm-prvp", "slurm-vtp", ORACLE)
+"""Policies of the pictures: tables have all."""
+UNSERVED = ("dropped", "without_reservation")
+"""Counts of jobs that a policy could not serve as the others."""
+Labels = Mapping[str, str]
+
+
+def tables(samples: Samples, labels: Labels) -> Iterator[Table]:
+    """Yield all tables over the draws."""
+    for traffic in TRAFFICS:
+        found = budgets(samples, traffic)
+        if not found:
+            continue
+        for metric, figure in FIGURES.items():
+            yield budget_table(samples, found, metric, f"{figure}, {traffic}: {labels[metric]} (%)")
+        yield excess_table(samples, found, traffic)
+        yield dropped_table(samples, found, traffic)
+
+
+def budgets(samples: Samples, traffic: str) -> dict[str, str]:
+    """Return the settings of a traffic by what is shown of their names: the budget."""
+    return {s.partition(", ")[2]: s for s in samples.settings if s.startswith(f"{traffic}, ")}
+
+
+def shown(policy: str) -> str:
+    """Return the name of a policy, marked where it reads the truth."""
+    return marked_policy(policy) if policy == ORACLE else policy
+
+
+def budget_table(samples: Samples, found: Mapping[str, str], metric: str, title: str) -> Table:
+    """Return one metric of each policy by budget, with intervals over the draws."""
+    kept = [p for p in samples.policies if p != BASE or metric == "over_percent"]
+    rows = [[shown(p), *(with_interval(estimate(samples.of(s, p, metric))) for s in found.values())] for p in kept]
+    heads = ("policy", *(name.replace(", ", "\n") for name in found))
+    return Table(heads, rows, title)
+
+
+def excess_table(samples: Samples, found: Mapping[str, str], traffic: str) -> Table:
+    """Return how often, how long and by what energy each policy exceeds each budget."""
+    rows = []
+    for policy in samples.policies:
+        cells = []
+        for s in found.values():
+            share, over_s, over_j = (samples.of(s, policy, m).mean() for m in ("above", "over_s", "over_j"))
+            cells.append("–" if share == 0 else f"{share:.0f} % / {over_s:.1f} / {over_j / 1e3:.2f}")
+        rows.append([shown(policy), *cells])
+    heads = ("policy", *(name.replace(", ", "\n") for name in found))
+    title = f"Above the budget, {traffic}: share of draws / seconds / kJ"
+    return Table(heads, rows, title, "Means over all draws; – where no draw exceeds the budget.")
+
+
+def dropped_table(samples: Samples, found: Mapping[str, str], traffic: str) -> Table:
+    """Return jobs that never ran, and jobs that no reservation could be made for."""
+    rows = [
+        [shown(p), *(" / ".join(f"{samples.of(s, p, m).max():.0f}" for m in UNSERVED) for s in found.values())]
+        for p in samples.policies
+    ]
+    heads = ("policy", *(name.replace(", ", "\n") for name in found))
+    note = (
+        "Greatest numbers over the draws. Without a reservation: the job's worst sockets exceed the budget, though its "
+        "best ones would not (rule 12)."
+    )
+    return Table(heads, rows, f"Jobs that never ran / that got no reservation, {traffic}", note)
+
+
+def pictures(samples: Samples, labels: Labels) -> Iterator[Drawn]:
+    """Yield Figures 6 and 7 by traffic: one box for each budget and policy, over the draws."""
+    for traffic in TRAFFICS:
+        found = budgets(samples, traffic)
+        for metric, figure in FIGURES.items():
+            values = {f"{b}: {shown(p)}": samples.of(s, p, metric) for b, s in found.items() for p in PICTURED}
+            if not values:
+                continue
+            says = "Over the draws of the sockets, generated; PE and PEVA profiled on the median socket."
+            axis = Axis(labels[metric], "%")
+            title = f"{figure}, {traffic}: {labels[metric]}"
+            key = f"{traffic}-{metric.removesuffix('_percent').replace('_', '-')}"
+            box = {name: Box.of(v) for name, v in values.items()}
+            yield boxes.figure(key, title, says, axis, box, rows="budget and policy", from_zero=False), "boxes"
