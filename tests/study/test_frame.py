@@ -190,7 +190,7 @@ def test_a_report_is_text_page_and_json() -> None:
     assert lines[0] == "Paper 0: a machine"
     assert lines.index("Of policies") < lines.index(next(line for line in lines if line.startswith("Published")))
     page = report.html()
-    assert page.index("id=claims") < page.index("a &amp; b")
+    assert page.index('id="claims"') < page.index("a &amp; b")
     assert report.document()["claims"] == claims.document()
     assert report.document()["x"] == 1
 

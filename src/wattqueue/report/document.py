@@ -97,7 +97,7 @@ def page(
         links: Further entries of the navigation as (element id, text).
     """
     linked = drawn if len(drawn) <= MOST_LINKED else ()  # more entries would not fit the bar
-    nav = [(f"fig-{f.key}", f.key.capitalize()) for f, _ in linked] + list(links)
+    nav = [(f"fig-{f.key}", f.key.capitalize().replace("-", " ")) for f, _ in linked] + list(links)
     parts = {
         "version": __version__,
         "title": escape(together(title)),

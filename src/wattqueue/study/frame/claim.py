@@ -180,6 +180,8 @@ class ClaimTable:
     @property
     def summary(self) -> str:
         """Return how many claims have each verdict, in one sentence."""
+        if not self.rows:
+            return "No published figure belongs to these settings"
         count = Counter(row.verdict for row in self.rows)
         return f"{len(self.rows)} published figures: " + ", ".join(f"{count[v]} {v.value}" for v in Verdict if count[v])
 

@@ -21,8 +21,14 @@ FIGURES = {
     "energy_change_percent": "Figure 7",
 }
 """Metrics of the paper's figures."""
-PICTURED = ("slurm-pe, median", "slurm-peva, median", "slurm-prvp", "slurm-vtp", ORACLE)
-"""Policies of the pictures: tables have all."""
+PICTURED = {
+    "slurm-pe, median": "PE",
+    "slurm-peva, median": "PEVA",
+    "slurm-prvp": "PRVP",
+    "slurm-vtp": "VTP",
+    ORACLE: "IVP (oracle)",
+}
+"""Policies of the pictures, by the paper's names so that a label fits a narrow page; tables have all."""
 UNSERVED = ("dropped", "without_reservation")
 """Counts of jobs that a policy could not serve as the others."""
 Labels = Mapping[str, str]
@@ -91,7 +97,9 @@ def pictures(samples: Samples, labels: Labels) -> Iterator[Drawn]:
     for traffic in TRAFFICS:
         found = budgets(samples, traffic)
         for metric, figure in FIGURES.items():
-            values = {f"{b}: {shown(p)}": samples.of(s, p, metric) for b, s in found.items() for p in PICTURED}
+            values = {
+                f"{b}: {name}": samples.of(s, p, metric) for b, s in found.items() for p, name in PICTURED.items()
+            }
             if not values:
                 continue
             says = "Over the draws of the sockets, generated; PE and PEVA profiled on the median socket."
