@@ -270,9 +270,12 @@ def drain(site: Site, patience_s: float, look: Callable[[], None]) -> list[str]:
         if states != left:
             left, since = states, time.monotonic()
         elif time.monotonic() - since > patience_s:
+            # By number, which ends an array as one job. After a crash slurmctld may list a task and not know its
+            # number: what is left of an earlier try is cancelled by name.
+            lab.run(
+                ["scancel", *{row.split("|")[0 if row in cancelled else 1] for row in rows.splitlines()}], check=False
+            )
             cancelled += rows.splitlines()
-            # by name as well: after a crash slurmctld may list a task of an array and not know its number
-            lab.run(["scancel", *{row.split("|")[i] for row in rows.splitlines() for i in (0, 1)}], check=False)
             since = time.monotonic()
         look()
         time.sleep(0.5)
