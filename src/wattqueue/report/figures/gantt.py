@@ -214,8 +214,11 @@ def grid(
     row_units = -(-run.units // rows)
     rows = -(-run.units // row_units)
     cells = _Cells(run.first_s, (run.last_s - run.first_s) / columns, row_units, rows, columns)
-    held, unit_w, hertz = _areas(run, what, user_rank(run, users), len(users) + 1, cells)
-    area = held.sum(axis=0)
+    # A quantity that is nowhere known has no plane.
+    unit_w, frequency = np.nan_to_num(run.unit_w), np.nan_to_num(run.frequency_hz)
+    known = [values for values in (unit_w, frequency) if values.any()]
+    area, user, more = _summed(_differences(run, what, users, known, cells), len(users) + 1, cells)
+    watts = more[0] if unit_w.any() else np.zeros_like(area)
     # The last row may cover fewer units than the others.
     units = np.minimum(row_units, run.units - row_units * np.arange(rows))
     busy = np.clip(area / units[:, None] * row_units, 0.0, 1.0)
@@ -225,20 +228,10 @@ def grid(
         cells.column_s,
         row_units,
         busy,
-        unit_w / area,
-        None if hertz is None else hertz / area,
-        _largest(held) if users else None,
+        watts / area,
+        more[-1] / area if frequency.any() else None,
+        user if users else None,
     )
-
-
-def _largest(held: Floats) -> NDArray[np.uint8]:
-    """Return the layer with the largest area in each cell, the first of equals. Shape (rows, columns)."""
-    best, layer = held[0].copy(), np.zeros(held.shape[1:], np.uint8)
-    for k in range(1, len(held)):
-        larger = held[k] > best
-        best[larger] = held[k][larger]
-        layer[larger] = k
-    return layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,61 +249,100 @@ class _Cells:
         """Return the columns of the difference array: two more, for the differences behind the last edge."""
         return self.columns + 2
 
-    @property
-    def size(self) -> int:
-        """Return the number of differences of one plane."""
-        return (self.rows + 2) * self.stride
 
-    def summed(self, difference: Floats) -> Floats:
-        """Return areas from differences. Shape (planes, rows, columns)."""
-        field = difference.reshape(-1, self.rows + 2, self.stride)
-        np.cumsum(field, axis=1, out=field)
-        np.cumsum(field, axis=2, out=field)
-        return field[:, : self.rows, : self.columns]
+def _differences(
+    run: RunData, what: Rectangles, users: list[tuple[int, str]], known: list[Floats], cells: _Cells
+) -> Floats:
+    """Return the difference arrays of areas. Shape (rows + 2, planes, stride).
 
-
-def _areas(
-    run: RunData, what: Rectangles, rank: NDArray[np.int64], layers: int, cells: _Cells
-) -> tuple[Floats, Floats, Floats | None]:
-    """Return the area held by each layer of users, and watts and hertz times area, in cells.
-
-    Rectangles are taken in chunks (``CHUNK``) so that temporary arrays stay in the cache.
+    The planes are the area held by each layer of users (0 for any other), then the area times each quantity of jobs
+    in ``known`` (shapes (n,)). Rectangles are taken in chunks (``CHUNK``) so that temporary arrays stay in the cache.
     """
-    held = np.zeros(layers * cells.size)
-    watts = np.zeros(cells.size)
-    unit_w, frequency = np.nan_to_num(run.unit_w), np.nan_to_num(run.frequency_hz)
-    hertz = np.zeros(cells.size) if frequency.any() else None
+    layers = len(users) + 1
+    planes = layers + len(known)
+    difference = np.zeros((cells.rows + 2) * planes * cells.stride)
+    layer = user_rank(run, users) * cells.stride
+    edges = _edges(run, cells)
     for first in range(0, len(what.job), CHUNK):
         part = slice(first, first + CHUNK)
         job = what.job[part]
-        layer, power = rank[job] * cells.size, unit_w[job]
-        for cell, weight in _corners(run, what, part, cells):
-            np.add.at(held, layer + cell, weight)
-            np.add.at(watts, cell, weight * power)
-            if hertz is not None:
-                np.add.at(hertz, cell, weight * frequency[job])
-    return cells.summed(held), cells.summed(watts)[0], None if hertz is None else cells.summed(hertz)[0]
+        own, factors = layer[job], [values[job] for values in known]
+        for cell, weight in _corners(what, part, edges, cells, planes):
+            np.add.at(difference, cell + own, weight)
+            for plane, factor in enumerate(factors, layers):
+                np.add.at(difference, cell + plane * cells.stride, weight * factor)
+    return difference.reshape(cells.rows + 2, planes, cells.stride)
 
 
-def _corners(run: RunData, what: Rectangles, part: slice, cells: _Cells) -> Iterator[tuple[NDArray[np.int64], Floats]]:
-    """Yield (cell, weight) differences at the corners of rectangles, in units of cells.
+def _summed(difference: Floats, layers: int, cells: _Cells) -> tuple[Floats, NDArray[np.uint8], Floats]:
+    """Return the area, the layer with the largest part of it (the first of equals), and the further planes.
+
+    Shapes (rows, columns), twice, and (planes - layers, rows, columns). All planes of one row are summed while they
+    are in the cache.
+    """
+    shape = cells.rows, cells.columns
+    area, largest = np.empty(shape), np.empty(shape, np.uint8)
+    more = np.empty((difference.shape[1] - layers, *shape))
+    above = np.zeros(difference.shape[1:])
+    for row in range(cells.rows):
+        above += difference[row]
+        sums = np.cumsum(above[:, : cells.columns], axis=1)
+        np.sum(sums[:layers], axis=0, out=area[row])
+        largest[row] = sums[:layers].argmax(axis=0)
+        more[:, row] = sums[layers:]
+    return area, largest, more
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Edges:
+    """Where each job starts, or ends, in columns. Shapes (n,).
+
+    Attributes:
+        column: The column that the edge is in.
+        near: Weight of its difference: the share of the column behind the edge, negative for ends.
+        far: Weight of the next column's difference.
+    """
+
+    column: NDArray[np.int64]
+    near: Floats
+    far: Floats
+
+
+def _edges(run: RunData, cells: _Cells) -> list[_Edges]:
+    """Return the starts and the ends of all jobs.
 
     An edge at position p adds 1 - frac(p) to the difference of its own cell and frac(p) to that of the next: after
     the running sum, cell c holds the overlap of [p, infinity) with [c, c + 1).
     """
+    found = []
+    for time_s, sign in ((run.start_s, 1.0), (run.end_s, -1.0)):
+        # A job that never ran has no times; no rectangle refers to it.
+        position = np.nan_to_num((time_s - cells.first_s) / cells.column_s)
+        column, beyond = _split(np.clip(position, 0.0, cells.columns))
+        found.append(_Edges(column, sign * (1.0 - beyond), sign * beyond))
+    return found
+
+
+def _corners(
+    what: Rectangles, part: slice, edges: list[_Edges], cells: _Cells, planes: int
+) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+    """Yield (cell of the first plane, weight) differences at the corners of rectangles, in units of cells."""
     job = what.job[part]
-    column_s, first_s = cells.column_s, cells.first_s
-    x = [_split(np.clip((t[job] - first_s) / column_s, 0.0, cells.columns)) for t in (run.start_s, run.end_s)]
-    y = [_split(unit / cells.row_units) for unit in (what.low[part], what.high[part] + 1)]
-    for (column, beyond), sign_x in zip(x, (1.0, -1.0), strict=True):
-        for (row, below), sign_y in zip(y, (1.0, -1.0), strict=True):
-            cell = row * cells.stride + column
-            sign = sign_x * sign_y
-            yield cell, sign * (1.0 - below) * (1.0 - beyond)
-            yield cell + 1, sign * (1.0 - below) * beyond
-            if cells.row_units > 1:
-                yield cell + cells.stride, sign * below * (1.0 - beyond)
-                yield cell + cells.stride + 1, sign * below * beyond
+    line = planes * cells.stride
+    for edge in edges:
+        column, near, far = edge.column[job], edge.near[job], edge.far[job]
+        for unit, sign in ((what.low[part], 1.0), (what.high[part] + 1, -1.0)):
+            if cells.row_units == 1:  # edges of rectangles are edges of rows
+                cell = unit * np.int64(line) + column
+                yield cell, sign * near
+                yield cell + 1, sign * far
+                continue
+            row, below = _split(unit / cells.row_units)
+            cell = row * line + column
+            yield cell, sign * (1.0 - below) * near
+            yield cell + 1, sign * (1.0 - below) * far
+            yield cell + line, sign * below * near
+            yield cell + line + 1, sign * below * far
 
 
 def _split(edge: Floats) -> tuple[NDArray[np.int64], Floats]:
