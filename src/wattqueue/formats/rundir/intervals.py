@@ -35,7 +35,7 @@ def to_text(start: Int64s, count: Int32s, low: Int32s, high: Int32s) -> list[str
     if len(low) == 0:
         return [""] * len(start)
     # One table of digits for all chunks: it is as long as the machine has units.
-    digits = _Digits(int(high.max()))
+    digits = _digits(int(high.max()))
     texts: list[str] = []
     for begin in range(0, len(start), CHUNK):
         some = slice(begin, begin + CHUNK)
@@ -80,48 +80,38 @@ def from_text(texts: list[str]) -> tuple[Int64s, Int32s, Int32s, Int32s]:
     return np.cumsum(count, dtype=np.int64) - count, count, low, high
 
 
-class _Digits:
-    """Decimal digits of 0 to ``top``: ``text[v]`` left-aligned, ``size[v]`` of them.
+def _digits(top: int) -> NDArray[np.uint8]:
+    """Return the decimal digits of 0 to ``top`` as ASCII, and a row without digits behind them.
 
-    ``text`` has shape (top + 1, width) of ASCII bytes, zero behind the last digit; ``size`` has shape (top + 1,).
+    Shape (top + 2, digits of ``top``); the digits are left-aligned, with zero bytes behind the last one.
     """
-
-    def __init__(self, top: int) -> None:
-        self.width = len(str(top))
-        numbers = np.arange(top + 1)
-        self.size = np.searchsorted(10 ** np.arange(1, self.width + 1), numbers, side="right").astype(np.int64) + 1
-        self.text = numbers.astype(f"S{self.width}").view(np.uint8).reshape(top + 1, self.width)
+    width = len(str(top))
+    text = np.zeros((top + 2, width), np.uint8)
+    text[:-1] = np.arange(top + 1).astype(f"S{width}").view(np.uint8).reshape(top + 1, width)
+    return text
 
 
-def _chunk(start: Int64s, count: Int64s, low: Int32s, high: Int32s, digits: _Digits) -> list[str]:
-    """Scatter digits, hyphens and separators into one array of bytes, then cut it at the line ends.
+def _chunk(start: Int64s, count: Int64s, low: Int32s, high: Int32s, digits: NDArray[np.uint8]) -> list[str]:
+    """Write every interval into a row of fixed width, drop the zero bytes, then cut the text at the line ends.
 
-    The length of each piece of text is known beforehand (digits of both ends, a hyphen, a separator), so a
-    cumulative sum gives its position, and all pieces are written by indexing. A row below is one interval, or the one
-    placeholder of a job without intervals; ``last`` is the last row of each job, where its line ends.
+    The columns of a row are the digits of the lower end, a hyphen, the digits of the upper end, and a separator; what
+    an interval does not have is zero. A row is one interval, or the one placeholder of a job without intervals;
+    ``last`` is the last row of each job, where its line ends.
     """
     rows = np.maximum(count, 1)  # a job without a unit still needs its line end
     last = np.cumsum(rows) - 1
     index = np.repeat(start - (last + 1 - rows), rows) + np.arange(last[-1] + 1)
-    none = np.repeat(count == 0, rows)
+    none = last[count == 0]
     index[none] = 0
     a, b = low[index], high[index]
-    a_size = np.where(none, 0, digits.size[a])
-    b_size = np.where(none | (a == b), 0, digits.size[b])
-    hyphen = b_size > 0
-    end = np.cumsum(a_size + hyphen + b_size + 1)
-    begin = end - (a_size + hyphen + b_size + 1)
-    # Everything is a space at first, so that separators inside a job need no writing.
-    out = np.full(end[-1], ord(" "), np.uint8)
-    out[end[last] - 1] = ord("\n")
-    out[(begin + a_size)[hyphen]] = ord("-")
-    _put(out, begin, a, a_size, digits)
-    _put(out, begin + a_size + 1, b, b_size, digits)
-    return out.tobytes().decode("ascii").split("\n")[:-1]
-
-
-def _put(out: NDArray[np.uint8], begin: Int64s, value: Int32s, size: Int64s, digits: _Digits) -> None:
-    """Write the digits of each value from its position on, one decimal place at a time over all values."""
-    for place in range(digits.width):
-        has = np.flatnonzero(size > place)
-        out[begin[has] + place] = digits.text[value[has], place]
+    ranged = a != b
+    b[~ranged] = len(digits) - 1  # the row without digits
+    width = digits.shape[1]
+    text = np.empty((len(index), 2 * width + 2), np.uint8)
+    text[:, :width] = digits[a]
+    text[:, width] = ranged * np.uint8(ord("-"))
+    text[:, width + 1 : -1] = digits[b]
+    text[none] = 0
+    text[:, -1] = ord(" ")
+    text[last, -1] = ord("\n")
+    return text.tobytes().translate(None, b"\0").decode("ascii").split("\n")[:-1]
