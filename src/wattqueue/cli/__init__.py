@@ -132,7 +132,7 @@ def _collect_rarely() -> None:
     Importing numba and polars makes some hundred thousand objects, all of which stay alive: with Python's default of
     700 new objects between collections, and one at exit, a third of a short run's time would go there.
     """
-    gc.set_threshold(20_000)
+    gc.set_threshold(100_000)
     atexit.register(gc.freeze)
 
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 SHOW_FROM_JOBS = 200_000
 """Jobs from which a run takes seconds; below, a bar would only flicker."""
@@ -62,6 +61,9 @@ def _bar(console: Console, what: str, unit: str, total: int | None) -> Iterator[
 
     ``total`` is None where it becomes known with the first call. Each call (done, total) sets both.
     """
+    # Imported here: most runs show no bar.
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=total)
