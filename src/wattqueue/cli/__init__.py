@@ -41,8 +41,8 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def main() -> None:
     """Run the command line of ``sys.argv`` and exit with its status (see the module's docstring)."""
     received: list[int] = []
-    _raise_on_signals(received)
     try:
+        _raise_on_signals(received)  # in here: a signal may come before it returns
         status = _run(sys.argv[1:], received)
         status = _flushed(status)
     except KeyboardInterrupt:
