@@ -125,7 +125,7 @@ TWINS: dict[str, dict[str, str]] = {
     },
     # Watts of one run at one instant, against a merge of all steps.
     "profile_power.run_uw": {"profile_power": "sample_uw place_of samples_at run_energies"},
-    "profile_power.profile_series": {"profile_power": "count_steps place_steps merge_steps"},
+    "profile_power.profile_series": {"profile_power": "put_step put_next_step take_step begin_runs sum_steps"},
 }
 
 ROWS = [

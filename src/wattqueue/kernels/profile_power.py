@@ -3,14 +3,14 @@
 The engine counts each job with its mean watts. Afterwards ``sim/profiles.py`` replaces these constants by the samples
 of the jobs' profiles, with the kernels of this module:
 
-1. A *step* is a moment at which the watts of one job change, and by how much (int64 microwatts, so that sums do not
-   depend on the order). ``count_steps`` counts the steps of a window, ``place_steps`` writes them, run by run.
-2. numpy sorts them by time.
-3. ``merge_steps`` merges the steps with the rows of the run's own series, in which those jobs stand with constant
-   watts, and sums them up.
+- A *step* is a moment at which the watts of one job change, and by how much (int64 microwatts, so that sums do not
+  depend on the order).
+- ``sum_steps`` goes through the steps of all runs in order of time, merges them with the rows of the run's own series,
+  in which those jobs stand with constant watts, and sums them up. It keeps the next step of each running job alone,
+  and sorts nothing: samples of one period come round in the order in which they came before, so the next step of a
+  job mostly belongs at the end of a queue. Steps that do not are kept in a heap.
 
-Memory follows the window, time the number of steps. A week of a big machine has millions, so callers work window by
-window; sums over windows are sums over the whole.
+Callers work window by window, so that memory stays bounded; sums over windows are sums over the whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from typing import NamedTuple
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import by_reference, entry, kernel, referenced
-from wattqueue.kernels.state import Array
+from wattqueue.kernels.heap import heap_push, heap_remove
+from wattqueue.kernels.state import Array, Heap
+
+NEAR = 16
+"""Places from the end of the queue within which a step is inserted; a step that belongs further ahead is heaped."""
+FIRST, QUEUED, HEAPED = 0, 1, 2
+"""Rows of NextSteps.tally: first place of the queue, its length, that of the heap."""
 
 
 @referenced
@@ -56,13 +62,21 @@ class RunTable(NamedTuple):
 
 
 @referenced
-class StepWindow(NamedTuple):
-    """Steps after ``begin_s`` up to ``end_s``: ``time`` in seconds, ``change`` in int64 microwatts. Shapes (steps,)."""
+class NextSteps(NamedTuple):
+    """The next step of each run, and where the run stands. Columns of shape (k,), for k runs in order of start.
 
-    begin_s: float
-    end_s: float
+    ``sample``, ``place`` int64: number of the next sample, and its place in the pattern; ``now_uw`` int64: what one
+    unit draws. Steps wait in ``time``, ``run`` (int64, a ring of a power of two rows, in order of time) or ``heap``;
+    ``tally`` (3,) int64: see FIRST.
+    """
+
+    sample: Array
+    place: Array
+    now_uw: Array
     time: Array
-    change: Array
+    run: Array
+    heap: Heap
+    tally: Array
 
 
 @referenced
@@ -109,61 +123,71 @@ def samples_at(start_s: float, period_s: float, now_s: float) -> int:
     return k
 
 
-@entry
-def count_steps(runs: RunTable, window: StepWindow) -> int:
-    """Return how many steps the window has."""
-    runs, window = by_reference(runs), by_reference(window)
-    steps = 0
-    for r in range(len(runs.start_s)):
-        start, end, period = runs.start_s[r], runs.end_s[r], runs.period_s[r]
-        k = 0
-        if start <= window.begin_s:
-            k = samples_at(start, period, window.begin_s) + 1
-        time = start + k * period
-        while time < end and time <= window.end_s:
-            steps += 1
-            k += 1
-            time = start + k * period
-        if end <= window.end_s:
-            steps += 1
-    return steps
+@kernel
+def put_step(due: NextSteps, time: float, r: int) -> None:
+    """Insert a step near the end of the queue, or else into the heap."""
+    wrap = len(due.time) - 1
+    first, length = due.tally[FIRST], due.tally[QUEUED]
+    at, least = length, max(0, length - NEAR)
+    while at > least and due.time[(first + at - 1) & wrap] > time:
+        at -= 1
+    if at > 0 and due.time[(first + at - 1) & wrap] > time:
+        heap_push(due.heap, due.tally, HEAPED, time, r)
+        return
+    for i in range(length, at, -1):
+        due.time[(first + i) & wrap] = due.time[(first + i - 1) & wrap]
+        due.run[(first + i) & wrap] = due.run[(first + i - 1) & wrap]
+    due.time[(first + at) & wrap] = time
+    due.run[(first + at) & wrap] = r
+    due.tally[QUEUED] = length + 1
 
 
-@entry
-def place_steps(patterns: PatternTable, runs: RunTable, window: StepWindow) -> int:
-    """Write the steps, run by run; return what profiles add to the constants at the window's begin, in microwatts.
+@kernel
+def put_next_step(runs: RunTable, due: NextSteps, r: int, until_s: float) -> None:
+    """Insert the next step of run r, a sample or its end, unless it is later than ``until_s``."""
+    time = min(runs.start_s[r] + due.sample[r] * runs.period_s[r], runs.end_s[r])
+    if time <= until_s:
+        put_step(due, time, r)
 
-    A run's steps: each sample after the begin of the window, and its end, where it returns to the constant.
+
+@kernel
+def take_step(patterns: PatternTable, runs: RunTable, due: NextSteps, r: int, time: float, until_s: float) -> int:
+    """Return by how many microwatts the step of run r changes the sum, and insert the run's next one.
+
+    At its end a run returns to the constant.
     """
-    patterns, runs, window = by_reference(patterns), by_reference(runs), by_reference(window)
-    at_begin, row = 0, 0
+    units, before = int(runs.nodes[r]), int(due.now_uw[r])
+    if time >= runs.end_s[r]:
+        return units * (int(runs.constant_uw[r]) - before)
+    now = sample_uw(patterns, runs, r, due.place[r])
+    q = runs.pattern[r]
+    last = patterns.first[q + 1] - patterns.first[q] - 1
+    due.now_uw[r] = now
+    due.place[r] = due.place[r] + 1 if due.place[r] < last else patterns.resume[q]
+    due.sample[r] += 1
+    put_next_step(runs, due, r, until_s)
+    return units * (now - before)
+
+
+@kernel
+def begin_runs(
+    patterns: PatternTable, runs: RunTable, due: NextSteps, begin_s: float, until_s: float
+) -> tuple[int, int]:
+    """Insert the next steps of the runs that have begun at ``begin_s``.
+
+    Returns their number, and what their profiles add to their constants then, in microwatts.
+    """
+    begun, off = 0, 0
     for r in range(len(runs.start_s)):
-        start, end, period = runs.start_s[r], runs.end_s[r], runs.period_s[r]
-        q = runs.pattern[r]
-        last = patterns.first[q + 1] - patterns.first[q] - 1
-        units = int(runs.nodes[r])
-        before = int(runs.constant_uw[r])
-        k = 0
-        if start <= window.begin_s:
-            k = samples_at(start, period, window.begin_s)
-            now = sample_uw(patterns, runs, r, place_of(patterns, q, k))
-            at_begin += units * (now - before)
-            before = now
-            k += 1
-        place = place_of(patterns, q, k)
-        time = start + k * period
-        while time < end and time <= window.end_s:
-            now = sample_uw(patterns, runs, r, place)
-            window.time[row], window.change[row] = time, units * (now - before)
-            row += 1
-            before = now
-            k += 1
-            time = start + k * period
-            place = place + 1 if place < last else patterns.resume[q]
-        if end <= window.end_s:
-            window.time[row], window.change[row] = end, units * (int(runs.constant_uw[r]) - before)
-            row += 1
-    return at_begin
+        due.sample[r], due.place[r], due.now_uw[r] = 0, 0, runs.constant_uw[r]
+        if runs.start_s[r] <= begin_s:
+            begun += 1
+            k, q = samples_at(runs.start_s[r], runs.period_s[r], begin_s), runs.pattern[r]
+            due.now_uw[r] = sample_uw(patterns, runs, r, place_of(patterns, q, k))
+            due.sample[r], due.place[r] = k + 1, place_of(patterns, q, k + 1)
+            off += int(runs.nodes[r]) * (int(due.now_uw[r]) - int(runs.constant_uw[r]))
+            put_next_step(runs, due, r, until_s)
+    return begun, off
 
 
 @entry
@@ -186,31 +210,49 @@ def run_energies(patterns: PatternTable, runs: RunTable, energy_j: Array) -> Non
 
 
 @entry
-def merge_steps(window: StepWindow, out: Merged, own_time: Array, own_row: int, at_begin: int) -> int:
-    """Merge the sorted steps with the rows of the run's own series; return the number of rows written.
+def sum_steps(
+    patterns: PatternTable, runs: RunTable, due: NextSteps, out: Merged, own_time: Array, own_row: int, begin_s: float,
+    until_s: float,
+) -> int:  # fmt: skip
+    """Write the rows of the sum from ``begin_s`` to ``until_s``; return their number.
 
-    ``own_row`` is the row in force at the window's begin, ``at_begin`` the result of ``place_steps``. The first row
-    written stands at the begin; a row is written where the sum or the own series changes. ``out`` needs room for a row
-    each step and own row.
+    ``runs`` are those that overlap this window, in order of start; ``own_row`` is the row of the run's own series in
+    force at its begin. The first row written stands at the begin; a row is written where the sum or the own series
+    changes. A run's steps: each sample after the begin of the window, and its end. ``out`` needs room for a row each
+    step and own row.
     """
-    window, out = by_reference(window), by_reference(out)
-    off = at_begin
-    out.time[0], out.row[0], out.off_uw[0] = window.begin_s, own_row, off
-    rows = 1
-    i, steps = 0, len(window.time)
-    own = own_row + 1
-    while i < steps or (own < len(own_time) and own_time[own] <= window.end_s):
-        has_own = own < len(own_time) and own_time[own] <= window.end_s
-        time = own_time[own] if has_own else window.time[i]
-        if i < steps and window.time[i] < time:
-            time = window.time[i]
-        while i < steps and window.time[i] == time:
-            off += window.change[i]
-            i += 1
-        moved = has_own and own_time[own] == time
+    patterns, runs, due, out = by_reference(patterns), by_reference(runs), by_reference(due), by_reference(out)
+    wrap = len(due.time) - 1
+    begun, off = begin_runs(patterns, runs, due, begin_s, until_s)
+    out.time[0], out.row[0], out.off_uw[0] = begin_s, own_row, off
+    rows, own = 1, own_row + 1
+    while True:
+        time = math.inf
+        if own < len(own_time) and own_time[own] <= until_s:
+            time = own_time[own]
+        if begun < len(runs.start_s):
+            time = min(time, runs.start_s[begun])
+        if due.tally[QUEUED] > 0:
+            time = min(time, due.time[due.tally[FIRST]])
+        if due.tally[HEAPED] > 0:
+            time = min(time, due.heap.time[0])
+        if time == math.inf:
+            return rows
+        while begun < len(runs.start_s) and runs.start_s[begun] == time:
+            off += take_step(patterns, runs, due, begun, time, until_s)
+            begun += 1
+        while due.tally[HEAPED] > 0 and due.heap.time[0] == time:
+            r = int(due.heap.item[0])
+            heap_remove(due.heap, due.tally, HEAPED, r)
+            off += take_step(patterns, runs, due, r, time, until_s)
+        while due.tally[QUEUED] > 0 and due.time[due.tally[FIRST]] == time:
+            r = int(due.run[due.tally[FIRST]])
+            due.tally[FIRST] = (due.tally[FIRST] + 1) & wrap
+            due.tally[QUEUED] -= 1
+            off += take_step(patterns, runs, due, r, time, until_s)
+        moved = own < len(own_time) and own_time[own] == time
         if moved:
             own += 1
         if moved or off != out.off_uw[rows - 1]:
             out.time[rows], out.row[rows], out.off_uw[rows] = time, own - 1, off
             rows += 1
-    return rows

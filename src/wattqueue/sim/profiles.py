@@ -19,16 +19,15 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import EngineError, InputError
 from wattqueue.kernels import codes
+from wattqueue.kernels.heap import new_heap
 from wattqueue.kernels.placement import new_held
 from wattqueue.kernels.profile_power import (
     Merged,
+    NextSteps,
     PatternTable,
     RunTable,
-    StepWindow,
-    count_steps,
-    merge_steps,
-    place_steps,
     run_energies,
+    sum_steps,
 )
 from wattqueue.kernels.unit_watts import sum_units
 from wattqueue.model.jobs import Floats, Jobs
@@ -234,26 +233,29 @@ def _window(found: ProfiledRuns, own: PowerSeries, begin: float, end: float) -> 
     Raises: EngineError if watts remain after the last job ended: the sum would be wrong everywhere.
     """
     runs = found.runs
-    touched = (runs.start_s <= end) & (runs.end_s > begin)
+    touched = np.flatnonzero((runs.start_s <= end) & (runs.end_s > begin))
+    touched = touched[np.argsort(runs.start_s[touched], kind="stable")]
     runs = RunTable(*(column[touched] for column in runs))
-    window = StepWindow(begin, end, np.empty(0), np.empty(0, np.int64))
     own_row, own_last = int(rows_at(own.time_s, begin)), int(np.searchsorted(own.time_s, end, side="right"))
-    steps = count_steps(runs, window)
-    rows_at_most = steps + own_last - own_row + 2
-    time, change, row = np.empty(rows_at_most), np.empty(rows_at_most, np.int64), np.empty(rows_at_most, np.int64)
-    window = window._replace(time=time[:steps], change=change[:steps])
-    at_begin = place_steps(found.patterns, runs, window)
-    # The steps of each run are in order, which this sort uses; those of one time are summed, in whichever order.
-    order = np.argsort(window.time, kind="stable")
-    window = window._replace(time=window.time[order], change=window.change[order])
-    out = Merged(time, row, change)  # over the unsorted steps: new memory for millions of rows costs as much as a pass
-    rows = merge_steps(window, out, own.time_s, own_row, at_begin)
+    length = np.minimum(runs.end_s, end) - np.maximum(runs.start_s, begin)
+    steps = int((length / runs.period_s).sum()) + 3 * len(touched)  # at most; a start, an end and rounding for each run
+    rows_at_most = steps + own_last - own_row + 2  # memory that no row is written to is never claimed
+    out = Merged(np.empty(rows_at_most), np.empty(rows_at_most, np.int64), np.empty(rows_at_most, np.int64))
+    rows = sum_steps(found.patterns, runs, _next_steps(len(touched)), out, own.time_s, own_row, begin, end)
     if end >= own.time_s[-1] and out.off_uw[rows - 1] != 0:
         raise EngineError("power profiles: the sum is not 0 after the last job ended")
     if out.time[rows - 1] < end:
         out.time[rows], out.row[rows], out.off_uw[rows] = end, out.row[rows - 1], out.off_uw[rows - 1]
         rows += 1
     return _series(own, Merged(*(column[:rows] for column in out)))
+
+
+def _next_steps(runs: int) -> NextSteps:
+    """Return room for the next step of each run."""
+    sample, place, now_uw = np.empty((3, runs), np.int64)
+    ring = 1 << runs.bit_length()
+    time, run = np.empty(ring), np.empty(ring, np.int64)
+    return NextSteps(sample, place, now_uw, time, run, new_heap(runs, runs), np.zeros(3, np.int64))
 
 
 def _series(own: PowerSeries, merged: Merged) -> PowerSeries:

@@ -19,7 +19,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps
 from wattqueue.policy.policy import Policy
 from wattqueue.sim.engine import WORST_UNITS_EXCEED_CAP, simulate
-from wattqueue.sim.profiles import with_profiles
+from wattqueue.sim.profiles import profile_power
 from wattqueue.sim.truth import actual_power
 from wattqueue.study.frame.samples import Trial
 from wattqueue.study.variability.knowledge import Knowledge
@@ -72,11 +72,12 @@ class BudgetCase:
 def measured(jobs: Jobs, policy: Policy, budget_w: float, true_factor: Floats) -> Mapping[str, float]:
     """Simulate and return the figures of a run, on the power that phases of 100 ms add up to."""
     cap, actual = Cap.constant(budget_w), replace(actual_power(jobs, machine()), unit_factor=true_factor)
-    run = with_profiles(simulate(jobs, machine(), policy, cap=cap, actual=actual), actual)
+    run = simulate(jobs, machine(), policy, cap=cap, actual=actual)
+    power = profile_power(run, actual=actual)
     begin, end = span(jobs, run.schedule)
-    kept = cap_sums(run.power, machine(), cap, begin, end)
-    highest = Steps(run.power.time_s, run.power.jobs_w).maximum(begin, end)
-    used = energies(run.power, machine(), begin, end)
+    kept = cap_sums(power, machine(), cap, begin, end)
+    highest = Steps(power.time_s, power.jobs_w).maximum(begin, end)
+    used = energies(power, machine(), begin, end)
     return {
         "turnaround_s": float(np.nanmean(job_figures(jobs, run.schedule).turnaround_s)),
         "makespan_s": end - begin,
