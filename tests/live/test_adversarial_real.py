@@ -173,6 +173,13 @@ def check_fight(site: Site, seconds: float, kills: int, seed: int, record_proper
     site.check_audit()
 
 
+def test_a_job_of_two_partitions_counts_the_nodes_of_the_one_at_the_watts_of_the_other(arena: Site) -> None:
+    """24 tasks are 2 nodes of p1 (200 W each) or 3 of p2 (150 W): pinned to 3, it may get 3 nodes of p1."""
+    job = arena.lab.submit("-n24", "-p", "p1,p2", "-H")
+    assert arena.lab.field(job, "Licenses") == "watts:600"
+    arena.lab.run(["scancel", job])
+
+
 def test_no_job_gets_around_the_cap(arena: Site, record_property: Record) -> None:
     check_fight(arena, 60.0, 6, 1, record_property, 15.0)
 

@@ -189,18 +189,23 @@ local function counted(name, parts)
 end
 
 -- Over the partitions that the job names: watts of the least and of the greatest number of nodes, that greatest
--- number, the least watts the job can do with, and whether the controller schedules one of them.
+-- number, the least watts the job can do with, and whether the controller schedules one of them. The greatest number
+-- of any partition is pinned for all of them, so it counts in each of them, as far as that partition has nodes.
 local function declared(jd, parts)
   local low, high, most, dear, least, ours = 0, 0, 0, 0, nil, false
+  local named = {}
   for name in string.gmatch(jd.partition or default_partition(parts) or "", "[^,]+") do
     local node = counted(name, parts)
     if node ~= nil then
       local few, many = node_range(jd, node, parts[name])
-      low, high = math.max(low, few * node.watts), math.max(high, many * node.watts)
-      most, dear = math.max(most, many), math.max(dear, node.watts)
+      low, most, dear = math.max(low, few * node.watts), math.max(most, many), math.max(dear, node.watts)
       least = math.min(least or few * node.least, few * node.least)
       ours = ours or node.held
+      table.insert(named, { node = node, many = many })
     end
+  end
+  for _, one in ipairs(named) do
+    high = math.max(high, math.max(one.many, math.min(most, one.node.size)) * one.node.watts)
   end
   return { low = low, high = high, most = most, dear = dear, least = least, ours = ours }
 end
