@@ -88,6 +88,7 @@ def test_a_requeued_job_waits_is_adopted_and_holds_its_watts_again(site: Site) -
     site.wait_running([job])
     site.lab.run(["scontrol", "requeue", job])
     wait_for("its adoption", lambda: site.lab.field(job, "Reason").startswith("JobHeld"), step_s=0.1)
+    site.lab.wait_idle()  # a start on a node that still ends the run before fails, and Slurm then holds the job
     site.lab.run(["scontrol", "update", f"JobId={job}", "StartTime=now"])
     site.wait_running([job])
     site.wait_used(400)
