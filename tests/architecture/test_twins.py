@@ -69,7 +69,10 @@ TWINS: dict[str, dict[str, str]] = {
     },
     "simulator.Simulator.margin": {"chance": "square_w margin_uw"},
     "simulator.Simulator.fits": {"chance": "fits_watts"},
-    "simulator.Simulator.set_physics": {"power": "account set_physics round_us"},
+    "simulator.Simulator.set_physics": {
+        "power": "account set_physics round_us",
+        "unit_watts": "greatest_factor",
+    },
     "simulator.Simulator.throttle": {
         "power": "lowest_limit job_speed slowest_unit speed_under limited_uw slowed_uw limited_by_unit limited_factor"
     },

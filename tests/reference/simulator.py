@@ -405,6 +405,9 @@ class Simulator:
 
     def set_physics(self, r: Running) -> None:
         r.uw, r.factor = self.throttle(self.actual, r.job, r.option, r.units)
+        slow, app = self.actual.unit_time_factor, int(self.jobs.app.codes[r.job])
+        if slow is not None and app >= 0:
+            r.factor *= max(float(slow[app, u]) for u in r.units)
 
     def bill(self, r: Running) -> None:
         self.energy[r.job] += (self.now - r.since) * r.uw / 1e6

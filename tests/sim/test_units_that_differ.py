@@ -51,7 +51,9 @@ def drawn_factors(rng: np.random.Generator, units: int) -> np.ndarray:
 def true_factors(seed: int, *, failures: bool = False) -> World:
     rng = np.random.default_rng((seed, 1))
     world = with_applications(random_world(seed, failures=failures), rng)
-    return replace(world, actual=replace(world.actual, unit_factor=drawn_factors(rng, world.machine.units)))
+    units = world.machine.units
+    time = drawn_factors(rng, units) if rng.random() < 0.4 else None
+    return replace(world, actual=replace(world.actual, unit_factor=drawn_factors(rng, units), unit_time_factor=time))
 
 
 @given(SEEDS)
@@ -161,6 +163,32 @@ def test_energy_is_the_sum_over_the_units() -> None:
     run = simulate(JOBS, plain_machine(3, 10.0), load_policy("easy"), actual=actual_of(FACTOR))
     assert run.schedule.energy_j.tolist() == [10.0 * 200.0, 10.0 * 100.0]
     assert run.power.jobs_w.tolist() == [200.0, 300.0, 100.0, 0.0]
+
+
+def test_a_job_takes_as_long_as_on_its_slowest_unit() -> None:
+    slow = np.array([[1.0, 1.5, 2.0], [1.0, 1.0, 0.5]])
+    actual = replace(actual_of(FACTOR), unit_time_factor=slow)
+    run = simulate(JOBS, plain_machine(3), load_policy("easy"), actual=actual)
+    assert run.schedule.end_s.tolist() == [15.0, 6.0]
+    assert run.schedule.energy_j.tolist() == [15.0 * 200.0, 5.0 * 100.0]
+    alone = simulate(JOBS, plain_machine(3), load_policy("easy"), actual=replace(actual, unit_factor=None))
+    assert alone.schedule.end_s.tolist() == [15.0, 6.0]
+    unnamed = replace(JOBS, app=Labels.missing(2))
+    with_none = replace(actual_of(np.ones((0, 3))), unit_time_factor=np.ones((0, 3)))
+    assert simulate(unnamed, plain_machine(3), load_policy("easy"), actual=with_none).schedule.end_s[0] == 10.0
+
+
+def test_run_times_by_unit_are_for_the_truth_alone() -> None:
+    class Timed(Told):
+        def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
+            return replace(super().predict(jobs, machine), unit_time_factor=np.ones((2, 3)))
+
+    with pytest.raises(PolicyError, match="run times by unit"):
+        run_by_hand(jobs_of((0.0, 1, 1.0, "cg")), 1e3, "easy", told=Timed(BY_HAND))
+    slow = np.array([[1.0, 1.5, 0.0], [1.0, 1.0, 0.5]])
+    with pytest.raises(PolicyError) as caught:
+        simulate(JOBS, plain_machine(3), load_policy("easy"), actual=replace(actual_of(FACTOR), unit_time_factor=slow))
+    assert caught.value.where == "application cg, unit 2"
 
 
 def test_a_job_without_an_application_draws_the_same_everywhere() -> None:

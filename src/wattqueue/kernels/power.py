@@ -10,7 +10,7 @@ Limits. ``SetSocketCap`` limits a unit; a job runs at the speed of its slowest u
 curve, ``watts = idle + (P - idle) speed**alpha``, and time ``beta (1 / speed - 1) + 1``, with the partition's
 exponents (``model/machine.py``). The same functions serve truth (``truth.actual``, ``truth.by_unit``) and expectation
 (``view.predicted``): they take the tables as arguments. Where units differ (docs/adr/0013), each has its own watts, and
-the slowest one sets the speed.
+the slowest one sets the speed. True run times may differ by unit as well: a job takes as long as on its slowest one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.entries import time_factor, unit_uw
 from wattqueue.kernels.state import KernelView, Log, Rows, Truth, UnitFactors
-from wattqueue.kernels.unit_watts import held_uw
+from wattqueue.kernels.unit_watts import greatest_factor, held_uw
 
 INF = float("inf")
 SLOWEST = 0.1  # a limit at or below idle watts slows a unit to a tenth, not to a stand-still
@@ -150,6 +150,8 @@ def set_physics(view: KernelView, truth: Truth, job: int) -> None:
     speed = job_speed(view, truth, truth.actual, truth.by_unit, job)
     truth.uw[job] = limited_uw(view, truth, truth.actual, truth.by_unit, job, speed)
     truth.factor[job] = limited_factor(view, truth, truth.actual, job, speed)
+    if truth.time_by_unit.table.shape[0] > 0:
+        truth.factor[job] *= greatest_factor(view.held, truth.time_by_unit, job)
 
 
 @inlined

@@ -315,6 +315,8 @@ class Truth(NamedTuple):
     """True watts and time factors by option."""
     by_unit: UnitFactors
     """True factors of units that differ."""
+    time_by_unit: UnitFactors
+    """True factors of run time by unit."""
     kill: Array
     """(n,) bool, outruns its walltime."""
     uw: Array

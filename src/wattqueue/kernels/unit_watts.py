@@ -21,6 +21,17 @@ def held_uw(held: Held, factors: UnitFactors, job: int, uw: int) -> int:
     return total
 
 
+@kernel
+def greatest_factor(held: Held, factors: UnitFactors, job: int) -> float:
+    """Return the greatest factor among the units that a running job holds: that of run times sets the job's."""
+    row = factors.row[job]
+    greatest = 0.0
+    for k in range(held.first[job], held.first[job] + held.pieces[job]):
+        for unit in range(held.low[k], held.high[k] + 1):
+            greatest = max(greatest, factors.table[row, unit])
+    return greatest
+
+
 @entry
 def sum_units(held: Held, factors: UnitFactors, jobs: Array, uw: Array, total: Array) -> None:
     """Write the microwatts of jobs on the units that they held to ``total`` (k,) int64.

@@ -36,7 +36,7 @@ names it. A simulation's table has the jobs that will be submitted later, too, w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -78,6 +78,11 @@ class Prediction:
     """Watts that a job stays below with each probability, by probability. Shapes (C, O)."""
     unit_factor: Floats | None = None
     """Watts of each application on each unit relative to ``power_w``: equal units differ. Shape (apps, units)."""
+    unit_time_factor: Floats | None = None
+    """Run time of each application on each unit relative to ``time_factor``: a job takes as long as its slowest unit.
+
+    Shape (apps, units). For the truth (``simulate(actual=...)``) alone: no pass expects ends by unit, and an
+    estimator that gives it is refused."""
 
     def rows(self, job: Ints) -> Ints:
         """Return the row of ``power_w`` that holds for each job, by row of the job table. Shape as given.
@@ -95,7 +100,7 @@ class Prediction:
         """Return the prediction of some jobs, in their order, with a row of its own for each. Shapes (k, O)."""
         power, time = (each[self._rows_in(each, job)] for each in (self.power_w, self.time_factor))
         quantiles = {q: watts[self._rows_in(watts, job)] for q, watts in self.quantiles.items()}
-        return Prediction(power, time, None, quantiles, self.unit_factor)
+        return replace(self, power_w=power, time_factor=time, row=None, quantiles=quantiles)
 
     def _rows_in(self, table: Floats, job: Ints) -> Ints:
         """Return the row of each job in one of the tables."""

@@ -28,13 +28,22 @@ def check_unit_factor(app: Labels, machine: Machine, prediction: Prediction) -> 
     Raises: PolicyError for a table of another shape, a unit without a factor, factors that are not above 0 and
     finite, or watts beyond what a unit can draw.
     """
-    factor = prediction.unit_factor
-    if factor is None:
+    for factor, name in ((prediction.unit_factor, "unit_factor"), (prediction.unit_time_factor, "unit_time_factor")):
+        if factor is not None:
+            _check_table(app, machine, factor, name)
+    if prediction.unit_factor is None:
         return
+    power = prediction.power_w[np.isfinite(prediction.power_w)].max(initial=0.0)
+    if not np.fmax.reduce(prediction.unit_factor, axis=None, initial=0.0) * power <= bounds.UNIT_W.high:
+        raise PolicyError(f"factors give a unit more than {bounds.UNIT_W.text}", hint=bounds.UNIT_W.reason)
+
+
+def _check_table(app: Labels, machine: Machine, factor: Floats, name: str) -> None:
+    """Raise PolicyError for factors of another shape, and for one that is not above 0 and finite."""
     expected = (len(app.names), machine.units)
     if factor.shape != expected:
         raise PolicyError(
-            f"unit_factor has shape {factor.shape}, expected {expected}",
+            f"{name} has shape {factor.shape}, expected {expected}",
             where=machine.name,
             hint="one row for each application that the jobs name, one column for each unit of the machine",
         )
@@ -47,9 +56,6 @@ def check_unit_factor(app: Labels, machine: Machine, prediction: Prediction) -> 
             where=f"application {app.names[row]}, unit {unit}",
             hint="factors are above 0 and finite; a row that is nan throughout is an application without factors",
         )
-    power = prediction.power_w[np.isfinite(prediction.power_w)].max(initial=0.0)
-    if not np.fmax.reduce(factor, axis=None, initial=0.0) * power <= bounds.UNIT_W.high:
-        raise PolicyError(f"factors give a unit more than {bounds.UNIT_W.text}", hint=bounds.UNIT_W.reason)
 
 
 def unprofiled(factor: Floats) -> NDArray[np.bool_]:
@@ -91,12 +97,12 @@ def with_worst_case(app: Labels, machine: Machine, prediction: Prediction) -> Pr
     return replace(own, power_w=np.where(unknown[:, np.newaxis], most, power))
 
 
-def unit_factors(app: Labels, prediction: Prediction) -> state.UnitFactors:
-    """Return the factors of a prediction as kernels take them; empty where units are equal."""
-    if prediction.unit_factor is None:
+def unit_factors(app: Labels, factor: Floats | None) -> state.UnitFactors:
+    """Return factors (A, U) as kernels take them; empty where units are equal (None)."""
+    if factor is None:
         return equal_units()
-    table = np.ones((len(app.names) + 1, prediction.unit_factor.shape[1]))
-    table[:-1] = np.where(np.isnan(prediction.unit_factor), 1.0, prediction.unit_factor)
+    table = np.ones((len(app.names) + 1, factor.shape[1]))
+    table[:-1] = np.where(np.isnan(factor), 1.0, factor)
     return state.UnitFactors(application_rows(app), table)
 
 
@@ -120,7 +126,7 @@ def new_by_unit(
 
     Raises: PolicyError for ranks of another shape, or NaN.
     """
-    factors = unit_factors(app, prediction)
+    factors = unit_factors(app, prediction.unit_factor)
     table = factors.table
     rising = table.copy()
     start = np.cumsum([0, *(p.units for p in machine.partitions)])

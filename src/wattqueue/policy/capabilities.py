@@ -224,6 +224,11 @@ def require_carried_out(
             "use an estimator without unit factors",
         ),
         (
+            prediction.unit_time_factor is not None,
+            "an estimator with run times by unit",
+            "leave unit_time_factor to the truth: simulate(actual=...)",
+        ),
+        (
             needs.ledger not in driver.ledgers,
             "a ledger of measured watts" if needs.ledger == codes.MEASURED else f"ledger {needs.ledger}",
             'use ledger = "predicted"',

@@ -144,7 +144,7 @@ def _on_units(
         first=schedule.unit_start, pieces=schedule.unit_count, low=schedule.unit_low, high=schedule.unit_high
     )
     total = np.empty(len(rows), np.int64)
-    sum_units(held, unit_factors(jobs.app, actual), rows.astype(np.int32), unit_uw, total)
+    sum_units(held, unit_factors(jobs.app, actual.unit_factor), rows.astype(np.int32), unit_uw, total)
     return total
 
 

@@ -5,8 +5,8 @@ actions that it carries out read it. It consists of:
 
 * for each job, its work (seconds at reference speed) and whether its walltime kills it;
 * true watts and time factors by option: the trace's, scaled by the machine's exponents to other frequencies, unless
-  the caller hands in its own; and true factors of units that differ, if the caller has them (a job without an
-  application draws the same on every unit);
+  the caller hands in its own; and true factors of units that differ, in watts or in run time, if the caller has them
+  (a job without an application draws the same on every unit, and takes as long);
 * events in order of time: submissions, steps of the cap, failures and returns of units;
 * the two heaps of events that arise during the run, and the state of each unit.
 """
@@ -118,7 +118,8 @@ def build_truth(
     return state.Truth(
         work,
         rows_of(actual),
-        unit_factors(jobs.app, actual),
+        unit_factors(jobs.app, actual.unit_factor),
+        unit_factors(jobs.app, actual.unit_time_factor),
         kill,
         np.zeros(n, np.int64),
         np.ones(n),
