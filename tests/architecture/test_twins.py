@@ -106,7 +106,7 @@ TWINS: dict[str, dict[str, str]] = {
     "placement.run_length": {"bits": "run_length"},
     "placement.mask": {"bits": "mask"},
     "placement.FreeUnits.unit_partition": {"placement": "unit_partition"},
-    "placement.FreeUnits.take_units": {"placement": "next_word take_units"},
+    "placement.FreeUnits.take_units": {"placement": "next_word take_units", "taking": "add_run note_empty"},
     "placement.FreeUnits.give_units": {"placement": "give_units look_from give_interval"},
     "placement.FreeUnits.unit_is_free": {"placement": "unit_is_free"},
     "placement.FreeUnits.withhold_unit": {"placement": "withhold_unit take_interval"},

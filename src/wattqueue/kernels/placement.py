@@ -32,6 +32,7 @@ from wattqueue.kernels.arrays import kernel_array
 from wattqueue.kernels.bits import ONE, ZERO, lowest_bit, mask, run_length
 from wattqueue.kernels.ranked import choose_units, give_place, take_chosen, take_place
 from wattqueue.kernels.state import Held, KernelView, Units
+from wattqueue.kernels.taking import add_run, note_empty
 
 
 def new_units(counts: NDArray[np.int64], idle_uw: NDArray[np.int64], option_partition: NDArray[np.int32]) -> Units:
@@ -112,7 +113,6 @@ def take_units(view: KernelView, p: int, job: int) -> None:
     filled = view.counter[codes.INTERVALS]
     held.first[job] = filled
     w = units.low[p]
-    # The number behind the last unit taken: a run that begins there extends the last interval.
     behind = -1
     while left > 0:
         w = next_word(units, w)
@@ -122,15 +122,11 @@ def take_units(view: KernelView, p: int, job: int) -> None:
             bit = lowest_bit(word)
             length = min(run_length(word, bit), left)
             word &= ~mask(bit, length)
-            if base + bit != behind:
-                held.low[filled] = base + bit
-                filled += 1
+            filled = add_run(held, filled, behind, base + bit, length)
             behind = base + bit + length
-            held.high[filled - 1] = behind - 1
             left -= length
         units.word[w] = word
-        if word == ZERO:
-            units.filled[w >> 6] &= ~mask(w & 63, as_int64(1))
+        note_empty(units, w)
     units.low[p] = w
     units.free[p] -= view.nodes[job]
     held.pieces[job] = filled - held.first[job]
@@ -187,8 +183,7 @@ def take_interval(units: Units, p: int, low: int, high: int) -> None:
         length = min(64 - bit, end - unit)
         w = units.word_start[p] + (unit >> 6)
         units.word[w] &= ~mask(bit, length)
-        if units.word[w] == ZERO:
-            units.filled[w >> 6] &= ~mask(w & 63, as_int64(1))
+        note_empty(units, w)
         unit += length
     if units.place.shape[0] > 0:
         for number in range(low, high + 1):

@@ -16,6 +16,7 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, kernel
 from wattqueue.kernels.bits import ONE, ZERO, lowest_bit, mask, run_length
 from wattqueue.kernels.state import KernelView, Units
+from wattqueue.kernels.taking import add_run, note_empty
 
 
 @kernel
@@ -72,25 +73,21 @@ def take_chosen(view: KernelView, p: int, job: int) -> None:
         high = max(high, w)
     filled = view.counter[codes.INTERVALS]
     held.first[job] = filled
-    behind = -1  # the number behind the last unit taken: a run that begins there extends the last interval
+    behind = -1
     for w in range(low, high + 1):
         word = mark[w]
         if word == ZERO:
             continue
         mark[w] = ZERO
         units.word[w] &= ~word
-        if units.word[w] == ZERO:
-            units.filled[w >> 6] &= ~mask(w & 63, as_int64(1))
+        note_empty(units, w)
         base = units.unit_start[p] + (w - units.word_start[p]) * 64
         while word != ZERO:
             bit = lowest_bit(word)
             length = run_length(word, bit)
             word &= ~mask(bit, length)
-            if base + bit != behind:
-                held.low[filled] = base + bit
-                filled += 1
+            filled = add_run(held, filled, behind, base + bit, length)
             behind = base + bit + length
-            held.high[filled - 1] = behind - 1
     units.free[p] -= view.nodes[job]
     held.pieces[job] = filled - held.first[job]
     view.counter[codes.INTERVALS] = filled
