@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from wattqueue.live.cluster import ChangeJob, Finding, SetJobFrequency, SetPool, Snapshot, Write
+from wattqueue.live.cluster import ChangeJob, Finding, Pool, SetJobFrequency, SetPool, Snapshot, Write
 from wattqueue.live.slurm.commands import Slurm, SlurmError, must
 from wattqueue.live.slurm.frequencies import Frequencies
 from wattqueue.live.slurm.observe import Observer
@@ -52,11 +52,12 @@ class SlurmCluster:
         """Carry one write out. Raises: SlurmError."""
         try:
             if isinstance(write, SetPool):
-                self.pool.set(self.slurm, max(0, write.open_w - self._uncounted_w()), self._total_w())
+                seen = self._seen_pool()
+                self.pool.set(self.slurm, max(0, write.open_w - seen.uncounted), seen.total)
             elif isinstance(write, SetJobFrequency):
                 self.frequencies.set(write.target, write.khz)
             else:
-                for argv in commands_of(write, self._licences(write), self._total_w()):
+                for argv in commands_of(write, self._licences(write), self._seen_pool().total):
                     must(self.slurm, argv)
         except OSError as error:
             raise SlurmError(f"{write.kind} {write.target}: {error}") from error
@@ -65,13 +66,10 @@ class SlurmCluster:
         """Compare what is installed with the configuration. Raises: SlurmError where Slurm does not answer."""
         return self.checks()
 
-    def _total_w(self) -> int:
-        """Return the watts in slurm.conf, as last seen; 0 where there are none."""
-        return self._last.pool.total if self._last is not None and self._last.pool is not None else 0
-
-    def _uncounted_w(self) -> int:
-        """Return the watts that jobs hold and Slurm does not count, as last seen."""
-        return self._last.pool.uncounted if self._last is not None and self._last.pool is not None else 0
+    def _seen_pool(self) -> Pool:
+        """Return the pool, as last seen; an empty one where there is none."""
+        pool = self._last.pool if self._last is not None else None
+        return Pool(0, 0, 0) if pool is None else pool
 
     def _licences(self, write: Write) -> tuple[str, ...]:
         """Return the job's other licences, as last seen: an update replaces the whole list."""

@@ -59,8 +59,6 @@ STATES: dict[str, State] = {
     "RESIZING": "busy", "SIGNALING": "busy", "STAGE_OUT": "busy", "COMPLETING": "completing",
 }  # fmt: skip
 """States of jobs; every other one is that of a job that has ended."""
-HOLDS_LICENCE = frozenset({"starting", "running", "suspended", "busy", "completing"})
-"""States in which Slurm counts a job's licences."""
 HELD_BY: dict[str, HeldBy] = {"JobHeldUser": "user", "JobHeldAdmin": "operator"}
 """Reasons of a hold. Any other (BadConstraints: no node can serve the job) is a hold of Slurm's own."""
 
@@ -118,7 +116,7 @@ class Observer:
         for last in (False, False, True):
             jobs, unreadable = self._read_jobs(self._read(JOBS))
             pool = parse_pool(self._read(POOL))
-            held = sum(row.watts for row in jobs if row.watts > 0 and row.state in HOLDS_LICENCE)
+            held = sum(row.watts for row in jobs if row.watts > 0 and row.active)  # Slurm counts completing jobs, too
             uncounted = max(0, held - pool.used) if pool is not None else 0
             if last or uncounted in (0, self._uncounted):
                 break
