@@ -6,8 +6,9 @@ machine. Kernels get one row more, of ones: that of jobs whose application has n
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,8 +130,7 @@ def new_by_unit(
     factors = unit_factors(app, prediction.unit_factor)
     table = factors.table
     rising = table.copy()
-    start = np.cumsum([0, *(p.units for p in machine.partitions)])
-    for first, end in pairwise(start.tolist()):
+    for first, end in bounds_of_partitions(machine):
         rising[:, first:end].sort(axis=1)
     order = np.empty((0, 0), np.int32)
     if rank is not None or len(table):
@@ -149,6 +149,11 @@ def new_by_unit(
         np.empty(machine.units if len(order) else 0, np.int32),
         np.zeros(words if len(order) else 0, np.uint64),
     )
+
+
+def bounds_of_partitions(machine: Machine) -> Iterator[tuple[int, int]]:
+    """Yield the first unit of each partition, and the one behind its last."""
+    return pairwise(accumulate((p.units for p in machine.partitions), initial=0))
 
 
 def placement_order(app: Labels, machine: Machine, rank: Floats) -> NDArray[np.int32]:
@@ -171,8 +176,7 @@ def placement_order(app: Labels, machine: Machine, rank: Floats) -> NDArray[np.i
     elif len(rows) == names:
         rows = np.vstack((rows, rows.mean(axis=0)))
     order = np.empty(rows.shape, np.int32)
-    start = np.cumsum([0, *(p.units for p in machine.partitions)])
-    for first, end in pairwise(start.tolist()):
+    for first, end in bounds_of_partitions(machine):
         order[:, first:end] = np.argsort(rows[:, first:end], axis=1, kind="stable") + first
     return order
 
