@@ -25,7 +25,7 @@ JOBS = replace(Jobs.build([0.0, 1.0], [2, 3], [10.0, 10.0]), app=Labels(np.array
 
 @dataclass
 class Control:
-    """Looks at the view, and does what it is told at the first arrival."""
+    """Looks at the view, and acts at the first arrival."""
 
     look: Callable[[View], None] = lambda _: None
     actions: tuple[Action, ...] = ()

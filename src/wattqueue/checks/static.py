@@ -47,7 +47,7 @@ Call = Callable[[Any, Jobs, Machine, Prediction], Result]
 APPS = 3
 """Applications that a placement is called with."""
 SIGNALS = Signals(Cap(np.array([0.0, 43_200.0]), np.array([np.inf, 1e6])))
-"""What a frequency part is told: a cap that is announced for the second half of a day."""
+"""What a frequency part is handed: a cap that is announced for the second half of a day."""
 CUTS = (0.15, 0.35, 0.55, 0.75, 0.95)
 """Quantiles of the submissions at which the future begins."""
 

@@ -69,7 +69,7 @@ class CapFile:
 
 @dataclass
 class Announced:
-    """The cap as parts of a policy are told of it: what is in force, and what comes after.
+    """The cap that parts of a policy see: what is in force, and what comes after.
 
     As announced: what Slurm admits may be less, because its pool is limited and in whole watts.
     """

@@ -75,7 +75,7 @@ class SimulatedWorld:
         return found
 
     def observe(self, *, learned: bool, seen: bool) -> None:
-        """Keep what parts are told of completions: an estimator that learns, and parts that are given views."""
+        """Keep what parts get to know of completions: an estimator that learns, and parts that are given views."""
         tally = self.truth.tally
         self.completions = Completions(self.jobs, self.log, tally) if learned else None
         self.observed = observed_in(self.jobs, self.log, tally) if seen else None

@@ -23,7 +23,7 @@ from wattqueue.workload.variability.codes import SAMPLE_S, Code, activity, appli
 from wattqueue.workload.variability.physics import LEAKAGE_W, LIMIT_W, core_watts, true_watts, uncore_watts
 
 SP_MZ_D8_S = 120.0
-"""Estimate by which rows of bt-mz_D.8 are told apart: 240 s are bt-mz, 120 s sp-mz."""
+"""Estimate that distinguishes the rows of bt-mz_D.8: 240 s are bt-mz, 120 s sp-mz."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
