@@ -251,17 +251,19 @@ def create_late(lab: SlurmLab) -> None:
 def drain(site: Site, patience_s: float, look: Callable[[], None]) -> list[str]:
     """Wait until the queue is empty. What makes no progress for ``patience_s`` is cancelled; returns its rows.
 
-    Jobs that their users or an administrator hold, or that fit no partition, never end by themselves. ``look`` is
-    called meanwhile.
+    Jobs that their users or an administrator hold, or that fit no partition, never end by themselves. Components of
+    a heterogeneous job whose leader a crash took stay: Slurm cannot cancel them, and would plan nodes for them for
+    ever, so they are held. ``look`` is called meanwhile.
     """
     lab = site.lab
     cancelled: list[str] = []
     left, since = "", time.monotonic()
     while True:
         rows = lab.run(["squeue", "-h", "-r", "-a", "-o", "%i|%A|%T|%r|%W|%D|%P"], check=False).out
-        names = {row.split("|")[0] for row in rows.splitlines()}
-        # a crash can take the first component of a heterogeneous job: Slurm then refuses to cancel the others
-        if all("+" in name and f"{name.partition('+')[0]}+0" not in names for name in names):
+        numbers = dict(row.split("|")[:2] for row in rows.splitlines())
+        if all("+" in name and f"{name.partition('+')[0]}+0" not in numbers for name in numbers):
+            for number in numbers.values():
+                lab.run(["scontrol", "uhold", number])
             return cancelled
         for row in rows.splitlines():
             if row.split("|")[2] == "SUSPENDED":

@@ -93,8 +93,7 @@ def wait_settled(site: Site) -> int:
 
 def check_second_reconcile(site: Site, config: Path) -> None:
     """With jobs that run, wait and are held by their user, a controller that is killed and started writes nothing."""
-    # components of a heterogeneous job whose leader a crash took can never be cancelled: backfill goes on planning them
-    site.lab.wait_idle({"idle", "planned"})
+    site.lab.wait_idle({"idle", "planned"})  # a node keeps the mark of a plan until Slurm plans again
     running = [site.gated("-N1", "-t", "60", "-p", "p1") for _ in range(4)]
     site.wait_running(running)
     others = (["-N1", "-p", "p1,p2"], ["-N1-4", "-p", "debug"], ["-N2", "-p", "p2"], ["-N1", "-H"])
