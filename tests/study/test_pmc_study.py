@@ -18,8 +18,9 @@ from wattqueue.formats.clustercockpit import ACTIVITY, NodeSeries, read_node_ser
 from wattqueue.study.frame.samples import Samples
 from wattqueue.study.pmc import budget
 from wattqueue.study.pmc.nodes import AGNOSTIC, OWN_MEAN, PREDICTIONS, check_nodes, node_table
+from wattqueue.study.pmc.scores import MODELS, factor_error_percent, processes, score, socket_errors
 from wattqueue.study.pmc.study import PmcStudy
-from wattqueue.study.pmc.trial import MODELS, PmcTrial, factor_error_percent, processes, score, socket_errors
+from wattqueue.study.sockets import PmcTrial
 from wattqueue.workload.variability.codes import applications
 
 EMMY = "jobs/clustercockpit_emmy_2jobs_node_timeseries.csv.gz"
@@ -124,7 +125,7 @@ def node(name: str, factor: float, *, noise: float = 0.0, samples: int = 200) ->
 
 def test_nodes_that_obey_eq_1() -> None:
     (check,) = check_nodes([node("a", 0.9), node("b", 1.0), node("c", 1.1)])
-    errors = {name: check.samples_percent[name, False].mean() for name in PREDICTIONS}
+    errors = {name: check.percent[name, False][0].mean() for name in PREDICTIONS}
     assert errors["VT, own weights"] < 1e-9
     assert errors["VT, own weights"] < errors["PR, one node's weights"] < errors[AGNOSTIC] < errors[OWN_MEAN]
     assert check.nodes == (3, 3)
@@ -142,7 +143,7 @@ def test_nodes_without_enough_samples_are_left_out() -> None:
 def test_a_ratio_removes_most_of_what_differs_between_real_nodes(data_dir: Path) -> None:
     """Issue: weights of one node with a ratio against each node's own, second half of the run."""
     for check in check_nodes(read_node_series(data_dir / EMMY)):
-        own, ratio, none = (check.samples_percent[name, False].mean() for name in PREDICTIONS[:3])
+        own, ratio, none = (check.percent[name, False][0].mean() for name in PREDICTIONS[:3])
         assert own < 1.0 < ratio < 2.0 < none
         assert 3.0 < check.variation_percent < 3.6
 

@@ -40,7 +40,18 @@ from wattqueue.formats.source import line_blocks, on_disk, opened, shown
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["NUMBER", "as_numbers", "first_comments", "line_of", "nearest", "read", "records", "shown", "write"]
+__all__ = [
+    "NUMBER",
+    "as_numbers",
+    "first_comments",
+    "having",
+    "line_of",
+    "nearest",
+    "read",
+    "records",
+    "shown",
+    "write",
+]
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 """What counts as a number: no ``nan``, ``inf``, ``1_000`` or ``0x10``, all of which ``float`` or polars would take."""
@@ -69,6 +80,18 @@ class _Tally(NamedTuple):
     commas: int
     quotes: int
     lines: int
+
+
+def having(needed: Sequence[str]) -> CheckColumns:
+    """Return the check for a table that must have some columns, and may have others."""
+
+    def check(where: str, found: list[str]) -> None:
+        """Raise InputError for a column that is not there."""
+        lacking = [name for name in needed if name not in found]
+        if lacking:
+            raise InputError(f"no column {', '.join(lacking)}", where=where, hint=f"header: {','.join(needed)}")
+
+    return check
 
 
 def read(path: Path, check: CheckColumns, numbers: Sequence[str]) -> tuple[pl.DataFrame, dict[str, str]]:

@@ -53,13 +53,7 @@ def read_chip_runs(path: Path, app: str | None = None) -> ChipRuns:
 
     Reference: PAL, Jain et al., SC 2024; data of hal-uw/blox-pal (MIT).
     """
-
-    def check(where: str, found: list[str]) -> None:
-        lacking = [n for n in COLUMNS if n not in found]
-        if lacking:
-            raise InputError(f"no column {', '.join(lacking)}", where=where, hint=f"header: {','.join(COLUMNS)}")
-
-    frame, _ = _csv.read(path, check, (*COLUMNS[1:], MEAN_POWER))
+    frame, _ = _csv.read(path, _csv.having(COLUMNS), (*COLUMNS[1:], MEAN_POWER))
     watts = frame[MEAN_POWER if MEAN_POWER in frame.columns else "pwr"].to_numpy()
     time_ms = frame["perf"].to_numpy()
     usable = (

@@ -6,10 +6,11 @@ without watts (a failed reading is 0) are left out and counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.formats import _csv
@@ -42,6 +43,10 @@ class NodeSeries:
     watts: Floats
     left_out: int
 
+    def where(self, kept: NDArray[np.bool_]) -> NodeSeries:
+        """Return some of the samples. Shape (k,)."""
+        return replace(self, time_s=self.time_s[kept], activity=self.activity[kept], watts=self.watts[kept])
+
 
 def read_node_series(path: Path) -> list[NodeSeries]:
     """Return the series of each job and node (CSV, also gzipped), in the order of their first rows.
@@ -50,13 +55,7 @@ def read_node_series(path: Path) -> list[NodeSeries]:
 
     Reference: ClusterCockpit, test data of cc-backend (MIT).
     """
-
-    def check(where: str, found: list[str]) -> None:
-        lacking = [n for n in COLUMNS if n not in found]
-        if lacking:
-            raise InputError(f"no column {', '.join(lacking)}", where=where, hint=f"header: {','.join(COLUMNS)}")
-
-    frame, _ = _csv.read(path, check, COLUMNS[2:])
+    frame, _ = _csv.read(path, _csv.having(COLUMNS), COLUMNS[2:])
     found = []
     for (job, host), rows in frame.group_by("job_id", "host", maintain_order=True):
         series = rows.sort("t_s")

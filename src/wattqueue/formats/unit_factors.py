@@ -21,13 +21,7 @@ def read_unit_factors(path: Path) -> UnitTable:
 
     Raises: InputError naming file and line for missing columns, and watts that are not above 0.
     """
-
-    def check(where: str, found: list[str]) -> None:
-        lacking = [n for n in COLUMNS[:3] if n not in found]
-        if lacking:
-            raise InputError(f"no column {', '.join(lacking)}", where=where, hint="header: app,unit,watts")
-
-    frame, facts = _csv.read(path, check, ("watts",))
+    frame, facts = _csv.read(path, _csv.having(COLUMNS[:3]), ("watts",))
     watts = frame["watts"].to_numpy()
     bad = np.flatnonzero(~(UNIT_W.holds(watts) & (watts > 0)))
     if len(bad):

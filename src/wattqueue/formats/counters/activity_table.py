@@ -33,13 +33,7 @@ def read_activity(path: Path) -> list[SocketRun]:
 
     Raises: InputError naming file, line and column for missing columns, and levels that are negative or missing.
     """
-
-    def check(where: str, found: list[str]) -> None:
-        lacking = [n for n in COLUMNS if n not in found and n != "watts"]
-        if lacking:
-            raise InputError(f"no column {', '.join(lacking)}", where=where, hint=f"header: {','.join(COLUMNS)}")
-
-    frame, _ = _csv.read(path, check, NUMBERS)
+    frame, _ = _csv.read(path, _csv.having(COLUMNS[:-1]), NUMBERS)
     level = frame.select(LEVELS).to_numpy()
     bad = np.flatnonzero(~(np.isfinite(level) & (level >= 0)).all(axis=1))
     if len(bad):

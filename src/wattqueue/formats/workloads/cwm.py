@@ -34,13 +34,7 @@ def read_cwm(path: Path) -> Workload:
 
     Reference: D. Chasapis, cwm-simulator.
     """
-
-    def check(where: str, found: list[str]) -> None:
-        lacking = [n for n in COLUMNS if n not in found]
-        if lacking:
-            raise InputError(f"no column {', '.join(lacking)}", where=where, hint=f"header: {','.join(COLUMNS)}")
-
-    frame, _ = _csv.read(path, check, ("submit_s", "sockets", "estimated_s"))
+    frame, _ = _csv.read(path, _csv.having(COLUMNS), ("submit_s", "sockets", "estimated_s"))
     submit, sockets, run = (frame[n].to_numpy() for n in ("submit_s", "sockets", "estimated_s"))
     named = (frame["app"].is_not_null() & frame["job_id"].is_not_null()).to_numpy()
     usable = TIME_S.holds(submit) & UNITS.holds(sockets) & DURATION_S.holds(run) & named

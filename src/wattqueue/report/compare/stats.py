@@ -40,6 +40,10 @@ class Estimate:
         """Return half the width of the interval, None for one run."""
         return None if self.high is None else self.high - self.mean
 
+    def document(self) -> dict[str, float | None]:
+        """Return mean and interval for JSON."""
+        return {"mean": self.mean, "low": self.low, "high": self.high}
+
 
 @dataclass(frozen=True, slots=True)
 class Paired:

@@ -22,7 +22,7 @@ from wattqueue.study.chips.ranks import RankRow, SavingRow, rank_rows, saving_ro
 from wattqueue.study.frame.claim import ClaimTable, Judged
 from wattqueue.study.frame.published import published
 from wattqueue.study.frame.report import Part, Progress, StudyReport
-from wattqueue.study.frame.table import Prose, Table, with_interval
+from wattqueue.study.frame.table import Table, with_interval
 
 TOLD = published("wattqueue.study.chips")
 """What the description of the data states (claims.toml)."""
@@ -81,21 +81,18 @@ def report(
     total = sum(len(one.chip) for one in runs)
     parts: list[Part] = [spread_table(runs), rank_table(ranks)]
     parts += [saving_table(savings, quantity) for quantity in ("watts", "time")]
-    return StudyReport(
-        name="chips",
-        title="Measured chips that differ",
-        paper="PAL data set, 392 V100s",
+    return TOLD.report(
+        told,
         about=f"{total:,} runs of {len(runs)} applications, {chips} names of chips; {common}.",
         lede=f"What one benchmark says about another application on the same chips. {told.summary}.",
-        claims=told,
-        parts=[*parts, told, Prose("How to read the figures", TOLD.notes, "notes")],
+        parts=parts,
         figures={
             "measured": True,
             "spread": [spread(one) for one in runs],
             "ranks": [_rank_document(row) for row in ranks],
             "savings": [_saving_document(row) for row in savings],
         },
-        drawn=list(_pictures(runs)),
+        drawn=_pictures(runs),
         origin="measured chips",
     )
 

@@ -24,7 +24,7 @@ from wattqueue.study.frame.changes import changes_pictures, changes_table, resul
 from wattqueue.study.frame.published import published
 from wattqueue.study.frame.report import Part, Progress, StudyReport
 from wattqueue.study.frame.samples import Samples, sweep
-from wattqueue.study.frame.table import Prose, Table
+from wattqueue.study.frame.table import Table
 from wattqueue.workload.cirne import CirneModel
 
 EAMC = ("eamc-reorder", "eamc-priority-inc", "eamc-priority-inc-v")
@@ -113,14 +113,12 @@ class EamcStudy:
         }  # fmt: skip
         parts: list[Part] = [*choice_tables(figures), ratio_table(figures), threshold_table(figures)]
         parts += [figure_table(samples, *figure) for figure in FIGURES]
-        return StudyReport(
-            name="eamc",
-            title="EAMC on two clusters",
-            paper="Paper 1, section 5",
+        return TOLD.report(
+            found,
             about=f"{profiles.source}. {self.seeds} seeds of {jobs:,} generated jobs (form: Cirne; means: the text's).",
             lede=f"{len(POLICIES)} policies on four workloads. {found.summary}.",
-            claims=found,
-            parts=[*parts, found, *more, Prose("How to read the figures", TOLD.notes, "notes")],
+            parts=parts,
+            more=more,
             figures=figures,
             drawn=changes_pictures(samples, FIGURES, PICTURED, TOLD, POLICIES[: -len(READINGS)]),
         )  # fmt: skip

@@ -1,17 +1,18 @@
 """Claims of a study that runs policies on seeded workloads: read from its ``claims.toml`` and measured from samples.
 
-The file has ``draws`` (what intervals are over), ``metrics`` (names of metrics in words), ``findings`` (what is known
-about causes, by key), ``notes`` (how to read the figures) and ``claims``: lists of inline tables. A claim names a
-``policy`` and a ``metric``. With ``over`` ours is the change of means against that policy in per cent, paired by draw;
-without it the metric itself. ``on`` lists the settings that the text can mean, none means all. Of several settings the
-extreme in the published direction counts for a change ("up to"), the mean over them for a metric itself, unless
-``pick = "extreme"``; ``statistic = "median"`` takes the median over all runs instead.
+The file has ``title`` and ``paper`` (heading of the page), ``draws`` (what intervals are over), ``metrics`` (names of
+metrics in words), ``findings`` (what is known about causes, by key), ``notes`` (how to read the figures) and
+``claims``: lists of inline tables. A claim names a ``policy`` and a ``metric``. With ``over`` ours is the change of
+means against that policy in per cent, paired by draw; without it the metric itself. ``on`` lists the settings that
+the text can mean, none means all. Of several settings the extreme in the published direction counts for a change ("up
+to"), the mean over them for a metric itself, unless ``pick = "extreme"``; ``statistic = "median"`` takes the median
+over all runs instead.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib.resources import files
@@ -20,8 +21,11 @@ from typing import Any
 import numpy as np
 
 from wattqueue.report.compare.stats import Estimate, estimate
+from wattqueue.report.document import Drawn
 from wattqueue.study.frame.claim import Claim, ClaimTable, Judged
+from wattqueue.study.frame.report import Part, StudyReport
 from wattqueue.study.frame.samples import Samples, change, extreme, resampled
+from wattqueue.study.frame.table import Prose
 
 OF_CLAIM = {f.name for f in fields(Claim)}
 """Keys of an entry that describe the claim; the others say how ours is measured."""
@@ -73,12 +77,18 @@ class Published:
     """The published figures of a study.
 
     Attributes:
+        name: Name of the study, as in ``wattqueue study NAME``.
+        title: Heading of its page.
+        paper: The paper and its sections.
         claims: The claims in the order of the file.
         draws: What intervals are over.
         labels: Metrics in words.
         notes: How to read the figures, paragraph by paragraph.
     """
 
+    name: str
+    title: str
+    paper: str
     claims: Sequence[SampledClaim]
     draws: str
     labels: dict[str, str]
@@ -88,6 +98,24 @@ class Published:
         """Return the claims whose policies were run, with ours."""
         ran = set(samples.policies)
         return ClaimTable([c.judge(samples) for c in self.claims if {c.policy, c.over or c.policy} <= ran], self.draws)
+
+    def report(
+        self,
+        claims: ClaimTable,
+        *,
+        about: str,
+        lede: str,
+        parts: Sequence[Part],
+        figures: Mapping[str, Any],
+        drawn: Iterable[Drawn] = (),
+        more: Sequence[Part] = (),
+        notes: Sequence[str] | None = None,
+        origin: str = "generated workload",
+    ) -> StudyReport:
+        """Return the report: ``parts``, the claims, ``more``, then how to read them (``notes``, or the file's)."""
+        read = Prose("How to read the figures", self.notes if notes is None else notes, "notes")
+        whole = [*parts, claims, *more, read]
+        return StudyReport(self.name, self.title, self.paper, about, lede, claims, whole, figures, [*drawn], origin)
 
     def named(self, metrics: Iterable[str]) -> dict[str, str]:
         """Return some metrics with their names in words."""
@@ -107,7 +135,13 @@ def published(package: str) -> Published:
     labels, findings = document["metrics"], document.get("findings", {})
     entries = [entry for group in document["claims"].values() for entry in group]
     return Published(
-        [_claim(entry, labels, findings) for entry in entries], document["draws"], labels, document.get("notes", ())
+        package.rpartition(".")[2],
+        document["title"],
+        document["paper"],
+        [_claim(entry, labels, findings) for entry in entries],
+        document["draws"],
+        labels,
+        document.get("notes", ()),
     )
 
 
@@ -115,20 +149,9 @@ def _claim(entry: dict[str, Any], labels: dict[str, str], findings: dict[str, st
     """Return one entry of the file."""
     on, over = tuple(entry.get("on", ())), entry.get("over", "")
     what = entry["policy"] + (f" over {over}" if over else "")
+    statistic, figure = entry.get("statistic", "mean"), entry.get("published", "")
     told = {
-        "key": "/".join(
-            map(
-                str,
-                (
-                    *on,
-                    entry["policy"],
-                    entry["metric"],
-                    entry.get("statistic", "mean"),
-                    over,
-                    entry.get("published", ""),
-                ),
-            )
-        ),
+        "key": "/".join(map(str, (*on, entry["policy"], entry["metric"], statistic, over, figure))),
         "text": f"{what}: {labels[entry['metric']]}" + (f" ({'; '.join(on)})" if on else ""),
         "reference": 0.0 if over else None,
         **{key: value for key, value in entry.items() if key in OF_CLAIM},

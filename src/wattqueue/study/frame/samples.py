@@ -52,6 +52,13 @@ class Samples:
         """Return one metric over all settings of the policy. Shape (draws, settings)."""
         return np.stack([v for (_, p, m), v in self.values.items() if (p, m) == (policy, metric)], axis=1)
 
+    def rows(self, policy: str = "policy") -> list[dict[str, object]]:
+        """Return every metric draw by draw, for JSON; ``policy`` is the key of the policy's name."""
+        return [
+            {"setting": s, policy: p, "metric": m, "values": values.tolist()}
+            for (s, p, m), values in self.values.items()
+        ]
+
     def take(self, keep: Sequence[int]) -> Samples:
         """Return some of the draws."""
         return Samples({key: v[list(keep)] for key, v in self.values.items()})

@@ -7,7 +7,7 @@ the terminal is printed in blocks of columns, each with the names of its rows.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from wattqueue.report.cards import card, grid, paragraph, together
@@ -42,6 +42,21 @@ class Table:
     below: Sequence[str] = ()
     words: Sequence[int] = ()
     key: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        names: Sequence[str],
+        columns: Sequence[tuple[str, Callable[[str], str]]],
+        title: str,
+        note: str = "",
+        *,
+        head: str,
+        key: str = "",
+    ) -> Table:
+        """Return a table from the names of its rows and its columns: head, and the function that gives a row's cell."""
+        rows = [[name, *(cell(name) for _, cell in columns)] for name in names]
+        return cls((head, *(column for column, _ in columns)), rows, title, note, key=key)
 
     def lines(self, width: int = WIDTH) -> Iterator[str]:
         """Yield title, rows and note as lines of at most ``width`` characters."""

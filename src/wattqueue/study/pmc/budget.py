@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats
-from wattqueue.study.pmc.trial import COMPUTE_BOUND, PmcTrial, Values
+from wattqueue.study.sockets import COMPUTE_BOUND, PmcTrial, Values
 from wattqueue.workload.variability.codes import applications
 from wattqueue.workload.variability.physics import LIMIT_W, socket_watts
 from wattqueue.workload.variability.recording import recorded_watts
@@ -26,11 +26,13 @@ PROFILES = ("best", "median", "worst")
 """Profile sockets of the agnostic policy, by their watts of cholesky."""
 CONSERVATIVE, AWARE = "conservative", "variability-aware"
 POLICIES = (CONSERVATIVE, *(f"agnostic, {p}" for p in PROFILES), AWARE)
+METRICS = ("busy_sockets", "peak_w", "mean_w", "over_percent")
+"""Figures of a policy: sockets in use, highest and mean true power, its excess over the budget."""
 Sockets = NDArray[np.int64]
 
 
 def fill_budget(trial: PmcTrial) -> Values:
-    """Return sockets in use, highest and mean true power and its excess over the budget, for each policy."""
+    """Return the figures of each policy, in the order of ``METRICS``."""
     rng = np.random.default_rng([trial.seed, 5])
     queue = [str(name) for name in rng.choice(list(applications()), QUEUED)]
     offset = rng.integers(0, 10_000, QUEUED)
@@ -46,13 +48,9 @@ def fill_budget(trial: PmcTrial) -> Values:
             kinds = applications()[queue[job]].kind_of()
             series = np.sum([true[queue[job]][kinds[k]][:, s] for k, s in enumerate(sockets)], axis=0)
             power += np.roll(series, offset[job])
-        figures = {
-            "busy_sockets": sum(map(len, started.values())),
-            "peak_w": power.max(),
-            "mean_w": power.mean(),
-            "over_percent": 100.0 * (power.max() / BUDGET_W - 1.0),
-        }
-        values |= {("15 kW", policy, metric): float(v) for metric, v in figures.items()}
+        over = 100.0 * (power.max() / BUDGET_W - 1.0)
+        figures = (sum(map(len, started.values())), power.max(), power.mean(), over)
+        values |= {("15 kW", policy, m): float(v) for m, v in zip(METRICS, figures, strict=True)}
     return values
 
 

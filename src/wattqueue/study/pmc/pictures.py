@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,11 +11,12 @@ from wattqueue.model.jobs import Floats
 from wattqueue.pmc.events import LEVELS
 from wattqueue.pmc.weights import with_constant
 from wattqueue.report.document import Drawn
-from wattqueue.report.figure import Axis, Figure, axis_of_time
-from wattqueue.report.figures import boxes
+from wattqueue.report.figure import Axis, axis_of_time
+from wattqueue.report.figures import boxes, curves
 from wattqueue.report.figures.boxes import Box
-from wattqueue.study.pmc.trial import RATIOS, PmcTrial, socket_errors
-from wattqueue.workload.variability.codes import COUNTER_S, RUN_S, SAMPLE_S, applications
+from wattqueue.study.pmc.scores import socket_errors
+from wattqueue.study.sockets import RATIOS, PmcTrial
+from wattqueue.workload.variability.codes import RUN_S, applications
 from wattqueue.workload.variability.physics import socket_watts
 from wattqueue.workload.variability.recording import recorded_watts
 
@@ -31,7 +33,7 @@ QUANTITIES = {
 def pictures(trial: PmcTrial) -> Iterator[Drawn]:
     """Yield Figures 2, 3 and 5 of one draw."""
     yield from figure_2(trial)
-    yield figure_3(trial), "overlay"
+    yield figure_3(trial)
     yield from figure_5(trial)
 
 
@@ -39,14 +41,14 @@ def figure_2(trial: PmcTrial) -> Iterator[Drawn]:
     """Yield Figure 2: watts, active cores, fetch unit and L1 of four codes on the profile socket."""
     watts = {name: socket_watts(applications()[name], trial.chips)[0][:, trial.profile] for name in SHOWN}
     says = "Generated, on the profile socket; of multi-node codes one process. Watts are samples of 100 ms."
-    yield _over_time("watts", "Figure 2: power", says, Axis("power", "W"), watts, SAMPLE_S), "overlay"
+    yield _over_time("watts", "Figure 2: power", says, Axis("power", "W"), watts)
     for column, (key, name) in QUANTITIES.items():
         levels = {app: trial.runs[app][0][0].level[:, LEVELS.index(column)] for app in SHOWN}
         says = "Generated, as counters show it every second."
-        yield _over_time(key, f"Figure 2: {name}", says, Axis(name), levels, COUNTER_S), "overlay"
+        yield _over_time(key, f"Figure 2: {name}", says, Axis(name), levels)
 
 
-def figure_3(trial: PmcTrial) -> Figure:
+def figure_3(trial: PmcTrial) -> Drawn:
     """Return Figure 3: measured and predicted watts of blackscholes on the sockets of least, middle and most watts."""
     rng = np.random.default_rng([trial.seed, 7])
     measured = recorded_watts(rng, applications()["blackscholes"], trial.chips)
@@ -58,7 +60,7 @@ def figure_3(trial: PmcTrial) -> Figure:
         lines |= {f"{name}: measured": measured[:, socket], f"{name}: VT": predicted[:, socket]}
     low, high = measured.max(axis=0)[order[[0, -1]]]
     says = f"Blackscholes peaks at {low:.0f} to {high:.0f} W over {trial.sockets} generated sockets; seconds."
-    return _over_time("sockets", "Figure 3: measured and predicted power", says, Axis("power", "W"), lines, COUNTER_S)
+    return _over_time("sockets", "Figure 3: measured and predicted power", says, Axis("power", "W"), lines)
 
 
 def figure_5(trial: PmcTrial) -> Iterator[Drawn]:
@@ -71,13 +73,7 @@ def figure_5(trial: PmcTrial) -> Iterator[Drawn]:
         yield boxes.figure(model, f"Figure 5: {model}", says, axis, shown, rows="application"), "boxes"
 
 
-def _over_time(key: str, title: str, says: str, y: Axis, lines: Mapping[str, Floats], period_s: float) -> Figure:
+def _over_time(key: str, title: str, says: str, y: Axis, lines: Mapping[str, Floats]) -> Drawn:
     """Return lines over the time of a run, one per name."""
-    values = list(lines.values())
-    columns = {"time_s": period_s * np.arange(len(values[0]))}
-    columns |= {f"mean_{k}": v for k, v in enumerate(values)}
-    heads = {"time_s": "time"} | {f"mean_{k}": name for k, name in enumerate(lines)}
-    groups = [{"label": name, "seeds": 1, "cap": None} for name in lines]
-    x = axis_of_time(RUN_S, None)
-    x = Axis("time since the start", x.unit, x.scale)
-    return Figure(key, title, says, x, y, columns, heads, {"groups": groups, "end_s": RUN_S, "exact": False})
+    x = replace(axis_of_time(RUN_S, None), name="time since the start")
+    return curves.figure(key, title, says, (x, y), lines, RUN_S), "overlay"

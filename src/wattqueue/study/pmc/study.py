@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,12 @@ from wattqueue.pmc.events import COMPONENTS
 from wattqueue.study.frame.published import published
 from wattqueue.study.frame.report import Part, Progress, StudyReport
 from wattqueue.study.frame.samples import Samples
-from wattqueue.study.frame.table import Prose
 from wattqueue.study.pmc.budget import fill_budget
 from wattqueue.study.pmc.nodes import check_nodes, node_rows, node_table
 from wattqueue.study.pmc.pictures import pictures
+from wattqueue.study.pmc.scores import processes, score
 from wattqueue.study.pmc.tables import tables
-from wattqueue.study.pmc.trial import PmcTrial, Values, processes, score, sockets_figures
+from wattqueue.study.sockets import PmcTrial, Values, sockets_figures
 
 TOLD = published("wattqueue.study.pmc")
 """What the paper prints (claims.toml)."""
@@ -54,8 +53,7 @@ class PmcStudy:
                 hint=f"at least 1 and {LEAST_SOCKETS}",
             )
         series = None if self.nodes is None else read_node_series(self.nodes)
-        samples = self.draw(progress)
-        return self.report(samples, series)
+        return self.report(self.draw(progress), series)
 
     def draw(self, progress: Progress | None = None) -> Samples:
         """Return the figures of all draws."""
@@ -84,26 +82,18 @@ class PmcStudy:
             "seeds": self.seeds,
             "sockets": self.sockets,
             "components": {app: [COMPONENTS[c] for c in subset] for app, subset in trial.components[False].items()},
-            "results": list(_rows(samples)),
+            "results": samples.rows("model"),
             "nodes": rows,
         }
-        return StudyReport(
-            name="pmc",
-            title="Watts of every socket from performance counters",
-            paper="Paper 2, sections 2 and 4.3",
+        return TOLD.report(
+            found,
             about=f"{self.seeds} seeds of {self.sockets} generated sockets, 11 training kernels, 16 applications.",
             lede=f"Three models on <strong>generated</strong> sockets that differ. {found.summary}.",
-            claims=found,
-            parts=[*parts, found, Prose("How to read the figures", notes, "notes")],
+            parts=parts,
+            notes=notes,
             figures=figures,
-            drawn=list(pictures(trial)),
+            drawn=pictures(trial),
         )
-
-
-def _rows(samples: Samples) -> Iterable[dict[str, object]]:
-    """Yield every figure, draw by draw."""
-    for (setting, model, metric), values in samples.values.items():
-        yield {"setting": setting, "model": model, "metric": metric, "values": values.tolist()}
 
 
 def _about_nodes(series: list[NodeSeries]) -> str:

@@ -31,7 +31,7 @@ from wattqueue.study.frame.compare import Compared, ComparisonTable, points_chan
 from wattqueue.study.frame.published import published
 from wattqueue.study.frame.report import Part, Progress, StudyReport
 from wattqueue.study.frame.samples import Samples
-from wattqueue.study.frame.table import Prose, Table, with_interval
+from wattqueue.study.frame.table import Table, with_interval
 from wattqueue.study.powercap.cell import (
     CAPPED_S,
     CAPS_PERCENT,
@@ -111,7 +111,7 @@ class PowercapRuns:
         found = estimate(grid.mean(axis=1))
         caps = dict(zip(map(str, map(float, self.samples.settings)), grid.mean(axis=0).tolist(), strict=True))
         fewer = float(self.kept.grid(policy, metric).mean())
-        return {"mean": found.mean, "low": found.low, "high": found.high, "without_left_out": fewer, "by_cap": caps}
+        return {**found.document(), "without_left_out": fewer, "by_cap": caps}
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,10 +240,8 @@ def report(found: PowercapRuns, hold_out: PowercapRuns | None = None) -> StudyRe
         f"<strong>{escape(p)}</strong> leaves {unused:.0f} % of the cap unused and costs {cost:+.0f} % of turnaround"
         for p, (unused, cost) in mean.items()
     )
-    return StudyReport(
-        name="powercap",
-        title="Which prediction makes the best use of a capped window",
-        paper="Paper 4, sections 6.4 and 6.5",
+    return TOLD.report(
+        told,
         about=(
             f"EASY+PC, {len(found.rows) - len(made.window_jobs):,} simulations and {len(made.window_jobs)} baselines: "
             f"windows of {choice.days:g} days, {min(made.window_jobs):,} to {max(made.window_jobs):,} jobs, of a "
@@ -253,10 +251,10 @@ def report(found: PowercapRuns, hold_out: PowercapRuns | None = None) -> StudyRe
             f"{max(made.nodes_asked):,.0f} nodes); all of them wait. The cap is on for {CAPPED_S / 3600:g} hours."
         ),
         lede=f"Under a cap on the first three hours, {lede}.",
-        claims=told,
-        parts=[*parts, told, Prose("How to read the figures", TOLD.notes, "notes"), *more],
+        parts=parts,
+        more=more,
         figures=figures,
-        drawn=list(pictures(found)),
+        drawn=pictures(found),
     )
 
 

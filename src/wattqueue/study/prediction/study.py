@@ -280,19 +280,16 @@ def report(found: PredictionScoreTables) -> StudyReport:
     parts.append(score_table(found.knobs, "Settings of the history estimator (generated, mean watts)"))
     parts += [sensitivity_table(found), Prose("What holds in every setting", [robust(found)])]
     hidden = "The same with sizes shuffled and one requested time for all: requests carry no information on watts"
-    parts += [score_table(found.blinded, hidden), told]
+    parts.append(score_table(found.blinded, hidden))
     shares = {name: f"{100 * getattr(WATTS_SHARES, name):.0f} %" for name in ("user", "app", "drift", "session", "job")}
     notes = [note.format(**shares, drift_days=f"{DRIFT_D:g}", session_jobs=f"{SESSION_JOBS:g}") for note in TOLD.notes]
-    parts.append(Prose("How to read the figures", [*notes, *(f"Note: {note}" for note in found.notes)], "notes"))
     figures = found.about | {name: [r.document() for r in getattr(found, name)] for name in TABLES}
-    return StudyReport(
-        name="prediction",
-        title="History against regression",
-        paper="Paper 4, section 6.3",
+    return TOLD.report(
+        told,
         about=f"prediction of a job's watts, {found.about['jobs']:,} generated jobs; CPU time per prediction",
         lede="How well a job's watts can be predicted, on <strong>generated</strong> jobs of Marconi100.",
-        claims=told,
         parts=parts,
+        notes=[*notes, *(f"Note: {note}" for note in found.notes)],
         figures=figures | {"notes": found.notes},
-        drawn=list(pictures(found)),
-    )  # fmt: skip
+        drawn=pictures(found),
+    )

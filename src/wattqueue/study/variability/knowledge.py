@@ -15,7 +15,7 @@ from wattqueue.parts.estimator.oracle_unit_watts import OracleUnitWatts
 from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.placement.benchmark import Benchmark
 from wattqueue.policy.policy import Policy, load_policy
-from wattqueue.study.pmc.trial import COMPUTE_BOUND, PmcTrial, share_of_kinds
+from wattqueue.study.sockets import COMPUTE_BOUND, PmcTrial, share_of_kinds
 from wattqueue.workload.variability.codes import applications
 from wattqueue.workload.variability.recording import recorded_watts
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from wattqueue.policy.oracles import marked_policy
 from wattqueue.study.frame.published import published
 from wattqueue.study.frame.report import Part, Progress, StudyReport
 from wattqueue.study.frame.samples import Samples, sweep
-from wattqueue.study.frame.table import Prose
 from wattqueue.study.variability.knowledge import BASE, ORACLE, POLICIES
 from wattqueue.study.variability.tables import pictures, tables
 from wattqueue.study.variability.trial import BUDGETS_W, COMMON, TRAFFICS, BudgetCase, cases, machine, setting
@@ -79,22 +77,19 @@ class VariabilityStudy:
             "seeds": self.seeds,
             "sockets": machine().units,
             "oracles": [ORACLE],
-            "results": list(_rows(samples)),
+            "results": samples.rows(),
         }
         runs = len(simulated.settings) * len(POLICIES) * self.seeds
-        return StudyReport(
-            name="variability",
-            title="A power budget on sockets that differ",
-            paper="Paper 2, section 4.4",
+        return TOLD.report(
+            found,
             about=(
                 f"{runs:,} simulations: {self.seeds} seeds of {machine().units} generated sockets, the paper's traffic "
                 f"({' and '.join(self.traffics)}) with generated watts. {marked_policy(ORACLE)} reads the truth."
             ),
             lede=f"Ten policies on <strong>generated</strong> sockets. {found.summary}.",
-            claims=found,
-            parts=[*parts, found, Prose("How to read the figures", TOLD.notes, "notes")],
+            parts=parts,
             figures=figures,
-            drawn=list(pictures(samples, TOLD.labels)),
+            drawn=pictures(samples, TOLD.labels),
         )
 
 
@@ -129,9 +124,3 @@ def compared(samples: Samples, traffic: str, budget_w: float) -> str:
     """Return the setting that counts for a traffic and a budget: that of the common jobs where jobs are dropped."""
     name = setting(traffic, budget_w)
     return common if (common := f"{name}, {COMMON}") in samples.settings else name
-
-
-def _rows(samples: Samples) -> Iterable[dict[str, object]]:
-    """Yield every figure, draw by draw."""
-    for (where, policy, metric), values in samples.values.items():
-        yield {"setting": where, "policy": policy, "metric": metric, "values": values.tolist()}
