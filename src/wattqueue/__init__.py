@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from wattqueue.api.compare import compare
     from wattqueue.api.jobs import JobTable, generate, read_jobs
     from wattqueue.api.predict import predict
+    from wattqueue.api.replay import replay
     from wattqueue.api.run import RunResult, read_run
     from wattqueue.api.simulate import simulate
     from wattqueue.api.whatif import whatif
@@ -55,6 +56,7 @@ _HOMES = {
     "predict": "wattqueue.api.predict",
     "read_jobs": "wattqueue.api.jobs",
     "read_run": "wattqueue.api.run",
+    "replay": "wattqueue.api.replay",
     "simulate": "wattqueue.api.simulate",
     "whatif": "wattqueue.api.whatif",
 }
@@ -63,7 +65,7 @@ _HOMES = {
 __all__ = [  # noqa: RUF022  in the order in which they are used
     "read_jobs", "generate", "JobTable", "Jobs",
     "load_machine", "Machine", "Partition", "Cap", "load_policy",
-    "simulate", "read_run", "RunResult", "compare", "whatif", "predict",
+    "simulate", "read_run", "RunResult", "replay", "compare", "whatif", "predict",
     "WattQueueError", "InputError", "MachineError", "PolicyError",
 ]  # fmt: skip
 

@@ -16,7 +16,7 @@ from wattqueue import parts
 NAMES = {
     *("read_jobs", "generate", "JobTable", "Jobs"),
     *("load_machine", "Machine", "Partition", "Cap", "load_policy"),
-    *("simulate", "read_run", "RunResult", "compare", "whatif", "predict"),
+    *("simulate", "read_run", "RunResult", "replay", "compare", "whatif", "predict"),
     *("WattQueueError", "InputError", "MachineError", "PolicyError"),
 }
 """Removing or renaming one of them breaks programs: that needs a major release."""

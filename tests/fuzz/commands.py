@@ -100,6 +100,7 @@ TEMPLATES: dict[str, tuple[tuple[str, ...], ...]] = {
     "report": (("report", "run"),),
     "compare": (("compare", "run", "run2", "-o", "compared"),),
     "rerun": (("rerun", "run", "--out", "again"),),
+    "replay": (("replay", "run", "--out", "again"), ("replay", "run", "--jobs", "jobs.csv", "--cap", "70%")),
     "predict": (("predict", "eval", "jobs.csv", "--estimator", "last-job,history-mean", "-o", "scores", *PLAIN[2:]),),
     "apps": (
         ("apps", "import", "eacct.csv", "--hardware", "p1", "--database", "apps.db"),

@@ -101,7 +101,7 @@ class Lines:
         verb = rng.choice(self.verbs)
         words = command_line(verb, rng, self.known)
         folder = self.folder / "case"
-        prepare(folder, rng, words, self.runs if verb in {"report", "compare", "rerun", "plot"} else None)
+        prepare(folder, rng, words, self.runs if verb in {"report", "compare", "rerun", "replay", "plot"} else None)
         os.chdir(folder)
         try:
             wrong = attempt(words, folder)

@@ -53,6 +53,8 @@ def recorded_inputs(folder: Path) -> RunInputs:
     Raises: InputError for a folder that records no run, or a file that changed since.
     """
     facts, machine, cap = read_facts(folder)
+    if "replay" in facts:
+        raise InputError("is a replay, which no policy decided", where=folder, hint="wattqueue replay repeats it")
     try:
         task, row = Task(**facts["task"]), {**ROW_DEFAULTS, **facts["policy"]}
     except (KeyError, TypeError) as error:

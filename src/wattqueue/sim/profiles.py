@@ -104,13 +104,13 @@ def profiled(jobs: Jobs, schedule: Schedule, machine: Machine, actual: Predictio
         raise InputError("no job carries a power profile", hint="use a workload or trace format that has samples")
     profiles = jobs.profiles
     rows = np.flatnonzero(schedule.ran & (profiles.pattern >= 0))
-    unit_uw, factor = _at_option(jobs, machine, actual, rows, schedule.option[rows])
+    unit_uw, factor = at_option(jobs, machine, actual, rows, schedule.option[rows])
     start, end = schedule.start_s[rows], schedule.end_s[rows]
     work = np.minimum(jobs.runtime_s, jobs.walltime_s)[rows]
     total_uw = jobs.nodes[rows] * unit_uw
     differ = actual is not None and actual.unit_factor is not None
     if actual is not None and differ:
-        total_uw = _on_units(jobs, actual, schedule, rows, unit_uw)
+        total_uw = on_units(jobs, actual, schedule, rows, unit_uw)
     constant_j = (end - start) * (total_uw / codes.MICRO)
     steady = np.abs(end - start - work * factor) <= _CHANGED * np.maximum(1.0, end - start)
     steady &= np.abs(schedule.energy_j[rows] - constant_j) <= _CHANGED * np.maximum(1.0, constant_j)
@@ -128,7 +128,7 @@ def energies_j(found: ProfiledRuns) -> Floats:
     return energy
 
 
-def _at_option(
+def at_option(
     jobs: Jobs, machine: Machine, actual: Prediction | None, rows: NDArray[np.intp], option: NDArray[np.int16]
 ) -> tuple[NDArray[np.int64], Floats]:
     """Return true microwatts of one unit, and time factors, at the options that jobs ran with. Shapes (k,)."""
@@ -136,7 +136,7 @@ def _at_option(
     return unit_uw(table, rows, option), time_factors(table, rows, option)
 
 
-def _on_units(
+def on_units(
     jobs: Jobs, actual: Prediction, schedule: Schedule, rows: NDArray[np.intp], unit_uw: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return true microwatts of whole jobs on the units that they held, which differ. Shape (k,)."""

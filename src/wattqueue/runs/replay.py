@@ -1,0 +1,118 @@
+"""Replay the schedule in a run's folder or in a live recording, and keep it as a run (``sim/replay.py``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wattqueue.errors import InputError
+from wattqueue.formats.cap import parse_cap
+from wattqueue.formats.rundir.folder import JOBS, RUN, RunRecord, read_run
+from wattqueue.formats.source import sha256_of
+from wattqueue.live.recorded_schedule import read_recording
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.metrics import metrics
+from wattqueue.model.recorded_schedule import RecordedSchedule
+from wattqueue.model.signals import Cap
+from wattqueue.runs.perform import watts_stated
+from wattqueue.runs.task import Task, task_workload
+from wattqueue.sim.phases import has_phases, with_phases
+from wattqueue.sim.replay import Starts, replay, replay_workload
+
+POWERED = "the record had units off, booting or stopping; in the replay all are on (0 or 1)"
+"""Note of a replay of a run whose units were not all on."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A recorded schedule, and what its record states about it."""
+
+    recorded: RecordedSchedule
+    facts: dict[str, Any]
+    """Of run.toml; empty for a live recording."""
+    watts: str
+    """Whose figures the record's watts are (``formats.rundir.folder.watts_origin``)."""
+
+
+def read_source(path: Path) -> Source:
+    """Return the schedule of a run's folder, or of a live recording.
+
+    Raises: InputError for neither, or a schedule that cannot have been; MachineError for the machine of a run.
+    """
+    if path.is_dir():
+        return source_of(read_run(path), str(path))
+    if path.name == RUN or path.suffix == ".csv":
+        raise InputError("is a file of a run", where=path, hint=f"name the folder, {path.parent}")
+    return Source(read_recording(path), {"task": {"workload": str(path), "policy": "live"}}, "workload")
+
+
+def source_of(run: RunRecord, where: str = "run") -> Source:
+    """Return the schedule of a finished run. Raises: InputError for one that cannot have been."""
+    notes = {}
+    idle = sum(p.units * p.idle_w for p in run.machine.partitions)
+    power = run.power
+    if len(power.time_s) and float(abs(power.other_w + power.busy_idle_w - idle).max()) > 1e-3:
+        notes[POWERED] = 1
+    recorded = RecordedSchedule(run.jobs, run.machine, run.schedule, run.cap, where, notes)
+    return Source(recorded, dict(run.facts), run.watts)
+
+
+def workload_of(source: Source, text: str) -> Jobs:
+    """Return a workload that is to give run times and watts, read with the options of the recorded run.
+
+    Raises: InputError as ``runs.task.task_workload``.
+    """
+    task = source.facts.get("task", {})
+    options = ["seed", "default_walltime_s", "procs_per_node", *(["kind"] if text == task.get("workload") else [])]
+    return task_workload(Task(text, **{name: task[name] for name in options if name in task})).jobs
+
+
+def perform_replay(
+    source: Source, *, jobs: Jobs | None = None, starts: Starts = "places", cap: str | Cap | None = None,
+    workload: str = "",
+) -> tuple[RunRecord, dict[str, int]]:  # fmt: skip
+    """Replay a schedule; return it as a run's folder keeps it, and the notes.
+
+    ``jobs`` gives run times and watts in place of the record's (``replay_workload``); ``workload`` is its name.
+    ``cap`` is what the power is compared with: text as in ``wattqueue simulate``, None for the record's.
+
+    Raises: InputError as ``sim.replay`` and for a text that is no cap; MachineError for a share of unknown maxima.
+    """
+    recorded = source.recorded
+    limit = parse_cap(cap, recorded.machine) if isinstance(cap, str) else cap
+    if jobs is None:
+        run, kept = replay(recorded, starts=starts, cap=limit), None
+    else:
+        run, kept = replay_workload(recorded, jobs, starts=starts, cap=limit), None
+        if has_phases(run):
+            run, kept = with_phases(run)
+    figures = metrics(run.jobs, run.schedule, run.power, run.machine, run.cap)
+    if kept is not None:
+        figures |= kept._asdict()
+    if not watts_stated(run.jobs, run.machine):
+        figures |= dict.fromkeys(("job_energy_j", "machine_energy_j", "edp_js"))
+    facts = replay_facts(source, starts, workload if jobs is not None else "", cap)
+    watts = source.watts if jobs is None else ""
+    record = RunRecord(run.jobs, run.machine, run.cap, run.schedule, run.power, figures, facts, watts=watts)
+    return record, run.notes
+
+
+def replay_facts(source: Source, starts: Starts, workload: str, cap: str | Cap | None) -> dict[str, Any]:
+    """Return what run.toml states of a replay: what was replayed and how, and what the record says of its policy.
+
+    There is no policy's row: nothing was decided, and ``wattqueue rerun`` does not repeat a replay.
+    """
+    where, task = source.recorded.where, source.facts.get("task", {})
+    path = Path(where)
+    file = path / JOBS if path.is_dir() else path
+    stated = {"schedule": where, "starts": starts, "jobs": workload}
+    hashed = {"sha256": sha256_of(file)} if file.is_file() else {}
+    named = {"workload": workload or task.get("workload"), "policy": f"replay of {task.get('policy', 'a schedule')}"}
+    named["cap"] = cap if isinstance(cap, str) else task.get("cap") if cap is None else None
+    facts: dict[str, Any] = {k: source.facts[k] for k in ("epoch_s", "oracle") if k in source.facts}
+    return {
+        "replay": {k: v for k, v in {**stated, **hashed}.items() if v},
+        "task": {k: v for k, v in named.items() if v},
+        **facts,
+    }
