@@ -126,6 +126,9 @@ TWINS: dict[str, dict[str, str]] = {
         "conformal": "conformal_insert conformal_remove conformal_add_score conformal_rank conformal_shift "
         "conformal_correct conformal_learn conformal_correct_rows conformal_learn_rows conformal_replay",
     },
+    # Caps of sockets, in exact fractions.
+    "redistribution.water_level": {"redistribution": "water_level"},
+    "redistribution.redistribute": {"redistribution": "step_of whole_uw count_unusable take_unused give_shares"},
     # Watts of one run at one instant, against a merge of all steps.
     "profile_power.run_uw": {"profile_power": "sample_uw place_of samples_at run_energies"},
     "profile_power.profile_series": {"profile_power": "put_step put_next_step take_step begin_runs sum_steps"},
