@@ -135,7 +135,7 @@ def test_a_file_of_runs(tmp_path: Path) -> None:
 
 def test_the_real_chips(data_dir: Path, tmp_path: Path) -> None:
     factors = tmp_path / "factors.csv"
-    report = ChipsStudy(data_dir / V100, factors).run()
+    report = ChipsStudy(data_dir / V100, factors, draws=2).run()
     lines = list(report.lines())
     assert max(map(len, lines)) <= 80
     verdicts = [row["verdict"] for row in report.claims.document()]
@@ -145,6 +145,10 @@ def test_the_real_chips(data_dir: Path, tmp_path: Path) -> None:
         "sgemm": 392, "pagerank": 172, "bert": 136, "resnet": 336,
     }  # fmt: skip
     assert "measured chips" in report.html()
+    pal = next(row for row in report.claims.document() if row["published"] == -42)
+    assert pal["verdict"] == "not comparable"
+    assert -10 < pal["ours"] < 0
+    assert len(document["simulations"]) == 20 * 9 * 8 + 12 * 5 * 8
     table = read_unit_factors(factors)
     assert table.origin == "measured"
     assert len(table.apps) == 4

@@ -17,16 +17,18 @@ def run(
         Path, typer.Argument(metavar="FOLDER", help="Runs as PAL has them: sgemm, pagerank, bert, resnet (CSV).")
     ],
     factors: Annotated[Path | None, typer.Option(help="Write the measured unit factors here (CSV).")] = None,
+    draws: Annotated[int, typer.Option(min=1, max=10_000, help="Draws of jobs for the simulations.")] = 20,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="Simulations at a time.")] = 2,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
     page: Annotated[Path | None, typer.Option("--html", help="Write all tables and pictures here.")] = None,
 ) -> None:
     """Rank measured chips by one application's watts, and see what this is worth for another (PAL data set).
 
-    Spread, rank correlations with and without noise, savings by own and by foreign ranks. Placement policies on these
-    chips are not simulated.
+    Spread, rank correlations with and without noise, savings by own and by foreign ranks. Then the policies of paper 2
+    on these chips under budgets, and placements under limits of each chip; slurm-ivp reads the truth: an oracle.
     """
     from wattqueue.cli.study._run import perform
     from wattqueue.study.chips.study import ChipsStudy
 
     import_module("scipy.stats")  # ranks: fail before the work if it is missing
-    perform(ChipsStudy(folder, factors), json_file, page, "ranking")
+    perform(ChipsStudy(folder, factors, draws, threads), json_file, page)

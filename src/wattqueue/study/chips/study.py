@@ -1,4 +1,4 @@
-"""The study of measured chips: spread, ranks that carry over, savings by one rank."""
+"""The study of measured chips: spread, ranks that carry over, savings by one rank, policies simulated on the chips."""
 
 from __future__ import annotations
 
@@ -12,13 +12,20 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.formats.chip_runs import ChipRuns, read_chip_runs
 from wattqueue.formats.unit_factors import write_unit_factors
+from wattqueue.policy.oracles import marked_policy
 from wattqueue.report.compare.stats import Estimate
 from wattqueue.report.document import Drawn
 from wattqueue.report.figure import Axis
 from wattqueue.report.figures import boxes
 from wattqueue.report.figures.boxes import Box
+from wattqueue.study.chips import limits
+from wattqueue.study.chips.budgets import ORACLE
+from wattqueue.study.chips.devices import devices
 from wattqueue.study.chips.pairs import ChipPair, chip_medians, chip_pair, measured_table
+from wattqueue.study.chips.placement_tables import pictures, tables
+from wattqueue.study.chips.placement_tables import rows as placement_rows
 from wattqueue.study.chips.ranks import RankRow, SavingRow, rank_rows, saving_rows
+from wattqueue.study.chips.simulations import Simulated, simulate_devices
 from wattqueue.study.frame.claim import ClaimTable, Judged
 from wattqueue.study.frame.published import published
 from wattqueue.study.frame.report import Part, Progress, StudyReport
@@ -28,6 +35,8 @@ TOLD = published("wattqueue.study.chips")
 """What the description of the data states (claims.toml)."""
 PAIRS = (("sgemm", "pagerank"), ("bert", "resnet"))
 """Applications that ran on the same chips."""
+BENCHMARKS = ("pagerank", "bert")
+"""The application of each pair by which one rank is made: pagerank is below the limit, bert ran more often."""
 SUFFIXES = (".csv.gz", ".csv")
 
 
@@ -38,15 +47,19 @@ class ChipsStudy:
     Attributes:
         folder: Folder with a file of runs per application.
         factors: Where to write the measured unit factors (CSV), or None.
+        draws: Draws of jobs for the simulations.
+        threads: Simulations at a time.
     """
 
     folder: Path
     factors: Path | None = None
+    draws: int = 20
+    threads: int = 2
 
     def run(self, progress: Progress | None = None) -> StudyReport:
-        """Read the runs, rank the chips, and compare with the data's description.
+        """Read the runs, rank the chips, simulate policies on them, and compare with what is published.
 
-        Raises: InputError for a missing file or one that cannot be used.
+        Raises: InputError for a missing file or one that cannot be used, and for no draw.
         """
         runs = {app: self._read(app) for pair in PAIRS for app in pair}
         if self.factors is not None:
@@ -54,12 +67,12 @@ class ChipsStudy:
         pairs = [chip_pair(runs[a], runs[b]) for a, b in PAIRS]
         ranks: list[RankRow] = []
         savings: list[SavingRow] = []
-        for k, pair in enumerate(pairs):
+        for pair in pairs:
             ranks += rank_rows(pair)
             savings += saving_rows(pair)
-            if progress:
-                progress(k + 1, len(pairs))
-        return report(list(runs.values()), pairs, ranks, savings)
+        found = [devices(pair, [runs[app] for app in pair.apps]) for pair in pairs]
+        simulated = simulate_devices(found, BENCHMARKS, self.draws, self.threads, progress)
+        return report(list(runs.values()), pairs, ranks, savings, simulated)
 
     def _read(self, app: str) -> ChipRuns:
         """Return the runs of one application. Raises: InputError."""
@@ -72,18 +85,26 @@ class ChipsStudy:
 
 
 def report(
-    runs: Sequence[ChipRuns], pairs: Sequence[ChipPair], ranks: list[RankRow], savings: list[SavingRow]
+    runs: Sequence[ChipRuns],
+    pairs: Sequence[ChipPair],
+    ranks: list[RankRow],
+    savings: list[SavingRow],
+    simulated: Simulated,
 ) -> StudyReport:
     """Return tables, pictures and claims."""
-    told = claims(runs, ranks)
+    told = claims(runs, ranks, simulated)
     chips = len({chip for one in runs for chip in one.chips})
     common = "; ".join(f"{' and '.join(p.apps)} on {len(p.chips)} common chips" for p in pairs)
     total = sum(len(one.chip) for one in runs)
     parts: list[Part] = [spread_table(runs), rank_table(ranks)]
     parts += [saving_table(savings, quantity) for quantity in ("watts", "time")]
+    parts += tables(simulated)
     return TOLD.report(
         told,
-        about=f"{total:,} runs of {len(runs)} applications, {chips} names of chips; {common}.",
+        about=(
+            f"{total:,} runs of {len(runs)} applications, {chips} names of chips; {common}. Policies: "
+            f"{simulated.draws} draws of generated jobs. {marked_policy(ORACLE)} reads the truth."
+        ),
         lede=f"What one benchmark says about another application on the same chips. {told.summary}.",
         parts=parts,
         figures={
@@ -91,8 +112,11 @@ def report(
             "spread": [spread(one) for one in runs],
             "ranks": [_rank_document(row) for row in ranks],
             "savings": [_saving_document(row) for row in savings],
+            "draws": simulated.draws,
+            "oracles": [ORACLE, limits.ORACLE],
+            "simulations": placement_rows(simulated),
         },
-        drawn=_pictures(runs),
+        drawn=[*_pictures(runs), *pictures(simulated)],
         origin="measured chips",
     )
 
@@ -113,11 +137,11 @@ def spread(runs: ChipRuns) -> dict[str, Any]:
     }
 
 
-def claims(runs: Sequence[ChipRuns], ranks: Sequence[RankRow]) -> ClaimTable:
-    """Return the description's figures beside ours.
+def claims(runs: Sequence[ChipRuns], ranks: Sequence[RankRow], simulated: Simulated) -> ClaimTable:
+    """Return the figures of the description, and of PAL, beside ours.
 
-    They are calculations on the same data, so that no interval is needed, but for the correction for noise, whose
-    method the description does not state.
+    The description's are calculations on the same data, so that no interval is needed, but for the correction for
+    noise, whose method it does not state. PAL's are simulations.
     """
     ours: dict[tuple[str, str], Estimate] = {}
     for one in runs:
@@ -128,8 +152,14 @@ def claims(runs: Sequence[ChipRuns], ranks: Sequence[RankRow]) -> ClaimTable:
         name = f"{row.quantities[0]}_{row.quantities[1]}"
         ours[", ".join(row.apps), name] = Estimate(1, row.raw.mean)
         ours[", ".join(row.apps), f"{name}_corrected"] = row.corrected
-    rows = [Judged(c.claim, e, certain=e.low is None) for c in TOLD.claims for e in (ours[c.on[0], c.metric],)]
-    return ClaimTable(rows, TOLD.draws, "What the data set's description states beside ours")
+    rows = []
+    for c in TOLD.claims:
+        if c.over:
+            rows.append(c.judge(simulated.limits))
+        else:
+            figure = ours[c.on[0], c.metric]
+            rows.append(Judged(c.claim, figure, certain=figure.low is None))
+    return ClaimTable(rows, TOLD.draws, "What the data set's description and PAL state beside ours")
 
 
 def spread_table(runs: Sequence[ChipRuns]) -> Table:
