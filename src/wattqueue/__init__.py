@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from wattqueue.api.run import RunResult, read_run
     from wattqueue.api.simulate import simulate
     from wattqueue.api.whatif import whatif
+    from wattqueue.campaign.run import run_cells
+    from wattqueue.campaign.shared import Shared
     from wattqueue.errors import InputError, MachineError, PolicyError, WattQueueError
     from wattqueue.formats.machine.file import load_machine
     from wattqueue.model.jobs import Jobs
@@ -48,6 +50,7 @@ _HOMES = {
     "Partition": "wattqueue.model.machine",
     "PolicyError": "wattqueue.errors",
     "RunResult": "wattqueue.api.run",
+    "Shared": "wattqueue.campaign.shared",
     "WattQueueError": "wattqueue.errors",
     "compare": "wattqueue.api.compare",
     "generate": "wattqueue.api.jobs",
@@ -57,6 +60,7 @@ _HOMES = {
     "read_jobs": "wattqueue.api.jobs",
     "read_run": "wattqueue.api.run",
     "replay": "wattqueue.api.replay",
+    "run_cells": "wattqueue.campaign.run",
     "simulate": "wattqueue.api.simulate",
     "whatif": "wattqueue.api.whatif",
 }
@@ -65,7 +69,7 @@ _HOMES = {
 __all__ = [  # noqa: RUF022  in the order in which they are used
     "read_jobs", "generate", "JobTable", "Jobs",
     "load_machine", "Machine", "Partition", "Cap", "load_policy",
-    "simulate", "read_run", "RunResult", "replay", "compare", "whatif", "predict",
+    "simulate", "read_run", "RunResult", "replay", "compare", "whatif", "predict", "run_cells", "Shared",
     "WattQueueError", "InputError", "MachineError", "PolicyError",
 ]  # fmt: skip
 

@@ -17,6 +17,7 @@ NAMES = {
     *("read_jobs", "generate", "JobTable", "Jobs"),
     *("load_machine", "Machine", "Partition", "Cap", "load_policy"),
     *("simulate", "read_run", "RunResult", "replay", "compare", "whatif", "predict"),
+    *("run_cells", "Shared"),
     *("WattQueueError", "InputError", "MachineError", "PolicyError"),
 }
 """Removing or renaming one of them breaks programs: that needs a major release."""
@@ -85,8 +86,9 @@ PARTS = {
     *("Estimator", "OnlineEstimator", "Remembering", "Order", "RerankingOrder", "Frequency", "Placement"),
     *("Backfill", "CustomBackfill", "Ledger", "Control", "Asked", "Entries", "Finished", "Prediction", "Start"),
     *("Floats", "Ints", "KnownJobs", "Observed", "View", "check_estimator", "check_part"),
+    *("WorkloadFormat", "WorkloadFile", "ReadOptions", "Workload", "Unusable", "NOT", "POSSIBLE", "LIKELY", "SURE"),
 }
-"""What a part of one's own may need beside the names of ``wattqueue``."""
+"""What a part or a format of one's own may need beside the names of ``wattqueue``."""
 
 
 def test_the_names_for_parts_are_pinned() -> None:

@@ -54,6 +54,18 @@ def test_the_guide_runs(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "gantt.pdf").is_file()
 
 
+@pytest.mark.compiled
+def test_cells_of_ones_own_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(
+        r"```python\n(.*?)```", (DOCS / "guide" / "campaign.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    names: dict[str, Any] = {"__name__": "__main__"}
+    execute({"source": lines(block)}, names, "campaign.md")
+    assert names["rows"]["percent"].to_list() == [60, 80]
+    assert names["rows"]["wait_s_mean"][0] > names["rows"]["wait_s_mean"][1]
+
+
 def test_the_guide_lists_every_name() -> None:
     text = GUIDE.read_text(encoding="utf-8")
     assert not [name for name in wattqueue.__all__ if not re.search(rf"`[^`]*\b{name}\b", text)]
@@ -62,11 +74,9 @@ def test_the_guide_lists_every_name() -> None:
 PAGES = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "guide").glob("*.md")), DOCS.parent / "README.md"]
 PUBLIC = {"wattqueue", "wattqueue.parts"}
 EXTENDS = {
-    "campaign.md": {"wattqueue.campaign.run"},  # cells of one's own
-    "import.md": {"wattqueue.formats"},  # a format of one's own
-    "studies.md": {f"wattqueue.study.frame.{name}" for name in ("published", "report", "samples")},  # a study
+    "studies.md": {f"wattqueue.study.frame.{name}" for name in ("published", "samples")},
 }
-"""Pages that show how to add what is neither a run nor a part, with the modules for it."""
+"""Pages that show how to extend WattQueue itself, with the modules for it: a study is a folder of the package."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)

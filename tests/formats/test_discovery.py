@@ -21,7 +21,7 @@ OWN = '''
 import numpy as np
 
 from wattqueue import Jobs
-from wattqueue.formats import NOT, SURE, Unusable, Workload, WorkloadFormat
+from wattqueue.parts import NOT, SURE, Unusable, Workload, WorkloadFormat
 
 
 def recognise(file):

@@ -18,36 +18,5 @@ workers share (``columns``).
 Modules with a leading underscore belong to this package. Other packages import ``atomic_write`` (every output of
 WattQueue), ``source`` (opening inputs), ``toml`` and ``schema`` (TOML files and what is wrong in them) and ``offsets``.
 
-A format of your own needs the names below and those of ``wattqueue`` (docs/guide/import.md).
+A format of your own needs names of ``wattqueue`` and ``wattqueue.parts`` only (docs/guide/import.md).
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from wattqueue.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from wattqueue.formats.unusable import Unusable
-    from wattqueue.formats.workload import Workload
-    from wattqueue.formats.workload_format import (
-        LIKELY,
-        NOT,
-        POSSIBLE,
-        SURE,
-        ReadOptions,
-        WorkloadFile,
-        WorkloadFormat,
-    )
-
-_STATED = ("LIKELY", "NOT", "POSSIBLE", "SURE", "ReadOptions", "WorkloadFile", "WorkloadFormat")
-__all__ = ["LIKELY", "NOT", "POSSIBLE", "SURE", "ReadOptions", "Unusable", "Workload", "WorkloadFile", "WorkloadFormat"]
-
-__getattr__ = lazy_names(
-    __name__,
-    {
-        **dict.fromkeys(_STATED, "wattqueue.formats.workload_format"),
-        "Unusable": "wattqueue.formats.unusable",
-        "Workload": "wattqueue.formats.workload",
-    },
-)

@@ -6,8 +6,9 @@ the folders, so a new part needs no entry anywhere; files that start with an und
 has the interfaces, ``actions.py`` what controls and passes return.
 
 A part of your own needs the names below and those of ``wattqueue``, nothing else (docs/guide/parts.md): the view, the
-values that parts return, the interfaces, and the checks. Parts on the floors below may not import the view or the
-checks, which stand above; here they are imported when they are first used.
+values that parts return, the interfaces, and the checks. So does a format of workloads (docs/guide/import.md). Parts
+on the floors below may not import the view or the checks, which stand above; here they are imported when they are
+first used.
 """
 
 from __future__ import annotations
@@ -19,6 +20,17 @@ from wattqueue.lazy import lazy_names
 if TYPE_CHECKING:
     from wattqueue.checks.estimator import check_estimator
     from wattqueue.checks.suite import check_part
+    from wattqueue.formats.unusable import Unusable
+    from wattqueue.formats.workload import Workload
+    from wattqueue.formats.workload_format import (
+        LIKELY,
+        NOT,
+        POSSIBLE,
+        SURE,
+        ReadOptions,
+        WorkloadFile,
+        WorkloadFormat,
+    )
     from wattqueue.model.known_jobs import KnownJobs, Observed
     from wattqueue.parts.actions import (
         Action,
@@ -55,34 +67,30 @@ if TYPE_CHECKING:
 _ACTIONS = ("Action", "Refusal", "Requeue", "SetFrequency", "SetSocketCap", "StartJob", "StopNode", "WakeNode")
 _CONTRACTS = (
     *("Asked", "Backfill", "Control", "CustomBackfill", "Entries", "Estimator", "Finished", "Floats", "Frequency"),
-    *(
-        "Ints",
-        "Ledger",
-        "OnlineEstimator",
-        "Order",
-        "Placement",
-        "Prediction",
-        "Remembering",
-        "RerankingOrder",
-        "Start",
-    ),
+    *("Ints", "Ledger", "OnlineEstimator", "Order", "Placement", "Prediction", "Remembering", "RerankingOrder"),
+    "Start",
 )
+_FORMATS = ("LIKELY", "NOT", "POSSIBLE", "SURE", "ReadOptions", "WorkloadFile", "WorkloadFormat")
 _HOMES = {
     **dict.fromkeys(_ACTIONS, "wattqueue.parts.actions"),
     **dict.fromkeys(_CONTRACTS, "wattqueue.parts.contracts"),
+    **dict.fromkeys(_FORMATS, "wattqueue.formats.workload_format"),
     "KnownJobs": "wattqueue.model.known_jobs",
     "Observed": "wattqueue.model.known_jobs",
+    "Unusable": "wattqueue.formats.unusable",
     "View": "wattqueue.policy.view",
+    "Workload": "wattqueue.formats.workload",
     "check_estimator": "wattqueue.checks.estimator",
     "check_part": "wattqueue.checks.suite",
 }
 """Module in which each public name is defined."""
 
-__all__ = [
+__all__ = [  # noqa: RUF022  parts, then formats
     "Action", "Asked", "Backfill", "Control", "CustomBackfill", "Entries", "Estimator", "Finished", "Floats",
     "Frequency", "Ints", "KnownJobs", "Ledger", "Observed", "OnlineEstimator", "Order", "Placement", "Prediction",
     "Refusal", "Remembering", "Requeue", "RerankingOrder", "SetFrequency", "SetSocketCap", "Start", "StartJob",
     "StopNode", "View", "WakeNode", "check_estimator", "check_part",
+    "WorkloadFormat", "WorkloadFile", "ReadOptions", "Workload", "Unusable", "NOT", "POSSIBLE", "LIKELY", "SURE",
 ]  # fmt: skip
 
 __getattr__ = lazy_names(__name__, _HOMES)
