@@ -131,7 +131,9 @@ TWINS: dict[str, dict[str, str]] = {
     "redistribution.redistribute": {"redistribution": "step_of whole_uw count_unusable take_unused give_shares"},
     # Watts of one run at one instant, against a merge of all steps.
     "profile_power.run_uw": {"profile_power": "sample_uw place_of samples_at run_energies"},
-    "profile_power.profile_series": {"profile_power": "put_step put_next_step take_step begin_runs sum_steps"},
+    "profile_power.profile_series": {
+        "profile_power": "put_step put_next_step take_step begin_runs sum_steps add_stretch add_run sum_on_grid",
+    },
 }
 
 ROWS = [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.reference.profile_power import ProfiledRun, moments, profile_series
+from tests.reference.profile_power import ProfiledRun, moments, profile_series, run_uw
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition, plain_machine
@@ -146,6 +146,47 @@ def test_in_a_simulation_energies_stay_what_the_engine_counted(seed: int) -> Non
     assert (moved_j <= 1e-6 * unit_s[ran]).all()  # a microwatt of each unit
     assert float(got.schedule.energy_j[ran].sum()) == pytest.approx(energy_j(got.power), rel=1e-12)
     assert PROFILE_NOT_USED not in got.notes
+
+
+def on_grid(seed: int, n: int, period_s: float) -> Run:
+    """A run whose jobs start, end and change their watts at multiples of a period alone."""
+    run = finished(seed, n)
+    rng = np.random.default_rng(seed)
+    jobs = run.jobs
+    assert jobs.profiles is not None
+    profiles = replace(jobs.profiles, period_s=period_s)
+    submit, work = (period_s * rng.integers(low, 40, n) for low in (0, 1))
+    jobs = Jobs.build(submit, jobs.nodes, work, mean_power_w=jobs.mean_power_w, profiles=profiles)
+    mean = np.where(profiles.pattern < 0, 77.7, profiles.mean_power_w(jobs.runtime_s))
+    return simulate(replace(jobs, mean_power_w=mean), plain_machine(4 * n, 20.0), load_policy("easy"))
+
+
+@given(st.integers(0, 2**40), st.integers(1, 25), st.sampled_from([0.1, 0.3, 20.0]))
+def test_on_a_grid_the_sum_is_the_naive_one_between_its_points(seed: int, n: int, period_s: float) -> None:
+    """Multiples of 0.1 are no float64: the twin is asked in the middle, where no rounding can matter."""
+    run = on_grid(seed, n, period_s)
+    got = profile_power(run)
+    cells = np.arange(round(got.time_s[0] / period_s), round(got.time_s[-1] / period_s))
+    middle = ((cells + 0.5) * period_s).tolist()
+    runs = [replace(r, period_s=period_s) for r in twin_runs(run)]
+    assert value_at(got, middle) == [sum(run_uw(r, t) for r in runs) for t in middle]
+    point = np.rint(got.time_s / period_s)
+    np.testing.assert_allclose(got.time_s, point * period_s, rtol=1e-14)
+    assert (np.diff(point) > 0).all()  # one row a point: no steps a rounding error apart
+    at_own = np.searchsorted(run.power.time_s, got.time_s, side="right") - 1
+    np.testing.assert_array_equal(got.other_w, run.power.other_w[at_own])
+
+
+@given(st.integers(0, 2**40), st.floats(0, 1), st.floats(0, 1))
+def test_a_window_on_a_grid_is_a_piece_of_the_whole(seed: int, a: float, b: float) -> None:
+    run = on_grid(seed, 12, 0.1)
+    whole = profile_power(run)
+    first, last = float(whole.time_s[0]), float(whole.time_s[-1])
+    begin, end = (first + (last - first) * x for x in sorted((a, b)))
+    piece = profile_power(run, begin_s=begin, end_s=end)
+    assert (piece.time_s[0], piece.time_s[-1]) == (begin, end)
+    inside = whole.time_s[(whole.time_s > begin + 1e-6) & (whole.time_s <= end)].tolist()
+    assert value_at(piece, [begin, *inside]) == value_at(whole, [begin, *inside])
 
 
 def test_many_cuts_give_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from wattqueue.kernels.profile_power import (
     PatternTable,
     RunTable,
     run_energies,
+    sum_on_grid,
     sum_steps,
 )
 from wattqueue.kernels.unit_watts import sum_units
@@ -240,14 +241,61 @@ def _window(found: ProfiledRuns, own: PowerSeries, begin: float, end: float) -> 
     length = np.minimum(runs.end_s, end) - np.maximum(runs.start_s, begin)
     steps = int((length / runs.period_s).sum()) + 3 * len(touched)  # at most; a start, an end and rounding for each run
     rows_at_most = steps + own_last - own_row + 2  # memory that no row is written to is never claimed
-    out = Merged(np.empty(rows_at_most), np.empty(rows_at_most, np.int64), np.empty(rows_at_most, np.int64))
-    rows = sum_steps(found.patterns, runs, _next_steps(len(touched)), out, own.time_s, own_row, begin, end)
+    own_time = np.append(begin, own.time_s[own_row + 1 : own_last])
+    grid = _grid(runs, own_time, end, steps)
+    if grid is not None:
+        cells, own_cell, total = grid
+        out = _room(len(total) + 1)
+        period = float(runs.period_s[0])
+        rows = sum_on_grid(found.patterns, runs, out, cells, total, own_cell, own_time, own_row, period)
+    else:
+        out = _room(rows_at_most)
+        rows = sum_steps(found.patterns, runs, _next_steps(len(touched)), out, own.time_s, own_row, begin, end)
     if end >= own.time_s[-1] and out.off_uw[rows - 1] != 0:
         raise EngineError("power profiles: the sum is not 0 after the last job ended")
     if out.time[rows - 1] < end:
         out.time[rows], out.row[rows], out.off_uw[rows] = end, out.row[rows - 1], out.off_uw[rows - 1]
         rows += 1
     return _series(own, Merged(*(column[:rows] for column in out)))
+
+
+def _grid(
+    runs: RunTable, own_time: Floats, end: float, steps: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return what ``sum_on_grid`` takes: start and end of each run, the own rows, and zeros, by multiples of the period.
+
+    None where the periods differ, where a run or a row of the window (apart from its begin) is at no multiple, and where
+    there are more multiples than ``steps``: then a sum in order of time is faster.
+    """
+    if not len(runs.start_s) or (runs.period_s != runs.period_s[0]).any():
+        return None
+    period = float(runs.period_s[0])
+    low, high = _multiple_below(own_time[0], period), _multiple_below(end, period)
+    if high - low >= steps:
+        return None
+    cells = _multiples(np.column_stack((runs.start_s, runs.end_s)), period)
+    later = _multiples(own_time[1:], period)
+    if cells is None or later is None:
+        return None
+    return cells, np.append(low, later), np.zeros(high - low + 1, np.int64)
+
+
+def _multiples(time_s: Floats, period_s: float) -> NDArray[np.int64] | None:
+    """Return how many periods each time is, None if one is no multiple; what float64 cannot tell apart counts as one."""
+    found = np.rint(time_s / period_s)
+    near = np.abs(time_s - found * period_s) <= 4 * np.spacing(np.abs(time_s) + period_s)
+    return found.astype(np.int64) if near.all() else None
+
+
+def _multiple_below(time_s: float, period_s: float) -> int:
+    """Return the number of whole periods up to a time."""
+    exact = _multiples(np.array([time_s]), period_s)
+    return int(np.floor(time_s / period_s)) if exact is None else int(exact[0])
+
+
+def _room(rows: int) -> Merged:
+    """Return room for rows of a sum."""
+    return Merged(np.empty(rows), np.empty(rows, np.int64), np.empty(rows, np.int64))
 
 
 def _next_steps(runs: int) -> NextSteps:
