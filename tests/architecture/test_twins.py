@@ -22,7 +22,8 @@ TWINS: dict[str, dict[str, str]] = {
     # The whole engine, on random worlds with actions, failures and snapshots (tests/sim/test_against_twin.py).
     "simulator.Simulator.run": {
         "_numba": "as_int64",
-        "loop": "run next_time advance complete arrive signal control decide_pass apply_starts log_is_full batch_size",
+        "loop": "run next_time advance complete arrive signal control decide_pass next_pass apply_starts log_is_full "
+        "batch_size",
         "nodes": "timer_events",
         "search": "first_from",
     },
@@ -32,7 +33,7 @@ TWINS: dict[str, dict[str, str]] = {
     },
     "simulator.Simulator.greedy": {
         "greedy": "pass_greedy begin_pass refresh_candidates follow_candidates leaf_of_rank next_partition "
-        "find_candidate try_entry drop_reservations entry_not_started",
+        "find_candidate try_entry drop_reservations entry_not_started bound_by_last_end",
     },
     "simulator.Simulator.keeps": {"greedy": "keeps_reservations"},
     "simulator.Simulator.consume": {"greedy": "consume_leftovers"},

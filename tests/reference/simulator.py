@@ -71,6 +71,7 @@ class Simulator:
     period: float = 0.0
     chance: tuple[float, float, float] | None = None
     unit_rank: Any = None
+    at_completion: bool = False
 
     def __post_init__(self) -> None:
         n = len(self.jobs)
@@ -297,6 +298,9 @@ class Simulator:
                     closed.add(p)
                 elif self.code == codes.EASY and p not in promised:
                     promised[p] = self.reserve(entry)
+                elif self.code == codes.LAST_END and p not in promised:
+                    ends = [r.expected for r in self.running]
+                    promised[p] = Reservation(job, max(ends, default=INF), -1, -1)
 
     def keeps(self, promised: dict[int, Reservation], entry: int, option: int) -> bool:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
@@ -525,10 +529,11 @@ class Simulator:
             coming += [float(self.cap.time_s[signals[0]])] if signals else []
             if min(coming) == INF and not self.running and (self.script is None or ticks > 500):
                 break
-            self.now = min([*coming, tick])
+            self.now, ended = min([*coming, tick]), False
             for r in sorted((r for r in self.running if r.end <= self.now), key=lambda r: r.job):
                 self.bill(r)
                 self.running.remove(r)
+                ended = True
                 self.end[r.job] = self.now
                 killed = self.jobs.runtime_s[r.job] > self.jobs.walltime_s[r.job]
                 self.state[r.job] = codes.KILLED if killed else codes.COMPLETED
@@ -551,7 +556,18 @@ class Simulator:
                     self.act(action)
                 ticks += 1
                 tick = self.now + self.period
-            if self.interval > 0 and self.now < self.last_pass + self.interval:
+            if self.at_completion and self.interval > 0:
+                deferred = INF
+                # "At a completion, and at each whole interval after the last pass": the first such moment from now on.
+                at = self.last_pass if self.last_pass > -INF else self.now
+                whole = itertools.count(1)
+                while self.last_pass > -INF and (at := self.last_pass + next(whole) * self.interval) < self.now:
+                    pass
+                if at == self.now or ended:
+                    self.schedule()
+                elif self.queue:
+                    deferred = at
+            elif self.interval > 0 and self.now < self.last_pass + self.interval:
                 deferred = self.last_pass + self.interval if self.queue else INF
             else:
                 deferred = INF

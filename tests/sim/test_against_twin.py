@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.reference.simulator import Simulator, integral_j
 from tests.sim.invariants import check_invariants, units_of
-from tests.sim.workloads import NAMES, World, random_world
+from tests.sim.workloads import NAMES, World, bounded_world, random_world
 from wattqueue.kernels import codes
 from wattqueue.parts.ledger.chance import Chance
 from wattqueue.policy.actions import Action, Requeue, SetFrequency, SetSocketCap, StopNode, WakeNode
@@ -71,6 +71,20 @@ def test_every_start_is_the_twins(seed: int) -> None:
     run, twin = run_both(random_world(seed))
     expect_same(run, twin)
     check_invariants(run)
+
+
+@given(SEEDS)
+def test_with_the_pass_of_cwm(seed: int) -> None:
+    run, twin = run_both(bounded_world(seed, failures=seed % 3 == 0))
+    expect_same(run, twin)
+    check_invariants(run)
+
+
+@given(SEEDS)
+def test_with_the_pass_of_cwm_and_random_actions(seed: int) -> None:
+    world = bounded_world(seed)
+    run, twin = run_both(world, random_script(seed, world), period_s=7.0)
+    expect_same(run, twin)
 
 
 @given(SEEDS)

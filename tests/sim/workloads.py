@@ -23,6 +23,7 @@ NAMES = {
     codes.FIRST_FIT: "first-fit",
     codes.EASY: "easy",
     codes.CONSERVATIVE: "conservative",
+    codes.LAST_END: "cwm",
 }
 
 
@@ -61,12 +62,14 @@ class World:
     depth: int
     interval_s: float
     events: NodeEvents
+    at_completion: bool = False
 
     def policy(self, **more: Any) -> Policy:
         backfill = {
             "part": NAMES[self.code],
             "queue_depth": self.depth or codes.ANY_NEED,
             "pass_interval_s": self.interval_s,
+            **({"pass_at_completion": self.at_completion} if self.code == codes.LAST_END else {}),
         }
         return replace(
             load_policy("easy", backfill=backfill),
@@ -87,7 +90,8 @@ class World:
     def twin(self, reject: Any, **more: Any) -> Simulator:
         simulator = Simulator(
             self.jobs, self.machine, self.ready.prediction, self.actual, self.ready.table, self.ready.options,
-            self.code, self.cap, reject, self.depth, self.interval_s, self.events, **more,
+            self.code, self.cap, reject, self.depth, self.interval_s, self.events, at_completion=self.at_completion,
+            **more,
         )  # fmt: skip
         simulator.run()
         return simulator
@@ -181,4 +185,17 @@ def random_failures(rng: np.random.Generator, machine: Machine, until_s: float) 
     rows.sort()
     return NodeEvents(
         np.array([r[0] for r in rows]), np.array([r[1] for r in rows], np.int32), np.array([r[2] for r in rows], bool)
+    )
+
+
+def bounded_world(seed: int, *, failures: bool = False) -> World:
+    """A random world with the pass ``cwm``: mostly few entries a pass, passes at whole intervals and at completions."""
+    rng = np.random.default_rng((seed, 4))
+    world = random_world(seed, failures=failures)
+    return replace(
+        world,
+        code=codes.LAST_END,
+        depth=int(rng.integers(0, 6)),
+        interval_s=float(rng.choice([0.0, 7.0, 25.5])),
+        at_completion=bool(rng.random() < 0.7),
     )

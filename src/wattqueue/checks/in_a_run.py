@@ -102,7 +102,7 @@ def expect_attributes(axis: str, part: Any) -> None:
     """
     if axis == "backfill" and method_of(part, "schedule") is None:
         code = stated(part, "code", None)
-        if code not in (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY, codes.CONSERVATIVE):
+        if code not in (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY, codes.CONSERVATIVE, codes.LAST_END):
             fail(part, f"code is {code!r}, and there is no schedule()", "name a compiled pass, or write schedule(view)")
         if int(stated(part, "queue_depth", -1)) < 0:
             fail(part, "queue_depth is not 0 or more", "0 tries the whole queue")

@@ -13,6 +13,7 @@ FIRST_FIT = 1
 EASY = 2
 CONSERVATIVE = 3
 CUSTOM = 4
+LAST_END = 5
 
 # Ledgers.
 # A ledger is "predicted" (sum over running jobs), "measured" (telemetry) or "chance" (predicted, with a margin).
@@ -107,7 +108,8 @@ CONTROL_AT = 0
 PASS_AT = 1
 PASS_INTERVAL = 2
 CONTROL_STEPS_LEFT = 3  # above 0 while a control may still move a queue that nothing else moves
-WHEN_SLOTS = 4
+PASS_AT_COMPLETION = 4  # 1 where passes come at completions, and at whole intervals after the last one
+WHEN_SLOTS = 5
 
 # Slots of Truth.request (int64): when Python wants to be asked, and what happened at this instant.
 STOP_MASK = 0

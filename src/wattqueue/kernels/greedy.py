@@ -1,4 +1,4 @@
-"""The greedy passes: none, first-fit and EASY, over one or several partitions (rules 7 and 8 of docs/semantics.md).
+"""The greedy passes: none, first-fit, EASY and cwm, over some partitions (rules 7 and 8 of docs/semantics.md).
 
 The rules are stated for one list: entries of all partitions in one queue order, each tried once. Done literally, that
 costs a test for each queued entry at each event: with 100,000 queued jobs far too much. The pass visits the same
@@ -92,6 +92,8 @@ def begin_pass(view: KernelView) -> int:
     count = view.counter
     whole = count[codes.DIRTY] != 0 or count[codes.FCFS_RANKS] == 0 or count[codes.DROPPED] != 0
     whole = whole or count[codes.DEPTH] < codes.ANY_NEED
+    # What starts later is not among the running jobs that the bound was taken from.
+    whole = whole or count[codes.CODE] == codes.LAST_END
     # The entry that closed a partition may be gone since: its job may have started in another one.
     whole = whole or (count[codes.CODE] == codes.NO_BACKFILL and len(view.units.free) > 1)
     first_rank = count[codes.FIRST_NEW]
@@ -175,14 +177,15 @@ def find_candidate(view: KernelView, p: int, leaf: int) -> int:
     spare_need = codes.ANY_NEED
     spare_watt = codes.ANY_WATT
     code = view.counter[codes.CODE]
-    prune = code == codes.FIRST_FIT or (code == codes.EASY and view.reserved.entry[p] >= 0)
+    reserves = code == codes.EASY or code == codes.LAST_END
+    prune = code == codes.FIRST_FIT or (reserves and view.reserved.entry[p] >= 0)
     # Pruned: skip entries that cannot start. Not with a queue depth, which counts every entry that is tried.
     if prune and view.counter[codes.DEPTH] >= codes.ANY_NEED:
         need = view.units.free[p]
         watt = view.counter[codes.AVAILABLE]
         if need <= 0:
             return -1
-        if code == codes.EASY and view.reserved.time[p] < INF:
+        if reserves and view.reserved.time[p] < INF:
             # Slightly wider than exact: this only prunes, the test at the leaf decides.
             now = view.num[codes.NOW]
             wall = (view.reserved.time[p] - now) + 1e-9 * abs(now) + 1e-9
@@ -269,8 +272,8 @@ def drop_reservations(view: KernelView, job: int, p: int) -> bool:
 def entry_not_started(view: KernelView, p: int, entry: int) -> None:
     """Apply what follows when ``entry`` does not start.
 
-    No backfilling: its partition's pass is over. EASY: it becomes its partition's reservation, if there is none yet.
-    First-fit: nothing.
+    No backfilling: its partition's pass is over. EASY, cwm: it becomes its partition's reservation, if there is none
+    yet. First-fit: nothing.
     """
     code = view.counter[codes.CODE]
     if code == codes.NO_BACKFILL:
@@ -278,6 +281,18 @@ def entry_not_started(view: KernelView, p: int, entry: int) -> None:
         view.reserved.candidate[p] = -1
     elif code == codes.EASY and view.reserved.entry[p] < 0:
         reserve(view, p, entry)
+    elif code == codes.LAST_END and view.reserved.entry[p] < 0:
+        bound_by_last_end(view, p, entry)
+
+
+@inlined
+def bound_by_last_end(view: KernelView, p: int, entry: int) -> None:
+    """Let later entries start only if they end no later than the last running job: a shadow time without leftovers."""
+    blocks = view.counter[codes.BLOCKS]
+    view.reserved.entry[p] = entry
+    view.reserved.time[p] = view.running.last_end[view.running.order[blocks - 1]] if blocks > 0 else INF
+    view.reserved.nodes[p] = -1
+    view.reserved.watt[p] = -1
 
 
 @inlined

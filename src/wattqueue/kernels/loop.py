@@ -238,12 +238,12 @@ def control(view: KernelView, truth: Truth) -> int:
 def decide_pass(view: KernelView, truth: Truth) -> int:
     """Run the pass of this instant, postpone it, or stop for a pass in Python.
 
-    With ``pass_interval_s`` (rule 10) a pass that comes too early is postponed to PASS_AT, an event of its own.
+    With ``pass_interval_s`` (rule 10) a pass that comes too early is postponed to PASS_AT, an event by itself.
     """
     tally = truth.tally
     when = truth.when
     now = view.num[codes.NOW]
-    earliest = view.num[codes.LAST_PASS] + when[codes.PASS_INTERVAL]
+    earliest = next_pass(view, truth)
     if when[codes.PASS_INTERVAL] > 0 and now < earliest:
         # Remember to run it once the interval is over, unless nothing waits.
         when[codes.PASS_AT] = earliest if view.counter[codes.QUEUED] > 0 else INF
@@ -256,6 +256,21 @@ def decide_pass(view: KernelView, truth: Truth) -> int:
         return codes.NEED_PASS
     schedule(view)
     return -1
+
+
+@inlined
+def next_pass(view: KernelView, truth: Truth) -> float:
+    """Return when the next pass may run: not before the interval has elapsed, or at the next of its multiples."""
+    when = truth.when
+    now, last = view.num[codes.NOW], view.num[codes.LAST_PASS]
+    interval = when[codes.PASS_INTERVAL]
+    if when[codes.PASS_AT_COMPLETION] == 0.0 or interval <= 0.0:
+        return float(last + interval)
+    if truth.request[codes.HAPPENED] & codes.STOP_ON_COMPLETION or last == -INF or now >= when[codes.PASS_AT]:
+        return float(now)
+    intervals = max(1.0, np.floor((now - last) / interval))
+    time = last + intervals * interval
+    return float(time if time >= now else last + (intervals + 1.0) * interval)
 
 
 @inlined

@@ -268,7 +268,7 @@ def add_stretch(total: Array, level: Array, base_w: float, scale_w: float, units
     ``sample_uw``.
     """
     for i in range(len(level)):
-        micro = int(math.floor((base_w + scale_w * level[i]) * codes.MICRO + 0.5))
+        micro = math.floor((base_w + scale_w * level[i]) * codes.MICRO + 0.5)
         total[i] += units * (micro - constant)
 
 

@@ -41,7 +41,7 @@ EVENT_BITS = {
 """Events that a control may name, and the bits that stand for them in the compiled loop."""
 STOCK_MARGINS = (Predicted.margin_w, Chance.margin_w)
 """Margins that are known to be 0, so that no pass stops to ask for them."""
-GREEDY = (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY)
+GREEDY = (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY, codes.LAST_END)
 """Passes that test one start at a time."""
 
 
@@ -57,6 +57,8 @@ class Capabilities:
     """Entries that a pass tries; 0 for all."""
     pass_interval_s: float
     """Shortest time between two passes."""
+    pass_at_completion: bool
+    """Whether passes come at completions, and at whole intervals after the last one (rule 10)."""
     rerank: Callable[[View], Floats] | None
     """Of an order whose priorities change during the run."""
     pass_part: object
@@ -111,6 +113,8 @@ class DriverAbilities:
     """Whether free units can be taken by rank."""
     unit_factors: bool = False
     """Whether the watts of a job may depend on its units."""
+    passes_at_completion: bool = False
+    """Whether a pass can be tied to completions."""
     future: bool = False
     """Whether the future is known, so that an oracle can be given it."""
 
@@ -135,6 +139,7 @@ def resolve(policy: Policy) -> Capabilities:
         custom_pass=custom,
         queue_depth=depth,
         pass_interval_s=float(interval),
+        pass_at_completion=bool(stated(backfill, "pass_at_completion", False)),
         rerank=method_of(order, "rerank"),
         pass_part=order if custom is None else backfill,
         ledger_part=ledger,
@@ -227,6 +232,11 @@ def require_carried_out(
             prediction.unit_time_factor is not None,
             "an estimator with run times by unit",
             "leave unit_time_factor to the truth: simulate(actual=...)",
+        ),
+        (
+            needs.pass_at_completion and not driver.passes_at_completion,
+            "passes at completions",
+            "leave out pass_at_completion",
         ),
         (
             needs.ledger not in driver.ledgers,

@@ -185,6 +185,7 @@ class Simulation:
         truth, session = self.truth, self.session
         truth.request[codes.STOP_MASK] = session.stops()
         truth.when[codes.PASS_INTERVAL] = session.needs.pass_interval_s
+        truth.when[codes.PASS_AT_COMPLETION] = session.needs.pass_at_completion
         truth.when[codes.CONTROL_AT] = session.next_due_s()
         truth.when[codes.CONTROL_STEPS_LEFT] = self._steps_left if session.needs.controls else 0
         self.world.observe(learned=session.learns, seen=session.needs.views)

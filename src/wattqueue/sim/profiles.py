@@ -262,10 +262,10 @@ def _window(found: ProfiledRuns, own: PowerSeries, begin: float, end: float) -> 
 def _grid(
     runs: RunTable, own_time: Floats, end: float, steps: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
-    """Return what ``sum_on_grid`` takes: start and end of each run, the own rows, and zeros, by multiples of the period.
+    """Return what ``sum_on_grid`` takes, by multiples of the period: start and end of runs, the own rows, zeros.
 
-    None where the periods differ, where a run or a row of the window (apart from its begin) is at no multiple, and where
-    there are more multiples than ``steps``: then a sum in order of time is faster.
+    None where the periods differ, where a run or a row of the window (apart from its begin) is at no multiple, and
+    where there are more multiples than ``steps``: then a sum in order of time is faster.
     """
     if not len(runs.start_s) or (runs.period_s != runs.period_s[0]).any():
         return None
@@ -281,7 +281,7 @@ def _grid(
 
 
 def _multiples(time_s: Floats, period_s: float) -> NDArray[np.int64] | None:
-    """Return how many periods each time is, None if one is no multiple; what float64 cannot tell apart counts as one."""
+    """Return how many periods each time is; None if one is no multiple, up to the rounding of float64."""
     found = np.rint(time_s / period_s)
     near = np.abs(time_s - found * period_s) <= 4 * np.spacing(np.abs(time_s) + period_s)
     return found.astype(np.int64) if near.all() else None

@@ -112,7 +112,7 @@ def build_truth(
     tally[codes.OTHER_UW] = sum(p.units * round(p.idle_w * codes.MICRO) for p in machine.partitions)
     node_order = np.lexsort((events.unit, events.up, events.time_s))  # of one instant: down before up, then by unit
     when = np.full(codes.WHEN_SLOTS, np.inf)
-    when[[codes.PASS_INTERVAL, codes.CONTROL_STEPS_LEFT]] = 0.0
+    when[[codes.PASS_INTERVAL, codes.CONTROL_STEPS_LEFT, codes.PASS_AT_COMPLETION]] = 0.0
     kill = jobs.runtime_s > jobs.walltime_s
     work = np.minimum(jobs.runtime_s, jobs.walltime_s) if kill.any() else kernel_array(jobs.runtime_s, np.float64)
     return state.Truth(

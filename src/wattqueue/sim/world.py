@@ -182,6 +182,7 @@ ABILITIES = DriverAbilities(
     },
     ranked_placement=True,
     unit_factors=True,
+    passes_at_completion=True,
     future=True,
 )
 """What the simulator carries out: every action, on a ledger of predicted watts."""
