@@ -139,7 +139,7 @@ def test_a_machine_that_no_job_fits_is_refused(tmp_path: Path) -> None:
 def test_a_generator_that_is_not_there_is_no_missing_file() -> None:
     done = wattqueue("simulate", "cirno:days=1", "--nodes", "8")
     assert done.returncode == 2
-    assert "no generator 'cirno' (one of marconi, fugaku" in done.stderr
+    assert "no generator 'cirno' (one of marconi, fugaku, lightesp" in done.stderr
 
 
 def test_a_wide_job_is_rejected_and_listed(trace: Path, tmp_path: Path) -> None:

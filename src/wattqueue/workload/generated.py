@@ -20,7 +20,7 @@ from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs
 from wattqueue.workload.limits import WHOLE, require
 
-_GENERATORS = ("marconi", "fugaku")
+_GENERATORS = ("marconi", "fugaku", "lightesp")
 
 
 def is_generated(workload: str) -> bool:

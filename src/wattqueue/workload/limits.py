@@ -24,9 +24,25 @@ LOAD = Bound(1e-6, 1e3, "", "1 is the whole capacity of the machine")
 SCALE = Bound(0, 100, "", "1 is the published or assumed spread, 0 is none")
 """Factors on standard deviations."""
 
-OPTIONS = {"jobs": JOBS, "nodes": UNITS, "users": USERS, "days": DAYS, "load": LOAD, "drift": SCALE, "spread": SCALE}
+RATIO = Bound(1, 1e3, "", "a figure over another that is not greater")
+"""Ratios of times: of a benchmark to its light version, of a requested time to the run time."""
+FIRST = Bound(0, 5e7, "", "as jobs of a trace")
+"""Jobs that are there when a trace begins."""
+
+OPTIONS = {
+    "jobs": JOBS,
+    "nodes": UNITS,
+    "users": USERS,
+    "days": DAYS,
+    "load": LOAD,
+    "drift": SCALE,
+    "spread": SCALE,
+    "divide": RATIO,
+    "accuracy": RATIO,
+    "first": FIRST,
+}
 """Range of each option by its name; an option means the same for every generator."""
-WHOLE = frozenset({"jobs", "nodes", "users"})
+WHOLE = frozenset({"jobs", "nodes", "users", "first"})
 """Options that are whole numbers."""
 
 
