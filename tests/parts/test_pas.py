@@ -1,0 +1,101 @@
+"""PAS: windows of frequencies under a cap, and idle nodes whose watts start a waiting job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wattqueue.errors import InputError, PolicyError
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.signals import NO_SIGNALS, Cap
+from wattqueue.parts.contracts import Entries, Prediction
+from wattqueue.parts.frequency.frequency_window import FrequencyWindow
+from wattqueue.policy.policy import load_policy
+from wattqueue.sim.engine import Run, simulate
+
+HZ = (2.0e9, 1.5e9, 1.0e9)
+"""With alpha 2 and no idle watts, 100 W become 56.25 W and 25 W; time is 1, 4/3 and 2."""
+
+
+def machine(**figures: Any) -> Machine:
+    return Machine("small", (Partition("one", 4, frequencies_hz=HZ, **{"max_w": 100.0, **figures}),))
+
+
+def run(jobs: Jobs, policy: str, cap_w: float, **figures: Any) -> Run:
+    return simulate(jobs, machine(**figures), load_policy(policy), cap=Cap.constant(cap_w))
+
+
+def jobs_of(nodes: list[int], **columns: Any) -> Jobs:
+    n = len(nodes)
+    return Jobs.build(np.arange(n) * 1.0, nodes, [100.0] * n, walltime_s=[200.0] * n, **columns)
+
+
+def windows(low: list[float], high: list[float]) -> dict[str, Any]:
+    return {"extra": {"frequency_min_hz": np.array(low), "frequency_max_hz": np.array(high)}}
+
+
+def test_without_a_window_a_job_starts_at_the_highest_frequency_or_waits() -> None:
+    done = run(jobs_of([2, 2]), "pas", 300.0)
+    assert done.schedule.option.tolist() == [0, 0]
+    assert done.schedule.start_s.tolist() == [0.0, 100.0]
+
+
+def test_with_a_window_it_starts_at_the_highest_frequency_that_fits() -> None:
+    done = run(jobs_of([2, 2]), "pas-any", 300.0)
+    # 200 W run; 2 x 56.25 W do not fit into 100 W, 2 x 25 W do. The second job takes twice as long.
+    assert done.schedule.option.tolist() == [0, 2]
+    assert done.schedule.end_s.tolist() == [100.0, 201.0]
+
+
+def test_each_job_keeps_to_its_own_window() -> None:
+    nan = np.nan
+    jobs = jobs_of([2, 1, 1], **windows([nan, 1.5e9, 1.0e9], [nan, 2.0e9, 1.6e9]))
+    done = run(jobs, "pas", 260.0)
+    # The second may go down to 1.5 GHz (56.25 W of the 60 W left), the third waits for watts, and never runs at 2 GHz.
+    assert done.schedule.option.tolist() == [0, 1, 1]
+    assert done.schedule.start_s.tolist() == [0.0, 1.0, 100.0]
+
+
+def test_a_window_takes_the_options_between_its_ends() -> None:
+    both = Machine("two", (*machine().partitions, Partition("fixed", 2, max_w=50.0)))
+    jobs = jobs_of([1] * 6, **windows([0, 1.2e9, 3e9, 1.6e9, np.nan, 0], [9e9, 1.8e9, 4e9, 1.7e9, 1.5e9, 5e8]))
+    entries = Entries(np.repeat(np.arange(6), 2).astype(np.int32), np.tile([0, 1], 6).astype(np.int32), np.zeros(12))
+    prediction = Prediction(np.full((1, 4), 50.0), np.ones((1, 4)), np.zeros(6, np.int32))
+    first, last = FrequencyWindow().window(KnownJobs.of(jobs), entries, prediction, both, NO_SIGNALS)
+    assert first[::2].tolist() == [0, 1, 0, 1, 1, 2]
+    assert last[::2].tolist() == [2, 1, 0, 1, 2, 2]
+    assert (first[1::2] == 3).all()
+    assert (last[1::2] == 3).all()
+
+
+@pytest.mark.parametrize(("low", "high", "row"), [([1e9, 2e9], [2e9, 1e9], 2), ([-1.0, 0], [1e9, 1e9], 1)])
+def test_an_empty_window_is_refused(low: list[float], high: list[float], row: int) -> None:
+    with pytest.raises(InputError) as refused:
+        run(jobs_of([1, 1], **windows(low, high)), "pas", 300.0)
+    assert str(refused.value.where) == f"column frequency_min_hz, row {row}"
+    with pytest.raises(PolicyError):
+        FrequencyWindow(lowest_hz=2e9, highest_hz=1e9)
+
+
+def test_idle_nodes_give_their_watts_to_a_waiting_job() -> None:
+    """40 W idle, 100 W busy: with four nodes on, two busy ones leave 300 - 2 x 60 - 4 x 40 = 20 W."""
+    transitions = {"idle_w": 40.0, "shutdown_s": 10.0, "shutdown_w": 40.0, "boot_s": 20.0, "boot_w": 60.0}
+    jobs = jobs_of([2, 1])
+    kept = simulate(jobs, machine(**transitions), load_policy("pas", controls=[]), cap=Cap.constant(300.0))
+    assert kept.schedule.start_s.tolist() == [0.0, 100.0]
+    done = run(jobs, "pas", 300.0, **transitions)
+    # The node that the second job does not need is off after 10 s, and 60 W are free then.
+    assert done.schedule.start_s.tolist() == [0.0, 11.0]
+
+
+def test_nodes_are_woken_for_a_job_that_needs_them() -> None:
+    transitions = {"idle_w": 40.0, "shutdown_s": 10.0, "shutdown_w": 40.0, "boot_s": 20.0, "boot_w": 60.0}
+    jobs = jobs_of([2, 1, 4], **windows([np.nan, np.nan, 1e9], [np.nan, np.nan, 2e9]))
+    done = run(jobs, "pas", 300.0, **transitions)
+    # One node is off from 10 s on. The boot takes 60 W, which are there when the first job has ended, and 20 s.
+    assert done.schedule.start_s.tolist() == [0.0, 11.0, 120.0]
+    assert done.schedule.option.tolist() == [0, 0, 1]
