@@ -56,14 +56,18 @@ def test_a_recording_without_these_columns_is_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["slurm-prvp", "slurm-vtp", "slurm-ivp"])
-def test_live_refuses_a_policy_of_units_that_differ(name: str) -> None:
+def test_live_drives_a_policy_of_units_that_differ_where_it_may_name_nodes(name: str) -> None:
+    policy = load_policy(name, estimator=UnitWatts(table=TABLE))
+    assert require_live(policy, MACHINE).online is None
     with pytest.raises(PolicyError):
-        require_live(load_policy(name, estimator=UnitWatts(table=TABLE)), MACHINE)
+        require_live(policy, MACHINE, names_nodes=False)
 
 
-def test_live_refuses_a_ranked_placement() -> None:
+def test_live_drives_a_ranked_placement_where_it_may_name_nodes() -> None:
+    policy = load_policy("easy", placement=Benchmark(table=TABLE, app="cg"))
+    assert require_live(policy, MACHINE).online is None
     with pytest.raises(PolicyError):
-        require_live(load_policy("easy", placement=Benchmark(table=TABLE, app="cg")), MACHINE)
+        require_live(policy, MACHINE, names_nodes=False)
 
 
 def test_live_takes_one_profiled_unit_for_all() -> None:

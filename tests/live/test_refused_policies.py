@@ -29,10 +29,10 @@ class Measured(Predicted):
     code = codes.MEASURED
 
 
-@pytest.mark.parametrize("change", [{"placement": Ranked()}, {"ledger": Measured()}])
-def test_what_live_does_not_drive_is_refused(change: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("change", "names_nodes"), [({"placement": Ranked()}, False), ({"ledger": Measured()}, True)])
+def test_what_live_does_not_drive_is_refused(change: dict[str, Any], names_nodes: bool) -> None:
     with pytest.raises(PolicyError) as caught:
-        require_live(replace(load_policy("easy"), **change), lab_machine())
+        require_live(replace(load_policy("easy"), **change), lab_machine(), names_nodes=names_nodes)
     assert caught.value.where == "easy"
     assert caught.value.hint
 

@@ -410,9 +410,13 @@ class Ranked:
         return np.zeros((apps, machine.units))
 
 
+WITHOUT_NAMES = replace(ROUND, ranked_placement=False)
+"""A live controller that may not ask for nodes by name."""
+
+
 @pytest.mark.parametrize(
     ("driver", "change"),
-    [(ABILITIES, {"ledger": Measured()}), (ROUND, {"ledger": Measured()}), (ROUND, {"placement": Ranked()})],
+    [(ABILITIES, {"ledger": Measured()}), (ROUND, {"ledger": Measured()}), (WITHOUT_NAMES, {"placement": Ranked()})],
 )
 def test_what_a_driver_does_not_carry_out_is_refused(change: dict[str, Any], driver: DriverAbilities) -> None:
     policy = replace(load_policy("easy"), **change)

@@ -72,12 +72,11 @@ def sources_of(config: LiveConfig) -> list[TelemetrySource]:
 
 
 def rules_of(config: LiveConfig) -> Rules:
-    """Return the planner's rules. Nodes are named where the site asks for it; no policy that live drives ranks them."""
-    place = config.slurm.place_nodes == "always"
+    """Return the planner's rules."""
     t = config.telemetry
     return Rules(
-        config.mode, config.start_timeout_s, config.starts_a_cycle, config.slurm.write_priority, place,
-        config.slurm.power_nodes, t.track_running and t.any_node_source, t.settle_s, t.margin,
+        config.mode, config.start_timeout_s, config.starts_a_cycle, config.slurm.write_priority,
+        config.slurm.place_nodes, config.slurm.power_nodes, t.track_running and t.any_node_source, t.settle_s, t.margin,
         idle_tolerance=t.idle_tolerance, licence_floor=t.licence_floor, sets_frequency=config.frequency_dir is not None,
     )  # fmt: skip
 
@@ -127,7 +126,7 @@ def assemble(config: LiveConfig, cluster: Cluster | None = None, clock: Callable
     policy, applications, caps = load_policy(config.policy), applications_of(config), CapFile(config.cap, machine)
     if applications is not None:
         policy = applications.into(policy)
-    require_live(policy, machine)
+    require_live(policy, machine, names_nodes=config.slurm.place_nodes != "never")
     if config.frequency_dir is not None and not config.frequency_dir.is_dir():
         raise InputError(
             "frequency_dir is no folder", where=config.frequency_dir, hint="make it, on storage all nodes see"

@@ -55,7 +55,7 @@ class SlurmSection(_Strict):
     write_priority: bool = True
     """Give released jobs descending priorities, so that Slurm starts them in the policy's order."""
     place_nodes: Literal["auto", "always", "never"] = "auto"
-    """ReqNodeList: where the policy ranks nodes, on every start, or on none."""
+    """ReqNodeList: where the policy tells nodes apart (ranks, watts by node), on every start, or on none."""
     power_nodes: bool = False
     """Whether nodes may be stopped and woken (needs Slurm's Administrator level)."""
 

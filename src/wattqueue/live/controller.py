@@ -332,11 +332,13 @@ class Controller:
             details = snapshot.details.get(key)
             if details is not None and details.restarts > 0:
                 memory.requeued(key, memory.origin.get(old, old.submit_s))
+                self.planner.placement.carry_over(old, key)
         if not self._names:  # after a restart: requeued while nobody looked
             for key in list(memory.placed):
                 new = names.get(key.name)
                 if new is not None and new != key and (d := snapshot.details.get(new)) is not None and d.restarts:
                     memory.requeued(new, memory.origin.get(key, key.submit_s))
+                    self.planner.placement.carry_over(key, new)
         self._names = names
         memory.forget([k for k in memory.known() if k not in now])
         # from here on every key of the memory is a job of this snapshot
@@ -366,6 +368,7 @@ class Controller:
         # held, and forgets the release; the other order could lose the range, or the watts of a job under way
         try:
             self.planner.keep_ranges(snapshot, plan.placed)
+            self.planner.placement.keep_names(plan.goal.jobs)
             self.planner.memory.place(plan.placed)
         except OutputError:  # the status shows why, as the memory's problem
             writes = [write for write in writes if write.lowers]

@@ -8,7 +8,7 @@ which events have happened since (``policy.events``), and which nodes were told 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -38,8 +38,10 @@ UNIT_STATES: dict[Power, int] = {
 NO_POWER_RIGHT = "the site does not let the controller power nodes (slurm.power_nodes)"
 
 
-def require_live(policy: Policy, machine: Machine) -> Capabilities:
+def require_live(policy: Policy, machine: Machine, *, names_nodes: bool = True) -> Capabilities:
     """Return what a policy does, if a live controller carries it out.
+
+    ``names_nodes``: whether starts may ask for nodes by name; a policy that tells nodes apart needs it.
 
     Asks its estimator about no job, for the choices that show in a prediction only; tables of a wrong shape show there
     already.
@@ -53,7 +55,11 @@ def require_live(policy: Policy, machine: Machine) -> Capabilities:
     if needs.online is None and "estimator" not in needs.knows_future:
         prediction = policy.estimator.predict(nobody, machine)
         check_prediction(nobody, machine, prediction)
-    require_carried_out(policy, needs, ROUND, 0, machine, prediction)
+    driver = ROUND
+    if not names_nodes:
+        name = 'a controller with place_nodes = "never"'
+        driver = replace(ROUND, name=name, ranked_placement=False, unit_factors=False)
+    require_carried_out(policy, needs, driver, 0, machine, prediction)
     return needs
 
 

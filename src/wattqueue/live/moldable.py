@@ -72,9 +72,15 @@ def grow(
 
 
 def _net_w(view: PolicySnapshot, row: int, start: StartJob, layout: Layout) -> float:
-    """Return the net watts of one node of a start."""
-    at = int(view.prediction.rows(np.array(row, np.int32)))
-    return float(layout.net_w(view.prediction.power_w[at])[start.option])
+    """Return the net watts of one node of a start, the worst of its partition where nodes differ."""
+    watts, factor = view.prediction.watts(np.array([row], np.int32), start.option), view.prediction.unit_factor
+    code = int(view.jobs.app.codes[row])
+    if factor is not None and code >= 0:
+        low, high = layout.first[start.partition], layout.first[start.partition + 1]
+        watts = watts * max(1.0, np.nan_to_num(factor[code, low:high], nan=1.0).max())
+    each = np.zeros(len(layout.machine.option_partition))
+    each[start.option] = watts[0]
+    return float(layout.net_w(each)[start.option])
 
 
 def _whole(value: float) -> int:

@@ -50,6 +50,7 @@ from wattqueue.live.cluster import Details, Job, JobKey, Node, Snapshot
 from wattqueue.live.decision import Decider, Decision, Seen
 from wattqueue.live.goal import Goal, JobGoal, NodeGoal
 from wattqueue.live.job_tables import joined, offered
+from wattqueue.live.placement import ChosenStart, Naming, NodeChoice
 from wattqueue.live.predictor import JobRequest, ObservedJob, Predictor
 from wattqueue.live.sorting import USER_HELD, Mode, Sorted, Sorter
 from wattqueue.live.state.memory import Memory, Refused, ReleasedJob
@@ -92,8 +93,8 @@ class Rules:
     """Starts per round at most, so that a round stays short: each is two or three commands."""
     write_priority: bool = True
     """Whether released jobs get Slurm priorities in the order of the policy."""
-    place_nodes: bool = False
-    """Whether released jobs are bound to the very nodes that the policy chose."""
+    place_nodes: Naming = "auto"
+    """Whether released jobs are bound to the very nodes that the policy chose (``live.placement``)."""
     power_nodes: bool = False
     """Whether nodes may be powered up and down."""
     track_running: bool = False
@@ -148,6 +149,8 @@ class PendingJobs(NamedTuple):
     entries: Entries
     window: tuple[NDArray[Any], NDArray[Any]]
     """First and last option of each entry."""
+    rank: NDArray[np.float64] | None
+    """Rank of each unit for each application of ``jobs``; None where the policy has none."""
 
 
 class RunningJob(NamedTuple):
@@ -179,6 +182,7 @@ class Planner:
     def __post_init__(self) -> None:
         """Create the parts that keep state from round to round."""
         rules, memory = self.rules, self.memory
+        self.placement = NodeChoice(self.layout, self.policy, self.predictor, memory, rules.place_nodes)
         self.sorter = Sorter(self.layout, rules.mode, rules.start_timeout_s, self._request, marked=memory.marked)
         self.nodes = Nodes(self.layout)
         # caches by row identity, valid while the observer hands out the same row objects
@@ -206,6 +210,7 @@ class Planner:
         """
         now_s, memory = snapshot.taken_s, self.memory
         rows = self.sorter.sort(snapshot, memory.placed, memory.refused, memory.origin)
+        self.placement.forget_names(snapshot)
         memory.mark(rows.user_held, USER_HELD)
         memory.mark(rows.user_released, USER_HELD, present=False)
         ended(rows, now_s)
@@ -233,23 +238,23 @@ class Planner:
         if decision.now.base_added_uw:  # nodes that boot: their watts leave the pool in the round that wakes them
             base += decision.now.base_added_uw
             pool_w = self._budget(snapshot, base, bare_w)[1]
-        starts = decision.starts[: self.rules.starts_a_cycle]
-        started = [self.sorter.queue.row[rows.waiting[row]] for row in decision.rows[: len(starts)]]
-        goals, placed = self._starts(snapshot, started, starts)
-        adopt = [
-            JobGoal(row.key, held=True, why="released outside WattQueue: the policy decides") for row in rows.adopt
-        ]
+        started = [self.sorter.queue.row[rows.waiting[row]] for row in decision.rows[: self.rules.starts_a_cycle]]
+        chosen = self.placement.choose(decision, started, self.rules.starts_a_cycle)
+        goals, placed = self._starts(snapshot, chosen)
+        back, why = self.placement.taken_back, "released outside WattQueue: the policy decides"
+        adopt = [JobGoal(row.key, held=True, nodes=back(row), why=why) for row in rows.adopt]
+        restored = self.placement.restored(snapshot, {one.row.key for one in chosen})
         hand = [JobGoal(row.key, held=False, why="heterogeneous jobs are scheduled by Slurm") for row in rows.hand_over]
         corrections = self._corrections(snapshot, running)
         licences = self._licences(snapshot, running, {goal.key for goal in corrections})
         goal = Goal(
             pool_w,
-            (*corrections, *licences, *late, *adopt, *hand, *goals),
+            (*corrections, *licences, *late, *adopt, *restored, *hand, *goals),
             *self._actions(decision.now, occupation),
             why_pool=f"cap {cap_w:.0f} W",
         )
         return Plan(
-            goal, tuple(placed), decision.view, starts, tuple(occupation.busy), cap_w, pool_w,
+            goal, tuple(placed), decision.view, tuple(c.start for c in chosen), tuple(occupation.busy), cap_w, pool_w,
             sum(b.net_w for b in occupation.busy) + base / 1e6, labels(job.counted for job in running),
             decision.refusals, rows, decision,
         )  # fmt: skip
@@ -329,11 +334,14 @@ class Planner:
     def _given_w(self, row: Job) -> int:
         """Return the net watts that a running job must hold for the nodes that it was given.
 
-        More than its licence where Slurm gave it more nodes than the controller counted: a range that
-        was not pinned, or a release that reached Slurm while its update was lost.
+        More than its licence where Slurm gave it more nodes than the controller counted (a range that was not pinned,
+        or a release that reached Slurm while its update was lost), or other ones that draw more (``live.placement``).
         """
         placed = self.memory.placed.get(row.key)
         counted = len(expand(placed.nodes)) if placed is not None else 0
+        elsewhere_w = self.placement.given_w(row, placed.option, placed.nodes) if placed is not None else 0
+        if placed is not None and elsewhere_w > placed.watts:
+            return max(row.watts, elsewhere_w)
         if placed is None or not counted or row.nodes <= counted:
             return row.watts
         return max(row.watts, math.ceil(placed.watts / counted) * row.nodes)
@@ -447,11 +455,10 @@ class Planner:
         running = occupation.as_running(len(pending.jobs))
         unusable = occupation.unusable(self.nodes.usable, self.nodes.hidden(occupation.taken))
         elsewhere_w = float(self._elsewhere_w(snapshot, rows, busy))
-        # A policy whose units differ is refused; unit-watts marks unknown applications for a count in simulations only.
-        prediction = replace(pending.prediction, row=row, unit_factor=None)
+        prediction = replace(pending.prediction, row=row)
         return PolicySnapshot(
             snapshot.taken_s, joined(pending.jobs, busy), self.layout.machine, prediction, pending.entries,
-            pending.window, self.settings, running, cap_w, elsewhere_w, base, unusable,
+            pending.window, self.settings, running, cap_w, elsewhere_w, base, unusable, pending.rank,
             signals=self.announced.at(self.cap, snapshot.taken_s) if self.decider.asks else NO_SIGNALS,
         )  # fmt: skip
 
@@ -482,11 +489,12 @@ class Planner:
             without = np.fromiter((key not in kept for key in keys), np.bool_, len(keys))
         jobs, allowed = queue.table(without)
         prediction = self.predictor.prediction(rows.waiting, telemetry_ok=telemetry_ok)
+        jobs, prediction, rank = self.placement.tell_apart(jobs, prediction, telemetry_ok=telemetry_ok)
         entries = self._allowed(self.policy.order.entries(jobs, prediction, machine), allowed)
         window = self.policy.frequency.window(jobs, entries, prediction, machine, Signals(self.cap))
         row = np.zeros(0, np.int32) if prediction.row is None else prediction.row
         entries, window = offered(entries, window, prediction)
-        pending = PendingJobs(jobs, prediction, row, entries, window)
+        pending = PendingJobs(jobs, prediction, row, entries, window, rank)
         self._last = (rows.waiting, telemetry_ok, self.cap, pending)
         return pending
 
@@ -497,17 +505,10 @@ class Planner:
         keep = (allowed[entries.job] >> entries.partition) & 1 == 1
         return Entries(entries.job[keep], entries.partition[keep], entries.priority[keep])
 
-    def _starts(
-        self, snapshot: Snapshot, rows: Sequence[Job], starts: Sequence[StartJob]
-    ) -> tuple[list[JobGoal], list[ReleasedJob]]:
+    def _starts(self, snapshot: Snapshot, chosen: Sequence[ChosenStart]) -> tuple[list[JobGoal], list[ReleasedJob]]:
         """Turn the policy's starts into goals for Slurm and rows for the memory, in the order of the starts."""
         goals, placed = [], []
-        for k, (row, start) in enumerate(zip(rows, starts, strict=True)):
-            known = self.predictor.of(row.key)
-            if known is None:  # a custom ``decide`` may start a job that was never predicted
-                continue
-            power_w, factor = float(known[0][start.option]), float(known[1][start.option])
-            watts = int(self.layout.net_w(known[0])[start.option]) * len(start.nodes)
+        for k, (row, start, power_w, factor, watts, nodes) in enumerate(chosen):
             partition = self.layout.name_for(start.partition, row.partition)
             names = tuple(self.layout.names[u] for u in start.nodes)
             # walltime is work at reference speed: a slower start gets a longer limit, a faster one keeps its own
@@ -516,7 +517,6 @@ class Planner:
             hertz = float(self.layout.machine.option_frequency_hz[start.option])
             khz = round(hertz / 1e3) if self.rules.sets_frequency and not math.isnan(hertz) else None
             priority = PRIORITY_TOP - k if self.rules.write_priority else None
-            nodes = names if self.rules.place_nodes else None
             goals.append(
                 JobGoal(
                     row.key, False, partition, watts, nodes, limit_s, priority, khz, None, why, len(names),
@@ -539,7 +539,7 @@ class Planner:
         goals = []
         for row in rows.late:
             why = f"it was not started within {self.rules.start_timeout_s:.0f} s"
-            goals.append(JobGoal(row.key, held=True, why=f"{why}: {row.reason}"))
+            goals.append(JobGoal(row.key, held=True, nodes=self.placement.taken_back(row), why=f"{why}: {row.reason}"))
             placed = self.memory.placed[row.key]
             self.decider.session.refuse(StartJob(row.key.name, -1, (), placed.option), why)
         return goals

@@ -124,6 +124,10 @@ class Predictor:
     most: int = 20_000
     """Finished jobs that are remembered: bounds the memory, and the time to train afresh."""
     learned: deque[MeasuredJob] = field(default_factory=deque)
+    unit_factors: dict[str, Floats] = field(default_factory=dict)
+    """Watts of an application on each unit relative to the prediction, (U,) by name; empty where units are alike."""
+    app_of: dict[JobKey, str] = field(default_factory=dict)
+    """Application of each predicted job that is in ``unit_factors``."""
     notes: EstimatorNotes | None = None
     """What the estimator heard and said since the notes were last taken; None where nobody takes them."""
     _row: dict[JobKey, int] = field(default_factory=dict)
@@ -159,12 +163,16 @@ class Predictor:
         rows = np.arange(len(learned), len(learned) + len(new), dtype=np.int32)
         asked = (job_table(new, learned), self.layout.machine, finished_of(learned), rows, now_s, self.most_w[0])
         found = self.session.predict_afresh(*asked)
+        self._keep_factors(asked[0].app, found.unit_factor, new)
         if self._used > self._keep_most:
             self._drop({key for key in self._row if key in known} - {job.key for job in new})
             self._keep_most = 2 * self._used + 10_000
         self._grow(len(new))
         kept = slice(self._used, self._used + len(new))
-        self._power[kept], self._time[kept] = self.layout.whole_w(found.power_w), found.time_factor
+        # where nodes differ, whole watts are those of the job on its very nodes (live.placement)
+        apart = np.array([job.key in self.app_of for job in new])[:, np.newaxis]
+        self._power[kept] = np.where(apart, found.power_w, self.layout.whole_w(found.power_w))
+        self._time[kept] = found.time_factor
         for job in new:
             self._row[job.key] = self._used
             self._used += 1
@@ -196,6 +204,14 @@ class Predictor:
         row = self._row.get(key)
         return None if row is None else (self._power[row], self._time[row])
 
+    def _keep_factors(self, app: Labels, factor: Floats | None, new: Sequence[JobRequest]) -> None:
+        """Keep the factors of applications that have any; ``factor`` (A, U) has a row for each name in ``app``."""
+        if factor is None:
+            return
+        known = np.flatnonzero(~np.isnan(factor).any(axis=1))
+        self.unit_factors |= {app.names[k]: factor[k] for k in known}
+        self.app_of |= {job.key: job.app for job in new if job.app in self.unit_factors}
+
     def _grow(self, more: int) -> None:
         """Make room for so many more rows, at least doubling the tables."""
         if self._used + more > len(self._power):
@@ -213,3 +229,4 @@ class Predictor:
         self._power[: len(rows)], self._time[: len(rows)] = self._power[rows], self._time[rows]
         self._row = {key: i for i, key in enumerate(kept)}
         self._used = len(rows)
+        self.app_of = {key: app for key, app in self.app_of.items() if key in keep}

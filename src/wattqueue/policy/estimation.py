@@ -20,6 +20,7 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Estimator, Finished, Floats, OnlineEstimator, Prediction
 from wattqueue.policy.build import check_prediction, check_tables
+from wattqueue.policy.by_unit import check_unit_factor, with_worst_case
 
 Rows = NDArray[np.int32]
 
@@ -69,13 +70,17 @@ class Estimation:
         """Ask about some rows of a table from the beginning, and return usable figures for each. Shapes (k, O).
 
         ``finished`` are jobs of the same table that ended before. Jobs whose answer cannot be used, or is not known,
-        get ``instead``, watts of one unit by option (O,), and the machine's own time factors.
+        get ``instead``, watts of one unit by option (O,), and the machine's own time factors. Factors of units, where
+        the estimator has any, are those of the table's applications (A, U).
         """
         size = len(rows)
         most, time = (np.tile(each, (size, 1)) for each in (instead, machine.option_time_factor))
         try:
             answer = self.part.predict(jobs, machine)
             check_tables(jobs, machine, answer)
+            if answer.unit_factor is not None:
+                check_unit_factor(jobs.app, machine, answer)
+                answer = with_worst_case(jobs.app, machine, answer)
             first = answer.take(rows)
             asked = first.power_w if self.online is None else self._asked(finished, rows, now_s, most.shape[1])
         except Exception as error:  # noqa: BLE001 - whatever a user's estimator does, a controller goes on
@@ -90,7 +95,8 @@ class Estimation:
             self._report("predicts time factors that are not above 0 and finite")
         wrong |= endless
         each = wrong[:, np.newaxis]
-        return Prediction(np.where(each, most, asked), np.where(each, time, first.time_factor))
+        power, time = np.where(each, most, asked), np.where(each, time, first.time_factor)
+        return Prediction(power, time, unit_factor=answer.unit_factor)
 
     def take_problems(self) -> list[str]:
         """Return what was wrong with answers since this was last asked."""

@@ -182,6 +182,8 @@ ROUND = DriverAbilities(
         WakeNode: _wake,
         Requeue: _requeue,
     },
+    ranked_placement=True,
+    unit_factors=True,
 )
 """What a live controller carries out where its site allows everything."""
 

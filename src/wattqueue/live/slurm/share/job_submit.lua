@@ -292,6 +292,10 @@ function slurm_job_modify(jd, rec, parts, uid)
     return refuse("size and partition stand in the power budget: cancel the job and submit it anew")
   end
   local held = rec.priority == 0
+  -- its licences may be the watts of the nodes that the controller chose
+  if not held and at_work() and (jd.req_nodes ~= nil or jd.exc_nodes ~= nil) then
+    return refuse("this job is about to start, and its nodes stand in the power budget")
+  end
   -- without any mark of ours (the site changed the comment) a release is let through as well: the job
   -- carries its watts, and the controller adopts it before it begins
   local ours = has_mark(rec.admin_comment, HELD) or has_mark(rec.admin_comment, NEEDS_CONTROLLER)

@@ -1,0 +1,218 @@
+"""Nodes that a start asks for by name, and the watts of these very nodes.
+
+Where the policy ranks nodes, or its estimator knows what an application draws on each (``Prediction.unit_factor``), a
+start is bound to the nodes that the pass chose: their names, their number and their watts are written in one update
+(``live.goal``). Otherwise Slurm chooses, because a job that names its nodes can wait for one of them.
+
+Not every start can be bound. A job whose user named nodes keeps them, and one that failed to start on chosen nodes
+twice is left to Slurm (its user may have excluded nodes, or asked for a feature that they lack). Such a job counts the
+watts of the worst nodes of its partition, so that it never runs on fewer watts than it can draw. For the same reason
+licences, which are whole watts, are rounded up. What they take beyond the ledger's figure has to be free: a start that
+does not fit with it is left for a later round.
+
+What the controller asked for is marked in its memory, so that a job that is taken back asks for no node any more, and
+what a user asked for is never removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from wattqueue.formats.slurm.hostlist import expand
+from wattqueue.kernels import codes
+from wattqueue.live.cluster import Job, JobKey, Snapshot
+from wattqueue.live.decision import Decision
+from wattqueue.live.goal import JobGoal
+from wattqueue.live.predictor import Predictor
+from wattqueue.live.state.memory import Memory
+from wattqueue.live.world import Layout
+from wattqueue.model.jobs import Floats, Labels
+from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.parts.contracts import Prediction
+from wattqueue.parts.placement.lowest import Lowest
+from wattqueue.policy.actions import StartJob
+from wattqueue.policy.policy import Policy
+
+Naming = Literal["auto", "always", "never"]
+"""Whether starts name their nodes: where the policy tells nodes apart, all of them, or none."""
+NAMED = "named"
+"""Mark of a job that the controller bound to nodes by name."""
+NAMED_ATTEMPTS = 2
+"""Starts that failed on chosen nodes after which Slurm chooses."""
+
+
+UW = round(codes.MICRO)
+"""Microwatts of a watt, as a whole number."""
+
+
+class ChosenStart(NamedTuple):
+    """A start with what is written for it."""
+
+    row: Job
+    start: StartJob
+    power_w: float
+    """Predicted watts of one node of factor 1."""
+    time_factor: float
+    watts: int
+    """Net watts of the whole job: its licences."""
+    nodes: tuple[str, ...] | None
+    """Names of the nodes that it asks for; None leaves the choice to the cluster."""
+
+
+@dataclass
+class NodeChoice:
+    """Tells nodes apart for one controller."""
+
+    layout: Layout
+    policy: Policy
+    predictor: Predictor
+    memory: Memory
+    naming: Naming = "auto"
+
+    def tell_apart(
+        self, jobs: KnownJobs, prediction: Prediction, *, telemetry_ok: bool
+    ) -> tuple[KnownJobs, Prediction, Floats | None]:
+        """Return waiting jobs, their prediction with factors of the nodes, and ranks; None where neither exists.
+
+        The table of jobs then names only the applications that wait, so that factors and ranks (A, U) stay small.
+        Without telemetry there are no factors: every node counts its maximum.
+        """
+        factors = self.predictor.unit_factors if telemetry_ok else {}
+        if not factors and isinstance(self.policy.placement, Lowest):
+            return jobs, prediction, None
+        used, code = np.unique(jobs.app.codes, return_inverse=True)
+        named = used >= 0
+        labels = Labels((code - int((~named).sum())).astype(np.int32), tuple(jobs.app.names[k] for k in used[named]))
+        jobs = replace(jobs, app=labels)
+        machine = self.layout.machine
+        if factors:
+            unknown = np.full(machine.units, np.nan)
+            rows = [factors.get(name, unknown) for name in labels.names]
+            table = np.array(rows, np.float64).reshape(-1, machine.units)
+            prediction = replace(prediction, unit_factor=table)
+        rank = self.policy.placement.rank(len(labels.names), machine, prediction)
+        return jobs, prediction, None if rank is None else np.asarray(rank, np.float64)
+
+    def choose(self, decision: Decision, rows: Sequence[Job], most: int) -> list[ChosenStart]:
+        """Return at most ``most`` starts of a decision with their watts and names, in its order.
+
+        ``rows`` are the jobs of the starts. One whose licences do not fit beside the others' is left out: it waits.
+        """
+        view, kernel = decision.view, decision.now.kernel
+        limited = bool(np.isfinite(view.cap_w))
+        room_uw = int(kernel.counter[codes.AVAILABLE]) if limited else 0
+        apart = view.rank is not None or view.prediction.unit_factor is not None
+        found = []
+        for at, row, start in zip(decision.rows[:most], rows, decision.starts, strict=False):
+            power = self.predictor.of(row.key)
+            if power is None:  # a custom ``decide`` may start a job that was never predicted
+                continue
+            bound = self.naming == "always" or (self.naming == "auto" and apart)
+            bound = bound and self._may_name(row)
+            watts = self._licence(row.key, power[0], start, list(start.nodes) if bound else None)
+            beyond_uw = watts * UW - counted_uw(decision, at, start)
+            if limited and beyond_uw > max(room_uw, 0):
+                room_uw += watts * UW - beyond_uw
+                continue
+            room_uw -= max(beyond_uw, 0)
+            names = tuple(self.layout.names[u] for u in start.nodes) if bound else None
+            power_w, factor = float(power[0][start.option]), float(power[1][start.option])
+            found.append(ChosenStart(row, start, power_w, factor, watts, names))
+        return found
+
+    def _may_name(self, row: Job) -> bool:
+        """Return whether nodes may be named: not where the user named some, or chosen ones failed more than once."""
+        refused = self.memory.refused.get(row.key)
+        failed = refused is not None and refused.times >= NAMED_ATTEMPTS
+        return not failed and (not row.requested or self.memory.marked(row.key, NAMED))
+
+    def _licence(self, key: JobKey, power_w: Floats, start: StartJob, units: list[int] | None) -> int:
+        """Return the whole net watts of a start on these units; None: on the worst ones of its partition.
+
+        ``power_w`` (O,) are the job's predicted watts of one node.
+        """
+        factor = self._factor(key)
+        if factor is None:
+            return int(self.layout.net_w(power_w)[start.option]) * len(start.nodes)
+        if units is None:
+            low, high = self.layout.first[start.partition], self.layout.first[start.partition + 1]
+            units = (int(low) + np.argsort(factor[low:high])[::-1][: len(start.nodes)]).tolist()
+        return whole_w(self._net_uw(float(power_w[start.option]), factor, units))
+
+    def given_w(self, row: Job, option: int, nodes: str) -> int:
+        """Return the whole net watts that a running job may draw where it runs on other nodes than it counts for.
+
+        ``nodes`` is the host list that it counts for. 0 where it runs on these, or its nodes are all alike.
+        """
+        factor, watts = self._factor(row.key), self.predictor.of(row.key)
+        units = [self.layout.unit[name] for name in row.node_names if name in self.layout.unit]
+        if factor is None or watts is None or len(units) < len(row.node_names):
+            return 0
+        if set(row.node_names) == set(expand(nodes)):
+            return 0
+        return whole_w(self._net_uw(float(watts[0][option]), factor, units))
+
+    def _net_uw(self, unit_w: float, factor: Floats, units: Sequence[int]) -> int:
+        """Return the net microwatts of a job on these units, rounded unit by unit (rule 12 of docs/semantics.md)."""
+        total = int(np.rint(round(unit_w * codes.MICRO) * factor[list(units)]).astype(np.int64).sum())
+        idle = 0 if self.layout.machine.cap_scope == "jobs" else int(self.layout.idle_uw[list(units)].sum())
+        return max(0, total - idle)
+
+    def _factor(self, key: JobKey) -> Floats | None:
+        """Return the factors of all units for a job's application; None where it has none."""
+        app = self.predictor.app_of.get(key, "")
+        return self.predictor.unit_factors.get(app)
+
+    # -- what the controller asked for, and takes back -----------------------------------------
+    def keep_names(self, goals: Sequence[JobGoal]) -> None:
+        """Mark jobs that are about to be bound to nodes, before the cluster is asked."""
+        self.memory.mark([goal.key for goal in goals if goal.nodes], NAMED)
+
+    def carry_over(self, old: JobKey, new: JobKey) -> None:
+        """Keep the mark of a job that was requeued under another key: it still asks for its nodes."""
+        if self.memory.marked(old, NAMED):
+            self.memory.mark([new], NAMED)
+
+    def forget_names(self, snapshot: Snapshot) -> None:
+        """Take the mark off held jobs that ask for no node: what they ask for later is their user's."""
+        marked = self._marked(snapshot)
+        self.memory.mark([row.key for row in marked if row.held and not row.requested], NAMED, present=False)
+
+    def taken_back(self, row: Job) -> tuple[str, ...] | None:
+        """Return the nodes to ask for when a job is held again: none where the controller named them."""
+        return () if row.requested and self.memory.marked(row.key, NAMED) else None
+
+    def restored(self, snapshot: Snapshot, starting: set[JobKey]) -> Iterator[JobGoal]:
+        """Yield goals for held jobs that still ask for nodes that the controller named, and do not start now."""
+        for row in self._marked(snapshot):
+            if row.held and row.requested and row.key not in starting:
+                yield JobGoal(row.key, nodes=(), why="held again: the policy chooses its nodes at its start")
+
+    def _marked(self, snapshot: Snapshot) -> list[Job]:
+        """Return the rows of marked jobs."""
+        marked = [key for key, marks in self.memory.marks.items() if NAMED in marks]
+        return [snapshot.by_key[key] for key in marked if key in snapshot.by_key]
+
+
+def counted_uw(decision: Decision, at: int, start: StartJob) -> int:
+    """Return the net microwatts that the ledger counted for a start; ``at`` is its row in the job table."""
+    view = decision.view
+    unit_uw = round(float(view.prediction.watts(np.array(at, np.int32), start.option)) * codes.MICRO)
+    factor = view.prediction.unit_factor
+    code = int(view.jobs.app.codes[at])
+    total = unit_uw * len(start.nodes)
+    if factor is not None and code >= 0 and not np.isnan(factor[code]).any():
+        total = int(np.rint(unit_uw * factor[code][list(start.nodes)]).astype(np.int64).sum())
+    if view.machine.cap_scope == "jobs":
+        return total
+    idle = round(view.machine.partitions[start.partition].idle_w * codes.MICRO)
+    return max(0, total - idle * len(start.nodes))
+
+
+def whole_w(net_uw: int) -> int:
+    """Return microwatts as licences: whole watts, rounded up."""
+    return -(-net_uw // UW)

@@ -1,0 +1,101 @@
+"""Nodes asked for by name on a real Slurm: those of least watts, with the watts of these very nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.live.site import Site, cap_text
+from tests.live.slurmlab import USER, wait_for
+from wattqueue.formats.unit_factors import write_unit_factors
+from wattqueue.model.unit_table import UnitTable
+
+pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
+
+WATTS = np.array([[230.4, 210.3, 250.2, 190.1, 240.0, 240.0, 240.0, 220.0]])
+"""Watts of the application cg on n1 to n8; 100 W of them are idle watts."""
+POLICY = """
+[apart]
+backfill = "easy"
+estimator = { part = "unit-watts", table = "{home}/factors.csv" }
+placement = "least-watts"
+"""
+
+
+def begin(site: Site, cap_w: int = 1600) -> None:
+    home = site.root / "live"
+    write_unit_factors(home / "factors.csv", UnitTable.of_watts(["cg"], [str(k) for k in range(8)], WATTS))
+    (home / "policy.toml").write_text(POLICY.replace("{home}", str(home)))
+    site.start(site.configure(cap_text(cap_w), policy=f"{home}/policy.toml:apart", start_timeout_s=3.0))
+    site.wait_up()
+
+
+def test_jobs_get_the_nodes_of_least_watts_and_their_licences(site: Site) -> None:
+    begin(site)
+    lab = site.lab
+    one = site.gated("-N1", "-J", "cg", "-p", "p1")
+    lab.wait_states([one], ["RUNNING"])
+    assert lab.field(one, "NodeList") == lab.field(one, "ReqNodeList") == "n4"
+    assert lab.field(one, "Licenses") == "watts:91"
+    two = site.gated("-N2", "-J", "cg", "-p", "p1")
+    lab.wait_states([two], ["RUNNING"])
+    assert lab.field(two, "NodeList") == lab.field(two, "ReqNodeList") == "n[1-2]"
+    assert lab.field(two, "Licenses") == "watts:241"
+    new = site.gated("-N1", "-J", "new", "-p", "p2")
+    lab.wait_states([new], ["RUNNING"])
+    assert lab.field(new, "Licenses") == "watts:200", "never profiled: the maximum"
+    own = site.gated("-N1", "-J", "cg", "-p", "p2", "-w", "n6")
+    lab.wait_states([own], ["RUNNING"])
+    assert lab.field(own, "NodeList") == "n6"
+    assert lab.field(own, "Licenses") == "watts:140", "its user chose: it counts the worst node of p2"
+    assert site.used_w()[0] == 91 + 241 + 200 + 140
+    site.open_gate(one, two, new, own)
+    site.stop()
+    site.check_audit()
+
+
+def test_a_job_that_may_not_have_the_chosen_node_is_taken_back_without_it(site: Site) -> None:
+    """Its user excludes the node of least watts, which the controller does not see."""
+    begin(site)
+    lab = site.lab
+    job = site.gated("-N1", "-J", "cg", "-p", "p1", "-x", "n4")
+
+    def taken_back() -> bool:
+        rows = [r for r in site.check_audit() if r["target"] == job]
+        return any(r["kind"] == "hold" for r in rows) or any("rror" in r["after"] for r in rows)
+
+    wait_for("the job to be taken back", taken_back)
+    wait_for("no node to be asked for", lambda: lab.field(job, "ReqNodeList") == "(null)")
+    assert lab.states()[job] == "PENDING"
+    assert lab.field(job, "Priority") == "0"
+    site.stop()
+
+
+def test_another_node_is_chosen_where_the_best_one_is_drained(site: Site) -> None:
+    lab = site.lab
+    lab.run(["scontrol", "update", "NodeName=n4", "State=DRAIN", "Reason=test"])
+    try:
+        begin(site)
+        job = site.gated("-N1", "-J", "cg", "-p", "p1")
+        lab.wait_states([job], ["RUNNING"])
+        assert lab.field(job, "NodeList") == "n2"
+        assert lab.field(job, "Licenses") == "watts:111"
+        site.open_gate(job)
+        site.stop()
+    finally:
+        lab.run(["scontrol", "update", "NodeName=n4", "State=RESUME"])
+
+
+def test_a_user_cannot_move_a_released_job_to_nodes_that_draw_more(site: Site) -> None:
+    lab = site.lab
+    site.beat_once()
+    first, second = (site.gated("-N1", "-J", "cg", "-p", "p1", "-w", "n4") for _ in range(2))
+    moved = ["scontrol", "update", f"JobId={second}", "ReqNodeList=n4"]
+    assert lab.run(moved, user=USER, check=False).code == 0, "a job that waits is its user's"
+    lab.run(["scontrol", "release", first])
+    lab.wait_states([first], ["RUNNING"])
+    lab.run(["scontrol", "release", second])
+    wait_for("the second to wait for the node", lambda: lab.field(second, "Priority") != "0")
+    assert lab.run([*moved[:3], "ReqNodeList=n3"], user=USER, check=False).code != 0
+    assert lab.field(second, "ReqNodeList") == "n4"
+    site.open_gate(first, second)
