@@ -1,9 +1,10 @@
 #!/bin/sh
-# system-packages.sh [PURPOSE...]: Debian packages that tests use beside Python; by default the first four purposes.
+# system-packages.sh [PURPOSE...]: Debian packages that tests use beside Python; by default all but the last.
 #   browser     a headless Chromium, to open the report
 #   slurm       a real Slurm with accounting, driven by the live tests
 #   telemetry   a real Prometheus with an exporter
 #   postgres    the other database of the live store
+#   mqtt        a broker between the controller and the agents of nodes
 #   releases    what creates Debians with other releases of Slurm (tools/slurm-releases.sh); not by default
 # Installs what is missing where it may (root on Debian); elsewhere says what would be missing and goes on:
 # the tests concerned are skipped with that reason. No daemon is started.
@@ -15,9 +16,10 @@ packages() {
     slurm) echo "slurm-wlm slurmdbd slurm-client munge mariadb-server lua-socket slurm-wlm-mysql-plugin" ;;
     telemetry) echo "prometheus prometheus-node-exporter" ;;
     postgres) echo "postgresql" ;;
+    mqtt) echo "mosquitto openssl" ;;
     releases) echo "mmdebstrap" ;;
     *)
-        echo "system-packages.sh: no purpose named $1 (browser, slurm, telemetry, postgres, releases)" >&2
+        echo "system-packages.sh: no purpose named $1 (browser, slurm, telemetry, postgres, mqtt, releases)" >&2
         exit 2
         ;;
     esac
@@ -27,7 +29,7 @@ installed() {
     dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q '^install ok installed'
 }
 
-[ $# -gt 0 ] || set -- browser slurm telemetry postgres
+[ $# -gt 0 ] || set -- browser slurm telemetry postgres mqtt
 
 if ! command -v apt-get >/dev/null 2>&1; then
     echo "No apt-get here: tests that need these skip where they are missing: $*"

@@ -26,7 +26,7 @@ MOST_ZONE_W = 2000.0
 wrapped more than once, and the difference means nothing."""
 
 
-class _Counter(NamedTuple):
+class Counter(NamedTuple):
     """One zone's energy in microjoules, and the value at which it wraps."""
 
     energy_uj: int
@@ -44,7 +44,7 @@ class Powercap:
     roots: Mapping[str, Path]
     other_w: float = 0.0
     name: str = "powercap"
-    _last: dict[str, tuple[float, dict[str, _Counter]]] = field(default_factory=dict)
+    _last: dict[str, tuple[float, dict[str, Counter]]] = field(default_factory=dict)
 
     def read(self, now_s: float) -> Reading:
         """Read every node's counters once, and compute the power since the read before."""
@@ -54,7 +54,7 @@ class Powercap:
             try:
                 zones = counters(root)
             except (OSError, ValueError) as error:
-                problems.append(f"{node}: {_said(error)}")
+                problems.append(f"{node}: {said(error)}")
                 self._last.pop(node, None)
                 continue
             before = self._last.get(node)
@@ -73,7 +73,7 @@ class Powercap:
         return Reading(samples, tuple(problems))
 
 
-def counters(root: Path) -> dict[str, _Counter]:
+def counters(root: Path) -> dict[str, Counter]:
     """Return the counters that make up a node: the platform's own (psys) where there is one, else packages and memory.
 
     psys contains the packages, so adding both would count them twice. Subzones of a package (core, uncore) are parts of
@@ -81,42 +81,45 @@ def counters(root: Path) -> dict[str, _Counter]:
 
     Raises: OSError where one cannot be read, ValueError where one holds no number or there is none.
     """
-    packages: dict[str, _Counter] = {}
-    platform: dict[str, _Counter] = {}
+    packages: dict[str, Counter] = {}
+    platform: dict[str, Counter] = {}
     for zone in sorted(root.iterdir()):
         if ":" not in zone.name or not (zone / "name").exists():
             continue
         name = (zone / "name").read_text().strip()
         if name == "psys":
-            platform[zone.name] = _counter(zone)
+            platform[zone.name] = read_counter(zone)
         elif name.startswith("package") or name == "dram":
-            packages[zone.name] = _counter(zone)
+            packages[zone.name] = read_counter(zone)
     found = platform or packages
     if not found:
         raise ValueError(f"no RAPL package under {root}")
     return found
 
 
-def _counter(zone: Path) -> _Counter:
-    """Read one zone."""
-    return _Counter(*(int((zone / name).read_text()) for name in ("energy_uj", "max_energy_range_uj")))
+def read_counter(zone: Path) -> Counter:
+    """Read one zone. Raises: OSError where it cannot be read, ValueError where it holds no number."""
+    return Counter(*(int((zone / name).read_text()) for name in ("energy_uj", "max_energy_range_uj")))
 
 
-def _power(before: Mapping[str, _Counter], now: Mapping[str, _Counter], seconds: float) -> float | None:
-    """Return the watts between two reads; None where a counter may have wrapped more than once.
+def zone_w(before: Counter, now: Counter, seconds: float) -> float | None:
+    """Return the watts of a zone between two reads; None where its counter may have wrapped more than once.
 
     A single wrap shows as a negative difference, to which the range is added.
     """
-    total_uj = 0
-    for zone, counter in now.items():
-        if seconds * MOST_ZONE_W * 1e6 >= counter.range_uj:
-            return None
-        gained = counter.energy_uj - before[zone].energy_uj
-        total_uj += gained if gained >= 0 else gained + counter.range_uj
-    return total_uj / 1e6 / seconds
+    if seconds * MOST_ZONE_W * 1e6 >= now.range_uj:
+        return None
+    gained = now.energy_uj - before.energy_uj
+    return (gained if gained >= 0 else gained + now.range_uj) / 1e6 / seconds
 
 
-def _said(error: Exception) -> str:
+def _power(before: Mapping[str, Counter], now: Mapping[str, Counter], seconds: float) -> float | None:
+    """Return the watts of all zones between two reads; None where one of them has none."""
+    watts = [zone_w(before[zone], counter, seconds) for zone, counter in now.items()]
+    return None if None in watts else sum(w for w in watts if w is not None)
+
+
+def said(error: Exception) -> str:
     """Return one line about a failed read, with the way out where the kernel forbids it (root alone since 5.10)."""
     if isinstance(error, PermissionError):
         return f"may not read {error.filename} (give the controller's group read access to energy_uj)"

@@ -1,0 +1,65 @@
+"""Run the agent of a node: read power, and set limits that the controller asks for.
+
+``run`` runs it, ``check`` shows what it would do, ``restore`` is for the unit's ExecStopPost: it undoes what an agent
+left that was killed together with its keeper. Imports are inside the functions: ``restore`` must work when half of the
+package does not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The agent's TOML file.", show_default=False)]
+
+
+@app.callback()
+def _root() -> None:
+    """Limit the power of this node as the controller asks, and restore what was found."""
+
+
+@app.command()
+def run(
+    config: ConfigOption,
+    steps: Annotated[int, typer.Option(min=0, help="Stop after so many readings; 0: run until stopped.")] = 0,
+) -> None:
+    """Read power and set limits until stopped; then restore the limits that were found."""
+    from wattqueue.live.agent.config import load_agent_config
+    from wattqueue.live.agent.run import run_agent
+
+    run_agent(load_agent_config(config), steps)
+
+
+@app.command()
+def check(config: ConfigOption) -> None:
+    """Show what can be limited on this node, what is in force, and what the configuration allows. Changes nothing."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from wattqueue.live.agent.agent import within
+    from wattqueue.live.agent.config import load_agent_config
+    from wattqueue.live.agent.hardware import find_limits
+
+    read = load_agent_config(config)
+    table = Table("limit", "unit", "in force", "hardware", "allowed", title=f"Limits of {read.node}")
+    for name, limit in find_limits(read.powercap, read.cpufreq, gpus=read.gpus).items():
+        hardware, allowed = limit.range(), read.allowed(name)
+        ends = [f"{span.low:g} to {span.high:g}" for span in (hardware, within(hardware, allowed or hardware))]
+        table.add_row(name, limit.unit, f"{limit.read():g}", ends[0], ends[1] if allowed else "never set")
+    Console().print(table if table.row_count else f"Nothing can be limited on {read.node}.")
+
+
+@app.command()
+def restore(
+    state_dir: Annotated[Path, typer.Option(help="AgentState folder of the agent.")] = Path("/var/lib/wattqueue-agent"),
+) -> None:
+    """Restore the limits that an agent found and did not restore; for ExecStopPost of its unit."""
+    from wattqueue.live.agent.originals import restore_from
+
+    problems = restore_from(state_dir)
+    for text in problems:
+        typer.echo(f"not restored: {text}", err=True)
+    raise typer.Exit(1 if problems else 0)

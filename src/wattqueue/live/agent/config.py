@@ -1,0 +1,109 @@
+"""Read the agent's configuration: one TOML file, checked as a whole before any limit is touched."""
+
+from __future__ import annotations
+
+import socket
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+
+from wattqueue.errors import InputError
+from wattqueue.formats.schema import Place, first_finding
+from wattqueue.formats.toml import read_toml
+from wattqueue.live.agent.cpufreq import SYSTEM as CPUFREQ
+from wattqueue.live.agent.limits import Bounds
+from wattqueue.live.telemetry.powercap import SYSTEM as POWERCAP
+
+Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64)]
+"""A name that may stand in a topic: no wildcard and no separator."""
+
+
+class _Strict(BaseModel):
+    """Base of all sections: unknown keys are errors, and nothing changes after the file was read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Allowed(_Strict):
+    """Limits that the controller may set, and how far."""
+
+    limit: str
+    """Name or pattern: ``package-*``, ``policy*``, ``gpu-*``."""
+    low: FiniteFloat
+    """Lowest value, watts or hertz; what is asked for below is set to it."""
+    high: FiniteFloat
+    """Highest value; likewise."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Allowed:
+        if not 0 < self.low <= self.high:
+            raise ValueError("low must be above 0 and not above high")
+        return self
+
+
+class BrokerSection(_Strict):
+    """The MQTT broker. The user's name is the node's, so that the broker's access list can keep nodes apart."""
+
+    host: str
+    port: Annotated[int, Field(gt=0, lt=65536)] = 8883
+    cluster: Word = "cluster"
+    """First part of the topics, where several clusters share a broker."""
+    user: Word | None = None
+    """Name at the broker; the node's by default."""
+    password_file: Path | None = None
+    """Readable by its owner alone."""
+    ca_file: Path | None = None
+    """Certificate of the authority that signed the broker's. Without it the connection is not encrypted."""
+
+
+class AgentConfig(_Strict):
+    """Everything an agent needs."""
+
+    broker: BrokerSection
+    node: Word = Field(default_factory=socket.gethostname)
+    """Name of the node in Slurm; by default the host's."""
+    state_dir: Path = Path("/var/lib/wattqueue-agent")
+    """Where the limits that were found are kept until they are restored."""
+    period_s: Annotated[float, Field(gt=0, le=60)] = 1.0
+    """Time between two readings."""
+    patience_s: Annotated[float, Field(gt=0)] = 10.0
+    """Silence of the agent after which its keeper restores the limits."""
+    powercap: Path = POWERCAP
+    cpufreq: Path = CPUFREQ
+    gpus: bool = True
+    allow: tuple[Allowed, ...] = ()
+    """What may be set; without any the agent only reads."""
+
+    def allowed(self, name: str) -> Bounds | None:
+        """Return the range that the site allows for a limit, by the first entry that names it; None if none does."""
+        found = (Bounds(a.low, a.high) for a in self.allow if fnmatchcase(name, a.limit))
+        return next(found, None)
+
+
+def load_agent_config(path: Path) -> AgentConfig:
+    """Read and check a configuration; relative paths in it start at its folder.
+
+    Raises: InputError naming the key that is wrong.
+    """
+    try:
+        config = AgentConfig.model_validate(read_toml(path))
+    except ValidationError as error:
+        what, hint = first_finding(error, _known)
+        raise InputError(what, where=path, hint=hint) from error
+    if config.patience_s < 3 * config.period_s:
+        raise InputError("patience_s is below three periods", where=path, hint=f"at least {3 * config.period_s:g}")
+    broker = config.broker.model_copy(update=_anchored(config.broker, path.resolve().parent))
+    return config.model_copy(update={**_anchored(config, path.resolve().parent), "broker": broker})
+
+
+def _anchored(section: BaseModel, folder: Path) -> dict[str, Path]:
+    """Return the paths of a section as absolute ones."""
+    return {name: folder / value for name, value in section if isinstance(value, Path)}
+
+
+def _known(place: Place) -> list[str]:
+    """Return the keys of the section in which an error lies."""
+    tables: dict[object, type[BaseModel]] = {"broker": BrokerSection, "allow": Allowed}
+    return list(tables.get(place[0] if len(place) > 1 else None, AgentConfig).model_fields)

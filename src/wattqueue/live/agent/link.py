@@ -1,0 +1,85 @@
+"""The controller's side: it asks agents for limits, and takes their readings as telemetry."""
+
+from __future__ import annotations
+
+import queue
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wattqueue.errors import InputError
+from wattqueue.live.agent.broker import Connection
+from wattqueue.live.agent.messages import AgentState, Desired
+from wattqueue.live.telemetry.base import PowerSample, Reading
+
+
+@dataclass
+class AgentLink:
+    """Agents behind one broker; a source of telemetry (``TelemetrySource``).
+
+    A node's watts are the sum of its packages and GPUs plus ``other_w``. A node of which one of them has no reading has
+    no sample: the sum of the others would be too low.
+
+    Attributes:
+        connection: A connection that listens to ``state/+``.
+        other_w: Watts of each node that neither RAPL nor NVML measures.
+        states: The newest state of each node.
+        counts: Messages that were refused, by the reason.
+    """
+
+    connection: Connection
+    other_w: float = 0.0
+    name: str = "agent"
+    states: dict[str, AgentState] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    _number: int = 0
+    _before: dict[str, str] = field(default_factory=dict)
+
+    def ask(self, limits: Mapping[str, Mapping[str, float]], now_s: float, hold_s: float) -> None:
+        """Ask nodes for limits by name, in watts or hertz, that hold for ``hold_s`` from ``now_s`` (epoch) on.
+
+        All limits of a node are replaced. A number given out is above all earlier ones, even if the clock went back.
+        """
+        self._number = max(self._number + 1, round(now_s * 1e9))
+        for node, values in limits.items():
+            message = Desired(node=node, number=self._number, expires_s=now_s + hold_s, limits=dict(values))
+            self.connection.send(f"desired/{node}", message.text(), retain_s=max(1, round(hold_s)))
+
+    def receive(self) -> None:
+        """Take in what arrived."""
+        while True:
+            try:
+                arrived = self.connection.arrived.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                state = AgentState.parse(arrived.text)
+            except InputError:
+                self.counts["unreadable message"] += 1
+                continue
+            if state.node != arrived.node:
+                self.counts["message under another node's name"] += 1
+                continue
+            last = self.states.get(state.node)
+            if last is not None and last.instance != state.instance:
+                if self._before.get(state.node) == state.instance:
+                    self.counts["two agents on one node"] += 1
+                self._before[state.node] = last.instance
+            elif last is not None and state.time_s <= last.time_s:
+                self.counts["message older than the one before"] += 1
+                continue
+            self.states[state.node] = state
+
+    def read(self, now_s: float) -> Reading:
+        """Return the watts of each node whose agent has a reading of all its parts."""
+        del now_s  # agents state their times
+        self.receive()
+        samples: dict[str, PowerSample] = {}
+        problems = [f"{kind}: {count}" for kind, count in self.counts.items()]
+        problems += [self.connection.problem] if self.connection.problem else []
+        for node, state in self.states.items():
+            if state.metered and state.power_w.keys() >= set(state.metered):
+                power_w = sum(state.power_w.values()) + self.other_w
+                samples[node] = PowerSample(power_w, state.time_s, self.name)
+            problems += [f"{node}: {text}" for text in state.problems]
+        return Reading(samples, tuple(problems))

@@ -1,0 +1,90 @@
+"""What limits were before the agent changed them: on disk before the first change, so that any process can restore it.
+
+The file survives an agent that was killed. The next one goes on with it, since the limits that it finds are those of
+its predecessor. After a reboot the hardware starts with its own limits, and a file of an earlier boot is ignored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wattqueue.formats.atomic_write import atomic_text
+from wattqueue.live.agent.hardware import find_limits
+from wattqueue.live.agent.limits import Limit, LimitError
+
+FILE = "originals.json"
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass
+class Originals:
+    """Values of limits by name, and where the limits are.
+
+    Attributes:
+        folder: AgentState folder of the agent.
+        powercap: Root of the powercap tree.
+        cpufreq: Root of the cpufreq policies.
+        gpus: Whether GPUs are limited, too.
+        values: Value of each limit before it was changed.
+    """
+
+    folder: Path
+    powercap: Path
+    cpufreq: Path
+    gpus: bool
+    values: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.values.update(_read(self.folder).get("values", {}))
+
+    def keep(self, name: str, value: float) -> None:
+        """Note the value of a limit that is about to be changed; the first one counts. Raises: OutputError."""
+        if name not in self.values:
+            self.values[name] = value
+            self.save()
+
+    def save(self) -> None:
+        """Write the file once more; another process may have removed it. Raises: OutputError."""
+        facts = {"boot": _boot(), "powercap": str(self.powercap), "cpufreq": str(self.cpufreq), "gpus": self.gpus}
+        atomic_text(self.folder / FILE, json.dumps({**facts, "values": self.values}), mode=0o600)
+
+    def restore(self, limits: Mapping[str, Limit]) -> list[str]:
+        """Set what was found again; returns one line for each limit that could not be set."""
+        problems = []
+        for name, value in list(self.values.items()):
+            try:
+                if name not in limits:
+                    raise LimitError("is not on this node any more", where=name)
+                limits[name].write(value)
+                del self.values[name]
+            except LimitError as error:
+                problems.append(str(error))
+        if not self.values:
+            (self.folder / FILE).unlink(missing_ok=True)
+        return problems
+
+
+def restore_from(folder: Path) -> list[str]:
+    """Restore what the file of a state folder says, without an agent; returns a line for each failure."""
+    found = _read(folder)
+    if not found:
+        return []
+    originals = Originals(folder, Path(found["powercap"]), Path(found["cpufreq"]), bool(found["gpus"]))
+    return originals.restore(find_limits(originals.powercap, originals.cpufreq, gpus=originals.gpus))
+
+
+def _boot() -> str:
+    return BOOT.read_text().strip()
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """Return the file of this boot; empty where there is none, or none that can be read."""
+    try:
+        found = json.loads((folder / FILE).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and found.get("boot") == _boot() else {}

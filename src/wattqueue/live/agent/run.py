@@ -1,0 +1,89 @@
+"""Run an agent: connect, read power in each period, carry out what arrives, restore at the end."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from wattqueue.errors import InputError
+from wattqueue.live.agent.agent import Agent
+from wattqueue.live.agent.broker import Connection
+from wattqueue.live.agent.config import AgentConfig
+from wattqueue.live.agent.hardware import find_limits
+from wattqueue.live.agent.keeper import Keeper
+from wattqueue.live.agent.originals import Originals
+
+
+def run_agent(config: AgentConfig, steps: int = 0) -> None:
+    """Run until an exception ends it (Ctrl-C, a signal), or for so many steps; limits are restored in any case.
+
+    Raises: InputError where another agent limits this node, or the configuration names a file that cannot be used.
+    """
+    with only_agent(config.powercap):
+        agent = new_agent(config)
+        keeper = Keeper(config.state_dir, config.patience_s)
+        connection = Connection(config.broker, config.node, f"desired/{config.node}")
+        connection.open()
+        try:
+            keeper.beat()
+            _loop(agent, keeper, connection, config.period_s, steps)
+        finally:
+            agent.restore()
+            keeper.end()
+            connection.close()
+
+
+def new_agent(config: AgentConfig) -> Agent:
+    """Return the agent of a configuration, without its connection. Raises: LimitError."""
+    limits = find_limits(config.powercap, config.cpufreq, gpus=config.gpus)
+    originals = Originals(config.state_dir, config.powercap, config.cpufreq, config.gpus)
+    return Agent(config.node, uuid.uuid4().hex, limits, config.allowed, originals)
+
+
+def _loop(agent: Agent, keeper: Keeper, connection: Connection, period_s: float, steps: int) -> None:
+    """Wait for messages until the next step is due, again and again."""
+    due_s, done, stated = time.monotonic(), 0, frozenset[str]()
+    while True:
+        with suppress(queue.Empty):
+            arrived = connection.arrived.get(timeout=max(0.0, due_s - time.monotonic()))
+            if not keeper.beat():
+                agent.set_again(time.time())
+            agent.receive(arrived.text, time.time())
+            continue
+        if not keeper.beat():
+            agent.set_again(time.time())
+        state = agent.step(time.time(), time.monotonic())
+        connection.send(f"state/{agent.node}", state.text())
+        stated = report((*state.problems, *filter(None, [connection.problem])), stated)
+        done += 1
+        if done == steps:
+            return
+        due_s = max(due_s + period_s, time.monotonic())
+
+
+def report(problems: Sequence[str], stated: frozenset[str]) -> frozenset[str]:
+    """Write problems that were not there in the step before to the standard error; returns those of this step."""
+    sys.stderr.writelines(f"wattqueue agent: {text}\n" for text in problems if text not in stated)
+    return frozenset(problems)
+
+
+@contextmanager
+def only_agent(powercap: Path) -> Iterator[None]:
+    """Keep a second agent from the same hardware: an abstract socket, which the kernel frees when the process ends.
+
+    Raises: InputError where there is another agent.
+    """
+    held: Any = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with held:
+        try:
+            held.bind(f"\0wattqueue-agent:{powercap.resolve()}"[:100])
+        except OSError as error:
+            raise InputError("another agent limits this node", where=powercap, hint="stop it first") from error
+        yield

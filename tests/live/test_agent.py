@@ -1,0 +1,464 @@
+"""The agent of a node: what it sets, what it refuses, what it restores. No broker: messages are handed over."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.live.powercap_tree import RANGE_UJ, PowercapTree
+from wattqueue.errors import InputError
+from wattqueue.live.agent.agent import Agent
+from wattqueue.live.agent.config import load_agent_config
+from wattqueue.live.agent.hardware import find_limits
+from wattqueue.live.agent.keeper import Keeper
+from wattqueue.live.agent.limits import Bounds, LimitError
+from wattqueue.live.agent.messages import MOST_BYTES, AgentState, Desired
+from wattqueue.live.agent.nvml import GpuLimit, gpu_limits
+from wattqueue.live.agent.originals import FILE, Originals, restore_from
+from wattqueue.live.agent.run import only_agent
+
+NOW_S = 1_000_000.0
+ALLOWED = Bounds(60.0, 140.0)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> PowercapTree:
+    return PowercapTree(tmp_path / "powercap", [120.0, 100.0])
+
+
+def agent_of(tree: PowercapTree, folder: Path, only: str = "package") -> Agent:
+    state = folder / "state"
+    state.mkdir(exist_ok=True)
+    limits = find_limits(tree.root, folder / "cpufreq", gpus=False)
+    originals = Originals(state, tree.root, folder / "cpufreq", gpus=False)
+    return Agent("n1", "one", limits, lambda name: ALLOWED if name.startswith(only) else None, originals)
+
+
+@pytest.fixture
+def agent(tree: PowercapTree, tmp_path: Path) -> Agent:
+    return agent_of(tree, tmp_path)
+
+
+def desired(number: int = 1, *, node: str = "n1", hold_s: float = 30.0, **limits: float) -> bytes:
+    named = {name.replace("_", "-"): value for name, value in limits.items()}
+    return Desired(node=node, number=number, expires_s=NOW_S + hold_s, limits=named).text()
+
+
+def test_limits_are_set_read_back_and_stated(agent: Agent, tree: PowercapTree) -> None:
+    agent.receive(desired(package_0=80.0, package_1=100.0), NOW_S)
+    state = agent.step(NOW_S, 0.0)
+    assert tree.limits_w() == [80.0, 100.0]
+    assert state.limits == {"package-0": 80.0, "package-1": 100.0}
+    assert (state.low["package-0"], state.high["package-0"]) == ALLOWED
+    assert (state.number, state.counts, state.problems) == (1, {}, ())
+    assert AgentState.parse(state.text()) == state
+
+
+def test_a_limit_that_is_not_named_any_more_gets_back_what_it_was(agent: Agent, tree: PowercapTree) -> None:
+    agent.receive(desired(1, package_0=80.0, package_1=90.0), NOW_S)
+    agent.receive(desired(2, package_0=80.0), NOW_S)
+    assert tree.limits_w() == [80.0, 150.0]
+
+
+@pytest.mark.parametrize("low_first", [True, False])
+def test_what_is_lowered_is_lowered_before_anything_is_raised(
+    agent: Agent, tree: PowercapTree, monkeypatch: pytest.MonkeyPatch, low_first: bool
+) -> None:
+    first, second = (70.0, 130.0) if low_first else (130.0, 70.0)
+    agent.receive(desired(1, package_0=first, package_1=second), NOW_S)
+    sums = []
+    write = Path.write_text
+
+    def watched(path: Path, text: str, *arguments: Any, **options: Any) -> int:
+        written = write(path, text, *arguments, **options)
+        if path.name == "constraint_0_power_limit_uw":
+            sums.append(sum(tree.limits_w()))
+        return written
+
+    monkeypatch.setattr(Path, "write_text", watched)
+    agent.receive(desired(2, package_0=second, package_1=first), NOW_S)
+    assert len(sums) == 2
+    assert max(sums) <= 200.0
+    assert tree.limits_w() == [second, first]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (b"{", "unreadable message"),
+        (b"\xff\xfe", "unreadable message"),
+        (b"[]", "unreadable message"),
+        (b" " * (MOST_BYTES + 1), "unreadable message"),
+        (desired(5, package_0=80.0).replace(b"80.0", b"NaN"), "unreadable message"),
+        (desired(5, package_0=80.0).replace(b"80.0", b"1e999"), "unreadable message"),
+        (desired(5, package_0=80.0).replace(b'"version":1', b'"version":2'), "unreadable message"),
+        (desired(5, package_0=80.0).replace(b'"number":5', b'"number":-5'), "unreadable message"),
+        (desired(5, node="n2", package_0=80.0), "message for another node"),
+        (desired(1, package_0=80.0), "message older than the one before"),
+        (desired(5, hold_s=0.0, package_0=80.0), "message expired"),
+        (desired(5, hold_s=1e6, package_0=80.0), "message that holds for more than 3600 s"),
+    ],
+)
+def test_a_message_that_cannot_be_trusted_changes_nothing_and_is_counted(
+    agent: Agent, tree: PowercapTree, text: bytes, kind: str
+) -> None:
+    agent.receive(desired(2, package_0=100.0, package_1=100.0), NOW_S)
+    agent.receive(text, NOW_S)
+    state = agent.step(NOW_S, 0.0)
+    assert state.counts == {kind: 1}
+    assert any(kind in problem for problem in state.problems)
+    assert (tree.limits_w(), state.number) == ([100.0, 100.0], 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "found_w"),
+    [
+        (166.0, "limit not set", 150.0),
+        (0.5, "limit not set", 150.0),
+        (-5.0, "limit not set", 150.0),
+        (160.0, "limit outside the site's range", 140.0),
+        (20.0, "limit outside the site's range", 60.0),
+    ],
+)
+def test_a_value_outside_a_range(agent: Agent, tree: PowercapTree, value: float, kind: str, found_w: float) -> None:
+    """The hardware's range refuses one limit, the site's range corrects it; the other limit is set."""
+    agent.receive(desired(package_0=value, package_1=90.0), NOW_S)
+    assert agent.step(NOW_S, 0.0).counts == {kind: 1}
+    assert tree.limits_w() == [found_w, 90.0]
+
+
+def test_limits_that_are_unknown_or_not_allowed_are_left_alone(tree: PowercapTree, tmp_path: Path) -> None:
+    agent = agent_of(tree, tmp_path, only="package-0")
+    agent.receive(desired(package_0=90.0, package_1=90.0, package_7=90.0), NOW_S)
+    assert agent.step(NOW_S, 0.0).counts == {"limit not allowed": 1, "unknown limit": 1}
+    assert tree.limits_w() == [90.0, 150.0]
+
+
+@given(st.lists(st.floats(-50.0, 400.0), min_size=1, max_size=20))
+def test_no_message_brings_a_limit_out_of_its_range(
+    tmp_path_factory: pytest.TempPathFactory, values: list[float]
+) -> None:
+    folder = tmp_path_factory.mktemp("agent")
+    tree = PowercapTree(folder / "powercap", [120.0, 100.0])
+    agent = agent_of(tree, folder)
+    for number, value in enumerate(values, 1):
+        agent.receive(desired(number, package_0=value, package_1=values[0]), NOW_S)
+        assert all(limit == 150.0 or ALLOWED.low <= limit <= ALLOWED.high for limit in tree.limits_w())
+
+
+def test_limits_expire(agent: Agent, tree: PowercapTree) -> None:
+    agent.receive(desired(1, hold_s=10.0, package_0=80.0), NOW_S)
+    assert agent.step(NOW_S + 9.9, 0.0).number == 1
+    state = agent.step(NOW_S + 10.0, 1.0)
+    assert (state.number, state.counts) == (0, {"expired limits": 1})
+    assert tree.limits_w() == [150.0, 150.0]
+    agent.receive(desired(1, hold_s=10.0, package_0=80.0), NOW_S + 10.0)  # the broker's copy comes once more
+    assert tree.limits_w() == [150.0, 150.0]
+
+
+def test_what_another_program_changes_is_set_again(agent: Agent, tree: PowercapTree) -> None:
+    agent.receive(desired(package_0=80.0), NOW_S)
+    (tree.zone(0) / "constraint_0_power_limit_uw").write_text("165000000")
+    assert agent.step(NOW_S, 0.0).counts == {"limit changed by another program": 1}
+    assert tree.limits_w()[0] == 80.0
+
+
+def test_a_limit_that_the_hardware_does_not_take_is_reported(
+    agent: Agent, tree: PowercapTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package whose limit is locked by the firmware takes the write and stays as it is."""
+    monkeypatch.setattr("wattqueue.live.agent.rapl.write_number", lambda *_: None)
+    agent.receive(desired(package_0=80.0), NOW_S)
+    state = agent.state(NOW_S, 0.0)
+    assert state.counts == {"limit not taken": 1}
+    assert state.limits["package-0"] == tree.limits_w()[0] == 150.0
+
+
+def test_an_agent_after_one_that_was_killed_restores_what_that_one_found(
+    agent: Agent, tree: PowercapTree, tmp_path: Path
+) -> None:
+    agent.receive(desired(package_0=80.0, package_1=70.0), NOW_S)
+    later = agent_of(tree, tmp_path)
+    assert tree.limits_w() == [150.0, 150.0]
+    assert later.counts == {"restored at start": 1}
+    assert not (tmp_path / "state" / FILE).exists()
+
+
+def test_what_an_earlier_boot_left_is_ignored(agent: Agent, tree: PowercapTree, tmp_path: Path) -> None:
+    agent.receive(desired(package_0=80.0), NOW_S)
+    path = tmp_path / "state" / FILE
+    path.write_text(json.dumps({**json.loads(path.read_text()), "boot": "another"}))
+    assert restore_from(tmp_path / "state") == []
+    assert tree.limits_w()[0] == 80.0
+
+
+def test_restoring_without_an_agent(agent: Agent, tree: PowercapTree, tmp_path: Path) -> None:
+    agent.receive(desired(package_0=80.0, package_1=70.0), NOW_S)
+    argv = [sys.executable, "-c", "from wattqueue.cli import main; main()", "agent", "restore", "--state-dir"]
+    done = subprocess.run([*argv, tmp_path / "state"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert tree.limits_w() == [150.0, 150.0]
+
+
+def test_what_cannot_be_restored_is_said(agent: Agent, tree: PowercapTree, tmp_path: Path) -> None:
+    agent.receive(desired(package_0=80.0, package_1=70.0), NOW_S)
+    for path in tree.zone(1).iterdir():
+        path.unlink()
+    problems = restore_from(tmp_path / "state")
+    assert len(problems) == 1
+    assert "package-1" in problems[0]
+    assert tree.root.joinpath("intel-rapl:0/constraint_0_power_limit_uw").read_text() == "150000000"
+    assert (tmp_path / "state" / FILE).exists(), "what is left can be tried once more"
+
+
+def put(tree: PowercapTree, text: str) -> None:
+    (tree.zone(0) / "energy_uj").write_text(text)
+
+
+def test_watts_of_packages(agent: Agent, tree: PowercapTree) -> None:
+    assert agent.step(NOW_S, 0.0).power_w == {}
+    tree.run(2.0)
+    assert agent.step(NOW_S, 2.0).power_w == pytest.approx({"package-0": 120.0, "package-1": 100.0})
+    agent.receive(desired(package_0=80.0), NOW_S)
+    tree.run(1.0)
+    assert agent.step(NOW_S, 3.0).power_w == pytest.approx({"package-0": 80.0, "package-1": 100.0})
+
+
+def test_a_counter_that_wraps(agent: Agent, tree: PowercapTree) -> None:
+    tree.energy_j[0] = (RANGE_UJ - 10_000_000) / 1e6
+    tree.run(0.0)
+    agent.step(NOW_S, 0.0)
+    tree.run(1.0)
+    assert agent.step(NOW_S, 1.0).power_w["package-0"] == pytest.approx(120.0, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("200000000", 1.0), ("nan", 1.0), ("", 1.0), ("-", 1.0), ("300000000", 1e6)],
+    ids=["stands still", "not a number", "empty", "a sign", "may have wrapped twice"],
+)
+def test_a_reading_in_doubt_is_none(agent: Agent, tree: PowercapTree, text: str, seconds: float) -> None:
+    agent.step(NOW_S, 0.0)
+    tree.run(1.0)
+    put(tree, text)
+    state = agent.step(NOW_S, seconds)
+    assert "package-0" not in state.power_w
+    assert any("package-0" in problem for problem in state.problems)
+    assert state.metered == ("package-0", "package-1")
+
+
+def test_a_zone_that_is_disabled_is_refused(tree: PowercapTree, tmp_path: Path) -> None:
+    (tree.zone(0) / "enabled").write_text("0")
+    with pytest.raises(LimitError, match="disabled"):
+        find_limits(tree.root, tmp_path, gpus=False)
+
+
+def test_without_a_largest_value_the_one_found_is_the_largest(tree: PowercapTree, tmp_path: Path) -> None:
+    (tree.zone(0) / "constraint_0_max_power_uw").write_text("0")
+    (tree.zone(1) / "constraint_0_max_power_uw").unlink()
+    limits = find_limits(tree.root, tmp_path, gpus=False)
+    assert [limit.range() for limit in limits.values()] == [Bounds(1.0, 150.0)] * 2
+
+
+def test_frequencies(tree: PowercapTree, tmp_path: Path) -> None:
+    policy = tmp_path / "cpufreq" / "policy0"
+    policy.mkdir(parents=True)
+    for name, khz in (
+        ("scaling_max_freq", 2_800_000),
+        ("cpuinfo_min_freq", 1_000_000),
+        ("cpuinfo_max_freq", 2_800_000),
+    ):
+        (policy / name).write_text(f"{khz}\n")
+    limits = find_limits(tree.root, tmp_path / "cpufreq", gpus=False)
+    originals = Originals(tmp_path, tree.root, tmp_path / "cpufreq", gpus=False)
+    agent = Agent("n1", "one", limits, lambda _: Bounds(1.2e9, 2.8e9), originals)
+    agent.receive(desired(policy0=2.2e9), NOW_S)
+    assert (policy / "scaling_max_freq").read_text() == "2200000"
+    agent.receive(desired(2, policy0=1.0e9), NOW_S)
+    assert (policy / "scaling_max_freq").read_text() == "1200000"
+    agent.restore()
+    assert (policy / "scaling_max_freq").read_text() == "2800000"
+
+
+class Library:
+    """What is used of NVML, for one GPU that is in memory; ``fails`` makes each call fail."""
+
+    class NVMLError(Exception):
+        """An error of NVML."""
+
+    def __init__(self) -> None:
+        self.limit_mw, self.fails = 300_000, False
+
+    def nvmlDeviceGetPowerManagementLimitConstraints(self, _handle: object) -> tuple[int, int]:  # noqa: N802
+        return 100_000, 300_000
+
+    def nvmlDeviceGetPowerManagementLimit(self, _handle: object) -> int:  # noqa: N802
+        if self.fails:
+            raise self.NVMLError("GPU is lost")
+        return self.limit_mw
+
+    def nvmlDeviceSetPowerManagementLimit(self, _handle: object, value: int) -> None:  # noqa: N802
+        self.limit_mw = value
+
+    def nvmlDeviceGetPowerUsage(self, _handle: object) -> int:  # noqa: N802
+        return 250_000
+
+
+def test_a_gpu(tmp_path: Path) -> None:
+    """There is no GPU where this runs: the calls are those of nvidia-ml-py, and their units are milliwatts."""
+    library: Any = Library()
+    gpu = GpuLimit("gpu-1", library, object())
+    agent = Agent(
+        "n1", "one", {"gpu-1": gpu}, lambda _: Bounds(100.0, 300.0), Originals(tmp_path, tmp_path, tmp_path, True)
+    )
+    agent.receive(desired(gpu_1=150.0), NOW_S)
+    assert library.limit_mw == 150_000
+    assert agent.step(NOW_S, 0.0).power_w == {"gpu-1": 250.0}
+    library.fails = True
+    state = agent.step(NOW_S, 1.0)
+    assert state.counts == {"limit not readable": 1}
+    assert any("GPU is lost" in text for text in state.problems)
+
+
+def test_no_driver_means_no_gpu() -> None:
+    if Path("/proc/driver/nvidia").exists():
+        pytest.skip("there is an NVIDIA driver here")
+    assert gpu_limits() == []
+
+
+def wait_until(what: str, ready: Any, seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < end, f"{what}: not within {seconds} s"
+        time.sleep(0.02)
+
+
+HANGS = """
+import sys, time
+from pathlib import Path
+from wattqueue.live.agent.keeper import Keeper
+keeper = Keeper(Path(sys.argv[1]), 1.0)
+keeper.beat()
+print(flush=True)
+while True:
+    keeper.beat()
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_the_keeper_restores_when_the_agent_is_killed_or_stopped(
+    agent: Agent, tree: PowercapTree, tmp_path: Path, number: signal.Signals
+) -> None:
+    agent.receive(desired(package_0=80.0, package_1=70.0), NOW_S)
+    with subprocess.Popen([sys.executable, "-c", HANGS, str(tmp_path / "state")], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(1.5)
+            assert tree.limits_w() == [80.0, 70.0], "as long as the agent works nothing is restored"
+            process.send_signal(number)
+            wait_until("limits restored", lambda: tree.limits_w() == [150.0, 150.0])
+        finally:
+            process.kill()
+
+
+def test_a_keeper_that_is_killed_is_replaced(agent: Agent, tree: PowercapTree, tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path / "state", 30.0)
+    agent.receive(desired(package_0=80.0), NOW_S)
+    assert not keeper.beat()
+    assert keeper.beat()
+    first = keeper._process
+    assert first is not None
+    first.kill()
+    first.wait()
+    assert not keeper.beat()
+    agent.set_again(NOW_S)
+    assert tree.limits_w() == [80.0, 150.0]
+    assert keeper.restarts == 1
+    keeper.end()
+    assert tree.limits_w() == [80.0, 150.0], "an agent that ends in order restores by itself"
+    agent.restore()
+    assert tree.limits_w() == [150.0, 150.0]
+
+
+def test_a_keeper_survives_the_signals_that_end_its_group(agent: Agent, tree: PowercapTree, tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path / "state", 30.0)
+    agent.receive(desired(package_0=80.0), NOW_S)
+    keeper.beat()
+    process = keeper._process
+    assert process is not None
+    assert process.stdin is not None
+    wait_until("signals ignored", lambda: int(signal_mask(process.pid), 16) & (1 << (signal.SIGTERM - 1)))
+    os.kill(process.pid, signal.SIGTERM)
+    process.stdin.close()
+    assert process.wait(20) == 0
+    assert tree.limits_w() == [150.0, 150.0]
+
+
+def signal_mask(pid: int) -> str:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(line.split()[1] for line in lines if line.startswith("SigIgn"))
+
+
+def test_two_agents_on_one_node(tmp_path: Path) -> None:
+    with only_agent(tmp_path), pytest.raises(InputError, match="another agent"), only_agent(tmp_path):
+        pass
+    with only_agent(tmp_path):
+        pass
+
+
+CONFIG = """
+node = "n1"
+state_dir = "state"
+powercap = "powercap"
+[[allow]]
+limit = "package-*"
+low = 60.0
+high = 140.0
+[broker]
+host = "localhost"
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        (("low = 60.0", "low = 150.0"), None),
+        (("low = 60.0", "low = nan"), None),
+        (("limit =", "limits ="), "did you mean limit?"),
+        (("host =", "hosts ="), "did you mean host?"),
+        (('node = "n1"', 'node = "n+"'), None),
+        (('node = "n1"', 'node = "a/b"'), None),
+        (("[broker]", "[broker]\nport = 0"), None),
+        (('node = "n1"', "period_s = 5.0"), "at least 15"),
+    ],
+)
+def test_a_configuration_that_is_wrong(tmp_path: Path, change: tuple[str, str], hint: str | None) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(CONFIG.replace(*change))
+    with pytest.raises(InputError) as caught:
+        load_agent_config(path)
+    assert caught.value.where == path
+    assert hint is None or caught.value.hint == hint
+
+
+def test_a_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(CONFIG)
+    config = load_agent_config(path)
+    assert config.powercap == tmp_path / "powercap"
+    assert config.allowed("package-3") == ALLOWED
+    assert config.allowed("policy0") is None
+    assert not math.isnan(config.patience_s)
