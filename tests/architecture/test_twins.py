@@ -85,8 +85,8 @@ TWINS: dict[str, dict[str, str]] = {
         "nodes": "change_for_a_time stop_unit wake_unit",
     },
     "simulator.Simulator.requeue": {"actions": "requeue", "nodes": "requeue_job", "entries": "release_job"},
-    "simulator.Simulator.node_event": {"nodes": "change_unit node_events fail_unit job_on"},
-    "simulator.Simulator.unit_rest_uw": {"nodes": "unit_uw_in"},
+    "simulator.Simulator.node_event": {"nodes": "node_state change_node node_events fail_node job_on"},
+    "simulator.Simulator.node_state_uw": {"nodes": "node_uw_in"},
     # One structure each, by itself (tests/kernels).
     "sorted_list.SortedList.heap_push": {"heap": "heap_before heap_swap heap_up heap_push"},
     "sorted_list.SortedList.heap_remove": {"heap": "heap_down heap_remove"},

@@ -39,8 +39,8 @@ GOOD = 'name = "m"\n[[partitions]]\nname = "a"\nnodes = 4\n'
         ("eamc-p1p2", [512, 512], "machine", 512 * (491 + 497), None),
         ("eamc-p1p3", [512, 512], "machine", 512 * (491 + 375.47), None),
         ("quartz", [256], "jobs", 256 * 115, None),
-        ("montblanc", [260], "machine", 3120, 2500),
-        ("bull", [26], "machine", 5200, 4200),
+        ("montblanc", [520], "machine", 3120, 2500),
+        ("bull", [520], "machine", 5200, 4200),
         ("osaka", [151], "machine", 507_360, None),
     ],
 )
@@ -58,8 +58,9 @@ def test_the_machines_of_the_papers(
 
 def test_the_catalogue_is_all_of_them() -> None:
     assert len(catalogue()) == 11
-    assert load_machine("bull").partitions[0].cores_per_socket * 2 * 26 == 520
-    assert load_machine("montblanc").partitions[0].cores_per_socket * 260 == 520
+    bull, montblanc = load_machine("bull"), load_machine("montblanc")
+    assert (bull.nodes, bull.domains) == (26, 52)  # a domain is a socket of ten cores
+    assert (montblanc.nodes, montblanc.domains) == (260, 260)
     assert load_machine("osaka").idle_w == 151 * 14 * 66
     p1, p3 = load_machine("eamc-p1p3").partitions
     assert (p1.frequencies_hz[0], p1.frequencies_hz[-1], len(p1.frequencies_hz)) == (2.7e9, 1.2e9, 15)

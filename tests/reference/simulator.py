@@ -168,28 +168,50 @@ class Simulator:
     def wall(self, job: int, option: int) -> float:
         return float(self.jobs.walltime_s[job]) * self.factor(self.prediction, job, option)
 
-    def unit_base_uw(self, unit: int, state: int) -> int:
-        """What the base counts: a unit on its way for the greater of its watts now and afterwards."""
-        later = {codes.UNIT_BOOTING: codes.UNIT_ON, codes.UNIT_STOPPING: codes.UNIT_OFF}.get(state, state)
-        return max(self.unit_state_uw(unit, state), self.unit_state_uw(unit, later))
+    def node_units(self, unit: int) -> list[int]:
+        """The units of the node in which ``unit`` stands: power is switched by the node."""
+        first = 0
+        for part in self.machine.partitions:
+            for _ in range(part.nodes):
+                units = list(range(first, first + part.units // part.nodes))
+                if unit in units:
+                    return units
+                first += len(units)
+        raise AssertionError(unit)
 
-    def base_fits(self, unit: int, state: int) -> bool:
-        """Whether the unit may go into ``state``: what lowers the base always may."""
-        before, drawn = self.unit_state[unit], self.unit_base_uw(unit, self.unit_state[unit])
-        if self.machine.cap_scope != "machine" or self.unit_base_uw(unit, state) <= drawn:
+    def nodes(self) -> list[list[int]]:
+        """The units of every node."""
+        nodes: list[list[int]] = []
+        while sum(map(len, nodes)) < len(self.unit_state):
+            nodes.append(self.node_units(sum(map(len, nodes))))
+        return nodes
+
+    def node_base_uw(self, units: list[int], state: int) -> int:
+        """What the base counts: a node on its way for the greater of its watts now and afterwards."""
+        later = {codes.UNIT_BOOTING: codes.UNIT_ON, codes.UNIT_STOPPING: codes.UNIT_OFF}.get(state, state)
+        return max(self.node_state_uw(units, state), self.node_state_uw(units, later))
+
+    def base_fits(self, units: list[int], state: int) -> bool:
+        """Whether the node of ``units`` may go into ``state``: what lowers the base always may."""
+        before = self.unit_state[units[0]]
+        drawn = self.node_base_uw(units, before)
+        if self.machine.cap_scope != "machine" or self.node_base_uw(units, state) <= drawn:
             return True
-        self.unit_state[unit] = state
+        self.set_node(units, state)
         room = self.available()
-        self.unit_state[unit] = before
+        self.set_node(units, before)
         return room >= 0
 
-    def unit_rest_uw(self, unit: int) -> int:
-        return self.unit_state_uw(unit, self.unit_state[unit])
+    def set_node(self, units: list[int], state: int) -> None:
+        for unit in units:
+            self.unit_state[unit] = state
 
-    def unit_state_uw(self, unit: int, state: int) -> int:
-        part = self.machine.partitions[self.unit_partition[unit]]
+    def node_state_uw(self, units: list[int], state: int) -> int:
+        """Watts of a node without a job: the idle watts of each unit, else the node's figure once."""
+        part = self.machine.partitions[self.unit_partition[units[0]]]
+        if state == codes.UNIT_ON:
+            return len(units) * micro(part.idle_w)
         watts = {
-            codes.UNIT_ON: part.idle_w,
             codes.UNIT_STOPPING: part.shutdown_w,
             codes.UNIT_OFF: part.off_w,
             codes.UNIT_BOOTING: part.boot_w,
@@ -202,11 +224,7 @@ class Simulator:
             return 1 << 62
         drawn = sum(r.net for r in self.running)
         if self.machine.cap_scope == "machine":
-            busy = {u for r in self.running for u in r.units}
-            drawn += sum(
-                self.idle_uw(self.unit_partition[u]) if u in busy else self.unit_base_uw(u, self.unit_state[u])
-                for u in range(len(self.unit_state))
-            )
+            drawn += sum(self.node_base_uw(units, self.unit_state[units[0]]) for units in self.nodes())
         budget = self.cap_uw
         if self.chance is not None:
             base = drawn - sum(r.net for r in self.running)
@@ -473,17 +491,19 @@ class Simulator:
             if action.job in by_job:
                 self.requeue(by_job[action.job])
         elif isinstance(action, StopNode):
-            free = self.unit_state[action.node] == codes.UNIT_ON and action.node not in busy
-            if free and self.base_fits(action.node, codes.UNIT_STOPPING):
-                self.unit_state[action.node] = codes.UNIT_STOPPING
+            units = self.node_units(action.node)
+            free = self.unit_state[action.node] == codes.UNIT_ON and not busy & set(units)
+            if free and self.base_fits(units, codes.UNIT_STOPPING):
+                self.set_node(units, codes.UNIT_STOPPING)
                 part = self.machine.partitions[self.unit_partition[action.node]]
-                self.timers.append((self.now + part.shutdown_s, action.node))
+                self.timers.append((self.now + part.shutdown_s, units[0]))
         elif isinstance(action, WakeNode) and self.unit_state[action.node] == codes.UNIT_OFF:
-            if not self.base_fits(action.node, codes.UNIT_BOOTING):
+            units = self.node_units(action.node)
+            if not self.base_fits(units, codes.UNIT_BOOTING):
                 return
-            self.unit_state[action.node] = codes.UNIT_BOOTING
+            self.set_node(units, codes.UNIT_BOOTING)
             part = self.machine.partitions[self.unit_partition[action.node]]
-            self.timers.append((self.now + part.boot_s, action.node))
+            self.timers.append((self.now + part.boot_s, units[0]))
 
     def start_checked(self, action: StartJob) -> None:
         """A start by a control: in its window, queued, with units and watts for it; reservations do not count."""
@@ -501,14 +521,15 @@ class Simulator:
         self.state[r.job] = codes.WAITING
 
     def node_event(self, unit: int, up: bool) -> None:
+        units = self.node_units(unit)
         if up:
             if self.unit_state[unit] == codes.UNIT_DOWN:
-                self.unit_state[unit] = codes.UNIT_ON
+                self.set_node(units, codes.UNIT_ON)
             return
-        self.timers = [(t, u) for t, u in self.timers if u != unit]
-        for r in [r for r in self.running if unit in r.units]:
+        self.timers = [(t, u) for t, u in self.timers if u != units[0]]
+        for r in [r for r in self.running if set(units) & set(r.units)]:
             self.requeue(r)
-        self.unit_state[unit] = codes.UNIT_DOWN
+        self.set_node(units, codes.UNIT_DOWN)
 
     # -- the clock ----------------------------------------------------------------------------------
 
@@ -539,7 +560,7 @@ class Simulator:
                 self.state[r.job] = codes.KILLED if killed else codes.COMPLETED
             for _, unit in sorted(timer for timer in self.timers if timer[0] <= self.now):
                 stopping = self.unit_state[unit] == codes.UNIT_STOPPING
-                self.unit_state[unit] = codes.UNIT_OFF if stopping else codes.UNIT_ON
+                self.set_node(self.node_units(unit), codes.UNIT_OFF if stopping else codes.UNIT_ON)
             self.timers = [timer for timer in self.timers if timer[0] > self.now]
             while nodes and self.events.time_s[nodes[0]] <= self.now:
                 k = nodes.pop(0)
@@ -580,8 +601,8 @@ class Simulator:
     def write_step(self) -> None:
         busy = {u for r in self.running for u in r.units}
         jobs_uw = sum(r.uw for r in self.running)
-        other = sum(self.unit_rest_uw(u) for u in range(len(self.unit_state)) if u not in busy)
         idle = sum(self.idle_uw(self.unit_partition[u]) for u in busy)
+        other = sum(self.node_state_uw(units, self.unit_state[units[0]]) for units in self.nodes()) - idle
         self.steps.append((self.now, jobs_uw, other, idle, len(busy)))
 
 

@@ -108,7 +108,7 @@ def random_world(seed: int, *, failures: bool = False) -> World:
         parts.append(
             Partition(
                 f"p{p}",
-                int(rng.integers(2, 9)),
+                **random_units(rng),
                 frequencies_hz=clocks,
                 idle_w=float(rng.integers(0, 60)),
                 max_w=400.0,
@@ -155,6 +155,20 @@ def random_world(seed: int, *, failures: bool = False) -> World:
         interval_s=float(rng.integers(1, 30)) if rng.random() < 0.15 else 0.0,
         events=random_failures(rng, machine, float(submit[-1])) if failures else NodeEvents.none(),
     )
+
+
+def random_units(rng: np.random.Generator) -> dict[str, Any]:
+    """Nodes of one unit each, or of several: sockets, or cores that share them."""
+    kind = str(rng.choice(["node", "node", "socket", "core"]))
+    if kind == "node":
+        return {"nodes": int(rng.integers(2, 9))}
+    sockets, cores = (int(k) for k in rng.integers(1, 4, 2))
+    return {
+        "nodes": int(rng.integers(1, 4)),
+        "unit": kind,
+        "sockets_per_node": sockets,
+        "cores_per_socket": cores if kind == "core" else 16,
+    }
 
 
 def random_entries(rng: np.random.Generator, jobs: Jobs, machine: Machine) -> tuple[Entries, tuple[Any, Any]]:

@@ -250,7 +250,7 @@ def refresh_job(view: KernelView, truth: Truth, log: Log, job: int) -> None:
 
 @entry
 def stop_node(view: KernelView, truth: Truth, unit: int) -> int:
-    """Shut a free unit down."""
+    """Shut the node of a unit down."""
     view, truth = by_reference(view), by_reference(truth)
     if unit < 0 or unit >= len(truth.unit_state):
         return codes.REFUSED_OPTION
@@ -259,7 +259,7 @@ def stop_node(view: KernelView, truth: Truth, unit: int) -> int:
 
 @entry
 def wake_node(view: KernelView, truth: Truth, unit: int) -> int:
-    """Boot a stopped unit."""
+    """Boot the stopped node of a unit."""
     view, truth = by_reference(view), by_reference(truth)
     if unit < 0 or unit >= len(truth.unit_state):
         return codes.REFUSED_OPTION

@@ -133,7 +133,7 @@ UNIT_OFF = 2
 UNIT_BOOTING = 3
 UNIT_DOWN = 4
 
-# Columns of Truth.node_figures (P, 7) float64: seconds and microwatts of a unit, and the clock's exponents.
+# Columns of Truth.node_figures (P, 7) float64: seconds and microwatts of a node, and the clock's exponents.
 BOOT_S = 0
 BOOT_UW = 1
 SHUTDOWN_S = 2

@@ -1,6 +1,6 @@
 """A binary heap of (time, id), ties by id, in which the time of an id can be changed or taken out.
 
-Two heaps exist: completions (ids are jobs; a change of speed moves a job's end) and timers (ids are units that shut
+Two heaps exist: completions (ids are jobs; a change of speed moves a job's end) and timers (ids are nodes that shut
 down or boot; a failure cancels one). Ties by id give the order of events of one kind at one instant (rule 2 of
 docs/semantics.md).
 

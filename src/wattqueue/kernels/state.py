@@ -14,8 +14,8 @@ A ``Log`` collects the results of a simulation. Each structure is made beside th
 (``tree.new_tree`` and its like); ``policy/build.py`` fills the view from a policy's arrays, ``sim/truth.py`` the truth
 from a workload.
 
-Symbols: n jobs, m entries, P partitions, O options, U units, A applications, C prediction rows, B running blocks of K
-rows, M rows of a plan. Watts are int64 microwatts, so that sums do not depend on their order. *Net* watts are what a
+Symbols: n jobs, m entries, P partitions, O options, U units, N nodes, A applications, C prediction rows, B running
+blocks of K rows, M rows of a plan. Watts are int64 microwatts, so that sums do not depend on their order. *Net* watts are what a
 start adds to the watts in the cap's scope: predicted watts less the idle watts of the job's units, unless the cap
 covers jobs alone (rule 14).
 """
@@ -336,15 +336,19 @@ class Truth(NamedTuple):
     node_time: Array
     """float64 times of failures and returns."""
     node_unit: Array
-    """int32 their units."""
+    """int32 a unit of their nodes."""
     node_up: Array
     """int8, 0 fails, 1 returns."""
     ends: Heap
     """Completions to come; ids are jobs."""
     timers: Heap
-    """Shut-downs and boots under way; ids are units."""
+    """Shut-downs and boots under way; ids are nodes."""
     unit_state: Array
-    """(U,) int8 state of each unit."""
+    """(U,) int8 state of each unit, the same for all units of a node."""
+    node_of_unit: Array
+    """(U,) int32 node of each unit."""
+    node_start: Array
+    """(N + 1,) int32 first unit of each node, and U at the end."""
     unit_cap_uw: Array
     """(U,) float64 limit on its watts, inf for none."""
     node_figures: Array

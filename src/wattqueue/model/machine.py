@@ -2,6 +2,9 @@
 
 Figures are those of the machine file (``formats/machine/file.py``): nameplate or measured maxima, not what a job draws.
 All option tables are computed once per machine, because every estimator and the engine index them.
+
+Below a partition stand its nodes, and in them its power domains: what can be measured and limited by itself. A unit
+belongs to one of each. Units of a core share the domain of their socket; a unit of a socket or a node is a domain.
 """
 
 from __future__ import annotations
@@ -68,12 +71,12 @@ class Partition:
     """Memory of one node (not unit) in GB; None: memory does not limit jobs."""
     boot_s: float = 0.0
     boot_w: float = 0.0
-    """Watts of a unit while it boots."""
+    """Watts of one node (not unit) while it boots; counted once, however many units it has."""
     shutdown_s: float = 0.0
     shutdown_w: float = 0.0
-    """Watts of a unit while it shuts down."""
+    """Watts of one node while it shuts down."""
     off_w: float = 0.0
-    """Watts of a unit that is off (its management controller)."""
+    """Watts of one node that is off (its management controller)."""
 
     def __post_init__(self) -> None:
         where = f"partition {self.name}"
@@ -94,8 +97,18 @@ class Partition:
     @property
     def units(self) -> int:
         """Return how many units jobs can occupy."""
+        return self.nodes * self.units_per_node
+
+    @property
+    def units_per_node(self) -> int:
+        """Return how many units a node has."""
         per_node = {"node": 1, "socket": self.sockets_per_node, "core": self.sockets_per_node * self.cores_per_socket}
-        return self.nodes * per_node[self.unit]
+        return per_node[self.unit]
+
+    @property
+    def units_per_domain(self) -> int:
+        """Return how many units share a power domain: the cores of a socket; else a unit is a domain."""
+        return self.cores_per_socket if self.unit == "core" else 1
 
     @property
     def frequency_count(self) -> int:
@@ -108,7 +121,8 @@ class Machine:
     """Partitions under one power cap.
 
     An **option** is a (partition, frequency): options count partition by partition, the highest frequency first;
-    P partitions, O options. Units are numbered over the whole machine, partition by partition.
+    P partitions, O options. Units (U), power domains (D) and nodes (N) are numbered over the whole machine, partition
+    by partition; the units of a domain are neighbours, and so are those of a node.
 
     Raises: MachineError without a partition, with two of one name, or with too many units.
     """
@@ -134,6 +148,31 @@ class Machine:
             bounds.CAP_W.require(self.cap_w, "cap_w", where=self.name, kind=MachineError)
         if self.cap_scope not in ("machine", "dynamic", "jobs"):
             raise MachineError(f"cap_scope {self.cap_scope!r}", where=self.name, hint="use machine, dynamic or jobs")
+
+    @cached_property
+    def domain_start(self) -> NDArray[np.int32]:
+        """Return the first unit of each power domain, and U at the end. Shape (D + 1,)."""
+        return _starts([(p.units, p.units_per_domain) for p in self.partitions])
+
+    @cached_property
+    def domain_of_unit(self) -> NDArray[np.int32]:
+        """Return the power domain of each unit. Shape (U,)."""
+        return np.repeat(np.arange(len(self.domain_start) - 1, dtype=np.int32), np.diff(self.domain_start))
+
+    @cached_property
+    def node_start(self) -> NDArray[np.int32]:
+        """Return the first unit of each node, and U at the end. Shape (N + 1,)."""
+        return _starts([(p.units, p.units_per_node) for p in self.partitions])
+
+    @cached_property
+    def node_of_unit(self) -> NDArray[np.int32]:
+        """Return the node of each unit. Shape (U,)."""
+        return np.repeat(np.arange(len(self.node_start) - 1, dtype=np.int32), np.diff(self.node_start))
+
+    @cached_property
+    def node_of_domain(self) -> NDArray[np.int32]:
+        """Return the node in which each power domain stands. Shape (D,)."""
+        return self.node_of_unit[self.domain_start[:-1]]
 
     @cached_property
     def option_start(self) -> NDArray[np.int32]:
@@ -180,6 +219,16 @@ class Machine:
         return sum(p.units for p in self.partitions)
 
     @property
+    def domains(self) -> int:
+        """Return the number of power domains of all partitions."""
+        return sum(p.units // p.units_per_domain for p in self.partitions)
+
+    @property
+    def nodes(self) -> int:
+        """Return the number of nodes of all partitions."""
+        return sum(p.nodes for p in self.partitions)
+
+    @property
     def idle_w(self) -> float:
         """Return the watts of the powered machine while no job runs."""
         return float(sum(p.units * p.idle_w for p in self.partitions))
@@ -196,6 +245,12 @@ class Machine:
     def scope_idle_w(self) -> float:
         """Return the watts in the cap's scope while no job runs."""
         return self.idle_w if self.cap_scope == "machine" else 0.0
+
+
+def _starts(groups: list[tuple[int, int]]) -> NDArray[np.int32]:
+    """Return the first unit of each group, and the number of units at the end; a row is (units, units of a group)."""
+    sizes = np.repeat([size for _, size in groups], [units // size for units, size in groups])
+    return np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
 
 
 def plain_machine(units: int, idle_w: float = 0.0, max_w: float | None = None) -> Machine:

@@ -9,7 +9,8 @@ raises watts (``SetFrequency`` upwards, a raised ``SetSocketCap``, ``WakeNode``)
 no room for it (rule 14).
 
 ``job`` is the name of a job, as ``view.job_id(row)`` gives it: a row is a position in one table, and live operation
-has another table in each round. ``node`` and ``nodes`` are unit numbers over the whole machine, partition by partition;
+has another table in each round. ``node`` and ``nodes`` are unit numbers over the whole machine, partition by partition.
+Power is switched by the node: where units are sockets or cores, ``node`` is any unit of it (``Machine.node_of_unit``);
 ``option`` is a (partition, frequency) as counted by ``Machine.option_start``.
 """
 
@@ -53,14 +54,14 @@ class SetSocketCap:
 
 @dataclass(frozen=True, slots=True)
 class StopNode:
-    """Shut a free unit down. Time and watts of the shutdown are the machine's figures (``shutdown_s``, ``off_w``)."""
+    """Shut a free node down, with all its units. Its time and watts are the machine's (``shutdown_s``, ``off_w``)."""
 
     node: int
 
 
 @dataclass(frozen=True, slots=True)
 class WakeNode:
-    """Boot a stopped unit. It is free after the machine's ``boot_s`` and draws ``boot_w`` until then."""
+    """Boot a stopped node. It is free after the machine's ``boot_s`` and draws ``boot_w`` until then."""
 
     node: int
 

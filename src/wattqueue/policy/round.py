@@ -68,7 +68,7 @@ class Round:
         self.requeued: list[str] = []
         """Jobs to requeue."""
         self.powered: dict[int, int] = {}
-        """State that a unit was told to take: UNIT_STOPPING or UNIT_BOOTING."""
+        """State that each unit of a node was told to take: UNIT_STOPPING or UNIT_BOOTING."""
         self.base_added_uw = 0
         """Microwatts that the base of the cap counts more since the snapshot, for units that boot or stop."""
 
@@ -98,6 +98,17 @@ class Round:
             states[unit] = codes.UNIT_ON if asked == codes.UNIT_STOPPING else codes.UNIT_OFF
         return states
 
+    def node_units(self, unit: int) -> NDArray[np.int32]:
+        """Return the units of the node in which ``unit`` stands: power is switched by the node. Shape (k,)."""
+        machine = self.snapshot.machine
+        node = machine.node_of_unit[unit]
+        return np.arange(machine.node_start[node], machine.node_start[node + 1], dtype=np.int32)
+
+    def tell(self, units: NDArray[np.int32], state: int) -> None:
+        """Note that the node of ``units`` was told to take a state."""
+        self.unit_state[units] = state
+        self.powered |= dict.fromkeys(units.tolist(), state)
+
     def count_base(self, more_uw: int) -> bool:
         """Add to the base of the cap, if the ledger has room for it; less than nothing is not taken off it.
 
@@ -121,34 +132,36 @@ def _start(now: Round, action: StartJob) -> str:
 
 
 def _stop(now: Round, action: StopNode) -> str:
-    """Shut a free unit down: nothing starts there from now on, and its idle watts stay counted."""
+    """Shut a free node down: nothing starts there from now on, and its idle watts stay counted."""
     unit = operator.index(action.node)
     if not 0 <= unit < len(now.unit_state):
         return REASONS[codes.REFUSED_OPTION]
     if now.unit_state[unit] != codes.UNIT_ON:
         return WRONG_STATE
-    if not unit_is_free(now.kernel, unit):
+    units = now.node_units(unit)
+    if not all(unit_is_free(now.kernel, each) for each in units.tolist()):
         return REASONS[codes.REFUSED_BUSY]
     part = now.snapshot.machine.partitions[partition_of(now.kernel, unit)]
-    if not now.count_base(microwatts(max(part.shutdown_w, part.off_w)) - microwatts(part.idle_w)):
+    if not now.count_base(microwatts(max(part.shutdown_w, part.off_w)) - len(units) * microwatts(part.idle_w)):
         return REASONS[codes.REFUSED_POWER]
-    load_unusable(now.kernel, np.array([unit], np.int32))
+    load_unusable(now.kernel, units)
     now.kernel.counter[codes.DIRTY] = 1
-    now.unit_state[unit] = now.powered[unit] = codes.UNIT_STOPPING
+    now.tell(units, codes.UNIT_STOPPING)
     return ""
 
 
 def _wake(now: Round, action: WakeNode) -> str:
-    """Boot a unit that is off: the greater of its boot and idle watts counts from now on."""
+    """Boot a node that is off: the greater of its boot and idle watts counts from now on."""
     unit = operator.index(action.node)
     if not 0 <= unit < len(now.unit_state):
         return REASONS[codes.REFUSED_OPTION]
     if now.unit_state[unit] != codes.UNIT_OFF:
         return WRONG_STATE
     part = now.snapshot.machine.partitions[partition_of(now.kernel, unit)]
-    if not now.count_base(microwatts(max(part.boot_w, part.idle_w)) - microwatts(part.off_w)):
+    units = now.node_units(unit)
+    if not now.count_base(max(microwatts(part.boot_w), len(units) * microwatts(part.idle_w)) - microwatts(part.off_w)):
         return REASONS[codes.REFUSED_POWER]
-    now.unit_state[unit] = now.powered[unit] = codes.UNIT_BOOTING
+    now.tell(units, codes.UNIT_BOOTING)
     return ""
 
 

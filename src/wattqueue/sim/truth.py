@@ -7,7 +7,7 @@ actions that it carries out read it. It consists of:
 * true watts and time factors by option: the trace's, scaled by the machine's exponents to other frequencies, unless
   the caller hands in its own; and true factors of units that differ, in watts or in run time, if the caller has them
   (a job without an application draws the same on every unit, and takes as long);
-* events in order of time: submissions, steps of the cap, failures and returns of units;
+* events in order of time: submissions, steps of the cap, failures and returns of nodes;
 * the two heaps of events that arise during the run, and the state of each unit.
 """
 
@@ -35,14 +35,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeEvents:
-    """Units that fail (``up`` False) and return (True), in order of time. Shapes (k,)."""
+    """Nodes that fail (``up`` False) and return (True), in order of time. Shapes (k,)."""
 
     time_s: Array
     """Seconds on the trace's clock; must not fall."""
     unit: NDArray[np.int32]
-    """Number of the unit over the whole machine."""
+    """Number of a unit of the node over the whole machine; all units of the node fail and return with it."""
     up: NDArray[np.bool_]
-    """False: the unit fails; True: it returns."""
+    """False: the node fails; True: it returns."""
 
     @classmethod
     def none(cls) -> NodeEvents:
@@ -69,7 +69,7 @@ def actual_power(jobs: Jobs, machine: Machine) -> Prediction:
 
 
 def node_figures(machine: Machine) -> Array:
-    """Return seconds, microwatts and exponents of each partition's units, by slot. Shape (P, FIGURES)."""
+    """Return seconds, microwatts and exponents of each partition's nodes, by slot. Shape (P, FIGURES)."""
     figures = np.zeros((len(machine.partitions), codes.FIGURES))
     for p, part in enumerate(machine.partitions):
         figures[p, codes.BOOT_S], figures[p, codes.SHUTDOWN_S] = part.boot_s, part.shutdown_s
@@ -132,8 +132,10 @@ def build_truth(
         events.unit[node_order].astype(np.int32),
         events.up[node_order].astype(np.int8),
         new_heap(min(n, units) + 1, n),
-        new_heap(units + 1, units),
+        new_heap(machine.nodes + 1, machine.nodes),
         np.zeros(units, np.int8),
+        machine.node_of_unit,
+        machine.node_start,
         np.full(units, np.inf),
         node_figures(machine),
         when,

@@ -62,7 +62,7 @@ class PartitionFile(BaseModel):
     dvfs_beta: Annotated[float, _within(bounds.DVFS_BETA)] | None = None
     dvfs_alpha: Annotated[float, _within(bounds.DVFS_ALPHA)] | None = None
     memory_gb: Figure | None = None
-    # Transitions between on and off: seconds and watts of one unit while it boots or shuts down, and watts when off.
+    # Transitions between on and off: seconds and watts of one node while it boots or shuts down, and watts when off.
     boot_s: Seconds | None = None
     boot_w: Watts | None = None
     shutdown_s: Seconds | None = None
