@@ -82,7 +82,7 @@ assert inspect.signature(wattqueue.whatif).parameters["risk"].default == "1%"
 
 
 PARTS = {
-    *("Action", "Refusal", "Requeue", "SetFrequency", "SetSocketCap", "StartJob", "StopNode", "WakeNode"),
+    *("Action", "Refusal", "Requeue", "SetFrequency", "SetDomainCaps", "StartJob", "StopNode", "WakeNode"),
     *("Estimator", "OnlineEstimator", "Remembering", "Order", "RerankingOrder", "Frequency", "Placement"),
     *("Backfill", "CustomBackfill", "Ledger", "Control", "Asked", "Entries", "Finished", "Prediction", "Start"),
     *("Floats", "Ints", "KnownJobs", "Observed", "View", "check_estimator", "check_part"),

@@ -46,8 +46,8 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.launch": {"entries": "start_entry dequeue_job"},
     "simulator.Simulator.start_checked": {"actions": "start_checked"},
     "simulator.Simulator.ledger": {"entries": "net_of"},
-    "simulator.Simulator.limited_net": {"actions": "limited_net", "running": "running_net"},
-    "simulator.Simulator.change_fits": {"actions": "limits_fit", "chance": "fits_change"},
+    "simulator.Simulator.limited_net": {"speed": "expected_net", "running": "running_net"},
+    "simulator.Simulator.change_fits": {"speed": "listed_fit", "chance": "fits_change"},
     "simulator.Simulator.base_fits": {"nodes": "base_uw_in base_fits", "ledger": "available_with change_base"},
     "simulator.Simulator.queued_entries": {
         "entries": "entry_partition enqueue enqueue_job",
@@ -70,18 +70,27 @@ TWINS: dict[str, dict[str, str]] = {
     },
     "simulator.Simulator.margin": {"chance": "square_w margin_uw"},
     "simulator.Simulator.fits": {"chance": "fits_watts"},
-    "simulator.Simulator.set_physics": {
-        "power": "account set_physics round_us",
-        "unit_watts": "greatest_factor",
+    "simulator.Simulator.set_physics": {"power": "account set_physics round_us"},
+    "simulator.Simulator.true_physics": {"power": "true_factor", "unit_watts": "greatest_factor"},
+    "simulator.Simulator.domain_speed": {
+        "domains": "keep_owners count_job count_watts domain_speed set_limit touch",
     },
     "simulator.Simulator.throttle": {
-        "power": "lowest_limit job_speed slowest_unit speed_under limited_uw slowed_uw limited_by_unit limited_factor"
+        "domains": "job_speed slowest_domain",
+        "power": "limited_uw slowed_uw limited_by_unit limited_factor",
     },
     "simulator.Simulator.watts_on": {"unit_watts": "held_uw sum_units chosen_uw sum_of_rising"},
     "simulator.Simulator.write_step": {"power": "write_power"},
-    "simulator.Simulator.change_speed": {"actions": "change_speed expect_speed"},
+    "simulator.Simulator.change_truth": {"speed": "change_truth"},
+    "simulator.Simulator.change_expectation": {"speed": "expect_speed expected_factor"},
+    "simulator.Simulator.settle": {
+        "domains": "list_changed list_job clear_list",
+        "speed": "settle refresh_listed change_speed",
+    },
+    "simulator.Simulator.begin": {"speed": "begin_in_domains"},
     "simulator.Simulator.act": {
-        "actions": "set_frequency set_unit_cap refresh_job stop_node wake_node job_of_unit",
+        "actions": "set_frequency set_domain_caps stop_node wake_node",
+        "speed": "switch_option",
         "nodes": "change_for_a_time stop_unit wake_unit",
     },
     "simulator.Simulator.requeue": {"actions": "requeue", "nodes": "requeue_job", "entries": "release_job"},

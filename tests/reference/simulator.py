@@ -18,7 +18,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
-from wattqueue.policy.actions import Requeue, SetFrequency, SetSocketCap, StartJob, StopNode, WakeNode
+from wattqueue.policy.actions import Requeue, SetDomainCaps, SetFrequency, StartJob, StopNode, WakeNode
 from wattqueue.sim.truth import NodeEvents
 
 INF = math.inf
@@ -41,6 +41,7 @@ class Running:
     factor: float
     predicted_factor: float
     net: int
+    begun: bool = False
 
 
 @dataclass
@@ -85,7 +86,7 @@ class Simulator:
         self.running: list[Running] = []
         self.unit_partition = [p for p, part in enumerate(self.machine.partitions) for _ in range(part.units)]
         self.unit_state = [codes.UNIT_ON] * len(self.unit_partition)
-        self.unit_cap = [INF] * len(self.unit_partition)
+        self.domain_cap = [INF] * len(self.domain_units())
         self.timers: list[tuple[float, int]] = []
         self.steps: list[tuple[float, int, int, int, int]] = []
         self.cap_uw = self._cap_row(0)
@@ -263,8 +264,6 @@ class Simulator:
             job, option, units, self.now, self.now, INF, self.now + self.wall(job, option), 0, 1.0, predicted, 0
         )
         r.net = self.net(job, option)  # before the job is among the running ones: its units are still free
-        self.set_physics(r)
-        self.set_end(r)
         self.queue.remove(job)
         self.running.append(r)
         self.start[job], self.units[job], self.option[job] = self.now, units, option
@@ -410,86 +409,133 @@ class Simulator:
 
     # -- watts and speed ----------------------------------------------------------------------------
 
-    def throttle(self, table: Prediction, job: int, option: int, units: Sequence[int]) -> tuple[int, float]:
-        """Watts of the whole job and time factor under the limits on ``units``: the slowest one slows all."""
-        part = self.machine.partitions[int(self.machine.option_partition[option])]
-        idle, factor = micro(part.idle_w), self.factor(table, job, option)
-        watts = [self.watts_on(table, job, option, u) for u in units]
+    def domain_units(self) -> list[list[int]]:
+        """The units of every power domain: the cores of a socket, or one unit."""
+        domains: list[list[int]] = []
+        for part in self.machine.partitions:
+            size = part.cores_per_socket if part.unit == "core" else 1
+            for _ in range(part.units // size):
+                first = sum(map(len, domains))
+                domains.append(list(range(first, first + size)))
+        return domains
+
+    def domain_speed(self, table: Prediction, units: list[int], limit: float) -> float:
+        """The speed at which the units of a domain, idle ones included, draw ``limit`` microwatts together."""
+        part = self.machine.partitions[self.unit_partition[units[0]]]
+        idle, floor, dynamic = micro(part.idle_w), 0, 0
+        for u in units:
+            r = next((r for r in self.running if r.begun and u in r.units), None)
+            watt = idle if r is None else self.watts_on(table, r.job, r.option, u)
+            floor, dynamic = floor + min(watt, idle), dynamic + max(watt - idle, 0)
+        if dynamic == 0 or floor + dynamic <= limit:  # without dynamic watts there is nothing to slow down
+            return 1.0
+        return max(0.1, (max(limit - floor, 0) / dynamic) ** (1 / part.dvfs_alpha))
+
+    def throttle(self, table: Prediction, r: Running) -> tuple[int, float]:
+        """Watts of the whole job and time factor under the limits: the slowest domain slows all its units."""
+        part = self.machine.partitions[int(self.machine.option_partition[r.option])]
+        idle, factor = micro(part.idle_w), self.factor(table, r.job, r.option)
+        watts = [self.watts_on(table, r.job, r.option, u) for u in r.units]
         speed = 1.0
-        for u, watt in zip(units, watts, strict=True):
-            limit = self.unit_cap[u]
-            if watt > max(limit, idle):  # without dynamic watts there is nothing to slow down
-                speed = min(speed, max(0.1, (max(limit - idle, 0) / (watt - idle)) ** (1 / part.dvfs_alpha)))
+        for units, limit in zip(self.domain_units(), self.domain_cap, strict=True):
+            if limit < INF and set(units) & set(r.units):
+                speed = min(speed, self.domain_speed(table, units, limit))
         if speed >= 1.0:
             return sum(watts), factor
         slowed = [round(idle + (w - idle) * speed**part.dvfs_alpha) if w > idle else w for w in watts]
         return sum(slowed), factor * (part.dvfs_beta * (1 / speed - 1) + 1)
 
     def set_physics(self, r: Running) -> None:
-        r.uw, r.factor = self.throttle(self.actual, r.job, r.option, r.units)
+        r.uw, r.factor = self.true_physics(r)
+
+    def true_physics(self, r: Running) -> tuple[int, float]:
+        uw, factor = self.throttle(self.actual, r)
         slow, app = self.actual.unit_time_factor, int(self.jobs.app.codes[r.job])
         if slow is not None and app >= 0:
-            r.factor *= max(float(slow[app, u]) for u in r.units)
+            factor *= max(float(slow[app, u]) for u in r.units)
+        return uw, factor
 
     def bill(self, r: Running) -> None:
         self.energy[r.job] += (self.now - r.since) * r.uw / 1e6
         r.since = self.now
 
-    def change_speed(self, r: Running, option: int) -> None:
+    def change_truth(self, r: Running) -> None:
         self.bill(r)
         left = (r.end - self.now) / r.factor
-        r.option = option
-        _, predicted = self.throttle(self.prediction, r.job, option, r.units)
-        r.net = self.limited_net(r, option)
-        r.expected = round((self.now + (r.expected - self.now) / r.predicted_factor * predicted) * 1e6) / 1e6
-        r.predicted_factor = predicted
         self.set_physics(r)
         r.end = max(self.now, round((self.now + left * r.factor) * 1e6) / 1e6)
-        if r.start == self.now:  # started by an action of this instant
-            self.set_end(r)
 
-    def limited_net(self, r: Running, option: int) -> int:
-        """What the ledger counts for a running job at ``option`` under the limits on its units."""
-        uw, _ = self.throttle(self.prediction, r.job, option, r.units)
+    def change_expectation(self, r: Running) -> None:
+        _, predicted = self.throttle(self.prediction, r)
+        r.net = self.limited_net(r)
+        r.expected = round((self.now + (r.expected - self.now) / r.predicted_factor * predicted) * 1e6) / 1e6
+        r.predicted_factor = predicted
+
+    def settle(self) -> None:
+        """Continue every job whose speed or watts differ from what they were."""
+        for r in [r for r in self.running if r.begun]:
+            if (self.limited_net(r), self.throttle(self.prediction, r)[1]) != (r.net, r.predicted_factor):
+                self.change_expectation(r)
+            if self.true_physics(r) != (r.uw, r.factor):
+                self.change_truth(r)
+
+    def begin(self) -> None:
+        """Let the jobs run that this instant started; those beside them slow down."""
+        started = [r for r in self.running if not r.begun]
+        for r in started:
+            r.begun = True
+        for r in started:
+            self.set_physics(r)
+            self.set_end(r)
+        self.settle()
+
+    def limited_net(self, r: Running) -> int:
+        """What the ledger counts for a running job under the limits on its domains."""
+        uw, _ = self.throttle(self.prediction, r)
         return self.ledger(self.unit_partition[r.units[0]], uw, r.job)
 
-    def change_fits(self, jobs: list[Running], nets: list[int]) -> bool:
-        """Whether the ledger has room for ``nets`` of running jobs instead of what it counts for them."""
+    def change_fits(self) -> bool:
+        """Whether the ledger has room for running jobs as they are now, instead of what it counts for them."""
+        jobs = [r for r in self.running if r.begun]
+        nets = [self.limited_net(r) for r in jobs]
         more = sum(nets) - sum(r.net for r in jobs)
         if more <= 0 or self.cap_uw >= codes.NO_CAP:
             return True
-        others = [r.net for r in self.running if r not in jobs]
+        others = [r.net for r in self.running if not r.begun]
         grown = self.margin([*others, *nets]) - self.margin([r.net for r in self.running])
         return more <= self.available() and more + grown <= self.available()
 
     # -- actions and node events --------------------------------------------------------------------
 
     def act(self, action: Any) -> None:
-        # those of this instant have not begun
-        by_job = {str(self.jobs.job_id[r.job]): r for r in self.running if r.start < self.now}
+        by_job = {str(self.jobs.job_id[r.job]): r for r in self.running if r.begun}
         busy = {u for r in self.running for u in r.units}
         if isinstance(action, SetFrequency):
             r = by_job.get(action.job)
             of = self.machine.option_partition
             if r is None or not 0 <= action.option < len(of) or of[action.option] != of[r.option]:
                 return
-            if self.change_fits([r], [self.limited_net(r, action.option)]):
-                self.change_speed(r, action.option)
+            before, r.option = r.option, action.option
+            if not self.change_fits():
+                r.option = before
+                return
+            self.change_expectation(r)
+            self.change_truth(r)
+            self.settle()
         elif isinstance(action, StartJob):
             self.start_checked(action)
-        elif isinstance(action, SetSocketCap):
-            before = list(self.unit_cap)
-            for u in action.sockets:
-                self.unit_cap[u] = action.cap_w * 1e6
-            touched = [r for r in sorted(self.running, key=lambda r: r.job) if set(r.units) & set(action.sockets)]
-            if not self.change_fits(touched, [self.limited_net(r, r.option) for r in touched]):
-                self.unit_cap = before
+        elif isinstance(action, SetDomainCaps):
+            limits = list(self.domain_cap)
+            for domain, cap_w in zip(action.domains, action.caps_w, strict=True):
+                self.domain_cap[domain] = cap_w * 1e6
+            if not self.change_fits():
+                self.domain_cap = limits
                 return
-            for r in touched:
-                self.change_speed(r, r.option)
+            self.settle()
         elif isinstance(action, Requeue):
             if action.job in by_job:
                 self.requeue(by_job[action.job])
+                self.settle()
         elif isinstance(action, StopNode):
             units = self.node_units(action.node)
             free = self.unit_state[action.node] == codes.UNIT_ON and not busy & set(units)
@@ -565,6 +611,7 @@ class Simulator:
             while nodes and self.events.time_s[nodes[0]] <= self.now:
                 k = nodes.pop(0)
                 self.node_event(int(self.events.unit[k]), bool(self.events.up[k]))
+            self.settle()
             while arrivals and self.jobs.submit_s[arrivals[0]] <= self.now:
                 job = arrivals.pop(0)
                 self.state[job] = codes.REJECTED if self.reject[job] else codes.WAITING
@@ -593,6 +640,7 @@ class Simulator:
             else:
                 deferred = INF
                 self.schedule()
+            self.begin()
             self.write_step()
         for job, state in enumerate(self.state):
             if state == codes.WAITING:

@@ -16,7 +16,7 @@ from tests.sim.invariants import check_invariants, units_of
 from tests.sim.workloads import NAMES, World, bounded_world, random_world
 from wattqueue.kernels import codes
 from wattqueue.parts.ledger.chance import Chance
-from wattqueue.policy.actions import Action, Requeue, SetFrequency, SetSocketCap, StopNode, WakeNode
+from wattqueue.policy.actions import Action, Requeue, SetDomainCaps, SetFrequency, StopNode, WakeNode
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run
 
@@ -116,8 +116,9 @@ def random_script(seed: int, world: World) -> Any:
         if kind <= 1:
             return SetFrequency(str(int(rng.integers(n)) + 1), int(rng.integers(options)))
         if kind == 2:
-            sockets = tuple(int(u) for u in rng.choice(units, size=int(rng.integers(1, units + 1)), replace=False))
-            return SetSocketCap(sockets, float(rng.choice([np.inf, 20.0, 90.0, 200.0])))
+            domains = rng.choice(world.machine.domains, size=int(rng.integers(1, world.machine.domains + 1)))
+            size = np.diff(world.machine.domain_start)[domains]
+            return SetDomainCaps(domains, size * rng.choice([np.inf, 20.0, 90.0, 200.0], len(domains)))
         if kind == 3:
             return StopNode(int(rng.integers(units)))
         if kind == 4:

@@ -25,8 +25,8 @@ from wattqueue.policy.actions import (
     REFUSAL_REASONS,
     Action,
     Requeue,
+    SetDomainCaps,
     SetFrequency,
-    SetSocketCap,
     StartJob,
     StopNode,
     WakeNode,
@@ -150,12 +150,14 @@ def test_a_limit_is_raised_only_where_the_ledger_has_room(limit_w: float) -> Non
     """Both nodes are limited to 150 W, and the watts that this frees are taken by job 1: the limit stays."""
     machine = plain_machine(3, 50.0, 300.0)
     rows = [(0.0, 2, 100.0, 300.0), (0.0, 1, 400.0, 120.0)]
-    control = At({0.0: [], 10.0: [SetSocketCap((0, 1), 110.0)], 30.0: [SetSocketCap((0, 1), limit_w)]})
+    control = At(
+        {0.0: [], 10.0: [SetDomainCaps((0, 1), (110.0, 110.0))], 30.0: [SetDomainCaps((0, 1), (limit_w, limit_w))]}
+    )
     run = replay([(0.0, 2, 100.0, 300.0), (20.0, 1, 400.0, 290.0)], machine, 650.0, control)
     assert control.refused == [(31.0, NO_POWER)]
     assert over_s(run) == 0.0
     assert run.schedule.start_s.tolist() == [0.0, 20.0]
-    easy = At({10.0: [SetSocketCap((0, 1), 110.0)], 30.0: [SetSocketCap((0, 1), limit_w)]})
+    easy = At({10.0: [SetDomainCaps((0, 1), (110.0, 110.0))], 30.0: [SetDomainCaps((0, 1), (limit_w, limit_w))]})
     assert over_s(replay(rows, machine, 800.0, easy)) == 0.0
     assert easy.refused == []
 
@@ -166,7 +168,7 @@ def test_a_limited_job_is_sped_up_by_what_it_gains() -> None:
     machine = Machine("clocked", (part,))
     moves: dict[float, Sequence[Action]] = {
         1.0: [SetFrequency("1", 1)],
-        2.0: [SetSocketCap((0,), 60.0)],
+        2.0: [SetDomainCaps((0,), (60.0,))],
         4.0: [SetFrequency("1", 0)],
     }
     control = At(moves)
@@ -179,7 +181,7 @@ def test_a_limited_job_is_sped_up_by_what_it_gains() -> None:
 def test_a_limit_reaches_a_job_that_a_control_has_just_started() -> None:
     """The job has no true end yet when its unit is limited at the same instant."""
     machine = plain_machine(1, 0.0, 100.0)
-    control = At({0.0: [StartJob("1", 0, (), 0), SetSocketCap((0,), 25.0)]})
+    control = At({0.0: [StartJob("1", 0, (), 0), SetDomainCaps((0,), (25.0,))]})
     run = replay([(0.0, 1, 10.0, 100.0)], machine, 1e3, control)
     assert run.power.jobs_w.tolist()[0] == 25.0
     assert run.schedule.end_s.tolist() == [20.0]  # a quarter of the watts at half the speed
@@ -189,7 +191,7 @@ def test_a_limit_reaches_a_job_that_a_control_has_just_started() -> None:
 def test_a_limit_never_raises_watts() -> None:
     """A job below idle has no dynamic watts that a limit could reduce: it draws 40 W and ends in time."""
     machine = replace(plain_machine(1, 100.0, 300.0), cap_scope="jobs")
-    run = replay([(0.0, 1, 50.0, 40.0)], machine, 120.0, At({1.0: [SetSocketCap((0,), 20.0)]}))
+    run = replay([(0.0, 1, 50.0, 40.0)], machine, 120.0, At({1.0: [SetDomainCaps((0,), (20.0,))]}))
     assert run.power.jobs_w.max() == 40.0
     assert run.schedule.end_s.tolist() == [50.0]
 
@@ -232,8 +234,8 @@ def six_actions(seed: int, world: World) -> Any:
     def one(rng: np.random.Generator) -> Action:
         kind = int(rng.integers(7))
         if kind == 0:
-            sockets = tuple(int(u) for u in rng.choice(units, size=int(rng.integers(1, units + 1)), replace=False))
-            return SetSocketCap(sockets, float(rng.choice([np.inf, 20.0, 90.0, 130.0, 200.0])))
+            domains = rng.choice(units, size=int(rng.integers(1, units + 1)), replace=False)
+            return SetDomainCaps(domains, np.full(len(domains), rng.choice([np.inf, 20.0, 90.0, 130.0, 200.0])))
         others: list[Action] = [
             StartJob(str(int(rng.integers(n)) + 1), int(rng.integers(partitions)), (), int(rng.integers(options))),
             SetFrequency(str(int(rng.integers(n)) + 1), int(rng.integers(options))),

@@ -91,8 +91,11 @@ EVENT_LIMIT = 12
 FINISHED = 13  # filled rows of the finished buffer
 NEXT_NODE_EVENT = 14
 REPORT_COMPLETIONS = 15  # 1 where Python parts want to see completions
-LIMITED_UNITS = 16  # units with a limit on their watts
-TALLY_SLOTS = 17
+LIMITED = 16  # power domains with a limit on their watts
+OWNERS = 17  # 1 once jobs on the units of domains are kept (kernels/domains.py)
+STALE = 18  # domains whose limit or jobs changed
+LISTED = 19  # jobs that may have to continue at another speed
+TALLY_SLOTS = 20
 
 # Codes with which the loop returns to Python: what it needs before it can resume.
 DONE = 0

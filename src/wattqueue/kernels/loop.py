@@ -8,7 +8,7 @@ and ``tally[PHASE]`` holds the next one:
     SIGNAL    the cap in force
     CONTROL   are controls due?
     PASS      one scheduling pass
-    APPLY     let the started jobs run, write the power step; then ADVANCE again
+    APPLY     let the started jobs run, slow those beside them, write the power step; then ADVANCE again
 
 Each phase is a function that sets the phase to resume at, and returns -1 to go on or a code of ``kernels/codes.py`` to
 stop. ``run`` returns that code to ``sim/engine.py``, which does what is needed and calls ``run`` again with the same
@@ -32,6 +32,7 @@ import numpy as np
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined
+from wattqueue.kernels.domains import count_job
 from wattqueue.kernels.entries import enqueue_job, release_job
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.history_prediction import ON, HistoryPrediction, learn_end, predict_from_history
@@ -39,6 +40,7 @@ from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.nodes import node_events, timer_events
 from wattqueue.kernels.power import account, round_us, set_physics, write_power
 from wattqueue.kernels.schedule import schedule
+from wattqueue.kernels.speed import begin_in_domains, refresh_listed, settle
 from wattqueue.kernels.state import KernelView, Log, Truth
 
 INF = float("inf")
@@ -139,6 +141,8 @@ def advance(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction
         timer_events(view, truth)
     if tally[codes.NEXT_NODE_EVENT] < len(truth.node_time):
         node_events(view, truth, log)
+    if tally[codes.STALE] > 0:
+        settle(view, truth, log)
     tally[codes.BATCH] = tally[codes.NEXT_ARRIVAL]
     tally[codes.EVENTS] += 1
     tally[codes.PHASE] = ARRIVE
@@ -159,6 +163,8 @@ def complete(view: KernelView, truth: Truth, log: Log, history: HistoryPredictio
     log.energy_j[job] += (now - log.start[job]) * (truth.uw[job] / codes.MICRO)
     log.state[job] = codes.KILLED if truth.kill[job] else codes.COMPLETED
     account(view, truth, job, as_int64(-1))
+    if truth.tally[codes.OWNERS] != 0:
+        count_job(view, truth, job, as_int64(-1))
     release_job(view, job)
     if history.rule[ON] != 0:
         learn_end(view, log, history, job)
@@ -281,6 +287,8 @@ def apply_starts(view: KernelView, truth: Truth, log: Log) -> int:
     they were written (rule 1).
     """
     now = view.num[codes.NOW]
+    if truth.tally[codes.OWNERS] != 0 and view.counter[codes.STARTS] > 0:
+        begin_in_domains(view, truth)
     for k in range(view.counter[codes.STARTS]):
         job = as_int64(view.entries.job[view.start_entry[k]])
         option = as_int64(view.start_option[k])
@@ -294,6 +302,8 @@ def apply_starts(view: KernelView, truth: Truth, log: Log) -> int:
         heap_push(truth.ends, truth.tally, codes.HEAP, end, job)
         account(view, truth, job, as_int64(1))
     view.counter[codes.STARTS] = 0
+    if truth.tally[codes.LISTED] > 0:
+        refresh_listed(view, truth, log)
     write_power(view, truth, log)
     truth.tally[codes.PHASE] = ADVANCE
     return -1

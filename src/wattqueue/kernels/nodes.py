@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, kernel
+from wattqueue.kernels.domains import count_job
 from wattqueue.kernels.entries import enqueue_job, release_job
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.ledger import available_with, change_base
@@ -136,13 +137,18 @@ def fail_node(view: KernelView, truth: Truth, log: Log, node: int) -> None:
     if state == codes.UNIT_ON:
         for unit in range(truth.node_start[node], truth.node_start[node + 1]):
             if not unit_is_free(view.units, unit):
-                requeue_job(view, truth, log, job_on(view, unit))
+                requeue_job(view, truth, log, job_on(view, truth, unit))
     change_node(view, truth, node, codes.UNIT_DOWN)
 
 
 @kernel
-def job_on(view: KernelView, unit: int) -> int:
-    """Return the running job that holds ``unit``, -1 for none. A scan over all running jobs: failures are rare."""
+def job_on(view: KernelView, truth: Truth, unit: int) -> int:
+    """Return the running job that holds ``unit``, -1 for none.
+
+    A scan over all running jobs where owners are not kept: failures are rare.
+    """
+    if truth.tally[codes.OWNERS] != 0:
+        return int(truth.domains.owner[unit])
     held = view.held
     for at in range(view.counter[codes.BLOCKS]):
         block = as_int64(view.running.order[at])
@@ -165,6 +171,8 @@ def requeue_job(view: KernelView, truth: Truth, log: Log, job: int) -> None:
     log.energy_j[job] += (view.num[codes.NOW] - log.start[job]) * (truth.uw[job] / codes.MICRO)
     log.state[job] = codes.WAITING
     account(view, truth, job, as_int64(-1))
+    if truth.tally[codes.OWNERS] != 0:
+        count_job(view, truth, job, as_int64(-1))
     release_job(view, job)
     enqueue_job(view, job)
     view.counter[codes.DIRTY] = 1

@@ -6,23 +6,22 @@ The machine's power is three sums, kept up to date in ``Truth.tally`` by each st
     OTHER_UW       idle units
     BUSY_IDLE_UW   idle watts of the units that run jobs (JOBS_UW - BUSY_IDLE_UW is the dynamic power)
 
-Limits. ``SetSocketCap`` limits a unit; a job runs at the speed of its slowest unit. Watts follow the machine's own
-curve, ``watts = idle + (P - idle) speed**alpha``, and time ``beta (1 / speed - 1) + 1``, with the partition's
-exponents (``model/machine.py``). The same functions serve truth (``truth.actual``, ``truth.by_unit``) and expectation
-(``view.predicted``): they take the tables as arguments. Where units differ (docs/adr/0013), each has its own watts, and
-the slowest one sets the speed. True run times may differ by unit as well: a job takes as long as on its slowest one.
+Limits. ``SetDomainCaps`` limits power domains; a job runs at the speed of its slowest one (``kernels/domains.py``).
+Watts follow the machine's own curve, ``watts = idle + (P - idle) speed**alpha``, and time ``beta (1 / speed - 1) + 1``,
+with the partition's exponents (``model/machine.py``). The same functions serve truth (``truth.actual``,
+``truth.by_unit``) and expectation (``view.predicted``): they take the tables as arguments. Where units differ
+(docs/adr/0013), each has its own watts. True run times may differ by unit as well: a job takes as long as on its
+slowest one.
 """
 
 from __future__ import annotations
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels.domains import TRUE, job_speed
 from wattqueue.kernels.entries import time_factor, unit_uw
 from wattqueue.kernels.state import KernelView, Log, Rows, Truth, UnitFactors
 from wattqueue.kernels.unit_watts import greatest_factor, held_uw
-
-INF = float("inf")
-SLOWEST = 0.1  # a limit at or below idle watts slows a unit to a tenth, not to a stand-still
 
 
 @inlined
@@ -34,62 +33,6 @@ def account(view: KernelView, truth: Truth, job: int, sign: int) -> None:
     tally[codes.OTHER_UW] -= sign * idle
     tally[codes.BUSY_IDLE_UW] += sign * idle
     tally[codes.BUSY_UNITS] += sign * view.nodes[job]
-
-
-@inlined
-def lowest_limit(view: KernelView, truth: Truth, job: int) -> float:
-    """Return the lowest limit (microwatts) on any unit of ``job``, inf for none.
-
-    Most runs have no limit at all: LIMITED_UNITS saves the walk over the job's units.
-    """
-    if truth.tally[codes.LIMITED_UNITS] == 0:
-        return INF
-    limit = INF
-    held = view.held
-    for k in range(held.first[job], held.first[job] + held.pieces[job]):
-        for unit in range(held.low[k], held.high[k] + 1):
-            limit = min(limit, truth.unit_cap_uw[unit])
-    return limit
-
-
-@inlined
-def job_speed(view: KernelView, truth: Truth, rows: Rows, factors: UnitFactors, job: int) -> float:
-    """Return the relative speed of ``job`` at its option under the limits on its units, at most 1."""
-    if factors.table.shape[0] > 0:
-        return slowest_unit(view, truth, factors, job, unit_uw(rows, job, as_int64(view.held.option[job])))
-    limit = lowest_limit(view, truth, job)
-    return speed_under(view, truth, job, unit_uw(rows, job, as_int64(view.held.option[job])), limit)
-
-
-@kernel
-def slowest_unit(view: KernelView, truth: Truth, factors: UnitFactors, job: int, uw: int) -> float:
-    """Return the speed of the slowest unit of ``job``, where a unit of factor 1 draws ``uw`` microwatts."""
-    if truth.tally[codes.LIMITED_UNITS] == 0:
-        return 1.0
-    speed = 1.0
-    held, row = view.held, factors.row[job]
-    for k in range(held.first[job], held.first[job] + held.pieces[job]):
-        for unit in range(held.low[k], held.high[k] + 1):
-            watt = round(uw * factors.table[row, unit])
-            speed = min(speed, speed_under(view, truth, job, watt, truth.unit_cap_uw[unit]))
-    return speed
-
-
-@inlined
-def speed_under(view: KernelView, truth: Truth, job: int, watt: int, limit: float) -> float:
-    """Return the relative speed at which a unit that draws ``watt`` just draws ``limit`` microwatts, at most 1.
-
-    Inverts watts = idle + (P - idle) speed**alpha. A limit at or below idle watts gives ``SLOWEST``: no limit stops a
-    job. A unit that draws no more than idle watts has no dynamic watts to reduce: it is not slowed.
-    """
-    p = as_int64(view.units.option_partition[view.held.option[job]])
-    idle = view.units.idle_uw[p]
-    if watt <= max(limit, idle):
-        return 1.0
-    alpha = truth.node_figures[p, codes.ALPHA]
-    if limit <= idle:
-        return SLOWEST
-    return float(max(SLOWEST, ((limit - idle) / (watt - idle)) ** (1.0 / alpha)))
 
 
 @inlined
@@ -147,11 +90,18 @@ def limited_factor(view: KernelView, truth: Truth, rows: Rows, job: int, speed: 
 @inlined
 def set_physics(view: KernelView, truth: Truth, job: int) -> None:
     """Set the true watts and time factor of a job from its option and the limits on its units."""
-    speed = job_speed(view, truth, truth.actual, truth.by_unit, job)
+    speed = job_speed(view, truth, as_int64(TRUE), job)
     truth.uw[job] = limited_uw(view, truth, truth.actual, truth.by_unit, job, speed)
-    truth.factor[job] = limited_factor(view, truth, truth.actual, job, speed)
+    truth.factor[job] = true_factor(view, truth, job, speed)
+
+
+@inlined
+def true_factor(view: KernelView, truth: Truth, job: int, speed: float) -> float:
+    """Return the true time factor of the job at its option, slowed to ``speed``, on its slowest unit."""
+    factor = limited_factor(view, truth, truth.actual, job, speed)
     if truth.time_by_unit.table.shape[0] > 0:
-        truth.factor[job] *= greatest_factor(view.held, truth.time_by_unit, job)
+        factor *= greatest_factor(view.held, truth.time_by_unit, job)
+    return factor
 
 
 @inlined

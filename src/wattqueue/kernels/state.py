@@ -14,10 +14,10 @@ A ``Log`` collects the results of a simulation. Each structure is made beside th
 (``tree.new_tree`` and its like); ``policy/build.py`` fills the view from a policy's arrays, ``sim/truth.py`` the truth
 from a workload.
 
-Symbols: n jobs, m entries, P partitions, O options, U units, N nodes, A applications, C prediction rows, B running
-blocks of K rows, M rows of a plan. Watts are int64 microwatts, so that sums do not depend on their order. *Net* watts are what a
-start adds to the watts in the cap's scope: predicted watts less the idle watts of the job's units, unless the cap
-covers jobs alone (rule 14).
+Symbols: n jobs, m entries, P partitions, O options, U units, N nodes, D power domains, A applications, C prediction
+rows, B running blocks of K rows, M rows of a plan. Watts are int64 microwatts, so that sums do not depend on their
+order. *Net* watts are what a start adds to the watts in the cap's scope: predicted watts less the idle watts of the
+job's units, unless the cap covers jobs alone (rule 14).
 """
 
 from __future__ import annotations
@@ -306,6 +306,37 @@ class Heap(NamedTuple):
 
 
 @referenced
+class Domains(NamedTuple):
+    """Limits on power domains, and the jobs on their units (``kernels/domains.py``).
+
+    Sums and speeds have two rows: what jobs really draw, and what is expected of them.
+    """
+
+    start: Array
+    """(D + 1,) int32 first unit of each domain, and U at the end."""
+    of_unit: Array
+    """(U,) int32 domain of each unit."""
+    cap_uw: Array
+    """(D,) float64 limit on the microwatts of a domain, inf for none."""
+    owner: Array
+    """(U,) int32 job on each unit, -1 for none; kept once ``tally[OWNERS]`` is 1."""
+    floor_uw: Array
+    """(2, D) int64 microwatts that no limit reduces."""
+    dynamic_uw: Array
+    """(2, D) int64 microwatts above them at full speed."""
+    speed: Array
+    """(2, D) float64 relative speed under the limit, at most 1."""
+    stale: Array
+    """(D,) int32 domains whose limit or jobs changed; ``tally[STALE]`` of them."""
+    mark: Array
+    """(D,) int8, 1 for a domain in ``stale``."""
+    job: Array
+    """(U + 1,) int32 jobs that may have to continue at another speed; ``tally[LISTED]`` of them."""
+    job_mark: Array
+    """(n,) int8, 1 for a job in ``job``."""
+
+
+@referenced
 class Truth(NamedTuple):
     """What jobs really do, and the events to come."""
 
@@ -349,8 +380,8 @@ class Truth(NamedTuple):
     """(U,) int32 node of each unit."""
     node_start: Array
     """(N + 1,) int32 first unit of each node, and U at the end."""
-    unit_cap_uw: Array
-    """(U,) float64 limit on its watts, inf for none."""
+    domains: Domains
+    """Power domains: limits, and the jobs on their units."""
     node_figures: Array
     """(P, 7) float64 seconds, microwatts and exponents by slot."""
     when: Array

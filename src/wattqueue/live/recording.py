@@ -131,8 +131,8 @@ def plain(action: Any) -> list[Any]:
 
 
 def _number(value: Any) -> Any:
-    """Return a number of numpy as one of Python."""
-    return value.item()
+    """Return a number of numpy as one of Python, and an array as a list."""
+    return value.tolist()
 
 
 def dumps(value: Any) -> str:

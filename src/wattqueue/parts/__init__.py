@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         Refusal,
         Requeue,
         SetFrequency,
-        SetSocketCap,
+        SetDomainCaps,
         StartJob,
         StopNode,
         WakeNode,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     )
     from wattqueue.policy.view import View
 
-_ACTIONS = ("Action", "Refusal", "Requeue", "SetFrequency", "SetSocketCap", "StartJob", "StopNode", "WakeNode")
+_ACTIONS = ("Action", "Refusal", "Requeue", "SetDomainCaps", "SetFrequency", "StartJob", "StopNode", "WakeNode")
 _CONTRACTS = (
     *("Asked", "Backfill", "Control", "CustomBackfill", "Entries", "Estimator", "Finished", "Floats", "Frequency"),
     *("Ints", "Ledger", "OnlineEstimator", "Order", "Placement", "Prediction", "Remembering", "RerankingOrder"),
@@ -88,7 +88,7 @@ _HOMES = {
 __all__ = [  # noqa: RUF022  parts, then formats
     "Action", "Asked", "Backfill", "Control", "CustomBackfill", "Entries", "Estimator", "Finished", "Floats",
     "Frequency", "Ints", "KnownJobs", "Ledger", "Observed", "OnlineEstimator", "Order", "Placement", "Prediction",
-    "Refusal", "Remembering", "Requeue", "RerankingOrder", "SetFrequency", "SetSocketCap", "Start", "StartJob",
+    "Refusal", "Remembering", "Requeue", "RerankingOrder", "SetDomainCaps", "SetFrequency", "Start", "StartJob",
     "StopNode", "View", "WakeNode", "check_estimator", "check_part",
     "WorkloadFormat", "WorkloadFile", "ReadOptions", "Workload", "Unusable", "NOT", "POSSIBLE", "LIKELY", "SURE",
 ]  # fmt: skip

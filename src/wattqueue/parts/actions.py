@@ -5,8 +5,8 @@ fake cluster, Slurm) carries each one out, or returns a ``Refusal`` with the rea
 
 What an action takes (nodes, watts) counts at once. What it frees counts when the driver has confirmed it: at once in
 the simulator, in live operation when a later observation shows it (rule 2 of docs/semantics.md). An action that
-raises watts (``SetFrequency`` upwards, a raised ``SetSocketCap``, ``WakeNode``) is refused where a predicted ledger has
-no room for it (rule 14).
+raises watts (``SetFrequency`` upwards, a raised ``SetDomainCaps``, ``WakeNode``) is refused where a predicted ledger
+has no room for it (rule 14).
 
 ``job`` is the name of a job, as ``view.job_id(row)`` gives it: a row is a position in one table, and live operation
 has another table in each round. ``node`` and ``nodes`` are unit numbers over the whole machine, partition by partition.
@@ -16,7 +16,11 @@ Power is switched by the node: where units are sockets or cores, ``node`` is any
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +48,16 @@ class SetFrequency:
     option: int
 
 
-@dataclass(frozen=True, slots=True)
-class SetSocketCap:
-    """Limit each of some units to ``cap_w`` watts from now on; ``inf`` lifts the limit."""
+@dataclass(frozen=True, slots=True, eq=False)
+class SetDomainCaps:
+    """Limit each of some power domains to its watts from now on; ``inf`` lifts a limit.
 
-    sockets: tuple[int, ...]
-    cap_w: float
+    ``domains`` are numbers over the whole machine (``Machine.domain_of_unit``), ``caps_w`` the limit of each, as many.
+    One action of any length: it is carried out as a whole or refused as a whole.
+    """
+
+    domains: Sequence[int] | NDArray[np.integer]
+    caps_w: Sequence[float] | NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,7 @@ class Requeue:
     job: str
 
 
-Action = StartJob | SetFrequency | SetSocketCap | StopNode | WakeNode | Requeue
+Action = StartJob | SetFrequency | SetDomainCaps | StopNode | WakeNode | Requeue
 """Every kind of action."""
 
 

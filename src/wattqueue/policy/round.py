@@ -24,8 +24,8 @@ from wattqueue.policy.actions import (
     REASONS,
     Refusal,
     Requeue,
+    SetDomainCaps,
     SetFrequency,
-    SetSocketCap,
     StartJob,
     StopNode,
     WakeNode,
@@ -190,7 +190,7 @@ ROUND = DriverAbilities(
     {
         StartJob: _start,
         SetFrequency: NO_AGENT,
-        SetSocketCap: NO_AGENT,
+        SetDomainCaps: NO_AGENT,
         StopNode: _stop,
         WakeNode: _wake,
         Requeue: _requeue,

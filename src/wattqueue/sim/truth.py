@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.arrays import kernel_array
+from wattqueue.kernels.domains import new_domains
 from wattqueue.kernels.heap import new_heap
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.scale import static_prediction
-from wattqueue.policy.build import rows_of
+from wattqueue.policy.build import idle_uw, rows_of
 from wattqueue.policy.by_unit import unit_factors, without_factors
 
 Array = NDArray[np.float64]
@@ -136,7 +137,12 @@ def build_truth(
         np.zeros(units, np.int8),
         machine.node_of_unit,
         machine.node_start,
-        np.full(units, np.inf),
+        new_domains(
+            machine.domain_start,
+            machine.domain_of_unit,
+            np.repeat(idle_uw(machine), [p.units for p in machine.partitions]),
+            n,
+        ),
         node_figures(machine),
         when,
         tally,

@@ -22,7 +22,16 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Finished, Floats
 from wattqueue.parts.oracles import jobs_for
-from wattqueue.policy.actions import REASONS, Refusal, Requeue, SetFrequency, SetSocketCap, StartJob, StopNode, WakeNode
+from wattqueue.policy.actions import (
+    REASONS,
+    Refusal,
+    Requeue,
+    SetDomainCaps,
+    SetFrequency,
+    StartJob,
+    StopNode,
+    WakeNode,
+)
 from wattqueue.policy.capabilities import DriverAbilities
 from wattqueue.policy.identity import JobNames
 from wattqueue.policy.starts import start_job
@@ -132,27 +141,17 @@ def _frequency(world: SimulatedWorld, action: SetFrequency) -> str:
     return REASONS[call(job, option)]
 
 
-def _socket_cap(world: SimulatedWorld, action: SetSocketCap) -> str:
-    """Limit units; the jobs on them continue under the new limits.
-
-    The limits are set first, because what a job draws depends on all its units; without room in the ledger they are
-    reset, and nothing has changed.
-    """
-    kernel, truth = world.kernel, world.truth
-    sockets, limit = [operator.index(unit) for unit in action.sockets], float(action.cap_w) * codes.MICRO
-    if not all(0 <= unit < world.machine.units for unit in sockets) or not limit >= 0:
+def _domain_caps(world: SimulatedWorld, action: SetDomainCaps) -> str:
+    """Limit power domains; the jobs on them continue under the new limits. Raises: TypeError for other arrays."""
+    domains, caps = np.asarray(action.domains), np.asarray(action.caps_w, np.float64)
+    if len(domains) == 0 and len(caps) == 0:
+        return ""
+    if domains.dtype.kind not in "iu" or domains.ndim != 1 or domains.shape != caps.shape:
+        raise TypeError("domains are whole numbers, and as many as caps_w")
+    if domains.min() < 0 or domains.max() >= world.machine.domains:
         return REASONS[codes.REFUSED_OPTION]
-    before = truth.unit_cap_uw[sockets].tolist()
-    for unit in sockets:
-        act.set_unit_cap(truth, unit, limit)
-    touched = sorted({act.job_of_unit(kernel, unit) for unit in sockets} - {-1})
-    if not act.limits_fit(kernel, truth, np.array(touched, np.int32)):
-        for unit, old in zip(sockets, before, strict=True):
-            act.set_unit_cap(truth, unit, old)
-        return REASONS[codes.REFUSED_POWER]
-    for job in touched:
-        act.refresh_job(kernel, truth, world.log, job)
-    return ""
+    kernel, truth, log, before = world.kernel, world.truth, world.log, np.empty(len(caps))
+    return REASONS[act.set_domain_caps(kernel, truth, log, domains.astype(np.int32), caps * codes.MICRO, before)]
 
 
 def _stop(world: SimulatedWorld, action: StopNode) -> str:
@@ -175,7 +174,7 @@ ABILITIES = DriverAbilities(
     {
         StartJob: _start,
         SetFrequency: _frequency,
-        SetSocketCap: _socket_cap,
+        SetDomainCaps: _domain_caps,
         StopNode: _stop,
         WakeNode: _wake,
         Requeue: _requeue,

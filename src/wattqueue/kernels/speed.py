@@ -1,0 +1,137 @@
+"""Jobs that continue at another speed: another frequency, another limit, or other jobs on their power domains.
+
+A job's progress is measured by what is left until its end at the old factor: the remaining work is
+``left / old_factor`` reference seconds. Expectation (the view) and truth are changed separately, each with its own
+factors, and only where something differs: a time that is computed again is rounded again.
+"""
+
+from __future__ import annotations
+
+from wattqueue.kernels import codes
+from wattqueue.kernels._numba import as_int64, kernel
+from wattqueue.kernels.chance import fits_change, square_w
+from wattqueue.kernels.domains import EXPECTED, TRUE, clear_list, count_job, job_speed, list_changed, list_job
+from wattqueue.kernels.entries import net_of
+from wattqueue.kernels.heap import heap_push, heap_remove
+from wattqueue.kernels.power import account, limited_factor, limited_uw, round_us, set_physics, true_factor
+from wattqueue.kernels.running import running_insert, running_net, running_remove
+from wattqueue.kernels.state import KernelView, Log, Truth
+
+
+@kernel
+def change_speed(view: KernelView, truth: Truth, log: Log, job: int) -> None:
+    """Continue a running job at its option under the limits in force, in expectation and in truth."""
+    expect_speed(view, truth, job)
+    change_truth(view, truth, log, job)
+
+
+@kernel
+def change_truth(view: KernelView, truth: Truth, log: Log, job: int) -> None:
+    """Set the true watts of a running job, its energy so far, and its end.
+
+    Remaining work is (end - now) / old factor, in seconds at reference speed. The new end is that times the new
+    factor, rounded to 1 µs (rule 1 of docs/semantics.md).
+    """
+    now = view.num[codes.NOW]
+    old_uw = truth.uw[job]
+    old_factor = truth.factor[job]
+    left = truth.ends.time[truth.ends.place[job]] - now
+    # Take the job out of the running sums at its old watts, and put it back at the new ones.
+    account(view, truth, job, as_int64(-1))
+    set_physics(view, truth, job)
+    account(view, truth, job, as_int64(1))
+    # The last stretch is billed from the start at the final watts: add what the first one differed by.
+    log.energy_j[job] += (now - log.start[job]) * ((old_uw - truth.uw[job]) / codes.MICRO)
+    heap_remove(truth.ends, truth.tally, codes.HEAP, job)
+    end = max(now, round_us(now + left / old_factor * truth.factor[job]))
+    heap_push(truth.ends, truth.tally, codes.HEAP, end, job)
+    view.counter[codes.DIRTY] = 1
+
+
+@kernel
+def expect_speed(view: KernelView, truth: Truth, job: int) -> None:
+    """Update the view for a change of speed: expected end, predicted time factor, net watts.
+
+    The job leaves the sorted blocks and comes back, because its expected end, by which they are sorted, changes.
+    """
+    now = view.num[codes.NOW]
+    held = view.held
+    running_remove(view, job)
+    old_factor = held.factor[job]
+    held.factor[job] = expected_factor(view, truth, job)
+    held.end[job] = round_us(now + (held.end[job] - now) / old_factor * held.factor[job])
+    running_insert(view, job, expected_net(view, truth, job))
+    view.counter[codes.DIRTY] = 1
+
+
+@kernel
+def expected_factor(view: KernelView, truth: Truth, job: int) -> float:
+    """Return the predicted time factor of a running job under the limits in force."""
+    return limited_factor(view, truth, view.predicted, job, job_speed(view, truth, as_int64(EXPECTED), job))
+
+
+@kernel
+def expected_net(view: KernelView, truth: Truth, job: int) -> int:
+    """Return what the ledger counts for a running job at its option, under the limits in force."""
+    speed = job_speed(view, truth, as_int64(EXPECTED), job)
+    uw = limited_uw(view, truth, view.predicted, view.by_unit.factors, job, speed)
+    return net_of(view, job, as_int64(view.held.option[job]), uw)
+
+
+@kernel
+def switch_option(view: KernelView, truth: Truth, job: int, option: int) -> None:
+    """Give a running job another option of its partition; its speed, watts and ends follow by ``change_speed``."""
+    if truth.tally[codes.OWNERS] != 0:
+        count_job(view, truth, job, as_int64(-1))
+    view.held.option[job] = option
+    if truth.tally[codes.OWNERS] != 0:
+        count_job(view, truth, job, as_int64(1))
+
+
+@kernel
+def listed_fit(view: KernelView, truth: Truth) -> bool:
+    """Return whether the ledger has room for the listed jobs at their new speeds, beside all others."""
+    more = 0
+    squares = 0
+    for k in range(truth.tally[codes.LISTED]):
+        job = as_int64(truth.domains.job[k])
+        net, counted = expected_net(view, truth, job), running_net(view, job)
+        more += net - counted
+        squares += square_w(net) - square_w(counted)
+    return fits_change(view, more, squares)
+
+
+@kernel
+def refresh_listed(view: KernelView, truth: Truth, log: Log) -> None:
+    """Continue the listed jobs at their new speeds, and empty the list."""
+    for k in range(truth.tally[codes.LISTED]):
+        job = as_int64(truth.domains.job[k])
+        factor = expected_factor(view, truth, job)
+        if factor != view.held.factor[job] or expected_net(view, truth, job) != running_net(view, job):
+            expect_speed(view, truth, job)
+        speed = job_speed(view, truth, as_int64(TRUE), job)
+        uw = limited_uw(view, truth, truth.actual, truth.by_unit, job, speed)
+        if uw != truth.uw[job] or true_factor(view, truth, job, speed) != truth.factor[job]:
+            change_truth(view, truth, log, job)
+    clear_list(truth)
+
+
+@kernel
+def settle(view: KernelView, truth: Truth, log: Log) -> None:
+    """Continue the jobs beside those that ended, or went back to the queue, at the speed that this leaves them.
+
+    What an end gives to the others cannot be refused: the ledger follows (rule 14 of docs/semantics.md).
+    """
+    list_changed(view, truth)
+    refresh_listed(view, truth, log)
+
+
+@kernel
+def begin_in_domains(view: KernelView, truth: Truth) -> None:
+    """Let the jobs of the buffer of starts join their domains; list them, and the jobs that they slow."""
+    for k in range(view.counter[codes.STARTS]):
+        job = as_int64(view.entries.job[view.start_entry[k]])
+        count_job(view, truth, job, as_int64(1))
+        if truth.tally[codes.LIMITED] > 0:
+            list_job(truth, job)  # the pass admitted it at full speed
+    list_changed(view, truth)
