@@ -116,9 +116,10 @@ def test_a_bound_entry_answers_as_the_entry_itself() -> None:
     view = small_view()
     view.held.option[:] = 0
     insert_running(view, 3, 5)
-    job_of_unit = bind(actions.job_of_unit, view)
+    net = bind(actions.net_of_start, view)
     start = bind(actions.start_checked, view)
-    assert [job_of_unit(unit) for unit in range(9)] == [actions.job_of_unit(view, unit) for unit in range(9)]
+    jobs = range(len(view.nodes))
+    assert [net(0, job, 0) for job in jobs] == [actions.net_of_start(view, 0, job, 0) for job in jobs]
     assert start(99, 0) == actions.start_checked(view, 99, 0) == codes.REFUSED_STATE
 
 
@@ -137,7 +138,7 @@ def test_a_copy_of_a_bound_entry_works_on_the_copied_arrays() -> None:
 @pytest.mark.skipif(MODE != "fast", reason="other modes take any argument")
 def test_only_numbers_may_remain() -> None:
     with pytest.raises(TypeError, match="only numbers"):
-        bind(actions.limits_fit, small_view())
+        bind(actions.least_nets, small_view())
 
 
 @pytest.mark.compiled

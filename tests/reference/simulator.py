@@ -429,7 +429,7 @@ class Simulator:
             floor, dynamic = floor + min(watt, idle), dynamic + max(watt - idle, 0)
         if dynamic == 0 or floor + dynamic <= limit:  # without dynamic watts there is nothing to slow down
             return 1.0
-        return max(0.1, (max(limit - floor, 0) / dynamic) ** (1 / part.dvfs_alpha))
+        return float(max(0.1, (max(limit - floor, 0) / dynamic) ** (1 / part.dvfs_alpha)))
 
     def throttle(self, table: Prediction, r: Running) -> tuple[int, float]:
         """Watts of the whole job and time factor under the limits: the slowest domain slows all its units."""
