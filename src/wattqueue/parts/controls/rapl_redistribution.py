@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.model.bounds import CAP_W
-from wattqueue.parts.actions import Action, SetSocketCap
+from wattqueue.parts.actions import Action, SetDomainCaps
 from wattqueue.parts.contracts import Floats
 
 if TYPE_CHECKING:
@@ -277,27 +277,30 @@ class RaplRedistribution:
         )
 
     def act(self, view: View) -> Sequence[Action]:
-        """Return the changed limits of sockets, those that are lowered first."""
-        before, budget_w, sockets = self._cap_w, view.cap_w, view.machine.units
+        """Return the changed limits of power domains (sockets), those that are lowered first."""
+        before, budget_w, sockets = self._cap_w, view.cap_w, view.machine.domains
         running = {view.job_id(row): int(row) for row in view.running}
         began = [row for job, row in running.items() if job not in self._running]
         self._running = set(running)
         if budget_w == INF or self.measure is None:
             self._cap_w = np.zeros(0)
-            return [SetSocketCap(tuple(range(sockets)), INF)] if len(before) else []
+            return [SetDomainCaps(range(sockets), np.full(sockets, INF))] if len(before) else []
         even_w = float(np.clip(budget_w / sockets, self.minimum_w, self.maximum_w))
         if not len(before):
             self._cap_w = np.full(sockets, even_w)
-            return [SetSocketCap(tuple(range(sockets)), even_w)]
+            return [SetDomainCaps(range(sockets), self._cap_w)]
         cap = self._step(self.measure(view), lower_to_budget(before, budget_w, minimum_w=self.minimum_w), budget_w)
         if self.reset and began:
             units = np.concatenate([view.job_units(row) for row in began])
+            starting = np.unique(view.machine.domain_of_unit[units])
             spare = max(0.0, budget_w - float(cap.sum()))
-            cap = reset_at_start(cap, units, even_w, minimum_w=self.minimum_w, maximum_w=self.maximum_w, spare_w=spare)
+            cap = reset_at_start(
+                cap, starting, even_w, minimum_w=self.minimum_w, maximum_w=self.maximum_w, spare_w=spare
+            )
         self._cap_w = cap
-        changed = np.flatnonzero(cap != before)
-        order = changed[np.argsort(cap[changed] > before[changed], kind="stable")]
-        return [SetSocketCap((int(i),), float(cap[i])) for i in order]
+        # Two actions, so that what is lowered is lowered although the ledger has no room for what is raised.
+        lowered, raised = np.flatnonzero(cap < before), np.flatnonzero(cap > before)
+        return [SetDomainCaps(domains, cap[domains]) for domains in (lowered, raised) if len(domains)]
 
     def _step(self, power_w: Floats, cap_w: Floats, budget_w: float) -> Floats:
         """Return the caps after Algorithm 1."""
