@@ -25,6 +25,7 @@ class AgentLink:
         other_w: Watts of each node that neither RAPL nor NVML measures.
         states: The newest state of each node.
         counts: Messages that were refused, by the reason.
+        number: Of the newest message.
     """
 
     connection: Connection
@@ -32,7 +33,7 @@ class AgentLink:
     name: str = "agent"
     states: dict[str, AgentState] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
-    _number: int = 0
+    number: int = 0
     _before: dict[str, str] = field(default_factory=dict)
 
     def ask(self, limits: Mapping[str, Mapping[str, float]], now_s: float, hold_s: float) -> None:
@@ -40,9 +41,9 @@ class AgentLink:
 
         All limits of a node are replaced. A number given out is above all earlier ones, even if the clock went back.
         """
-        self._number = max(self._number + 1, round(now_s * 1e9))
+        self.number = max(self.number + 1, round(now_s * 1e9))
         for node, values in limits.items():
-            message = Desired(node=node, number=self._number, expires_s=now_s + hold_s, limits=dict(values))
+            message = Desired(node=node, number=self.number, expires_s=now_s + hold_s, limits=dict(values))
             self.connection.send(f"desired/{node}", message.text(), retain_s=max(1, round(hold_s)))
 
     def receive(self) -> None:
