@@ -57,6 +57,18 @@ def test_a_profile_socket_counts_for_all() -> None:
         UnitWatts(table=TABLE, profile_unit=3).predict(KNOWN, MACHINE)
 
 
+@pytest.mark.parametrize("profile_unit", [-1, 2])
+def test_an_application_that_the_table_lacks_is_the_engines_case_alone(profile_unit: int) -> None:
+    """One rule for it (rule 12), whatever the table's other rows are: the stated maximum, the lowest units, counted."""
+    estimator = UnitWatts(table=TABLE, profile_unit=profile_unit)
+    jobs = JOBS.take(np.array([0, 2]))
+    jobs = replace(jobs, app=Labels(np.array([2, 1], np.int32), JOBS.app.names))
+    run = simulate(jobs, MACHINE, load_policy("slurm-vtp", estimator=estimator), cap=Cap.constant(1e3))
+    assert run.schedule.predicted_w[0] == 115.0
+    assert run.schedule.unit_low[run.schedule.unit_start[0]] == 0
+    assert run.notes[NO_FACTORS] == 1
+
+
 def test_ranks() -> None:
     prediction = UnitWatts(table=TABLE).predict(KNOWN, MACHINE)
     own = LeastWatts().rank(3, MACHINE, prediction)

@@ -16,17 +16,26 @@ pytest.importorskip("scipy", reason="needs scipy: pip install 'wattqueue[ml]'")
 
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.model.metrics import energies, span
+from wattqueue.model.signals import Cap
+from wattqueue.parts.backfill.cwm import Cwm
 from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.oracles import is_oracle
 from wattqueue.sim.engine import simulate
+from wattqueue.sim.truth import actual_power
 from wattqueue.study.frame.samples import Samples
 from wattqueue.study.variability.knowledge import BASE, ORACLE, POLICIES, samples_of
+from wattqueue.study.variability.nodes import node_jobs
+from wattqueue.study.variability.power_over_time import SHOWN, PowerOverTime
 from wattqueue.study.variability.study import EVERY, TOLD, VariabilityStudy, derived
+from wattqueue.study.variability.tables import idle_metric
 from wattqueue.study.variability.trial import (
     BUDGETS_W,
     COMMON,
+    SOCKETS,
     TRAFFICS,
     BudgetCase,
+    Variant,
     cases,
     full_percent,
     knowledge,
@@ -73,8 +82,7 @@ def test_the_truth_is_that_of_the_sockets() -> None:
     """Energy of one job alone: its samples times the factor of the socket that it got, the first one."""
     one = jobs().take(np.array([0]))
     factor = knowledge(1).true_factor(one)
-    policy = knowledge(1).policies(one)[BASE]
-    found = measured(one, policy, 1e4, factor)
+    found = measured(*BudgetCase(one, 1e4).simulations(1)(BASE))
     samples = samples_of(one)["ferret"]
     row = one.app.names.index("ferret")
     assert found["energy_j"] == pytest.approx(60.0 * samples[:600].mean() * factor[row, 0], rel=1e-3)
@@ -108,7 +116,76 @@ def test_time_in_which_all_sockets_are_asked_for() -> None:
     )
     table = with_watts(table)
     run = simulate(table, machine(), knowledge(1).policies(table)[BASE])
-    assert full_percent(table, run.schedule, 0.0, 30.0) == pytest.approx(100.0 / 3.0)
+    assert full_percent(table, run.schedule, machine(), 0.0, 30.0) == pytest.approx(100.0 / 3.0)
+
+
+NODES = Variant(whole_nodes=True)
+
+
+def test_a_node_draws_what_the_sockets_draw_that_its_job_uses() -> None:
+    """ferret runs on the first socket of node 0; bt-mz_D.8 on both sockets of nodes 1 to 4."""
+    two = jobs().take(np.array([0, 2]))
+    run, power = BudgetCase(two, 1e4, NODES).simulations(1)(BASE)
+    factor, samples = knowledge(1).true_factor(two), samples_of(two)
+    for job, (app, sockets) in enumerate((("ferret", [0]), ("bt-mz_D.8", list(range(2, 10))))):
+        watts = samples[app][:600].mean() * factor[two.app.names.index(app), sockets].sum()
+        assert run.schedule.energy_j[job] == pytest.approx(60.0 * watts, rel=1e-3)
+    assert run.schedule.predicted_w.tolist() == [115.0, 8 * 115.0]
+    found = measured(run, power)
+    assert found["idle_socket_s"] == 60.0 * (256 - 9)
+    assert found["busy_percent"] == pytest.approx(100.0 * 5 / 128)
+
+
+def test_whole_nodes_serve_fewer_jobs_of_one_process_and_drop_the_same() -> None:
+    case = BudgetCase(jobs(), 800.0, NODES)
+    assert case.draw(1)(BASE)["dropped"] == 6.0
+    many = jobs().take(np.repeat(np.flatnonzero(jobs().nodes == 1), 12))
+    sockets, nodes = (BudgetCase(many, 1e5, v).draw(1)("slurm-vtp") for v in (SOCKETS, NODES))
+    assert nodes["turnaround_s"] > sockets["turnaround_s"] == 60.0  # 216 jobs on 256 sockets, on 128 nodes
+
+
+def test_a_job_that_does_not_fill_its_nodes_is_refused() -> None:
+    odd = replace(jobs(), nodes=jobs().nodes | 1)
+    with pytest.raises(InputError, match="fill"):
+        node_jobs(odd)
+
+
+def test_the_published_backfill_waits_for_its_minutes() -> None:
+    policies = knowledge(1).policies(jobs(), "cwm")
+    assert all(isinstance(p.backfill, Cwm) for p in policies.values())
+    case = BudgetCase(jobs(), 2e4)
+    published = replace(case, variant=Variant("published")).draw(1)("slurm-vtp")
+    assert published["turnaround_s"] > case.draw(1)("slurm-vtp")["turnaround_s"] == 60.0  # ten of 24 a pass
+    with pytest.raises(InputError) as caught:
+        Variant("firstfit")
+    assert caught.value.where == "--backfill"
+
+
+def test_idle_watts_are_those_of_a_machine_that_has_them() -> None:
+    """The engine, asked about a machine whose idle sockets draw 20 W, has the same schedule and energy."""
+    known = knowledge(1)
+    shown = (BASE, "slurm-vtp", ORACLE)
+    values = {("a", p, m): np.array([v]) for p in shown for m, v in figures(p).items()}
+    found = derived(Samples(values), (20.0,))
+    part = replace(machine().partitions[0], idle_w=20.0)
+    idle = replace(machine(), partitions=(part,))
+    actual = replace(actual_power(jobs(), idle), unit_factor=known.true_factor(jobs()))
+    run = simulate(jobs(), idle, known.policies(jobs())[BASE], cap=Cap.constant(2e3), actual=actual)
+    begin, end = span(jobs(), run.schedule)
+    machine_j = energies(run.power, idle, begin, end)["machine_j"]
+    assert found.of("a", BASE, idle_metric(20.0))[0] == pytest.approx(machine_j, rel=1e-6)
+    assert found.of("a", BASE, idle_metric(20.0) + "_change_percent").tolist() == [0.0]
+
+
+def test_figure_1_has_the_traces_of_its_policies() -> None:
+    found = PowerOverTime.of(BudgetCase(jobs(), 15e3))
+    assert list(found.traces) == list(SHOWN)
+    base = found.traces[BASE]
+    energy_j = float(base.mean_w.sum()) * found.end_s / len(base.mean_w)
+    assert energy_j == pytest.approx(BudgetCase(jobs(), 15e3).draw(0)(BASE)["energy_j"], rel=1e-9)
+    assert (base.highest_w >= base.mean_w - 1e-6).all()
+    assert max(map(len, found.table().lines())) <= 80
+    json.dumps(found.document(), allow_nan=False)
 
 
 def test_means_over_all_budgets_take_the_common_jobs() -> None:
@@ -161,8 +238,13 @@ def test_bad_options(tmp_path: Path) -> None:
 
 def test_the_command(data_dir: Path, tmp_path: Path) -> None:
     out = tmp_path / "s.json"
-    command = [*RUN, str(data_dir / "variability"), "--seeds", "1", "--budget", "20", "--json", str(out)]
+    chosen = ["--seeds", "1", "--budget", "15", "--whole-nodes", "--backfill", "published", "--idle", "25"]
+    command = [*RUN, str(data_dir / "variability"), *chosen, "--json", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Figure 7, heavy" in done.stdout
-    assert json.loads(out.read_text())["seeds"] == 1
+    assert "Figure 1: power under 15 kW" in done.stdout
+    assert "at 25 W an idle socket" in " ".join(done.stdout.split())
+    found = json.loads(out.read_text())
+    assert (found["seeds"], found["backfill"], found["whole_nodes"], found["idle_w"]) == (1, "published", True, [25.0])
+    assert len(found["figure_1"]["policies"]) == len(SHOWN)

@@ -5,6 +5,7 @@ Sockets and watts are generated, the traffic is the paper's. ``study.variability
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -20,9 +21,19 @@ def run(
     budget: Annotated[
         list[float] | None, typer.Option(help="Budget in kW instead of the paper's five; may be repeated.")
     ] = None,
+    backfill: Annotated[
+        str, typer.Option(help="easy; or published: the paper's simulator, ten jobs a minute.")
+    ] = "easy",
+    whole_nodes: Annotated[
+        bool,
+        typer.Option("--whole-nodes", help="Jobs get whole nodes of two sockets (section 4.1) instead of sockets."),
+    ] = False,
+    idle: Annotated[
+        list[float] | None, typer.Option(help="Watts of an idle socket, for the machine's energy; may be repeated.")
+    ] = None,
     threads: Annotated[int, typer.Option(min=1, max=1024, help="Simulations at a time.")] = 2,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
-    page: Annotated[Path | None, typer.Option("--html", help="Write Figures 6 and 7 and all tables here.")] = None,
+    page: Annotated[Path | None, typer.Option("--html", help="Write Figures 1, 6 and 7 and all tables here.")] = None,
 ) -> None:
     """Schedule jobs under a power budget by what is known of each socket: PE, PEVA, PRVP, VTP and IVP (paper 2).
 
@@ -30,9 +41,10 @@ def run(
     """
     from wattqueue.cli.study._run import perform
     from wattqueue.study.variability.study import VariabilityStudy
-    from wattqueue.study.variability.trial import BUDGETS_W
+    from wattqueue.study.variability.trial import BUDGETS_W, Variant
 
     if seeds > 1:
         import_module("scipy.stats")  # needed for the intervals: fail before the work if it is missing
     budgets_w = BUDGETS_W if budget is None else tuple(1e3 * b for b in budget)
-    perform(VariabilityStudy(folder, seeds, budgets_w, threads=threads), json_file, page)
+    study = VariabilityStudy(folder, seeds, budgets_w, threads=threads, variant=Variant(backfill, whole_nodes))
+    perform(study if idle is None else replace(study, idle_w=tuple(idle)), json_file, page)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.placement.benchmark import Benchmark
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.study.sockets import COMPUTE_BOUND, PmcTrial, share_of_kinds
+from wattqueue.study.variability.nodes import PER_NODE, SocketLimits, node_watts, sockets_used
 from wattqueue.workload.variability.codes import applications
 from wattqueue.workload.variability.recording import recorded_watts
 
@@ -38,10 +39,12 @@ class Knowledge:
     Attributes:
         seed: Seed of sockets, recordings and noise.
         sockets: Number of sockets.
+        whole_nodes: Whether the units are nodes of two sockets (``nodes``).
     """
 
     seed: int
     sockets: int
+    whole_nodes: bool = False
 
     @cached_property
     def trial(self) -> PmcTrial:
@@ -54,13 +57,16 @@ class Knowledge:
         return {app: share_of_kinds(applications()[app]) @ t.mean_w for app, t in self.trial.truth.items()}
 
     def true_factor(self, jobs: Jobs) -> Floats:
-        """Return true watts over those of the jobs' profiles, which are of average chips. Shape (apps, sockets)."""
-        return np.stack([self.true_w[app] / samples.mean() for app, samples in samples_of(jobs).items()])
+        """Return true watts over those of the jobs' profiles, which are of average chips. Shape (apps, units)."""
+        samples = samples_of(jobs)
+        watts = self._on_units(tuple(samples), np.stack([self.true_w[app] for app in samples]))
+        factor: Floats = watts / self._profile_w(samples, np.mean)
+        return factor
 
     @cached_property
     def by_benchmark(self) -> list[int]:
-        """Return the sockets by their watts of the compute-bound benchmark, the least first."""
-        order: list[int] = np.argsort(self.trial.kernels.mean_w(COMPUTE_BOUND), kind="stable").tolist()
+        """Return the units by their watts of the compute-bound benchmark, the least first."""
+        order: list[int] = np.argsort(self._benchmark_w[0], kind="stable").tolist()
         return order
 
     @cached_property
@@ -83,27 +89,57 @@ class Knowledge:
             found[row] = self._table(np.stack([share_of_kinds(applications()[a]) @ w.peak_w for a, w in each.items()]))
         return found
 
-    def policies(self, jobs: Jobs) -> dict[str, Policy]:
-        """Return all policies, with the tables that they read."""
-        found = {BASE: load_policy(BASE)}
+    @cached_property
+    def _benchmark_w(self) -> Floats:
+        """Return the watts of the compute-bound benchmark on every unit. Shape (1, units)."""
+        return self._on_units((COMPUTE_BOUND,), self.trial.kernels.mean_w(COMPUTE_BOUND)[np.newaxis])
+
+    def policies(self, jobs: Jobs, backfill: str = "easy") -> dict[str, Policy]:
+        """Return all policies, with the tables that they read and one backfill."""
+        found = self._rows(jobs)
+        part = load_policy(BASE, backfill=backfill).backfill
+        return {name: replace(policy, backfill=part) for name, policy in found.items()}
+
+    def _rows(self, jobs: Jobs) -> dict[str, Policy]:
+        """Return all policies as their rows in policies.toml have them."""
+        found = {BASE: load_policy(BASE, estimator=SocketLimits(nodes=self.units) if self.whole_nodes else None)}
         order = self.by_benchmark
         socket = dict(zip(PROFILES, (order[0], order[len(order) // 2], order[-1]), strict=True))
-        watts = self.trial.kernels.mean_w(COMPUTE_BOUND)[np.newaxis]
-        benchmark = Benchmark(table=self._table(watts, (COMPUTE_BOUND,)), app=COMPUTE_BOUND)
+        benchmark = Benchmark(table=self._of_units((COMPUTE_BOUND,), self._benchmark_w), app=COMPUTE_BOUND)
         for name in PROFILED:
             row, _, profile = name.partition(", ")
             estimator = UnitWatts(table=self.recorded, profile_unit=socket[profile])
             found[name] = load_policy(row, estimator=estimator, placement=benchmark if row == "slurm-peva" else None)
         found |= {row: load_policy(row, estimator=UnitWatts(table=t)) for row, t in self.predicted.items()}
         samples = samples_of(jobs)
-        peak = self.true_factor(jobs) * np.array([s.max() for s in samples.values()])[:, np.newaxis]
-        found[ORACLE] = load_policy(ORACLE, estimator=OracleUnitWatts(table=self._table(peak, tuple(samples))))
+        peak = self.true_factor(jobs) * self._profile_w(samples, np.max)
+        found[ORACLE] = load_policy(ORACLE, estimator=OracleUnitWatts(table=self._of_units(tuple(samples), peak)))
         return found
 
-    def _table(self, watts: Floats, apps: tuple[str, ...] | None = None) -> UnitTable:
-        """Return watts by application and socket as a table. Shape (A, sockets)."""
-        names = [f"socket{k}" for k in range(self.sockets)]
-        return UnitTable.of_watts(apps or tuple(applications()), names, watts, "generated")
+    @property
+    def units(self) -> int:
+        """Return the number of units."""
+        return self.sockets // PER_NODE if self.whole_nodes else self.sockets
+
+    def _profile_w(self, samples: Mapping[str, Floats], pick: Callable[[Floats], float]) -> Floats:
+        """Return one figure of each application's samples, on an average unit. Shape (apps, 1)."""
+        used = sockets_used(samples) if self.whole_nodes else np.ones(len(samples))
+        figures = np.array([pick(s) for s in samples.values()])
+        return np.asarray(used * figures, np.float64)[:, np.newaxis]
+
+    def _on_units(self, apps: tuple[str, ...], watts: Floats) -> Floats:
+        """Return watts on units from those on sockets. Shapes (A, sockets), (A, units)."""
+        return node_watts(apps, watts) if self.whole_nodes else watts
+
+    def _table(self, watts: Floats) -> UnitTable:
+        """Return watts of all applications on sockets as a table of units. Shape (A, sockets)."""
+        apps = tuple(applications())
+        return self._of_units(apps, self._on_units(apps, watts))
+
+    def _of_units(self, apps: tuple[str, ...], watts: Floats) -> UnitTable:
+        """Return watts by application and unit as a table. Shape (A, units)."""
+        kind = "node" if self.whole_nodes else "socket"
+        return UnitTable.of_watts(apps, [f"{kind}{k}" for k in range(self.units)], watts, "generated")
 
 
 def samples_of(jobs: Jobs) -> dict[str, Floats]:

@@ -15,8 +15,19 @@ from wattqueue.study.frame.published import published
 from wattqueue.study.frame.report import Part, Progress, StudyReport
 from wattqueue.study.frame.samples import Samples, sweep
 from wattqueue.study.variability.knowledge import BASE, ORACLE, POLICIES
-from wattqueue.study.variability.tables import pictures, tables
-from wattqueue.study.variability.trial import BUDGETS_W, COMMON, TRAFFICS, BudgetCase, cases, machine, setting
+from wattqueue.study.variability.power_over_time import BUDGET_W, TRAFFIC, PowerOverTime
+from wattqueue.study.variability.tables import idle_metric, idle_tables, pictures, tables
+from wattqueue.study.variability.trial import (
+    BUDGETS_W,
+    COMMON,
+    SOCKETS,
+    TRAFFICS,
+    BudgetCase,
+    Variant,
+    cases,
+    machine,
+    setting,
+)
 
 TOLD = published("wattqueue.study.variability")
 """What the paper prints (claims.toml)."""
@@ -43,6 +54,8 @@ class VariabilityStudy:
         budgets_w: Budgets; figures over all budgets are shown for the paper's five alone.
         traffics: Traffics.
         threads: Simulations at a time.
+        variant: Units and backfill.
+        idle_w: Watts of an idle socket, for the energy of the machine; the budget does not cover them.
     """
 
     folder: Path
@@ -50,33 +63,52 @@ class VariabilityStudy:
     budgets_w: tuple[float, ...] = BUDGETS_W
     traffics: tuple[str, ...] = TRAFFICS
     threads: int = 2
+    variant: Variant = SOCKETS
+    idle_w: tuple[float, ...] = (10.0, 20.0, 30.0)
+
+    def cases(self) -> dict[str, BudgetCase]:
+        """Return what is simulated, by name.
+
+        Raises: InputError for a budget that is not above 0, idle watts below 0, and a traffic that cannot be used.
+        """
+        if not self.budgets_w or not all(b > 0 and np.isfinite(b) for b in self.budgets_w):
+            raise InputError("a budget is not above 0", where="--budget", hint="in kW, such as 7.5")
+        if not all(0 <= w < np.inf for w in self.idle_w):
+            raise InputError("idle watts are not 0 or more", where="--idle", hint="of one socket, such as 20")
+        return cases(self.folder, self.traffics, tuple(dict.fromkeys(self.budgets_w)), self.variant)
 
     def simulate(self, progress: Progress | None = None) -> Samples:
         """Simulate every policy on every draw.
 
-        Raises: InputError for no seed, a budget that is not above 0, and a traffic that cannot be used.
+        Raises: InputError for no seed, and as ``cases``.
         """
-        if not self.budgets_w or not all(b > 0 and np.isfinite(b) for b in self.budgets_w):
-            raise InputError("a budget is not above 0", where="--budget", hint="in kW, such as 7.5")
-        found = cases(self.folder, self.traffics, tuple(dict.fromkeys(self.budgets_w)))
         seeds = range(self.seeds)
-        return sweep(BudgetCase.draw, found, POLICIES, seeds, threads=self.threads, progress=progress)
+        return sweep(BudgetCase.draw, self.cases(), POLICIES, seeds, threads=self.threads, progress=progress)
 
     def run(self, progress: Progress | None = None) -> StudyReport:
         """Simulate and compare with the paper."""
-        return self.report(self.simulate(progress))
+        simulated = self.simulate(progress)
+        at = self.cases().get(setting(TRAFFIC, BUDGET_W))
+        return self.report(simulated, None if at is None else PowerOverTime.of(at))
 
-    def report(self, simulated: Samples) -> StudyReport:
-        """Return tables, pictures and claims."""
-        samples = derived(simulated)
+    def report(self, simulated: Samples, over_time: PowerOverTime | None = None) -> StudyReport:
+        """Return tables, pictures and claims; Figure 1 where its budget was simulated."""
+        samples = derived(simulated, self.idle_w)
         whole = set(samples.settings)
         found = replace(TOLD, claims=[c for c in TOLD.claims if set(c.on) <= whole]).judge(samples)
-        parts: list[Part] = [*tables(samples, TOLD.labels)]
+        parts: list[Part] = [*tables(samples, TOLD.labels), *idle_tables(samples, self.idle_w)]
+        drawn = [*pictures(samples, TOLD.labels)]
+        if over_time is not None:
+            parts, drawn = [over_time.table(), *parts], [over_time.picture(), *drawn]
         figures: dict[str, Any] = {
             "generated": True,
             "seeds": self.seeds,
             "sockets": machine().units,
             "oracles": [ORACLE],
+            "backfill": self.variant.backfill,
+            "whole_nodes": self.variant.whole_nodes,
+            "idle_w": list(self.idle_w),
+            "figure_1": None if over_time is None else over_time.document(),
             "results": samples.rows(),
         }
         runs = len(simulated.settings) * len(POLICIES) * self.seeds
@@ -84,25 +116,36 @@ class VariabilityStudy:
             found,
             about=(
                 f"{runs:,} simulations: {self.seeds} seeds of {machine().units} generated sockets, the paper's traffic "
-                f"({' and '.join(self.traffics)}) with generated watts. {marked_policy(ORACLE)} reads the truth."
+                f"({' and '.join(self.traffics)}) with generated watts. {self.variant.says} "
+                f"{marked_policy(ORACLE)} reads the truth."
             ),
             lede=f"Ten policies on <strong>generated</strong> sockets. {found.summary}.",
             parts=parts,
             figures=figures,
-            drawn=pictures(samples, TOLD.labels),
+            drawn=drawn,
         )
 
 
-def derived(samples: Samples) -> Samples:
+def derived(samples: Samples, idle_w: tuple[float, ...] = ()) -> Samples:
     """Return the metrics with changes over other policies, and means over all of the paper's budgets if they were run.
 
-    The growth of a saving is its change at the least budget less that at the greatest, in points.
+    The energy of the machine is that of the jobs and of idle sockets: as the budget covers running jobs alone, no
+    schedule depends on idle watts. The growth of a saving is its change at the least budget less that at the greatest,
+    in points.
     """
     values = dict(samples.values)
-    for (where, policy, metric), own in samples.values.items():
-        for name, (of, base) in RELATIVE.items():
+    relative = dict(RELATIVE)
+    for watts in idle_w:
+        name = idle_metric(watts)
+        relative[f"{name}_change_percent"] = (name, BASE)
+        for where, policy, metric in samples.values:
+            if metric == "idle_socket_s":
+                idle_j = watts * samples.of(where, policy, metric)
+                values[where, policy, name] = samples.of(where, policy, "energy_j") + idle_j
+    for (where, policy, metric), own in list(values.items()):
+        for name, (of, base) in relative.items():
             if metric == of:
-                values[where, policy, name] = 100.0 * (own / samples.of(where, base, of) - 1.0)
+                values[where, policy, name] = 100.0 * (own / values[where, base, of] - 1.0)
     main = {(t, b): compared(samples, t, b) for t in TRAFFICS for b in BUDGETS_W}
     if not set(main.values()) <= set(samples.settings):
         return Samples(values)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
 
 from wattqueue.policy.oracles import marked_policy
 from wattqueue.report.compare.stats import estimate
@@ -13,7 +15,7 @@ from wattqueue.report.figures.boxes import Box
 from wattqueue.study.frame.samples import Samples
 from wattqueue.study.frame.table import Table, with_interval
 from wattqueue.study.variability.knowledge import BASE, ORACLE
-from wattqueue.study.variability.trial import TRAFFICS
+from wattqueue.study.variability.trial import COMMON, TRAFFICS
 
 FIGURES = {
     "turnaround_change_percent": "Figure 6",
@@ -42,6 +44,7 @@ def tables(samples: Samples, labels: Labels) -> Iterator[Table]:
             continue
         for metric, figure in FIGURES.items():
             yield budget_table(samples, found, metric, f"{figure}, {traffic}: {labels[metric]} (%)")
+        yield budget_table(samples, found, "second_over_percent", f"{traffic}: {labels['second_over_percent']} (%)")
         yield excess_table(samples, found, traffic)
         yield dropped_table(samples, found, traffic)
 
@@ -58,7 +61,7 @@ def shown(policy: str) -> str:
 
 def budget_table(samples: Samples, found: Mapping[str, str], metric: str, title: str) -> Table:
     """Return one metric of each policy by budget, with intervals over the draws."""
-    kept = [p for p in samples.policies if p != BASE or metric == "over_percent"]
+    kept = [p for p in samples.policies if p != BASE or metric.endswith("over_percent")]
     rows = [[shown(p), *(with_interval(estimate(samples.of(s, p, metric))) for s in found.values())] for p in kept]
     heads = ("policy", *(name.replace(", ", "\n") for name in found))
     return Table(heads, rows, title)
@@ -90,6 +93,46 @@ def dropped_table(samples: Samples, found: Mapping[str, str], traffic: str) -> T
         "best ones would not (rule 12)."
     )
     return Table(heads, rows, f"Jobs that never ran / that got no reservation, {traffic}", note)
+
+
+def idle_metric(idle_w: float) -> str:
+    """Return the name of the machine's energy at these watts of an idle socket."""
+    return f"machine_{idle_w:g}w_j"
+
+
+def idle_tables(samples: Samples, idle_w: Sequence[float]) -> Iterator[Table]:
+    """Yield the energy of jobs and machine, and the machine's over slurm-extended by watts of an idle socket."""
+    for traffic in TRAFFICS if idle_w else ():
+        found = budgets(samples, traffic)
+        if not found:
+            continue
+        middle = sorted(idle_w)[len(idle_w) // 2]
+        columns = ["energy_j", idle_metric(middle)]
+        rows = [
+            [
+                shown(p),
+                *(" / ".join(f"{samples.of(s, p, m).mean() / 1e6:.0f}" for m in columns) for s in found.values()),
+            ]
+            for p in samples.policies
+        ]
+        title = f"Energy of jobs / of the machine at {middle:g} W an idle socket, {traffic} (MJ)"
+        yield Table(("policy", *(name.replace(", ", "\n") for name in found)), rows, title, "Means over all draws.")
+        counted = [s for s in found.values() if f"{s}, {COMMON}" not in found.values()]
+        swept = {"0 W": "energy_change_percent"} | {f"{w:g} W": f"{idle_metric(w)}_change_percent" for w in idle_w}
+        changes = [
+            [
+                shown(p),
+                *(
+                    with_interval(estimate(np.mean([samples.of(s, p, metric) for s in counted], axis=0)))
+                    for metric in swept.values()
+                ),
+            ]
+            for p in samples.policies
+            if p != BASE
+        ]
+        title = f"Energy of the machine over slurm-extended by watts of an idle socket, {traffic} (%)"
+        note = "Means over the budgets, at 5 kW by the common jobs. The budget does not cover idle sockets."
+        yield Table(("policy", *swept), changes, title, note)
 
 
 def pictures(samples: Samples, labels: Labels) -> Iterator[Drawn]:

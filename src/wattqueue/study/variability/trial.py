@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
+from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import load_machine
 from wattqueue.formats.workloads.cwm import read_cwm
-from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import cap_sums, energies, job_figures, span
-from wattqueue.model.schedule import Schedule
+from wattqueue.model.schedule import PowerSeries, Schedule
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps
-from wattqueue.policy.policy import Policy
-from wattqueue.sim.engine import WORST_UNITS_EXCEED_CAP, simulate
+from wattqueue.sim.engine import WORST_UNITS_EXCEED_CAP, Run, simulate
 from wattqueue.sim.profiles import profile_power
 from wattqueue.sim.truth import actual_power
 from wattqueue.study.frame.samples import Trial
 from wattqueue.study.variability.knowledge import Knowledge
+from wattqueue.study.variability.nodes import node_jobs, node_machine, sockets_used
 from wattqueue.workload.variability.physics import LIMIT_W
 from wattqueue.workload.variability.traffic import with_watts
 
@@ -33,16 +34,57 @@ COMMON = "common jobs"
 """Ending of a setting without the jobs that slurm-extended has to drop."""
 
 
-@lru_cache(1)
-def machine() -> Machine:
-    """Load the paper's machine: 256 sockets of 115 W, of which the running ones count."""
-    return load_machine("quartz")
+BACKFILLS = {"easy": "easy", "published": "cwm"}
+"""The backfill part of each variant: EASY by our rules, and the published simulator's pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What is varied besides traffic, budget and policy.
+
+    Attributes:
+        backfill: ``easy``, or ``published``: as the published simulator backfills.
+        whole_nodes: Whether jobs get whole nodes of two sockets, instead of sockets.
+    """
+
+    backfill: str = "easy"
+    whole_nodes: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise InputError for an unknown backfill."""
+        if self.backfill not in BACKFILLS:
+            raise InputError(
+                f"no backfill {self.backfill!r}", where="--backfill", hint=f"one of {', '.join(BACKFILLS)}"
+            )
+
+    @property
+    def says(self) -> str:
+        """Return a sentence that names units and backfill."""
+        units = "whole nodes of two sockets" if self.whole_nodes else "single sockets"
+        passes = "EASY" if self.backfill == "easy" else "the published simulator's backfill (10 jobs, each minute)"
+        return f"Jobs get {units}, by {passes}."
+
+    @property
+    def machine(self) -> Machine:
+        """Return the machine that jobs are placed on."""
+        return machine(self.whole_nodes)
+
+
+SOCKETS = Variant()
+"""What the published code does: sockets; with EASY of our rules."""
+
+
+@lru_cache(2)
+def machine(whole_nodes: bool = False) -> Machine:
+    """Load the paper's machine: 256 sockets of 115 W, of which the running ones count; or its 128 nodes."""
+    sockets = load_machine("quartz")
+    return node_machine(sockets) if whole_nodes else sockets
 
 
 @lru_cache(64)
-def knowledge(seed: int) -> Knowledge:
+def knowledge(seed: int, whole_nodes: bool = False) -> Knowledge:
     """Return one draw of sockets, made once for all traffics and budgets."""
-    return Knowledge(seed, machine().units)
+    return Knowledge(seed, machine().units, whole_nodes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,42 +92,59 @@ class BudgetCase:
     """A traffic under a budget.
 
     Attributes:
-        jobs: The jobs with their profiles.
+        jobs: The jobs with their profiles, on sockets.
         budget_w: The budget.
+        variant: Units and backfill.
     """
 
     jobs: Jobs
     budget_w: float
+    variant: Variant = SOCKETS
 
     def draw(self, seed: int) -> Trial:
-        """Return the simulation of a policy on the sockets of a seed."""
-        known = knowledge(seed)
-        policies = known.policies(self.jobs)
-        factor = known.true_factor(self.jobs)
-        return lambda name: measured(self.jobs, policies[name], self.budget_w, factor)
+        """Return the figures of a policy on the sockets of a seed."""
+        simulated = self.simulations(seed)
+        return lambda name: measured(*simulated(name))
+
+    def simulations(self, seed: int) -> Callable[[str], tuple[Run, PowerSeries]]:
+        """Return the simulation of a policy on the sockets of a seed: a run, and its power in steps of 100 ms."""
+        whole = self.variant.whole_nodes
+        known, jobs = knowledge(seed, whole), node_jobs(self.jobs) if whole else self.jobs
+        policies = known.policies(jobs, BACKFILLS[self.variant.backfill])
+        actual = replace(actual_power(jobs, self.variant.machine), unit_factor=known.true_factor(jobs))
+        cap = Cap.constant(self.budget_w)
+
+        def simulated(name: str) -> tuple[Run, PowerSeries]:
+            """Simulate the named policy."""
+            run = simulate(jobs, self.variant.machine, policies[name], cap=cap, actual=actual)
+            return run, profile_power(run, actual=actual)
+
+        return simulated
 
     def common(self) -> BudgetCase:
         """Return the case without the jobs that slurm-extended drops: more than the budget at 115 W a socket."""
         return replace(self, jobs=self.jobs.take(np.flatnonzero(self.jobs.nodes * LIMIT_W <= self.budget_w)))
 
 
-def measured(jobs: Jobs, policy: Policy, budget_w: float, true_factor: Floats) -> Mapping[str, float]:
-    """Simulate and return the figures of a run, on the power that phases of 100 ms add up to."""
-    cap, actual = Cap.constant(budget_w), replace(actual_power(jobs, machine()), unit_factor=true_factor)
-    run = simulate(jobs, machine(), policy, cap=cap, actual=actual)
-    power = profile_power(run, actual=actual)
+def measured(run: Run, power: PowerSeries) -> Mapping[str, float]:
+    """Return the figures of a run with the power that phases of 100 ms add up to, under a constant budget."""
+    jobs, units, budget_w = run.jobs, run.machine, float(run.cap.cap_w[0])
     begin, end = span(jobs, run.schedule)
-    kept = cap_sums(power, machine(), cap, begin, end)
-    highest = Steps(power.time_s, power.jobs_w).maximum(begin, end)
-    used = energies(power, machine(), begin, end)
+    kept = cap_sums(power, units, run.cap, begin, end)
+    steps = Steps(power.time_s, power.jobs_w)
+    highest = steps.maximum(begin, end)
+    second_w = steps.means(np.arange(begin, max(end, begin + 1.0) + 0.5)).max()
+    used = energies(power, units, begin, end)
     return {
         "turnaround_s": float(np.nanmean(job_figures(jobs, run.schedule).turnaround_s)),
         "makespan_s": end - begin,
         "power_w": highest,
         "over_percent": 100.0 * (highest / budget_w - 1.0),
+        "second_over_percent": 100.0 * (float(second_w) / budget_w - 1.0),
         "energy_j": used["jobs_j"],
-        "busy_percent": 100.0 * used["busy_unit_s"] / (machine().units * (end - begin)),
-        "full_percent": full_percent(jobs, run.schedule, begin, end),
+        "idle_socket_s": machine().units * (end - begin) - socket_seconds(jobs, run.schedule, units),
+        "busy_percent": 100.0 * used["busy_unit_s"] / (units.units * (end - begin)),
+        "full_percent": full_percent(jobs, run.schedule, units, begin, end),
         "above": 100.0 * (highest > budget_w),
         "over_s": kept.over_s,
         "over_j": kept.over_j,
@@ -94,17 +153,26 @@ def measured(jobs: Jobs, policy: Policy, budget_w: float, true_factor: Floats) -
     }
 
 
-def full_percent(jobs: Jobs, schedule: Schedule, begin_s: float, end_s: float) -> float:
-    """Return the share of a run in which running and waiting jobs together ask for all sockets or more."""
+def socket_seconds(jobs: Jobs, schedule: Schedule, units: Machine) -> float:
+    """Return for how long sockets did work, summed over them: those of a node that its job does not use did none."""
+    ran = schedule.ran
+    used = np.ones(len(jobs)) if units.units == machine().units else sockets_used(jobs.app.names)[jobs.app.codes]
+    return float((jobs.nodes * used * (schedule.end_s - schedule.start_s))[ran].sum())
+
+
+def full_percent(jobs: Jobs, schedule: Schedule, units: Machine, begin_s: float, end_s: float) -> float:
+    """Return the share of a run in which running and waiting jobs together ask for all units or more."""
     ran = schedule.ran
     time = np.concatenate((jobs.submit_s[ran], schedule.end_s[ran]))
     asked = np.concatenate((jobs.nodes[ran], -jobs.nodes[ran]))
     order = np.argsort(time, kind="stable")
-    full = np.cumsum(asked[order])[:-1] >= machine().units
+    full = np.cumsum(asked[order])[:-1] >= units.units
     return float(100.0 * np.diff(time[order])[full].sum() / (end_s - begin_s))
 
 
-def cases(folder: Path, traffics: tuple[str, ...], budgets_w: tuple[float, ...]) -> dict[str, BudgetCase]:
+def cases(
+    folder: Path, traffics: tuple[str, ...], budgets_w: tuple[float, ...], variant: Variant = SOCKETS
+) -> dict[str, BudgetCase]:
     """Return all cases by name; where slurm-extended drops jobs, also without these jobs.
 
     Raises: InputError for a missing file or one that cannot be used.
@@ -114,7 +182,7 @@ def cases(folder: Path, traffics: tuple[str, ...], budgets_w: tuple[float, ...])
         jobs = with_watts(read_cwm(folder / f"traffic_{traffic}.csv").jobs)
         for budget_w in budgets_w:
             name = setting(traffic, budget_w)
-            found[name] = case = BudgetCase(jobs, budget_w)
+            found[name] = case = BudgetCase(jobs, budget_w, variant)
             if len(case.common().jobs) < len(jobs):
                 found[f"{name}, {COMMON}"] = case.common()
     return found
