@@ -22,6 +22,9 @@ from wattqueue.live.agent.broker import Connection
 from wattqueue.live.agent.config import BrokerSection
 from wattqueue.live.agent.link import AgentLink
 from wattqueue.live.agent.messages import AgentState, Desired
+from wattqueue.live.assemble import sources_of
+from wattqueue.live.config import load_config
+from wattqueue.live.telemetry.base import Telemetry
 
 GUIDE = Path(__file__).parents[2] / "docs/guide/agent.md"
 NEEDED = ("mosquitto", "mosquitto_passwd", "openssl")
@@ -135,6 +138,27 @@ def site(tmp_path: Path) -> Iterator[Site]:
         end_all(str(tmp_path))
         for child in here.children.values():
             child.wait(20)
+
+
+def test_the_controllers_configuration_in_the_guide(site: Site) -> None:
+    """The section as printed, for this folder: the controller measures both nodes through it."""
+    text = blocks("toml")[1].replace('"broker"', f'"localhost"\nport = {site.port}')
+    text = text.replace('"password"', '"controller.password"').replace('"ca.crt"', '"broker.crt"')
+    (site.folder / "live.toml").write_text(f'policy = "easy"\nmachine = "edison"\ncap = "1 MW"\n{text}')
+    for node in site.trees:
+        site.start_agent(node)
+    (source,) = sources_of(load_config(site.folder / "live.toml"))
+    telemetry = Telemetry([source])
+    try:
+
+        def measured() -> bool:
+            telemetry.read(time.time())
+            return all(telemetry.node(node, 400.0, time.time()).label == "measured" for node in site.trees)
+
+        wait_for("measured nodes", measured, 30.0)
+        assert telemetry.problems == ()
+    finally:
+        telemetry.close()
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ EXTRAS = {
     "httpx": "live",
     "prometheus_client": "live",
     "psycopg": "live",
+    "paho": "agent",
     "dask": "scale",
     "distributed": "scale",
     "dask_jobqueue": "scale",

@@ -64,6 +64,10 @@ def sources_of(config: LiveConfig) -> list[TelemetrySource]:
         sources.append(Powercap(t.powercap, t.other_w))
     if t.pm_counters:
         sources.append(PmCounters(t.pm_counters))
+    if t.broker is not None:
+        from wattqueue.live.agent.link import agents_behind  # needs paho-mqtt
+
+        sources.append(agents_behind(t.broker, t.other_w))
     if t.prometheus_url:
         token = read_secret(t.prometheus_token_file) if t.prometheus_token_file is not None else ""
         where = (t.prometheus_url, t.prometheus_query, t.prometheus_label, t.prometheus_fresh_query)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -22,6 +22,7 @@ from wattqueue.errors import InputError
 from wattqueue.formats.schema import Place, first_finding
 from wattqueue.formats.source import exists
 from wattqueue.formats.toml import read_toml
+from wattqueue.live.agent.config import BrokerSection
 from wattqueue.live.capfile import names_file
 from wattqueue.live.home import home_of
 
@@ -61,12 +62,14 @@ class SlurmSection(_Strict):
 
 
 class TelemetrySection(_Strict):
-    """Sources of power, in order of trust: powercap, pm_counters, prometheus."""
+    """Sources of power, in order of trust: powercap, pm_counters, agents, prometheus."""
 
     powercap: dict[str, Path] = {}
     """Folder of the powercap tree by node."""
     pm_counters: dict[str, Path] = {}
     """Folder of Cray's counters by node."""
+    broker: BrokerSection | None = None
+    """Broker to which the agents of nodes send their readings; the user is ``controller`` by default."""
     prometheus_url: str = ""
     prometheus_query: str = ""
     """Watts by node. The unit is not checked by Prometheus: kilowatts show as readings far below idle."""
@@ -197,15 +200,17 @@ def _known(place: Place) -> list[str]:
     """Return the keys of the section in which an error lies, to suggest the nearest one."""
     table: type[BaseModel] = LiveConfig
     for step in place[:-1]:
-        inner = table.model_fields[str(step)].annotation if str(step) in table.model_fields else None
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+        annotation = table.model_fields[str(step)].annotation if str(step) in table.model_fields else None
+        inner = (a for a in (annotation, *get_args(annotation)) if isinstance(a, type) and issubclass(a, BaseModel))
+        section = next(inner, None)
+        if section is None:
             break
-        table = inner
+        table = section
     return list(table.model_fields)
 
 
 _PATHS = {"conf", "pool_file", "run_dir", "frequency_dir", "record", "audit_key_file"}
-_PATHS |= {"token_file", "prometheus_token_file", "coefficients"}
+_PATHS |= {"token_file", "prometheus_token_file", "coefficients", "password_file", "ca_file"}
 
 
 def _anchored(data: dict[str, Any], folder: Path) -> dict[str, Any]:

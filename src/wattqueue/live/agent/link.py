@@ -9,8 +9,19 @@ from dataclasses import dataclass, field
 
 from wattqueue.errors import InputError
 from wattqueue.live.agent.broker import Connection
+from wattqueue.live.agent.config import BrokerSection
 from wattqueue.live.agent.messages import AgentState, Desired
 from wattqueue.live.telemetry.base import PowerSample, Reading
+
+USER = "controller"
+"""Name of the controller at the broker, unless the configuration states another."""
+
+
+def agents_behind(section: BrokerSection, other_w: float) -> AgentLink:
+    """Begin to connect to a broker, and return its agents. Raises: InputError where a file of it cannot be used."""
+    connection = Connection(section, section.user or USER, "state/+")
+    connection.open()
+    return AgentLink(connection, other_w)
 
 
 @dataclass
@@ -35,6 +46,10 @@ class AgentLink:
     counts: Counter[str] = field(default_factory=Counter)
     number: int = 0
     _before: dict[str, str] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """End the connection."""
+        self.connection.close()
 
     def ask(self, limits: Mapping[str, Mapping[str, float]], now_s: float, hold_s: float) -> None:
         """Ask nodes for limits by name, in watts or hertz, that hold for ``hold_s`` from ``now_s`` (epoch) on.
