@@ -1,0 +1,147 @@
+"""The study of paper 3, as far as the engine carries it out: PAS, Algorithm 1, curves under a cap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from wattqueue.errors import InputError
+from wattqueue.formats.capped_runs import read_capped_runs
+from wattqueue.model.cap_response import ResponseError, errors_on_other_half
+from wattqueue.report.compare.stats import estimate
+from wattqueue.study.epas.algorithm import growth_table
+from wattqueue.study.epas.trial import CAPS_W, ORACLE, POLICIES, EspCase, paper_machine
+from wattqueue.study.frame.published import published
+from wattqueue.study.frame.report import Part, Progress, StudyReport
+from wattqueue.study.frame.samples import Samples, sweep
+from wattqueue.study.frame.table import Table, with_interval
+from wattqueue.workload.lightesp import DIVIDE
+from wattqueue.workload.miniapps import LULESH, exponent_that_admits
+
+TOLD = published("wattqueue.study.epas")
+"""What the paper prints (claims.toml)."""
+IDLE_SHARES = (0.0, 0.3, 0.6)
+"""Idle watts as shares of the maximum: not in the text, so a range is shown."""
+SHOWN = (
+    ("makespan_s", "workload\ns", 0),
+    ("wait_s", "mean wait\ns", 0),
+    ("energy_j", "energy\nMJ", 3),
+    ("utilization_percent", "utilization\n%", 1),
+    ("power_percent", "power/cap\n%", 1),
+    ("gap_percent", "estimated less\nreal, % of cap", 1),
+    ("rejected", "jobs that\nnever run", 0),
+)
+"""Metrics of the tables: heading and digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpasStudy:
+    """The study of paper 3.
+
+    Attributes:
+        cells: Measured runs under caps (GridPilot's CSV), or None to leave the fitted curves out.
+        seeds: Draws of the workload.
+        idle_shares: Idle watts as shares of the maximum.
+        divide: ESP's run times over those of the jobs: 12 or 1.
+        threads: Simulations at a time.
+    """
+
+    cells: Path | None = None
+    seeds: int = 30
+    idle_shares: tuple[float, ...] = IDLE_SHARES
+    divide: float = DIVIDE
+    threads: int = 2
+
+    def run(self, progress: Progress | None = None) -> StudyReport:
+        """Simulate and compare with the paper.
+
+        Raises: InputError for no seed, idle shares out of range, and a file that cannot be used.
+        """
+        if not self.idle_shares or not all(0 <= share < 1 for share in self.idle_shares):
+            raise InputError(
+                "idle watts are no share of the maximum", where="--idle", hint="from 0, below 100 per cent"
+            )
+        fitted = None if self.cells is None else errors_on_other_half(read_capped_runs(self.cells))
+        cases = {c.name: c for m in CAPS_W for share in self.idle_shares for c in (EspCase(m, share, self.divide),)}
+        seeds = range(self.seeds)
+        samples = sweep(EspCase.draw, cases, POLICIES, seeds, threads=self.threads, progress=progress)
+        return self.report(samples, None if fitted is None else fitted[1])
+
+    def report(self, samples: Samples, errors: Sequence[ResponseError] | None) -> StudyReport:
+        """Return tables and claims."""
+        algorithm, grown = growth_table()
+        whole = set(samples.settings)
+        claims = replace(TOLD, claims=[c for c in TOLD.claims if set(c.on) <= whole]).judge(samples)
+        parts: list[Part] = [_policies(samples, setting) for setting in samples.settings]
+        parts += [_whole_machine(self.idle_shares), algorithm]
+        if errors is not None:
+            parts.append(_errors(errors))
+        figures: dict[str, Any] = {
+            "generated": True,
+            "seeds": self.seeds,
+            "oracles": [ORACLE],
+            "results": [
+                {"setting": where, "policy": policy, "metric": metric, "values": values.tolist()}
+                for (where, policy, metric), values in samples.values.items()
+            ],
+            "algorithm": [asdict(one) for one in grown],
+            "fitted": [asdict(one) for one in errors or ()],
+        }
+        runs = len(samples.settings) * len(POLICIES) * self.seeds
+        return TOLD.report(
+            claims,
+            about=(
+                f"{runs:,} simulations: {self.seeds} seeds of the 230 jobs of LightESP on two machines of 520 cores. "
+                f"{ORACLE} reads the truth (an oracle). E-PAS is not simulated: it needs the measured ledger."
+            ),
+            lede=f"PAS under a cap of 80 %, and what its estimates leave unused. {claims.summary}.",
+            parts=parts,
+            figures=figures,
+        )
+
+
+def _policies(samples: Samples, setting: str) -> Table:
+    """Return the figures of every policy in one setting."""
+    rows = []
+    for policy in samples.policies:
+        cells = []
+        for metric, _, digits in SHOWN:
+            values = samples.of(setting, policy, metric)
+            cells.append(with_interval(estimate(values / 1e6 if metric == "energy_j" else values), "", digits))
+        rows.append([policy, *cells])
+    title = f"{setting} (±: 95 % over seeds)"
+    return Table(("policy", *(head for _, head, _ in SHOWN)), rows, title)
+
+
+def _whole_machine(idle_shares: Sequence[float]) -> Table:
+    """Return at which exponent the two jobs of class Z, on the whole machine, fit under the cap."""
+    rows = []
+    for name, cap_w in CAPS_W.items():
+        for share in idle_shares:
+            part = paper_machine(name, share).partitions[0]
+            low = part.frequencies_hz[-1] / part.frequencies_hz[0]
+            needed = exponent_that_admits(cap_w / ((part.max_w or 0.0) * part.units), share, low)
+            rows.append([f"{name}, idle {100 * share:g} %", f"{needed:.2f}", "yes" if needed <= LULESH.alpha else "no"])
+    heads = ("setting", "least alpha\nthat lets them in", f"admitted here\n(alpha {LULESH.alpha:g})")
+    note = "At the lowest frequency of the window. What is not admitted is rejected at submission (rule 4)."
+    return Table(heads, rows, "Jobs on the whole machine (class Z) under the cap", note, key="whole")
+
+
+def _errors(errors: Sequence[ResponseError]) -> Table:
+    """Return the error of fitted curves on the half of the measured runs that they have not seen."""
+    rows = [
+        [
+            e.app,
+            "binds" if e.cap else "does not",
+            str(e.runs),
+            *(f"{value:.1f}" for value in (e.watts_mean, e.watts_most, e.time_mean, e.time_most)),
+        ]
+        for e in errors
+    ]
+    heads = ("application", "cap", "runs", "watts:\nmean error", "most", "time:\nmean error", "most")
+    title = "Watts and time against frequency and cap: fitted on half of the measured runs, error on the other half (%)"
+    return Table(
+        heads, rows, title, "Measured: one V100, four caps and three clocks (GridPilot).", words=(1,), key="fit"
+    )
