@@ -20,6 +20,7 @@ from wattqueue.report.compare import figures, table
 from wattqueue.report.compare.document import report
 from wattqueue.report.compare.groups import Group, Member, grouped
 from wattqueue.report.compare.stats import estimate, paired
+from wattqueue.report.figures import pareto
 from wattqueue.report.load import load_members
 
 
@@ -127,9 +128,9 @@ def test_better_depends_on_the_metric() -> None:
 def test_points_on_the_front() -> None:
     x = np.array([1.0, 2.0, 3.0, 2.0, 1.0])
     y = np.array([9.0, 5.0, 5.0, 4.0, 9.0])
-    assert figures.undominated(x, y).tolist() == [True, False, False, True, True]
-    assert "a, b and c" in figures.pareto_says(["a", "b", "c"], np.array([True] * 3))
-    assert "a and c" in figures.pareto_says(["a", "b", "c"], np.array([True, False, True]), alike=True)
+    assert pareto.undominated(x, y).tolist() == [True, False, False, True, True]
+    assert "a, b and c" in pareto.says(["a", "b", "c"], np.array([True] * 3))
+    assert "a and c" in pareto.says(["a", "b", "c"], np.array([True, False, True]), alike=True)
 
 
 @pytest.fixture(scope="module")

@@ -19,18 +19,15 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import Column, Engine, Float, Integer, Table, Text, insert, select
+from sqlalchemy import Column, Engine, Float, Integer, Text, insert, select
 
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.predictor import JobRequest, MeasuredJob, ObservedJob
-from wattqueue.live.state.tables import METADATA
+from wattqueue.live.state.tables import METADATA, job_table
 from wattqueue.live.telemetry.base import JobEnergy
 
-LEARNED = Table(
+LEARNED = job_table(
     "live_learned",
-    METADATA,
-    Column("name", Text, primary_key=True),
-    Column("submit_s", Float, primary_key=True),
     Column("user", Text, nullable=False),
     Column("app", Text, nullable=False),
     Column("partition", Text, nullable=False),

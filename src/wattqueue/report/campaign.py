@@ -20,11 +20,11 @@ from wattqueue.model.jobs import Floats
 from wattqueue.policy.oracles import marked
 from wattqueue.report import metric_table, words
 from wattqueue.report.cards import card, grid, paragraph
-from wattqueue.report.compare.figures import pareto_says, undominated
+from wattqueue.report.compare.stats import Estimate
 from wattqueue.report.document import Drawn, figures_html, page
 from wattqueue.report.equal import equal_sentence
 from wattqueue.report.figure import Axis, Figure, finite_max
-from wattqueue.report.figures import boxes
+from wattqueue.report.figures import boxes, pareto
 
 AXES = ("machine", "policy", "estimator", "cap")
 """Columns of results.parquet that make a configuration."""
@@ -239,25 +239,8 @@ def trade_off(groups: Sequence[CampaignGroup]) -> Figure | None:
     known = [g for g in groups if np.isfinite(g.mean("turnaround_s_mean")) and np.isfinite(g.mean("machine_energy_j"))]
     if not 2 <= len(known) <= MOST_POINTS:
         return None
-    x, y = (np.array([g.mean(metric) for g in known]) for metric in ("turnaround_s_mean", "machine_energy_j"))
-    labels = [_label(group, groups, cap=True) for group in known]
-    best = undominated(x, y)
-    scale_x, unit_x = words.span_unit(float(x.max()))
-    scale_y, prefix = words.prefix_of(float(y.max()) / 3_600)
-    none = np.zeros(len(known))
-    return Figure(
-        "pareto", "Energy against turnaround", pareto_says(labels, best),
-        Axis("turnaround time, mean", unit_x, scale_x), Axis("energy of the machine", f"{prefix}Wh", scale_y * 3_600),
-        {
-            "group": np.array(labels, object), "turnaround_s": x, "turnaround_half_s": none, "machine_energy_j": y,
-            "machine_energy_half_j": none, "undominated": best.astype(np.int32),
-        },
-        {
-            "group": "configuration", "turnaround_s": "turnaround time, mean",
-            "machine_energy_j": "energy of the machine",
-        },
-        {"runs": []},
-    )  # fmt: skip
+    x, y = ([Estimate(len(g.rows), g.mean(m)) for g in known] for m in ("turnaround_s_mean", "machine_energy_j"))
+    return pareto.figure([_label(group, groups, cap=True) for group in known], x, y, rows="configuration")
 
 
 def spread_of_waits(groups: Sequence[CampaignGroup]) -> Figure | None:

@@ -62,19 +62,12 @@ class AppRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(AppRun):
     """A row of the database: means over ``runs`` runs at one frequency.
 
     The frequency is the nominal one where coefficients were given to ``learn``, else that of the first run.
     """
 
-    app: str
-    hardware: str
-    frequency_hz: float
-    time_s: float
-    power_w: float
-    cpi: float
-    tpi: float
     runs: int
 
 

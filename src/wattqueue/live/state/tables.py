@@ -7,9 +7,18 @@ across restarts, and the audit log.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, String, Table, Text
 
 METADATA = MetaData()
+
+
+def job_table(name: str, *columns: Column[Any]) -> Table:
+    """Return a table with one row per job."""
+    key = Column("name", Text, primary_key=True), Column("submit_s", Float, primary_key=True)
+    return Table(name, METADATA, *key, *columns)
+
 
 AUDIT = Table(
     "live_audit",
@@ -34,11 +43,8 @@ rows (``live.state.audit``). An ``intend`` without a ``settle`` is a write durin
 was killed.
 """
 
-PLACED = Table(
+PLACED = job_table(
     "live_placed",
-    METADATA,
-    Column("name", Text, primary_key=True),
-    Column("submit_s", Float, primary_key=True),
     Column("since_s", Float, nullable=False),
     Column("partition", Text, nullable=False),
     Column("option", Integer, nullable=False),
@@ -49,32 +55,17 @@ PLACED = Table(
 )
 """Jobs that the controller released, with the watts that it counted for them, until they are gone."""
 
-REFUSED = Table(
+REFUSED = job_table(
     "live_refused",
-    METADATA,
-    Column("name", Text, primary_key=True),
-    Column("submit_s", Float, primary_key=True),
     Column("until_s", Float, nullable=False),
     Column("times", Integer, nullable=False),
     Column("reason", Text, nullable=False),
 )
 """Starts that Slurm refused or did not carry out in time, how often, and when they are tried again."""
 
-ORIGIN = Table(
-    "live_origin",
-    METADATA,
-    Column("name", Text, primary_key=True),
-    Column("submit_s", Float, primary_key=True),
-    Column("first_s", Float, nullable=False),
-)
+ORIGIN = job_table("live_origin", Column("first_s", Float, nullable=False))
 """First submission of a requeued job: Slurm resets its submit time, but it keeps its place in the queue."""
 
-MARKS = Table(
-    "live_marks",
-    METADATA,
-    Column("name", Text, primary_key=True),
-    Column("submit_s", Float, primary_key=True),
-    Column("marks", Text, nullable=False),
-)
+MARKS = job_table("live_marks", Column("marks", Text, nullable=False))
 """Marks of jobs, separated by commas. They stand here and not in Slurm's AdminComment alone: that belongs to the site,
 and a change of it must not change what the controller does with a job."""

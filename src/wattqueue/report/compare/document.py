@@ -30,7 +30,7 @@ def pictures(groups: tuple[Group, ...]) -> list[Drawn]:
         (figures.distribution(groups, "wait"), "cdfs"),
         (figures.distribution(groups, "slowdown"), "cdfs"),
     ]
-    front = figures.pareto(groups)
+    front = figures.trade_off(groups)
     return [(front, "pareto"), *found] if front is not None else found
 
 

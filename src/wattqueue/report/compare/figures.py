@@ -18,7 +18,7 @@ from wattqueue.report.compare.groups import Group
 from wattqueue.report.compare.stats import Estimate, estimate
 from wattqueue.report.equal import equal_sentence
 from wattqueue.report.figure import SCOPE_WORDS, Axis, Figure, axis_of_time, finite_max, power_axis
-from wattqueue.report.figures import queue, waiting
+from wattqueue.report.figures import pareto, queue, waiting
 from wattqueue.report.run import RunData
 
 BINS = 2_400
@@ -184,80 +184,25 @@ def distribution(groups: Sequence[Group], key: str) -> Figure:
     )
 
 
-def pareto(groups: Sequence[Group]) -> Figure | None:
+def trade_off(groups: Sequence[Group]) -> Figure | None:
     """Return energy against mean turnaround, one point per group with its intervals; None where values are missing.
 
-    Columns, one row per group: ``turnaround_s`` and ``machine_energy_j`` with half of their 95 % intervals (0 for one
-    run), and whether the group is undominated. ``extra["runs"]`` holds single runs as [group, turnaround, energy].
+    ``extra["runs"]`` holds single runs as [group, turnaround, energy].
     """
     points = [(g, _mean(g, "turnaround_s_mean"), _mean(g, "machine_energy_j")) for g in groups]
     known = [(g, x, y) for g, x, y in points if x is not None and y is not None]
     if not known:
         return None
-    x, y = np.array([p[1].mean for p in known]), np.array([p[2].mean for p in known])
-    best = undominated(x, y)
-    labels = [p[0].label for p in known]
-    scale_x, unit_x = words.span_unit(float(x.max()))
-    scale_y, prefix = words.prefix_of(float(y.max()) / 3_600)
-    alike = all(np.ptp(values[best]) <= 1e-9 * abs(values[best]).max() for values in (x, y))
-    says = pareto_says(labels, best, alike=alike)
-    return Figure(
-        "pareto",
-        "Energy against turnaround",
-        says,
-        Axis("turnaround time, mean", unit_x, scale_x),
-        Axis("energy of the machine", f"{prefix}Wh", scale_y * 3_600),
-        {
-            "group": np.array(labels, object),
-            "turnaround_s": x,
-            "turnaround_half_s": np.array([p[1].half or 0.0 for p in known]),
-            "machine_energy_j": y,
-            "machine_energy_half_j": np.array([p[2].half or 0.0 for p in known]),
-            "undominated": best.astype(np.int32),
-        },
-        {"group": "group", "turnaround_s": "turnaround time, mean", "machine_energy_j": "energy of the machine"},
-        {
-            "runs": [
-                [k, m.metrics["turnaround_s_mean"], m.metrics["machine_energy_j"]]
-                for k, (g, _, _) in enumerate(known)
-                for m in g.members
-                if m.metrics.get("turnaround_s_mean") is not None and m.metrics.get("machine_energy_j") is not None
-            ]
-        },
-    )
+    runs = [
+        [k, m.metrics["turnaround_s_mean"], m.metrics["machine_energy_j"]]
+        for k, (g, _, _) in enumerate(known)
+        for m in g.members
+        if m.metrics.get("turnaround_s_mean") is not None and m.metrics.get("machine_energy_j") is not None
+    ]
+    return pareto.figure([g.label for g, _, _ in known], [x for _, x, _ in known], [y for _, _, y in known], runs=runs)
 
 
 def _mean(group: Group, name: str) -> Estimate | None:
     """Return the mean of a metric over a group's runs with its interval, None where no run has it."""
     values = [float(v) for m in group.members if isinstance(v := m.metrics.get(name), (int, float))]
     return estimate(values) if values else None
-
-
-def undominated(x: Floats, y: Floats) -> np.ndarray:
-    """Return the points that no other point dominates in both values. Shape (n,) bool.
-
-    Point j dominates i if it is at most equal in both values and lower in one.
-    """
-    worse = (x[None, :] <= x[:, None]) & (y[None, :] <= y[:, None])
-    strict = (x[None, :] < x[:, None]) | (y[None, :] < y[:, None])
-    return np.asarray(~(worse & strict).any(axis=1))
-
-
-def pareto_says(labels: Sequence[str], best: np.ndarray, *, alike: bool = False) -> str:
-    """Return which groups are on the Pareto front; ``alike`` where all of them are at one point of it.
-
-    Args:
-        labels: Names of the groups.
-        best: Whether each is undominated. Shape (n,).
-        alike: Whether all undominated groups have the same two values, so that there is nothing to trade.
-    """
-    front = [label for label, on in zip(labels, best, strict=True) if on]
-    if len(front) == 1:
-        return f"Lower left is better. On average, {front[0]} needs the least energy and the least time."
-    named = ", ".join(front[:-1]) + f" and {front[-1]}"
-    if alike:
-        return (
-            f"Lower left is better. {named} need the same energy and time; no other configuration needs less of either."
-        )
-    rest = "none dominates another" if len(front) == len(labels) else "each of the others is dominated by one of these"
-    return f"Lower left is better. {named} trade energy for time; {rest}."

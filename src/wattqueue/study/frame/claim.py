@@ -26,7 +26,7 @@ from enum import Enum
 from typing import Any
 
 from wattqueue.report.compare.stats import Estimate
-from wattqueue.study.frame.table import WIDTH, Table, with_interval
+from wattqueue.study.frame.table import WIDTH, Table, Tabled, with_interval
 
 ROUNDING, TENTH = 0.5, 0.1
 """Default tolerance of a published figure: half a unit, and this share of the figure."""
@@ -164,7 +164,7 @@ def _by_interval(claim: Claim, low: float, high: float) -> tuple[Verdict, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimTable:
+class ClaimTable(Tabled):
     """All claims of a study: the one table of published figures beside ours.
 
     Attributes:
@@ -215,10 +215,6 @@ class ClaimTable:
             for row in self.rows
         ]
         yield from replace(table, below=shown).lines(width)
-
-    def html(self) -> str:
-        """Return the table as a card of the page."""
-        return self.table().html()
 
     def document(self) -> list[dict[str, Any]]:
         """Return the rows for JSON."""

@@ -9,7 +9,7 @@ Reference: Holm, A simple sequentially rejective multiple test procedure, Scandi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 from wattqueue.model.jobs import Floats
 from wattqueue.report.compare.stats import Estimate, paired
 from wattqueue.study.frame.samples import Samples, change
-from wattqueue.study.frame.table import WIDTH, Table
+from wattqueue.study.frame.table import Table, Tabled
 
 LEVEL = 0.05
 """Probability of a false finding in a table."""
@@ -100,7 +100,7 @@ def holm(p: Sequence[float | None]) -> list[float | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonTable:
+class ComparisonTable(Tabled):
     """Comparisons as one table.
 
     Attributes:
@@ -148,14 +148,6 @@ class ComparisonTable:
         note = f"In brackets p of Student's paired test, corrected by Holm's method for {tests} tests. {EXPLAINED}"
         heads = ("comparison", *self.heads.values(), "better")
         return Table(heads, rows, self.title, note, words=(len(heads) - 1,))
-
-    def lines(self, width: int = WIDTH) -> Iterator[str]:
-        """Yield the table as lines of at most ``width`` characters."""
-        yield from self.table().lines(width)
-
-    def html(self) -> str:
-        """Return the table as a card of the page."""
-        return self.table().html()
 
     def document(self) -> list[dict[str, Any]]:
         """Return the rows for JSON."""

@@ -111,6 +111,24 @@ class Table:
         return card(self.key, self.title, grid(self.title, heads, rows, kinds, "side dense"), note)
 
 
+class Tabled:
+    """What is shown as one table: its text and its card are those of ``table``."""
+
+    __slots__ = ()
+
+    def table(self) -> Table:
+        """Return the table of text."""
+        raise NotImplementedError
+
+    def lines(self, width: int = WIDTH) -> Iterator[str]:
+        """Yield the table as lines of at most ``width`` characters."""
+        yield from self.table().lines(width)
+
+    def html(self) -> str:
+        """Return the table as a card of the page."""
+        return self.table().html()
+
+
 @dataclass(frozen=True, slots=True)
 class Prose:
     """Paragraphs under a heading, which only the page shows; ``key`` is the id of its element there."""
