@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from tests.sim.invariants import check_invariants
 from tests.sim.workloads import random_world
 from wattqueue.errors import InputError
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.machine import plain_machine
 from wattqueue.model.metrics import metrics
 from wattqueue.model.recorded_schedule import RecordedSchedule
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import rows_at
+from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
 from wattqueue.sim.phases import with_phases
@@ -120,6 +121,25 @@ def test_a_workload_in_another_order_is_matched_by_id() -> None:
     fixed = two_jobs_under_a_cap()
     again = replay_workload(fixed, fixed.jobs.take(np.array([1, 0])), starts="recorded")
     assert again.schedule.start_s.tolist() == [10.0, 0.0]
+
+
+@given(st.integers(0, 10**9))
+def test_units_that_differ_in_watts_and_speed_are_replayed_exactly(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, units = int(rng.integers(1, 25)), 6
+    apps = Labels(rng.integers(-1, 2, n).astype(np.int32), ("cg", "ft"))
+    jobs = Jobs.build(np.sort(rng.uniform(0, 200, n)), rng.integers(1, 4, n), rng.exponential(60, n) + 1.0, app=apps)
+    power = rng.uniform(90, 180, (n, 1))
+    factor, time = rng.uniform(0.8, 1.2, (2, 2, units))
+    actual = Prediction(power, np.ones((n, 1)), unit_factor=factor, unit_time_factor=time)
+    run = simulate(jobs, plain_machine(units, 80.0, 200.0), load_policy("easy"), actual=actual)
+    for starts in ("recorded", "places"):
+        again = replay_workload(recorded(run), jobs, actual=actual, starts=starts)
+        assert (again.schedule.start_s <= run.schedule.start_s).all()
+        check_invariants(again)
+    fixed = replay_workload(recorded(run), jobs, actual=actual, starts="recorded")
+    np.testing.assert_array_equal(fixed.schedule.end_s, run.schedule.end_s)
+    same_power(fixed.power, run.power)
 
 
 def test_jobs_that_never_ran_stay_away() -> None:

@@ -30,6 +30,7 @@ from wattqueue.kernels.profile_power import (
     sum_on_grid,
     sum_steps,
 )
+from wattqueue.kernels.state import UnitFactors
 from wattqueue.kernels.unit_watts import sum_units
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
@@ -105,7 +106,7 @@ def profiled(jobs: Jobs, schedule: Schedule, machine: Machine, actual: Predictio
         raise InputError("no job carries a power profile", hint="use a workload or trace format that has samples")
     profiles = jobs.profiles
     rows = np.flatnonzero(schedule.ran & (profiles.pattern >= 0))
-    unit_uw, factor = at_option(jobs, machine, actual, rows, schedule.option[rows])
+    unit_uw, factor = at_option(jobs, machine, actual, rows, schedule)
     start, end = schedule.start_s[rows], schedule.end_s[rows]
     work = np.minimum(jobs.runtime_s, jobs.walltime_s)[rows]
     total_uw = jobs.nodes[rows] * unit_uw
@@ -130,11 +131,27 @@ def energies_j(found: ProfiledRuns) -> Floats:
 
 
 def at_option(
-    jobs: Jobs, machine: Machine, actual: Prediction | None, rows: NDArray[np.intp], option: NDArray[np.int16]
+    jobs: Jobs, machine: Machine, actual: Prediction | None, rows: NDArray[np.intp], schedule: Schedule
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Return true microwatts of one unit, and time factors, at the options that jobs ran with. Shapes (k,)."""
-    table = rows_of(actual or actual_power(jobs, machine))
-    return unit_uw(table, rows, option), time_factors(table, rows, option)
+    """Return true microwatts of one unit, and time factors, at the options that jobs ran with. Shapes (k,).
+
+    Where units differ in speed, a job's time factor is that of its slowest unit.
+    """
+    table, option = rows_of(actual or actual_power(jobs, machine)), schedule.option[rows]
+    factor = time_factors(table, rows, option)
+    if actual is not None and actual.unit_time_factor is not None:
+        factor = factor * _slowest(unit_factors(jobs.app, actual.unit_time_factor), schedule, rows)
+    return unit_uw(table, rows, option), factor
+
+
+def _slowest(times: UnitFactors, schedule: Schedule, rows: NDArray[np.intp]) -> Floats:
+    """Return the greatest time factor among the units of each job. Shape (k,)."""
+    found = np.ones(len(rows))
+    for k, job in enumerate(rows.tolist()):
+        first, own = int(schedule.unit_start[job]), times.table[times.row[job]]
+        held = range(first, first + int(schedule.unit_count[job]))
+        found[k] = max(float(own[schedule.unit_low[i] : schedule.unit_high[i] + 1].max()) for i in held)
+    return found
 
 
 def on_units(

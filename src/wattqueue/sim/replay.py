@@ -93,7 +93,7 @@ def replay_workload(
     machine, s = recorded.machine, recorded.schedule
     truth = actual or actual_power(jobs, machine)
     rows = np.flatnonzero(s.ran)
-    unit_uw, factor = at_option(jobs, machine, truth, rows, s.option[rows])
+    unit_uw, factor = at_option(jobs, machine, truth, rows, s)
     differ = truth.unit_factor is not None
     total_uw = on_units(jobs, truth, s, rows, unit_uw) if differ else jobs.nodes[rows] * unit_uw
     micro, factors = np.zeros(len(jobs), np.int64), np.ones(len(jobs))
