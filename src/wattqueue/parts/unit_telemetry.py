@@ -133,7 +133,7 @@ def learn_factors(telemetry: UnitTelemetry, units: int) -> LearnedFactors:
     noise, spread = np.full(2, 0.02**2), 0.03**2
     for _ in range(ROUNDS):
         log_factor, covariance, determined = fit.solve(noise, spread)
-        squares = fit.residuals(log_factor, noise) ** 2
+        squares = fit.residuals(log_factor) ** 2
         before = (*noise, spread)
         weight = 1.0 / noise[telemetry.kind]
         for kind in (ONE_JOB, ONE_APPLICATION):
@@ -230,54 +230,64 @@ def _of_others(values: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fit:
-    """Samples of the fit, with what stays the same in all rounds."""
+    """Samples of the fit, with what stays the same in all rounds.
+
+    Attributes:
+        seen: By kind, what samples of unit noise say of differences between units: the Laplacian of the graph of units
+            that groups connect. Shape (2, U, U).
+        right: Its right side: sums of what samples lie above their group, by kind and unit. Shape (2, U).
+        groups_of: Number of groups by kind.
+    """
 
     log_w: Floats
     group: Ints
     kind: Ints
     unit: Ints
-    units: int
+    seen: Floats
+    right: Floats
     groups_of: tuple[int, int]
-    members: tuple[tuple[Ints, Floats], ...]
-    pairs: bool
 
     @classmethod
     def of(cls, telemetry: UnitTelemetry, units: int) -> _Fit:
-        """Return the samples with groups numbered without gaps, and the units of each group with their samples."""
+        """Return the samples with groups numbered without gaps, levels of groups eliminated."""
         _, first, group = np.unique(telemetry.group, return_index=True, return_inverse=True)
         kinds = telemetry.kind[first]
+        seen, right = np.zeros((2, units, units)), np.zeros((2, units))
         order = np.argsort(group, kind="stable")
-        members = []
-        for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+        for number, rows in enumerate(np.split(order, np.flatnonzero(np.diff(group[order])) + 1)):
             unit, count = np.unique(telemetry.unit[rows], return_counts=True)
-            members.append((unit, count.astype(np.float64)))
-        groups_of = (int((kinds == ONE_JOB).sum()), int((kinds == ONE_APPLICATION).sum()))
-        pairs = any(len(unit) > 1 for unit, _ in members)
+            seen[kinds[number]][np.ix_(unit, unit)] += np.diag(count) - np.outer(count, count) / len(rows)
         log_w = np.log(telemetry.watts)
-        return cls(log_w, group, telemetry.kind, telemetry.unit, units, groups_of, tuple(members), pairs)
+        found = cls(log_w, group, telemetry.kind, telemetry.unit, seen, right, _numbers(kinds))
+        np.add.at(right, (telemetry.kind, telemetry.unit), found.from_level(log_w))
+        return found
+
+    @property
+    def pairs(self) -> bool:
+        """Return whether a group has samples of two units."""
+        return bool(self.seen.any())
 
     def solve(self, noise: Floats, spread: float) -> tuple[Floats, Floats, float]:
         """Return log factors (U,), their covariance (U, U), and how many parameters the data determine.
 
-        ``noise`` and ``spread`` are variances. Levels of groups are eliminated.
+        ``noise`` and ``spread`` are variances.
         """
-        weight = 1.0 / noise[self.kind]
-        known = np.diag(np.bincount(self.unit, weight, self.units))
-        of_group = np.zeros(len(self.members))
-        of_group[self.group] = weight
-        for (unit, count), w in zip(self.members, of_group, strict=True):
-            known[np.ix_(unit, unit)] -= np.outer(count, count) * (w / count.sum())
-        right = np.bincount(self.unit, weight * self.from_level(self.log_w, weight), self.units)
-        covariance: Floats = np.asarray(np.linalg.inv(known + np.eye(self.units) / spread), np.float64)
-        found: Floats = covariance @ right
+        known = np.tensordot(1.0 / noise, self.seen, 1)
+        covariance = np.asarray(np.linalg.inv(known + np.eye(len(known)) / spread), np.float64)
+        found: Floats = covariance @ (1.0 / noise @ self.right)
         return found, covariance, float((known * covariance).sum())
 
-    def residuals(self, log_factor: Floats, noise: Floats) -> Floats:
+    def residuals(self, log_factor: Floats) -> Floats:
         """Return what neither factors nor levels explain. Shape (n,)."""
-        return self.from_level(self.log_w - log_factor[self.unit], 1.0 / noise[self.kind])
+        return self.from_level(self.log_w - log_factor[self.unit])
 
-    def from_level(self, values: Floats, weight: Floats) -> Floats:
+    def from_level(self, values: Floats) -> Floats:
         """Return values relative to the mean of their group. Shape (n,)."""
-        level = np.bincount(self.group, weight * values) / np.bincount(self.group, weight)
+        level = np.bincount(self.group, values) / np.bincount(self.group)
         centred: Floats = values - level[self.group]
         return centred
+
+
+def _numbers(kinds: Ints) -> tuple[int, int]:
+    """Return how many groups there are of each kind."""
+    return int((kinds == ONE_JOB).sum()), int((kinds == ONE_APPLICATION).sum())

@@ -19,6 +19,12 @@ def run(
     factors: Annotated[Path | None, typer.Option(help="Write the measured unit factors here (CSV).")] = None,
     draws: Annotated[int, typer.Option(min=1, max=10_000, help="Draws of jobs for the simulations.")] = 20,
     threads: Annotated[int, typer.Option(min=1, max=1024, help="Simulations at a time.")] = 2,
+    beyond: Annotated[
+        bool, typer.Option("--beyond", help="Compare also what lies beyond paper 2, with generated sockets.")
+    ] = False,
+    nodes: Annotated[
+        Path | None, typer.Option(help="Series of real nodes for --beyond (CSV of ClusterCockpit: two jobs on emmy).")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
     page: Annotated[Path | None, typer.Option("--html", help="Write all tables and pictures here.")] = None,
 ) -> None:
@@ -28,7 +34,10 @@ def run(
     on these chips under budgets, and placements under limits of each chip; slurm-ivp reads the truth: an oracle.
     """
     from wattqueue.cli.study._run import perform
+    from wattqueue.errors import InputError
     from wattqueue.study.chips.study import ChipsStudy
 
+    if nodes is not None and not beyond:
+        raise InputError("--nodes is for --beyond", where="--nodes", hint="add --beyond")
     import_module("scipy.stats")  # ranks: fail before the work if it is missing
-    perform(ChipsStudy(folder, factors, draws, threads), json_file, page)
+    perform(ChipsStudy(folder, factors, draws, threads, beyond, nodes), json_file, page)

@@ -17,7 +17,7 @@ from wattqueue.parts.estimator.oracle_unit_watts import OracleUnitWatts
 from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.placement.benchmark import Benchmark
 from wattqueue.policy.policy import Policy, load_policy
-from wattqueue.sim.engine import simulate
+from wattqueue.sim.engine import Run, simulate
 from wattqueue.study.chips.devices import Devices
 from wattqueue.study.chips.workload import draw_jobs
 from wattqueue.study.frame.samples import Trial
@@ -91,7 +91,12 @@ def knowledge(own: Devices, benchmark: Devices) -> dict[str, Policy]:
 
 def measured(jobs: Jobs, machine: Machine, policy: Policy, cap: Cap, actual: Prediction) -> Mapping[str, float]:
     """Simulate and return the figures of a run. Watts of a run are steady: no phases are recorded."""
-    run = simulate(jobs, machine, policy, cap=cap, actual=actual)
+    return run_figures(simulate(jobs, machine, policy, cap=cap, actual=actual))
+
+
+def run_figures(run: Run) -> Mapping[str, float]:
+    """Return the figures of a run."""
+    jobs, machine, cap = run.jobs, run.machine, run.cap
     begin, end = span(jobs, run.schedule)
     kept = cap_sums(run.power, machine, cap, begin, end)
     figures = job_figures(jobs, run.schedule)
@@ -105,6 +110,7 @@ def measured(jobs: Jobs, machine: Machine, policy: Policy, cap: Cap, actual: Pre
         "over_percent": 100.0 * (highest / ceiling - 1.0) if cap.limited else 0.0,
         "above": 100.0 * (kept.over_s > 0),
         "over_s": kept.over_s,
+        "over_j": kept.over_j,
         "dropped": float((~run.schedule.ran).sum()),
     }
 

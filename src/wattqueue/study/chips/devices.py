@@ -50,8 +50,11 @@ class Devices:
 
     def only(self, app: str) -> Devices:
         """Return one application on the devices."""
-        row = self.apps.index(app)
-        return replace(self._each(lambda column: column[row : row + 1]), apps=(app,))
+        return self.rows([self.apps.index(app)])
+
+    def rows(self, rows: Sequence[int] | np.ndarray) -> Devices:
+        """Return some applications, in this order; a row may occur again, for names that the caller gives."""
+        return replace(self._each(lambda column: column[rows]), apps=tuple(self.apps[k] for k in rows))
 
     def limited(self, limit_w: float) -> Devices:
         """Return the devices under a limit of watts on each: what draws more draws the limit, and takes longer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.formats.chip_runs import ChipRuns, read_chip_runs
+from wattqueue.formats.clustercockpit import read_node_series
 from wattqueue.formats.unit_factors import write_unit_factors
 from wattqueue.policy.oracles import marked_policy
 from wattqueue.report.compare.stats import Estimate
@@ -19,6 +20,11 @@ from wattqueue.report.figure import Axis
 from wattqueue.report.figures import boxes
 from wattqueue.report.figures.boxes import Box
 from wattqueue.study.chips import limits
+from wattqueue.study.chips.beyond.comparison import Compared, compare_beyond
+from wattqueue.study.chips.beyond.learning import node_figures
+from wattqueue.study.chips.beyond.sites import Measured, Sites
+from wattqueue.study.chips.beyond.tables import document
+from wattqueue.study.chips.beyond.tables import tables as beyond_tables
 from wattqueue.study.chips.budgets import ORACLE
 from wattqueue.study.chips.devices import devices
 from wattqueue.study.chips.pairs import ChipPair, chip_medians, chip_pair, measured_table
@@ -49,12 +55,16 @@ class ChipsStudy:
         factors: Where to write the measured unit factors (CSV), or None.
         draws: Draws of jobs for the simulations.
         threads: Simulations at a time.
+        beyond: Whether to compare also what lies beyond paper 2, on these chips and on generated sockets.
+        nodes: Series of real nodes for it (CSV of ClusterCockpit), or None.
     """
 
     folder: Path
     factors: Path | None = None
     draws: int = 20
     threads: int = 2
+    beyond: bool = False
+    nodes: Path | None = None
 
     def run(self, progress: Progress | None = None) -> StudyReport:
         """Read the runs, rank the chips, simulate policies on them, and compare with what is published.
@@ -72,7 +82,17 @@ class ChipsStudy:
             savings += saving_rows(pair)
         found = [devices(pair, [runs[app] for app in pair.apps]) for pair in pairs]
         simulated = simulate_devices(found, BENCHMARKS, self.draws, self.threads, progress)
-        return report(list(runs.values()), pairs, ranks, savings, simulated)
+        more = self._beyond(pairs, runs, progress) if self.beyond else None
+        return report(list(runs.values()), pairs, ranks, savings, simulated, more)
+
+    def _beyond(self, pairs: Sequence[ChipPair], runs: Mapping[str, ChipRuns], progress: Progress | None) -> Compared:
+        """Return what lies beyond paper 2. Raises: InputError for nodes that cannot be used."""
+        sites: dict[str, Sites] = {
+            " + ".join(pair.apps): Measured(pair, (runs[pair.apps[0]], runs[pair.apps[1]]), benchmark)
+            for pair, benchmark in zip(pairs, BENCHMARKS, strict=True)
+        }
+        nodes = node_figures(read_node_series(self.nodes)) if self.nodes else {}
+        return compare_beyond(sites, nodes, self.draws, self.threads, progress)
 
     def _read(self, app: str) -> ChipRuns:
         """Return the runs of one application. Raises: InputError."""
@@ -90,6 +110,7 @@ def report(
     ranks: list[RankRow],
     savings: list[SavingRow],
     simulated: Simulated,
+    more: Compared | None = None,
 ) -> StudyReport:
     """Return tables, pictures and claims."""
     told = claims(runs, ranks, simulated)
@@ -99,6 +120,8 @@ def report(
     parts: list[Part] = [spread_table(runs), rank_table(ranks)]
     parts += [saving_table(savings, quantity) for quantity in ("watts", "time")]
     parts += tables(simulated)
+    if more is not None:
+        parts += beyond_tables(more)
     return TOLD.report(
         told,
         about=(
@@ -115,6 +138,7 @@ def report(
             "draws": simulated.draws,
             "oracles": [ORACLE, limits.ORACLE],
             "simulations": placement_rows(simulated),
+            "beyond": None if more is None else document(more),
         },
         drawn=[*_pictures(runs), *pictures(simulated)],
         origin="measured chips",
