@@ -20,7 +20,7 @@ from wattqueue.report.figure import Axis
 from wattqueue.report.figures import boxes
 from wattqueue.report.figures.boxes import Box
 from wattqueue.study.chips import limits
-from wattqueue.study.chips.beyond.comparison import Compared, compare_beyond
+from wattqueue.study.chips.beyond.comparison import BeyondFigures, compare_beyond
 from wattqueue.study.chips.beyond.learning import node_figures
 from wattqueue.study.chips.beyond.sites import Measured, Sites
 from wattqueue.study.chips.beyond.tables import document
@@ -85,7 +85,9 @@ class ChipsStudy:
         more = self._beyond(pairs, runs, progress) if self.beyond else None
         return report(list(runs.values()), pairs, ranks, savings, simulated, more)
 
-    def _beyond(self, pairs: Sequence[ChipPair], runs: Mapping[str, ChipRuns], progress: Progress | None) -> Compared:
+    def _beyond(
+        self, pairs: Sequence[ChipPair], runs: Mapping[str, ChipRuns], progress: Progress | None
+    ) -> BeyondFigures:
         """Return what lies beyond paper 2. Raises: InputError for nodes that cannot be used."""
         sites: dict[str, Sites] = {
             " + ".join(pair.apps): Measured(pair, (runs[pair.apps[0]], runs[pair.apps[1]]), benchmark)
@@ -110,7 +112,7 @@ def report(
     ranks: list[RankRow],
     savings: list[SavingRow],
     simulated: Simulated,
-    more: Compared | None = None,
+    more: BeyondFigures | None = None,
 ) -> StudyReport:
     """Return tables, pictures and claims."""
     told = claims(runs, ranks, simulated)

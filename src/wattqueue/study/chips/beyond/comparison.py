@@ -17,7 +17,7 @@ GENERATED = "generated sockets"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compared:
+class BeyondFigures:
     """Figures of all runs.
 
     Attributes:
@@ -39,7 +39,7 @@ def compare_beyond(
     draws: int,
     threads: int,
     progress: Progress | None = None,
-) -> Compared:
+) -> BeyondFigures:
     """Simulate and score everything on the measured devices and on generated sockets.
 
     Args:
@@ -55,7 +55,9 @@ def compare_beyond(
     policies = sweep(BeyondCase.draw, settings, POLICIES, seeds, threads=threads, progress=progress)
     learning = sweep(_score, sites, KNOWLEDGE, seeds, threads=threads)
     changed = [drifts(sites[GENERATED].draw(seed), seed) for seed in seeds]
-    return Compared(policies, learning, {key: np.array([one[key] for one in changed]) for key in changed[0]}, nodes)
+    return BeyondFigures(
+        policies, learning, {key: np.array([one[key] for one in changed]) for key in changed[0]}, nodes
+    )
 
 
 def _score(sites: Sites, seed: int) -> Trial:

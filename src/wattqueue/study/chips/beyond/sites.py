@@ -67,7 +67,8 @@ class Measured:
     def draw(self, seed: int) -> Site:
         """Return the chips, numbered at random."""
         found = devices(self.pair, self.runs)
-        order = np.random.default_rng([seed, 17]).permutation(found.units)
+        rng = np.random.default_rng([seed, 17])
+        order = rng.permutation(found.units)
         taken = found.take(order)
         number = np.argsort(order)
         rows = [

@@ -8,7 +8,7 @@ import numpy as np
 
 from wattqueue.model.jobs import Floats
 from wattqueue.report.compare.stats import estimate
-from wattqueue.study.chips.beyond.comparison import GENERATED, Compared
+from wattqueue.study.chips.beyond.comparison import GENERATED, BeyondFigures
 from wattqueue.study.chips.beyond.learning import CHANGE, KNOWLEDGE
 from wattqueue.study.chips.beyond.policies import BY_NUMBER, LONG, MOVING, OWN, POLICIES, STILL, TELEMETRY
 from wattqueue.study.chips.beyond.sites import DAYS
@@ -21,7 +21,7 @@ PAIRS = ((TELEMETRY, BY_NUMBER), (TELEMETRY, "one benchmark"), (TELEMETRY, OWN),
 METRICS = {"energy_j": "energy", "turnaround_s": "turnaround"}
 
 
-def tables(found: Compared) -> Iterator[Table | ComparisonTable]:
+def tables(found: BeyondFigures) -> Iterator[Table | ComparisonTable]:
     """Yield all tables over the draws."""
     yield learning_table(found)
     yield drift_table(found)
@@ -36,7 +36,7 @@ def tables(found: Compared) -> Iterator[Table | ComparisonTable]:
     yield joint_table(found)
 
 
-def learning_table(found: Compared) -> Table:
+def learning_table(found: BeyondFigures) -> Table:
     """Return the errors of watts by what is known of each device."""
     sites = found.learning.settings
     rows = [[name, *(_cell(found.learning.of(s, name, "error_percent")) for s in sites)] for name in KNOWLEDGE]
@@ -49,7 +49,7 @@ def learning_table(found: Compared) -> Table:
     return Table(("known of a device", *sites), rows, "Beyond: error of watts by device (%)", note)
 
 
-def drift_table(found: Compared) -> Table:
+def drift_table(found: BeyondFigures) -> Table:
     """Return what is found of units that change."""
     labels = {
         "found_percent": "changed sockets found (%)",
@@ -62,7 +62,7 @@ def drift_table(found: Compared) -> Table:
     return Table(("figure", "value"), rows, title)
 
 
-def nodes_table(found: Compared) -> Table:
+def nodes_table(found: BeyondFigures) -> Table:
     """Return the figures of real nodes."""
     labels = {
         "nodes": ("nodes", ".0f"),
@@ -79,7 +79,7 @@ def nodes_table(found: Compared) -> Table:
     return Table(("figure", *(f"job {job}" for job in found.nodes)), rows, "Beyond: real nodes (emmy)", note)
 
 
-def placement_table(found: Compared, metric: str, title: str) -> Table:
+def placement_table(found: BeyondFigures, metric: str, title: str) -> Table:
     """Return the change of a metric over placement by number, by site and budget."""
     samples = found.policies
     rows = [
@@ -95,7 +95,7 @@ def placement_table(found: Compared, metric: str, title: str) -> Table:
     return Table(("placement", *samples.settings), rows, title)
 
 
-def over_table(found: Compared) -> Table:
+def over_table(found: BeyondFigures) -> Table:
     """Return the energy above the budget, which bounds what turnarounds may be compared by."""
     samples = found.policies
     rows = [
@@ -106,7 +106,7 @@ def over_table(found: Compared) -> Table:
     return Table(("placement", *samples.settings), rows, title, "A moving budget falls while jobs run.")
 
 
-def moving_table(found: Compared) -> Table:
+def moving_table(found: BeyondFigures) -> Table:
     """Return what placement saves in turnaround, moving less still budget."""
     samples, rows = found.policies, []
     for site in dict.fromkeys(s.rpartition(", ")[0] for s in samples.settings):
@@ -123,7 +123,7 @@ def moving_table(found: Compared) -> Table:
     return Table(("site", OWN, TELEMETRY), rows, "Beyond: turnaround, moving less still budget (points)", note)
 
 
-def joint_table(found: Compared) -> Table:
+def joint_table(found: BeyondFigures) -> Table:
     """Return what a joint choice could save on the schedules of own factors."""
     samples = found.policies
     labels = {
@@ -140,7 +140,7 @@ def _cell(values: Floats, sign: str = "") -> str:
     return "–" if np.isnan(values).any() else with_interval(estimate(values), sign, 2)
 
 
-def document(found: Compared) -> dict[str, object]:
+def document(found: BeyondFigures) -> dict[str, object]:
     """Return every figure for JSON; NaN as null."""
 
     def plain(values: Floats) -> list[float | None]:
