@@ -13,6 +13,7 @@ from tests.study.test_chips_study import runs
 from wattqueue.formats.clustercockpit import NodeSeries
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.signals import Cap
+from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.unit_telemetry import ONE_APPLICATION, learn_factors
 from wattqueue.policy.policy import load_policy
 from wattqueue.study.chips.beyond import policies, sites
@@ -34,7 +35,7 @@ def test_a_joint_choice_swaps_what_one_after_the_other_got_wrong() -> None:
     """At 0 s a takes device 0 and b what is left; jointly b would have it: 251 W less 201 W, for 10 s of 30 s."""
     jobs = Jobs.build([0.0, 0.0, 20.0], [1, 1, 1], [10.0, 10.0, 10.0], app=np.array(["a", "b", "a"]))
     found = two_devices()
-    estimator = policies.UnitWatts(table=found.table(found.known_w))
+    estimator = UnitWatts(table=found.table(found.known_w))
     run = policies.run_on(found, jobs, load_policy("slurm-vtp", estimator=estimator), Cap.none(), split=False)
     figures = joint_figures(run, found)
     used_w = 100.0 + 150.0 + 100.0
@@ -73,7 +74,7 @@ def test_telemetry_of_a_week_shows_the_factors() -> None:
 def test_factors_of_real_nodes_carry_over_to_the_second_half() -> None:
     rng = np.random.default_rng(2)
     factor = 1.0 + 0.04 * rng.standard_normal(12)
-    time_s = 60.0 * np.arange(20 * 60)
+    time_s = np.arange(0.0, 72_000.0, 60.0)
     series = [
         NodeSeries("7", f"n{k}", time_s, np.zeros((len(time_s), 5)), 200.0 * f * rng.normal(1.0, 0.02, len(time_s)), 0)
         for k, f in enumerate(factor)
