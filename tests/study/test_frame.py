@@ -15,7 +15,7 @@ from wattqueue.study.frame.compare import ComparisonTable, compare, holm
 from wattqueue.study.frame.published import published
 from wattqueue.study.frame.report import StudyReport
 from wattqueue.study.frame.samples import Samples, Trial, change, resampled, sweep
-from wattqueue.study.frame.table import Prose, Table, wrapped
+from wattqueue.study.frame.table import Prose, Table, with_interval, wrapped
 
 MINUS_20 = Claim("k", "policy over base: energy", "5.1", -20.0)  # band: -22.5 to -17.5
 
@@ -116,6 +116,20 @@ def test_tables_fit_a_terminal() -> None:
 
 def test_lines_are_not_broken_between_a_number_and_its_unit() -> None:
     assert wrapped("x" * 5 + " 13 %", 8) == ["xxxxx", "13 %"]
+
+
+@pytest.mark.parametrize(
+    ("found", "sign", "text"),
+    [
+        (Estimate(4, -0.01, -0.03, 0.01), "", "0.0 ±0.0"),
+        (Estimate(4, -0.01, -0.03, 0.01), "+", "+0.0 ±0.0"),
+        (Estimate(4, 1.0, -0.01, 4.0), "+", "+1.0 [+0.0, +4.0]"),
+        (Estimate(4, -3.0, -3.5, -2.5), "+", "-3.0 ±0.5"),
+        (Estimate(1, -0.02, None, None), "", "0.0"),
+    ],
+)
+def test_a_mean_that_rounds_to_nothing_has_no_minus(found: Estimate, sign: str, text: str) -> None:
+    assert with_interval(found, sign) == text
 
 
 def test_a_sweep_is_the_same_with_any_number_of_threads() -> None:

@@ -192,7 +192,7 @@ class ClaimTable(Tabled):
                 f"{row.claim.text} ({row.claim.source})",
                 _published(row.claim),
                 with_interval(row.ours, "" if row.claim.reference is None else "+", _digits(row.claim)),
-                "–" if row.difference is None else f"{row.difference:+.{_digits(row.claim)}f}",
+                "–" if row.difference is None else f"{row.difference:+z.{_digits(row.claim)}f}",
                 row.verdict.value,
             ]
             for row in self.rows

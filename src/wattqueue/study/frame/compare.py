@@ -170,4 +170,4 @@ def _cell(found: Change, *, tested: bool) -> str:
     """Return a change with its corrected p where it is tested, in scientific notation below 0.001."""
     p = found.p_holm if tested else None
     shown = "" if p is None else f" ({p:.0e})" if p < 1e-3 else f" ({p:.3f})" if p < 0.9995 else " (1)"
-    return f"{found.size.mean:+.1f}{shown}"
+    return f"{found.size.mean:+z.1f}{shown}"

@@ -158,10 +158,10 @@ def wrapped(text: str, width: int = WIDTH, first: str = "", more: str = "") -> l
 
 def with_interval(found: Estimate, sign: str = "+", digits: int = 1) -> str:
     """Return a mean with its 95 % interval: ± where it is symmetric, else both ends; alone where there is none."""
-    text = f"{found.mean:{sign}.{digits}f}"
+    text = f"{found.mean:{sign}z.{digits}f}"
     if found.low is None or found.high is None:
         return text
     below, above = found.mean - found.low, found.high - found.mean
     if abs(above - below) > 0.05 * max(above, below, 1.0):
-        return f"{text} [{found.low:{sign}.{digits}f}, {found.high:{sign}.{digits}f}]"
+        return f"{text} [{found.low:{sign}z.{digits}f}, {found.high:{sign}z.{digits}f}]"
     return f"{text} ±{above:.{digits}f}" if above < 10 else f"{text} ±{above:.0f}"
