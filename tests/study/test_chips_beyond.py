@@ -53,7 +53,7 @@ def test_a_moving_budget_has_the_mean_of_one_that_stands_still() -> None:
     assert policies.budget(policies.STILL, 700.0, 0.0).cap_w.tolist() == [700.0]
 
 
-def test_long_and_short_jobs_take_opposite_ends() -> None:
+def test_long_jobs_are_applications_of_their_own_name() -> None:
     jobs = Jobs.build([0.0, 0.0], [1, 1], [10.0, 100.0], app=np.array(["b", "b"]))
     assert policies.split_jobs(jobs).app.values().tolist() == ["b", "b, long"]
     doubled = policies.split_devices(two_devices())

@@ -2,7 +2,7 @@
 
 ``ratios`` turns the recordings of perf and mpstat into a table of activity; ``predict`` trains on such a table of
 kernels (with watts, on every socket) and predicts the applications of another one on all sockets. The models are in
-``wattqueue.pmc`` (paper 2, section 2).
+``wattqueue.pmc`` (paper 2, section 2). ``learn`` needs no counters: it takes the energy of jobs by unit.
 """
 
 from __future__ import annotations
@@ -86,6 +86,45 @@ def predict(
     for line in found.lines():
         typer.echo(line)
     typer.echo(f"{len(found.table.apps)} applications on {len(found.table.units)} sockets written to {out}")
+
+
+@app.command()
+def learn(
+    energy: Annotated[Path, typer.Argument(metavar="ENERGY", help="CSV: job, app, unit, end_s, run_s, energy_j.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Unit factors to write (CSV).")],
+    days: Annotated[float, typer.Option(min=0.01, help="Learn from so many first days; later ones show drifts.")] = 7.0,
+) -> None:
+    """Learn unit factors from production alone: the energy of jobs by unit, without any benchmark.
+
+    Prints noise, spread and the width of the 95 % intervals, and the units whose watts have changed since.
+    """
+    import numpy as np
+
+    from wattqueue.formats.unit_energy import read_unit_energy
+    from wattqueue.formats.unit_factors import write_unit_factors
+    from wattqueue.parts.unit_telemetry import UnitTelemetry, find_drifts, learn_factors
+
+    rows = read_unit_energy(energy)
+    every = UnitTelemetry.of_jobs(rows.job, rows.app, rows.unit, rows.end_s, rows.watts)
+    until_s = float(rows.end_s[0]) + 86_400.0 * days
+    learned = learn_factors(every.between(-np.inf, until_s), len(rows.units))
+    level_w = rows.watts / learned.factor[rows.unit]
+    base_w = np.bincount(rows.app, level_w) / np.bincount(rows.app)
+    write_unit_factors(out, learned.table(rows.apps, base_w, rows.units))
+    typer.echo(f"factors of {len(rows.units)} units, the same for {len(rows.apps)} applications, written to {out}")
+    if rows.left_out:
+        typer.echo(f"note: {rows.left_out} rows without energy were left out")
+    never = int((learned.samples == 0).sum())
+    if never:
+        typer.echo(f"note: {never} units ran no job in this time: factor 1")
+    width = float(np.median(learned.high - learned.low)) / 2
+    typer.echo(f"spread {100 * learned.spread:.1f} %, median 95 % interval ±{100 * width:.1f} %")
+    if rows.end_s[-1] >= until_s:
+        drifts = find_drifts(learned, every.between(until_s, np.inf))
+        for drift in drifts:
+            day = (drift.time_s - float(rows.end_s[0])) / 86_400.0
+            typer.echo(f"drift: {rows.units[drift.unit]} {100 * drift.change:+.1f} %, found on day {day:.1f}")
+        typer.echo(f"{len(drifts)} units have changed since")
 
 
 @app.command()

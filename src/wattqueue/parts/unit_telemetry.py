@@ -65,6 +65,18 @@ class UnitTelemetry:
         if (np.diff(self.time_s) < 0).any() or min(self.group.min(), self.unit.min(), self.kind.min()) < 0:
             raise InputError("times fall, or a number is negative", where="unit telemetry", hint="sort by time")
 
+    @classmethod
+    def of_jobs(cls, job: Ints, app: Ints, unit: Ints, end_s: Floats, watts: Floats) -> UnitTelemetry:
+        """Return rows of jobs, one for each of their units, with their groups. Shapes (n,), in order of ends.
+
+        Jobs over several units are groups by themselves; those on one unit belong to their application.
+
+        Raises: InputError as the class does.
+        """
+        one = np.bincount(job)[job] == 1
+        group = np.where(one, app, app.max(initial=-1) + 1 + job)
+        return cls(end_s, group, np.where(one, ONE_APPLICATION, ONE_JOB), unit, watts)
+
     def between(self, begin_s: float, end_s: float) -> UnitTelemetry:
         """Return the samples from one instant to before another. Raises: InputError for none."""
         at = slice(*np.searchsorted(self.time_s, (begin_s, end_s)))
@@ -166,8 +178,19 @@ def find_drifts(learned: LearnedFactors, later: UnitTelemetry, false_alarms: flo
 
     Reference: Page, Continuous inspection schemes, Biometrika 41 (1954); Siegmund, Sequential Analysis (1985), 2.6.
     """
-    excess, deviation = _excess(learned, later)
-    limit = threshold(2.0 * len(excess) / false_alarms)
+    limit = threshold(2.0 * len(later.watts) / false_alarms)
+    trusted = np.ones(len(learned.factor), np.bool_)
+    suspects = _alarms(learned, later, trusted, limit)
+    # A unit that has changed accuses its partners: suspects are judged again by the other units alone.
+    trusted[[drift.unit for drift in suspects]] = False
+    accused = set(np.flatnonzero(~trusted).tolist())
+    found = [drift for drift in _alarms(learned, later, trusted, limit) if drift.unit in accused]
+    return sorted(found, key=lambda drift: drift.time_s)
+
+
+def _alarms(learned: LearnedFactors, later: UnitTelemetry, trusted: NDArray[np.bool_], limit: float) -> list[Drift]:
+    """Return the first alarm of each unit, compared with the trusted units of its groups."""
+    excess, deviation = _excess(learned, later, trusted)
     found = []
     for unit in np.unique(later.unit):
         rows = np.flatnonzero((later.unit == unit) & np.isfinite(deviation))
@@ -179,7 +202,7 @@ def find_drifts(learned: LearnedFactors, later: UnitTelemetry, false_alarms: flo
             first, last = alarm
             change = float(np.expm1(np.mean(excess[rows[first : last + 1]])))
             found.append(Drift(int(unit), float(later.time_s[rows[last]]), float(later.time_s[rows[first]]), change))
-    return sorted(found, key=lambda drift: drift.time_s)
+    return found
 
 
 def threshold(run_length: float) -> float:
@@ -205,27 +228,38 @@ def _alarm(steps: Floats, limit: float) -> tuple[int, int] | None:
     return None
 
 
-def _excess(learned: LearnedFactors, later: UnitTelemetry) -> tuple[Floats, Floats]:
-    """Return log watts above what factor and group foretell, and its standard deviation; NaN without other units."""
+def _excess(learned: LearnedFactors, later: UnitTelemetry, trusted: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return log watts above what factor and group foretell, and its standard deviation.
+
+    The level of a group is the median of its other samples on trusted units; NaN where there are none.
+    """
     rest = np.log(later.watts) - np.log(learned.factor[later.unit])
     excess, deviation = np.full(len(rest), np.nan), np.full(len(rest), np.nan)
     order = np.argsort(later.group, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(later.group[order])) + 1):
-        if len(rows) < 2:
+        usable = trusted[later.unit[rows]]
+        others = usable.sum() - usable
+        if not others.any():
             continue
-        # The median of the others: one unit that has changed does not move what is expected of its partners.
-        excess[rows] = rest[rows] - _of_others(rest[rows])
-        noise = learned.noise[later.kind[rows]]
-        others = np.pi / 2.0 / (len(rows) - 1) if len(rows) > 3 else 1.0 / (len(rows) - 1)
-        deviation[rows] = np.sqrt(noise**2 * (1.0 + others) + learned.log_sd[later.unit[rows]] ** 2)
+        excess[rows] = rest[rows] - _of_others(rest[rows], usable)
+        # The median of many has pi/2 times the variance of their mean.
+        share = np.where(others > 2, np.pi / 2.0, 1.0) / np.maximum(others, 1)
+        variance = learned.noise[later.kind[rows]] ** 2 * (1.0 + share) + learned.log_sd[later.unit[rows]] ** 2
+        deviation[rows] = np.where(others > 0, np.sqrt(variance), np.nan)
     return excess, deviation
 
 
-def _of_others(values: Floats) -> Floats:
-    """Return the median of the others for each value; of all where one of them hardly moves it. Shape (k,)."""
-    if len(values) > MANY:
-        return np.full(len(values), np.median(values))
-    return np.array([np.median(np.delete(values, k)) for k in range(len(values))])
+def _of_others(values: Floats, usable: NDArray[np.bool_]) -> Floats:
+    """Return the median of the other usable values for each; of all where one of them hardly moves it. Shape (k,)."""
+    if usable.sum() > MANY:
+        return np.full(len(values), np.median(values[usable]))
+    found = np.full(len(values), np.nan)
+    for k in range(len(values)):
+        others = usable.copy()
+        others[k] = False
+        if others.any():
+            found[k] = np.median(values[others])
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
