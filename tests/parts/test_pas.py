@@ -12,6 +12,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import NO_SIGNALS, Cap
+from wattqueue.parts.backfill.announced_caps import AnnouncedCaps
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.frequency.frequency_window import FrequencyWindow
 from wattqueue.policy.policy import load_policy
@@ -99,3 +100,65 @@ def test_nodes_are_woken_for_a_job_that_needs_them() -> None:
     # One node is off from 10 s on. The boot takes 60 W, which are there when the first job has ended, and 20 s.
     assert done.schedule.start_s.tolist() == [0.0, 11.0, 120.0]
     assert done.schedule.option.tolist() == [0, 0, 1]
+
+
+def announced(jobs: Jobs, *, later_w: float, at_s: float = 50.0, now_w: float = np.inf, **options: Any) -> Run:
+    """A cap of ``later_w`` comes at ``at_s`` and ends at 300 s."""
+    cap = Cap(np.array([0.0, at_s, 300.0]), np.array([now_w, later_w, now_w]))
+    policy = load_policy("pas-announced", backfill=AnnouncedCaps(**options), controls=[])
+    return simulate(jobs, machine(), policy, cap=cap)
+
+
+def test_a_job_that_reaches_into_an_announced_cap_fits_it_or_waits() -> None:
+    """Walltimes of 200 s reach into the 150 W from 50 s on; one unit draws 100 W."""
+    done = announced(jobs_of([1, 1]), later_w=150.0)
+    assert done.schedule.start_s.tolist() == [0.0, 100.0]
+    assert run_without_looking_ahead(jobs_of([1, 1])).schedule.start_s.tolist() == [0.0, 1.0]
+
+
+def run_without_looking_ahead(jobs: Jobs) -> Run:
+    cap = Cap(np.array([0.0, 50.0, 300.0]), np.array([np.inf, 150.0, np.inf]))
+    return simulate(jobs, machine(), load_policy("pas", controls=[]), cap=cap)
+
+
+def test_a_job_that_ends_before_the_cap_does_not_count() -> None:
+    jobs = Jobs.build([0.0, 1.0, 2.0], [1, 2, 1], [100.0, 30.0, 30.0], walltime_s=[200.0, 40.0, 60.0])
+    done = announced(jobs, later_w=150.0)
+    # The second is over at 41 s. The third may last until 62 s: 200 W would be planned where 150 W are allowed.
+    assert done.schedule.start_s.tolist() == [0.0, 1.0, 100.0]
+
+
+def test_a_lower_frequency_lets_a_job_into_an_announced_cap() -> None:
+    jobs = jobs_of([1, 1], **windows([np.nan, 1e9], [np.nan, 2e9]))
+    done = announced(jobs, later_w=160.0)
+    assert done.schedule.start_s.tolist() == [0.0, 1.0]
+    assert done.schedule.option.tolist() == [0, 1]
+
+
+def test_only_with_overtake_does_a_later_job_pass() -> None:
+    jobs = Jobs.build([0.0, 1.0, 2.0], [1, 1, 1], [100.0, 30.0, 30.0], walltime_s=[200.0, 60.0, 40.0])
+    assert announced(jobs, later_w=150.0).schedule.start_s.tolist() == [0.0, 100.0, 130.0]
+    assert announced(jobs, later_w=150.0, overtake=True).schedule.start_s.tolist() == [0.0, 100.0, 2.0]
+
+
+def test_users_may_keep_their_jobs_out_of_capped_windows() -> None:
+    jobs = jobs_of([1, 1], extra={"capped_windows": np.array([0.0, 1.0])})
+    done = announced(jobs, later_w=1000.0, overtake=True)
+    # The first waits until no cap is in force; the cap would allow it at any time.
+    assert done.schedule.start_s.tolist() == [300.0, 1.0]
+    wrong = jobs_of([1, 1], extra={"capped_windows": np.array([0.0, 2.0])})
+    with pytest.raises(InputError) as refused:
+        announced(wrong, later_w=1000.0)
+    assert str(refused.value.where) == "column capped_windows, row 2"
+
+
+def test_cores_of_a_node_are_switched_together() -> None:
+    """Two nodes of two cores, 40 W idle each: the node that is not needed is off, and its 80 W start the second job."""
+    transitions: Any = {"idle_w": 40.0, "shutdown_s": 10.0, "shutdown_w": 80.0, "boot_s": 20.0, "boot_w": 120.0}
+    cores = Machine(
+        "cores", (Partition("one", 3, unit="core", cores_per_socket=2, frequencies_hz=HZ, max_w=100.0, **transitions),)
+    )
+    jobs = jobs_of([2, 2])
+    done = simulate(jobs, cores, load_policy("pas"), cap=Cap.constant(400.0))
+    # 6 cores idle take 240 W; the first job adds 120 W, the second needs 120 W of the 40 W left. One node gives 80 W.
+    assert done.schedule.start_s.tolist() == [0.0, 11.0]

@@ -59,6 +59,16 @@ class SetDomainCaps:
     domains: Sequence[int] | NDArray[np.integer]
     caps_w: Sequence[float] | NDArray[np.float64]
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other action sets the same limits: a comparison of arrays has no truth value."""
+        if not isinstance(other, SetDomainCaps):
+            return NotImplemented
+        return np.array_equal(self.domains, other.domains) and np.array_equal(self.caps_w, other.caps_w)
+
+    def __hash__(self) -> int:
+        """Return a hash of the limits."""
+        return hash((tuple(self.domains), tuple(self.caps_w)))
+
 
 @dataclass(frozen=True, slots=True)
 class StopNode:

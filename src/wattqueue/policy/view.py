@@ -23,7 +23,7 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import NO_SIGNALS, Signals
 from wattqueue.policy.actions import Refusal
-from wattqueue.policy.build import unit_uw
+from wattqueue.policy.build import time_factors, unit_uw
 from wattqueue.policy.identity import JobNames
 from wattqueue.policy.starts import unit_is_free
 
@@ -155,6 +155,19 @@ class View:
         if self.machine.cap_scope != "jobs":
             unit = max(unit - int(self.kernel.units.idle_uw[self.machine.option_partition[option]]), 0)
         return unit * int(self.kernel.nodes[job]) / codes.MICRO
+
+    def planned_s(self, job: int, option: int) -> float:
+        """Return the seconds for which plans reserve ``job`` at ``option``: its walltime, stretched by the speed there.
+
+        What rule 3 of docs/semantics.md calls its planned time.
+        """
+        factor = time_factors(self.kernel.predicted, np.array([job]), np.array([option]))
+        return float(self.jobs.walltime_s[job] * factor[0])
+
+    @property
+    def base_w(self) -> float:
+        """Return the idle watts that the cap covers and no job does (rule 14 of docs/semantics.md)."""
+        return float(self.kernel.counter[codes.BASE]) / codes.MICRO
 
     def job_option(self, job: int) -> int:
         """Return the option at which a job runs, -1 if it does not run."""
