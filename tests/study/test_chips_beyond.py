@@ -97,6 +97,7 @@ def test_all_tables_of_a_small_comparison(monkeypatch: pytest.MonkeyPatch) -> No
     shown = list(tables(found))
     assert len(shown) == 9
     assert max(len(line) for table in shown for line in table.lines()) <= 80
+    assert all("Beyond" in table.html() for table in shown)
     own, none = (found.learning.of(GENERATED, name, "error_percent") for name in ("telemetry, a week", "no factors"))
     assert (own < none / 2).all()
     for setting in found.policies.settings:
