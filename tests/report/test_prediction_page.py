@@ -21,6 +21,38 @@ SEEN = """
 }))()
 """
 
+OVERLAPPING = """
+(() => {
+  const found = [];
+  for (const {chart} of Object.values(wattqueue.charts)) {
+    const shown = chart.getZr().storage.getDisplayList(true);
+    const texts = shown.filter((t) => t.type === "tspan" && t.style.text && !t.ignore);
+    const boxes = texts.map((t) => {
+      const box = t.getBoundingRect().clone(), to = t.getComputedTransform();
+      if (to) box.applyTransform(to);
+      return box;
+    });
+    for (let i = 0; i < boxes.length; i++)
+      for (let k = 0; k < i; k++)
+        if (boxes[i].intersect(boxes[k])) found.push(`${texts[k].style.text} and ${texts[i].style.text}`);
+  }
+  return found;
+})()
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_names_of_many_boxes_do_not_overlap(browser: Browser, tmp_path: Path, width: int) -> None:
+    rng = np.random.default_rng(1)
+    actual, user = rng.uniform(300.0, 900.0, 500), rng.integers(0, 20, 500).astype(np.int32)
+    scores = [score(f"estimator-{k}", actual * rng.normal(1.0, 0.2, 500), actual, user) for k in range(30)]
+    page = tmp_path / "report.html"
+    page.write_text(html(scores, target="mean", workload="a", origin="generated", remarks=[]))
+    browser.open(page, width=width)
+    assert browser.js("wattqueue.errors") == []
+    assert [row[0] for row in browser.js(SEEN)] == ["boxes"] * 2
+    assert browser.js(OVERLAPPING) == []
+
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_every_estimator_has_its_box(browser: Browser, tmp_path: Path, width: int) -> None:

@@ -28,9 +28,13 @@ function zoomBy(factor, shift = 0) {
 }
 const KEYS = { ArrowLeft: () => zoomBy(1, -.2), ArrowRight: () => zoomBy(1, .2), "+": () => zoomBy(.5), "=": () => zoomBy(.5), "-": () => zoomBy(2), "0": () => zoomTo(0, 100), Home: () => zoomTo(0, 100) };
 
+// Height in pixels that a chart needs at least: each row of boxes has room for its name.
+const leastHeight = (figure) => (figure.kind === "boxes" ? 90 + 18 * figure.columns.name.length : 0);
+
 async function start(figure) {
   const element = (figure.element = document.getElementById("fig-" + figure.key)), box = element.querySelector(".chart");
   decode(figure.columns);
+  box.style.minHeight = `${leastHeight(figure)}px`;
   if (figure.kind === "gantt") await ganttData(figure);
   const chart = echarts.init(box, null, { renderer: "canvas", devicePixelRatio: Math.max(window.devicePixelRatio || 1, 2) });
   state.charts[figure.key] = { figure, chart };
@@ -136,7 +140,7 @@ addEventListener("beforeprint", () => {
   document.documentElement.dataset.theme = "light";
   readColours();
   for (const { figure, chart } of Object.values(state.charts)) {
-    const half = figure.element.classList.contains("half"), height = half ? 210 : { gantt: 290, queue: 270 }[figure.kind] || 225;
+    const half = figure.element.classList.contains("half"), height = Math.max(leastHeight(figure), half ? 210 : { gantt: 290, queue: 270 }[figure.kind] || 225);
     chart.getDom().style.height = `${height}px`;
     chart.resize({ width: half ? 330 : 690, height });
     show(figure);
