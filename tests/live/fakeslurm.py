@@ -61,6 +61,7 @@ class FakeJob:
     requested: tuple[str, ...] = ()
     most_nodes: int = 0
     """The maximum of a range of nodes (``-N 1-4``); the fake gives as many as are free, like Slurm."""
+    excluded: tuple[str, ...] = ()
     least_nodes: int = 0
     """Nodes that it really needs; pinned to fewer it is held with BadConstraints."""
     begin_s: float = 0.0
@@ -191,7 +192,8 @@ class FakeSlurm:
             free = [n for n in self.partitions[job.partition.split(",")[0]] if self.node_state(n) == "idle"]
             if job.requested:
                 free = [n for n in job.requested if n in free]
-            if job.least_nodes > max(job.nodes, job.most_nodes):
+            free = [n for n in free if n not in job.excluded]
+            if job.least_nodes > max(job.nodes, job.most_nodes) or set(job.excluded) & set(job.requested):
                 job.priority, job.reason = 0, "BadConstraints"
             elif len(free) < job.nodes:
                 job.reason = "Resources"
@@ -364,6 +366,8 @@ class FakeSlurm:
         if new.node_count is not None:
             job.nodes, job.most_nodes = new.node_count
         job.partition = job.partition if new.partition is None else new.partition
+        if new.nodes is not None and job.reason == "BadConstraints":
+            self.release(job)  # seen on 22.05
         job.requested = job.requested if new.nodes is None else tuple(new.nodes)
         job.limit_s = job.limit_s if new.limit_s is None else new.limit_s
         job.comment = job.comment if new.comment is None else new.comment

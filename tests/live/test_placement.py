@@ -102,9 +102,34 @@ def test_no_job_runs_on_fewer_watts_than_it_can_draw_and_the_cap_holds(tmp_path:
 def test_an_application_that_was_never_profiled_counts_the_maximum(tmp_path: Path) -> None:
     slurm = cluster()
     job = submit(slurm, 2, "new")
-    run(controller_of(slurm, tmp_path), slurm)
+    controller = controller_of(slurm, tmp_path)
+    report = controller.round()
+    assert report is not None
+    assert any(text.startswith("1 waiting jobs have an application without") for text in report.problems)
+    slurm.step()
     assert job.licences["watts"] == 400
     assert job.state == "RUNNING"
+    report = controller.round()
+    assert report is not None
+    assert report.problems == []
+
+
+def test_a_table_that_lacks_a_node_is_refused_at_the_start() -> None:
+    table = UnitTable.of_watts(["cg"], [str(k) for k in range(7)], np.full((1, 7), 150.0))
+    with pytest.raises(PolicyError, match="unit 7 of 8 is missing"):
+        require_live(load_policy("easy", estimator=UnitWatts(table=table)), lab_machine(8))
+
+
+def test_an_application_measured_on_some_nodes_only_counts_the_maximum(tmp_path: Path) -> None:
+    watts = WATTS.copy()
+    watts[0, 3] = np.nan
+    slurm, table = cluster(), UnitTable.of_watts(["cg", "ft"], [str(k) for k in range(8)], watts)
+    half = load_policy("easy", estimator=UnitWatts(table=table), placement="least-watts")
+    controller = controller_of(slurm, tmp_path, policy=half)
+    job = submit(slurm, 1, "cg")
+    run(controller, slurm)
+    assert job.licences["watts"] == 200
+    assert any("a unit has no factor" in text for text in controller.troubles)
 
 
 def test_what_a_user_asked_for_stays_and_counts_the_worst_nodes(tmp_path: Path) -> None:
@@ -125,6 +150,7 @@ def test_a_node_drained_after_the_look_is_a_refusal_and_another_one_is_chosen(tm
     assert job.state == "PENDING"
     assert job.priority == 0, "it is held again"
     assert job.requested == (), "and asks for no node"
+    assert job.licences["watts"] == 200, "any node may be its own, whoever releases it"
     refused = next(iter(controller.planner.memory.refused.values()))
     assert refused.times == 1
     run(controller, slurm, 35)
@@ -132,15 +158,31 @@ def test_a_node_drained_after_the_look_is_a_refusal_and_another_one_is_chosen(tm
     assert job.licences["watts"] == 111
 
 
-def test_after_two_failures_the_cluster_chooses_at_the_watts_of_the_worst_node(tmp_path: Path) -> None:
-    """A user may exclude the chosen nodes: the controller does not see it."""
+def test_a_job_that_excludes_the_chosen_node_never_runs_on_too_few_watts(tmp_path: Path) -> None:
+    """The controller does not see what a user excludes; Slurm holds such a job itself, and releases it at a change."""
+    slurm = cluster()
+    controller = controller_of(slurm, tmp_path)
+    job = submit(slurm, 1, excluded=("n4", "n2"), seconds=400.0)
+    for _ in range(200):
+        run(controller, slurm)
+        if job.state == "RUNNING":
+            assert job.licences["watts"] >= net_w("cg", job.held_nodes)
+    assert job.starts == 1
+    assert job.requested == ()
+    assert job.licences["watts"] == 151, "after two failures: the cluster chooses, at the watts of the worst node"
+
+
+def test_a_job_that_was_started_by_others_gets_the_watts_of_its_nodes(tmp_path: Path) -> None:
     slurm = cluster()
     controller = controller_of(slurm, tmp_path)
     job = submit(slurm, 1)
-    schedule, slurm.schedule = slurm.schedule, lambda: None if job.requested else schedule()  # type: ignore[method-assign]
-    run(controller, slurm, 150)
-    assert job.starts == 1
-    assert job.requested == ()
+    controller.round()
+    job.requested, job.licences["watts"] = ("n3",), 20
+    for key in list(controller.planner.memory.placed):
+        controller.planner.memory.unplace([key])
+    slurm.step()
+    assert job.held_nodes == ("n3",)
+    run(controller, slurm)
     assert job.licences["watts"] == 151
 
 

@@ -275,7 +275,7 @@ class Controller:
         if self.planner.memory.problem:
             lines.insert(0, f"the state cannot be stored, and nothing starts unstored: {self.planner.memory.problem}")
         lines += [self.audit.problem] if self.audit.problem else []
-        lines += [*self.standing, *self._inspected[1], *self.troubles]
+        lines += [*self.planner.placement.problems(), *self.standing, *self._inspected[1], *self.troubles]
         return [self.caps.problem, *lines] if self.caps is not None and self.caps.problem else lines
 
     def _power(self, snapshot: Snapshot) -> dict[str, NodePower]:

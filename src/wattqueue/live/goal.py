@@ -144,8 +144,9 @@ def job_writes(row: Job, goal: JobGoal, frequencies: Mapping[str, int]) -> Itera
     comes after the release, since a held job has none.
     """
     name, key, why = row.target, row.key, goal.why
-    if goal.held and row.pending and not row.held:
-        yield HoldJob(name, "released", "held", why=why, key=key)
+    if goal.held and row.pending and row.held_by in ("", "manager"):
+        # what the resource manager held itself, it may release at the change
+        yield HoldJob(name, "held by it" if row.held else "released", "held", why=why, key=key)
     old, new = _changes(row, goal)
     if new != JobFields():
         recount = goal.reassert and new.watts is not None and new.watts > 0 and (row.held or row.active)

@@ -28,7 +28,7 @@ from wattqueue.live.cluster import Job, JobKey, Snapshot
 from wattqueue.live.decision import Decision
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.predictor import Predictor
-from wattqueue.live.state.memory import Memory
+from wattqueue.live.state.memory import Memory, ReleasedJob
 from wattqueue.live.world import Layout
 from wattqueue.model.jobs import Floats, Labels
 from wattqueue.model.known_jobs import KnownJobs
@@ -45,6 +45,8 @@ NAMED_ATTEMPTS = 2
 """Starts that failed on chosen nodes after which Slurm chooses."""
 
 
+NO_POOL_W = 2**31 - 1
+"""Stands for the pool of a cluster that counts no watts."""
 UW = round(codes.MICRO)
 """Microwatts of a watt, as a whole number."""
 
@@ -72,6 +74,10 @@ class NodeChoice:
     predictor: Predictor
     memory: Memory
     naming: Naming = "auto"
+    pool_w: int = NO_POOL_W
+    """The greatest licence that the cluster takes."""
+    unprofiled: int = 0
+    """Jobs that wait and whose application has no watts by node, although others have."""
 
     def tell_apart(
         self, jobs: KnownJobs, prediction: Prediction, *, telemetry_ok: bool
@@ -82,6 +88,8 @@ class NodeChoice:
         Without telemetry there are no factors: every node counts its maximum.
         """
         factors = self.predictor.unit_factors if telemetry_ok else {}
+        known = np.array([*(name in factors for name in jobs.app.names), False])
+        self.unprofiled = int((~known[jobs.app.codes]).sum()) if self.predictor.tells_apart and telemetry_ok else 0
         if not factors and isinstance(self.policy.placement, Lowest):
             return jobs, prediction, None
         used, code = np.unique(jobs.app.codes, return_inverse=True)
@@ -143,18 +151,24 @@ class NodeChoice:
             units = (int(low) + np.argsort(factor[low:high])[::-1][: len(start.nodes)]).tolist()
         return whole_w(self._net_uw(float(power_w[start.option]), factor, units))
 
-    def given_w(self, row: Job, option: int, nodes: str) -> int:
-        """Return the whole net watts that a running job may draw where it runs on other nodes than it counts for.
+    def falls_short(self, row: Job, placed: ReleasedJob | None, first: int) -> bool:
+        """Return whether a running job was counted for less than it may draw on the nodes where it runs.
 
-        ``nodes`` is the host list that it counts for. 0 where it runs on these, or its nodes are all alike.
+        ``placed`` is its release, if the controller released it; ``first`` the option that counts otherwise. What was
+        measured while it runs may be less than it was counted for, so its present licence says nothing then.
         """
+        if placed is not None and set(row.node_names) == set(expand(placed.nodes)):
+            return False
+        counted_w = row.watts if placed is None else placed.watts
+        return self.drawn_w(row, first if placed is None else placed.option) > counted_w
+
+    def drawn_w(self, row: Job, option: int) -> int:
+        """Return the whole net watts that a job may draw on the nodes where it runs; 0 where nodes are all alike."""
         factor, watts = self._factor(row.key), self.predictor.of(row.key)
         units = [self.layout.unit[name] for name in row.node_names if name in self.layout.unit]
         if factor is None or watts is None or len(units) < len(row.node_names):
             return 0
-        if set(row.node_names) == set(expand(nodes)):
-            return 0
-        return whole_w(self._net_uw(float(watts[0][option]), factor, units))
+        return max(row.watts, whole_w(self._net_uw(float(watts[0][option]), factor, units)))
 
     def _net_uw(self, unit_w: float, factor: Floats, units: Sequence[int]) -> int:
         """Return the net microwatts of a job on these units, rounded unit by unit (rule 12 of docs/semantics.md)."""
@@ -166,6 +180,11 @@ class NodeChoice:
         """Return the factors of all units for a job's application; None where it has none."""
         app = self.predictor.app_of.get(key, "")
         return self.predictor.unit_factors.get(app)
+
+    def problems(self) -> list[str]:
+        """Return what the status should report to a person."""
+        text = f"{self.unprofiled} waiting jobs have an application without unit factors: they count the maximum"
+        return [text] if self.unprofiled else []
 
     # -- what the controller asked for, and takes back -----------------------------------------
     def keep_names(self, goals: Sequence[JobGoal]) -> None:
@@ -179,18 +198,30 @@ class NodeChoice:
 
     def forget_names(self, snapshot: Snapshot) -> None:
         """Take the mark off held jobs that ask for no node: what they ask for later is their user's."""
+        self.pool_w = snapshot.pool.total if snapshot.pool is not None else NO_POOL_W
         marked = self._marked(snapshot)
         self.memory.mark([row.key for row in marked if row.held and not row.requested], NAMED, present=False)
 
-    def taken_back(self, row: Job) -> tuple[str, ...] | None:
-        """Return the nodes to ask for when a job is held again: none where the controller named them."""
-        return () if row.requested and self.memory.marked(row.key, NAMED) else None
+    def taken_back(self, goal: JobGoal, row: Job) -> JobGoal:
+        """Return the goal of a job that is held again, without the nodes that the controller named.
+
+        It counts the maximum of its nodes again: whoever releases it, any node may then be its own.
+        """
+        if not row.requested or not self.memory.marked(row.key, NAMED):
+            return goal
+        most = max((self.layout.most_net_w(p) for p in self.layout.allowed(row.partition)), default=0) * row.nodes
+        return goal._replace(nodes=(), watts=max(row.watts, min(most, self.pool_w)))
 
     def restored(self, snapshot: Snapshot, starting: set[JobKey]) -> Iterator[JobGoal]:
-        """Yield goals for held jobs that still ask for nodes that the controller named, and do not start now."""
+        """Yield goals for held jobs that still ask for nodes that the controller named, and do not start now.
+
+        They are held first: Slurm releases a job that it held itself (BadConstraints) when its nodes change (seen on
+        22.05).
+        """
+        why = "held again: the policy chooses its nodes at its start"
         for row in self._marked(snapshot):
             if row.held and row.requested and row.key not in starting:
-                yield JobGoal(row.key, nodes=(), why="held again: the policy chooses its nodes at its start")
+                yield self.taken_back(JobGoal(row.key, True, why=why), row)
 
     def _marked(self, snapshot: Snapshot) -> list[Job]:
         """Return the rows of marked jobs."""

@@ -242,7 +242,7 @@ class Planner:
         chosen = self.placement.choose(decision, started, self.rules.starts_a_cycle)
         goals, placed = self._starts(snapshot, chosen)
         back, why = self.placement.taken_back, "released outside WattQueue: the policy decides"
-        adopt = [JobGoal(row.key, held=True, nodes=back(row), why=why) for row in rows.adopt]
+        adopt = [back(JobGoal(row.key, held=True, why=why), row) for row in rows.adopt]
         restored = self.placement.restored(snapshot, {one.row.key for one in chosen})
         hand = [JobGoal(row.key, held=False, why="heterogeneous jobs are scheduled by Slurm") for row in rows.hand_over]
         corrections = self._corrections(snapshot, running)
@@ -339,9 +339,9 @@ class Planner:
         """
         placed = self.memory.placed.get(row.key)
         counted = len(expand(placed.nodes)) if placed is not None else 0
-        elsewhere_w = self.placement.given_w(row, placed.option, placed.nodes) if placed is not None else 0
-        if placed is not None and elsewhere_w > placed.watts:
-            return max(row.watts, elsewhere_w)
+        first = int(self.layout.machine.option_start[self._partition(row)])
+        if (placed is not None or not self.rules.track_running) and self.placement.falls_short(row, placed, first):
+            return self.placement.drawn_w(row, first if placed is None else placed.option)
         if placed is None or not counted or row.nodes <= counted:
             return row.watts
         return max(row.watts, math.ceil(placed.watts / counted) * row.nodes)
@@ -539,7 +539,7 @@ class Planner:
         goals = []
         for row in rows.late:
             why = f"it was not started within {self.rules.start_timeout_s:.0f} s"
-            goals.append(JobGoal(row.key, held=True, nodes=self.placement.taken_back(row), why=f"{why}: {row.reason}"))
+            goals.append(self.placement.taken_back(JobGoal(row.key, held=True, why=f"{why}: {row.reason}"), row))
             placed = self.memory.placed[row.key]
             self.decider.session.refuse(StartJob(row.key.name, -1, (), placed.option), why)
         return goals

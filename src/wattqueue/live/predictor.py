@@ -126,6 +126,8 @@ class Predictor:
     learned: deque[MeasuredJob] = field(default_factory=deque)
     unit_factors: dict[str, Floats] = field(default_factory=dict)
     """Watts of an application on each unit relative to the prediction, (U,) by name; empty where units are alike."""
+    tells_apart: bool = False
+    """Whether the estimator has watts by unit at all."""
     app_of: dict[JobKey, str] = field(default_factory=dict)
     """Application of each predicted job that is in ``unit_factors``."""
     notes: EstimatorNotes | None = None
@@ -208,6 +210,7 @@ class Predictor:
         """Keep the factors of applications that have any; ``factor`` (A, U) has a row for each name in ``app``."""
         if factor is None:
             return
+        self.tells_apart = True
         known = np.flatnonzero(~np.isnan(factor).any(axis=1))
         self.unit_factors |= {app.names[k]: factor[k] for k in known}
         self.app_of |= {job.key: job.app for job in new if job.app in self.unit_factors}
