@@ -34,6 +34,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from wattqueue.errors import InputError
 from wattqueue.formats.source import line_blocks, on_disk, opened, shown
 
@@ -49,6 +52,7 @@ __all__ = [
     "nearest",
     "read",
     "records",
+    "require_rows",
     "shown",
     "write",
 ]
@@ -204,6 +208,12 @@ def line_of(path: Path, row: int) -> int:
             return number
         end = number
     return end
+
+
+def require_rows(path: Path, good: NDArray[np.bool_], what: str, hint: str = "leave the row out") -> None:
+    """Raise InputError with the line of the first row that is not good. Shape (n,)."""
+    if not good.all():
+        raise InputError(what, where=f"{path}:{line_of(path, int(np.argmin(good)))}", hint=hint)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

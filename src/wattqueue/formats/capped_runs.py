@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from wattqueue.errors import InputError
 from wattqueue.formats import _csv
 from wattqueue.model.bounds import UNIT_W
 from wattqueue.model.cap_response import CappedRuns
@@ -31,10 +30,7 @@ def read_capped_runs(path: Path) -> CappedRuns:
     usable = frame["workload"].is_not_null().to_numpy() & UNIT_W.holds(cap_w) & UNIT_W.holds(power_w)
     for column in (cap_w, wanted, reached, power_w, speed):
         usable &= np.isfinite(column) & (column > 0)
-    wrong = np.flatnonzero(~usable)
-    if len(wrong):
-        line = _csv.line_of(path, int(wrong[0]))
-        raise InputError("a run without application, or with a figure that is none", where=f"{path}:{line}")
+    _csv.require_rows(path, usable, "a run without application, or with a figure that is none")
     return CappedRuns(
         frame["workload"].to_numpy().astype(str), cap_w, 1e6 * wanted, 1e6 * reached, power_w, 1.0 / speed
     )

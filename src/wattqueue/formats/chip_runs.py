@@ -59,12 +59,7 @@ def read_chip_runs(path: Path, app: str | None = None) -> ChipRuns:
     usable = (
         UNIT_W.holds(watts) & (watts > 0) & DURATION_S.holds(time_ms / 1e3) & frame["uuid"].is_not_null().to_numpy()
     )
-    wrong = np.flatnonzero(~usable)
-    if len(wrong):
-        line = _csv.line_of(path, int(wrong[0]))
-        raise InputError(
-            "a run without chip, or with time or watts that are none", where=f"{path}:{line}", hint="leave the row out"
-        )
+    _csv.require_rows(path, usable, "a run without chip, or with time or watts that are none")
     if not len(frame):
         raise InputError("no runs", where=path, hint="one row per run")
     names, chip = np.unique(frame["uuid"].to_numpy().astype(str), return_inverse=True)

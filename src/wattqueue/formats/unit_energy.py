@@ -54,13 +54,8 @@ def read_unit_energy(path: Path) -> UnitEnergy:
     known = np.isfinite(energy_j) & (energy_j != 0)
     timed = DURATION_S.holds(run_s) & (run_s > 0) & TIME_S.holds(end_s)
     watts = np.divide(energy_j, run_s, out=np.zeros_like(energy_j), where=known & timed)
-    wrong = np.flatnonzero(~(named & timed) | (known & ~(UNIT_W.holds(watts) & (watts > 0))))
-    if len(wrong):
-        raise InputError(
-            "a row without job, unit or times, or with energy that no unit uses",
-            where=f"{path}:{_csv.line_of(path, int(wrong[0]))}",
-            hint="leave the row out",
-        )
+    good = named & timed & (~known | (UNIT_W.holds(watts) & (watts > 0)))
+    _csv.require_rows(path, good, "a row without job, unit or times, or with energy that no unit uses")
     if not known.any():
         raise InputError("no row has energy", where=path, hint="one row for each unit of each job")
     rows = np.flatnonzero(known)[np.argsort(end_s[known], kind="stable")]

@@ -23,12 +23,7 @@ def read_unit_factors(path: Path) -> UnitTable:
     """
     frame, facts = _csv.read(path, _csv.having(COLUMNS[:3]), ("watts",))
     watts = frame["watts"].to_numpy()
-    bad = np.flatnonzero(~(UNIT_W.holds(watts) & (watts > 0)))
-    if len(bad):
-        line = _csv.line_of(path, int(bad[0]))
-        raise InputError(
-            f"watts are missing, 0 or outside {UNIT_W.text}", where=f"{path}:{line}", hint="leave the row out"
-        )
+    _csv.require_rows(path, UNIT_W.holds(watts) & (watts > 0), f"watts are missing, 0 or outside {UNIT_W.text}")
     if not len(frame):
         raise InputError("no rows", where=path, hint="write one row per application and unit")
     apps, app = np.unique(frame["app"].fill_null("").to_numpy().astype(str), return_inverse=True)

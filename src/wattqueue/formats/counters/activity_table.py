@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 
-from wattqueue.errors import InputError
 from wattqueue.formats import _csv
 from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.pmc.activity import ActivityTrace, SocketRun
@@ -35,23 +34,17 @@ def read_activity(path: Path) -> list[SocketRun]:
     """
     frame, _ = _csv.read(path, _csv.having(COLUMNS[:-1]), NUMBERS)
     level = frame.select(LEVELS).to_numpy()
-    bad = np.flatnonzero(~(np.isfinite(level) & (level >= 0)).all(axis=1))
-    if len(bad):
-        line = _csv.line_of(path, int(bad[0]))
-        raise InputError("an activity is missing or negative", where=f"{path}:{line}", hint="leave the row out")
+    _csv.require_rows(path, (np.isfinite(level) & (level >= 0)).all(axis=1), "an activity is missing or negative")
     watts = frame["watts"].to_numpy() if "watts" in frame.columns else np.full(len(frame), np.nan)
     process = frame["process"].fill_nan(0.0).to_numpy()
-    odd = np.flatnonzero(~((process >= 0) & (process <= MOST_PROCESSES) & (process == np.floor(process))))
-    if len(odd):
-        line = _csv.line_of(path, int(odd[0]))
-        raise InputError("process is no whole number", where=f"{path}:{line}", hint=f"0 to {MOST_PROCESSES:,}")
+    whole = (process >= 0) & (process <= MOST_PROCESSES) & (process == np.floor(process))
+    _csv.require_rows(path, whole, "process is no whole number", f"0 to {MOST_PROCESSES:,}")
+    named = (frame["app"].fill_null("") != "") & (frame["socket"].fill_null("") != "")
+    _csv.require_rows(path, named.to_numpy(), "a row without app or socket", "name both")
     time_s = frame["time_s"].to_numpy()
     rows: dict[tuple[str, int, str], list[int]] = {}
     keys = zip(frame["app"].to_list(), process.astype(np.int64).tolist(), frame["socket"].to_list(), strict=True)
     for row, (app, which, socket) in enumerate(keys):
-        if not app or not socket:
-            line = _csv.line_of(path, row)
-            raise InputError("a row without app or socket", where=f"{path}:{line}", hint="name both")
         rows.setdefault((app, which, socket), []).append(row)
     return [
         SocketRun(socket, ActivityTrace(app, time_s[at], level[at], which), watts[at])
