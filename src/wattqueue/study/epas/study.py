@@ -54,20 +54,24 @@ class EpasStudy:
     divide: float = DIVIDE
     threads: int = 2
 
-    def run(self, progress: Progress | None = None) -> StudyReport:
-        """Simulate and compare with the paper.
+    def simulate(self, progress: Progress | None = None) -> Samples:
+        """Simulate every policy on every draw.
 
-        Raises: InputError for no seed, idle shares out of range, and a file that cannot be used.
+        Raises: InputError for no seed, and idle shares out of range.
         """
         if not self.idle_shares or not all(0 <= share < 1 for share in self.idle_shares):
-            raise InputError(
-                "idle watts are no share of the maximum", where="--idle", hint="from 0, below 100 per cent"
-            )
-        fitted = None if self.cells is None else errors_on_other_half(read_capped_runs(self.cells))
+            raise InputError("idle watts are no share of the maximum", where="--idle", hint="0 to below 100 per cent")
         cases = {c.name: c for m in CAPS_W for share in self.idle_shares for c in (EspCase(m, share, self.divide),)}
         seeds = range(self.seeds)
-        samples = sweep(EspCase.draw, cases, POLICIES, seeds, threads=self.threads, progress=progress)
-        return self.report(samples, None if fitted is None else fitted[1])
+        return sweep(EspCase.draw, cases, POLICIES, seeds, threads=self.threads, progress=progress)
+
+    def run(self, progress: Progress | None = None) -> StudyReport:
+        """Fit curves, simulate, and compare with the paper.
+
+        Raises: InputError as ``simulate``, and for a file that cannot be used.
+        """
+        fitted = None if self.cells is None else errors_on_other_half(read_capped_runs(self.cells))
+        return self.report(self.simulate(progress), None if fitted is None else fitted[1])
 
     def report(self, samples: Samples, errors: Sequence[ResponseError] | None) -> StudyReport:
         """Return tables and claims."""
