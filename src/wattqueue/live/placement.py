@@ -88,8 +88,10 @@ class NodeChoice:
         Without telemetry there are no factors: every node counts its maximum.
         """
         factors = self.predictor.unit_factors if telemetry_ok else {}
-        known = np.array([*(name in factors for name in jobs.app.names), False])
-        self.unprofiled = int((~known[jobs.app.codes]).sum()) if self.predictor.tells_apart and telemetry_ok else 0
+        self.unprofiled = 0
+        if self.predictor.tells_apart and telemetry_ok:
+            known = np.array([*(name in factors for name in jobs.app.names), False])
+            self.unprofiled = int((~known[jobs.app.codes]).sum())
         if not factors and isinstance(self.policy.placement, Lowest):
             return jobs, prediction, None
         used, code = np.unique(jobs.app.codes, return_inverse=True)
