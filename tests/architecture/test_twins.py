@@ -72,8 +72,10 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.fits": {"chance": "fits_watts"},
     "simulator.Simulator.set_physics": {"power": "account set_physics round_us"},
     "simulator.Simulator.true_physics": {"power": "true_factor", "unit_watts": "greatest_factor"},
+    "simulator.Simulator.sample_uw": {"phases": "has_profile true_unit_uw sample_uw"},
+    "simulator.Simulator.tick": {"ticks": "tick show_place begin_phases"},
     "simulator.Simulator.domain_speed": {
-        "domains": "keep_owners count_job count_watts domain_speed set_limit touch",
+        "domains": "keep_owners count_job count_watts domain_speed set_limit touch touch_domains",
     },
     "simulator.Simulator.throttle": {
         "domains": "job_speed slowest_domain",

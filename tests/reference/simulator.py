@@ -73,6 +73,7 @@ class Simulator:
     chance: tuple[float, float, float] | None = None
     unit_rank: Any = None
     at_completion: bool = False
+    phases_s: float | None = None
 
     def __post_init__(self) -> None:
         n = len(self.jobs)
@@ -83,6 +84,7 @@ class Simulator:
         self.units: list[list[int]] = [[] for _ in range(n)]
         self.option = [-1] * n
         self.queue: list[int] = []
+        self.place: dict[int, int] = {}
         self.running: list[Running] = []
         self.unit_partition = [p for p, part in enumerate(self.machine.partitions) for _ in range(part.units)]
         self.unit_state = [codes.UNIT_ON] * len(self.unit_partition)
@@ -118,7 +120,31 @@ class Simulator:
         app = int(self.jobs.app.codes[job])
         return table.unit_factor is not None and app >= 0 and not np.isnan(table.unit_factor[app, 0])
 
+    def sample_uw(self, job: int, option: int) -> int:
+        """What one unit of a job draws in the period of its profile that it has reached."""
+        profiles, part = self.jobs.profiles, self.machine.partitions[int(self.machine.option_partition[option])]
+        assert profiles is not None
+        middle = np.array([(self.place[job] + 0.5) * profiles.period_s])
+        watt = float(profiles.power_at(np.array([job]), middle)[0]) * 1e6
+        mean = micro(float(profiles.mean_power_w(np.minimum(self.jobs.runtime_s, self.jobs.walltime_s))[job]))
+        here, idle = micro(float(self._row(self.actual, self.actual.power_w, job)[option])), micro(part.idle_w)
+        if here != mean and mean > idle:
+            watt = idle + (watt - idle) * ((here - idle) / (mean - idle))
+        return max(0, math.floor(watt + 0.5))
+
+    def tick(self) -> None:
+        """Every running job draws what its profile says of the work that it has done."""
+        for r in self.running:
+            if r.begun and r.job in self.place:
+                work = min(float(self.jobs.runtime_s[r.job]), float(self.jobs.walltime_s[r.job]))
+                done = max(0.0, work - (r.end - self.now) / r.factor)
+                assert self.jobs.profiles is not None
+                self.place[r.job] = math.floor((done + 1e-6) / self.jobs.profiles.period_s)
+        self.settle()
+
     def unit_uw(self, table: Prediction, job: int, option: int) -> int:
+        if table is self.actual and job in self.place:
+            return self.sample_uw(job, option)
         if table is self.prediction and table.unit_factor is not None and not self.has_factors(table, job):
             part = self.machine.partitions[int(self.machine.option_partition[option])]
             assert part.max_w is not None  # the machine's worst case stands for what is not known
@@ -266,6 +292,8 @@ class Simulator:
         r.net = self.net(job, option)  # before the job is among the running ones: its units are still free
         self.queue.remove(job)
         self.running.append(r)
+        if self.phases_s is not None and self.jobs.profiles is not None and self.jobs.profiles.pattern[job] >= 0:
+            self.place[job] = 0
         self.start[job], self.units[job], self.option[job] = self.now, units, option
         self.state[job] = codes.RUNNING_NOW
 
@@ -462,8 +490,10 @@ class Simulator:
     def change_truth(self, r: Running) -> None:
         self.bill(r)
         left = (r.end - self.now) / r.factor
+        before = r.factor
         self.set_physics(r)
-        r.end = max(self.now, round((self.now + left * r.factor) * 1e6) / 1e6)
+        if r.factor != before:
+            r.end = max(self.now, round((self.now + left * r.factor) * 1e6) / 1e6)
 
     def change_expectation(self, r: Running) -> None:
         _, predicted = self.throttle(self.prediction, r)
@@ -585,7 +615,7 @@ class Simulator:
         e = self.events
         nodes = sorted(range(len(e.time_s)), key=lambda k: (e.time_s[k], e.up[k], e.unit[k]))
         tick, ticks = (float(self.jobs.submit_s.min()) if self.script else INF), 0
-        deferred = INF
+        deferred, sampled = INF, -INF if self.phases_s is not None else INF
         while True:
             coming = [r.end for r in self.running] + [deferred]
             coming += [float(self.jobs.submit_s[arrivals[0]])] if arrivals else []
@@ -596,7 +626,7 @@ class Simulator:
             coming += [float(self.cap.time_s[signals[0]])] if signals else []
             if min(coming) == INF and not self.running and (self.script is None or ticks > 500):
                 break
-            self.now, ended = min([*coming, tick]), False
+            self.now, ended = min([*coming, tick, sampled if self.running else INF]), False
             for r in sorted((r for r in self.running if r.end <= self.now), key=lambda r: r.job):
                 self.bill(r)
                 self.running.remove(r)
@@ -612,6 +642,9 @@ class Simulator:
                 k = nodes.pop(0)
                 self.node_event(int(self.events.unit[k]), bool(self.events.up[k]))
             self.settle()
+            if self.phases_s is not None and self.now >= sampled:
+                self.tick()
+                sampled = next(k * self.phases_s for k in itertools.count() if k * self.phases_s > self.now)
             while arrivals and self.jobs.submit_s[arrivals[0]] <= self.now:
                 job = arrivals.pop(0)
                 self.state[job] = codes.REJECTED if self.reject[job] else codes.WAITING

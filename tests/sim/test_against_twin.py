@@ -15,6 +15,7 @@ from tests.reference.simulator import Simulator, integral_j
 from tests.sim.invariants import check_invariants, units_of
 from tests.sim.workloads import NAMES, World, bounded_world, random_world
 from wattqueue.kernels import codes
+from wattqueue.model.profiles import PowerProfiles
 from wattqueue.parts.ledger.chance import Chance
 from wattqueue.policy.actions import Action, Requeue, SetDomainCaps, SetFrequency, StopNode, WakeNode
 from wattqueue.policy.view import View
@@ -96,6 +97,20 @@ def test_with_failing_nodes(seed: int) -> None:
 @given(SEEDS)
 def test_with_random_actions(seed: int) -> None:
     world = random_world(seed, failures=seed % 2 == 0)
+    run, twin = run_both(world, random_script(seed, world), period_s=7.0)
+    expect_same(run, twin)
+    check_invariants(run)
+
+
+@given(SEEDS)
+def test_with_phases_under_limits(seed: int) -> None:
+    """True watts walk through random profiles, while limits come and go on sockets that jobs share."""
+    rng = np.random.default_rng(seed)
+    world = random_world(seed, failures=seed % 3 == 0)
+    samples = [rng.uniform(0.0, 300.0, int(rng.integers(0, 12))) for _ in range(len(world.jobs))]
+    samples[0] = np.array([250.0, 50.0])
+    jobs = replace(world.jobs, profiles=PowerProfiles.from_samples(samples, period_s=float(rng.choice([3.0, 10.0]))))
+    world = replace(world, jobs=jobs, phases_s=float(rng.choice([2.0, 2.5, 10.0])))
     run, twin = run_both(world, random_script(seed, world), period_s=7.0)
     expect_same(run, twin)
     check_invariants(run)

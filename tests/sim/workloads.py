@@ -63,6 +63,7 @@ class World:
     interval_s: float
     events: NodeEvents
     at_completion: bool = False
+    phases_s: float | None = None
 
     def policy(self, **more: Any) -> Policy:
         backfill = {
@@ -80,7 +81,8 @@ class World:
         )
 
     def simulation(self, **more: Any) -> Simulation:
-        return Simulation(self.jobs, self.machine, self.policy(**more), self.cap, self.actual, self.events)
+        policy, phases_s = self.policy(**more), self.phases_s
+        return Simulation(self.jobs, self.machine, policy, self.cap, self.actual, self.events, phases_s=phases_s)
 
     def engine(self, **more: Any) -> Run:
         simulation = self.simulation(**more)
@@ -91,6 +93,7 @@ class World:
         simulator = Simulator(
             self.jobs, self.machine, self.ready.prediction, self.actual, self.ready.table, self.ready.options,
             self.code, self.cap, reject, self.depth, self.interval_s, self.events, at_completion=self.at_completion,
+            phases_s=self.phases_s,
             **more,
         )  # fmt: skip
         simulator.run()

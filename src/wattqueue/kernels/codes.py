@@ -112,7 +112,10 @@ PASS_AT = 1
 PASS_INTERVAL = 2
 CONTROL_STEPS_LEFT = 3  # above 0 while a control may still move a queue that nothing else moves
 PASS_AT_COMPLETION = 4  # 1 where passes come at completions, and at whole intervals after the last one
-WHEN_SLOTS = 5
+TICK_AT = 5  # next sample of power profiles; inf where truth does not follow them
+TICK_PERIOD = 6  # seconds between two samples
+PROFILE_PERIOD = 7  # seconds of work that one figure of a profile stands for
+WHEN_SLOTS = 8
 
 # Slots of Truth.request (int64): when Python wants to be asked, and what happened at this instant.
 STOP_MASK = 0

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.entries import unit_uw
+from wattqueue.kernels.phases import true_unit_uw
 from wattqueue.kernels.placement import unit_partition
-from wattqueue.kernels.state import Domains, KernelView, Rows, Truth, UnitFactors
+from wattqueue.kernels.state import Domains, KernelView, Truth, UnitFactors
 
 INF = float("inf")
 SLOWEST = 0.1  # a limit at or below the floor slows a domain to a tenth, not to a stand-still
@@ -76,29 +77,35 @@ def keep_owners(view: KernelView, truth: Truth) -> None:
 def count_job(view: KernelView, truth: Truth, job: int, sign: int) -> None:
     """Let a running job join (1) or leave (-1) its domains at its option; touch those that have a limit."""
     domains, held = truth.domains, view.held
-    count_watts(view, truth, as_int64(TRUE), truth.actual, truth.by_unit, job, sign)
-    count_watts(view, truth, as_int64(EXPECTED), view.predicted, view.by_unit.factors, job, sign)
+    expected = unit_uw(view.predicted, job, as_int64(view.held.option[job]))
+    count_watts(view, truth, as_int64(TRUE), truth.by_unit, job, true_unit_uw(view, truth, job), sign)
+    count_watts(view, truth, as_int64(EXPECTED), view.by_unit.factors, job, expected, sign)
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
         for unit in range(held.low[k], held.high[k] + 1):
             domains.owner[unit] = job if sign > 0 else -1
-        if truth.tally[codes.LIMITED] > 0:
-            for domain in range(domains.of_unit[held.low[k]], domains.of_unit[held.high[k]] + 1):
-                if domains.cap_uw[domain] < codes.NO_CAP:
-                    touch(truth, domain)
+    touch_domains(view, truth, job)
 
 
 @kernel
-def count_watts(
-    view: KernelView, truth: Truth, kind: int, rows: Rows, factors: UnitFactors, job: int, sign: int
-) -> None:
-    """Add (1) or take (-1) the watts of a running job at full speed, at its option, to the sums of its domains.
+def touch_domains(view: KernelView, truth: Truth, job: int) -> None:
+    """Touch the domains of a running job that have a limit."""
+    domains, held = truth.domains, view.held
+    if truth.tally[codes.LIMITED] == 0:
+        return
+    for k in range(held.first[job], held.first[job] + held.pieces[job]):
+        for domain in range(domains.of_unit[held.low[k]], domains.of_unit[held.high[k]] + 1):
+            if domains.cap_uw[domain] < codes.NO_CAP:
+                touch(truth, domain)
 
-    ``kind`` is TRUE or EXPECTED, ``rows`` and ``factors`` the tables of that kind.
+
+@kernel
+def count_watts(view: KernelView, truth: Truth, kind: int, factors: UnitFactors, job: int, uw: int, sign: int) -> None:
+    """Add (1) or take (-1) the watts of a running job at full speed to the sums of its domains.
+
+    ``kind`` is TRUE or EXPECTED, ``factors`` the table of that kind; a unit of factor 1 draws ``uw`` microwatts.
     """
     domains, held = truth.domains, view.held
-    option = as_int64(held.option[job])
-    idle = view.units.idle_uw[view.units.option_partition[option]]
-    uw = unit_uw(rows, job, option)
+    idle = view.units.idle_uw[view.units.option_partition[held.option[job]]]
     differ = factors.table.shape[0] > 0
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
         for unit in range(held.low[k], held.high[k] + 1):

@@ -3,7 +3,7 @@
 One instant after another, each in the order of rule 2 of docs/semantics.md. The work of an instant is cut into phases,
 and ``tally[PHASE]`` holds the next one:
 
-    ADVANCE   find the next instant; completions, timers, node events
+    ADVANCE   find the next instant; completions, timers, node events, samples of power profiles
     ARRIVE    submissions: reject, or predict and queue
     SIGNAL    the cap in force
     CONTROL   are controls due?
@@ -42,6 +42,7 @@ from wattqueue.kernels.power import account, round_us, set_physics, write_power
 from wattqueue.kernels.schedule import schedule
 from wattqueue.kernels.speed import begin_in_domains, refresh_listed, settle
 from wattqueue.kernels.state import KernelView, Log, Truth
+from wattqueue.kernels.ticks import begin_phases, tick
 
 INF = float("inf")
 ADVANCE = 0
@@ -100,7 +101,7 @@ def next_time(view: KernelView, truth: Truth) -> float:
     tally = truth.tally
     time = min(truth.when[codes.PASS_AT], INF)
     if tally[codes.HEAP] > 0:
-        time = min(time, truth.ends.time[0])
+        time = min(time, truth.ends.time[0], truth.when[codes.TICK_AT])
     if tally[codes.NEXT_ARRIVAL] < len(truth.arrival):
         time = min(time, truth.submit[truth.arrival[tally[codes.NEXT_ARRIVAL]]])
     if time == INF and tally[codes.HEAP] == 0 and view.counter[codes.QUEUED] == 0:
@@ -143,6 +144,8 @@ def advance(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction
         node_events(view, truth, log)
     if tally[codes.STALE] > 0:
         settle(view, truth, log)
+    if now >= truth.when[codes.TICK_AT]:
+        tick(view, truth, log)
     tally[codes.BATCH] = tally[codes.NEXT_ARRIVAL]
     tally[codes.EVENTS] += 1
     tally[codes.PHASE] = ARRIVE
@@ -287,6 +290,8 @@ def apply_starts(view: KernelView, truth: Truth, log: Log) -> int:
     they were written (rule 1).
     """
     now = view.num[codes.NOW]
+    if len(truth.phases.pattern) > 0:
+        begin_phases(view, truth)
     if truth.tally[codes.OWNERS] != 0 and view.counter[codes.STARTS] > 0:
         begin_in_domains(view, truth)
     for k in range(view.counter[codes.STARTS]):

@@ -19,7 +19,8 @@ from __future__ import annotations
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.domains import TRUE, job_speed
-from wattqueue.kernels.entries import time_factor, unit_uw
+from wattqueue.kernels.entries import time_factor
+from wattqueue.kernels.phases import true_unit_uw
 from wattqueue.kernels.state import KernelView, Log, Rows, Truth, UnitFactors
 from wattqueue.kernels.unit_watts import greatest_factor, held_uw
 
@@ -36,12 +37,11 @@ def account(view: KernelView, truth: Truth, job: int, sign: int) -> None:
 
 
 @inlined
-def limited_uw(view: KernelView, truth: Truth, rows: Rows, factors: UnitFactors, job: int, speed: float) -> int:
-    """Return the microwatts of the whole job at its option, slowed to ``speed``.
+def limited_uw(view: KernelView, truth: Truth, factors: UnitFactors, job: int, watt: int, speed: float) -> int:
+    """Return the microwatts of the whole job, slowed to ``speed``; a unit of factor 1 draws ``watt`` at full speed.
 
     One unit's watts are rounded, then multiplied, or added up where units differ (rule 12 of docs/semantics.md).
     """
-    watt = unit_uw(rows, job, as_int64(view.held.option[job]))
     if factors.table.shape[0] > 0:
         if speed < 1.0:
             return limited_by_unit(view, truth, factors, job, watt, speed)
@@ -91,7 +91,7 @@ def limited_factor(view: KernelView, truth: Truth, rows: Rows, job: int, speed: 
 def set_physics(view: KernelView, truth: Truth, job: int) -> None:
     """Set the true watts and time factor of a job from its option and the limits on its units."""
     speed = job_speed(view, truth, as_int64(TRUE), job)
-    truth.uw[job] = limited_uw(view, truth, truth.actual, truth.by_unit, job, speed)
+    truth.uw[job] = limited_uw(view, truth, truth.by_unit, job, true_unit_uw(view, truth, job), speed)
     truth.factor[job] = true_factor(view, truth, job, speed)
 
 

@@ -11,8 +11,9 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, kernel
 from wattqueue.kernels.chance import fits_change, square_w
 from wattqueue.kernels.domains import EXPECTED, TRUE, clear_list, count_job, job_speed, list_changed, list_job
-from wattqueue.kernels.entries import net_of
+from wattqueue.kernels.entries import net_of, unit_uw
 from wattqueue.kernels.heap import heap_push, heap_remove
+from wattqueue.kernels.phases import has_profile, sample_uw, true_unit_uw
 from wattqueue.kernels.power import account, limited_factor, limited_uw, round_us, set_physics, true_factor
 from wattqueue.kernels.running import running_insert, running_net, running_remove
 from wattqueue.kernels.state import KernelView, Log, Truth
@@ -30,7 +31,7 @@ def change_truth(view: KernelView, truth: Truth, log: Log, job: int) -> None:
     """Set the true watts of a running job, its energy so far, and its end.
 
     Remaining work is (end - now) / old factor, in seconds at reference speed. The new end is that times the new
-    factor, rounded to 1 µs (rule 1 of docs/semantics.md).
+    factor, rounded to 1 µs (rule 1 of docs/semantics.md). A job that only draws other watts keeps its end.
     """
     now = view.num[codes.NOW]
     old_uw = truth.uw[job]
@@ -42,10 +43,10 @@ def change_truth(view: KernelView, truth: Truth, log: Log, job: int) -> None:
     account(view, truth, job, as_int64(1))
     # The last stretch is billed from the start at the final watts: add what the first one differed by.
     log.energy_j[job] += (now - log.start[job]) * ((old_uw - truth.uw[job]) / codes.MICRO)
-    heap_remove(truth.ends, truth.tally, codes.HEAP, job)
-    end = max(now, round_us(now + left / old_factor * truth.factor[job]))
-    heap_push(truth.ends, truth.tally, codes.HEAP, end, job)
-    view.counter[codes.DIRTY] = 1
+    if truth.factor[job] != old_factor:
+        heap_remove(truth.ends, truth.tally, codes.HEAP, job)
+        end = max(now, round_us(now + left / old_factor * truth.factor[job]))
+        heap_push(truth.ends, truth.tally, codes.HEAP, end, job)
 
 
 @kernel
@@ -74,8 +75,9 @@ def expected_factor(view: KernelView, truth: Truth, job: int) -> float:
 def expected_net(view: KernelView, truth: Truth, job: int) -> int:
     """Return what the ledger counts for a running job at its option, under the limits in force."""
     speed = job_speed(view, truth, as_int64(EXPECTED), job)
-    uw = limited_uw(view, truth, view.predicted, view.by_unit.factors, job, speed)
-    return net_of(view, job, as_int64(view.held.option[job]), uw)
+    option = as_int64(view.held.option[job])
+    watt = unit_uw(view.predicted, job, option)
+    return net_of(view, job, option, limited_uw(view, truth, view.by_unit.factors, job, watt, speed))
 
 
 @kernel
@@ -84,6 +86,8 @@ def switch_option(view: KernelView, truth: Truth, job: int, option: int) -> None
     if truth.tally[codes.OWNERS] != 0:
         count_job(view, truth, job, as_int64(-1))
     view.held.option[job] = option
+    if has_profile(truth, job):
+        truth.phases.unit_uw[job] = sample_uw(view, truth, job, as_int64(truth.phases.place[job]))
     if truth.tally[codes.OWNERS] != 0:
         count_job(view, truth, job, as_int64(1))
 
@@ -110,7 +114,7 @@ def refresh_listed(view: KernelView, truth: Truth, log: Log) -> None:
         if factor != view.held.factor[job] or expected_net(view, truth, job) != running_net(view, job):
             expect_speed(view, truth, job)
         speed = job_speed(view, truth, as_int64(TRUE), job)
-        uw = limited_uw(view, truth, truth.actual, truth.by_unit, job, speed)
+        uw = limited_uw(view, truth, truth.by_unit, job, true_unit_uw(view, truth, job), speed)
         if uw != truth.uw[job] or true_factor(view, truth, job, speed) != truth.factor[job]:
             change_truth(view, truth, log, job)
     clear_list(truth)

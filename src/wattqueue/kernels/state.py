@@ -337,6 +337,33 @@ class Domains(NamedTuple):
 
 
 @referenced
+class Phases(NamedTuple):
+    """Power profiles that truth follows (``kernels/phases.py``); all empty where it does not.
+
+    Columns of ``model.profiles.PowerProfiles``, and what each job draws now.
+    """
+
+    pattern: Array
+    """(n,) int32 pattern of each job, -1 for none."""
+    base_w: Array
+    """(n,) float64 watts of one unit at level 0."""
+    scale_w: Array
+    """(n,) float64 watts of one unit for a level of 1."""
+    mean_uw: Array
+    """(n,) int64 mean microwatts of one unit over the job's work."""
+    level: Array
+    """float32 levels of all patterns."""
+    first: Array
+    """(P + 1,) int64 first level of each pattern."""
+    resume: Array
+    """(P,) int64 level from which a pattern repeats."""
+    place: Array
+    """(n,) int64 period of its profile that a running job shows."""
+    unit_uw: Array
+    """(n,) int64 microwatts of one unit of a running job now."""
+
+
+@referenced
 class Truth(NamedTuple):
     """What jobs really do, and the events to come."""
 
@@ -348,6 +375,8 @@ class Truth(NamedTuple):
     """True factors of units that differ."""
     time_by_unit: UnitFactors
     """True factors of run time by unit."""
+    phases: Phases
+    """Power profiles that the watts of jobs follow."""
     kill: Array
     """(n,) bool, outruns its walltime."""
     uw: Array

@@ -83,6 +83,8 @@ class Run:
     """The machine's power as steps, from the first submission to the last end."""
     notes: dict[str, int] = field(default_factory=dict)
     """Counts of what a reader should know, by text: jobs above the stated maximum, refused actions by reason."""
+    phases_s: float | None = None
+    """Seconds between two samples of the power profiles that true watts followed in the run; None: constant watts."""
 
 
 def simulate(
@@ -94,13 +96,15 @@ def simulate(
     actual: Prediction | None = None,
     events: NodeEvents | None = None,
     past: Past | None = None,
+    phases_s: float | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Replay ``jobs`` on ``machine`` under ``policy`` and ``cap`` (None: no cap).
 
     ``actual`` gives true watts and time factors by option where the trace's own figures and the
     machine's exponents are not the truth; ``events`` failures and returns; ``past`` what had ended before
-    the first submission, which an estimator that learns begins with; ``progress`` is called with
+    the first submission, which an estimator that learns begins with; ``phases_s`` lets true watts follow the jobs'
+    power profiles in the run itself, sampled at each whole multiple of so many seconds; ``progress`` is called with
     (jobs ended or rejected, n) from time to time.
 
     Raises: MachineError if a cap applies to watts that are not known; PolicyError for a part that breaks its contract,
@@ -110,7 +114,8 @@ def simulate(
 
         run = simulate(jobs, machine, load_policy("easy"), cap=Cap.constant(1e6))
     """
-    simulation = Simulation(jobs, machine, policy, cap or Cap.none(), actual, events or NodeEvents.none(), past)
+    events = events or NodeEvents.none()
+    simulation = Simulation(jobs, machine, policy, cap or Cap.none(), actual, events, past, phases_s)
     simulation.go(progress)
     return simulation.result()
 
@@ -123,7 +128,7 @@ class Simulation:
 
     def __init__(
         self, jobs: Jobs, machine: Machine, policy: Policy, cap: Cap, actual: Prediction | None, events: NodeEvents,
-        past: Past | None = None,
+        past: Past | None = None, phases_s: float | None = None,
     ) -> None:  # fmt: skip
         """Evaluate the policy's static parts and build the arrays; nothing runs yet.
 
@@ -158,7 +163,8 @@ class Simulation:
         view = build_view(known, machine, prediction, entries, window, settings, rank=rank, checked=True)
         # Before the truth is built, from the machine's own figures: a learned prediction never rejects a job (rule 4).
         reject = rejections(jobs, view, cap, machine_figures=needs.machine_figures)
-        truth = build_truth(jobs, machine, actual or actual_power(jobs, machine), reject, cap, events)
+        truth = build_truth(jobs, machine, actual or actual_power(jobs, machine), reject, cap, events, phases_s)
+        self.phases_s = phases_s
         self.world = SimulatedWorld(jobs, machine, view, truth, new_log(len(jobs)), signals)
         self.limits = ActionLimits(machine.units)
         self._steps_left = _IDLE_CONTROL_STEPS
@@ -279,7 +285,7 @@ class Simulation:
         beyond = int(self.view.by_unit.beyond.sum())
         counts = {NO_FACTORS: self.without_factors, WORST_UNITS_EXCEED_CAP: beyond}
         notes = {**self.session.notes(), **{text: count for text, count in counts.items() if count}}
-        return Run(self.jobs, self.machine, self.cap, self._schedule(), self._power(), notes)
+        return Run(self.jobs, self.machine, self.cap, self._schedule(), self._power(), notes, self.phases_s)
 
     def _schedule(self) -> Schedule:
         """Return the log as a schedule; jobs that never ran get NaN times, state NOT_STARTED, and no units."""

@@ -23,9 +23,9 @@ from wattqueue.sim.profiles import PROFILE_NOT_USED, energies_j, power_windows, 
 
 
 def has_phases(run: Run) -> bool:
-    """Return whether some job carries a power profile."""
+    """Return whether some job carries a power profile that the run itself did not follow (``simulate(phases_s=)``)."""
     profiles = run.jobs.profiles
-    return profiles is not None and bool((profiles.pattern >= 0).any())
+    return run.phases_s is None and profiles is not None and bool((profiles.pattern >= 0).any())
 
 
 def with_phases(run: Run, period_s: float = PERIOD_S) -> tuple[Run, CapFigures]:

@@ -23,6 +23,7 @@ from wattqueue.kernels import codes, state
 from wattqueue.kernels.arrays import kernel_array
 from wattqueue.kernels.domains import new_domains
 from wattqueue.kernels.heap import new_heap
+from wattqueue.kernels.phases import no_phases
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
@@ -32,6 +33,8 @@ from wattqueue.policy.build import idle_uw, rows_of
 from wattqueue.policy.by_unit import unit_factors, without_factors
 
 Array = NDArray[np.float64]
+LEAST_TICK_S = 1e-3
+"""Shortest time between two samples of power profiles: float64 holds no smaller step at the times of Unix clocks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,15 +92,39 @@ def cap_microwatts(cap: Cap) -> NDArray[np.int64]:
     return np.where(high, codes.NO_CAP, np.rint(np.where(high, 0.0, cap.cap_w) * codes.MICRO)).astype(np.int64)
 
 
+def phases_of(jobs: Jobs, work_s: Array) -> state.Phases:
+    """Return the power profiles of jobs as kernels take them; ``work_s`` (n,) is what each of them does."""
+    profiles = jobs.profiles
+    if profiles is None:
+        return no_phases()
+    mean = np.nan_to_num(profiles.mean_power_w(work_s)) * codes.MICRO
+    zero = np.zeros(len(jobs), np.int64)
+    return state.Phases(
+        kernel_array(profiles.pattern, np.int32),
+        kernel_array(profiles.base_w, np.float64),
+        kernel_array(profiles.scale_w, np.float64),
+        np.rint(mean).astype(np.int64),
+        kernel_array(profiles.level, np.float32),
+        kernel_array(profiles.first, np.int64),
+        kernel_array(profiles.resume, np.int64),
+        zero,
+        zero.copy(),
+    )
+
+
 def build_truth(
-    jobs: Jobs, machine: Machine, actual: Prediction, reject: NDArray[np.int8], cap: Cap, events: NodeEvents
-) -> state.Truth:
+    jobs: Jobs, machine: Machine, actual: Prediction, reject: NDArray[np.int8], cap: Cap, events: NodeEvents,
+    phases_s: float | None = None,
+) -> state.Truth:  # fmt: skip
     """Return the world at rest before the first submission: every unit on and idle, nothing submitted.
 
     Columns of the trace are taken as they are where type and layout allow; a copy of a long trace costs gigabytes.
     Work is at most the walltime, because a job that outruns it is killed there (rule 3 of docs/semantics.md).
 
-    Raises: InputError if events name a unit outside the machine, or a job an application without true factors.
+    ``phases_s``: true watts follow the jobs' power profiles, sampled at each whole multiple of so many seconds.
+
+    Raises: InputError for ``phases_s`` without profiles or too small, if events name a unit outside the machine, or a
+    job an application without true factors.
     """
     n, units = len(jobs), machine.units
     unknown = without_factors(jobs.app, actual) & (jobs.app.codes >= 0)
@@ -114,6 +141,12 @@ def build_truth(
     node_order = np.lexsort((events.unit, events.up, events.time_s))  # of one instant: down before up, then by unit
     when = np.full(codes.WHEN_SLOTS, np.inf)
     when[[codes.PASS_INTERVAL, codes.CONTROL_STEPS_LEFT, codes.PASS_AT_COMPLETION]] = 0.0
+    if phases_s is not None:
+        if jobs.profiles is None or (jobs.profiles.pattern < 0).all():
+            raise InputError("phases_s without power profiles", where="jobs", hint="leave it out: watts are constant")
+        if not LEAST_TICK_S <= phases_s < np.inf:
+            raise InputError(f"phases_s is {phases_s}", hint=f"finite, and at least {LEAST_TICK_S} s")
+        when[[codes.TICK_AT, codes.TICK_PERIOD, codes.PROFILE_PERIOD]] = -np.inf, phases_s, jobs.profiles.period_s
     kill = jobs.runtime_s > jobs.walltime_s
     work = np.minimum(jobs.runtime_s, jobs.walltime_s) if kill.any() else kernel_array(jobs.runtime_s, np.float64)
     return state.Truth(
@@ -121,6 +154,7 @@ def build_truth(
         rows_of(actual),
         unit_factors(jobs.app, actual.unit_factor),
         unit_factors(jobs.app, actual.unit_time_factor),
+        phases_of(jobs, work) if phases_s else no_phases(),
         kill,
         np.zeros(n, np.int64),
         np.ones(n),

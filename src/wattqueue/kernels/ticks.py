@@ -1,0 +1,63 @@
+"""Ticks: true watts follow power profiles by the work that jobs have done.
+
+A run may be asked to follow the profiles of its jobs (``simulate(phases_s=...)``). Then ticks are events: at each,
+every running job that carries a profile draws what its profile says of the work that it has done, until the next tick.
+A job that is slowed walks through its profile more slowly. Expectation does not follow: estimators predict one figure.
+"""
+
+from __future__ import annotations
+
+import math
+
+from wattqueue.kernels import codes
+from wattqueue.kernels._numba import as_int64, kernel
+from wattqueue.kernels.domains import TRUE, count_watts, list_changed, list_job, touch_domains
+from wattqueue.kernels.phases import has_profile, sample_uw
+from wattqueue.kernels.speed import refresh_listed
+from wattqueue.kernels.state import KernelView, Log, Truth
+
+MOMENT_S = 1e-6  # times are rounded to it: work that falls short of a period by less has completed the period
+
+
+@kernel
+def tick(view: KernelView, truth: Truth, log: Log) -> None:
+    """Sample the profiles of all running jobs; continue those whose watts changed, and the jobs that this slows."""
+    phases, now = truth.phases, view.num[codes.NOW]
+    for k in range(truth.tally[codes.HEAP]):
+        job = as_int64(truth.ends.item[k])
+        if phases.pattern[job] >= 0:
+            done = max(0.0, truth.work[job] - (truth.ends.time[k] - now) / truth.factor[job])
+            place = as_int64(math.floor((done + MOMENT_S) / truth.when[codes.PROFILE_PERIOD]))
+            if place != phases.place[job]:
+                show_place(view, truth, job, place)
+    list_changed(view, truth)
+    refresh_listed(view, truth, log)
+    period = truth.when[codes.TICK_PERIOD]
+    at = (math.floor(now / period) + 1.0) * period
+    truth.when[codes.TICK_AT] = at if at > now else at + period
+
+
+@kernel
+def show_place(view: KernelView, truth: Truth, job: int, place: int) -> None:
+    """Let a running job draw the sample of a period of its profile; list it if its watts change."""
+    before = truth.phases.unit_uw[job]
+    sample = sample_uw(view, truth, job, place)
+    truth.phases.place[job] = place
+    if sample == before:
+        return
+    if truth.tally[codes.OWNERS] != 0:
+        count_watts(view, truth, as_int64(TRUE), truth.by_unit, job, before, as_int64(-1))
+        count_watts(view, truth, as_int64(TRUE), truth.by_unit, job, sample, as_int64(1))
+        touch_domains(view, truth, job)
+    truth.phases.unit_uw[job] = sample
+    list_job(truth, job)
+
+
+@kernel
+def begin_phases(view: KernelView, truth: Truth) -> None:
+    """Let the jobs of the buffer of starts draw the first samples of their profiles."""
+    for k in range(view.counter[codes.STARTS]):
+        job = as_int64(view.entries.job[view.start_entry[k]])
+        if has_profile(truth, job):
+            truth.phases.place[job] = 0
+            truth.phases.unit_uw[job] = sample_uw(view, truth, job, as_int64(0))
