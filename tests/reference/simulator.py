@@ -28,6 +28,13 @@ def micro(watts: float) -> int:
     return round(watts * 1e6) if math.isfinite(watts) else 0
 
 
+def groups(sizes: list[tuple[int, int]]) -> list[list[int]]:
+    """Units in their order, cut into groups; a row of ``sizes`` is (units of a partition, units of a group)."""
+    cuts = [size for units, size in sizes for _ in range(units // size)]
+    ends = list(itertools.accumulate(cuts))
+    return [list(range(end - size, end)) for end, size in zip(ends, cuts, strict=True)]
+
+
 @dataclass
 class Running:
     job: int
@@ -88,7 +95,10 @@ class Simulator:
         self.running: list[Running] = []
         self.unit_partition = [p for p, part in enumerate(self.machine.partitions) for _ in range(part.units)]
         self.unit_state = [codes.UNIT_ON] * len(self.unit_partition)
-        self.domain_cap = [INF] * len(self.domain_units())
+        parts = self.machine.partitions
+        self.nodes = groups([(part.units, part.units // part.nodes) for part in parts])
+        self.domains = groups([(part.units, part.cores_per_socket if part.unit == "core" else 1) for part in parts])
+        self.domain_cap = [INF] * len(self.domains)
         self.timers: list[tuple[float, int]] = []
         self.steps: list[tuple[float, int, int, int, int]] = []
         self.cap_uw = self._cap_row(0)
@@ -197,21 +207,7 @@ class Simulator:
 
     def node_units(self, unit: int) -> list[int]:
         """The units of the node in which ``unit`` stands: power is switched by the node."""
-        first = 0
-        for part in self.machine.partitions:
-            for _ in range(part.nodes):
-                units = list(range(first, first + part.units // part.nodes))
-                if unit in units:
-                    return units
-                first += len(units)
-        raise AssertionError(unit)
-
-    def nodes(self) -> list[list[int]]:
-        """The units of every node."""
-        nodes: list[list[int]] = []
-        while sum(map(len, nodes)) < len(self.unit_state):
-            nodes.append(self.node_units(sum(map(len, nodes))))
-        return nodes
+        return next(units for units in self.nodes if unit in units)
 
     def node_base_uw(self, units: list[int], state: int) -> int:
         """What the base counts: a node on its way for the greater of its watts now and afterwards."""
@@ -251,7 +247,7 @@ class Simulator:
             return 1 << 62
         drawn = sum(r.net for r in self.running)
         if self.machine.cap_scope == "machine":
-            drawn += sum(self.node_base_uw(units, self.unit_state[units[0]]) for units in self.nodes())
+            drawn += sum(self.node_base_uw(units, self.unit_state[units[0]]) for units in self.nodes)
         budget = self.cap_uw
         if self.chance is not None:
             base = drawn - sum(r.net for r in self.running)
@@ -437,16 +433,6 @@ class Simulator:
 
     # -- watts and speed ----------------------------------------------------------------------------
 
-    def domain_units(self) -> list[list[int]]:
-        """The units of every power domain: the cores of a socket, or one unit."""
-        domains: list[list[int]] = []
-        for part in self.machine.partitions:
-            size = part.cores_per_socket if part.unit == "core" else 1
-            for _ in range(part.units // size):
-                first = sum(map(len, domains))
-                domains.append(list(range(first, first + size)))
-        return domains
-
     def domain_speed(self, table: Prediction, units: list[int], limit: float) -> float:
         """The speed at which the units of a domain, idle ones included, draw ``limit`` microwatts together."""
         part = self.machine.partitions[self.unit_partition[units[0]]]
@@ -465,7 +451,7 @@ class Simulator:
         idle, factor = micro(part.idle_w), self.factor(table, r.job, r.option)
         watts = [self.watts_on(table, r.job, r.option, u) for u in r.units]
         speed = 1.0
-        for units, limit in zip(self.domain_units(), self.domain_cap, strict=True):
+        for units, limit in zip(self.domains, self.domain_cap, strict=True):
             if limit < INF and set(units) & set(r.units):
                 speed = min(speed, self.domain_speed(table, units, limit))
         if speed >= 1.0:
@@ -683,7 +669,7 @@ class Simulator:
         busy = {u for r in self.running for u in r.units}
         jobs_uw = sum(r.uw for r in self.running)
         idle = sum(self.idle_uw(self.unit_partition[u]) for u in busy)
-        other = sum(self.node_state_uw(units, self.unit_state[units[0]]) for units in self.nodes()) - idle
+        other = sum(self.node_state_uw(units, self.unit_state[units[0]]) for units in self.nodes) - idle
         self.steps.append((self.now, jobs_uw, other, idle, len(busy)))
 
 

@@ -109,8 +109,8 @@ def test_with_phases_under_limits(seed: int) -> None:
     world = random_world(seed, failures=seed % 3 == 0)
     samples = [rng.uniform(0.0, 300.0, int(rng.integers(0, 12))) for _ in range(len(world.jobs))]
     samples[0] = np.array([250.0, 50.0])
-    jobs = replace(world.jobs, profiles=PowerProfiles.from_samples(samples, period_s=float(rng.choice([3.0, 10.0]))))
-    world = replace(world, jobs=jobs, phases_s=float(rng.choice([2.0, 2.5, 10.0])))
+    jobs = replace(world.jobs, profiles=PowerProfiles.from_samples(samples, period_s=float(rng.choice([7.0, 20.0]))))
+    world = replace(world, jobs=jobs, phases_s=float(rng.choice([10.0, 12.5, 40.0])))
     run, twin = run_both(world, random_script(seed, world), period_s=7.0)
     expect_same(run, twin)
     check_invariants(run)

@@ -87,6 +87,16 @@ def test_idle_cores_count_below_the_limit() -> None:
     assert run.power.jobs_w.max() == pytest.approx(35.0, abs=1e-6)
 
 
+def test_a_job_below_idle_is_slowed_with_its_socket_and_draws_no_more() -> None:
+    """The socket is limited to idle watts: both jobs run at a tenth; 20 W of the one stay, the other idles at 50 W."""
+    machine = Machine("idle", (replace(SOCKETS.partitions[0], idle_w=50.0),))
+    jobs = Jobs.build([0.0, 0.0], [1, 1], [10.0, 10.0], walltime_s=[40.0] * 2, mean_power_w=[20.0, 150.0])
+    policy = replace(load_policy("easy"), controls=(Once(0.0, SetDomainCaps([0], [70.0])),))
+    run = simulate(jobs, machine, policy)
+    assert run.schedule.end_s.tolist() == [100.0, 100.0]
+    assert run.power.jobs_w.max() == pytest.approx(20.0 + 50.0 + 100.0 * 0.01)
+
+
 def test_what_an_end_gives_to_others_is_in_the_ledger() -> None:
     """The third job fits beside two slowed ones, at 150 W of 200; when one ends the other takes the room."""
     control = Once(0.0, SetDomainCaps([0], [100.0]))

@@ -53,26 +53,27 @@ def limited_uw(view: KernelView, truth: Truth, factors: UnitFactors, job: int, w
 
 @inlined
 def slowed_uw(view: KernelView, truth: Truth, job: int, watt: int, speed: float) -> int:
-    """Return the microwatts of a unit of ``job`` that is slowed to ``speed``, from those at full speed."""
+    """Return the microwatts of a unit of ``job`` that is slowed to ``speed``, from those at full speed.
+
+    A unit that draws no more than idle watts has nothing to reduce, whatever slows it.
+    """
     p = as_int64(view.units.option_partition[view.held.option[job]])
     idle = view.units.idle_uw[p]
+    if watt <= idle:
+        return watt
     slowed: int = round(idle + (watt - idle) * speed ** truth.node_figures[p, codes.ALPHA])
     return slowed
 
 
 @kernel
 def limited_by_unit(view: KernelView, truth: Truth, factors: UnitFactors, job: int, uw: int, speed: float) -> int:
-    """Return the microwatts of ``job``, slowed to ``speed``, where a unit of factor 1 draws ``uw`` at full speed.
-
-    A unit that draws no more than idle watts has nothing to reduce, whatever slows the others.
-    """
+    """Return the microwatts of ``job``, slowed to ``speed``, where a unit of factor 1 draws ``uw`` at full speed."""
     held, row = view.held, factors.row[job]
-    idle = view.units.idle_uw[view.units.option_partition[held.option[job]]]
     total = 0
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
         for unit in range(held.low[k], held.high[k] + 1):
             watt = round(uw * factors.table[row, unit])
-            total += slowed_uw(view, truth, job, watt, speed) if watt > idle else watt
+            total += slowed_uw(view, truth, job, watt, speed)
     return total
 
 
