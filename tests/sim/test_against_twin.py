@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reference.simulator import Simulator, integral_j
@@ -102,6 +102,7 @@ def test_with_random_actions(seed: int) -> None:
     check_invariants(run)
 
 
+@settings(max_examples=20)  # many ticks: each world takes some seconds
 @given(SEEDS)
 def test_with_phases_under_limits(seed: int) -> None:
     """True watts walk through random profiles, while limits come and go on sockets that jobs share."""
