@@ -12,8 +12,7 @@ line     as printed                                       corrected
 =======  ===============================================  =======================================================
 1-7      P and n are not set to 0 before a step           both begin at 0; what nobody takes is in ``spare_w``
 3        pools all of ``PC - P``                          pools what lines 11 and 12 take, and ``spare_w``
-8, 17    ``p = P / n``: a division by 0 where none is to  one level for all, found before anyone is raised: each
-         be raised, and after the last one                gets the smaller of level and wish (water-filling)
+8, 17    ``p = P / n``: a division by 0 if none is raised one level for all, found first (water-filling)
 11-15    no limits of the hardware                        ``minimum_w`` and ``maximum_w`` of each socket
 15       a share that depends on the sockets before it    a share that does not depend on the order of sockets
 17       P less the last raise, not less all of them      the sum of all shares is at most the pool
