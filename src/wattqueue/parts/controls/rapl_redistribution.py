@@ -5,18 +5,16 @@ of what is unused, whichever is less; above ``T PC`` it is raised by at most ``R
 
 Two versions of the algorithm, both pure functions on arrays. ``redistribute_as_printed`` follows the lines of the
 paper. ``redistribute`` is corrected, because the printed one lets the sum of the caps grow beyond the budget
-(``wattqueue study epas`` prints how often, and by how much). Line by line, the corrected one differs in this:
+(``wattqueue study epas`` prints how often, and by how much). Line by line, what is printed and what
+is corrected:
 
-=======  ===============================================  =======================================================
-line     as printed                                       corrected
-=======  ===============================================  =======================================================
-1-7      P and n are not set to 0 before a step           both begin at 0; what nobody takes is in ``spare_w``
-3        pools all of ``PC - P``                          pools what lines 11 and 12 take, and ``spare_w``
-8, 17    ``p = P / n``: a division by 0 if none is raised one level for all, found first (water-filling)
-11-15    no limits of the hardware                        ``minimum_w`` and ``maximum_w`` of each socket
-15       a share that depends on the sockets before it    a share that does not depend on the order of sockets
-17       P less the last raise, not less all of them      the sum of all shares is at most the pool
-=======  ===============================================  =======================================================
+* 1-7: P and n are not set to 0 before a step. Both begin at 0; what nobody takes is in ``spare_w``.
+* 3: pools all of ``PC - P``. Pooled are what lines 11 and 12 take, and ``spare_w``.
+* 8, 17: ``p = P / n`` divides by 0 where none is to be raised, and after the last one. One level for all is found
+  before anyone is raised: each socket gets the smaller of the level and what it asks for (water-filling).
+* 11-15: no limits of the hardware. ``minimum_w`` and ``maximum_w`` of each socket hold.
+* 15: a share depends on the sockets before it. No cap depends on the order of the sockets.
+* 17: P less the last raise, not less all of them. The sum of all shares is at most the pool.
 
 What nobody takes is not lost: the reserve is the budget less the sum of the caps, and the caller hands it in as
 ``spare_w`` at the next step. Without it caps would only fall. A socket is any power domain with a cap of its own.
@@ -134,7 +132,7 @@ def redistribute(
     Returns: the new caps in watts. Shares are whole microwatts. Shape (S,).
 
     Raises: InputError for a reading that is negative or infinite, a cap outside its limits, columns of different
-        lengths, and figures out of range.
+    lengths, and figures out of range.
     Reference: paper 3, Algorithm 1.
     """
     from wattqueue.kernels.redistribution import (
