@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.reference.profile_power import ProfiledRun, moments, profile_series, run_uw
@@ -121,6 +121,7 @@ def test_windows_add_up_to_the_whole_wherever_they_are_cut(seed: int, n: int, st
 
 
 @given(st.integers(0, 2**40), st.floats(0, 1), st.floats(0, 1))
+@example(0, 0.0, 1 - 2**-53)
 def test_a_window_is_a_piece_of_the_whole(seed: int, a: float, b: float) -> None:
     run = finished(seed, 12)
     whole = profile_power(run)
@@ -178,6 +179,7 @@ def test_on_a_grid_the_sum_is_the_naive_one_between_its_points(seed: int, n: int
 
 
 @given(st.integers(0, 2**40), st.floats(0, 1), st.floats(0, 1))
+@example(0, 0.0, 1 - 2**-53)
 def test_a_window_on_a_grid_is_a_piece_of_the_whole(seed: int, a: float, b: float) -> None:
     run = on_grid(seed, 12, 0.1)
     whole = profile_power(run)

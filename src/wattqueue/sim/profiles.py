@@ -265,6 +265,7 @@ def _window(found: ProfiledRuns, own: PowerSeries, begin: float, end: float) -> 
         out = _room(len(total) + 1)
         period = float(runs.period_s[0])
         rows = sum_on_grid(found.patterns, runs, out, cells, total, own_cell, own_time, own_row, period)
+        out.time[rows - 1] = min(out.time[rows - 1], end)  # a multiple may be rounded to just above the end
     else:
         out = _room(rows_at_most)
         rows = sum_steps(found.patterns, runs, _next_steps(len(touched)), out, own.time_s, own_row, begin, end)
