@@ -17,6 +17,7 @@ import pytest
 
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
+from tests.live.site import MACHINE
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import LiveConfig, load_config, read_secret
@@ -27,19 +28,6 @@ from wattqueue.live.status import RunDir, read_status
 from wattqueue.model.signals import Cap
 
 ROOT = Path(__file__).parents[2]
-MACHINE = """
-name = "lab"
-[[partitions]]
-name = "p1"
-nodes = 4
-idle_w = 100.0
-max_w = 300.0
-[[partitions]]
-name = "p2"
-nodes = 4
-idle_w = 100.0
-max_w = 300.0
-"""
 PLAIN = 'machine = "m.toml"\ncap = "1800W"\n'
 
 

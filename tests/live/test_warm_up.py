@@ -14,21 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.live.record import FILES, RECORDED
+from tests.live.site import MACHINE
 from wattqueue.live.warm_up import PATIENCE_S, run_small_pass, warm_up
 
-MACHINE = """
-name = "lab"
-[[partitions]]
-name = "p1"
-nodes = 4
-idle_w = 100.0
-max_w = 300.0
-[[partitions]]
-name = "p2"
-nodes = 4
-idle_w = 100.0
-max_w = 300.0
-"""
 CONFIG = 'machine = "m.toml"\ncap = "1800W"\n[slurm]\nbin_dir = "bin"\n'
 
 
