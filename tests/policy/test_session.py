@@ -478,9 +478,9 @@ def test_events_are_changes_between_two_observations() -> None:
     assert words(watch.observe(["a"], [], 10.0, on)) == {"arrival"}
     assert words(watch.observe(["a"], [], 10.0, on)) == set()
     # a starts while b arrives: as many wait as before
-    assert words(watch.observe(["b"], ["a"], 10.0, on)) == {"arrival"}
+    assert words(watch.observe(["b"], ["a"], 10.0, on)) == {"arrival", "start"}
     # a ends while b starts: as many run as before
-    assert words(watch.observe([], ["b"], 10.0, on)) == {"completion"}
+    assert words(watch.observe([], ["b"], 10.0, on)) == {"completion", "start"}
     # a requeued job has neither arrived nor ended
     assert words(watch.observe(["b"], [], 10.0, on)) == set()
     assert words(watch.observe(["b"], [], 20.0, on)) == {"signal"}

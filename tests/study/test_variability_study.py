@@ -161,6 +161,20 @@ def test_the_published_backfill_waits_for_its_minutes() -> None:
     assert caught.value.where == "--backfill"
 
 
+def test_limits_hold_the_budget_that_a_wrong_prediction_breaks() -> None:
+    """PE from the best socket counts too little everywhere; 115 W a socket are reached by no more than a phase."""
+    draw = BudgetCase(jobs(), 2e3, Variant(rapl=True)).draw(1)
+    best, base = draw("slurm-pe, best"), draw(BASE)
+    assert (best["unlimited_above"], best["above"], best["over_j"]) == (100.0, 0.0, 0.0)
+    without = figures("slurm-pe, best")
+    assert best["unlimited_over_j"] == without["over_j"] > 0.0
+    assert best["turnaround_s"] == pytest.approx(
+        without["turnaround_s"] * (1.0 + best["rapl_turnaround_percent"] / 100.0)
+    )
+    assert best["rapl_turnaround_percent"] > 1.0 > abs(base["rapl_turnaround_percent"])
+    assert best["energy_j"] < without["energy_j"]
+
+
 def test_idle_watts_are_those_of_a_machine_that_has_them() -> None:
     """The engine, asked about a machine whose idle sockets draw 20 W, has the same schedule and energy."""
     known = knowledge(1)
@@ -238,7 +252,7 @@ def test_bad_options(tmp_path: Path) -> None:
 
 def test_the_command(data_dir: Path, tmp_path: Path) -> None:
     out = tmp_path / "s.json"
-    chosen = ["--seeds", "1", "--budget", "15", "--whole-nodes", "--backfill", "published", "--idle", "25"]
+    chosen = ["--seeds", "1", "--budget", "15", "--whole-nodes", "--backfill", "published", "--idle", "25", "--rapl"]
     command = [*RUN, str(data_dir / "variability"), *chosen, "--json", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -248,3 +262,7 @@ def test_the_command(data_dir: Path, tmp_path: Path) -> None:
     found = json.loads(out.read_text())
     assert (found["seeds"], found["backfill"], found["whole_nodes"], found["idle_w"]) == (1, "published", True, [25.0])
     assert len(found["figure_1"]["policies"]) == len(SHOWN)
+    assert "kJ without limits / under them" in " ".join(done.stdout.split())
+    over = [r["values"] for r in found["results"] if r["metric"] == "over_j"]
+    assert found["rapl"]
+    assert over == [[0.0]] * len(over)

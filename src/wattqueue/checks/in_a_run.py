@@ -37,7 +37,7 @@ from wattqueue.policy.view import View
 from wattqueue.sim.engine import Simulation
 from wattqueue.sim.truth import NodeEvents, actual_power
 
-EVENTS = {"arrival", "completion", "signal", "node"}
+EVENTS = {"arrival", "completion", "signal", "node", "start"}
 """Events that a control may name."""
 MOST_JOBS = 60
 """Jobs of a run: a part in plain Python is called several times per event."""

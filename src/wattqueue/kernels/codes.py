@@ -129,6 +129,7 @@ STOP_ON_ARRIVAL = 8
 STOP_ON_COMPLETION = 16
 STOP_ON_SIGNAL = 32
 STOP_ON_NODE = 64
+STOP_ON_START = 128
 
 # Unit states.
 # A stop takes UNIT_ON through UNIT_STOPPING to UNIT_OFF, a wake through UNIT_BOOTING back. Only UNIT_ON takes jobs.

@@ -8,7 +8,8 @@ and ``tally[PHASE]`` holds the next one:
     SIGNAL    the cap in force
     CONTROL   are controls due?
     PASS      one scheduling pass
-    APPLY     let the started jobs run, slow those beside them, write the power step; then ADVANCE again
+    APPLY     let the started jobs run, slow those beside them; controls that wait for starts; write the power step;
+              then ADVANCE again
 
 Each phase is a function that sets the phase to resume at, and returns -1 to go on or a code of ``kernels/codes.py`` to
 stop. ``run`` returns that code to ``sim/engine.py``, which does what is needed and calls ``run`` again with the same
@@ -17,7 +18,8 @@ more than a call (some 2 µs), and a run whose parts are all static never stops:
 
     NEED_PREDICTION   ARRIVE: an estimator in Python predicts the batch of this instant; the phase is ARRIVE again,
                       and NEXT_ARRIVAL, which has moved past the batch, shows that it has been predicted
-    NEED_CONTROL      CONTROL: controls act; then PASS
+    NEED_CONTROL      CONTROL: controls act; then PASS. APPLY: controls that wait for starts act; then APPLY again,
+                      with an empty buffer of starts unless they started a job
     NEED_PASS         PASS: a custom or re-ranked pass writes to the buffer of starts; then APPLY
     NEED_ROOM         ADVANCE: a buffer might not hold the next instant; the engine enlarges it, then ADVANCE
     PROGRESS          ADVANCE: so many events have passed; then ADVANCE
@@ -287,9 +289,10 @@ def apply_starts(view: KernelView, truth: Truth, log: Log) -> int:
     """Let the jobs of the buffer of starts run: true watts, end, log; write the power step of this instant.
 
     The true end is rounded to 1 µs only where the speed is not the reference speed, so that times of a trace stay as
-    they were written (rule 1).
+    they were written (rule 1). Stops before the power step for controls that wait for starts, where there are some.
     """
     now = view.num[codes.NOW]
+    started = view.counter[codes.STARTS] > 0
     if len(truth.phases.pattern) > 0:
         begin_phases(view, truth)
     if truth.tally[codes.OWNERS] != 0 and view.counter[codes.STARTS] > 0:
@@ -309,6 +312,9 @@ def apply_starts(view: KernelView, truth: Truth, log: Log) -> int:
     view.counter[codes.STARTS] = 0
     if truth.tally[codes.LISTED] > 0:
         refresh_listed(view, truth, log)
+    if started and truth.request[codes.STOP_MASK] & codes.STOP_ON_START:
+        truth.request[codes.HAPPENED] = codes.STOP_ON_START
+        return codes.NEED_CONTROL
     write_power(view, truth, log)
     truth.tally[codes.PHASE] = ADVANCE
     return -1

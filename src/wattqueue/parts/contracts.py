@@ -310,7 +310,8 @@ class Control(Protocol):
     period_s: float
     """Seconds between two calls; 0 means no period."""
     events: frozenset[str]
-    """Events that wake it, out of ``arrival``, ``completion``, ``signal`` (cap, price, target) and ``node``."""
+    """Events that wake it, out of ``arrival``, ``completion``, ``signal`` (cap, price, target), ``node`` and
+    ``start`` (called after the pass that started jobs)."""
 
     def act(self, view: View) -> Sequence[Action]:
         """Return actions, carried out in this order. A refused one is listed in the next view with its reason."""

@@ -37,6 +37,7 @@ EVENT_BITS = {
     "completion": codes.STOP_ON_COMPLETION,
     "signal": codes.STOP_ON_SIGNAL,
     "node": codes.STOP_ON_NODE,
+    "start": codes.STOP_ON_START,
 }
 """Events that a control may name, and the bits that stand for them in the compiled loop."""
 STOCK_MARGINS = (Predicted.margin_w, Chance.margin_w)

@@ -4,8 +4,8 @@ The simulator's loop knows each event as it happens. A live controller sees the 
 is what has changed in between: jobs that are new, jobs that ran and are gone, another cap, units in another state. Jobs
 are compared by name, not counted: a job that arrives in the round in which another one starts is an event.
 
-What the policy itself did is none (rule 2 of docs/semantics.md): a job that starts or is requeued has not arrived or
-ended, and a unit on its way to the state that an action asked for is expected there.
+What the policy itself did is none (rule 2 of docs/semantics.md), apart from ``start``: a job that starts or is requeued
+has not arrived or ended, and a unit on its way to the state that an action asked for is expected there.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class EventWatch:
     def observe(self, waiting: Iterable[str], holding: Iterable[str], cap_w: float, states: States) -> int:
         """Return the bits (``EVENT_BITS``) of what has happened since the last observation.
 
-        At the first one each job counts as arrived. The cap and the units of that moment are no change: a session calls
-        the controls that wait for one at its beginning, in every driver (rule 2 of docs/semantics.md).
+        At the first one each job counts as arrived, and one that holds units as started. The cap and the units of that
+        moment are no change: a session calls the controls that wait for one at its beginning, in every driver (rule 2
+        of docs/semantics.md).
         """
         first = self.cap_w is None
         held = frozenset(holding)
@@ -50,6 +51,7 @@ class EventWatch:
             "completion": not self.holding <= present,
             "signal": not first and cap_w != self.cap_w,
             "node": not first and self._moved(states),
+            "start": not held <= self.holding,
         }
         self.present, self.holding, self.cap_w, self.states = present, held, cap_w, states.copy()
         return sum(EVENT_BITS[name] for name, happened in changes.items() if happened)

@@ -181,6 +181,24 @@ class View:
         return np.concatenate([np.arange(low, high + 1, dtype=np.int32) for low, high in pairs])
 
     @property
+    def counted_unit_w(self) -> Floats:
+        """Return the watts that are predicted of each unit of running jobs at full speed, else NaN. Shape (U,).
+
+        The job's watts at its option times the factor of that very unit (rule 12 of docs/semantics.md).
+        """
+        held, rows = self.kernel.held, self.running
+        pieces = held.pieces[rows].astype(np.int64)
+        interval = _ranges(held.first[rows].astype(np.int64), pieces)
+        low = held.low[interval].astype(np.int64)
+        lengths = held.high[interval] - low + 1
+        unit, job = _ranges(low, lengths), np.repeat(np.repeat(rows, pieces), lengths)
+        uw, factors = unit_uw(self.kernel.predicted, job, held.option[job]), self.kernel.by_unit.factors
+        counted = np.full(self.machine.units, np.nan)
+        counted[unit] = np.rint(uw * factors.table[factors.row[job], unit]) if len(factors.table) else uw
+        counted /= codes.MICRO
+        return counted
+
+    @property
     def units_on(self) -> Ints:
         """Return the units that are up, busy or idle. Shape (k,), rising, as for the other states."""
         return self._units(codes.UNIT_ON)
@@ -216,3 +234,10 @@ class View:
     def unit_is_free(self, unit: int) -> bool:
         """Return whether a unit is powered, up and without a job."""
         return unit_is_free(self.kernel, unit)
+
+
+def _ranges(first: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers from each of ``first`` on, ``lengths`` of them, one range behind the other."""
+    before = np.cumsum(lengths) - lengths
+    found: NDArray[np.int64] = np.repeat(first - before, lengths) + np.arange(lengths.sum())
+    return found

@@ -28,6 +28,10 @@ def run(
         bool,
         typer.Option("--whole-nodes", help="Jobs get whole nodes of two sockets (section 4.1) instead of sockets."),
     ] = False,
+    rapl: Annotated[
+        bool,
+        typer.Option("--rapl", help="Limit each socket to the watts counted for it; each run with and without."),
+    ] = False,
     idle: Annotated[
         list[float] | None, typer.Option(help="Watts of an idle socket, for the machine's energy; may be repeated.")
     ] = None,
@@ -46,5 +50,5 @@ def run(
     if seeds > 1:
         import_module("scipy.stats")  # needed for the intervals: fail before the work if it is missing
     budgets_w = BUDGETS_W if budget is None else tuple(1e3 * b for b in budget)
-    study = VariabilityStudy(folder, seeds, budgets_w, threads=threads, variant=Variant(backfill, whole_nodes))
+    study = VariabilityStudy(folder, seeds, budgets_w, threads=threads, variant=Variant(backfill, whole_nodes, rapl))
     perform(study if idle is None else replace(study, idle_w=tuple(idle)), json_file, page)

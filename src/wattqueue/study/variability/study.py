@@ -107,11 +107,12 @@ class VariabilityStudy:
             "oracles": [ORACLE],
             "backfill": self.variant.backfill,
             "whole_nodes": self.variant.whole_nodes,
+            "rapl": self.variant.rapl,
             "idle_w": list(self.idle_w),
             "figure_1": None if over_time is None else over_time.document(),
             "results": samples.rows(),
         }
-        runs = len(simulated.settings) * len(POLICIES) * self.seeds
+        runs = len(simulated.settings) * len(POLICIES) * self.seeds * (2 if self.variant.rapl else 1)
         return TOLD.report(
             found,
             about=(

@@ -33,6 +33,8 @@ PICTURED = {
 """Policies of the pictures, by the paper's names so that a label fits a narrow page; tables have all."""
 UNSERVED = ("dropped", "without_reservation")
 """Counts of jobs that a policy could not serve as the others."""
+RAPL_COST = "rapl_turnaround_percent"
+"""Metric of what limits cost: turnaround over that of the same policy on the same draw without them."""
 Labels = Mapping[str, str]
 
 
@@ -47,6 +49,9 @@ def tables(samples: Samples, labels: Labels) -> Iterator[Table]:
         yield budget_table(samples, found, "second_over_percent", f"{traffic}: {labels['second_over_percent']} (%)")
         yield excess_table(samples, found, traffic)
         yield dropped_table(samples, found, traffic)
+        if RAPL_COST in {metric for _, _, metric in samples.values}:
+            yield budget_table(samples, found, RAPL_COST, f"{traffic}: turnaround over the same without limits (%)")
+            yield removed_table(samples, found, traffic)
 
 
 def budgets(samples: Samples, traffic: str) -> dict[str, str]:
@@ -61,7 +66,7 @@ def shown(policy: str) -> str:
 
 def budget_table(samples: Samples, found: Mapping[str, str], metric: str, title: str) -> Table:
     """Return one metric of each policy by budget, with intervals over the draws."""
-    kept = [p for p in samples.policies if p != BASE or metric.endswith("over_percent")]
+    kept = [p for p in samples.policies if p != BASE or metric.endswith("over_percent") or metric == RAPL_COST]
     rows = [[shown(p), *(with_interval(estimate(samples.of(s, p, metric))) for s in found.values())] for p in kept]
     heads = ("policy", *(name.replace(", ", "\n") for name in found))
     return Table(heads, rows, title)
@@ -78,6 +83,20 @@ def excess_table(samples: Samples, found: Mapping[str, str], traffic: str) -> Ta
         rows.append([shown(policy), *cells])
     heads = ("policy", *(name.replace(", ", "\n") for name in found))
     title = f"Above the budget, {traffic}: share of draws / seconds / kJ"
+    return Table(heads, rows, title, "Means over all draws; – where no draw exceeds the budget.")
+
+
+def removed_table(samples: Samples, found: Mapping[str, str], traffic: str) -> Table:
+    """Return what each policy has above each budget without limits, and with them."""
+    rows = []
+    for policy in samples.policies:
+        cells = []
+        for s in found.values():
+            before, after = (samples.of(s, policy, m).mean() / 1e3 for m in ("unlimited_over_j", "over_j"))
+            cells.append("–" if before == after == 0 else f"{before:.2f} / {after:.2f}")
+        rows.append([shown(policy), *cells])
+    heads = ("policy", *(name.replace(", ", "\n") for name in found))
+    title = f"Above the budget, {traffic}: kJ without limits / under them"
     return Table(heads, rows, title, "Means over all draws; – where no draw exceeds the budget.")
 
 

@@ -18,6 +18,7 @@ from wattqueue.model.metrics import cap_sums, energies, job_figures, span
 from wattqueue.model.schedule import PowerSeries, Schedule
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps
+from wattqueue.parts.controls.rapl_at_counted import RaplAtCounted
 from wattqueue.sim.engine import WORST_UNITS_EXCEED_CAP, Run, simulate
 from wattqueue.sim.profiles import profile_power
 from wattqueue.sim.truth import actual_power
@@ -45,10 +46,12 @@ class Variant:
     Attributes:
         backfill: ``easy``, or ``published``: as the published simulator backfills.
         whole_nodes: Whether jobs get whole nodes of two sockets, instead of sockets.
+        rapl: Whether each socket of a running job is limited to the watts that admission counted for it.
     """
 
     backfill: str = "easy"
     whole_nodes: bool = False
+    rapl: bool = False
 
     def __post_init__(self) -> None:
         """Raise InputError for an unknown backfill."""
@@ -62,7 +65,8 @@ class Variant:
         """Return a sentence that names units and backfill."""
         units = "whole nodes of two sockets" if self.whole_nodes else "single sockets"
         passes = "EASY" if self.backfill == "easy" else "the published simulator's backfill (10 jobs, each minute)"
-        return f"Jobs get {units}, by {passes}."
+        limits = " RAPL limits each to the watts that were counted for it." if self.rapl else ""
+        return f"Jobs get {units}, by {passes}.{limits}"
 
     @property
     def machine(self) -> Machine:
@@ -104,7 +108,10 @@ class BudgetCase:
     def draw(self, seed: int) -> Trial:
         """Return the figures of a policy on the sockets of a seed."""
         simulated = self.simulations(seed)
-        return lambda name: measured(*simulated(name))
+        if not self.variant.rapl:
+            return lambda name: measured(*simulated(name))
+        without = replace(self, variant=replace(self.variant, rapl=False)).simulations(seed)
+        return lambda name: with_limits(measured(*without(name)), measured(*simulated(name)))
 
     def simulations(self, seed: int) -> Callable[[str], tuple[Run, PowerSeries]]:
         """Return the simulation of a policy on the sockets of a seed: a run, and its power in steps of 100 ms."""
@@ -113,9 +120,14 @@ class BudgetCase:
         policies = known.policies(jobs, BACKFILLS[self.variant.backfill])
         actual = replace(actual_power(jobs, self.variant.machine), unit_factor=known.true_factor(jobs))
         cap = Cap.constant(self.budget_w)
+        phases_s = None if jobs.profiles is None else jobs.profiles.period_s
 
         def simulated(name: str) -> tuple[Run, PowerSeries]:
-            """Simulate the named policy."""
+            """Simulate the named policy; under limits with its phases in the run, because they slow jobs down."""
+            if self.variant.rapl:
+                policy = replace(policies[name], controls=(RaplAtCounted(),))
+                run = simulate(jobs, self.variant.machine, policy, cap=cap, actual=actual, phases_s=phases_s)
+                return run, run.power
             run = simulate(jobs, self.variant.machine, policies[name], cap=cap, actual=actual)
             return run, profile_power(run, actual=actual)
 
@@ -150,6 +162,18 @@ def measured(run: Run, power: PowerSeries) -> Mapping[str, float]:
         "over_j": kept.over_j,
         "dropped": float((~run.schedule.ran).sum()),
         "without_reservation": float(run.notes.get(WORST_UNITS_EXCEED_CAP, 0)),
+    }
+
+
+def with_limits(without: Mapping[str, float], under: Mapping[str, float]) -> Mapping[str, float]:
+    """Return the figures of a run under limits, with what they cost and what the same run had above the budget."""
+    return {
+        **under,
+        "rapl_turnaround_percent": 100.0 * (under["turnaround_s"] / without["turnaround_s"] - 1.0),
+        "rapl_energy_percent": 100.0 * (under["energy_j"] / without["energy_j"] - 1.0),
+        "unlimited_above": without["above"],
+        "unlimited_over_percent": without["over_percent"],
+        "unlimited_over_j": without["over_j"],
     }
 
 
