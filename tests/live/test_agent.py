@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from tests.live.powercap_tree import RANGE_UJ, PowercapTree
 from wattqueue.errors import InputError
 from wattqueue.live.agent.agent import Agent
+from wattqueue.live.agent.broker import Arrived
 from wattqueue.live.agent.config import load_agent_config
 from wattqueue.live.agent.hardware import find_limits
 from wattqueue.live.agent.keeper import Keeper
@@ -26,7 +28,7 @@ from wattqueue.live.agent.limits import Bounds, LimitError
 from wattqueue.live.agent.messages import MOST_BYTES, AgentState, Desired
 from wattqueue.live.agent.nvml import GpuLimit, gpu_limits
 from wattqueue.live.agent.originals import FILE, Originals, restore_from
-from wattqueue.live.agent.run import only_agent
+from wattqueue.live.agent.run import follow, only_agent
 
 NOW_S = 1_000_000.0
 ALLOWED = Bounds(60.0, 140.0)
@@ -410,6 +412,30 @@ def test_a_keeper_survives_the_signals_that_end_its_group(agent: Agent, tree: Po
 def signal_mask(pid: int) -> str:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(line.split()[1] for line in lines if line.startswith("SigIgn"))
+
+
+class Flooded:
+    """A connection on which more messages wait than can be read between two steps."""
+
+    problem = ""
+
+    def __init__(self) -> None:
+        self.arrived: queue.SimpleQueue[Arrived] = queue.SimpleQueue()
+        self.sent: list[bytes] = []
+        for _ in range(200_000):
+            self.arrived.put(Arrived("n1", b"{"))
+
+    def send(self, _topic: str, text: bytes) -> None:
+        self.sent.append(text)
+
+
+def test_a_flood_of_messages_puts_off_no_reading(agent: Agent, tmp_path: Path) -> None:
+    flooded: Any = Flooded()
+    keeper = Keeper(tmp_path / "state", 30.0)
+    follow(agent, keeper, flooded, 0.05, 3)
+    keeper.end()
+    assert len(flooded.sent) == 3
+    assert not flooded.arrived.empty()
 
 
 def test_two_agents_on_one_node(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def run_agent(config: AgentConfig, steps: int = 0) -> None:
         connection.open()
         try:
             keeper.beat()
-            _loop(agent, keeper, connection, config.period_s, steps)
+            follow(agent, keeper, connection, config.period_s, steps)
         finally:
             agent.restore()
             keeper.end()
@@ -47,15 +47,17 @@ def new_agent(config: AgentConfig) -> Agent:
     return Agent(config.node, uuid.uuid4().hex, limits, config.allowed, originals)
 
 
-def _loop(agent: Agent, keeper: Keeper, connection: Connection, period_s: float, steps: int) -> None:
-    """Wait for messages until the next step is due, again and again."""
+def follow(agent: Agent, keeper: Keeper, connection: Connection, period_s: float, steps: int) -> None:
+    """Take messages until the next step is due, again and again; for ever if ``steps`` is 0."""
     due_s, done, stated = time.monotonic(), 0, frozenset[str]()
     while True:
-        with suppress(queue.Empty):
-            arrived = connection.arrived.get(timeout=max(0.0, due_s - time.monotonic()))
-            if not keeper.beat():
-                agent.set_again(time.time())
-            agent.receive(arrived.text, time.time())
+        left_s = due_s - time.monotonic()
+        if left_s > 0:  # however many messages arrive: steps are not put off
+            with suppress(queue.Empty):
+                arrived = connection.arrived.get(timeout=left_s)
+                if not keeper.beat():
+                    agent.set_again(time.time())
+                agent.receive(arrived.text, time.time())
             continue
         if not keeper.beat():
             agent.set_again(time.time())
@@ -65,7 +67,8 @@ def _loop(agent: Agent, keeper: Keeper, connection: Connection, period_s: float,
         done += 1
         if done == steps:
             return
-        due_s = max(due_s + period_s, time.monotonic())
+        # Half a period at least is left to messages, also where steps are late.
+        due_s = max(due_s + period_s, time.monotonic() + period_s / 2)
 
 
 def report(problems: Sequence[str], stated: frozenset[str]) -> frozenset[str]:
