@@ -54,7 +54,7 @@ def check(config: ConfigOption) -> None:
 
 @app.command()
 def restore(
-    state_dir: Annotated[Path, typer.Option(help="AgentState folder of the agent.")] = Path("/var/lib/wattqueue-agent"),
+    state_dir: Annotated[Path, typer.Option(help="State folder of the agent.")] = Path("/var/lib/wattqueue-agent"),
 ) -> None:
     """Restore the limits that an agent found and did not restore; for ExecStopPost of its unit."""
     from wattqueue.live.agent.originals import restore_from

@@ -28,7 +28,7 @@ class Keeper:
     """The agent's side of the pipe. A keeper that died is replaced at the next ``beat``.
 
     Attributes:
-        folder: AgentState folder of the agent.
+        folder: State folder of the agent.
         patience_s: Silence after which the keeper restores.
         restarts: How often a keeper had to be replaced.
     """

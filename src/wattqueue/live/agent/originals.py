@@ -25,7 +25,7 @@ class Originals:
     """Values of limits by name, and where the limits are.
 
     Attributes:
-        folder: AgentState folder of the agent.
+        folder: State folder of the agent.
         powercap: Root of the powercap tree.
         cpufreq: Root of the cpufreq policies.
         gpus: Whether GPUs are limited, too.
