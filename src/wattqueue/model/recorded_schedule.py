@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.ranges import ranges
 from wattqueue.model.schedule import Schedule
 from wattqueue.model.signals import Cap
 
@@ -122,8 +123,7 @@ def _require_places(recorded: RecordedSchedule) -> None:
     job = np.repeat(ran, s.unit_count[ran])
     if not len(job):
         return
-    within = np.arange(len(job)) - np.repeat(np.cumsum(s.unit_count[ran]) - s.unit_count[ran], s.unit_count[ran])
-    at = s.unit_start[job] + within
+    at = ranges(s.unit_start[ran], s.unit_count[ran])
     low, high = s.unit_low[at].astype(np.int64), s.unit_high[at].astype(np.int64)
     bounds = np.concatenate(([0], np.cumsum([p.units for p in machine.partitions])))
     p = machine.option_partition[s.option[job]]

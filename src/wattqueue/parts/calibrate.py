@@ -18,6 +18,7 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.ranges import ranges
 from wattqueue.parts.history import HistoryBase
 from wattqueue.parts.timeline import Timeline, job_watts
 
@@ -89,7 +90,7 @@ def hours_of(jobs: Jobs, start_s: Floats, end_s: Floats, predicted_w: Floats, id
     first = np.ceil(start_s / HOUR_S).astype(np.int64)
     count = np.maximum(np.ceil(end_s / HOUR_S).astype(np.int64) - first, 0)
     job = np.repeat(np.arange(len(jobs)), count)
-    hour = first[job] + np.arange(len(job)) - np.repeat(np.cumsum(count) - count, count)
+    hour = ranges(first, count)
     nodes = jobs.nodes[job].astype(np.float64)
     y = nodes * (jobs.profiles.power_at(job, hour * HOUR_S - start_s[job]) - idle_w)
     x = nodes * (predicted_w[job] - idle_w)

@@ -21,6 +21,7 @@ from wattqueue.kernels.actions import net_of_start
 from wattqueue.kernels.lists import RunningList, list_queue
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.ranges import ranges
 from wattqueue.model.signals import NO_SIGNALS, Signals
 from wattqueue.policy.actions import Refusal
 from wattqueue.policy.build import time_factors, unit_uw
@@ -188,10 +189,10 @@ class View:
         """
         held, rows = self.kernel.held, self.running
         pieces = held.pieces[rows].astype(np.int64)
-        interval = _ranges(held.first[rows].astype(np.int64), pieces)
+        interval = ranges(held.first[rows].astype(np.int64), pieces)
         low = held.low[interval].astype(np.int64)
         lengths = held.high[interval] - low + 1
-        unit, job = _ranges(low, lengths), np.repeat(np.repeat(rows, pieces), lengths)
+        unit, job = ranges(low, lengths), np.repeat(np.repeat(rows, pieces), lengths)
         uw, factors = unit_uw(self.kernel.predicted, job, held.option[job]), self.kernel.by_unit.factors
         counted = np.full(self.machine.units, np.nan)
         counted[unit] = np.rint(uw * factors.table[factors.row[job], unit]) if len(factors.table) else uw
@@ -234,10 +235,3 @@ class View:
     def unit_is_free(self, unit: int) -> bool:
         """Return whether a unit is powered, up and without a job."""
         return unit_is_free(self.kernel, unit)
-
-
-def _ranges(first: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers from each of ``first`` on, ``lengths`` of them, one range behind the other."""
-    before = np.cumsum(lengths) - lengths
-    found: NDArray[np.int64] = np.repeat(first - before, lengths) + np.arange(lengths.sum())
-    return found

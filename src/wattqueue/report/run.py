@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from wattqueue.model.jobs import Floats, Ints, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import CapFigures, cap_figures, span
+from wattqueue.model.ranges import ranges
 from wattqueue.model.schedule import PowerSeries, Schedule, State
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps, excess_w, with_times
@@ -36,9 +37,7 @@ class HeldUnits:
         """Return the intervals of a schedule, those of one job in sequence."""
         count = schedule.unit_count.astype(np.int64)
         job = np.repeat(np.arange(len(count), dtype=np.int32), count)
-        # Position of each interval: first of its job plus its place within the job.
-        within = np.arange(len(job)) - np.repeat(np.cumsum(count) - count, count)
-        where = np.repeat(schedule.unit_start, count) + within
+        where = ranges(schedule.unit_start, count)
         return cls(job, schedule.unit_low[where], schedule.unit_high[where])
 
 

@@ -21,6 +21,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.model.ranges import ranges
+
 CHUNK = 100_000
 """Jobs at a time, so that memory stays bounded."""
 Int64s = NDArray[np.int64]
@@ -100,7 +102,7 @@ def _chunk(start: Int64s, count: Int64s, low: Int32s, high: Int32s, digits: NDAr
     """
     rows = np.maximum(count, 1)  # a job without a unit still needs its line end
     last = np.cumsum(rows) - 1
-    index = np.repeat(start - (last + 1 - rows), rows) + np.arange(last[-1] + 1)
+    index = ranges(start, rows)
     none = last[count == 0]
     index[none] = 0
     a, b = low[index], high[index]

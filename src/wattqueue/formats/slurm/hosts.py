@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from wattqueue.formats.slurm.hostlist import NO_HOSTS, expand_hosts
 from wattqueue.model.jobs import Floats
+from wattqueue.model.ranges import ranges
 
 if TYPE_CHECKING:
     import polars as pl
@@ -220,7 +221,7 @@ def _sweep(shared: NDArray[np.bool_], rows: Ints, first: Longs, last: Longs, tim
     n = len(shared)
     rank = np.empty(n, np.int64)
     length = last - first
-    run = np.arange(length.sum()) + np.repeat(first - np.cumsum(length) + length, length)
+    run = ranges(first, length)
     rank[times.by_start] = np.arange(n)
     key = np.sort(run * n + np.repeat(rank[rows], length))  # by run, then by start
     run, row = np.divmod(key, n)
