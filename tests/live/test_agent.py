@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.live.powercap_tree import RANGE_UJ, PowercapTree
+from tests.live.slurmlab import wait_for
 from wattqueue.errors import InputError
 from wattqueue.live.agent.agent import Agent
 from wattqueue.live.agent.broker import Arrived
@@ -339,13 +340,6 @@ def test_no_driver_means_no_gpu() -> None:
     assert gpu_limits() == []
 
 
-def wait_until(what: str, ready: Any, seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not ready():
-        assert time.monotonic() < end, f"{what}: not within {seconds} s"
-        time.sleep(0.02)
-
-
 HANGS = """
 import sys, time
 from pathlib import Path
@@ -371,7 +365,7 @@ def test_the_keeper_restores_when_the_agent_is_killed_or_stopped(
             time.sleep(1.5)
             assert tree.limits_w() == [80.0, 70.0], "as long as the agent works nothing is restored"
             process.send_signal(number)
-            wait_until("limits restored", lambda: tree.limits_w() == [150.0, 150.0])
+            wait_for("limits restored", lambda: tree.limits_w() == [150.0, 150.0])
         finally:
             process.kill()
 
@@ -402,7 +396,7 @@ def test_a_keeper_survives_the_signals_that_end_its_group(agent: Agent, tree: Po
     process = keeper._process
     assert process is not None
     assert process.stdin is not None
-    wait_until("signals ignored", lambda: int(signal_mask(process.pid), 16) & (1 << (signal.SIGTERM - 1)))
+    wait_for("signals ignored", lambda: bool(int(signal_mask(process.pid), 16) & (1 << (signal.SIGTERM - 1))))
     os.kill(process.pid, signal.SIGTERM)
     process.stdin.close()
     assert process.wait(20) == 0
