@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wattqueue.errors import InputError
+from wattqueue.kernels.codes import MICRO
 from wattqueue.model.bounds import CAP_W
 from wattqueue.parts.actions import Action, SetDomainCaps
 from wattqueue.parts.contracts import Floats
@@ -48,7 +49,6 @@ PERIOD_S = 4.0
 """Seconds between two readings of RAPL (section 3.2). The paper does not state the period of the algorithm itself; that
 it is the same is assumed."""
 INF = float("inf")
-MICRO = 1e6
 
 Measure = Callable[["View"], Floats]
 """Returns the watts that each socket draws now, by its number, NaN where there is no reading. Shape (S,)."""
