@@ -12,6 +12,7 @@ import numpy as np
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.entries import unit_uw
+from wattqueue.kernels.profile_power import place_of
 from wattqueue.kernels.state import KernelView, Phases, Truth
 
 
@@ -40,8 +41,7 @@ def sample_uw(view: KernelView, truth: Truth, job: int, place: int) -> int:
     """Return the microwatts of one unit of ``job``, at its option, in the period ``place`` of its profile."""
     phases = truth.phases
     q = phases.pattern[job]
-    length, resume = phases.first[q + 1] - phases.first[q], phases.resume[q]
-    at = place if place < length else resume + (place - resume) % (length - resume)
+    at = place_of(phases.first, phases.resume, as_int64(q), place)
     watt = (phases.base_w[job] + phases.scale_w[job] * phases.level[phases.first[q] + at]) * codes.MICRO
     option = as_int64(view.held.option[job])
     idle = view.units.idle_uw[view.units.option_partition[option]]

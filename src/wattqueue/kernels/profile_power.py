@@ -102,12 +102,12 @@ def sample_uw(patterns: PatternTable, runs: RunTable, r: int, place: int) -> int
 
 
 @kernel
-def place_of(patterns: PatternTable, q: int, k: int) -> int:
-    """Return the place in pattern q of the k-th sample: patterns repeat from ``resume`` on."""
-    length = patterns.first[q + 1] - patterns.first[q]
+def place_of(first: Array, resume: Array, q: int, k: int) -> int:
+    """Return the place in pattern q of the k-th sample: patterns repeat from ``resume`` on (``PatternTable``)."""
+    length = first[q + 1] - first[q]
     if k < length:
         return int(k)
-    return int(patterns.resume[q] + (k - patterns.resume[q]) % (length - patterns.resume[q]))
+    return int(resume[q] + (k - resume[q]) % (length - resume[q]))
 
 
 @kernel
@@ -185,8 +185,8 @@ def begin_runs(
         if runs.start_s[r] <= begin_s:
             begun += 1
             k, q = samples_at(runs.start_s[r], runs.period_s[r], begin_s), runs.pattern[r]
-            due.now_uw[r] = sample_uw(patterns, runs, r, place_of(patterns, q, k))
-            due.sample[r], due.place[r] = k + 1, place_of(patterns, q, k + 1)
+            due.now_uw[r] = sample_uw(patterns, runs, r, place_of(patterns.first, patterns.resume, q, k))
+            due.sample[r], due.place[r] = k + 1, place_of(patterns.first, patterns.resume, q, k + 1)
             off += int(runs.nodes[r]) * (int(due.now_uw[r]) - int(runs.constant_uw[r]))
             put_next_step(runs, due, r, until_s)
     return begun, off
@@ -280,7 +280,7 @@ def add_run(patterns: PatternTable, runs: RunTable, r: int, first: int, last: in
     units, constant = int(runs.nodes[r]), int(runs.constant_uw[r])
     k = first
     while k < last:
-        place = place_of(patterns, q, k)
+        place = place_of(patterns.first, patterns.resume, q, k)
         count = min(last - k, length - place)
         level = patterns.level[begin + place : begin + place + count]
         add_stretch(total[at : at + count], level, runs.base_w[r], runs.scale_w[r], units, constant)
