@@ -13,19 +13,24 @@ from __future__ import annotations
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, by_reference, entry
 from wattqueue.kernels.chance import fits_watts
-from wattqueue.kernels.domains import clear_list, keep_owners, list_changed, list_job, set_limit
+from wattqueue.kernels.domains import clear_list, list_changed, list_job
 from wattqueue.kernels.entries import (
     entry_partition,
+    first_option,
+    last_option,
     least_net,
     net_watt,
     ready_units,
     row_of,
     start_entry,
+    unit_uw,
 )
 from wattqueue.kernels.ledger import set_budget
-from wattqueue.kernels.nodes import requeue_job, stop_unit, wake_unit
+from wattqueue.kernels.measured import date_job
+from wattqueue.kernels.nodes import drain_unit, requeue_job, stop_unit, wake_unit
+from wattqueue.kernels.parking import keep_work, resume_job, suspend_job
 from wattqueue.kernels.ranked import choose_units
-from wattqueue.kernels.speed import change_speed, listed_fit, refresh_listed, settle, switch_option
+from wattqueue.kernels.speed import change_speed, limit_domains, listed_fit, refresh_listed, settle, switch_option
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
 
 
@@ -45,7 +50,7 @@ def start_checked(view: KernelView, index: int, option: int) -> int:
     # A leaf without a need is an entry that is not queued: it runs, has ended, or has not been submitted.
     if view.tree.need[view.tree.offset[p, 0] + index - view.entries.start[p]] == codes.NEVER:
         return codes.REFUSED_STATE
-    if option < view.entries.first[index] or option > view.entries.last[index]:
+    if option < first_option(view, index) or option > last_option(view, index):
         return codes.REFUSED_OPTION
     if view.nodes[job] > view.units.free[p]:
         return codes.REFUSED_BUSY
@@ -129,17 +134,23 @@ def set_frequency(view: KernelView, truth: Truth, log: Log, job: int, option: in
     that was started at this very instant is refused: its true end is set when the instant is over.
     """
     view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
-    if job < 0 or job >= len(log.state) or log.state[job] != codes.RUNNING_NOW:
+    if job < 0 or job >= len(log.state) or log.state[job] != codes.RUNNING_NOW or view.held.parked[job] != 0:
         return codes.REFUSED_STATE
     before = as_int64(view.held.option[job])
     if option < 0 or option >= len(view.units.option_partition):
         return codes.REFUSED_OPTION
     if view.units.option_partition[option] != view.units.option_partition[before]:
         return codes.REFUSED_OPTION
+    raised = truth.tally[codes.SENSING] != 0 and unit_uw(view.predicted, job, option) > unit_uw(
+        view.predicted, job, before
+    )
+    since = date_job(view, job, view.num[codes.NOW]) if raised else 0.0
     switch_option(view, truth, job, option)
     list_job(truth, job)
     list_changed(view, truth)
     if not listed_fit(view, truth):
+        if raised:
+            date_job(view, job, since)
         switch_option(view, truth, job, before)
         list_changed(view, truth)
         clear_list(truth)
@@ -157,23 +168,7 @@ def set_domain_caps(view: KernelView, truth: Truth, log: Log, domains: Array, ca
     ``before`` (k,) float64 working space. All are set before the ledger is asked: a limit that is raised for one domain
     and lowered for another is one action. Without room they are reset, and nothing has changed. Returns 0, or why not.
     """
-    view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
-    for k in range(len(domains)):
-        if not caps_uw[k] >= 0.0:
-            return codes.REFUSED_OPTION
-    keep_owners(view, truth)
-    for k in range(len(domains)):
-        before[k] = truth.domains.cap_uw[domains[k]]
-        set_limit(truth, as_int64(domains[k]), caps_uw[k])
-    list_changed(view, truth)
-    if not listed_fit(view, truth):
-        for k in range(len(domains) - 1, -1, -1):
-            set_limit(truth, as_int64(domains[k]), before[k])
-        list_changed(view, truth)
-        clear_list(truth)
-        return codes.REFUSED_POWER
-    refresh_listed(view, truth, log)
-    return 0
+    return limit_domains(by_reference(view), by_reference(truth), by_reference(log), domains, caps_uw, before)
 
 
 @entry
@@ -186,6 +181,33 @@ def stop_node(view: KernelView, truth: Truth, unit: int) -> int:
 
 
 @entry
+def drain_node(view: KernelView, truth: Truth, unit: int) -> int:
+    """Stop the node of a unit when its jobs have ended."""
+    view, truth = by_reference(view), by_reference(truth)
+    if unit < 0 or unit >= len(truth.unit_state):
+        return codes.REFUSED_OPTION
+    return drain_unit(view, truth, unit)
+
+
+@entry
+def suspend(view: KernelView, truth: Truth, log: Log, job: int) -> int:
+    """Suspend a running job: it keeps its units, which draw idle watts."""
+    view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
+    if job < 0 or job >= len(log.state) or log.state[job] != codes.RUNNING_NOW:
+        return codes.REFUSED_STATE
+    return suspend_job(view, truth, log, job)
+
+
+@entry
+def resume(view: KernelView, truth: Truth, log: Log, job: int) -> int:
+    """Continue a suspended job."""
+    view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
+    if job < 0 or job >= len(log.state) or log.state[job] != codes.RUNNING_NOW:
+        return codes.REFUSED_STATE
+    return resume_job(view, truth, log, job)
+
+
+@entry
 def wake_node(view: KernelView, truth: Truth, unit: int) -> int:
     """Boot the stopped node of a unit."""
     view, truth = by_reference(view), by_reference(truth)
@@ -195,11 +217,13 @@ def wake_node(view: KernelView, truth: Truth, unit: int) -> int:
 
 
 @entry
-def requeue(view: KernelView, truth: Truth, log: Log, job: int) -> int:
-    """Put a running job back at its previous place in the queue."""
+def requeue(view: KernelView, truth: Truth, log: Log, job: int, kept_s: float) -> int:
+    """Put a running job back at its previous place in the queue; so many seconds of its work are kept."""
     view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
     if job < 0 or job >= len(log.state) or log.state[job] != codes.RUNNING_NOW:
         return codes.REFUSED_STATE
+    if kept_s > 0.0:
+        keep_work(view, truth, log, job, kept_s)
     requeue_job(view, truth, log, job)
     settle(view, truth, log)
     return 0

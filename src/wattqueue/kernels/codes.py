@@ -14,12 +14,15 @@ EASY = 2
 CONSERVATIVE = 3
 CUSTOM = 4
 LAST_END = 5
+SHORTEST = 6  # EASY, behind the reservations the shortest first
 
 # Ledgers.
-# A ledger is "predicted" (sum over running jobs), "measured" (telemetry) or "chance" (predicted, with a margin).
+# A ledger is "predicted" (sum over running jobs), "measured" (telemetry), "chance" (predicted, with a margin) or
+# "adaptive" (the same, with a margin that a meter of the whole machine corrects).
 PREDICTED = 0
 MEASURED = 1
 CHANCE = 2
+ADAPTIVE = 3
 
 # Slots of View.num (float64).
 NOW = 0
@@ -27,7 +30,11 @@ LAST_PASS = 1
 CHANCE_SHARE = 2  # watts to expect for a watt of the ledger
 CHANCE_OWN = 3  # margin = sqrt(own x sum of squares + common x square of the sum), both of net watts
 CHANCE_COMMON = 4
-NUM_SLOTS = 5
+IDLE_TOLERANCE = 5  # share by which a sample may be below idle watts and still counts as idle
+AHEAD_S = 6  # when the next announced load target begins; inf for none
+RAMP_UW = 7  # microwatts a second by which the ledger may rise since its last rise; 0 where nothing limits it
+RISEN_S = 8  # when the ledger rose last, after a load target
+NUM_SLOTS = 9
 
 # Slots of View.counter (int64). Watts are microwatts.
 CODE = 0
@@ -55,7 +62,31 @@ PLANNED = 21  # the plan of the last conservative pass still stands
 STAMP = 22  # number of the profile, so that places in older ones are not mistaken for places in this
 BY_CHANCE = 23  # 1 where the ledger keeps a margin that follows from what runs
 SQUARES = 24  # sum of squares of running jobs' net watts (W^2); kept where BY_CHANCE
-COUNT_SLOTS = 25
+BY_TARGET = 25  # 1 where a job starts at the last option of its window during a load target, else at the first
+IN_TARGET = 26  # 1 while a load target is in force
+CORRECTION = 27  # what becomes of a planned time that is wrong, below
+BY_SAMPLE = 28  # 1 where the ledger is measured
+SHARE_BUSY = 29  # 1 where idle units count idle watts, and those with a job share the rest of a sample
+IDLE_ABOVE = 30  # microwatts that idle units count above their idle watts
+LOOKS_AHEAD = 31  # whether, and how, the pass counts what runs when the next load target begins, below
+AHEAD_CAP = 32  # limit of that target
+AHEAD_LEFT = 33  # what is left over below it, in this pass
+RAMPED = 34  # 1 where the ledger rises at the ramp of a load target after it
+STATED_CAP = 35  # the limit in force without that ramp
+FULL_CAP = 36  # the cap without load targets: where the ramp is over
+RISEN_TO = 37  # the highest figure of the ledger since the last target
+COUNT_SLOTS = 38
+
+# How a pass looks ahead: a job counts as it runs, or at the last option of its window.
+AHEAD_AS_RUN = 1
+AHEAD_SLOWED = 2
+
+# Corrections of planned times: nothing is predicted; at its start, a job is planned at its walltime; once it outlives
+# its planned time; once it does, in steps.
+PLAN_IS_LIMIT = 0
+LIMIT_AT_START = 1
+LIMIT_AT_OVERRUN = 2
+STEPS_AT_OVERRUN = 3
 
 # Stands for an infinite cap. Budgets are differences of such figures, so it leaves two bits of room in an int64.
 NO_CAP = 1 << 62
@@ -95,7 +126,11 @@ LIMITED = 16  # power domains with a limit on their watts
 OWNERS = 17  # 1 once jobs on the units of domains are kept (kernels/domains.py)
 STALE = 18  # domains whose limit or jobs changed
 LISTED = 19  # jobs that may have to continue at another speed
-TALLY_SLOTS = 20
+SENSING = 20  # 1 where power sensors are followed (kernels/sensors.py)
+ON_SUBMISSION = 21  # 1 where sensors are read at submissions, 0 where they are read at whole periods
+AGES = 22  # 1 where a sample is stale so long after it was read, 0 where the sensor alone makes it stale
+DRAINING = 23  # nodes that stop when their jobs have ended
+TALLY_SLOTS = 24
 
 # Codes with which the loop returns to Python: what it needs before it can resume.
 DONE = 0
@@ -115,7 +150,16 @@ PASS_AT_COMPLETION = 4  # 1 where passes come at completions, and at whole inter
 TICK_AT = 5  # next sample of power profiles; inf where truth does not follow them
 TICK_PERIOD = 6  # seconds between two samples
 PROFILE_PERIOD = 7  # seconds of work that one figure of a profile stands for
-WHEN_SLOTS = 8
+SAMPLE_AT = 8  # next reading of the power sensors; inf where they are read at submissions, or not at all
+STALE_AT = 9  # when the samples that were read become stale; inf where they do not by themselves
+RAMP_AT = 10  # when the ramp after a load target raises the limit next; inf where there is none
+WHEN_SLOTS = 11
+
+# Calls of the controls without effect for which a queue that nothing else moves keeps a run alive.
+IDLE_CONTROL_STEPS = 1_000
+
+# Controls with a compiled step (kernels/control_step.py).
+REDISTRIBUTE = 0
 
 # Slots of Truth.request (int64): when Python wants to be asked, and what happened at this instant.
 STOP_MASK = 0
@@ -133,12 +177,14 @@ STOP_ON_START = 128
 
 # Unit states.
 # A stop takes UNIT_ON through UNIT_STOPPING to UNIT_OFF, a wake through UNIT_BOOTING back. Only UNIT_ON takes jobs.
+# A drain takes a busy UNIT_ON through UNIT_DRAINING to UNIT_STOPPING; a wake takes it back.
 # A failure leads to UNIT_DOWN from every state, a return from there to UNIT_ON.
 UNIT_ON = 0
 UNIT_STOPPING = 1
 UNIT_OFF = 2
 UNIT_BOOTING = 3
 UNIT_DOWN = 4
+UNIT_DRAINING = 5  # runs jobs, takes no new one, and stops when the last of them has ended
 
 # Columns of Truth.node_figures (P, 7) float64: seconds and microwatts of a node, and the clock's exponents.
 BOOT_S = 0
@@ -149,6 +195,15 @@ OFF_UW = 4
 BETA = 5
 ALPHA = 6
 FIGURES = 7
+
+# Slots of Sensors.figures (float64).
+SAMPLE_S = 0  # period of a sensor: a sample is the mean over it
+POLL_S = 1  # seconds between two readings of a sensor
+AVERAGE_S = 2  # a reading is the mean of the samples of so many seconds, at least of the latest one
+STALE_S = 3  # age at which a sample is stale
+NOISE = 4  # standard deviation of a sample, relative to its watts
+LOSS = 5  # probability that a reading is lost
+SENSOR_FIGURES = 6
 
 # Why an action was refused.
 # The job or unit is not in a state for it; no free unit; no such option; the ledger has no room for the watts.

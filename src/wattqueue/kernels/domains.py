@@ -69,7 +69,7 @@ def keep_owners(view: KernelView, truth: Truth) -> None:
         block = as_int64(view.running.order[at])
         for k in range(view.running.filled[block]):
             job = as_int64(view.running.job[block, k])
-            if truth.ends.place[job] >= 0:
+            if truth.ends.place[job] >= 0 and view.held.parked[job] == 0:
                 count_job(view, truth, job, as_int64(1))
 
 
@@ -161,7 +161,7 @@ def list_changed(view: KernelView, truth: Truth) -> None:
     truth.tally[codes.STALE] = 0
 
 
-@kernel
+@inlined
 def domain_speed(view: KernelView, truth: Truth, kind: int, domain: int) -> float:
     """Return the relative speed, at most 1, at which a domain just draws its limit.
 
@@ -188,7 +188,7 @@ def job_speed(view: KernelView, truth: Truth, kind: int, job: int) -> float:
     return slowest_domain(view, truth, kind, job)
 
 
-@kernel
+@inlined
 def slowest_domain(view: KernelView, truth: Truth, kind: int, job: int) -> float:
     """Return the speed of the slowest domain of ``job``."""
     domains, held = truth.domains, view.held
@@ -199,7 +199,7 @@ def slowest_domain(view: KernelView, truth: Truth, kind: int, job: int) -> float
     return speed
 
 
-@kernel
+@inlined
 def set_limit(truth: Truth, domain: int, cap_uw: float) -> None:
     """Put a limit on a domain in force, inf for none; its speed follows in ``list_changed``."""
     before = truth.domains.cap_uw[domain]

@@ -137,9 +137,25 @@ def note_beyond(view: KernelView, entry: int) -> None:
 def wall_s(view: KernelView, job: int, option: int) -> float:
     """Return the planned time of ``job`` at ``option``, in seconds.
 
-    The walltime, stretched with the speed (rule 3 of docs/semantics.md).
+    The walltime, or a predicted run time, stretched with the speed (rule 3 of docs/semantics.md).
     """
-    return float(view.walltime[job]) * time_factor(view.predicted, job, option)
+    return float(view.planned.seconds[job]) * time_factor(view.predicted, job, option)
+
+
+@inlined
+def first_option(view: KernelView, entry: int) -> int:
+    """Return the first option at which ``entry`` may start now: of its window, or during a load target the last."""
+    if view.counter[codes.BY_TARGET] != 0 and view.counter[codes.IN_TARGET] != 0:
+        return int(view.entries.last[entry])
+    return int(view.entries.first[entry])
+
+
+@inlined
+def last_option(view: KernelView, entry: int) -> int:
+    """Return the last option at which ``entry`` may start now."""
+    if view.counter[codes.BY_TARGET] != 0 and view.counter[codes.IN_TARGET] == 0:
+        return int(view.entries.first[entry])
+    return int(view.entries.last[entry])
 
 
 @inlined
@@ -217,6 +233,9 @@ def start_entry(view: KernelView, entry: int, option: int) -> None:
     take_units(view, p, job)
     view.held.option[job] = option
     view.held.factor[job] = time_factor(view.predicted, job, option)
+    if view.counter[codes.CORRECTION] == codes.LIMIT_AT_START and view.planned.seconds[job] < view.walltime[job]:
+        view.planned.seconds[job] = view.walltime[job]
+        view.counter[codes.DIRTY] = 1  # reservations and plans counted with an earlier end
     view.held.end[job] = view.num[codes.NOW] + wall_s(view, job, option)
     running_insert(view, job, net_watt(view, job, option))  # of the units that it just took
     if units_differ(view):

@@ -23,8 +23,11 @@ import numpy as np
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels.ahead import fits_ahead, is_held_back, take_ahead
 from wattqueue.kernels.chance import fits_watts
 from wattqueue.kernels.entries import (
+    first_option,
+    last_option,
     net_watt,
     note_beyond,
     promised_net,
@@ -92,6 +95,8 @@ def begin_pass(view: KernelView) -> int:
     count = view.counter
     whole = count[codes.DIRTY] != 0 or count[codes.FCFS_RANKS] == 0 or count[codes.DROPPED] != 0
     whole = whole or count[codes.DEPTH] < codes.ANY_NEED
+    # What the next load target leaves over changes with each start and each second.
+    whole = whole or (count[codes.LOOKS_AHEAD] != 0 and view.num[codes.AHEAD_S] < INF)
     # What starts later is not among the running jobs that the bound was taken from.
     whole = whole or count[codes.CODE] == codes.LAST_END
     # The entry that closed a partition may be gone since: its job may have started in another one.
@@ -171,20 +176,30 @@ def find_candidate(view: KernelView, p: int, leaf: int) -> int:
     """
     if view.reserved.entry[p] == CLOSED or leaf >= view.tree.size[p, 0]:
         return -1
+    limits = candidate_limits(view, p)
+    if limits.need <= 0:
+        return -1
+    found = tree_next(view.tree, p, leaf, limits)
+    if limits.need == codes.ANY_NEED and leaf <= view.tree.head[p] < found:
+        view.tree.head[p] = found  # whatever is queued would have been found
+    return found
+
+
+@inlined
+def candidate_limits(view: KernelView, p: int) -> Limits:
+    """Return what an entry of partition p may need to be worth a try; 0 units where none is."""
     need = as_int64(codes.ANY_NEED)
     watt = as_int64(codes.ANY_WATT)
     wall = INF
     spare_need = codes.ANY_NEED
     spare_watt = codes.ANY_WATT
     code = view.counter[codes.CODE]
-    reserves = code == codes.EASY or code == codes.LAST_END
+    reserves = code == codes.EASY or code == codes.LAST_END or code == codes.SHORTEST
     prune = code == codes.FIRST_FIT or (reserves and view.reserved.entry[p] >= 0)
     # Pruned: skip entries that cannot start. Not with a queue depth, which counts every entry that is tried.
     if prune and view.counter[codes.DEPTH] >= codes.ANY_NEED:
         need = view.units.free[p]
         watt = view.counter[codes.AVAILABLE]
-        if need <= 0:
-            return -1
         if reserves and view.reserved.time[p] < INF:
             # Slightly wider than exact: this only prunes, the test at the leaf decides.
             now = view.num[codes.NOW]
@@ -193,28 +208,30 @@ def find_candidate(view: KernelView, p: int, leaf: int) -> int:
             spare_watt = view.reserved.watt[p]
     need_class = class_of(view.tree.need_step, need)
     watt_class = class_of(view.tree.watt_step, watt)
-    limits = Limits(need, watt, wall, spare_need, spare_watt, need_class, watt_class)
-    found = tree_next(view.tree, p, leaf, limits)
-    if need == codes.ANY_NEED and leaf <= view.tree.head[p] < found:
-        view.tree.head[p] = found  # whatever is queued would have been found
-    return found
+    return Limits(need, watt, wall, spare_need, spare_watt, need_class, watt_class)
 
 
 @inlined
 def try_entry(view: KernelView, p: int, entry: int) -> bool:
     """Start ``entry`` at the highest frequency that fits and keeps all reservations; return whether it started.
 
-    This is the exact test: units, watts now, and every reservation of this pass. Options stand highest frequency
-    first.
+    This is the exact test: units, watts now, every reservation of this pass, and the next load target. Options stand
+    highest frequency first.
     """
     job = as_int64(view.entries.job[entry])
     if view.nodes[job] > view.units.free[p]:
         return False
     ready_units(view, p, job)
-    for option in range(as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry]) + 1):
+    for option in range(first_option(view, entry), last_option(view, entry) + 1):
         watt = net_watt(view, job, option)
-        if fits_watts(view, watt) and keeps_reservations(view, p, job, option, watt):
+        if (
+            fits_watts(view, watt)
+            and keeps_reservations(view, p, job, option, watt)
+            and (view.counter[codes.LOOKS_AHEAD] == 0 or fits_ahead(view, entry, job, option))
+        ):
             end = view.num[codes.NOW] + wall_s(view, job, option)
+            if view.counter[codes.LOOKS_AHEAD] != 0:
+                take_ahead(view, entry, job, option)
             start_entry(view, entry, option)
             consume_leftovers(view, p, job, watt, end)
             return True
@@ -272,14 +289,16 @@ def drop_reservations(view: KernelView, job: int, p: int) -> bool:
 def entry_not_started(view: KernelView, p: int, entry: int) -> None:
     """Apply what follows when ``entry`` does not start.
 
-    No backfilling: its partition's pass is over. EASY, cwm: it becomes its partition's reservation, if there is none
-    yet. First-fit: nothing.
+    No backfilling: its partition's pass is over. EASY (either order), cwm: it becomes its partition's reservation, if
+    there is none yet; not where the next load target holds it back. First-fit: nothing.
     """
     code = view.counter[codes.CODE]
     if code == codes.NO_BACKFILL:
         view.reserved.entry[p] = CLOSED
         view.reserved.candidate[p] = -1
-    elif code == codes.EASY and view.reserved.entry[p] < 0:
+    elif view.counter[codes.LOOKS_AHEAD] != 0 and is_held_back(view, entry):
+        return
+    elif (code == codes.EASY or code == codes.SHORTEST) and view.reserved.entry[p] < 0:
         reserve(view, p, entry)
     elif code == codes.LAST_END and view.reserved.entry[p] < 0:
         bound_by_last_end(view, p, entry)
@@ -322,6 +341,8 @@ def reserve(view: KernelView, p: int, entry: int) -> None:
     find_shadow(view, p, at, nodes, watt)
     if units_differ(view) and view.reserved.time[p] == INF:
         note_beyond(view, entry)
+    if len(view.planned.promise) > 0 and view.planned.promise[job] == INF:
+        view.planned.promise[job] = view.reserved.time[p]
 
 
 @inlined

@@ -23,6 +23,7 @@ from wattqueue.kernels.history import (
     history_predict,
     history_spread,
 )
+from wattqueue.kernels.recent_runs import RecentRuns
 from wattqueue.kernels.state import Array, KernelView, Log
 
 # Slots of HistoryPrediction.rule.
@@ -40,12 +41,12 @@ KNOB_SLOTS = 2
 
 @referenced
 class HistoryPrediction(NamedTuple):
-    """What the loop predicts with.
+    """What the loop predicts with: watts, and run times (``runs``).
 
     ``rule`` (4,) int64, ``knob`` (2,) float64 (see the constants); ``history`` by ``user`` (n,) int32, ``by_app`` by
     ``pair`` (n,) int32, a number for each (user, application); ``peak_w`` (n,) greatest watts that a meter would show,
     NaN unknown; ``idle_w``, ``max_w``, ``dynamic`` (O,): figures of a unit by option. ``rule[ON]`` 0: every other
-    array is empty, and the loop predicts nothing.
+    array is empty, and the loop predicts no watts.
     """
 
     rule: Array
@@ -58,6 +59,7 @@ class HistoryPrediction(NamedTuple):
     idle_w: Array
     max_w: Array
     dynamic: Array
+    runs: RecentRuns
 
 
 @kernel

@@ -6,6 +6,8 @@ change of cap, base or margin:
 
     available = cap - base - margin - ledger            (rules 13 and 14 of docs/semantics.md)
 
+A measured ledger (``kernels/measured.py``) also counts idle units that share a sensor with busy ones.
+
 Without a cap it is ``NO_CAP - ledger``, a number that no machine reaches, so that no test asks for a special case.
 """
 
@@ -41,6 +43,14 @@ def change_base(view: KernelView, more: int) -> None:
 
 
 @inlined
+def change_idle_above(view: KernelView, more: int) -> None:
+    """Add ``more`` microwatts to what a measured ledger counts for idle units; the budget follows."""
+    if more != 0:
+        view.counter[codes.IDLE_ABOVE] += more
+        set_budget(view)
+
+
+@inlined
 def set_budget(view: KernelView) -> None:
     """Compute the watts that starting jobs may still take, after a change of cap, base, margin or ledger.
 
@@ -60,4 +70,4 @@ def available_with(view: KernelView, more: int) -> int:
     budget = count[codes.CAP] - count[codes.BASE] - more
     if count[codes.BY_CHANCE] != 0:
         budget = math.floor(budget / view.num[codes.CHANCE_SHARE])
-    return int(budget - count[codes.MARGIN] - count[codes.LEDGER])
+    return int(budget - count[codes.MARGIN] - count[codes.LEDGER] - count[codes.IDLE_ABOVE])

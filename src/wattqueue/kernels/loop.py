@@ -3,9 +3,10 @@
 One instant after another, each in the order of rule 2 of docs/semantics.md. The work of an instant is cut into phases,
 and ``tally[PHASE]`` holds the next one:
 
-    ADVANCE   find the next instant; completions, timers, node events, samples of power profiles
+    ADVANCE   find the next instant; completions, planned times that are over, timers, node events, samples of power
+              profiles
     ARRIVE    submissions: reject, or predict and queue
-    SIGNAL    the cap in force
+    SIGNAL    the cap in force; power sensors and the site meter that are read
     CONTROL   are controls due?
     PASS      one scheduling pass
     APPLY     let the started jobs run, slow those beside them; controls that wait for starts; write the power step;
@@ -33,15 +34,23 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined
+from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined, kernel
+from wattqueue.kernels.control_step import ACTED, STEP_AT, ControlStep, InLoop, take_step
 from wattqueue.kernels.domains import count_job
+from wattqueue.kernels.drains import end_drains
 from wattqueue.kernels.entries import enqueue_job, release_job
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.history_prediction import ON, HistoryPrediction, learn_end, predict_from_history
 from wattqueue.kernels.ledger import set_budget
+from wattqueue.kernels.measured import lose_samples, note_job, read_samples
 from wattqueue.kernels.nodes import node_events, timer_events
+from wattqueue.kernels.overruns import correct_overruns, overrun_time
 from wattqueue.kernels.power import account, round_us, set_physics, write_power
+from wattqueue.kernels.ramp import begin_ramp, climb, note_rise
+from wattqueue.kernels.recent_runs import PREDICTS, learn_run, plan_from_recent
 from wattqueue.kernels.schedule import schedule
+from wattqueue.kernels.sensors import periods
+from wattqueue.kernels.site_meter import READ_AT, SiteMeter, count_ledger, read_meter
 from wattqueue.kernels.speed import begin_in_domains, refresh_listed, settle
 from wattqueue.kernels.state import KernelView, Log, Truth
 from wattqueue.kernels.ticks import begin_phases, tick
@@ -63,27 +72,27 @@ def new_log(n: int) -> Log:
     """
     rows = n + 1024
     return Log(
-        np.zeros(n, np.int8), np.zeros(n, np.int8), np.full(n, np.nan), np.full(n, np.nan), np.zeros(n),
-        np.full(n, -1, np.int16), np.empty(rows), np.empty(rows, np.int64), np.empty(rows, np.int64),
+        np.zeros(n, np.int8), np.zeros(n, np.int8), np.full(n, np.nan), np.full(n, np.nan), np.zeros(n), np.zeros(n),
+        np.zeros(n), np.full(n, -1, np.int16), np.empty(rows), np.empty(rows, np.int64), np.empty(rows, np.int64),
         np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(n, np.int32),
     )  # fmt: skip
 
 
 @entry
-def run(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction) -> int:
+def run(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int:
     """Run until the end, or until Python is needed; return which (``kernels/codes.py``)."""
-    view, truth, log, history = by_reference(view), by_reference(truth), by_reference(log), by_reference(history)
-    tally = truth.tally
+    view, truth, log, parts = by_reference(view), by_reference(truth), by_reference(log), by_reference(parts)
+    tally, history, step = truth.tally, parts.history, parts.step
     while True:
         phase = tally[codes.PHASE]
         if phase == ADVANCE:
-            code = advance(view, truth, log, history)
+            code = advance(view, truth, log, parts)
         elif phase == ARRIVE:
             code = arrive(view, truth, log, history)
         elif phase == SIGNAL:
-            code = signal(view, truth)
+            code = signal(view, truth, log, parts.meter)
         elif phase == CONTROL:
-            code = control(view, truth)
+            code = control(view, truth, log, step)
         elif phase == PASS:
             code = decide_pass(view, truth)
         else:
@@ -93,7 +102,7 @@ def run(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction) ->
 
 
 @inlined
-def next_time(view: KernelView, truth: Truth) -> float:
+def next_time(view: KernelView, truth: Truth, parts: InLoop) -> float:
     """Return the time of the next event, inf where the run is over.
 
     Signals, timers, node events and due controls keep a run alive only while jobs run or wait. A queue that only a
@@ -102,8 +111,11 @@ def next_time(view: KernelView, truth: Truth) -> float:
     """
     tally = truth.tally
     time = min(truth.when[codes.PASS_AT], INF)
-    if tally[codes.HEAP] > 0:
-        time = min(time, truth.ends.time[0], truth.when[codes.TICK_AT])
+    if tally[codes.HEAP] > 0 and truth.ends.time[0] < INF:  # else all running jobs are suspended
+        time = min(time, truth.ends.time[0], truth.when[codes.TICK_AT], truth.when[codes.SAMPLE_AT])
+        time = min(time, parts.meter.state[READ_AT])
+        if view.counter[codes.CORRECTION] > codes.LIMIT_AT_START:
+            time = min(time, overrun_time(view))
     if tally[codes.NEXT_ARRIVAL] < len(truth.arrival):
         time = min(time, truth.submit[truth.arrival[tally[codes.NEXT_ARRIVAL]]])
     if time == INF and tally[codes.HEAP] == 0 and view.counter[codes.QUEUED] == 0:
@@ -114,13 +126,14 @@ def next_time(view: KernelView, truth: Truth) -> float:
         time = min(time, truth.node_time[tally[codes.NEXT_NODE_EVENT]])
     if tally[codes.NEXT_SIGNAL] < len(truth.signal_time):
         time = min(time, truth.signal_time[tally[codes.NEXT_SIGNAL]])
-    if time == INF and tally[codes.HEAP] == 0 and truth.when[codes.CONTROL_STEPS_LEFT] <= 0:
+    time = min(time, truth.when[codes.RAMP_AT])
+    if time == INF and truth.when[codes.CONTROL_STEPS_LEFT] <= 0:
         return INF  # a queue that nothing can move any more
-    return float(min(time, truth.when[codes.CONTROL_AT]))
+    return float(min(time, truth.when[codes.CONTROL_AT], parts.step.when[STEP_AT]))
 
 
 @inlined
-def advance(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction) -> int:
+def advance(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int:
     """Go to the next instant; apply completions, ends of shut-downs and boots, failures and returns.
 
     Returns instead where a buffer might run full, after so many events (PROGRESS), or where nothing is to come.
@@ -132,14 +145,17 @@ def advance(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction
     if tally[codes.EVENTS] >= tally[codes.EVENT_LIMIT]:
         tally[codes.EVENTS] = 0
         return codes.PROGRESS
-    now = next_time(view, truth)
+    now = next_time(view, truth, parts)
     if now == INF:
         return codes.DONE
     # From here on the instant takes place; nothing below returns before its completions and node events are applied.
+    count_ledger(view, parts.meter, now)
     view.num[codes.NOW] = now
     truth.request[codes.HAPPENED] = 0
     while tally[codes.HEAP] > 0 and truth.ends.time[0] <= now:
-        complete(view, truth, log, history)
+        complete(view, truth, log, parts.history)
+    if view.counter[codes.CORRECTION] > codes.LIMIT_AT_START:
+        correct_overruns(view)
     if tally[codes.TIMERS] > 0:
         timer_events(view, truth)
     if tally[codes.NEXT_NODE_EVENT] < len(truth.node_time):
@@ -170,9 +186,15 @@ def complete(view: KernelView, truth: Truth, log: Log, history: HistoryPredictio
     account(view, truth, job, as_int64(-1))
     if truth.tally[codes.OWNERS] != 0:
         count_job(view, truth, job, as_int64(-1))
+    if truth.tally[codes.SENSING] != 0:
+        note_job(view, job, as_int64(0))
     release_job(view, job)
+    if truth.tally[codes.DRAINING] > 0:
+        end_drains(view, truth, job)
     if history.rule[ON] != 0:
         learn_end(view, log, history, job)
+    if history.runs.rule[PREDICTS] != 0:
+        learn_run(view, log, history.runs, job)
     if truth.tally[codes.REPORT_COMPLETIONS] != 0:
         log.finished[truth.tally[codes.FINISHED]] = job
         truth.tally[codes.FINISHED] += 1
@@ -206,6 +228,8 @@ def arrive(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction)
             log.state[job] = codes.WAITING
             if history.rule[ON] != 0:
                 predict_from_history(view, history, job)
+            if history.runs.rule[PREDICTS] != 0:
+                plan_from_recent(view, history.runs, job)
             enqueue_job(view, job)
             truth.request[codes.HAPPENED] |= codes.STOP_ON_ARRIVAL
         tally[codes.EVENTS] += 1
@@ -214,8 +238,8 @@ def arrive(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction)
 
 
 @inlined
-def signal(view: KernelView, truth: Truth) -> int:
-    """Put the cap of this instant in force (rule 13 of docs/semantics.md).
+def signal(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> int:
+    """Put the cap of this instant in force (rule 13 of docs/semantics.md), and read power sensors and the site meter.
 
     A lower cap takes nothing from running jobs; AVAILABLE may become negative, and then nothing starts (rule 16).
     """
@@ -223,18 +247,44 @@ def signal(view: KernelView, truth: Truth) -> int:
     k = tally[codes.NEXT_SIGNAL]
     while k < len(truth.signal_time) and truth.signal_time[k] <= view.num[codes.NOW]:
         view.counter[codes.CAP] = truth.signal_uw[k]
+        view.counter[codes.IN_TARGET] = truth.signal_target[k]
+        view.num[codes.AHEAD_S] = truth.announced.ahead_s[k]
+        view.counter[codes.AHEAD_CAP] = truth.announced.ahead_uw[k]
+        if view.counter[codes.RAMPED] != 0:
+            begin_ramp(view, truth, k)
         set_budget(view)
         truth.request[codes.HAPPENED] |= codes.STOP_ON_SIGNAL
         k += 1
     tally[codes.NEXT_SIGNAL] = k
+    if view.counter[codes.RAMPED] != 0:
+        climb(view, truth)
+    if tally[codes.SENSING] != 0:
+        read_telemetry(view, truth)
+    if meter.state[READ_AT] <= view.num[codes.NOW]:
+        read_meter(view, truth, log, meter)
     tally[codes.PHASE] = CONTROL
     return -1
 
 
+@kernel
+def read_telemetry(view: KernelView, truth: Truth) -> None:
+    """Read the power sensors where they are due, or let what was read become stale (rule 15 of docs/semantics.md)."""
+    now = view.num[codes.NOW]
+    if now >= truth.when[codes.SAMPLE_AT]:
+        read_samples(view, truth)
+        period = truth.sensors.figures[codes.POLL_S]
+        truth.when[codes.SAMPLE_AT] = (periods(now, period) + 1) * period
+    elif truth.tally[codes.ON_SUBMISSION] != 0 and truth.request[codes.HAPPENED] & codes.STOP_ON_ARRIVAL:
+        read_samples(view, truth)
+    elif now >= truth.when[codes.STALE_AT]:
+        lose_samples(view, truth)
+
+
 @inlined
-def control(view: KernelView, truth: Truth) -> int:
+def control(view: KernelView, truth: Truth, log: Log, step: ControlStep) -> int:
     """Stop for the controls if one is due or waits for an event that happened at this instant.
 
+    A compiled control that is due alone takes its step here; beside others it takes it in their order, by the session.
     HAPPENED was filled by the phases before; the actions of controls add node events to it, which wake no control any
     more.
     """
@@ -242,6 +292,11 @@ def control(view: KernelView, truth: Truth) -> int:
     due = truth.when[codes.CONTROL_AT] <= view.num[codes.NOW]
     if due or truth.request[codes.STOP_MASK] & truth.request[codes.HAPPENED]:
         return codes.NEED_CONTROL
+    if step.when[STEP_AT] <= view.num[codes.NOW]:
+        take_step(view, truth, log, step)
+        left = truth.when[codes.CONTROL_STEPS_LEFT] - 1.0
+        moves = step.tally[ACTED] != 0 and truth.tally[codes.HEAP] > 0  # a limit moves no queue where no job runs
+        truth.when[codes.CONTROL_STEPS_LEFT] = codes.IDLE_CONTROL_STEPS if moves else left
     return -1
 
 
@@ -294,7 +349,7 @@ def apply_starts(view: KernelView, truth: Truth, log: Log) -> int:
     now = view.num[codes.NOW]
     started = view.counter[codes.STARTS] > 0
     if len(truth.phases.pattern) > 0:
-        begin_phases(view, truth)
+        begin_phases(view, truth, log)
     if truth.tally[codes.OWNERS] != 0 and view.counter[codes.STARTS] > 0:
         begin_in_domains(view, truth)
     for k in range(view.counter[codes.STARTS]):
@@ -309,12 +364,16 @@ def apply_starts(view: KernelView, truth: Truth, log: Log) -> int:
             end = max(now, round_us(now + truth.work[job] * truth.factor[job]))
         heap_push(truth.ends, truth.tally, codes.HEAP, end, job)
         account(view, truth, job, as_int64(1))
+        if truth.tally[codes.SENSING] != 0:
+            note_job(view, job, as_int64(1))
     view.counter[codes.STARTS] = 0
     if truth.tally[codes.LISTED] > 0:
         refresh_listed(view, truth, log)
     if started and truth.request[codes.STOP_MASK] & codes.STOP_ON_START:
         truth.request[codes.HAPPENED] = codes.STOP_ON_START
         return codes.NEED_CONTROL
+    if view.num[codes.RAMP_UW] != 0.0:
+        note_rise(view)
     write_power(view, truth, log)
     truth.tally[codes.PHASE] = ADVANCE
     return -1

@@ -2,9 +2,8 @@
 
 Power is switched by the node: all units of a node are in one state, in ``Truth.unit_state`` of each. Actions and
 events name any unit of the node. A node without a job is in one of five states (``kernels/codes.py``), each with watts
-of its own: idle watts are those of its units, all other figures are the node's and count once. ``change_node`` is
-the only place where a state changes: it keeps four figures in step, the true watts of idle units, the base of
-the cap (scope ``machine``), the bitmap of free units, and the event flag that wakes controls.
+of its own: idle watts are those of its units, all other figures are the node's and count once. ``kernels/drains.py``
+changes states.
 """
 
 from __future__ import annotations
@@ -12,83 +11,22 @@ from __future__ import annotations
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, kernel
 from wattqueue.kernels.domains import count_job
+from wattqueue.kernels.drains import (
+    base_fits,
+    begin_drain,
+    change_for_a_time,
+    change_node,
+    end_drain,
+    end_drains,
+    job_on,
+    node_state,
+)
 from wattqueue.kernels.entries import enqueue_job, release_job
-from wattqueue.kernels.heap import heap_push, heap_remove
-from wattqueue.kernels.ledger import available_with, change_base
-from wattqueue.kernels.placement import restore_unit, unit_is_free, unit_partition, withhold_unit
+from wattqueue.kernels.heap import heap_remove
+from wattqueue.kernels.measured import note_job
+from wattqueue.kernels.placement import unit_is_free
 from wattqueue.kernels.power import account
 from wattqueue.kernels.state import KernelView, Log, Truth
-
-
-@kernel
-def node_state(truth: Truth, node: int) -> int:
-    """Return the state of a node: that of each of its units."""
-    return int(truth.unit_state[truth.node_start[node]])
-
-
-@kernel
-def node_uw_in(view: KernelView, truth: Truth, node: int, state: int) -> int:
-    """Return the microwatts of a node without a job, in ``state``; 0 for one that is down."""
-    first = as_int64(truth.node_start[node])
-    p = unit_partition(view.units, first)
-    if state == codes.UNIT_ON:
-        return int((truth.node_start[node + 1] - first) * view.units.idle_uw[p])
-    if state == codes.UNIT_STOPPING:
-        return int(truth.node_figures[p, codes.SHUTDOWN_UW])
-    if state == codes.UNIT_OFF:
-        return int(truth.node_figures[p, codes.OFF_UW])
-    if state == codes.UNIT_BOOTING:
-        return int(truth.node_figures[p, codes.BOOT_UW])
-    return 0  # a node that is down draws nothing
-
-
-@kernel
-def base_uw_in(view: KernelView, truth: Truth, node: int, state: int) -> int:
-    """Return the microwatts that the base of the cap counts for a node without a job in ``state`` (rule 14).
-
-    A node on its way counts for the greater of its watts now and afterwards: the timer that ends a boot cannot be
-    refused, so its idle watts must not have been spent in the meantime.
-    """
-    if state == codes.UNIT_BOOTING:
-        return max(node_uw_in(view, truth, node, state), node_uw_in(view, truth, node, as_int64(codes.UNIT_ON)))
-    if state == codes.UNIT_STOPPING:
-        return max(node_uw_in(view, truth, node, state), node_uw_in(view, truth, node, as_int64(codes.UNIT_OFF)))
-    return node_uw_in(view, truth, node, state)
-
-
-@kernel
-def base_fits(view: KernelView, truth: Truth, node: int, state: int) -> bool:
-    """Return whether the ledger has room for a node in ``state``; what lowers the base always has."""
-    if view.counter[codes.SCOPE_MACHINE] == 0:
-        return True
-    now = base_uw_in(view, truth, node, node_state(truth, node))
-    more = base_uw_in(view, truth, node, as_int64(state)) - now
-    return bool(more <= 0 or available_with(view, more) >= 0)
-
-
-@kernel
-def change_node(view: KernelView, truth: Truth, node: int, state: int) -> None:
-    """Bring a node that runs no job into ``state``: its watts, the bits of its units, the base of the cap.
-
-    The budget follows (``change_base``), so the next pass sees what a stop frees and what a wake takes.
-    """
-    before = node_state(truth, node)
-    truth.tally[codes.OTHER_UW] += node_uw_in(view, truth, node, as_int64(state)) - node_uw_in(
-        view, truth, node, before
-    )
-    more = as_int64(0)
-    if view.counter[codes.SCOPE_MACHINE] != 0:
-        more = base_uw_in(view, truth, node, as_int64(state)) - base_uw_in(view, truth, node, before)
-    for unit in range(truth.node_start[node], truth.node_start[node + 1]):
-        # Only units that are on are in the bitmap of free units; every other change leaves it alone.
-        if before == codes.UNIT_ON:
-            withhold_unit(view.units, unit)
-        elif state == codes.UNIT_ON:
-            restore_unit(view.units, unit)
-        truth.unit_state[unit] = state
-    # Wakes controls that wait for node events at this instant, if they have not been called yet.
-    truth.request[codes.HAPPENED] |= codes.STOP_ON_NODE
-    change_base(view, more)
 
 
 @kernel
@@ -132,6 +70,9 @@ def fail_node(view: KernelView, truth: Truth, log: Log, node: int) -> None:
     state = node_state(truth, node)
     if state == codes.UNIT_DOWN:
         return
+    if state == codes.UNIT_DRAINING:
+        end_drain(view, truth, node)
+        state = codes.UNIT_ON
     if truth.timers.place[node] >= 0:
         heap_remove(truth.timers, truth.tally, codes.TIMERS, node)
     if state == codes.UNIT_ON:
@@ -139,25 +80,6 @@ def fail_node(view: KernelView, truth: Truth, log: Log, node: int) -> None:
             if not unit_is_free(view.units, unit):
                 requeue_job(view, truth, log, job_on(view, truth, unit))
     change_node(view, truth, node, codes.UNIT_DOWN)
-
-
-@kernel
-def job_on(view: KernelView, truth: Truth, unit: int) -> int:
-    """Return the running job that holds ``unit``, -1 for none.
-
-    A scan over all running jobs where owners are not kept: failures are rare.
-    """
-    if truth.tally[codes.OWNERS] != 0:
-        return int(truth.domains.owner[unit])
-    held = view.held
-    for at in range(view.counter[codes.BLOCKS]):
-        block = as_int64(view.running.order[at])
-        for k in range(view.running.filled[block]):
-            job = as_int64(view.running.job[block, k])
-            for i in range(held.first[job], held.first[job] + held.pieces[job]):
-                if held.low[i] <= unit <= held.high[i]:
-                    return int(job)
-    return -1
 
 
 @kernel
@@ -171,23 +93,18 @@ def requeue_job(view: KernelView, truth: Truth, log: Log, job: int) -> None:
     log.energy_j[job] += (view.num[codes.NOW] - log.start[job]) * (truth.uw[job] / codes.MICRO)
     log.state[job] = codes.WAITING
     account(view, truth, job, as_int64(-1))
-    if truth.tally[codes.OWNERS] != 0:
+    if view.held.parked[job] != 0:
+        view.held.parked[job] = 0
+        log.parked_s[job] += view.num[codes.NOW]
+    elif truth.tally[codes.OWNERS] != 0:
         count_job(view, truth, job, as_int64(-1))
+    if truth.tally[codes.SENSING] != 0:
+        note_job(view, job, as_int64(0))
     release_job(view, job)
+    if truth.tally[codes.DRAINING] > 0:
+        end_drains(view, truth, job)
     enqueue_job(view, job)
     view.counter[codes.DIRTY] = 1
-
-
-@kernel
-def change_for_a_time(view: KernelView, truth: Truth, node: int, state: int, lasts: int) -> None:
-    """Bring a node into ``state``, with a timer after the seconds in column ``lasts`` of its partition's figures.
-
-    A figure of 0 s makes the timer ring at the next instant, which has the same time.
-    """
-    change_node(view, truth, node, state)
-    p = unit_partition(view.units, as_int64(truth.node_start[node]))
-    end = view.num[codes.NOW] + truth.node_figures[p, lasts]
-    heap_push(truth.timers, truth.tally, codes.TIMERS, end, node)
 
 
 @kernel
@@ -209,12 +126,32 @@ def stop_unit(view: KernelView, truth: Truth, unit: int) -> int:
 
 
 @kernel
+def drain_unit(view: KernelView, truth: Truth, unit: int) -> int:
+    """Have the node of a unit take no new job, and stop when its jobs have ended; at once where it has none.
+
+    Refused on a node that is not on. What a later shutdown draws beyond idling is not refused any more.
+    """
+    node = as_int64(truth.node_of_unit[unit])
+    if node_state(truth, node) != codes.UNIT_ON:
+        return codes.REFUSED_STATE
+    for each in range(truth.node_start[node], truth.node_start[node + 1]):
+        if not unit_is_free(view.units, each):
+            begin_drain(view, truth, node)
+            return 0
+    return stop_unit(view, truth, unit)
+
+
+@kernel
 def wake_unit(view: KernelView, truth: Truth, unit: int) -> int:
     """Boot the stopped node of a unit; return 0, or why not (``kernels/codes.py``).
 
-    Refused on a node that is not off, and where the ledger has no room for its boot or idle watts.
+    A node that drains takes jobs again. Refused on a node that is not off, and where the ledger has no room for its
+    boot or idle watts.
     """
     node = as_int64(truth.node_of_unit[unit])
+    if node_state(truth, node) == codes.UNIT_DRAINING:
+        end_drain(view, truth, node)
+        return 0
     if node_state(truth, node) != codes.UNIT_OFF:
         return codes.REFUSED_STATE
     if not base_fits(view, truth, node, as_int64(codes.UNIT_BOOTING)):

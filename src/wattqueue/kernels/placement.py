@@ -81,6 +81,8 @@ def new_held(n: int, intervals: int) -> Held:
         np.zeros(n, np.int32),
         np.empty(intervals, np.int32),
         np.empty(intervals, np.int32),
+        np.zeros(n, np.int8),
+        np.zeros(n),
     )
 
 

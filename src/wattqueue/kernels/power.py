@@ -21,13 +21,22 @@ from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.domains import TRUE, job_speed
 from wattqueue.kernels.entries import time_factor
 from wattqueue.kernels.phases import true_unit_uw
+from wattqueue.kernels.sensors import sense_job
 from wattqueue.kernels.state import KernelView, Log, Rows, Truth, UnitFactors
-from wattqueue.kernels.unit_watts import greatest_factor, held_uw
+from wattqueue.kernels.unit_watts import greatest_factor, held_uw, slowed_uw
 
 
 @inlined
 def account(view: KernelView, truth: Truth, job: int, sign: int) -> None:
     """Add (1) or take (-1) a running job's watts and units; the idle watts of its units move the other way."""
+    add_sums(view, truth, job, sign)
+    if truth.tally[codes.SENSING] != 0:
+        sense_job(view, truth, job, sign)
+
+
+@inlined
+def add_sums(view: KernelView, truth: Truth, job: int, sign: int) -> None:
+    """Do the same in the running sums alone: for a job that changes, sensors see its new watts at once."""
     tally = truth.tally
     idle = view.nodes[job] * view.units.idle_uw[view.units.option_partition[view.held.option[job]]]
     tally[codes.JOBS_UW] += sign * truth.uw[job]
@@ -49,20 +58,6 @@ def limited_uw(view: KernelView, truth: Truth, factors: UnitFactors, job: int, w
     if speed < 1.0:
         watt = slowed_uw(view, truth, job, watt, speed)
     return int(view.nodes[job]) * int(watt)
-
-
-@inlined
-def slowed_uw(view: KernelView, truth: Truth, job: int, watt: int, speed: float) -> int:
-    """Return the microwatts of a unit of ``job`` that is slowed to ``speed``, from those at full speed.
-
-    A unit that draws no more than idle watts has nothing to reduce, whatever slows it.
-    """
-    p = as_int64(view.units.option_partition[view.held.option[job]])
-    idle = view.units.idle_uw[p]
-    if watt <= idle:
-        return watt
-    slowed: int = round(idle + (watt - idle) * speed ** truth.node_figures[p, codes.ALPHA])
-    return slowed
 
 
 @kernel

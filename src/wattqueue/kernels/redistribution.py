@@ -17,6 +17,17 @@ from wattqueue.kernels.state import Array
 
 MOST_W = 1e12
 """Greatest watts that are counted; their microwatts fit int64, whatever the hardware's limit is."""
+ROUNDING_UW = 1e-3
+"""Microwatts by which a cap of whole microwatts may differ from them in float64."""
+
+
+# Slots of the rates of a control (float64).
+LOWER = 0  # t, T, r, R of Algorithm 1
+UPPER = 1
+DECREASE = 2
+INCREASE = 3
+RESET = 4  # 1 where a start resets the caps of its sockets
+RATES = 5
 
 
 @referenced
@@ -31,15 +42,21 @@ class Sockets(NamedTuple):
     """(1,) or (S,) float64 least cap that the hardware takes."""
     maximum_w: Array
     """(1,) or (S,) float64 highest cap that the hardware takes; may be infinite."""
+    begins: Array
+    """(S,) int8, 1 for sockets on which a job has started."""
     want_uw: Array
     """(S,) int64 microwatts by which each socket may be raised, 0 for none; written."""
+    surplus_uw: Array
+    """(S,) int64 working space."""
     new_cap_w: Array
     """(S,) float64 caps after the step; written."""
 
 
 def new_sockets(power_w: Array, cap_w: Array, minimum_w: Array, maximum_w: Array) -> Sockets:
     """Return the structure of a step, with room for its results."""
-    return Sockets(power_w, cap_w, minimum_w, maximum_w, np.empty(len(cap_w), np.int64), np.empty(len(cap_w)))
+    n = len(cap_w)
+    room = np.zeros(n, np.int8), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
+    return Sockets(power_w, cap_w, minimum_w, maximum_w, *room)
 
 
 @kernel
@@ -76,7 +93,12 @@ def take_unused(sockets: Sockets, lower: float, upper: float, decrease: float, i
 
     Lines 1 to 7 and 10 to 12 of Algorithm 1, but the pool is what is taken, not what is unused.
     """
-    sockets = by_reference(sockets)
+    return taken_uw(by_reference(sockets), lower, upper, decrease, increase)
+
+
+@kernel
+def taken_uw(sockets: Sockets, lower: float, upper: float, decrease: float, increase: float) -> int:
+    """Do the same, in a kernel."""
     low, high = step_of(sockets.minimum_w), step_of(sockets.maximum_w)
     pool = as_int64(0)
     for i in range(len(sockets.cap_w)):
@@ -101,6 +123,12 @@ def water_level(want_uw: Array, pool_uw: int) -> int:
     the level is the greatest of these. Newton's method from below on the sum of shares, which is concave in the level,
     so that no step goes beyond the answer, and a few passes over the sockets find it.
     """
+    return level_of(want_uw, pool_uw)
+
+
+@kernel
+def level_of(want_uw: Array, pool_uw: int) -> int:
+    """Do the same, in a kernel."""
     level = as_int64(0)
     while True:
         shared, above, most = as_int64(0), as_int64(0), as_int64(0)
@@ -117,10 +145,131 @@ def water_level(want_uw: Array, pool_uw: int) -> int:
 @entry
 def give_shares(sockets: Sockets, level: int) -> None:
     """Raise the cap of each socket that asks for it, by at most ``level`` microwatts (lines 13 to 15)."""
-    sockets = by_reference(sockets)
+    raise_caps(by_reference(sockets), level)
+
+
+@kernel
+def raise_caps(sockets: Sockets, level: int) -> None:
+    """Do the same, in a kernel."""
     high = step_of(sockets.maximum_w)
     for i in range(len(sockets.cap_w)):
         share = min(sockets.want_uw[i], level)
         if share > 0:
             raised = sockets.cap_w[i] + share / codes.MICRO
             sockets.new_cap_w[i] = min(raised, sockets.maximum_w[i * high])
+
+
+@kernel
+def sum_uw(caps_w: Array) -> int:
+    """Return the whole microwatts of each cap, summed.
+
+    Caps that are whole microwatts stand in float64: a thousandth more keeps one that is rounded down what it is.
+    """
+    total = as_int64(0)
+    for i in range(len(caps_w)):
+        total += math.floor(caps_w[i] * codes.MICRO + ROUNDING_UW)
+    return total
+
+
+@entry
+def lower_all(sockets: Sockets, budget_uw: int) -> int:
+    """Write the caps after a budget came down; return the microwatts by which the least caps exceed it.
+
+    Caps within the budget stay. Else all that a cap has above its minimum is cut to one common height. Where the
+    minima alone exceed the budget, they are what is written.
+    """
+    return lower_caps(by_reference(sockets), budget_uw)
+
+
+@kernel
+def lower_caps(sockets: Sockets, budget_uw: int) -> int:
+    """Do the same, in a kernel."""
+    low = step_of(sockets.minimum_w)
+    if sum_uw(sockets.cap_w) <= budget_uw:
+        for i in range(len(sockets.cap_w)):
+            sockets.new_cap_w[i] = sockets.cap_w[i]
+        return as_int64(0)
+    room = as_int64(budget_uw)
+    for i in range(len(sockets.cap_w)):
+        least = sockets.minimum_w[i * low]
+        room -= math.ceil(least * codes.MICRO - ROUNDING_UW)
+        sockets.want_uw[i] = whole_uw(sockets.cap_w[i] - least)
+    level = level_of(sockets.want_uw, max(room, as_int64(0)))
+    for i in range(len(sockets.cap_w)):
+        sockets.new_cap_w[i] = sockets.minimum_w[i * low] + min(sockets.want_uw[i], level) / codes.MICRO
+    return max(-room, as_int64(0))
+
+
+@entry
+def reset_begun(sockets: Sockets, even_w: Array, spare_uw: int) -> None:
+    """Write the caps after jobs have started on the sockets of ``begins``: an even share again, as far as watts allow.
+
+    ``even_w`` (1,) or (S,) float64, within the limits. Watts come from the reserve, then from other sockets above their
+    even share, which are lowered to one common height above it.
+    """
+    reset_caps(by_reference(sockets), even_w, spare_uw)
+
+
+@kernel
+def reset_caps(sockets: Sockets, even_w: Array, spare_uw: int) -> None:
+    """Do the same, in a kernel."""
+    pool, needed, surplus = as_int64(spare_uw), as_int64(0), as_int64(0)
+    step = step_of(even_w)
+    for i in range(len(sockets.cap_w)):
+        cap, even = sockets.cap_w[i], even_w[i * step]
+        above = whole_uw(cap - even)
+        sockets.want_uw[i], sockets.surplus_uw[i] = 0, above
+        if sockets.begins[i] != 0:
+            sockets.want_uw[i], sockets.surplus_uw[i] = whole_uw(even - cap), 0
+            pool += above
+        needed += sockets.want_uw[i]
+        surplus += sockets.surplus_uw[i]
+    kept = level_of(sockets.surplus_uw, max(as_int64(0), surplus - max(as_int64(0), needed - pool)))
+    for i in range(len(sockets.cap_w)):
+        pool += max(sockets.surplus_uw[i] - kept, 0)
+    level = level_of(sockets.want_uw, pool)
+    for i in range(len(sockets.cap_w)):
+        cap, even = sockets.cap_w[i], even_w[i * step]
+        given, given_up = min(sockets.want_uw[i], level), max(sockets.surplus_uw[i] - kept, 0)
+        sockets.new_cap_w[i] = cap
+        if given > 0:
+            sockets.new_cap_w[i] = min(cap + given / codes.MICRO, even)
+        elif given_up > 0:
+            sockets.new_cap_w[i] = max(cap - given_up / codes.MICRO, even)
+        elif sockets.begins[i] != 0 and cap > even:
+            sockets.new_cap_w[i] = max(cap - whole_uw(cap - even) / codes.MICRO, even)
+
+
+@entry
+def step_caps(sockets: Sockets, rates: Array, even_w: Array, budget_uw: int) -> int:
+    """Write the caps of the next step; return the microwatts by which the least caps exceed the budget.
+
+    In this order: caps above a lowered budget come down, Algorithm 1, sockets of jobs that have started are reset.
+    ``rates`` (RATES,) float64; ``even_w`` (1,) float64; ``cap_w`` is working space.
+    """
+    return next_caps(by_reference(sockets), rates, even_w, budget_uw)
+
+
+@kernel
+def next_caps(sockets: Sockets, rates: Array, even_w: Array, budget_uw: int) -> int:
+    """Do the same, in a kernel."""
+    lacking = lower_caps(sockets, budget_uw)
+    keep_new(sockets)
+    spare = max(as_int64(0), budget_uw - sum_uw(sockets.cap_w))
+    pool = taken_uw(sockets, rates[LOWER], rates[UPPER], rates[DECREASE], rates[INCREASE]) + spare
+    raise_caps(sockets, level_of(sockets.want_uw, pool))
+    keep_new(sockets)
+    begun = 0
+    for i in range(len(sockets.begins)):
+        begun += sockets.begins[i]
+    if rates[RESET] != 0.0 and begun > 0:
+        reset_caps(sockets, even_w, max(as_int64(0), budget_uw - sum_uw(sockets.cap_w)))
+        keep_new(sockets)
+    return lacking
+
+
+@kernel
+def keep_new(sockets: Sockets) -> None:
+    """Go on from the caps that were written."""
+    for i in range(len(sockets.cap_w)):
+        sockets.cap_w[i] = sockets.new_cap_w[i]

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import by_reference, entry, inlined
+from wattqueue.kernels.ahead import look_ahead
 from wattqueue.kernels.greedy import pass_greedy
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.plan import pass_conservative
+from wattqueue.kernels.shortest import pass_shortest
 from wattqueue.kernels.state import KernelView
 
 
@@ -23,8 +25,12 @@ def schedule(view: KernelView) -> None:
     jobs are the driver's to set (``loop.apply_starts``).
     """
     if view.counter[codes.QUEUED] > 0:
+        if view.counter[codes.LOOKS_AHEAD] != 0:
+            look_ahead(view)
         if view.counter[codes.CODE] == codes.CONSERVATIVE:
             pass_conservative(view)
+        elif view.counter[codes.CODE] == codes.SHORTEST:
+            pass_shortest(view)
         else:
             pass_greedy(view)
     view.num[codes.LAST_PASS] = view.num[codes.NOW]

@@ -8,15 +8,26 @@ factors, and only where something differs: a time that is computed again is roun
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, kernel
+from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.chance import fits_change, square_w
-from wattqueue.kernels.domains import EXPECTED, TRUE, clear_list, count_job, job_speed, list_changed, list_job
+from wattqueue.kernels.domains import (
+    EXPECTED,
+    TRUE,
+    clear_list,
+    count_job,
+    job_speed,
+    keep_owners,
+    list_changed,
+    list_job,
+    set_limit,
+)
 from wattqueue.kernels.entries import net_of, unit_uw
 from wattqueue.kernels.heap import heap_push, heap_remove
+from wattqueue.kernels.measured import measured_net
 from wattqueue.kernels.phases import has_profile, sample_uw, true_unit_uw
-from wattqueue.kernels.power import account, limited_factor, limited_uw, round_us, set_physics, true_factor
+from wattqueue.kernels.power import account, add_sums, limited_factor, limited_uw, round_us, set_physics, true_factor
 from wattqueue.kernels.running import running_insert, running_net, running_remove
-from wattqueue.kernels.state import KernelView, Log, Truth
+from wattqueue.kernels.state import Array, KernelView, Log, Truth
 
 
 @kernel
@@ -38,7 +49,7 @@ def change_truth(view: KernelView, truth: Truth, log: Log, job: int) -> None:
     old_factor = truth.factor[job]
     left = truth.ends.time[truth.ends.place[job]] - now
     # Take the job out of the running sums at its old watts, and put it back at the new ones.
-    account(view, truth, job, as_int64(-1))
+    add_sums(view, truth, job, as_int64(-1))
     set_physics(view, truth, job)
     account(view, truth, job, as_int64(1))
     # The last stretch is billed from the start at the final watts: add what the first one differed by.
@@ -65,15 +76,17 @@ def expect_speed(view: KernelView, truth: Truth, job: int) -> None:
     view.counter[codes.DIRTY] = 1
 
 
-@kernel
+@inlined
 def expected_factor(view: KernelView, truth: Truth, job: int) -> float:
     """Return the predicted time factor of a running job under the limits in force."""
     return limited_factor(view, truth, view.predicted, job, job_speed(view, truth, as_int64(EXPECTED), job))
 
 
-@kernel
+@inlined
 def expected_net(view: KernelView, truth: Truth, job: int) -> int:
-    """Return what the ledger counts for a running job at its option, under the limits in force."""
+    """Return what the ledger counts for a running job: its prediction under the limits, or what is measured."""
+    if view.counter[codes.BY_SAMPLE] != 0:
+        return measured_net(view, truth, job)
     speed = job_speed(view, truth, as_int64(EXPECTED), job)
     option = as_int64(view.held.option[job])
     watt = unit_uw(view.predicted, job, option)
@@ -118,6 +131,27 @@ def refresh_listed(view: KernelView, truth: Truth, log: Log) -> None:
         if uw != truth.uw[job] or true_factor(view, truth, job, speed) != truth.factor[job]:
             change_truth(view, truth, log, job)
     clear_list(truth)
+
+
+@kernel
+def limit_domains(view: KernelView, truth: Truth, log: Log, domains: Array, caps_uw: Array, before: Array) -> int:
+    """Set the limits of power domains (``actions.set_domain_caps``); return 0, or why not."""
+    for k in range(len(domains)):
+        if not caps_uw[k] >= 0.0:
+            return codes.REFUSED_OPTION
+    keep_owners(view, truth)
+    for k in range(len(domains)):
+        before[k] = truth.domains.cap_uw[domains[k]]
+        set_limit(truth, as_int64(domains[k]), caps_uw[k])
+    list_changed(view, truth)
+    if not listed_fit(view, truth):
+        for k in range(len(domains) - 1, -1, -1):
+            set_limit(truth, as_int64(domains[k]), before[k])
+        list_changed(view, truth)
+        clear_list(truth)
+        return codes.REFUSED_POWER
+    refresh_listed(view, truth, log)
+    return 0
 
 
 @kernel

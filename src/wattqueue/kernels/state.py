@@ -17,7 +17,7 @@ from a workload.
 Symbols: n jobs, m entries, P partitions, O options, U units, N nodes, D power domains, A applications, C prediction
 rows, B running blocks of K rows, M rows of a plan. Watts are int64 microwatts, so that sums do not depend on their
 order. *Net* watts are what a start adds to the watts in the cap's scope: predicted watts less the idle watts of the
-job's units, unless the cap covers jobs alone (rule 14).
+job's units, unless the cap covers jobs alone (rule 14). S power sensors, each with a row of R samples.
 """
 
 from __future__ import annotations
@@ -190,6 +190,23 @@ class Held(NamedTuple):
     """int32 first unit of each interval."""
     high: Array
     """int32 last unit of each interval, included."""
+    parked: Array
+    """(n,) int8, 1 while the job is suspended."""
+    left: Array
+    """(n,) float64 expected seconds at reference speed that a suspended job has left."""
+
+
+@referenced
+class PlannedTimes(NamedTuple):
+    """Planned times of jobs (rule 3 of docs/semantics.md), and how often they were wrong."""
+
+    seconds: Array
+    """(n,) float64 planned seconds at reference speed; the column of walltimes itself where nothing is predicted."""
+    overruns: Array
+    """(n,) int16 times that a job ran on behind its planned time; empty where nothing is predicted."""
+    promise: Array
+    """(n,) float64 shadow time of a job's first reservation that had one, inf for none; empty where nothing is
+    predicted."""
 
 
 @referenced
@@ -254,6 +271,37 @@ class ByUnit(NamedTuple):
 
 
 @referenced
+class SensorSamples(NamedTuple):
+    """The latest sample of each power sensor, and what a measured ledger makes of it (``kernels/measured.py``).
+
+    All empty where nothing measures. A sensor covers neighbouring units: one unit, a socket or a node.
+    """
+
+    start: Array
+    """(S + 1,) int32 first unit of each sensor, and U at the end."""
+    of_unit: Array
+    """(U,) int32 sensor of each unit."""
+    sample_uw: Array
+    """(S,) int64 microwatts of all units of the sensor together; -1 where the sample is missing or stale."""
+    begin_s: Array
+    """(S,) float64 begin of the time whose mean the sample is: it says nothing of what started later."""
+    end_s: Array
+    """(S,) float64 end of that time."""
+    share_uw: Array
+    """(S,) int64 microwatts of one unit that the sample covers."""
+    idle_above_uw: Array
+    """(S,) int64 microwatts that idle units count above their idle watts."""
+    most_uw: Array
+    """(S,) int64 greatest microwatts of one unit."""
+    busy: Array
+    """(S,) int32 units with a job."""
+    has_job: Array
+    """(U,) int8, 1 for a unit with a job."""
+    since_s: Array
+    """(U,) float64 when a job started or ended on the unit last, or was given a higher frequency."""
+
+
+@referenced
 class KernelView(NamedTuple):
     """Everything that a pass may see, and its output.
 
@@ -265,6 +313,8 @@ class KernelView(NamedTuple):
     """(n,) int32 units of a job."""
     walltime: Array
     """(n,) float64 seconds at reference speed."""
+    planned: PlannedTimes
+    """What plans use instead: the walltime, or a predicted run time."""
     predicted: Rows
     """Watts and time factors by the estimator."""
     by_unit: ByUnit
@@ -279,6 +329,8 @@ class KernelView(NamedTuple):
     """Which units are free."""
     held: Held
     """What running jobs hold."""
+    measured: SensorSamples
+    """Samples of power sensors."""
     reserved: Reservations
     """Reservations of the last greedy pass."""
     plan: ReservationPlan
@@ -364,6 +416,47 @@ class Phases(NamedTuple):
 
 
 @referenced
+class Sensors(NamedTuple):
+    """What power sensors integrate (``kernels/sensors.py``); all empty where nothing measures.
+
+    Sample k of a sensor is the mean over seconds k to k + 1 of its period; its energy stands in column k modulo R.
+    """
+
+    unit_uw: Array
+    """(U,) int64 true microwatts of each unit now."""
+    watt_uw: Array
+    """(S,) int64 sums of these over the units of each sensor."""
+    since_s: Array
+    """(S,) float64 until when energy is counted."""
+    sample: Array
+    """(S,) int64 number of the sample under way then."""
+    part_uj: Array
+    """(S,) float64 microjoules of that sample up to then."""
+    energy_uj: Array
+    """(S, R) float64 microjoules of the last samples."""
+    figures: Array
+    """float64 seconds and shares by slot: ``SAMPLE_S`` to ``LOSS`` of ``kernels/codes.py``."""
+    normal: Array
+    """float64 standard normal numbers, of which the noise of samples is drawn; empty for none."""
+    uniform: Array
+    """float64 uniform numbers, of which losses are drawn; empty for none."""
+
+
+@referenced
+class AnnouncedSteps(NamedTuple):
+    """What the steps of the cap say of load targets before and after them, row by row of ``Truth.signal_time``."""
+
+    ahead_s: Array
+    """float64 when the next target begins that is announced by then, inf for none."""
+    ahead_uw: Array
+    """int64 its limit."""
+    ramp_uw: Array
+    """float64 microwatts a second by which the ledger may rise after a target; 0 where nothing limits that."""
+    full_uw: Array
+    """int64 the cap without load targets."""
+
+
+@referenced
 class Truth(NamedTuple):
     """What jobs really do, and the events to come."""
 
@@ -383,6 +476,8 @@ class Truth(NamedTuple):
     """(n,) int64 true microwatts of the whole job now."""
     factor: Array
     """(n,) float64 true time factor now."""
+    left: Array
+    """(n,) float64 seconds of work that a suspended job has left."""
     reject: Array
     """(n,) int8 why a job is rejected at submission, 0 for not."""
     submit: Array
@@ -393,6 +488,10 @@ class Truth(NamedTuple):
     """float64 times of steps of the cap."""
     signal_uw: Array
     """int64 the cap from there on."""
+    signal_target: Array
+    """int8 1 where a load target is in force from there on."""
+    announced: AnnouncedSteps
+    """Targets to come, and ramps after those that are over."""
     node_time: Array
     """float64 times of failures and returns."""
     node_unit: Array
@@ -411,6 +510,8 @@ class Truth(NamedTuple):
     """(N + 1,) int32 first unit of each node, and U at the end."""
     domains: Domains
     """Power domains: limits, and the jobs on their units."""
+    sensors: Sensors
+    """What power sensors integrate."""
     node_figures: Array
     """(P, 7) float64 seconds, microwatts and exponents by slot."""
     when: Array
@@ -438,6 +539,10 @@ class Log(NamedTuple):
     """(n,) float64 end, NaN for never."""
     energy_j: Array
     """(n,) float64 joules of all its runs."""
+    parked_s: Array
+    """(n,) float64 seconds for which it was suspended; less the time of its suspension while it is."""
+    kept_s: Array
+    """(n,) float64 seconds of work at reference speed that requeues kept."""
     option: Array
     """(n,) int16 option at its last start."""
     time: Array

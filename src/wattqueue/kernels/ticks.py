@@ -25,9 +25,9 @@ def tick(view: KernelView, truth: Truth, log: Log) -> None:
     phases, now = truth.phases, view.num[codes.NOW]
     for k in range(truth.tally[codes.HEAP]):
         job = as_int64(truth.ends.item[k])
-        if phases.pattern[job] >= 0:
-            done = max(0.0, truth.work[job] - (truth.ends.time[k] - now) / truth.factor[job])
-            place = as_int64(math.floor((done + MOMENT_S) / truth.when[codes.PROFILE_PERIOD]))
+        if phases.pattern[job] >= 0 and view.held.parked[job] == 0:
+            done = log.kept_s[job] + max(0.0, truth.work[job] - (truth.ends.time[k] - now) / truth.factor[job])
+            place = place_at(truth, done)
             if place != phases.place[job]:
                 show_place(view, truth, job, place)
     list_changed(view, truth)
@@ -35,6 +35,12 @@ def tick(view: KernelView, truth: Truth, log: Log) -> None:
     period = truth.when[codes.TICK_PERIOD]
     at = (math.floor(now / period) + 1.0) * period
     truth.when[codes.TICK_AT] = at if at > now else at + period
+
+
+@kernel
+def place_at(truth: Truth, done: float) -> int:
+    """Return the period of a profile in which a job is that has done so many seconds of work."""
+    return as_int64(math.floor((done + MOMENT_S) / truth.when[codes.PROFILE_PERIOD]))
 
 
 @kernel
@@ -54,10 +60,11 @@ def show_place(view: KernelView, truth: Truth, job: int, place: int) -> None:
 
 
 @kernel
-def begin_phases(view: KernelView, truth: Truth) -> None:
-    """Let the jobs of the buffer of starts draw the first samples of their profiles."""
+def begin_phases(view: KernelView, truth: Truth, log: Log) -> None:
+    """Let the jobs of the buffer of starts draw the first samples of their profiles, behind the work that was kept."""
     for k in range(view.counter[codes.STARTS]):
         job = as_int64(view.entries.job[view.start_entry[k]])
         if has_profile(truth, job):
-            truth.phases.place[job] = 0
-            truth.phases.unit_uw[job] = sample_uw(view, truth, job, as_int64(0))
+            place = place_at(truth, log.kept_s[job])
+            truth.phases.place[job] = place
+            truth.phases.unit_uw[job] = sample_uw(view, truth, job, place)

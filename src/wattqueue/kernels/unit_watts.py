@@ -6,8 +6,9 @@ to 1 µW; so sums are integers, and do not depend on the order of the units.
 
 from __future__ import annotations
 
-from wattqueue.kernels._numba import as_int64, by_reference, entry, kernel
-from wattqueue.kernels.state import Array, ByUnit, Held, UnitFactors
+from wattqueue.kernels import codes
+from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined, kernel
+from wattqueue.kernels.state import Array, ByUnit, Held, KernelView, Truth, UnitFactors
 
 
 @kernel
@@ -19,6 +20,20 @@ def held_uw(held: Held, factors: UnitFactors, job: int, uw: int) -> int:
         for unit in range(held.low[k], held.high[k] + 1):
             total += round(uw * factors.table[row, unit])
     return total
+
+
+@inlined
+def slowed_uw(view: KernelView, truth: Truth, job: int, watt: int, speed: float) -> int:
+    """Return the microwatts of a unit of ``job`` that is slowed to ``speed``, from those at full speed.
+
+    A unit that draws no more than idle watts has nothing to reduce, whatever slows it.
+    """
+    p = as_int64(view.units.option_partition[view.held.option[job]])
+    idle = view.units.idle_uw[p]
+    if speed >= 1.0 or watt <= idle:
+        return watt
+    slowed: int = round(idle + (watt - idle) * speed ** truth.node_figures[p, codes.ALPHA])
+    return slowed
 
 
 @kernel

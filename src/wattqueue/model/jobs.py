@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.model import bounds
+from wattqueue.model.consent import Consent
 from wattqueue.model.profiles import PowerProfiles
 
 Floats = NDArray[np.float64]
@@ -92,7 +93,9 @@ class Jobs:
     origin: str = "measured"
     """Where the rows come from: ``measured``, or ``generated`` for synthetic workloads."""
     profiles: PowerProfiles | None = None
-    """Watts of one unit over the run, sample by sample, where known; ``mean_power_w`` and ``max_power_w`` agree."""
+    """Watts of one unit over the run, sample by sample, where known; ``mean_power_w`` agrees."""
+    consent: Consent | None = None
+    """What may be done with jobs during a load target; None where no job states anything."""
     extra: dict[str, NDArray[Any]] = field(default_factory=dict)
     """Further columns that a format brought and that the engine does not read."""
 
@@ -153,7 +156,7 @@ class Jobs:
                 parts[f.name] = Labels(value.codes[index], value.names)
             elif isinstance(value, np.ndarray):
                 parts[f.name] = value[index]
-            elif isinstance(value, PowerProfiles):
+            elif isinstance(value, (PowerProfiles, Consent)):
                 parts[f.name] = value.take(index)
         parts["extra"] = {name: column[index] for name, column in self.extra.items()}
         return replace(self, **parts)

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wattqueue.errors import PolicyError
 from wattqueue.model import bounds
+from wattqueue.model.consent import Consent
 from wattqueue.model.jobs import Floats, Ints, Jobs, Labels
 
 OUTCOMES = frozenset({"runtime_s", "mean_power_w", "max_power_w", "start_s", "profiles", "peak_power_w"})
@@ -109,6 +110,8 @@ class KnownJobs:
     _observed: Observed
     extra: Mapping[str, NDArray[Any]] = field(default_factory=KnownColumns)
     """Further columns that a format brought, but for ``OUTCOME_COLUMNS``."""
+    consent: Consent | None = None
+    """What may be done with jobs during a load target; None where no job states anything."""
     reader: str = ""
     """The part that the table was made for, as errors name it."""
     _truth: Jobs | None = None
@@ -126,6 +129,7 @@ class KnownJobs:
             jobs.partition,
             Observed.nothing(len(jobs)) if observed is None else observed,
             KnownColumns(jobs.extra, reader),
+            jobs.consent,
             reader,
             jobs if oracle else None,
         )
@@ -182,6 +186,7 @@ class KnownJobs:
             partition=_rows(self.partition, index),
             _observed=self.observed.take(index),
             extra=KnownColumns({name: column[index] for name, column in self.extra.items()}, self.reader),
+            consent=None if self.consent is None else self.consent.take(index),
             _truth=None if self._truth is None else self._truth.take(index),
         )
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import MachineError
 from wattqueue.model import bounds
+from wattqueue.model.power_sensor import Covers, PowerSensor
 
 CapScope = Literal["machine", "dynamic", "jobs"]
 """What a cap covers (rule 14 of docs/semantics.md)."""
@@ -110,6 +111,11 @@ class Partition:
         """Return how many units share a power domain: the cores of a socket; else a unit is a domain."""
         return self.cores_per_socket if self.unit == "core" else 1
 
+    def units_per_sensor(self, covers: Covers) -> int:
+        """Return how many units a power sensor covers: at least one."""
+        sizes = {"node": self.units_per_node, "socket": self.units_per_domain, "unit": 1}
+        return sizes[covers]
+
     @property
     def frequency_count(self) -> int:
         """Return how many options the partition offers: one where no frequency is stated."""
@@ -134,6 +140,8 @@ class Machine:
     ``jobs``: running jobs alone (rule 14 of docs/semantics.md)."""
     cap_w: float | None = None
     """Cap of runs that state none; None for no cap."""
+    sensor: PowerSensor | None = None
+    """How its watts are measured; None: nothing measures."""
     source: str = ""
     """Where the figures come from, as free text for reports."""
 
@@ -173,6 +181,19 @@ class Machine:
     def node_of_domain(self) -> NDArray[np.int32]:
         """Return the node in which each power domain stands. Shape (D,)."""
         return self.node_of_unit[self.domain_start[:-1]]
+
+    @cached_property
+    def sensor_start(self) -> NDArray[np.int32]:
+        """Return the first unit of each power sensor, and U at the end. Shape (S + 1,); S is 0 without sensors."""
+        if self.sensor is None:
+            return np.zeros(1, np.int32)
+        covers = self.sensor.covers
+        return _starts([(p.units, p.units_per_sensor(covers)) for p in self.partitions])
+
+    @cached_property
+    def sensor_of_unit(self) -> NDArray[np.int32]:
+        """Return the power sensor of each unit. Shape (U,); empty where nothing measures."""
+        return np.repeat(np.arange(len(self.sensor_start) - 1, dtype=np.int32), np.diff(self.sensor_start))
 
     @cached_property
     def option_start(self) -> NDArray[np.int32]:

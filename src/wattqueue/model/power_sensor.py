@@ -6,7 +6,8 @@ sensor and on the averaging, not on how often it is asked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -37,6 +38,10 @@ class SensorReadings:
         return watts
 
 
+Covers = Literal["node", "socket", "unit"]
+"""What one sensor measures."""
+
+
 @dataclass(frozen=True, slots=True)
 class PowerSensor:
     """How a sensor is sampled and read.
@@ -47,6 +52,7 @@ class PowerSensor:
         average_s: A reading is the mean of the samples of the last ``average_s``, at least of the latest one.
         noise: Standard deviation of a sample, relative to its watts.
         loss: Probability that a reading is lost.
+        covers: What one sensor measures; never less than a unit.
 
     Raises: InputError for periods that are not above 0, and shares out of range.
     """
@@ -56,6 +62,7 @@ class PowerSensor:
     average_s: float = 0.0
     noise: float = 0.0
     loss: float = 0.0
+    covers: Covers = field(default="node", kw_only=True)
 
     def __post_init__(self) -> None:
         if not (0 < self.sample_s < np.inf and 0 < self.poll_s < np.inf and 0 <= self.average_s < np.inf):
@@ -64,6 +71,8 @@ class PowerSensor:
                 where="power sensor",
                 hint="periods are above 0",
             )
+        if self.covers not in get_args(Covers):
+            raise InputError(f"covers {self.covers!r}", where="power sensor", hint="node, socket or unit")
         if not (0 <= self.noise < np.inf and 0 <= self.loss <= 1):
             raise InputError(
                 f"noise {self.noise}, loss {self.loss}", where="power sensor", hint="noise from 0, loss between 0 and 1"
@@ -93,5 +102,5 @@ class PowerSensor:
 MONTBLANC = PowerSensor(sample_s=1.12, poll_s=0.5, average_s=5.0)
 """A node of the Mont-Blanc prototype: 15 readings of its sensor are averaged each 1,120 ms, polled each 500 ms, and
 averaged over 5 s (paper 3, sections 3.1 and 4.3)."""
-RAPL = PowerSensor(sample_s=4.0, poll_s=4.0)
+RAPL = PowerSensor(sample_s=4.0, poll_s=4.0, covers="socket")
 """A socket of bull: energy counter read each 4 s (paper 3, section 3.2)."""

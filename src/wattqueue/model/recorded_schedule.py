@@ -81,7 +81,7 @@ class RecordedSchedule:
         s, at = self.schedule, np.array([row[name] for name in theirs], np.int64)
         mine_in_order = Schedule(
             s.state[at], s.reason[at], s.start_s[at], s.end_s[at], s.option[at], s.energy_j[at], s.predicted_w[at],
-            s.unit_start[at], s.unit_count[at], s.unit_low, s.unit_high,
+            s.unit_start[at], s.unit_count[at], s.unit_low, s.unit_high, None if s.parked_s is None else s.parked_s[at],
         )  # fmt: skip
         return replace(self, jobs=jobs, schedule=mine_in_order)
 

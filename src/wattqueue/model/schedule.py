@@ -63,6 +63,8 @@ class Schedule:
     """Number of intervals of each job."""
     unit_low: NDArray[np.int32]
     unit_high: NDArray[np.int32]
+    parked_s: Floats | None = None
+    """Seconds for which each job was suspended, part of its run time; None where none was."""
 
     @property
     def ran(self) -> NDArray[np.bool_]:

@@ -1,8 +1,8 @@
-"""Signals from outside, as step series on the trace's clock: the power cap, prices, carbon intensity."""
+"""Signals from outside on the trace's clock: the power cap, load targets, prices, carbon intensity."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.model import bounds
 from wattqueue.model.jobs import Floats
+from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.steps import Steps, rows_at
+
+RAMP_STEPS = 64
+"""Most steps in which a limit rises back; a rise that needs fewer takes one step for each ``RAMP_STEP_S``."""
+RAMP_STEP_S = 10.0
+"""Least seconds of a step of a rise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +44,10 @@ class Cap(Steps):
     def cap_w(self) -> Floats:
         """Return the watts of each row. Shape (k,)."""
         return self.value
+
+    def in_force_w(self, now_s: float) -> float:
+        """Return the watts at one instant; inf for no cap."""
+        return float(self.at(np.array([now_s]))[0])
 
     @property
     def limited(self) -> bool:
@@ -69,21 +79,98 @@ class Series(Steps):
 class Signals:
     """What has been announced from outside, on the clock of the jobs: rows of the future among them.
 
-    The rows of a cap are announced together: in a simulation before it begins, live when the cap's file is read.
+    The rows of a cap are announced together: in a simulation before it begins, live when the cap's file is read. A load
+    target is announced by its notice; the table has the later ones, too, and the methods leave them out.
     """
 
     cap: Cap
     """The cap, in watts of the machine's cap scope."""
+    targets: LoadTargets = field(default_factory=LoadTargets.none)
+    """Load targets, in watts of that scope."""
 
     def caps_after(self, now_s: float) -> tuple[Floats, Floats]:
         """Return the caps that come into force after an instant: when, in seconds, and their watts. Shapes (k,)."""
-        first = int(np.searchsorted(self.cap.time_s, now_s, side="right"))
-        return self.cap.time_s[first:], self.cap.cap_w[first:]
+        limit = self.limit(now_s)
+        first = int(np.searchsorted(limit.time_s, now_s, side="right"))
+        return limit.time_s[first:], limit.cap_w[first:]
+
+    def limit(self, now_s: float = np.inf) -> Cap:
+        """Return the cap with the targets in it that have been announced by an instant."""
+        if not len(self.targets):
+            return self.cap
+        return capped(self.cap, self.targets.take(self.targets.announced_s <= now_s))
 
     def from_time(self, now_s: float) -> Signals:
         """Return what is in force at an instant and what comes after it."""
         row = int(rows_at(self.cap.time_s, np.array([now_s]))[0])
-        return self if row == 0 else Signals(Cap(self.cap.time_s[row:], self.cap.cap_w[row:]))
+        return self if row == 0 else Signals(Cap(self.cap.time_s[row:], self.cap.cap_w[row:]), self.targets)
+
+
+def next_target(signals: Signals, time_s: Floats) -> tuple[Floats, Floats]:
+    """Return the next load target that has been announced by each time and begins after it. Shapes as ``time_s``.
+
+    When it begins, inf for none, and its watts: the lower of target and cap.
+    """
+    targets = signals.targets
+    begin_s, limit_w = np.full(len(time_s), np.inf), np.full(len(time_s), np.inf)
+    for row in range(len(targets) - 1, -1, -1):  # the earliest is written last
+        start = targets.start_s[row]
+        known = (targets.announced_s[row] <= time_s) & (time_s < start)
+        begin_s[known], limit_w[known] = start, min(targets.limit[row], signals.cap.in_force_w(float(start)))
+    return begin_s, limit_w
+
+
+def ramp_after(signals: Signals, time_s: Floats) -> Floats:
+    """Return the watts a second by which power may rise at each time after a load target; inf for any. As ``time_s``.
+
+    The ramp of the latest target that has begun; inf while it lasts, before the first, and where there is no cap to
+    rise to.
+    """
+    targets = signals.targets
+    row = np.searchsorted(targets.start_s, time_s, side="right") - 1
+    if not len(targets):
+        return np.full(len(time_s), np.inf)
+    over = (row >= 0) & (time_s >= targets.end_s[row]) & np.isfinite(signals.cap.at(time_s))
+    return np.where(over, targets.ramp_w_per_s[row], np.inf)
+
+
+def capped(cap: Cap, targets: LoadTargets) -> Cap:
+    """Return a cap with targets in it: during a target the lower of both; after its end, the rise that is allowed.
+
+    The targets are in watts (``LoadTargets.in_watts``). The limit rises in steps that never lead the stated rate: each
+    step has the value that the rate allows at its beginning, and the last one is the cap. The cap has a row at each
+    notice, too, since a notice is an event.
+    """
+    if not len(targets):
+        return cap
+    rises = [_rise(cap, targets, row) for row in range(len(targets))]
+    known = targets.announced_s[np.isfinite(targets.announced_s)]
+    time = np.unique(np.concatenate((cap.time_s, targets.start_s, targets.end_s, known, *(r.time_s for r in rises))))
+    lowest = cap.at(time).astype(np.float64)
+    for row, rise in enumerate(rises):
+        inside = (time >= targets.start_s[row]) & (time < targets.end_s[row])
+        lowest[inside] = np.minimum(lowest[inside], targets.limit[row])
+        after = (time >= targets.end_s[row]) & (time < rise.time_s[-1])
+        lowest[after] = np.minimum(lowest[after], rise.at(time[after]))
+    if targets.start_s[0] == time[0]:
+        # The first value of a cap holds before its time, too, and no target does.
+        time, lowest = np.insert(time, 0, -np.inf), np.insert(lowest, 0, cap.cap_w[0])
+    return Cap(time, lowest)
+
+
+def _rise(cap: Cap, targets: LoadTargets, row: int) -> Steps:
+    """Return what is allowed from the end of a target on: its last row is where nothing is limited any more."""
+    end, ramp, limit = (float(column[row]) for column in (targets.end_s, targets.ramp_w_per_s, targets.limit))
+    later = cap.cap_w[int(rows_at(cap.time_s, end)) :]
+    finite = later[np.isfinite(later)]
+    if not np.isfinite(ramp) or not len(finite):
+        # Without a cap there is nothing to rise to.
+        return Steps(np.array([end]), np.array([np.inf]))
+    length = max(float(finite.max()) - limit, 0.0) / ramp
+    steps = int(np.clip(np.ceil(length / RAMP_STEP_S), 1, RAMP_STEPS))
+    time = end + np.arange(steps + 1) * (length / steps)
+    allowed = np.append(limit + ramp * (time[:-1] - end), np.inf)
+    return Steps(*(column[np.append(np.diff(time) > 0, True)] for column in (time, allowed)))
 
 
 def _require_rising(steps: Steps, where: str) -> None:

@@ -1,4 +1,4 @@
-"""The stock parts of policies: one folder for each of the seven choices, one file for each part.
+"""The stock parts of policies: one folder for each of the eight choices, one file for each part.
 
 The file's name is the part's name in ``policies.toml`` (``parts/order/priority_inc.py`` is ``order = "priority_inc"``),
 the one public class in it is the part, and its keyword arguments are its settings. The registry finds parts by listing
@@ -34,12 +34,15 @@ if TYPE_CHECKING:
     from wattqueue.model.known_jobs import KnownJobs, Observed
     from wattqueue.parts.actions import (
         Action,
+        DrainNode,
         Refusal,
         Requeue,
+        Resume,
         SetDomainCaps,
         SetFrequency,
         StartJob,
         StopNode,
+        Suspend,
         WakeNode,
     )
     from wattqueue.parts.contracts import (
@@ -50,25 +53,32 @@ if TYPE_CHECKING:
         Entries,
         Estimator,
         Finished,
+        FinishedRuns,
         Floats,
         Frequency,
         Ints,
         Ledger,
         OnlineEstimator,
+        OnlineRunTime,
         Order,
         Placement,
         Prediction,
         Remembering,
         RerankingOrder,
+        RunTime,
         Start,
     )
     from wattqueue.policy.view import View
 
-_ACTIONS = ("Action", "Refusal", "Requeue", "SetDomainCaps", "SetFrequency", "StartJob", "StopNode", "WakeNode")
+_ACTIONS = (
+    *("Action", "DrainNode", "Refusal", "Requeue", "Resume", "SetDomainCaps", "SetFrequency", "StartJob", "StopNode"),
+    *("Suspend", "WakeNode"),
+)
 _CONTRACTS = (
-    *("Asked", "Backfill", "Control", "CustomBackfill", "Entries", "Estimator", "Finished", "Floats", "Frequency"),
-    *("Ints", "Ledger", "OnlineEstimator", "Order", "Placement", "Prediction", "Remembering", "RerankingOrder"),
-    "Start",
+    *("Asked", "Backfill", "Control", "CustomBackfill", "Entries", "Estimator", "Finished", "FinishedRuns", "Floats"),
+    "Frequency",
+    *("Ints", "Ledger", "OnlineEstimator", "OnlineRunTime", "Order", "Placement", "Prediction"),
+    *("Remembering", "RerankingOrder", "RunTime", "Start"),
 )
 _FORMATS = ("LIKELY", "NOT", "POSSIBLE", "SURE", "ReadOptions", "WorkloadFile", "WorkloadFormat")
 _HOMES = {
@@ -86,10 +96,11 @@ _HOMES = {
 """Module in which each public name is defined."""
 
 __all__ = [  # noqa: RUF022  parts, then formats
-    "Action", "Asked", "Backfill", "Control", "CustomBackfill", "Entries", "Estimator", "Finished", "Floats",
-    "Frequency", "Ints", "KnownJobs", "Ledger", "Observed", "OnlineEstimator", "Order", "Placement", "Prediction",
-    "Refusal", "Remembering", "Requeue", "RerankingOrder", "SetDomainCaps", "SetFrequency", "Start", "StartJob",
-    "StopNode", "View", "WakeNode", "check_estimator", "check_part",
+    "Action", "Asked", "Backfill", "Control", "CustomBackfill", "DrainNode", "Entries", "Estimator", "Finished",
+    "FinishedRuns", "Floats", "Frequency", "Ints", "KnownJobs", "Ledger", "Observed", "OnlineEstimator",
+    "OnlineRunTime", "Order", "Placement", "Prediction", "Refusal", "Remembering", "Requeue", "RerankingOrder",
+    "Resume", "RunTime", "SetDomainCaps", "SetFrequency", "Start", "StartJob", "StopNode", "Suspend", "View",
+    "WakeNode", "check_estimator", "check_part",
     "WorkloadFormat", "WorkloadFile", "ReadOptions", "Workload", "Unusable", "NOT", "POSSIBLE", "LIKELY", "SURE",
 ]  # fmt: skip
 

@@ -86,12 +86,38 @@ class WakeNode:
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """Stop a running job and put it back at its old place in the queue; it starts again with no work done."""
+    """Stop a running job and put it back at its old place in the queue; it starts again with the work that is kept.
+
+    Kept is at most what it has done, in seconds at reference speed: ``inf`` keeps all of it. Whether work can be kept
+    is the job's own business (a checkpoint): whoever acts must know.
+    """
+
+    job: str
+    kept_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """Suspend a running job: it keeps its units, which draw idle watts, and does no work until it is resumed."""
 
     job: str
 
 
-Action = StartJob | SetFrequency | SetDomainCaps | StopNode | WakeNode | Requeue
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Continue a suspended job at its option; refused where a predicted ledger has no room for its watts."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrainNode:
+    """Have a node take no new job, and shut it down when its jobs have ended; ``WakeNode`` takes that back."""
+
+    node: int
+
+
+Action = StartJob | SetFrequency | SetDomainCaps | StopNode | WakeNode | Requeue | Suspend | Resume | DrainNode
 """Every kind of action."""
 
 

@@ -1,8 +1,9 @@
-"""The seven interfaces of a policy's parts, and the values that they exchange.
+"""The eight interfaces of a policy's parts, and the values that they exchange.
 
-A policy has one part for each of seven choices (controls: any number), and each choice has one protocol here::
+A policy has one part for each of eight choices (controls: any number), and each choice has one protocol here::
 
-    estimator  Estimator     what will a job draw, and how long will it run, at each option?
+    estimator  Estimator     what will a job draw at each option, and how does that change its run time?
+    runtime    RunTime       how long will a job run?
     order      Order         which (job, partition) entries exist, and with which priority?
     frequency  Frequency     at which options may an entry run?
     placement  Placement     which free units does it get?
@@ -55,6 +56,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Asked = Literal["once", "at_submit", "weekly"]
 """When an estimator predicts: before the run; at each submission; at each submission, with weekly retraining."""
+Correction = Literal["start", "limit", "steps"]
+"""When a planned time that was predicted gives way: at the job's start to its walltime (the prediction decides over
+starts alone); once the job outlives it, to the walltime; or then step by step up to the walltime."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,6 +125,18 @@ class Finished:
     """Mean watts of one unit over the run; NaN where nothing was measured."""
     max_power_w: Floats
     """Highest watts of one unit; NaN where nothing was measured."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FinishedRuns:
+    """Run times of jobs that ended since the last call, in order of their ends. Shapes (k,)."""
+
+    rows: Ints
+    """Row of each job in the job table."""
+    end_s: Floats
+    """End on the trace's clock; does not fall from row to row."""
+    run_s: Floats
+    """Seconds from the last start to the end, at reference speed by the time factor that plans count with."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,6 +225,42 @@ class Remembering(Protocol):
 
         Called after ``predict`` and before the first ``learn``. Users and applications are matched by name.
         """
+        ...
+
+
+@runtime_checkable
+class RunTime(Protocol):
+    """Predict how long each job runs: its planned time (rule 3 of docs/semantics.md).
+
+    A planned time is used within its bounds: at least a second, at most the walltime; the walltime where it is NaN.
+    """
+
+    asked: Asked
+    correction: Correction | None
+    """What becomes of a planned time that is wrong; None where nothing is predicted."""
+
+    def seconds(self, jobs: KnownJobs, machine: Machine) -> Floats | None:
+        """Reset all state; return seconds at reference speed of all n jobs before any has ended, or None: not known."""
+        ...
+
+
+@runtime_checkable
+class OnlineRunTime(Protocol):
+    """Predict run times as jobs arrive and learn them as jobs end, in the order of ``OnlineEstimator``."""
+
+    asked: Asked
+    correction: Correction | None
+
+    def seconds(self, jobs: KnownJobs, machine: Machine) -> Floats | None:
+        """Reset all state; what is returned holds for jobs that are asked for before any has ended."""
+        ...
+
+    def seconds_of(self, rows: Ints, now_s: float) -> Floats:
+        """Return the seconds at reference speed of the jobs that arrive now, NaN for not known. Shape (k,)."""
+        ...
+
+    def learn_runs(self, finished: FinishedRuns) -> None:
+        """Take in jobs that ended since the last call, in order of their ends."""
         ...
 
 
@@ -310,9 +362,40 @@ class Control(Protocol):
     period_s: float
     """Seconds between two calls; 0 means no period."""
     events: frozenset[str]
-    """Events that wake it, out of ``arrival``, ``completion``, ``signal`` (cap, price, target), ``node`` and
-    ``start`` (called after the pass that started jobs)."""
+    """Events that wake it, out of ``arrival``, ``completion``, ``signal`` (cap, price, target), ``node``,
+    ``start`` (called after the pass that started jobs), and, live alone, ``consent`` (a user changed the consent of a
+    job) and ``parked`` (the driver suspended or continued jobs)."""
 
     def act(self, view: View) -> Sequence[Action]:
         """Return actions, carried out in this order. A refused one is listed in the next view with its reason."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledStep:
+    """A step of a control that a driver's compiled loop can take itself, instead of a call of ``act``."""
+
+    code: int
+    """Number of the kernel in ``kernels/codes.py``."""
+    figures: tuple[float, ...]
+    """What the control was configured with, as that kernel takes it."""
+
+
+@runtime_checkable
+class SteppedControl(Protocol):
+    """A control with a period whose step a kernel can take; ``act`` stays, for drivers without that kernel.
+
+    Both forms must have equal outcomes. A step is no call: it makes no view, and other parts do not see what was
+    refused.
+    """
+
+    period_s: float
+    events: frozenset[str]
+
+    def act(self, view: View) -> Sequence[Action]:
+        """Return the actions of a step."""
+        ...
+
+    def compiled_step(self) -> CompiledStep | None:
+        """Return the step as a kernel takes it; None where this control, as it was configured, needs Python."""
         ...

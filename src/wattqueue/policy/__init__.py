@@ -1,1 +1,1 @@
-"""Policies: a policy is seven parts; policies.toml holds the published ones; ``decide`` applies one to a snapshot."""
+"""Policies: a policy is eight parts; policies.toml holds the published ones; ``decide`` applies one to a snapshot."""

@@ -15,12 +15,15 @@ from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
 from wattqueue.parts.actions import (
     Action,
+    DrainNode,
     Refusal,
     Requeue,
+    Resume,
     SetDomainCaps,
     SetFrequency,
     StartJob,
     StopNode,
+    Suspend,
     WakeNode,
 )
 
@@ -28,12 +31,15 @@ __all__ = [
     "KINDS",
     "REFUSAL_REASONS",
     "Action",
+    "DrainNode",
     "Refusal",
     "Requeue",
+    "Resume",
     "SetDomainCaps",
     "SetFrequency",
     "StartJob",
     "StopNode",
+    "Suspend",
     "WakeNode",
     "carry_out",
     "listed",

@@ -20,6 +20,7 @@ from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.arrays import kernel_array
 from wattqueue.kernels.greedy import new_reservations
+from wattqueue.kernels.measured import no_measured
 from wattqueue.kernels.padding import check_padding
 from wattqueue.kernels.placement import new_held, new_units, ranked_units
 from wattqueue.kernels.plan import new_plan, no_plan
@@ -47,7 +48,13 @@ class PassSettings:
     cap_scope: str
     """What a cap covers: machine, dynamic or jobs."""
     chance: tuple[float, float, float] | None = None
-    """``terms`` of a chance ledger (parts/ledger/chance.py)."""
+    """``terms`` of a ledger whose margin follows from what runs (``Chance.terms``)."""
+    by_target: bool = False
+    """Whether a job starts at the last option of its window while a load target is in force, else at the first."""
+    correction: int = codes.PLAN_IS_LIMIT
+    """What becomes of planned times that are wrong (``kernels/codes.py``); PLAN_IS_LIMIT where none is predicted."""
+    looks_ahead: int = 0
+    """How the pass counts what runs when the next announced load target begins (``kernels/codes.py``); 0: not."""
 
 
 def rows_of(prediction: Prediction) -> state.Rows:
@@ -157,12 +164,15 @@ def first_net_uw(
 
 def build_view(
     jobs: KnownJobs, machine: Machine, prediction: Prediction, entries: Entries, window: Window, settings: PassSettings,
-    *, rank: Floats | None = None, checked: bool = False,
+    *, rank: Floats | None = None, planned_s: Floats | None = None, checked: bool = False,
+    keeps_work: bool = False,
 ) -> state.KernelView:  # fmt: skip
     """Return a view of an idle machine and an empty queue, ready for ``jobs``.
 
-    ``rank`` (applications, units) is what the placement ranks units by; None takes the lowest numbers. ``checked``:
-    the caller has called ``check_shapes`` on these arrays, or on more of them.
+    ``rank`` (applications, units) is what the placement ranks units by; None takes the lowest numbers. ``planned_s``
+    (n,) are planned seconds at reference speed, at most the walltimes; None plans with the walltimes. ``checked``:
+    the caller has called ``check_shapes`` on these arrays, or on more of them. ``keeps_work``: a requeue may change
+    walltimes, so that the job table's own column is not used.
 
     Raises: PolicyError where the parts' arrays do not fit together.
     """
@@ -178,10 +188,14 @@ def build_view(
     if len(by_unit.order):
         units = ranked_units(units, by_unit.order)
     num = np.zeros(codes.NUM_SLOTS)
-    num[[codes.NOW, codes.LAST_PASS]] = -np.inf
+    num[[codes.NOW, codes.LAST_PASS, codes.AHEAD_S]] = -np.inf, -np.inf, np.inf
+    walltime = kernel_array(jobs.walltime_s, np.float64)
+    if keeps_work:
+        walltime = walltime.copy()
     view = state.KernelView(
         kernel_array(jobs.nodes, np.int32),
-        kernel_array(jobs.walltime_s, np.float64),
+        walltime,
+        planned_times(walltime, planned_s, settings),
         predicted,
         by_unit,
         queue,
@@ -189,6 +203,7 @@ def build_view(
         new_running(capacity, partitions),
         units,
         new_held(n, INTERVALS_A_JOB * n + machine.units + 64),
+        no_measured(),
         new_reservations(partitions),
         new_plan(n, partitions) if settings.code == codes.CONSERVATIVE else no_plan(partitions),
         np.empty(capacity + 1, np.int32),
@@ -198,6 +213,17 @@ def build_view(
     )
     fill_counters(view, machine, settings, jobs)
     return check_padding(view)
+
+
+def planned_times(
+    walltime: NDArray[np.float64], planned_s: Floats | None, settings: PassSettings
+) -> state.PlannedTimes:
+    """Return the planned times of a new view; the column of walltimes itself where nothing is predicted."""
+    if settings.correction == codes.PLAN_IS_LIMIT:
+        return state.PlannedTimes(walltime, np.zeros(0, np.int16), np.zeros(0))
+    n = len(walltime)
+    seconds = walltime.copy() if planned_s is None else np.array(planned_s, np.float64)
+    return state.PlannedTimes(seconds, np.zeros(n, np.int16), np.full(n, np.inf))
 
 
 def fill_counters(view: state.KernelView, machine: Machine, settings: PassSettings, jobs: KnownJobs) -> None:
@@ -218,6 +244,9 @@ def fill_counters(view: state.KernelView, machine: Machine, settings: PassSettin
     if settings.chance is not None:
         count[codes.BY_CHANCE] = 1
         view.num[[codes.CHANCE_SHARE, codes.CHANCE_OWN, codes.CHANCE_COMMON]] = settings.chance
+    count[codes.BY_TARGET] = settings.by_target
+    count[codes.CORRECTION] = settings.correction
+    count[codes.LOOKS_AHEAD] = settings.looks_ahead
     count[codes.FCFS_RANKS] = appends_only(view.entries, jobs)
 
 

@@ -16,7 +16,9 @@ import numpy as np
 
 from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
+from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.parts.ledger.chance import Chance
+from wattqueue.parts.ledger.measured import Measured
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.parts.oracles import is_oracle
 from wattqueue.policy.build import PassSettings
@@ -26,7 +28,16 @@ from wattqueue.policy.registry import part_name
 if TYPE_CHECKING:
     from wattqueue.model.machine import Machine
     from wattqueue.model.past import Past
-    from wattqueue.parts.contracts import Control, Floats, OnlineEstimator, Prediction, Start
+    from wattqueue.parts.contracts import (
+        CompiledStep,
+        Control,
+        Floats,
+        OnlineEstimator,
+        OnlineRunTime,
+        Prediction,
+        RunTime,
+        Start,
+    )
     from wattqueue.policy.policy import Policy
     from wattqueue.policy.view import View
 
@@ -38,11 +49,25 @@ EVENT_BITS = {
     "signal": codes.STOP_ON_SIGNAL,
     "node": codes.STOP_ON_NODE,
     "start": codes.STOP_ON_START,
+    "consent": 1 << 16,
+    "parked": 1 << 17,
 }
-"""Events that a control may name, and the bits that stand for them in the compiled loop."""
-STOCK_MARGINS = (Predicted.margin_w, Chance.margin_w)
+"""Events that a control may name, and the bits that stand for them in the compiled loop.
+
+Two happen in live operation alone: ``consent``, a user changed the consent of a job; ``parked``, jobs are suspended or
+could not be (once in each round, since an action may fail there). In a simulation nobody changes their mind, and what
+is asked for is done."""
+CORRECTIONS = {
+    "start": codes.LIMIT_AT_START,
+    "limit": codes.LIMIT_AT_OVERRUN,
+    "steps": codes.STEPS_AT_OVERRUN,
+}
+"""Corrections of planned times, as run-time parts name them (``parts.contracts.Correction``)."""
+STOCK_MARGINS = (Predicted.margin_w, Chance.margin_w, Measured.margin_w, Adaptive.margin_w)
 """Margins that are known to be 0, so that no pass stops to ask for them."""
-GREEDY = (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY, codes.LAST_END)
+LEDGER_NAMES = {codes.CHANCE: "a chance ledger", codes.ADAPTIVE: "an adaptive ledger"}
+"""Ledgers whose margin follows from what runs."""
+GREEDY = (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY, codes.LAST_END, codes.SHORTEST)
 """Passes that test one start at a time."""
 
 
@@ -69,9 +94,19 @@ class Capabilities:
     ledger: int
     """Number of the ledger (``kernels/codes.py``)."""
     chance: tuple[float, float, float] | None
-    """Terms of a chance ledger."""
+    """Terms of a ledger whose margin follows from what runs (``Chance.terms``)."""
+    measured: Measured | None
+    """The ledger, where it counts measured watts."""
+    reads_sensors: bool
+    """Whether a part reads power sensors: a measured ledger, or a control with ``reads_sensors``."""
     margin_w: Callable[[View], float] | None
     """Of a ledger that keeps watts free; None where they are known to be 0."""
+    plans: RunTime | None
+    """The run-time part, where it predicts anything; None where planned times are walltimes."""
+    plans_online: OnlineRunTime | None
+    """The same part, where it is asked at each submission and learns from completions."""
+    correction: int
+    """What becomes of planned times that are wrong (``kernels/codes.py``)."""
     online: OnlineEstimator | None
     """The estimator, where it is asked at each submission and learns from completions."""
     remember: Callable[[Past], None] | None
@@ -80,6 +115,16 @@ class Capabilities:
     """Whether the estimator predicts the machine's own maxima, which alone may reject a job (rule 4)."""
     controls: tuple[Control, ...]
     """In the order of the policy."""
+    by_target: bool
+    """Whether the frequency part's windows mean: the first option, but the last one during a load target."""
+    looks_ahead: int
+    """How the pass looks ahead to the next announced load target (``kernels/codes.py``); 0: not."""
+    ramped: bool
+    """Whether the ledger rises at the ramp of a load target after it."""
+    step: CompiledStep | None
+    """Of the first control whose step a kernel can take, where a driver has that kernel."""
+    step_control: int
+    """Which of the controls that is; -1 for none."""
     knows_future: tuple[str, ...]
     """Axes whose part is an oracle: it reads what no scheduler can know."""
 
@@ -95,7 +140,9 @@ class Capabilities:
 
     def pass_settings(self, cap_scope: str) -> PassSettings:
         """Return what the compiled pass needs to know."""
-        return PassSettings(self.pass_code, self.queue_depth, cap_scope, self.chance)
+        chance, correction = self.chance, self.correction
+        ahead = self.looks_ahead
+        return PassSettings(self.pass_code, self.queue_depth, cap_scope, chance, self.by_target, correction, ahead)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,8 +163,16 @@ class DriverAbilities:
     """Whether the watts of a job may depend on its units."""
     passes_at_completion: bool = False
     """Whether a pass can be tied to completions."""
+    planned_times: bool = False
+    """Whether run times are predicted, and corrected."""
+    control_steps: frozenset[int] = frozenset()
+    """Steps of controls that its compiled loop takes (``kernels/codes.py``)."""
     future: bool = False
     """Whether the future is known, so that an oracle can be given it."""
+    ramps: bool = False
+    """Whether the ledger can rise at the ramp of a load target."""
+    telemetry: bool | None = None
+    """Whether power is measured; None: the machine's own sensors tell."""
 
 
 def resolve(policy: Policy) -> Capabilities:
@@ -127,14 +182,19 @@ def resolve(policy: Policy) -> Capabilities:
     events out of range.
     """
     require_complete(policy)
-    backfill, ledger, estimator, order = (
-        cast("Any", part) for part in (policy.backfill, policy.ledger, policy.estimator, policy.order)
+    backfill, ledger, estimator, order, runtime = (
+        cast("Any", part) for part in (policy.backfill, policy.ledger, policy.estimator, policy.order, policy.runtime)
     )
+    correction = correction_of(runtime)
     custom = method_of(backfill, "schedule")
+    measured = None
+    if stated(ledger, "code", codes.PREDICTED) == codes.MEASURED:
+        measured = ledger if isinstance(ledger, Measured) else Measured()
     depth, interval = stated(backfill, "queue_depth", 0), stated(backfill, "pass_interval_s", 0.0)
     check_knobs(backfill, depth, interval)
     for control in policy.controls:
         check_control(control)
+    step_control, step = first_step(policy.controls)
     needs = Capabilities(
         pass_code=codes.CUSTOM if custom is not None else backfill.code,
         custom_pass=custom,
@@ -146,20 +206,70 @@ def resolve(policy: Policy) -> Capabilities:
         ledger_part=ledger,
         ledger=stated(ledger, "code", codes.PREDICTED),
         chance=stated(ledger, "terms", None),
+        measured=measured,
+        reads_sensors=measured is not None
+        or any(stated(control, "reads_sensors", False) for control in policy.controls),
         margin_w=None if method_of(type(ledger), "margin_w") in STOCK_MARGINS else ledger.margin_w,
+        plans=None if correction == codes.PLAN_IS_LIMIT else runtime,
+        plans_online=None if runtime.asked == "once" else runtime,
+        correction=correction,
         online=None if estimator.asked == "once" else estimator,
         remember=method_of(estimator, "remember"),
         machine_figures=bool(stated(estimator, "machine_figures", False)),
         controls=tuple(policy.controls),
+        by_target=bool(stated(policy.frequency, "by_target", False)),
+        looks_ahead=int(stated(backfill, "looks_ahead", 0)),
+        ramped=bool(stated(ledger, "ramped", False)),
+        step=step,
+        step_control=step_control,
         knows_future=tuple(axis for axis, part in parts_of(policy) if is_oracle(part)),
     )
-    if needs.ledger == codes.CHANCE and needs.pass_code not in GREEDY:
+    if needs.by_target and needs.pass_code == codes.CONSERVATIVE:
         raise PolicyError(
-            "a chance ledger needs a pass that checks starts one by one",
+            "windows by load target need a pass that tries one entry after another",
             where=policy.name,
             hint='use backfill = "easy", "first-fit" or "none"',
         )
+    if needs.looks_ahead and needs.chance is not None:
+        raise PolicyError(
+            "a pass that looks ahead to load targets knows no margin of a later mix of jobs",
+            where=policy.name,
+            hint='use ledger = "predicted"',
+        )
+    if needs.chance is not None and needs.pass_code not in GREEDY:
+        raise PolicyError(
+            "a ledger whose margin follows from what runs needs a pass that checks starts one by one",
+            where=policy.name,
+            hint='use backfill = "easy", "first-fit" or "none"',
+        )
+    if needs.ledger == codes.ADAPTIVE and needs.rerank is not None:
+        raise PolicyError(
+            "an adaptive ledger cannot be combined with an order that re-ranks",
+            where=policy.name,
+            hint='its passes begin with the first margin again: use ledger = "chance"',
+        )
     return needs
+
+
+def ledger_name(code: int) -> str:
+    """Return a ledger as messages call it."""
+    names = {codes.MEASURED: "a ledger of measured watts", **LEDGER_NAMES}
+    return names.get(code, f"ledger {code}")
+
+
+def correction_of(runtime: Any) -> int:
+    """Return the number of a run-time part's correction (``kernels/codes.py``).
+
+    Raises: PolicyError for an unknown one.
+    """
+    stated_as = stated(runtime, "correction", None)
+    if stated_as is None:
+        return codes.PLAN_IS_LIMIT
+    if stated_as not in CORRECTIONS:
+        raise PolicyError(
+            f"correction is {stated_as!r}", where=type(runtime).__name__, hint=f"one of {', '.join(CORRECTIONS)}"
+        )
+    return CORRECTIONS[stated_as]
 
 
 def parts_of(policy: Policy) -> list[tuple[str, Any]]:
@@ -209,6 +319,19 @@ def check_control(control: Control) -> None:
         raise PolicyError("the control is never called", where=where, hint="set period_s, or name events")
 
 
+def first_step(controls: Sequence[Control]) -> tuple[int, CompiledStep | None]:
+    """Return the first control with a compiled step, and that step; -1 and None where there is none.
+
+    One whose events wake it, too, is called in Python: a kernel's step follows a period.
+    """
+    for i, control in enumerate(controls):
+        asked = method_of(control, "compiled_step")
+        step = asked() if asked is not None and not control.events else None
+        if step is not None:
+            return i, step
+    return -1, None
+
+
 def require_carried_out(
     policy: Policy, needs: Capabilities, driver: DriverAbilities, apps: int, machine: Machine, prediction: Prediction
 ) -> None:
@@ -235,16 +358,58 @@ def require_carried_out(
             "leave unit_time_factor to the truth: simulate(actual=...)",
         ),
         (
+            needs.correction != codes.PLAN_IS_LIMIT and not driver.planned_times,
+            "predicted run times",
+            'use runtime = "user-limit"',
+        ),
+        (
+            bool(needs.looks_ahead) and prediction.unit_factor is not None,
+            "a pass that looks ahead to load targets, and watts that depend on the unit",
+            'use backfill = "easy"',
+        ),
+        (
+            needs.ramped and not driver.ramps,
+            "a ledger that rises at the ramp of a load target",
+            'use ledger = "predicted": the limit itself rises at that ramp',
+        ),
+        (
             needs.pass_at_completion and not driver.passes_at_completion,
             "passes at completions",
             "leave out pass_at_completion",
         ),
         (
             needs.ledger not in driver.ledgers,
-            "a ledger of measured watts" if needs.ledger == codes.MEASURED else f"ledger {needs.ledger}",
+            ledger_name(needs.ledger),
             'use ledger = "predicted"',
         ),
     )
     for lacks, what, hint in lacking:
         if lacks:
             raise PolicyError(f"has {what}, which {driver.name} does not carry out", where=policy.name, hint=hint)
+    require_sensors(policy, needs, driver, machine)
+
+
+def require_sensors(policy: Policy, needs: Capabilities, driver: DriverAbilities, machine: Machine) -> None:
+    """Raise PolicyError for a policy that counts or reads measured watts where nothing measures."""
+    if not needs.reads_sensors:
+        return
+    what = "a ledger of measured watts" if needs.ledger == codes.MEASURED else "a control that reads power sensors"
+    there = machine.sensor is not None if driver.telemetry is None else driver.telemetry
+    if not there:
+        lacks = f"{driver.name} has no power sensor of {machine.name}"
+        hint = "write a [sensor] table into the machine file"
+        if driver.telemetry is not None:
+            lacks = f"{driver.name} has no source of the nodes' power, or track_running is off"
+            hint = "name a source in [telemetry], with track_running"
+        raise PolicyError(
+            f"has {what}, and nothing measures: {lacks}",
+            where=policy.name,
+            hint=f'{hint}, or use ledger = "predicted" and no such control',
+        )
+    unknown = [p.name for p in machine.partitions if p.max_w is None]
+    if needs.ledger == codes.MEASURED and unknown:
+        raise PolicyError(
+            f"has {what}, and a stale sample counts as max_w, which partition {unknown[0]} does not state",
+            where=policy.name,
+            hint="write max_w into the machine file",
+        )

@@ -22,7 +22,7 @@ from wattqueue.kernels.schedule import schedule_once
 from wattqueue.kernels.snapshot import load_queue, load_running, load_unusable
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
-from wattqueue.model.signals import NO_SIGNALS, Signals
+from wattqueue.model.signals import NO_SIGNALS, Signals, next_target
 from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.policy.actions import StartJob
 from wattqueue.policy.build import PassSettings, Window, build_view, rows_for
@@ -54,6 +54,8 @@ class RunningJobs:
     """First unit of each interval."""
     high: Ints
     """Last unit of each interval, included."""
+    parked: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    """Which jobs are suspended by an action (rule 16), (r,), their ends infinite; empty: none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +71,7 @@ class PolicySnapshot:
     prediction: Prediction
     """Watts and time factors of the jobs."""
     entries: Entries
-    """Entries of the waiting jobs."""
+    """Entries of the waiting jobs; where a control asks for the windows of running ones, theirs, too."""
     window: Window
     """First and last option of each entry."""
     settings: PassSettings
@@ -88,6 +90,10 @@ class PolicySnapshot:
     """Rank of each unit for each application, low first (``by_unit.placement_order``); None: the lowest numbers."""
     signals: Signals = NO_SIGNALS
     """What is in force and announced, for parts that look ahead; the pass itself uses ``cap_w`` alone."""
+    planned_s: Floats | None = None
+    """Planned seconds of each job at reference speed (rule 3); None: the walltimes."""
+    idle_above_uw: int = 0
+    """Microwatts that idle units count above their idle watts (a measured ledger, rule 15)."""
 
 
 def view_of(snapshot: PolicySnapshot) -> state.KernelView:
@@ -97,18 +103,28 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
     unusable units and the queue through kernels. The plan gets room for every running end and twice for every entry.
     """
     s = snapshot
-    view = build_view(s.jobs, s.machine, s.prediction, s.entries, s.window, s.settings, rank=s.rank)
+    view = build_view(
+        s.jobs, s.machine, s.prediction, s.entries, s.window, s.settings, rank=s.rank, planned_s=s.planned_s
+    )
     view.num[codes.NOW] = s.now_s
     count, held, running = view.counter, view.held, s.running
     if s.base_uw is not None:
         count[codes.BASE] = s.base_uw
     count[codes.CAP] = codes.NO_CAP if s.cap_w * codes.MICRO >= codes.NO_CAP else round(s.cap_w * codes.MICRO)
+    count[codes.IN_TARGET] = s.signals.targets.in_force(s.now_s) >= 0
+    if s.settings.looks_ahead:
+        ahead_s, ahead_w = next_target(s.signals, np.array([s.now_s]))
+        view.num[codes.AHEAD_S] = ahead_s[0]
+        count[codes.AHEAD_CAP] = round(ahead_w[0] * codes.MICRO) if ahead_s[0] < np.inf else codes.NO_CAP
     # Not into MARGIN: that slot is the ledger's own, and a chance ledger computes it from what runs.
     count[codes.BASE] += round(s.margin_w * codes.MICRO)
+    count[codes.IDLE_ABOVE] = s.idle_above_uw
     held.option[running.row] = running.option
     held.end[running.row] = running.expected_end_s
     held.first[running.row] = running.first
     held.pieces[running.row] = running.count
+    if len(running.parked):
+        held.parked[running.row] = running.parked
     room = len(running.low) + s.machine.units
     low, high = np.empty(room, np.int32), np.empty(room, np.int32)
     low[: len(running.low)], high[: len(running.high)] = running.low, running.high
@@ -121,7 +137,8 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
     net = np.maximum(np.asarray(running.net_uw, np.int64), 0)
     load_running(view, np.asarray(running.row, np.int32), net)
     load_unusable(view, np.asarray(s.unusable, np.int32))
-    load_queue(view, np.unique(s.entries.job).astype(np.int32))
+    # Entries of running jobs state their windows, for controls; these jobs are in no queue.
+    load_queue(view, np.setdiff1d(s.entries.job, running.row).astype(np.int32))
     return view
 
 
@@ -162,7 +179,10 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
     partition = (np.searchsorted(kernel.entries.start, queue, side="right") - 1).astype(np.int32)
     order = -np.arange(len(queue), dtype=np.float64) if priority is None else np.asarray(priority, np.float64)
     window = (kernel.entries.first[queue], kernel.entries.last[queue])
-    unusable = np.flatnonzero(view.unit_state != codes.UNIT_ON).astype(np.int32)
+    out = view.unit_state != codes.UNIT_ON
+    for job in running if out.any() else ():
+        out[view.job_units(int(job))] = False  # on a draining node
+    unusable = np.flatnonzero(out).astype(np.int32)
     snapshot = PolicySnapshot(
         view.now_s,
         view.jobs.take(rows),
@@ -179,6 +199,8 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
         unusable,
         rank_of(kernel, len(view.jobs.app.names)),
         view.signals,
+        kernel.planned.seconds[rows] if kernel.counter[codes.CORRECTION] else None,
+        int(kernel.counter[codes.IDLE_ABOVE]),
     )
     return snapshot, rows.astype(np.int32)
 
@@ -201,6 +223,7 @@ def _running_of(kernel: state.KernelView, running: Ints, rows: Ints) -> RunningJ
         held.pieces[running],
         held.low[: kernel.counter[codes.INTERVALS]],
         held.high[: kernel.counter[codes.INTERVALS]],
+        held.parked[running] != 0,
     )
 
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-AXES = ("estimator", "order", "frequency", "placement", "backfill", "ledger", "controls")
+AXES = ("estimator", "runtime", "order", "frequency", "placement", "backfill", "ledger", "controls")
 METHODS = {
     "estimator": ("predict", "predict_rows", "learn", "remember", "predict_quantiles"),
+    "runtime": ("seconds", "seconds_of", "learn_runs", "remember_runs"),
     "order": ("entries", "rerank"),
     "frequency": ("window",),
     "placement": ("rank",),
     "backfill": ("schedule",),
     "ledger": ("margin_w",),
-    "controls": ("act",),
+    "controls": ("act", "compiled_step"),
 }
 """Methods of each axis; the first makes a class a part of it."""
 PASS_ATTRIBUTES = ("code", "queue_depth")

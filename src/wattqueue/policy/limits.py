@@ -11,7 +11,7 @@ from collections import Counter
 import numpy as np
 
 from wattqueue.errors import PolicyError
-from wattqueue.policy.actions import Action, Requeue
+from wattqueue.policy.actions import Action, Requeue, SetDomainCaps
 
 MOST_REQUEUES = 1_000
 """How often one control may requeue one job."""
@@ -34,11 +34,14 @@ class ActionLimits:
         self.now_s = -np.inf
         self.at_once = 0
         """Actions at this instant. Nodes that boot in no time can wake the control that woke them, at one instant."""
+        self.moved = False
+        """Whether an action of this call may move the queue."""
         self.in_vain = 0
         """Actions since anything ran: nodes that are stopped and woken while jobs wait change nothing."""
 
     def at(self, now_s: float, *, moves: bool) -> None:
         """Begin an instant. ``moves`` says whether a job runs or is still to come."""
+        self.moved = False
         if now_s > self.now_s:
             self.now_s, self.at_once = now_s, 0
         if moves:
@@ -50,7 +53,9 @@ class ActionLimits:
         Raises: PolicyError naming the control where a limit is passed.
         """
         self.at_once += 1
-        self.in_vain += 1
+        if not isinstance(action, SetDomainCaps):  # limits move no queue, and calls that set them alone are bounded
+            self.moved = True
+            self.in_vain += 1
         if self.at_once > self.most or self.in_vain > self.most:
             when = f"at {self.now_s} s" if self.at_once > self.most else "while no job runs"
             raise PolicyError(

@@ -1,6 +1,6 @@
-"""Policies: seven parts each, made from rows that name them.
+"""Policies: eight parts each, made from rows that name them.
 
-A row is a table of names (``policies.toml``, or a file of the user's own): one value for each of the seven choices.
+A row is a table of names (``policies.toml``, or a file of the user's own): one value for each of the eight choices.
 ``find_row`` finds it, ``policy_from_row`` builds the parts. Rows are plain data, so that a run can record its policy
 and be repeated (``runs/record.py``).
 """
@@ -15,16 +15,18 @@ from typing import Any
 
 from wattqueue.errors import InputError, PolicyError
 from wattqueue.formats.toml import read_toml
-from wattqueue.formats.unit_factors import read_unit_factors
 from wattqueue.parts import contracts
+from wattqueue.parts.runtime.user_limit import UserLimit
 from wattqueue.policy.capabilities import resolve
 from wattqueue.policy.interfaces import AXES, axes_of, stated
 from wattqueue.policy.registry import class_from_file, part_class
+from wattqueue.policy.row_files import read_option
 
 Row = dict[str, Any]
 ROW_DEFAULTS: Row = {
     "source": "",
     "estimator": "naive",
+    "runtime": "user-limit",
     "order": "fcfs",
     "frequency": "highest",
     "placement": "lowest",
@@ -36,12 +38,12 @@ ROW_DEFAULTS: Row = {
 
 @dataclass(frozen=True)
 class Policy:
-    """One part for each of the seven choices, and the row that they were made from."""
+    """One part for each of the eight choices, and the row that they were made from."""
 
     name: str
     """Name of the row; errors and reports refer to it."""
     estimator: contracts.Estimator
-    """Predicts watts and run times."""
+    """Predicts watts, and relative run times by option."""
     order: contracts.Order
     """Makes entries with priorities."""
     frequency: contracts.Frequency
@@ -52,6 +54,8 @@ class Policy:
     """Decides who may overtake whom: a compiled pass, or one in Python."""
     ledger: contracts.Ledger
     """What counts as drawn."""
+    runtime: contracts.RunTime = field(default_factory=UserLimit)
+    """Predicts how long jobs run: their planned times."""
     controls: tuple[contracts.Control, ...] = ()
     """Act on running jobs and nodes, in this order."""
     row: Row = field(default_factory=dict)
@@ -93,7 +97,7 @@ def find_row(name: str) -> Row:
         axes = axes_of(class_from_file(name))
         if not axes:
             raise PolicyError(
-                "this class implements none of the seven interfaces",
+                "this class implements none of the eight interfaces",
                 where=name,
                 hint="see the guide: write your own part",
             )
@@ -124,10 +128,11 @@ def _row_from_toml(path: Path, inner: str) -> Row:
 
 
 def policy_from_row(name: str, row: Row) -> Policy:
-    """Build the seven parts of a row.
+    """Build the eight parts of a row. Choices that it leaves out have their default: rows of older records do.
 
     Raises: PolicyError for an unknown key, a part that cannot be made, or a control that lacks what it needs.
     """
+    row = {**ROW_DEFAULTS, **row}
     if not isinstance(row["source"], str):
         raise PolicyError(f"source = {row['source']!r} is not a text", where=name, hint='write source = "..."')
     unknown = set(row) - set(ROW_DEFAULTS)
@@ -144,7 +149,7 @@ def policy_from_row(name: str, row: Row) -> Policy:
 def build_part(policy: str, axis: str, value: Any) -> Any:
     """Return one part from its name, or from a table with its options; a part that is already made passes through.
 
-    Options that the part lists in ``reads`` may name a file of unit factors.
+    Options that the part lists in ``reads`` may name files (``row_files``).
 
     Raises: PolicyError naming the policy, the choice, and the options that the part takes; InputError for a file.
     """
@@ -167,8 +172,8 @@ def build_part(policy: str, axis: str, value: Any) -> Any:
     except PolicyError as error:  # the registry has no row to name
         raise PolicyError(error.what, where=error.where or policy, hint=error.hint) from None
     for key in stated(found, "reads", ()):
-        if isinstance(options.get(key), str):
-            options[key] = read_unit_factors(Path(options[key]))
+        if key in options:
+            options[key] = read_option(key, options[key], policy)
     takes = ", ".join(inspect.signature(found).parameters) or "no options"
     for key, given in options.items():
         expected = _expected(inspect.signature(found).parameters.get(key), given)

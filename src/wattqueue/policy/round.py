@@ -12,6 +12,7 @@ action (``round_abilities``).
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -22,23 +23,28 @@ from wattqueue.kernels.schedule import budget_once
 from wattqueue.kernels.snapshot import load_unusable
 from wattqueue.policy.actions import (
     REASONS,
+    DrainNode,
     Refusal,
     Requeue,
+    Resume,
     SetDomainCaps,
     SetFrequency,
     StartJob,
     StopNode,
+    Suspend,
     WakeNode,
 )
 from wattqueue.policy.capabilities import DriverAbilities
 from wattqueue.policy.decide import PolicySnapshot, starts_of, view_of
+from wattqueue.policy.domain_limits import OUT_OF_REACH, DomainLimits
 from wattqueue.policy.identity import JobNames
 from wattqueue.policy.starts import start_job, unit_is_free
 from wattqueue.policy.view import View
 
 NO_AGENT = "no agent on the nodes carries it out"
-"""Why frequencies and limits of running jobs are refused live."""
+"""Why frequencies and limits of running jobs are refused on a cluster without agents."""
 WRONG_STATE = REASONS[codes.REFUSED_STATE]
+NOBODY: Mapping[str, float] = {}
 
 
 class Round:
@@ -50,14 +56,22 @@ class Round:
         abilities: DriverAbilities,
         unit_state: NDArray[np.int8] | None = None,
         under_way: frozenset[str] = frozenset(),
+        limits: DomainLimits | None = None,
+        parked_w: Mapping[str, float] = NOBODY,
     ) -> None:
         """Load a snapshot.
 
         ``unit_state`` (units,) are the states of ``kernels/codes.py``; without them a unit that cannot be used counts
         as down. ``under_way`` names jobs that hold units in the snapshot and do not run yet: there is nothing to
-        requeue.
+        requeue. ``limits``: of power domains, None where no agents set them. ``parked_w``: net watts for which each job
+        counts again that an action suspended.
         """
         self.snapshot, self.abilities, self.under_way = snapshot, abilities, under_way
+        self.limits, self._limits_before = limits, limits
+        self.limited: dict[int, float] = {}
+        """Watts to which power domains are to be limited."""
+        self.options: dict[str, int] = {}
+        """Options at which running jobs are to go on, by their names."""
         self.kernel: state.KernelView = view_of(snapshot)
         budget_once(self.kernel)  # a control reads what is available before the pass computes it
         self.names = JobNames(snapshot.jobs.job_id, distinct=True)
@@ -67,15 +81,27 @@ class Round:
         self.unit_state = unit_state.copy()
         self.requeued: list[str] = []
         """Jobs to requeue."""
+        self.parked_w = parked_w
+        self.suspended: list[str] = []
+        """Jobs to suspend."""
+        self.resumed: list[str] = []
+        """Suspended jobs to continue."""
         self.powered: dict[int, int] = {}
         """State that each unit of a node was told to take: UNIT_STOPPING or UNIT_BOOTING."""
+        self._states_before = self.unit_state.copy()
+        self.drained: list[int] = []
+        """A unit of each node to drain."""
+        self.undrained: list[int] = []
+        """A unit of each draining node that is to take jobs again."""
         self.base_added_uw = 0
         """Microwatts that the base of the cap counts more since the snapshot, for units that boot or stop."""
 
     def view(self, refusals: tuple[Refusal, ...], part: object = None) -> View:
         """Return the present as a part sees it."""
         seen = self.snapshot
-        return View(seen.jobs, seen.machine, self.kernel, self.unit_state, refusals, self.names, seen.signals)
+        return View(
+            seen.jobs, seen.machine, self.kernel, self.unit_state, refusals, self.names, seen.signals, self.limits
+        )
 
     def starts(self) -> list[StartJob]:
         """Return what starts in this round, in order, with its units."""
@@ -89,14 +115,11 @@ class Round:
 
     def wider(self, snapshot: PolicySnapshot) -> Round:
         """Return the same round on another snapshot, before any action."""
-        return Round(snapshot, self.abilities, self.states_before(), self.under_way)
+        return Round(snapshot, self.abilities, self.states_before(), self.under_way, self._limits_before, self.parked_w)
 
     def states_before(self) -> NDArray[np.int8]:
         """Return the unit states of the snapshot, without the actions of this round."""
-        states = self.unit_state.copy()
-        for unit, asked in self.powered.items():
-            states[unit] = codes.UNIT_ON if asked == codes.UNIT_STOPPING else codes.UNIT_OFF
-        return states
+        return self._states_before.copy()
 
     def node_units(self, unit: int) -> NDArray[np.int32]:
         """Return the units of the node in which ``unit`` stands: power is switched by the node. Shape (k,)."""
@@ -114,16 +137,26 @@ class Round:
 
         A figure that falls would free watts that the next snapshot has not shown yet.
         """
-        count = self.kernel.counter
-        if more_uw <= 0 or not count[codes.SCOPE_MACHINE]:
+        if more_uw <= 0 or not self.kernel.counter[codes.SCOPE_MACHINE]:
             return True
-        count[codes.BASE] += more_uw
-        budget_once(self.kernel)
-        if count[codes.CAP] < codes.NO_CAP and count[codes.AVAILABLE] < 0:
-            count[codes.BASE] -= more_uw
-            budget_once(self.kernel)
+        if not self._count(codes.BASE, more_uw):
             return False
         self.base_added_uw += more_uw
+        return True
+
+    def count_job(self, more_uw: int) -> bool:
+        """Count a running job for more, if the ledger has room for it; less is counted when it is observed."""
+        return more_uw <= 0 or self._count(codes.LEDGER, more_uw)
+
+    def _count(self, counter: int, more_uw: int) -> bool:
+        """Add to a counter of the ledger; take it back and return False where the cap has no room for it."""
+        count = self.kernel.counter
+        count[counter] += more_uw
+        budget_once(self.kernel)
+        if count[codes.CAP] < codes.NO_CAP and count[codes.AVAILABLE] < 0:
+            count[counter] -= more_uw
+            budget_once(self.kernel)
+            return False
         return True
 
 
@@ -150,11 +183,29 @@ def _stop(now: Round, action: StopNode) -> str:
     return ""
 
 
-def _wake(now: Round, action: WakeNode) -> str:
-    """Boot a node that is off: the greater of its boot and idle watts counts from now on."""
+def _drain(now: Round, action: DrainNode) -> str:
+    """Have a node take no new job; it shuts down when a snapshot shows it drained and idle."""
     unit = operator.index(action.node)
     if not 0 <= unit < len(now.unit_state):
         return REASONS[codes.REFUSED_OPTION]
+    if now.unit_state[unit] != codes.UNIT_ON:
+        return WRONG_STATE
+    units = now.node_units(unit)
+    load_unusable(now.kernel, np.array([u for u in units.tolist() if unit_is_free(now.kernel, u)], np.int32))
+    now.kernel.counter[codes.DIRTY] = 1
+    now.unit_state[units] = codes.UNIT_DRAINING
+    now.drained.append(int(units[0]))
+    return ""
+
+
+def _wake(now: Round, action: WakeNode) -> str:
+    """Boot a node that is off: the greater of its boot and idle watts counts from now on. A drain is taken back."""
+    unit = operator.index(action.node)
+    if not 0 <= unit < len(now.unit_state):
+        return REASONS[codes.REFUSED_OPTION]
+    if now.unit_state[unit] == codes.UNIT_DRAINING and unit not in (*now.drained, *now.undrained):
+        now.undrained.append(unit)  # what it frees counts when it is seen in service
+        return ""
     if now.unit_state[unit] != codes.UNIT_OFF:
         return WRONG_STATE
     part = now.snapshot.machine.partitions[partition_of(now.kernel, unit)]
@@ -165,14 +216,80 @@ def _wake(now: Round, action: WakeNode) -> str:
     return ""
 
 
+def _frequency(now: Round, action: SetFrequency) -> str:
+    """Run a job at another option from now on, through the agents of its nodes.
+
+    A faster option counts its predicted watts at once. What a slower one frees counts when it is measured.
+    """
+    row, option = now.names.row(action.job), operator.index(action.option)
+    if now.limits is None:
+        return NO_AGENT
+    running = row >= 0 and now.kernel.held.option[row] >= 0 and row in now.snapshot.running.row
+    if not running or action.job in now.under_way or action.job in now.requeued or now.kernel.held.parked[row] != 0:
+        return WRONG_STATE
+    partition, before = now.kernel.units.option_partition, int(now.kernel.held.option[row])
+    if not 0 <= option < len(partition) or partition[option] != partition[before]:
+        return REASONS[codes.REFUSED_OPTION]
+    view, hertz = now.view(()), float(now.snapshot.machine.option_frequency_hz[option])
+    nodes = now.snapshot.machine.domain_of_unit[view.job_units(row)]
+    # Not a number, for a machine without frequencies or an agent that sets none, is in no range.
+    if not ((now.limits.low_hz[nodes] <= hertz) & (hertz <= now.limits.high_hz[nodes])).all():
+        return OUT_OF_REACH
+    counted_uw = int(now.snapshot.running.net_uw[now.snapshot.running.row == row][0])
+    if not now.count_job(microwatts(view.net_watts(row, option)) - counted_uw):
+        return REASONS[codes.REFUSED_POWER]
+    now.kernel.held.option[row] = option
+    now.options[action.job] = option
+    return ""
+
+
+def _domain_caps(now: Round, action: SetDomainCaps) -> str:
+    """Limit power domains through the agents of their nodes.
+
+    The ledger counts what it did: jobs are admitted at full speed, so that a limit that is raised needs no room.
+    """
+    if now.limits is None:
+        return NO_AGENT
+    now.limits, new, reason = now.limits.with_caps(action)
+    now.limited |= new
+    return reason
+
+
 def _requeue(now: Round, action: Requeue) -> str:
     """Have a running job requeued: it holds what it holds until a snapshot shows it gone."""
     row = now.names.row(action.job)
-    running = row >= 0 and now.kernel.held.option[row] >= 0 and row in now.snapshot.running.row
-    if not running or action.job in now.under_way or action.job in now.requeued:
+    if not _acts(now, row, action.job):
         return WRONG_STATE
     now.requeued.append(action.job)
     return ""
+
+
+def _suspend(now: Round, action: Suspend) -> str:
+    """Have a running job suspended: it counts what it counts until a snapshot shows it suspended."""
+    row = now.names.row(action.job)
+    if not _acts(now, row, action.job) or now.kernel.held.parked[row] != 0:
+        return WRONG_STATE
+    now.suspended.append(action.job)
+    return ""
+
+
+def _resume(now: Round, action: Resume) -> str:
+    """Have a job continued that an action suspended: its watts count at once."""
+    row = now.names.row(action.job)
+    if not _acts(now, row, action.job) or now.kernel.held.parked[row] == 0:
+        return WRONG_STATE
+    counted_uw = int(now.snapshot.running.net_uw[now.snapshot.running.row == row][0])
+    watts = now.parked_w.get(action.job, now.view(()).net_watts(row, int(now.kernel.held.option[row])))
+    if not now.count_job(microwatts(watts) - counted_uw):
+        return REASONS[codes.REFUSED_POWER]
+    now.resumed.append(action.job)
+    return ""
+
+
+def _acts(now: Round, row: int, job: str) -> bool:
+    """Return whether a job holds units in the snapshot, and this round has not asked for anything about it."""
+    running = row >= 0 and now.kernel.held.option[row] >= 0 and row in now.snapshot.running.row
+    return running and job not in now.under_way and job not in (*now.requeued, *now.suspended, *now.resumed)
 
 
 def microwatts(watts: float) -> int:
@@ -189,16 +306,24 @@ ROUND = DriverAbilities(
     "the live controller",
     {
         StartJob: _start,
-        SetFrequency: NO_AGENT,
-        SetDomainCaps: NO_AGENT,
+        SetFrequency: _frequency,
+        SetDomainCaps: _domain_caps,
         StopNode: _stop,
         WakeNode: _wake,
         Requeue: _requeue,
+        Suspend: _suspend,
+        Resume: _resume,
+        DrainNode: _drain,
     },
+    ledgers=frozenset({codes.PREDICTED, codes.CHANCE, codes.MEASURED}),
     ranked_placement=True,
     unit_factors=True,
+    telemetry=True,
 )
-"""What a live controller carries out where its site allows everything."""
+"""What a live controller carries out where its site allows everything, and every node is measured.
+
+Under a measured ledger it hands the session running jobs with what was measured of them (``live.tracking``).
+"""
 
 
 def round_abilities(refused: dict[type, str]) -> DriverAbilities:

@@ -22,6 +22,7 @@ counts when the driver's view shows it: in the simulator at once, live in a late
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -119,12 +120,16 @@ class Session:
         self.needs = needs
         self.estimation = Estimation(policy.estimator, needs.online)
         self.predicts_in_loop = False
-        """Whether the driver's compiled loop learns and predicts itself."""
+        """Whether the driver's compiled loop learns and predicts watts itself."""
+        self.plans_in_loop = False
+        """Whether it learns and predicts run times itself."""
         self.events = [sum(EVENT_BITS[event] for event in control.events) for control in needs.controls]
         self.due = [
             begin_s if control.period_s > 0 or events & NEW_AT_FIRST else np.inf
             for control, events in zip(needs.controls, self.events, strict=True)
         ]
+        self.step_in_loop: Callable[[], int] | None = None
+        """Takes the step of the control ``needs.step_control`` if it is due, where the driver's loop has it."""
         self.last_pass_s = -np.inf
         self.margin_w = 0.0
         """Watts that the ledger keeps free, by the last pass; a control's starts leave them free, too."""
@@ -138,7 +143,7 @@ class Session:
         bits = 0
         for events in self.events:
             bits |= events
-        if self.learns:
+        if self.learns or self.plans:
             bits |= codes.STOP_FOR_PREDICTION
         if self.needs.pass_in_python:
             bits |= codes.STOP_FOR_PASS
@@ -153,6 +158,11 @@ class Session:
     def learns(self) -> bool:
         """Return whether the driver has to ask the estimator at each submission, and to teach it what ended."""
         return self.needs.online is not None and not self.predicts_in_loop
+
+    @property
+    def plans(self) -> bool:
+        """Return whether the driver has to ask the run-time part at each submission, and to teach it what ended."""
+        return self.needs.plans_online is not None and not self.plans_in_loop
 
     def begin(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         """Ask the estimator about a whole workload, before any of its jobs has ended.
@@ -213,6 +223,13 @@ class Session:
         return refusals
 
     # -- controls ----------------------------------------------------------------------------------
+    def leave_step_to(self, take: Callable[[], int]) -> None:
+        """Let the driver's compiled loop take the steps of a control; where others act, too, ``take`` keeps the order.
+
+        ``take`` takes the step if it is due.
+        """
+        self.step_in_loop, self.due[self.needs.step_control] = take, np.inf
+
     def control(self, driver: Driver, now_s: float, happened: int, count: Any = None) -> list[Action]:
         """Call the controls that are due, or that wait for an event that happened; return what was carried out.
 
@@ -224,6 +241,9 @@ class Session:
             set_margin(driver.kernel, self.margin_w)  # the view of a round begins without one
         table, due = driver.abilities.actions, self.due
         for i, control in enumerate(self.needs.controls):
+            if self.step_in_loop is not None and i == self.needs.step_control:
+                self.step_in_loop()
+                continue
             if now_s >= due[i]:
                 # From the time of the call, so that a late round is not made up for.
                 due[i] = now_s + control.period_s if control.period_s > 0 else np.inf

@@ -12,26 +12,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.actions import net_of_start
+from wattqueue.kernels.domain_power import read_domains
 from wattqueue.kernels.lists import RunningList, list_queue
 from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.ranges import ranges
 from wattqueue.model.signals import NO_SIGNALS, Signals
 from wattqueue.policy.actions import Refusal
 from wattqueue.policy.build import time_factors, unit_uw
+from wattqueue.policy.domain_limits import DomainLimits
 from wattqueue.policy.identity import JobNames
 from wattqueue.policy.starts import unit_is_free
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
-UNIT_WORDS = ("on", "stopping", "off", "booting", "down")
+UNIT_WORDS = ("on", "stopping", "off", "booting", "down", "draining")
 """States of units, by their number in ``kernels/codes.py``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A reservation of the last pass: a start that running jobs and others must not delay."""
+
+    entry: int
+    """Row of the entry in ``Entries``."""
+    time_s: float
+    """When it is expected to start, seconds on the clock of ``View.now_s``."""
+    net_w: float
+    """What the ledger counts for it then, as ``View.net_watts``: on its partition's worst units, at the lowest
+    frequency of its window."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +73,8 @@ class View:
     """What actions call the jobs; the driver's own, so that it is prepared once."""
     signals: Signals = field(default=NO_SIGNALS, repr=False)
     """What has been announced, for ``announced_caps``."""
+    limits: DomainLimits | None = field(default=None, repr=False)
+    """Limits of power domains as the driver knows them; None where each takes effect at once, or none can be set."""
     _running: RunningList | None = field(default=None, init=False, repr=False)
 
     @property
@@ -127,6 +147,20 @@ class View:
         return self.signals.caps_after(self.now_s)
 
     @property
+    def load_targets(self) -> LoadTargets:
+        """Return the load targets that have been announced and are not over, in watts of the cap's scope.
+
+        They are in ``announced_caps``, too, with the rise that is allowed after each.
+        """
+        return self.signals.targets.known_at(self.now_s)
+
+    @property
+    def target_w(self) -> float:
+        """Return the watts of the load target in force; inf for none."""
+        row = self.signals.targets.in_force(self.now_s)
+        return float(self.signals.targets.limit[row]) if row >= 0 else np.inf
+
+    @property
     def available_w(self) -> float:
         """Return the watts that starting jobs may still take; inf without a cap."""
         return np.inf if self.cap_w == np.inf else float(self.kernel.counter[codes.AVAILABLE]) / codes.MICRO
@@ -141,7 +175,14 @@ class View:
 
     def entry_options(self, entry: int) -> range:
         """Return the options that an entry may take, highest frequency first."""
-        return range(int(self.kernel.entries.first[entry]), int(self.kernel.entries.last[entry]) + 1)
+        first, last, count = (
+            int(self.kernel.entries.first[entry]),
+            int(self.kernel.entries.last[entry]),
+            self.kernel.counter,
+        )
+        if count[codes.BY_TARGET]:
+            first, last = (last, last) if count[codes.IN_TARGET] else (first, first)
+        return range(first, last + 1)
 
     def net_watts(self, job: int, option: int) -> float:
         """Return what the ledger would count for a start of ``job`` at ``option``, by prediction.
@@ -158,12 +199,56 @@ class View:
         return unit * int(self.kernel.nodes[job]) / codes.MICRO
 
     def planned_s(self, job: int, option: int) -> float:
-        """Return the seconds for which plans reserve ``job`` at ``option``: its walltime, stretched by the speed there.
+        """Return the seconds for which plans reserve ``job`` at ``option``, stretched by the speed there.
 
-        What rule 3 of docs/semantics.md calls its planned time.
+        What rule 3 of docs/semantics.md calls its planned time: a predicted run time, or the walltime.
         """
         factor = time_factors(self.kernel.predicted, np.array([job]), np.array([option]))
-        return float(self.jobs.walltime_s[job] * factor[0])
+        return float(self.kernel.planned.seconds[job] * factor[0])
+
+    def net_watts_of(self, jobs: Ints, options: NDArray[Any]) -> Floats:
+        """Return ``net_watts`` of several jobs, each at its option. Shapes (k,)."""
+        if len(self.kernel.by_unit.factors.table):
+            pairs = zip(jobs.tolist(), options.tolist(), strict=True)
+            return np.array([self.net_watts(job, option) for job, option in pairs], np.float64)
+        unit = unit_uw(self.kernel.predicted, jobs, options)
+        if self.machine.cap_scope != "jobs":
+            unit = np.maximum(unit - self.kernel.units.idle_uw[self.machine.option_partition[options]], 0)
+        return np.asarray(unit * self.kernel.nodes[jobs] / codes.MICRO, np.float64)
+
+    def time_factors_of(self, jobs: Ints, options: NDArray[Any]) -> Floats:
+        """Return the predicted run time of each job at its option, relative to that at reference speed. Shapes (k,)."""
+        found = time_factors(self.kernel.predicted, jobs, options)
+        return np.broadcast_to(found, jobs.shape)
+
+    def job_options(self, jobs: Ints) -> NDArray[np.int16]:
+        """Return the options at which jobs run, -1 for those that do not. Shape (k,)."""
+        found: NDArray[np.int16] = self.kernel.held.option[jobs]
+        return found
+
+    def job_windows(self, jobs: Ints) -> tuple[Ints, Ints]:
+        """Return the first and last option that the policy offers to running jobs where they run. Shapes (k,)."""
+        table = self.kernel.entries
+        entry = table.of_job[jobs, self.machine.option_partition[self.kernel.held.option[jobs]]]
+        return table.first[entry].astype(np.int32), table.last[entry].astype(np.int32)
+
+    @property
+    def promises(self) -> list[Promise]:
+        """Return the reservations of the last pass that have a time (rule 8 of docs/semantics.md), by partition.
+
+        Of passes that reserve: EASY, one a partition. A plan of conservative backfilling is not listed.
+        """
+        reserved, found = self.kernel.reserved, []
+        for entry, time_s in zip(reserved.entry.tolist(), reserved.time.tolist(), strict=True):
+            if entry < 0 or time_s == np.inf or self.job_option(self.entry_job(entry)) >= 0:
+                continue
+            worst = self.kernel.by_unit.worst
+            if len(self.kernel.by_unit.factors.table):
+                net_w = float(worst[entry]) / codes.MICRO
+            else:
+                net_w = self.net_watts(self.entry_job(entry), self.entry_options(entry)[-1])
+            found.append(Promise(entry, time_s, net_w))
+        return found
 
     @property
     def base_w(self) -> float:
@@ -200,6 +285,30 @@ class View:
         return counted
 
     @property
+    def sensor_w(self) -> Floats:
+        """Return the latest watts of each power sensor; NaN where the sample is missing or stale. Shape (S,).
+
+        S is 0 where nothing measures. The units of a sensor are those of ``machine.sensor_start``.
+        """
+        sample = self.kernel.measured.sample_uw
+        return np.where(sample < 0, np.nan, sample / codes.MICRO)
+
+    @property
+    def domain_w(self) -> Floats:
+        """Return the measured watts of each power domain, NaN where a sensor shows nothing. Shape (D,).
+
+        A domain that shares a sensor with others has an even share of it by units. Where agents set limits, it is what
+        they read. Raises: PolicyError where nothing measures.
+        """
+        if self.limits is not None:
+            return self.limits.power_w
+        if not len(self.kernel.measured.sample_uw):
+            raise PolicyError("nothing measures the power of its units", where=self.machine.name)
+        found = np.empty(self.machine.domains)
+        read_domains(self.kernel, self.machine.domain_of_unit, found)
+        return found
+
+    @property
     def units_on(self) -> Ints:
         """Return the units that are up, busy or idle. Shape (k,), rising, as for the other states."""
         return self._units(codes.UNIT_ON)
@@ -224,8 +333,20 @@ class View:
         """Return the units that have failed."""
         return self._units(codes.UNIT_DOWN)
 
+    @property
+    def units_draining(self) -> Ints:
+        """Return the units that take no new job, and stop when the jobs on their nodes have ended."""
+        return self._units(codes.UNIT_DRAINING)
+
+    @property
+    def suspended(self) -> Ints:
+        """Return the rows of running jobs that are suspended. Shape (s,). Their expected end is infinite."""
+        rows = self.running
+        found: Ints = rows[self.kernel.held.parked[rows] != 0]
+        return found
+
     def unit_state_of(self, unit: int) -> str:
-        """Return the state of a unit in a word: on, stopping, off, booting or down."""
+        """Return the state of a unit in a word: on, stopping, off, booting, down or draining."""
         return UNIT_WORDS[self.unit_state[unit]]
 
     def _units(self, state: int) -> Ints:

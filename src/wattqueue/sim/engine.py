@@ -26,15 +26,18 @@ from wattqueue.errors import EngineError, MachineError
 from wattqueue.kernels import codes
 from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.bound import bind
+from wattqueue.kernels.control_step import ACTED, REFUSED, STEP_AT, InLoop, step_if_due
 from wattqueue.kernels.history_prediction import ON
 from wattqueue.kernels.loop import new_log, run
 from wattqueue.kernels.padding import check_padding
 from wattqueue.kernels.plan import wider_plan
+from wattqueue.kernels.recent_runs import PREDICTS
 from wattqueue.kernels.schedule import budget_once
 from wattqueue.kernels.state import KernelView, Log, Truth
 from wattqueue.kernels.unit_watts import sum_units
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.past import Past
 from wattqueue.model.schedule import PowerSeries, Schedule
@@ -42,22 +45,25 @@ from wattqueue.model.signals import Cap, Signals
 from wattqueue.model.steps import rows_at
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.oracles import jobs_for
+from wattqueue.policy.actions import REASONS
 from wattqueue.policy.build import Window, build_view, check_entries, check_prediction, unit_uw
 from wattqueue.policy.by_unit import with_worst_case, without_factors
-from wattqueue.policy.capabilities import require_carried_out, resolve
+from wattqueue.policy.capabilities import Capabilities, require_carried_out, resolve
 from wattqueue.policy.limits import ActionLimits
 from wattqueue.policy.policy import Policy
+from wattqueue.policy.run_times import ask_run_times, begin_run_times
+from wattqueue.policy.sensors import with_sensors
 from wattqueue.policy.session import Session
-from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall
+from wattqueue.sim.control_step import control_step_of
+from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall, recall_runs
 from wattqueue.sim.rejection import rejections
-from wattqueue.sim.truth import NodeEvents, actual_power, build_truth
+from wattqueue.sim.site_meter import site_meter_of
+from wattqueue.sim.truth import NodeEvents, SensorReading, actual_power, build_truth
 from wattqueue.sim.world import ABILITIES, SimulatedWorld
 
 Ints = NDArray[np.integer]
 Progress = Callable[[int, int], None]
 _EVENTS_A_STEP = 400_000
-_IDLE_CONTROL_STEPS = 1_000
-"""Calls of the controls without effect for which a queue that nothing else moves keeps a run alive."""
 _BLOCK = 1 << 16
 
 
@@ -65,6 +71,10 @@ NO_FACTORS = "jobs whose application has no unit factors (a unit's stated maximu
 """Key of the note of a run that counts them, as it is printed."""
 WORST_UNITS_EXCEED_CAP = "jobs that were promised no start, because their worst units exceed the cap"
 """Key of the note that counts them (rule 12 of docs/semantics.md)."""
+BROKEN_PROMISES = "jobs that started later than their first reservation promised"
+"""Key of the note that counts them, where run times are predicted (rule 8)."""
+OVERRUNS = "times that a running job outlived its planned time"
+"""Key of the note that counts them (rule 3)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +95,18 @@ class Run:
     """Counts of what a reader should know, by text: jobs above the stated maximum, refused actions by reason."""
     phases_s: float | None = None
     """Seconds between two samples of the power profiles that true watts followed in the run; None: constant watts."""
+    promised_s: NDArray[np.float64] | None = None
+    """Start that each job's first reservation promised, inf for none; None where no run times are predicted."""
+    overruns: NDArray[np.int16] | None = None
+    """Times that each job outlived its planned time; empty where no run times are predicted."""
+    kept_s: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    """Seconds of work at reference speed that requeues of each job kept. Shape (n,), empty for none."""
+
+    @property
+    def parked_s(self) -> NDArray[np.float64]:
+        """Return the seconds for which each job was suspended: part of its run time, not of its wait. Shape (n,)."""
+        parked = self.schedule.parked_s
+        return np.zeros(len(self.jobs)) if parked is None else parked
 
 
 def simulate(
@@ -93,6 +115,7 @@ def simulate(
     policy: Policy,
     *,
     cap: Cap | None = None,
+    targets: LoadTargets | None = None,
     actual: Prediction | None = None,
     events: NodeEvents | None = None,
     past: Past | None = None,
@@ -101,6 +124,7 @@ def simulate(
 ) -> Run:
     """Replay ``jobs`` on ``machine`` under ``policy`` and ``cap`` (None: no cap).
 
+    ``targets`` limit as the cap does while they are in force; the run's ``cap`` is the lower of both.
     ``actual`` gives true watts and time factors by option where the trace's own figures and the
     machine's exponents are not the truth; ``events`` failures and returns; ``past`` what had ended before
     the first submission, which an estimator that learns begins with; ``phases_s`` lets true watts follow the jobs'
@@ -115,9 +139,20 @@ def simulate(
         run = simulate(jobs, machine, load_policy("easy"), cap=Cap.constant(1e6))
     """
     events = events or NodeEvents.none()
-    simulation = Simulation(jobs, machine, policy, cap or Cap.none(), actual, events, past, phases_s)
+    simulation = Simulation(jobs, machine, policy, cap or Cap.none(), actual, events, past, phases_s, targets)
     simulation.go(progress)
     return simulation.result()
+
+
+def signals_of(cap: Cap, targets: LoadTargets | None, machine: Machine) -> Signals:
+    """Return cap and targets as signals, the targets in watts.
+
+    Raises: MachineError for a target below idle watts, or a percentage of what is not stated.
+    """
+    if targets is None or not len(targets):
+        return Signals(cap)
+    targets.require_reachable(machine, cap)
+    return Signals(cap, targets.in_watts(machine, cap))
 
 
 class Simulation:
@@ -128,26 +163,31 @@ class Simulation:
 
     def __init__(
         self, jobs: Jobs, machine: Machine, policy: Policy, cap: Cap, actual: Prediction | None, events: NodeEvents,
-        past: Past | None = None, phases_s: float | None = None,
+        past: Past | None = None, phases_s: float | None = None, targets: LoadTargets | None = None,
     ) -> None:  # fmt: skip
         """Evaluate the policy's static parts and build the arrays; nothing runs yet.
 
         Arguments as in ``simulate``, without defaults.
         """
+        signals = signals_of(cap, targets, machine)
+        cap = signals.limit()
         self.jobs, self.machine, self.policy, self.cap = jobs, machine, policy, cap
         needs = resolve(policy)
         self.session = Session(policy, needs, begin_s=float(jobs.submit_s.min(initial=np.inf)))
         prediction = own_rows(self.session.begin(jobs_for(policy.estimator, jobs), machine), policy.estimator)
         if past is not None:
             recall(policy.estimator, needs, past)
-        self.history = history_prediction_of(policy.estimator, jobs)
-        self.session.predicts_in_loop = self.history.rule[ON] != 0
+        planned_s = begin_run_times(needs.plans, jobs_for(policy.runtime, jobs), machine)
+        if past is not None:
+            recall_runs(policy.runtime, needs, past)
+        history = history_prediction_of(policy.estimator, policy.runtime, jobs)
+        self.session.predicts_in_loop = history.rule[ON] != 0
+        self.session.plans_in_loop = history.runs.rule[PREDICTS] != 0
         self.without_factors = int(without_factors(jobs.app, prediction).sum())
         known = KnownJobs.of(jobs)
         if prediction.unit_factor is not None:
             prediction = with_worst_case(jobs.app, machine, prediction)
             check_prediction(known, machine, prediction)
-        signals = Signals(cap)
         entries = policy.order.entries(jobs_for(policy.order, jobs), prediction, machine)
         window = policy.frequency.window(jobs_for(policy.frequency, jobs), entries, prediction, machine, signals)
         check_entries(known, machine, entries, window)
@@ -160,14 +200,25 @@ class Simulation:
             require_known_watts(entries, window, prediction, machine)
         settings = needs.pass_settings(machine.cap_scope)
         rank = policy.placement.rank(len(jobs.app.names), machine, prediction)
-        view = build_view(known, machine, prediction, entries, window, settings, rank=rank, checked=True)
+        view = build_view(
+            known, machine, prediction, entries, window, settings, rank=rank, planned_s=planned_s, checked=True,
+            keeps_work=needs.views,
+        )  # fmt: skip
         # Before the truth is built, from the machine's own figures: a learned prediction never rejects a job (rule 4).
         reject = rejections(jobs, view, cap, machine_figures=needs.machine_figures)
-        truth = build_truth(jobs, machine, actual or actual_power(jobs, machine), reject, cap, events, phases_s)
+        reading = sensor_reading(needs) if needs.reads_sensors else None
+        if reading is not None:
+            view = with_sensors(view, machine, needs.measured)
+        truth = build_truth(
+            jobs, machine, actual or actual_power(jobs, machine), reject, signals, events, phases_s, reading,
+            keeps_work=needs.views,
+        )  # fmt: skip
         self.phases_s = phases_s
         self.world = SimulatedWorld(jobs, machine, view, truth, new_log(len(jobs)), signals)
         self.limits = ActionLimits(machine.units)
-        self._steps_left = _IDLE_CONTROL_STEPS
+        self.parts = InLoop(history, control_step_of(needs, jobs, machine, cap), site_meter_of(policy.ledger))
+        if self.parts.step.when[STEP_AT] < np.inf:
+            self.session.leave_step_to(lambda: step_if_due(self.view, self.truth, self.log, self.parts.step))
         self._set_stops()
         self._first_cap()
 
@@ -193,13 +244,18 @@ class Simulation:
         truth.when[codes.PASS_INTERVAL] = session.needs.pass_interval_s
         truth.when[codes.PASS_AT_COMPLETION] = session.needs.pass_at_completion
         truth.when[codes.CONTROL_AT] = session.next_due_s()
-        truth.when[codes.CONTROL_STEPS_LEFT] = self._steps_left if session.needs.controls else 0
-        self.world.observe(learned=session.learns, seen=session.needs.views)
+        truth.when[codes.CONTROL_STEPS_LEFT] = codes.IDLE_CONTROL_STEPS if session.needs.controls else 0
+        self.world.observe(learned=session.learns, timed=session.plans, seen=session.needs.views)
 
     def _first_cap(self) -> None:
         """Put the first value of the cap in force: it holds before its first row, too (rule 1 of docs/semantics.md)."""
         first = int(self.truth.signal_uw[0])
         self.view.counter[codes.CAP] = first
+        self.view.counter[codes.IN_TARGET] = self.truth.signal_target[0]
+        steps = self.truth.announced
+        self.view.num[codes.AHEAD_S], self.view.counter[codes.AHEAD_CAP] = steps.ahead_s[0], steps.ahead_uw[0]
+        self.view.counter[codes.RAMPED] = self.session.needs.ramped
+        self.view.counter[[codes.STATED_CAP, codes.FULL_CAP]] = first, steps.full_uw[0]
         budget_once(self.view)
         self.truth.tally[codes.NEXT_SIGNAL] = 1
 
@@ -227,38 +283,55 @@ class Simulation:
                 self._predict()
         if progress:
             progress(len(self.jobs), len(self.jobs))
+        self._leave_suspended()
         if (self.log.state == codes.RUNNING_NOW).any():
             raise EngineError("the run ended while jobs were running")
 
+    def _leave_suspended(self) -> None:
+        """Count jobs that were suspended and never resumed as not started; what they drew stays in their energy."""
+        log, parked = self.log, self.view.held.parked
+        left = np.flatnonzero((log.state == codes.RUNNING_NOW) & (parked != 0))
+        now_s = self.view.num[codes.NOW]
+        log.energy_j[left] += (now_s - log.start[left]) * (self.truth.uw[left] / codes.MICRO)
+        log.parked_s[left] += now_s
+        log.state[left] = codes.WAITING
+
     def _bound_run(self) -> Callable[[], int]:
         """Return the loop, bound to the arrays of this run; to be asked for again when one of them was replaced."""
-        return bind(run, self.view, self.truth, self.log, self.history)
+        return bind(run, self.view, self.truth, self.log, self.parts)
 
     def _predict(self) -> None:
-        """Have the estimator learn the completions up to this instant, then predict its submissions (rule 2)."""
+        """Have the parts that predict learn completions up to this instant, then predict its submissions (rule 2)."""
         session, world = self.session, self.world
         rows = world.arrivals()
-        watts = session.predict(world.finished(), rows, world.now_s, len(self.machine.option_partition))
-        world.take_prediction(rows, watts)
+        if session.learns:
+            watts = session.predict(world.finished(), rows, world.now_s, len(self.machine.option_partition))
+            world.take_prediction(rows, watts)
+        if session.plans and session.needs.plans_online is not None:
+            finished = world.finished_runs()
+            world.take_planned(rows, ask_run_times(session.needs.plans_online, finished, rows, world.now_s))
 
     def _bound_controls(self) -> Callable[[], None]:
         """Return a function that calls the controls of an instant; it has at hand what it needs, as it is called often.
 
-        Calls without effect use up CONTROL_STEPS_LEFT: a queue that nothing else can move does not keep the run alive
-        for ever.
+        Calls without effect use up CONTROL_STEPS_LEFT, and so do limits while no job runs: a queue that nothing else
+        can move does not keep the run alive for ever.
         """
         world, session, limits, truth = self.world, self.session, self.limits, self.truth
         when, arrivals = truth.when, len(truth.arrival)
         num, tally, request = self.view.num.item, truth.tally.item, truth.request.item
+        stepped = self.parts.step.tally
 
         def act() -> None:
             now_s = num(codes.NOW)
             limits.at(now_s, moves=tally(codes.HEAP) > 0 or tally(codes.NEXT_ARRIVAL) < arrivals)
+            stepped[ACTED] = 0
             done = session.control(world, now_s, request(codes.HAPPENED), limits.count)
             when[codes.CONTROL_AT] = session.next_due_s()
-            steps_left = _IDLE_CONTROL_STEPS if done else self._steps_left - 1
-            if steps_left != self._steps_left:
-                when[codes.CONTROL_STEPS_LEFT] = self._steps_left = steps_left
+            if limits.moved or ((done or stepped[ACTED]) and tally(codes.HEAP) > 0):
+                when[codes.CONTROL_STEPS_LEFT] = codes.IDLE_CONTROL_STEPS
+            else:
+                when[codes.CONTROL_STEPS_LEFT] -= 1
 
         return act
 
@@ -283,9 +356,20 @@ class Simulation:
         They take over the log's columns instead of copying them, so call it once.
         """
         beyond = int(self.view.by_unit.beyond.sum())
-        counts = {NO_FACTORS: self.without_factors, WORST_UNITS_EXCEED_CAP: beyond}
+        counts = {NO_FACTORS: self.without_factors, WORST_UNITS_EXCEED_CAP: beyond, **self._plan_counts()}
+        if self.parts.step.tally[REFUSED]:
+            self.session.refused[REASONS[codes.REFUSED_POWER]] += int(self.parts.step.tally[REFUSED])
         notes = {**self.session.notes(), **{text: count for text, count in counts.items() if count}}
-        return Run(self.jobs, self.machine, self.cap, self._schedule(), self._power(), notes, self.phases_s)
+        promised = self.view.planned.promise
+        more = (promised if len(promised) else None, self.view.planned.overruns, self.log.kept_s)
+        inputs = self.jobs, self.machine, self.cap
+        return Run(*inputs, self._schedule(), self._power(), notes, self.phases_s, *more)
+
+    def _plan_counts(self) -> dict[str, int]:
+        """Return how often planned times and promised starts turned out wrong, where run times are predicted."""
+        planned = self.view.planned
+        broken = int((self.log.start > planned.promise).sum()) if len(planned.promise) else 0
+        return {OVERRUNS: int(planned.overruns.sum()), BROKEN_PROMISES: broken}
 
     def _schedule(self) -> Schedule:
         """Return the log as a schedule; jobs that never ran get NaN times, state NOT_STARTED, and no units."""
@@ -301,7 +385,7 @@ class Simulation:
         used = int(self.view.counter[codes.INTERVALS])
         return Schedule(
             log.state, log.reason, log.start, log.end, log.option, log.energy_j, predicted,
-            held.first, held.pieces, held.low[:used], held.high[:used],
+            held.first, held.pieces, held.low[:used], held.high[:used], log.parked_s if log.parked_s.any() else None,
         )  # fmt: skip
 
     def _predicted(self) -> NDArray[np.float64]:
@@ -333,6 +417,14 @@ class Simulation:
         time = np.maximum(time[rows], first, out=time[rows])
         jobs_w, other_w, idle_w = (watts_in_place(c[rows]) for c in (log.jobs_uw, log.other_uw, log.busy_idle_uw))
         return PowerSeries(time, jobs_w, other_w, idle_w, log.busy[rows])
+
+
+def sensor_reading(needs: Capabilities) -> SensorReading:
+    """Return how the power sensors are read: as the ledger says, or at whole periods for controls alone."""
+    ledger = needs.measured
+    if ledger is None:
+        return SensorReading()
+    return SensorReading(ledger.read == "submission", ledger.stale_s, ledger.ages)
 
 
 def watts_in_place(micro: NDArray[np.int64]) -> NDArray[np.float64]:

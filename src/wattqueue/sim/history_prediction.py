@@ -11,13 +11,16 @@ import numpy as np
 
 from wattqueue.errors import PolicyError
 from wattqueue.kernels.history_prediction import KNOB_SLOTS, RULE_SLOTS, HistoryPrediction
+from wattqueue.kernels.recent_runs import RecentRuns, no_recent_runs
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.past import Past
-from wattqueue.parts.contracts import Estimator, Prediction
+from wattqueue.parts.contracts import Estimator, Prediction, RunTime
 from wattqueue.parts.history import HistoryBase, new_history
 from wattqueue.parts.oracles import jobs_for
+from wattqueue.parts.recent_runs import RecentBase
 from wattqueue.policy.capabilities import Capabilities, resolve
+from wattqueue.policy.interfaces import method_of
 from wattqueue.policy.policy import Policy
 
 
@@ -49,6 +52,23 @@ def recall(estimator: Estimator, needs: Capabilities, past: Past) -> None:
     needs.remember(past)
 
 
+def recall_runs(runtime: RunTime, needs: Capabilities, past: Past) -> None:
+    """Let a run-time part that learns start from a past.
+
+    Raises: PolicyError for one that learns and has no ``remember_runs``.
+    """
+    if needs.plans_online is None:
+        return
+    remember = method_of(runtime, "remember_runs")
+    if remember is None:
+        raise PolicyError(
+            "a run-time part that learns, without a way to start from a past",
+            where=type(runtime).__name__,
+            hint="add a method remember_runs(past), or use a part that looks at recent jobs",
+        )
+    remember(past)
+
+
 def check_recall(policy: Policy, machine: Machine) -> None:
     """Check that a policy's estimator can start from a past, with one job and an empty past.
 
@@ -61,11 +81,19 @@ def check_recall(policy: Policy, machine: Machine) -> None:
         recall(estimator, resolve(policy), Past(jobs.take(slice(0)), np.zeros(0)))
 
 
-def history_prediction_of(estimator: Estimator, jobs: Jobs) -> HistoryPrediction:
-    """Return the state of a history estimator, shared with the loop.
+def recent_runs_of(runtime: object) -> RecentRuns:
+    """Return the state of a part that the loop predicts run times for, shared with it; else one switched off."""
+    if isinstance(runtime, RecentBase) and vars(type(runtime)).get("in_loop"):
+        return runtime.loop_state()
+    return no_recent_runs()
 
-    For every other estimator, one that is switched off: kernels need arguments of one type.
+
+def history_prediction_of(estimator: Estimator, runtime: RunTime, jobs: Jobs) -> HistoryPrediction:
+    """Return the state of a history estimator and of a run-time part, shared with the loop.
+
+    For every other one, a state that is switched off: kernels need arguments of one type.
     """
+    runs = recent_runs_of(runtime)
     if isinstance(estimator, HistoryBase) and estimator.in_loop:
         found = estimator.loop_state()
         peak = jobs.peak_power_w()
@@ -74,9 +102,9 @@ def history_prediction_of(estimator: Estimator, jobs: Jobs) -> HistoryPrediction
         user = np.ascontiguousarray(jobs.user.codes, np.int32)
         pair = np.ascontiguousarray(found.pair, np.int32)
         own = (found.state, user, found.by_app, pair)
-        return HistoryPrediction(found.rule, found.knob, *own, greatest, scale.idle_w, scale.max_w, scale.dynamic)
+        return HistoryPrediction(found.rule, found.knob, *own, greatest, scale.idle_w, scale.max_w, scale.dynamic, runs)
     nothing = np.zeros(0)
     nobody = np.zeros(0, np.int32)
     none = (new_history(nobody), nobody)
     off = np.zeros(RULE_SLOTS, np.int64)
-    return HistoryPrediction(off, np.zeros(KNOB_SLOTS), *none, *none, nothing, nothing, nothing, nothing)
+    return HistoryPrediction(off, np.zeros(KNOB_SLOTS), *none, *none, nothing, nothing, nothing, nothing, runs)

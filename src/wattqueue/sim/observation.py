@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from wattqueue.kernels import codes, state
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.known_jobs import Observed
-from wattqueue.parts.contracts import Finished
+from wattqueue.parts.contracts import Finished, FinishedRuns
 
 
 class Completions:
@@ -41,6 +41,26 @@ class Completions:
         peak = self.peak_w
         top = mean if peak is None else np.where(np.isnan(peak[rows]), mean, np.maximum(peak[rows], mean))
         return Finished(rows, end, mean, top)
+
+
+class EndedRuns:
+    """The run times of a run's completions, read from where they were left the last time."""
+
+    def __init__(self, kernel: state.KernelView, log: state.Log, tally: NDArray[np.int64]) -> None:
+        """Make the loop list completions."""
+        self.log, self.tally, self.factor = log, tally, kernel.held.factor
+        self.read = 0
+        tally[codes.REPORT_COMPLETIONS] = 1
+
+    def new(self) -> FinishedRuns | None:
+        """Return the jobs that ended since the last call, in order of their ends; None for none."""
+        count, log = int(self.tally[codes.FINISHED]), self.log
+        if count == self.read:
+            return None
+        rows = log.finished[self.read : count].copy()
+        self.read = count
+        done = (log.end[rows] - log.start[rows]) / self.factor[rows] + log.kept_s[rows]
+        return FinishedRuns(rows, log.end[rows], done)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -100,7 +100,11 @@ def replay_workload(
     micro[rows], factors[rows] = total_uw, factor
     work, killed = np.minimum(jobs.runtime_s, jobs.walltime_s), jobs.runtime_s > jobs.walltime_s
 
+    parked = np.zeros(len(jobs)) if s.parked_s is None else s.parked_s
+
     def end_of(job: int, start_s: float) -> float:
+        if parked[job] > 0.0:
+            return _rounded(start_s + float(parked[job]) + float(work[job]) * float(factors[job]))
         if factors[job] == 1.0:
             return start_s + float(work[job])  # as in the engine: times of a trace stay as they were written
         return max(start_s, _rounded(start_s + float(work[job]) * float(factors[job])))
@@ -124,7 +128,7 @@ def _run(
         energy = np.where(start == s.start_s, energy_j, energy)  # a run that was moved is a microsecond off
     schedule = Schedule(
         state, s.reason, start, end, s.option, energy, s.predicted_w,
-        s.unit_start, s.unit_count, s.unit_low, s.unit_high,
+        s.unit_start, s.unit_count, s.unit_low, s.unit_high, s.parked_s,
     )  # fmt: skip
     counts = {
         EARLIER: int((start < s.start_s).sum()),

@@ -24,13 +24,18 @@ from wattqueue.kernels.arrays import kernel_array
 from wattqueue.kernels.domains import new_domains
 from wattqueue.kernels.heap import new_heap
 from wattqueue.kernels.phases import no_phases
+from wattqueue.kernels.sensors import new_sensors, no_sensors
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
-from wattqueue.model.signals import Cap
+from wattqueue.model.power_sensor import PowerSensor
+from wattqueue.model.signals import Cap, Signals, next_target, ramp_after
 from wattqueue.parts.contracts import Prediction
+from wattqueue.parts.ledger.measured import STALE_PERIODS
 from wattqueue.parts.scale import static_prediction
-from wattqueue.policy.build import idle_uw, rows_of
+from wattqueue.policy.build import rows_of
 from wattqueue.policy.by_unit import unit_factors, without_factors
+from wattqueue.policy.sensors import unit_idle_uw
 
 Array = NDArray[np.float64]
 LEAST_TICK_S = 1e-3
@@ -92,6 +97,26 @@ def cap_microwatts(cap: Cap) -> NDArray[np.int64]:
     return np.where(high, codes.NO_CAP, np.rint(np.where(high, 0.0, cap.cap_w) * codes.MICRO)).astype(np.int64)
 
 
+def target_in_force(targets: LoadTargets, time_s: Array) -> NDArray[np.int8]:
+    """Return whether a load target is in force from each time on. Shape as ``time_s``."""
+    if not len(targets):
+        return np.zeros(len(time_s), np.int8)
+    row = np.searchsorted(targets.start_s, time_s, side="right") - 1
+    return ((row >= 0) & (time_s < targets.end_s[row])).astype(np.int8)
+
+
+def announced_steps(signals: Signals, time_s: Array) -> state.AnnouncedSteps:
+    """Return what each step of the limit says of load targets before and after them. Shapes as ``time_s``."""
+    ahead_s, ahead_w = next_target(signals, time_s)
+    ramp = ramp_after(signals, time_s) * codes.MICRO
+    return state.AnnouncedSteps(
+        ahead_s,
+        cap_microwatts(Cap(time_s, ahead_w)),
+        np.where(np.isfinite(ramp), ramp, 0.0),
+        cap_microwatts(Cap(time_s, np.asarray(signals.cap.at(time_s), np.float64))),
+    )
+
+
 def phases_of(jobs: Jobs, work_s: Array) -> state.Phases:
     """Return the power profiles of jobs as kernels take them; ``work_s`` (n,) is what each of them does."""
     profiles = jobs.profiles
@@ -112,9 +137,42 @@ def phases_of(jobs: Jobs, work_s: Array) -> state.Phases:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SensorReading:
+    """How power sensors are read (``parts/ledger/measured.py``)."""
+
+    at_submission: bool = False
+    """At submissions; else at each multiple of the sensor's period of readings."""
+    stale_s: float | None = None
+    """Age at which a sample is stale; None: three periods of the sensor and its readings."""
+    ages: bool = False
+    """Whether a sample becomes stale while nobody reads the sensor."""
+
+
+def sensors_of(machine: Machine, sensor: PowerSensor, reading: SensorReading, begin_s: float) -> state.Sensors:
+    """Return the power sensors of a machine that has been idle up to ``begin_s``."""
+    figures = np.zeros(codes.SENSOR_FIGURES)
+    stale_s = reading.stale_s
+    if stale_s is None:
+        stale_s = STALE_PERIODS * (sensor.sample_s + sensor.poll_s)
+    figures[[codes.SAMPLE_S, codes.POLL_S, codes.AVERAGE_S]] = sensor.sample_s, sensor.poll_s, sensor.average_s
+    figures[[codes.STALE_S, codes.NOISE, codes.LOSS]] = stale_s, sensor.noise, sensor.loss
+    # A constant seed: noise is a property of the machine's sensors, and the same run must give the same result.
+    return new_sensors(machine.sensor_start, unit_idle_uw(machine), figures, begin_s, np.random.default_rng(1))
+
+
+def profile_period(jobs: Jobs, phases_s: float) -> float:
+    """Return the period of the power profiles. Raises: InputError where watts cannot follow them each ``phases_s``."""
+    if jobs.profiles is None or (jobs.profiles.pattern < 0).all():
+        raise InputError("phases_s without power profiles", where="jobs", hint="leave it out: watts are constant")
+    if not LEAST_TICK_S <= phases_s < np.inf:
+        raise InputError(f"phases_s is {phases_s}", hint=f"finite, and at least {LEAST_TICK_S} s")
+    return jobs.profiles.period_s
+
+
 def build_truth(
-    jobs: Jobs, machine: Machine, actual: Prediction, reject: NDArray[np.int8], cap: Cap, events: NodeEvents,
-    phases_s: float | None = None,
+    jobs: Jobs, machine: Machine, actual: Prediction, reject: NDArray[np.int8], signals: Signals, events: NodeEvents,
+    phases_s: float | None = None, reading: SensorReading | None = None, *, keeps_work: bool = False,
 ) -> state.Truth:  # fmt: skip
     """Return the world at rest before the first submission: every unit on and idle, nothing submitted.
 
@@ -122,11 +180,13 @@ def build_truth(
     Work is at most the walltime, because a job that outruns it is killed there (rule 3 of docs/semantics.md).
 
     ``phases_s``: true watts follow the jobs' power profiles, sampled at each whole multiple of so many seconds.
+    ``reading``: how the machine's power sensors are read; None where nobody reads them. ``keeps_work``: a requeue may
+    change the column of work.
 
     Raises: InputError for ``phases_s`` without profiles or too small, if events name a unit outside the machine, or a
     job an application without true factors.
     """
-    n, units = len(jobs), machine.units
+    n, units, cap = len(jobs), machine.units, signals.limit()
     unknown = without_factors(jobs.app, actual) & (jobs.app.codes >= 0)
     if unknown.any():
         raise InputError(
@@ -142,13 +202,18 @@ def build_truth(
     when = np.full(codes.WHEN_SLOTS, np.inf)
     when[[codes.PASS_INTERVAL, codes.CONTROL_STEPS_LEFT, codes.PASS_AT_COMPLETION]] = 0.0
     if phases_s is not None:
-        if jobs.profiles is None or (jobs.profiles.pattern < 0).all():
-            raise InputError("phases_s without power profiles", where="jobs", hint="leave it out: watts are constant")
-        if not LEAST_TICK_S <= phases_s < np.inf:
-            raise InputError(f"phases_s is {phases_s}", hint=f"finite, and at least {LEAST_TICK_S} s")
-        when[[codes.TICK_AT, codes.TICK_PERIOD, codes.PROFILE_PERIOD]] = -np.inf, phases_s, jobs.profiles.period_s
+        period_s = profile_period(jobs, phases_s)
+        when[[codes.TICK_AT, codes.TICK_PERIOD, codes.PROFILE_PERIOD]] = -np.inf, phases_s, period_s
+    sensors = no_sensors()
+    if reading is not None and machine.sensor is not None:
+        sensors = sensors_of(machine, machine.sensor, reading, float(jobs.submit_s.min(initial=0.0)))
+        tally[[codes.SENSING, codes.ON_SUBMISSION, codes.AGES]] = 1, reading.at_submission, reading.ages
+        if not reading.at_submission:
+            when[codes.SAMPLE_AT] = -np.inf
     kill = jobs.runtime_s > jobs.walltime_s
     work = np.minimum(jobs.runtime_s, jobs.walltime_s) if kill.any() else kernel_array(jobs.runtime_s, np.float64)
+    if keeps_work:
+        work = work.copy()
     return state.Truth(
         work,
         rows_of(actual),
@@ -158,11 +223,14 @@ def build_truth(
         kill,
         np.zeros(n, np.int64),
         np.ones(n),
+        np.zeros(n),
         reject,
         kernel_array(jobs.submit_s, np.float64),
         np.argsort(jobs.submit_s, kind="stable").astype(np.int32),
         kernel_array(cap.time_s, np.float64),
         cap_microwatts(cap),
+        target_in_force(signals.targets, cap.time_s),
+        announced_steps(signals, cap.time_s),
         kernel_array(events.time_s[node_order], np.float64),
         events.unit[node_order].astype(np.int32),
         events.up[node_order].astype(np.int8),
@@ -171,12 +239,8 @@ def build_truth(
         np.zeros(units, np.int8),
         machine.node_of_unit,
         machine.node_start,
-        new_domains(
-            machine.domain_start,
-            machine.domain_of_unit,
-            np.repeat(idle_uw(machine), [p.units for p in machine.partitions]),
-            n,
-        ),
+        new_domains(machine.domain_start, machine.domain_of_unit, unit_idle_uw(machine), n),
+        sensors,
         node_figures(machine),
         when,
         tally,

@@ -1,8 +1,8 @@
 """Compile kernels once: ``python -m wattqueue.sim.warm``, those of runs; ``... warm decisions``, those of snapshots.
 
-Compiling takes some 20 s and fills the cache on disk. Campaigns and CI do it before several processes want the kernels
-at the same time, which would each compile them. Kernels of decisions on snapshots serve the live controller and orders
-that re-rank: campaigns of stock policies do without.
+Compiling takes some 40 s of one core and fills the cache on disk. Campaigns and CI do it before several processes want
+the kernels at the same time, which would each compile them. Kernels of decisions on snapshots serve the live controller
+and orders that re-rank: campaigns of stock policies do without.
 """
 
 from __future__ import annotations

@@ -16,34 +16,50 @@ from numpy.typing import NDArray
 from wattqueue.kernels import actions as act
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.bound import bind
+from wattqueue.kernels.recent_runs import set_planned
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
-from wattqueue.parts.contracts import Finished, Floats
+from wattqueue.parts.contracts import Finished, FinishedRuns, Floats
 from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.actions import (
     REASONS,
+    DrainNode,
     Refusal,
     Requeue,
+    Resume,
     SetDomainCaps,
     SetFrequency,
     StartJob,
     StopNode,
+    Suspend,
     WakeNode,
 )
 from wattqueue.policy.capabilities import DriverAbilities
 from wattqueue.policy.identity import JobNames
 from wattqueue.policy.starts import start_job
 from wattqueue.policy.view import View
-from wattqueue.sim.observation import Completions, observed_in
+from wattqueue.sim.observation import Completions, EndedRuns, observed_in
 
 
 class SimulatedWorld:
     """View, truth and log of a run."""
 
     __slots__ = (
-        *("abilities", "bound", "completions", "jobs", "kernel", "log", "machine", "names", "observed", "signals"),
+        *(
+            "abilities",
+            "bound",
+            "completions",
+            "ended_runs",
+            "jobs",
+            "kernel",
+            "log",
+            "machine",
+            "names",
+            "observed",
+            "signals",
+        ),
         *("tables", "truth", "views"),
     )
 
@@ -64,6 +80,8 @@ class SimulatedWorld:
         self.names = JobNames(jobs.job_id)
         self.completions: Completions | None = None
         """What an estimator still has to learn."""
+        self.ended_runs: EndedRuns | None = None
+        """What a run-time part still has to learn."""
         self.observed: Observed | None = None
         """What parts that are given views see of jobs that started and ended; None where there are none."""
         self.views: dict[int, View] = {}
@@ -83,9 +101,10 @@ class SimulatedWorld:
         found = self.bound[entry] = bind(entry, *tuples)
         return found
 
-    def observe(self, *, learned: bool, seen: bool) -> None:
-        """Keep what parts get to know of completions: an estimator that learns, and parts that are given views."""
+    def observe(self, *, learned: bool, timed: bool, seen: bool) -> None:
+        """Keep what parts get to know of completions: those that learn watts or run times, and those with views."""
         tally = self.truth.tally
+        self.ended_runs = EndedRuns(self.kernel, self.log, tally) if timed else None
         self.completions = Completions(self.jobs, self.log, tally) if learned else None
         self.observed = observed_in(self.jobs, self.log, tally) if seen else None
 
@@ -125,6 +144,14 @@ class SimulatedWorld:
     def finished(self) -> Finished | None:
         """Return the jobs that ended since the last call, with measured watts (rule 11); None for none."""
         return None if self.completions is None else self.completions.new()
+
+    def finished_runs(self) -> FinishedRuns | None:
+        """Return the run times of jobs that ended since the last call; None for none."""
+        return None if self.ended_runs is None else self.ended_runs.new()
+
+    def take_planned(self, rows: NDArray[np.int32], seconds: Floats) -> None:
+        """Write the planned times of jobs that are about to be queued, NaN for the walltime. Shapes (k,)."""
+        set_planned(self.kernel, rows, seconds)
 
     def take_prediction(self, rows: NDArray[np.int32], watts: Floats) -> None:
         """Write the predicted watts of one unit of jobs that are about to be queued. Shapes (k,), (k, O)."""
@@ -166,7 +193,24 @@ def _wake(world: SimulatedWorld, action: WakeNode) -> str:
 
 def _requeue(world: SimulatedWorld, action: Requeue) -> str:
     call = world.bound.get(act.requeue) or world.bind(act.requeue, world.kernel, world.truth, world.log)
+    if not action.kept_s >= 0.0:
+        raise TypeError("kept_s are seconds of work, 0 or more")
+    return REASONS[call(world.names.row(action.job), float(action.kept_s))]
+
+
+def _suspend(world: SimulatedWorld, action: Suspend) -> str:
+    call = world.bound.get(act.suspend) or world.bind(act.suspend, world.kernel, world.truth, world.log)
     return REASONS[call(world.names.row(action.job))]
+
+
+def _resume(world: SimulatedWorld, action: Resume) -> str:
+    call = world.bound.get(act.resume) or world.bind(act.resume, world.kernel, world.truth, world.log)
+    return REASONS[call(world.names.row(action.job))]
+
+
+def _drain(world: SimulatedWorld, action: DrainNode) -> str:
+    call = world.bound.get(act.drain_node) or world.bind(act.drain_node, world.kernel, world.truth)
+    return REASONS[call(operator.index(action.node))]
 
 
 ABILITIES = DriverAbilities(
@@ -178,10 +222,17 @@ ABILITIES = DriverAbilities(
         StopNode: _stop,
         WakeNode: _wake,
         Requeue: _requeue,
+        Suspend: _suspend,
+        Resume: _resume,
+        DrainNode: _drain,
     },
+    ledgers=frozenset({codes.PREDICTED, codes.CHANCE, codes.MEASURED, codes.ADAPTIVE}),
     ranked_placement=True,
     unit_factors=True,
     passes_at_completion=True,
+    planned_times=True,
+    ramps=True,
+    control_steps=frozenset({codes.REDISTRIBUTE}),
     future=True,
 )
-"""What the simulator carries out: every action, on a ledger of predicted watts."""
+"""What the simulator carries out: every action, on every ledger."""

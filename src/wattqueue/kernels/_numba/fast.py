@@ -61,8 +61,12 @@ def _compile(function: Callable[..., Any], **more: Any) -> Any:
 
 
 def kernel(function: F) -> F:
-    """Mark an inner kernel: a function that only kernels call."""
-    return cast("F", _compile(function, **_INNER))
+    """Mark an inner kernel: a function that only kernels call.
+
+    LLVM decides whether it becomes part of a caller. The option is given, since numba hands that of a caller on to what
+    it calls: every kernel below one that is ``inlined`` would be written out at each place that calls it.
+    """
+    return cast("F", _compile(function, **_INNER, forceinline=False))
 
 
 def inlined(function: F) -> F:

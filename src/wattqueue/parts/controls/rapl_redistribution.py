@@ -29,12 +29,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wattqueue.errors import InputError
+from wattqueue.kernels import codes
 from wattqueue.kernels.codes import MICRO
 from wattqueue.model.bounds import CAP_W
-from wattqueue.parts.actions import Action, SetDomainCaps
-from wattqueue.parts.contracts import Floats
+from wattqueue.parts.actions import Action, Refusal, SetDomainCaps
+from wattqueue.parts.contracts import CompiledStep, Floats
 
 if TYPE_CHECKING:
+    from wattqueue.policy.domain_limits import DomainLimits
     from wattqueue.policy.view import View
 
 LOWER = 0.92
@@ -148,16 +150,10 @@ def redistribute(
     cap, power = _column(cap_w), _column(power_w)
     low, high = _limits(minimum_w, len(cap)), _limits(maximum_w, len(cap))
     if len(power) != len(cap):
-        raise InputError(f"{len(power)} readings of {len(cap)} sockets", where="redistribute")
+        raise _unusable(power, cap, low, high)
     sockets = new_sockets(power, cap, low, high)
     if count_unusable(sockets):
-        held = (power >= 0) & (power < INF) | np.isnan(power)
-        bad = int(np.argmin(held & (cap >= low) & (cap <= high) & (cap < INF)))
-        raise InputError(
-            f"power {power[bad]:g} W under a cap of {cap[bad]:g} W",
-            where=f"redistribute, socket {bad}",
-            hint="power is finite and 0 or more (NaN: no reading), a cap lies within the limits of its hardware",
-        )
+        raise _unusable(power, cap, low, high)
     pool_uw = take_unused(sockets, float(lower), float(upper), float(decrease), float(increase)) + spare_uw
     give_shares(sockets, water_level(sockets.want_uw, pool_uw))
     return np.asarray(sockets.new_cap_w)
@@ -192,21 +188,16 @@ def reset_at_start(
     Raises: InputError as ``redistribute``.
     Reference: not in paper 3, whose section 4.4 says nothing of starts.
     """
+    from wattqueue.kernels.redistribution import new_sockets, reset_begun
+
     spare_uw = _reserve_uw(spare_w)
     cap = _column(cap_w)
     low, high = _limits(minimum_w, len(cap)), _limits(maximum_w, len(cap))
-    even = np.clip(np.broadcast_to(_column(even_w), cap.shape), low, high)
-    begins = np.zeros(len(cap), np.bool_)
-    begins[starting] = True
-    above, below = _whole_uw(np.maximum(cap - even, 0.0)), _whole_uw(np.maximum(even - cap, 0.0))
-    need = np.where(begins, below, 0)
-    returned = int(above[begins].sum())
-    pool = spare_uw + returned
-    surplus = np.where(begins, 0, above)
-    kept = _shares(surplus, max(0, int(surplus.sum()) - max(0, int(need.sum()) - pool)))
-    given = _shares(need, pool + int((surplus - kept).sum()))
-    change = given - (surplus - kept) - np.where(begins, above, 0)
-    return np.where(change == 0, cap, cap + change / MICRO)
+    even = _column(np.clip(_column(even_w), low, high))
+    sockets = new_sockets(cap, cap, low, high)
+    sockets.begins[starting] = 1
+    reset_begun(sockets, even, spare_uw)
+    return np.asarray(sockets.new_cap_w)
 
 
 def lower_to_budget(cap_w: Floats, budget_w: float, *, minimum_w: ArrayLike = 0.0) -> Floats:
@@ -217,27 +208,32 @@ def lower_to_budget(cap_w: Floats, budget_w: float, *, minimum_w: ArrayLike = 0.
 
     Raises: InputError where the minima alone exceed the budget.
     """
+    from wattqueue.kernels.redistribution import lower_all, new_sockets
+
     cap = _column(cap_w)
-    least = np.broadcast_to(_limits(minimum_w, len(cap)), cap.shape)
-    if cap.sum() <= budget_w:
-        return cap.copy()
-    room = budget_w - float(least.sum())
-    if room < 0:
-        raise InputError(
-            f"the least caps of {len(cap)} sockets sum to {least.sum():g} W, the budget is {budget_w:g} W",
-            where="budget",
-            hint="stop sockets, or raise the budget",
-        )
-    kept = _shares(_whole_uw(cap - least), int(room * MICRO))
-    return least + kept / MICRO
+    sockets = new_sockets(cap, cap, _limits(minimum_w, len(cap)), np.full(1, INF))
+    lacking_uw = lower_all(sockets, int(min(budget_w, CAP_W.high) * MICRO))
+    if lacking_uw > len(cap):  # less is rounding to whole microwatts
+        raise _beyond_budget(len(cap), lacking_uw, budget_w)
+    return np.asarray(sockets.new_cap_w)
 
 
 class RaplRedistribution:
     """Keep the sum of the sockets' caps within the budget, and move watts to where they are used, every 4 s.
 
-    The budget is the cap in force; at first each socket has an even share of it. ``measure`` comes from outside: a
-    simulation's telemetry, or an agent on each node. Caps are lowered before others are raised. With ``reset`` a
-    socket on which a job has started begins with its even share again (``reset_at_start``).
+    The budget is the cap in force; at first each socket has an even share of it. Without ``measure`` it reads the
+    machine's power sensors (``view.domain_w``). Caps are lowered before others are raised. With ``reset`` a socket on
+    which a job has started begins with its even share again (``reset_at_start``).
+
+    Overshoot: caps in force never sum to more than a constant budget. So in a period in which the demand of a socket
+    rises above its cap at m moments, watts exceed the budget for at most min(``period_s``, (m + 1) x the time that the
+    hardware needs to hold a cap), and after a lowered budget for at most ``period_s`` longer, whatever the ramps
+    (``study/epas/overshoot.py`` derives it, and replays recorded ramps).
+
+    In a simulation that reads the machine's sensors its steps are compiled (``compiled_step``).
+
+    Where the driver knows which limits are in force (``view.limits``: agents of nodes, which may be silent or refuse
+    one), each step begins with those, and a socket that cannot be set keeps its watts.
 
     Raises: InputError for rates out of range.
     Reference: paper 3, section 4.4.
@@ -245,6 +241,8 @@ class RaplRedistribution:
 
     events: frozenset[str] = frozenset()
     """None: woken by its period only."""
+    holds_budget: bool = True
+    """Its limits sum to no more than the cap: on a cluster nothing starts before they are in force."""
 
     def __init__(
         self,
@@ -264,54 +262,136 @@ class RaplRedistribution:
         self.minimum_w, self.maximum_w, self.reset = minimum_w, maximum_w, reset
         self.period_s, self.measure = period_s, measure
         self._cap_w = np.zeros(0)
+        """Limits that were asked for and not refused; none before the first."""
+        self._asked: list[tuple[SetDomainCaps, Floats]] = []
+        """The last actions, each with the limits before it."""
         self._running: set[str] = set()
 
     @property
-    def missing(self) -> str:
-        """Return what this part needs and was not given; the loader of policies refuses such a part."""
-        return (
-            "" if self.measure is not None else "a source of measured watts of each socket (measure=..., from Python)"
-        )
+    def reads_sensors(self) -> bool:
+        """Return whether it reads the machine's power sensors: without ``measure``."""
+        return self.measure is None
+
+    @property
+    def limits_w(self) -> Floats:
+        """Return the limits of power domains that are in force, as far as no driver has refused them. Shape (D,).
+
+        Shape (0,) where there is no budget.
+        """
+        return self._cap_w
 
     def act(self, view: View) -> Sequence[Action]:
         """Return the changed limits of power domains (sockets), those that are lowered first."""
+        self._forget_refused(view.refusals)
         before, budget_w, sockets = self._cap_w, view.cap_w, view.machine.domains
+        begins = self._begins(view)
+        if budget_w == INF:
+            return self._ask(np.full(sockets, INF), before) if len(before) else []
+        if view.limits is not None:
+            return self._follow(view, view.limits, begins)
+        if not len(before):
+            return self._ask(np.full(sockets, self._even_w(budget_w, sockets)), np.full(sockets, INF))
+        cap_w = self._step(self._power_w(view), before, begins, budget_w)
+        return self._ask(self._allowed(view, cap_w, before, begins), before)
+
+    def _power_w(self, view: View) -> Floats:
+        """Return the watts that each socket draws, by the machine's sensors if nothing else measures."""
+        return view.domain_w if self.measure is None else self.measure(view)
+
+    def _follow(self, view: View, limits: DomainLimits, begins: NDArray[np.intp]) -> list[Action]:
+        """Return the changes from limits that the driver knows, within the ranges that it states."""
+        power_w, budget_w = self._power_w(view), view.cap_w
+        first, free = not len(self._cap_w), limits.settable
+        low = np.where(free, np.clip(self.minimum_w, limits.low_w, limits.high_w), limits.low_w)
+        high = np.where(free, np.clip(self.maximum_w, low, limits.high_w), limits.high_w)
+        before = np.clip(limits.cap_w, low, high)
+        # Where what cannot be lowered leaves no room, the others go as low as they can.
+        no_room = float(low.sum()) >= budget_w
+        cap = low.copy()
+        if not no_room:
+            cap = self._allowed(view, self._step(power_w, before, begins, budget_w, low, high), before, begins)
+        actions = self._ask(cap, before)
+        same = np.flatnonzero(free & (cap == before)) if first else np.zeros(0, np.intp)
+        # All of them at first: also a limit that stays holds only for as long as somebody asks for it.
+        return [*actions, *([SetDomainCaps(same, cap[same])] if len(same) else [])]
+
+    def _even_w(self, budget_w: float, sockets: int) -> float:
+        """Return an even share of the budget in whole microwatts, within the hardware's limits."""
+        even_w = round(budget_w * MICRO) // sockets / MICRO
+        return float(np.clip(even_w, self.minimum_w, self.maximum_w))
+
+    def _begins(self, view: View) -> NDArray[np.intp]:
+        """Return the sockets of the jobs that run now and did not at the last call."""
         running = {view.job_id(row): int(row) for row in view.running}
         began = [row for job, row in running.items() if job not in self._running]
         self._running = set(running)
-        if budget_w == INF or self.measure is None:
-            self._cap_w = np.zeros(0)
-            return [SetDomainCaps(range(sockets), np.full(sockets, INF))] if len(before) else []
-        even_w = float(np.clip(budget_w / sockets, self.minimum_w, self.maximum_w))
-        if not len(before):
-            self._cap_w = np.full(sockets, even_w)
-            return [SetDomainCaps(range(sockets), self._cap_w)]
-        cap = self._step(self.measure(view), lower_to_budget(before, budget_w, minimum_w=self.minimum_w), budget_w)
-        if self.reset and began:
-            units = np.concatenate([view.job_units(row) for row in began])
-            starting = np.unique(view.machine.domain_of_unit[units])
-            spare = max(0.0, budget_w - float(cap.sum()))
-            cap = reset_at_start(
-                cap, starting, even_w, minimum_w=self.minimum_w, maximum_w=self.maximum_w, spare_w=spare
-            )
-        self._cap_w = cap
-        # Two actions, so that what is lowered is lowered although the ledger has no room for what is raised.
-        lowered, raised = np.flatnonzero(cap < before), np.flatnonzero(cap > before)
-        return [SetDomainCaps(domains, cap[domains]) for domains in (lowered, raised) if len(domains)]
+        if not (self.reset and began):
+            return np.zeros(0, np.intp)
+        units = np.concatenate([view.job_units(row) for row in began])
+        return np.asarray(view.machine.domain_of_unit[units], np.intp)
 
-    def _step(self, power_w: Floats, cap_w: Floats, budget_w: float) -> Floats:
-        """Return the caps after Algorithm 1."""
-        return redistribute(
-            power_w,
-            cap_w,
-            lower=self.lower,
-            upper=self.upper,
-            decrease=self.decrease,
-            increase=self.increase,
-            minimum_w=self.minimum_w,
-            maximum_w=self.maximum_w,
-            spare_w=max(0.0, budget_w - float(cap_w.sum())),
-        )
+    def _step(
+        self,
+        power_w: Floats,
+        cap_w: Floats,
+        begins: NDArray[np.intp],
+        budget_w: float,
+        low: Floats | None = None,
+        high: Floats | None = None,
+    ) -> Floats:
+        """Return the caps after a lowered budget, Algorithm 1, and starts; ``low``, ``high`` where ranges differ."""
+        from wattqueue.kernels.redistribution import count_unusable, new_sockets, step_caps
+
+        power = _column(power_w)
+        low = np.full(1, self.minimum_w) if low is None else low
+        high = np.full(1, self.maximum_w) if high is None else high
+        sockets = new_sockets(power, cap_w.copy(), low, high)
+        if len(power) != len(cap_w) or count_unusable(sockets):
+            raise _unusable(power, cap_w, low, high)
+        sockets.begins[begins] = 1
+        budget_uw = round(budget_w * MICRO)
+        even_w = np.full(1, self._even_w(budget_w, len(cap_w)))
+        lacking_uw = step_caps(sockets, self._rates(), even_w, budget_uw)
+        if lacking_uw > len(cap_w):  # less is rounding to whole microwatts
+            raise _beyond_budget(len(cap_w), lacking_uw, budget_w)
+        return np.asarray(sockets.cap_w)
+
+    def _allowed(self, view: View, cap_w: Floats, before_w: Floats, begins: NDArray[np.intp]) -> Floats:
+        """Return the caps of a step as far as they may be set, from those before; here all of them."""
+        return cap_w
+
+    def compiled_step(self) -> CompiledStep | None:
+        """Return the step for a driver's compiled loop; None where ``measure`` is a function in Python."""
+        if self.measure is not None:
+            return None
+        return CompiledStep(codes.REDISTRIBUTE, (*self._rates(), self.minimum_w, self.maximum_w))
+
+    def _rates(self) -> Floats:
+        """Return t, T, r, R, and whether starts reset, as kernels take them (``kernels/redistribution.py``)."""
+        return np.array([self.lower, self.upper, self.decrease, self.increase, float(self.reset)])
+
+    def _ask(self, cap_w: Floats, before: Floats) -> list[Action]:
+        """Return the actions that change limits to ``cap_w`` from ``before``, and remember them.
+
+        Two actions, so that what is lowered is lowered although the ledger has no room for what is raised.
+        """
+        self._cap_w = cap_w if cap_w[0] < INF else np.zeros(0)
+        changed = [np.flatnonzero(cap_w < before), np.flatnonzero(cap_w > before)]
+        self._asked = [(SetDomainCaps(which, cap_w[which]), before[which]) for which in changed if len(which)]
+        return [action for action, _ in self._asked]
+
+    def _forget_refused(self, refusals: Sequence[Refusal]) -> None:
+        """Go back to the limits before an action that was refused: what nobody raised is in the reserve still."""
+        refused = {id(refusal.action) for refusal in refusals}
+        for action, before in self._asked:
+            if id(action) not in refused:
+                continue
+            if not len(self._cap_w):
+                self._cap_w = np.full(len(before), INF)
+            self._cap_w[action.domains] = before
+        if len(self._cap_w) and not (self._cap_w < INF).all():
+            self._cap_w = np.zeros(0)  # the first limits were refused: begin again
+        self._asked = []
 
 
 def _quotient(watts: float, sockets: int) -> float:
@@ -319,16 +399,26 @@ def _quotient(watts: float, sockets: int) -> float:
     return watts / sockets if sockets else INF
 
 
-def _shares(want_uw: NDArray[np.int64], pool_uw: int) -> NDArray[np.int64]:
-    """Return equal shares of a pool, none above what is asked for (water-filling). Shapes (S,)."""
-    from wattqueue.kernels.redistribution import water_level
+def _unusable(power: Floats, cap: Floats, low: Floats, high: Floats) -> InputError:
+    """Return the error of readings and caps that no step can begin with."""
+    if len(power) != len(cap):
+        return InputError(f"{len(power)} readings of {len(cap)} sockets", where="redistribute")
+    held = (power >= 0) & (power < INF) | np.isnan(power)
+    bad = int(np.argmin(held & (cap >= low) & (cap <= high) & (cap < INF)))
+    return InputError(
+        f"power {power[bad]:g} W under a cap of {cap[bad]:g} W",
+        where=f"redistribute, socket {bad}",
+        hint="power is finite and 0 or more (NaN: no reading), a cap lies within the limits of its hardware",
+    )
 
-    return np.minimum(want_uw, water_level(want_uw, pool_uw))
 
-
-def _whole_uw(watts: Floats) -> NDArray[np.int64]:
-    """Return the whole microwatts below each figure."""
-    return np.floor(watts * MICRO).astype(np.int64)
+def _beyond_budget(sockets: int, lacking_uw: int, budget_w: float) -> InputError:
+    """Return the error of a budget below the least caps."""
+    return InputError(
+        f"the least caps of {sockets} sockets sum to {lacking_uw / MICRO:g} W above the budget of {budget_w:g} W",
+        where="budget",
+        hint="stop sockets, or raise the budget",
+    )
 
 
 def _column(values: ArrayLike) -> Floats:

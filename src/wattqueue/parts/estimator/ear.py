@@ -42,6 +42,8 @@ class Ear:
 
     asked: Asked = "once"
     machine_figures: bool = False
+    reads: tuple[str, ...] = ("profiles",)
+    """In a policy file ``profiles`` names EAR's coefficients and a table of applications (``policy.row_files``)."""
 
     def __init__(
         self,

@@ -1,0 +1,33 @@
+"""What power sensors show of power domains: readings for controls that limit them."""
+
+from __future__ import annotations
+
+from wattqueue.kernels import codes
+from wattqueue.kernels._numba import by_reference, entry, kernel
+from wattqueue.kernels.state import Array, KernelView
+
+NAN = float("nan")
+
+
+@entry
+def read_domains(view: KernelView, of_unit: Array, found_w: Array) -> None:
+    """Write the measured watts of each power domain to ``found_w`` (D,) float64, NaN where a sensor shows nothing.
+
+    ``of_unit`` (U,) int32 domain of each unit. A domain that shares a sensor with others has an even share by units.
+    """
+    domain_w(by_reference(view), of_unit, found_w)
+
+
+@kernel
+def domain_w(view: KernelView, of_unit: Array, found_w: Array) -> None:
+    """Write the measured watts of each power domain, sensor by sensor in the order of units."""
+    measured = view.measured
+    for domain in range(len(found_w)):
+        found_w[domain] = 0.0
+    for sensor in range(len(measured.sample_uw)):
+        low, high, sample = measured.start[sensor], measured.start[sensor + 1], measured.sample_uw[sensor]
+        unit = NAN
+        if sample >= 0:
+            unit = sample / codes.MICRO / (high - low)
+        for k in range(low, high):
+            found_w[of_unit[k]] += unit

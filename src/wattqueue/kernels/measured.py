@@ -1,0 +1,218 @@
+"""The measured ledger: what units count by the latest samples of their sensors (rule 15 of docs/semantics.md).
+
+A unit with a job counts
+
+* its share of its sensor's sample, where the job ran during the whole time that the sample is the mean of;
+* what is predicted, where the job started (or was given a higher frequency) later than that time began;
+* its maximum, where that sample is missing or stale.
+
+A unit without a job counts idle watts, unless its sensor covers busy units as well and its own last job ended before
+the sample: then it counts its share. What such units count above idle watts is kept in ``counter[IDLE_ABOVE]``, since
+no running job frees it. A sensor without any job counts idle watts.
+
+Shares are even, as the paper spreads a socket's reading over its cores; or idle units count idle watts, and
+those with a job share the rest (``SHARE_BUSY``).
+
+``running.net`` holds the shares of running jobs, so every pass, reservation and plan works with them as with
+predictions. Samples come from outside: the simulator's sensors (``read_samples``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.kernels import codes
+from wattqueue.kernels._numba import as_int64, kernel
+from wattqueue.kernels.domains import EXPECTED, job_speed
+from wattqueue.kernels.entries import net_of, unit_uw
+from wattqueue.kernels.ledger import change_idle_above, change_ledger
+from wattqueue.kernels.placement import unit_partition
+from wattqueue.kernels.sensors import read_sensor, reading_is_lost, samples_shown
+from wattqueue.kernels.state import KernelView, SensorSamples, Truth
+from wattqueue.kernels.unit_watts import slowed_uw
+
+MISSING = -1
+INF = float("inf")
+
+
+def no_measured() -> SensorSamples:
+    """Return the samples of a view in which nothing measures."""
+    none, number, whole = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
+    return SensorSamples(number, number, whole, none, none, whole, whole, whole, number, np.empty(0, np.int8), none)
+
+
+def new_measured(
+    start: NDArray[np.int32], of_unit: NDArray[np.int32], idle_uw: NDArray[np.int64], most_uw: NDArray[np.int64]
+) -> SensorSamples:
+    """Return the samples of an idle machine, which say so.
+
+    ``start`` (S + 1,) first unit of each sensor; ``of_unit`` (U,) sensor of each unit; ``idle_uw`` (U,) microwatts;
+    ``most_uw`` (U,) greatest microwatts.
+    """
+    count, units = len(start) - 1, len(of_unit)
+    return SensorSamples(
+        start,
+        of_unit,
+        np.add.reduceat(idle_uw, start[:-1]),
+        np.full(count, -INF),
+        np.full(count, -INF),
+        idle_uw[start[:-1]],
+        np.zeros(count, np.int64),
+        most_uw[start[:-1]],
+        np.zeros(count, np.int32),
+        np.zeros(units, np.int8),
+        np.full(units, -INF),
+    )
+
+
+@kernel
+def read_samples(view: KernelView, truth: Truth) -> None:
+    """Read every sensor, and count running jobs and idle units by what they show.
+
+    A reading that is lost leaves the sample before it; one that has become older than ``STALE_S`` is stale.
+    """
+    measured, figures, now = view.measured, truth.sensors.figures, view.num[codes.NOW]
+    period = figures[codes.SAMPLE_S]
+    first, behind = samples_shown(truth, now)
+    for sensor in range(len(measured.sample_uw)):
+        if reading_is_lost(truth, sensor, now):
+            if now - measured.end_s[sensor] > figures[codes.STALE_S]:
+                measured.sample_uw[sensor] = MISSING
+            continue
+        uw = read_sensor(truth, sensor, now, first, behind)
+        set_sample(view, sensor, as_int64(uw), first * period, behind * period)
+    if truth.tally[codes.AGES] != 0:
+        truth.when[codes.STALE_AT] = now + figures[codes.STALE_S]
+    count_samples(view, truth)
+
+
+@kernel
+def lose_samples(view: KernelView, truth: Truth) -> None:
+    """Let every sample be stale from now on."""
+    for sensor in range(len(view.measured.sample_uw)):
+        view.measured.sample_uw[sensor] = MISSING
+    truth.when[codes.STALE_AT] = INF
+    count_samples(view, truth)
+
+
+@kernel
+def set_sample(view: KernelView, sensor: int, uw: int, begin: float, end: float) -> None:
+    """Take over a sample, and what one unit has of it. Less than idle watts is idle, or counts as missing."""
+    measured = view.measured
+    units = int(measured.start[sensor + 1]) - int(measured.start[sensor])
+    idle = units * idle_unit_uw(view, sensor)
+    measured.begin_s[sensor] = begin
+    measured.end_s[sensor] = end
+    if uw < idle * (1.0 - view.num[codes.IDLE_TOLERANCE]):
+        measured.sample_uw[sensor] = MISSING
+        return
+    uw = max(uw, idle)
+    measured.sample_uw[sensor] = uw
+    if view.counter[codes.SHARE_BUSY] == 0:
+        measured.share_uw[sensor] = -(-uw // units)
+        return
+    covered = 0
+    for unit in range(measured.start[sensor], measured.start[sensor + 1]):
+        covered += int(measured.has_job[unit] != 0 and measured.since_s[unit] <= begin)
+    measured.share_uw[sensor] = idle_unit_uw(view, sensor) - (-(uw - idle) // max(covered, 1))
+
+
+@kernel
+def idle_unit_uw(view: KernelView, sensor: int) -> int:
+    """Return the idle microwatts of one unit of a sensor."""
+    return as_int64(view.units.idle_uw[unit_partition(view.units, as_int64(view.measured.start[sensor]))])
+
+
+@kernel
+def count_samples(view: KernelView, truth: Truth) -> None:
+    """Count idle units and running jobs again by the samples as they are."""
+    if view.counter[codes.BY_SAMPLE] == 0:
+        return
+    for sensor in range(len(view.measured.sample_uw)):
+        count_idle(view, sensor)
+    running = view.running
+    for at in range(view.counter[codes.BLOCKS]):
+        block = as_int64(running.order[at])
+        for k in range(running.filled[block]):
+            net, before = measured_net(view, truth, as_int64(running.job[block, k])), as_int64(running.net[block, k])
+            if net != before:
+                running.net[block, k] = net
+                running.net_sum[block] += net - before
+                change_ledger(view, before, as_int64(-1))  # not the difference: a margin sums squares
+                change_ledger(view, as_int64(net), as_int64(1))
+                view.counter[codes.DIRTY] = 1
+
+
+@kernel
+def count_idle(view: KernelView, sensor: int) -> None:
+    """Count what the units of a sensor that run no job draw above idle watts."""
+    measured, above = view.measured, as_int64(0)
+    even = view.counter[codes.SHARE_BUSY] == 0 and view.counter[codes.SCOPE_JOBS] == 0
+    if even and measured.busy[sensor] > 0 and measured.sample_uw[sensor] >= 0:
+        share = measured.share_uw[sensor] - idle_unit_uw(view, sensor)
+        for unit in range(measured.start[sensor], measured.start[sensor + 1]):
+            if measured.has_job[unit] == 0 and measured.since_s[unit] <= measured.begin_s[sensor]:
+                above += share
+    change_idle_above(view, as_int64(above - measured.idle_above_uw[sensor]))
+    measured.idle_above_uw[sensor] = above
+
+
+@kernel
+def measured_net(view: KernelView, truth: Truth, job: int) -> int:
+    """Return what the ledger counts for a running job: shares of samples, and predictions under the limits in force."""
+    held, measured = view.held, view.measured
+    option = as_int64(held.option[job])
+    total = as_int64(0)
+    if held.parked[job] != 0:
+        return net_of(view, job, option, int(view.nodes[job] * view.units.idle_uw[view.units.option_partition[option]]))
+    for k in range(held.first[job], held.first[job] + held.pieces[job]):
+        for unit in range(held.low[k], held.high[k] + 1):
+            sensor = measured.of_unit[unit]
+            if measured.since_s[unit] > measured.begin_s[sensor]:
+                total += expected_uw(view, truth, job, unit)
+            elif measured.sample_uw[sensor] < 0:
+                total += measured.most_uw[sensor]
+            else:
+                total += measured.share_uw[sensor]
+    return net_of(view, job, option, int(total))
+
+
+@kernel
+def expected_uw(view: KernelView, truth: Truth, job: int, unit: int) -> int:
+    """Return the predicted microwatts of one unit of a running job under the limits in force."""
+    factors = view.by_unit.factors
+    watt = unit_uw(view.predicted, job, as_int64(view.held.option[job]))
+    if factors.table.shape[0] > 0:
+        watt = round(watt * factors.table[factors.row[job], unit])
+    speed = job_speed(view, truth, as_int64(EXPECTED), job)
+    return as_int64(slowed_uw(view, truth, job, watt, speed))
+
+
+@kernel
+def note_job(view: KernelView, job: int, has_job: int) -> None:
+    """Note that a job starts (1) or ends (0) on its units now."""
+    held, measured, now = view.held, view.measured, view.num[codes.NOW]
+    for k in range(held.first[job], held.first[job] + held.pieces[job]):
+        for unit in range(held.low[k], held.high[k] + 1):
+            sensor = measured.of_unit[unit]
+            measured.busy[sensor] += has_job - measured.has_job[unit]
+            measured.has_job[unit] = has_job
+            measured.since_s[unit] = now
+        if view.counter[codes.BY_SAMPLE] != 0:
+            for sensor in range(measured.of_unit[held.low[k]], measured.of_unit[held.high[k]] + 1):
+                count_idle(view, as_int64(sensor))
+
+
+@kernel
+def date_job(view: KernelView, job: int, time: float) -> float:
+    """Let samples that begin before ``time`` say nothing of a running job; return the time that held before.
+
+    For a job that may draw more than it did: its prediction counts until there is a sample of the time since.
+    """
+    held, measured = view.held, view.measured
+    before = measured.since_s[held.low[held.first[job]]]
+    for k in range(held.first[job], held.first[job] + held.pieces[job]):
+        for unit in range(held.low[k], held.high[k] + 1):
+            measured.since_s[unit] = time
+    return float(before)

@@ -1,0 +1,128 @@
+"""Suspended jobs: they keep their units, which draw idle watts, and do no work until they are resumed (rule 16).
+
+A suspended job stays among the running ones, with an end at infinity in truth and in expectation, and leaves its power
+domains: what it drew there is the others' to take. Its remaining work is kept in seconds at reference speed.
+"""
+
+from __future__ import annotations
+
+from wattqueue.kernels import codes
+from wattqueue.kernels._numba import as_int64, kernel
+from wattqueue.kernels.domains import clear_list, count_job, list_changed, list_job
+from wattqueue.kernels.entries import net_of
+from wattqueue.kernels.heap import heap_push, heap_remove
+from wattqueue.kernels.measured import date_job, note_job
+from wattqueue.kernels.power import account, round_us, set_physics
+from wattqueue.kernels.running import running_insert, running_partition, running_remove
+from wattqueue.kernels.speed import expected_factor, expected_net, listed_fit, refresh_listed, settle
+from wattqueue.kernels.state import KernelView, Log, Truth
+
+INF = float("inf")
+LEAST_S = 1.0  # a shorter planned time counts as a second (rule 3)
+
+
+@kernel
+def suspend_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
+    """Suspend a running job; return 0, or why not: it is suspended already.
+
+    For sensors its units are idle from now on: a measured ledger counts the job at idle watts, and what a shared sensor
+    shows of its units as that of idle ones.
+    """
+    held, now = view.held, view.num[codes.NOW]
+    if held.parked[job] != 0:
+        return codes.REFUSED_STATE
+    truth.left[job] = (truth.ends.time[truth.ends.place[job]] - now) / truth.factor[job]
+    held.left[job] = (held.end[job] - now) / held.factor[job]
+    if truth.tally[codes.OWNERS] != 0:
+        count_job(view, truth, job, as_int64(-1))
+    held.parked[job] = 1
+    idle = view.nodes[job] * view.units.idle_uw[running_partition(view, job)]
+    draw(view, truth, log, job, as_int64(idle))
+    move_end(truth, job, INF)
+    running_remove(view, job)
+    held.end[job] = INF
+    if truth.tally[codes.SENSING] != 0:
+        note_job(view, job, as_int64(0))
+    running_insert(view, job, net_of(view, job, as_int64(held.option[job]), as_int64(idle)))
+    log.parked_s[job] -= now
+    view.counter[codes.DIRTY] = 1
+    settle(view, truth, log)
+    return 0
+
+
+@kernel
+def resume_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
+    """Continue a suspended job at its option; return 0, or why not: where the ledger has no room for its watts."""
+    held, now, since = view.held, view.num[codes.NOW], 0.0
+    if held.parked[job] == 0:
+        return codes.REFUSED_STATE
+    held.parked[job] = 0
+    if truth.tally[codes.SENSING] != 0:
+        since = date_job(view, job, now)  # samples of its suspension say nothing of what it will draw
+    if truth.tally[codes.OWNERS] != 0:
+        count_job(view, truth, job, as_int64(1))
+    list_job(truth, job)
+    list_changed(view, truth)
+    if not listed_fit(view, truth):
+        if truth.tally[codes.OWNERS] != 0:
+            count_job(view, truth, job, as_int64(-1))
+        list_changed(view, truth)
+        clear_list(truth)
+        if truth.tally[codes.SENSING] != 0:
+            date_job(view, job, since)
+        held.parked[job] = 1
+        return codes.REFUSED_POWER
+    if truth.tally[codes.SENSING] != 0:
+        note_job(view, job, as_int64(1))
+    log.parked_s[job] += now
+    before = truth.uw[job]
+    account(view, truth, job, as_int64(-1))
+    set_physics(view, truth, job)
+    account(view, truth, job, as_int64(1))
+    log.energy_j[job] += (now - log.start[job]) * ((before - truth.uw[job]) / codes.MICRO)
+    move_end(truth, job, max(now, round_us(now + truth.left[job] * truth.factor[job])))
+    running_remove(view, job)
+    held.factor[job] = expected_factor(view, truth, job)
+    held.end[job] = round_us(now + held.left[job] * held.factor[job])
+    running_insert(view, job, expected_net(view, truth, job))
+    view.counter[codes.DIRTY] = 1
+    refresh_listed(view, truth, log)
+    return 0
+
+
+@kernel
+def draw(view: KernelView, truth: Truth, log: Log, job: int, uw: int) -> None:
+    """Let a running job draw other watts from now on."""
+    before = truth.uw[job]
+    account(view, truth, job, as_int64(-1))
+    truth.uw[job] = uw
+    account(view, truth, job, as_int64(1))
+    # The last stretch is billed from the start at the final watts: add what the first one differed by.
+    log.energy_j[job] += (view.num[codes.NOW] - log.start[job]) * ((before - uw) / codes.MICRO)
+
+
+@kernel
+def move_end(truth: Truth, job: int, end: float) -> None:
+    """Give a running job another true end."""
+    heap_remove(truth.ends, truth.tally, codes.HEAP, job)
+    heap_push(truth.ends, truth.tally, codes.HEAP, end, job)
+
+
+@kernel
+def keep_work(view: KernelView, truth: Truth, log: Log, job: int, kept_s: float) -> None:
+    """Keep work of a running job for its next start: at most what it has done of it, in seconds at reference speed.
+
+    Walltime and planned time are what is left of them, too. The columns belong to the run (``own_work``).
+    """
+    held, now = view.held, view.num[codes.NOW]
+    left, expected = truth.left[job], held.left[job]
+    if held.parked[job] == 0:
+        left = (truth.ends.time[truth.ends.place[job]] - now) / truth.factor[job]
+        expected = (held.end[job] - now) / held.factor[job]
+    planned = view.planned.seconds[job]
+    kept = min(kept_s, max(0.0, truth.work[job] - left), max(0.0, planned - expected))
+    truth.work[job] -= kept
+    view.planned.seconds[job] = max(planned - kept, min(planned, LEAST_S))
+    if len(view.planned.promise) > 0:  # else it is the column of walltimes itself
+        view.walltime[job] = max(view.walltime[job] - kept, view.planned.seconds[job])
+    log.kept_s[job] += kept

@@ -1,0 +1,167 @@
+"""Power sensors of the simulated machine: exact integrals of true watts, and what a reading says of them.
+
+A sensor covers neighbouring units: a socket, or a node. Its sample k is the mean of their true watts over seconds
+k p to (k + 1) p of the clock, where p is its period. A *reading* is the mean of the samples that have ended by the last
+poll and lie within the averaging time before it, at least of the latest one. ``model/power_sensor.py`` says the same of
+a whole power series.
+
+Energy is added up where the watts of a unit change, and where a sensor is read; nothing happens in between, so that a
+machine on which nothing changes costs nothing. A job that starts, ends, or draws other watts changes the units that it
+holds (``sense_job``, called by ``power.account``), a node that stops or boots all of its units.
+
+Noise and loss are drawn from columns of random numbers that are made before the run, by sensor and sample: they do not
+depend on when, or how often, a sensor is read.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.kernels import codes
+from wattqueue.kernels._numba import as_int64, kernel
+from wattqueue.kernels.domains import TRUE, job_speed
+from wattqueue.kernels.phases import true_unit_uw
+from wattqueue.kernels.state import Array, KernelView, Sensors, Truth
+from wattqueue.kernels.unit_watts import slowed_uw
+
+NEAR = 1e-9  # share of a period by which a time may fall short of a whole number of periods and still counts as one
+STEP_SENSOR = 7919  # primes, so that sensors and samples walk through the random numbers differently
+STEP_SAMPLE = 104_729
+
+
+def no_sensors() -> Sensors:
+    """Return the sensors of a run in which nothing measures."""
+    none, whole = np.empty(0), np.empty(0, np.int64)
+    return Sensors(whole, whole, none, whole, none, np.empty((0, 0)), none, none, none)
+
+
+def new_sensors(
+    start: NDArray[np.int32], idle_uw: NDArray[np.int64], figures: Array, begin_s: float, rng: np.random.Generator
+) -> Sensors:
+    """Return the sensors of a machine that has been idle up to ``begin_s``.
+
+    ``start`` (S + 1,) first unit of each; ``idle_uw`` (U,) microwatts; ``figures`` as ``codes.SAMPLE_S`` and behind.
+    """
+    period = figures[codes.SAMPLE_S]
+    rows = math.ceil((figures[codes.AVERAGE_S] + figures[codes.POLL_S]) / period) + 3
+    watt = np.add.reduceat(idle_uw, start[:-1])
+    number = math.floor(begin_s / period + NEAR)
+    count = len(watt)
+    energy = np.repeat((watt * period)[:, np.newaxis], rows, axis=1)
+    return Sensors(
+        idle_uw.copy(),
+        watt,
+        np.full(count, number * period),
+        np.full(count, number, np.int64),
+        np.zeros(count),
+        np.ascontiguousarray(energy),
+        figures,
+        rng.standard_normal(65_521) if figures[codes.NOISE] > 0 else np.empty(0),
+        rng.random(65_521) if figures[codes.LOSS] > 0 else np.empty(0),
+    )
+
+
+@kernel
+def periods(time: float, period: float) -> int:
+    """Return how many whole periods have ended by ``time``."""
+    return math.floor(time / period + NEAR)
+
+
+@kernel
+def advance_sensor(truth: Truth, sensor: int, now: float) -> None:
+    """Count the energy of a sensor up to ``now``, and put away the samples that have ended."""
+    sensors = truth.sensors
+    period, rows = sensors.figures[codes.SAMPLE_S], sensors.energy_uj.shape[1]
+    watt, number = sensors.watt_uw[sensor], sensors.sample[sensor]
+    ended = periods(now, period)
+    if number < ended:
+        rest = (number + 1) * period - sensors.since_s[sensor]
+        sensors.energy_uj[sensor, number % rows] = sensors.part_uj[sensor] + watt * rest
+        for k in range(max(number + 1, ended - rows), ended):
+            sensors.energy_uj[sensor, k % rows] = watt * period
+        sensors.sample[sensor] = ended
+        sensors.part_uj[sensor] = 0.0
+        sensors.since_s[sensor] = ended * period
+    sensors.part_uj[sensor] += watt * (now - sensors.since_s[sensor])
+    sensors.since_s[sensor] = now
+
+
+@kernel
+def sense_unit(view: KernelView, truth: Truth, unit: int, uw: int) -> None:
+    """Let a unit draw ``uw`` microwatts from now on."""
+    sensors = truth.sensors
+    more = uw - sensors.unit_uw[unit]
+    if more == 0:
+        return
+    sensor = as_int64(view.measured.of_unit[unit])
+    advance_sensor(truth, sensor, view.num[codes.NOW])
+    sensors.watt_uw[sensor] += more
+    sensors.unit_uw[unit] = uw
+
+
+@kernel
+def sense_job(view: KernelView, truth: Truth, job: int, sign: int) -> None:
+    """Let the units of a running job draw what it really draws (1), or idle watts (-1, or suspended)."""
+    held, factors = view.held, truth.by_unit
+    idle = as_int64(view.units.idle_uw[view.units.option_partition[held.option[job]]])
+    differ = factors.table.shape[0] > 0
+    equal = as_int64(truth.uw[job] // view.nodes[job])
+    for k in range(held.first[job], held.first[job] + held.pieces[job]):
+        for unit in range(held.low[k], held.high[k] + 1):
+            if sign < 0 or held.parked[job] != 0:
+                sense_unit(view, truth, unit, idle)
+            elif differ:
+                watt = round(true_unit_uw(view, truth, job) * factors.table[factors.row[job], unit])
+                speed = job_speed(view, truth, as_int64(TRUE), job)
+                sense_unit(view, truth, unit, as_int64(slowed_uw(view, truth, job, watt, speed)))
+            else:
+                sense_unit(view, truth, unit, equal)
+
+
+@kernel
+def sense_node(view: KernelView, truth: Truth, node: int, uw: int) -> None:
+    """Let the units of a node without a job draw equal shares of ``uw`` microwatts."""
+    low, high = truth.node_start[node], truth.node_start[node + 1]
+    for unit in range(low, high):
+        # What does not divide evenly goes to the first units, a microwatt each.
+        sense_unit(view, truth, unit, as_int64((uw + (high - 1 - unit)) // (high - low)))
+
+
+@kernel
+def reading_is_lost(truth: Truth, sensor: int, now: float) -> bool:
+    """Return whether the last poll of a sensor gave nothing."""
+    sensors = truth.sensors
+    if len(sensors.uniform) == 0:
+        return False
+    poll = periods(now, sensors.figures[codes.POLL_S])
+    at = (sensor * STEP_SENSOR + poll * STEP_SAMPLE) % len(sensors.uniform)
+    return bool(sensors.uniform[at] < sensors.figures[codes.LOSS])
+
+
+@kernel
+def samples_shown(truth: Truth, now: float) -> tuple[int, int]:
+    """Return the numbers of the first sample, and behind the last one, that a reading now is the mean of."""
+    figures = truth.sensors.figures
+    period, poll_s = figures[codes.SAMPLE_S], figures[codes.POLL_S]
+    poll = periods(now, poll_s) * poll_s
+    behind = periods(poll, period)
+    return min(periods(poll - figures[codes.AVERAGE_S], period), behind - 1), behind
+
+
+@kernel
+def read_sensor(truth: Truth, sensor: int, now: float, first: int, behind: int) -> int:
+    """Return the microwatts that a sensor shows: the mean of samples ``first`` to ``behind`` - 1."""
+    sensors = truth.sensors
+    advance_sensor(truth, sensor, now)
+    period, rows = sensors.figures[codes.SAMPLE_S], sensors.energy_uj.shape[1]
+    total = 0.0
+    for k in range(first, behind):
+        sample = sensors.energy_uj[sensor, k % rows]
+        if len(sensors.normal) > 0:
+            at = (sensor * STEP_SENSOR + k * STEP_SAMPLE) % len(sensors.normal)
+            sample = max(0.0, sample * (1.0 + sensors.figures[codes.NOISE] * sensors.normal[at]))
+        total += sample
+    return as_int64(round(total / ((behind - first) * period)))

@@ -1,0 +1,78 @@
+"""Limits of power domains as a driver knows them: what is in force, and what can be set.
+
+A simulation has none: every limit takes effect at once, so that a control knows what it set. On a cluster a limit is
+set by the agent of a node, which may be silent or refuse it, so that a control begins each step with what the driver
+knows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.kernels import codes
+from wattqueue.parts.contracts import Floats
+from wattqueue.policy.actions import REASONS, SetDomainCaps
+
+OUT_OF_REACH = "the agent of a node does not carry it out"
+"""Why a limit of a domain that cannot be set is refused; the driver's status names the node and the reason."""
+BELOW_RANGE = "below what the node takes"
+SLACK_W = 1e-6
+"""Watts by which a limit may be outside a range: rounding of microwatts."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DomainLimits:
+    """Limits of all power domains, in watts. Shapes (D,).
+
+    A domain that cannot be set now has ``low_w`` = ``high_w`` = ``cap_w``: the most that it may draw.
+
+    Attributes:
+        cap_w: Limit that holds, or that is being set; within ``low_w`` and ``high_w``.
+        low_w: Lowest limit that can be set.
+        high_w: Highest one.
+        power_w: What each draws now, NaN without a fresh reading.
+        low_hz: Lowest frequency that can be set, NaN where none can.
+        high_hz: Highest one.
+    """
+
+    cap_w: Floats
+    low_w: Floats
+    high_w: Floats
+    power_w: Floats
+    low_hz: Floats
+    high_hz: Floats
+
+    @property
+    def settable(self) -> NDArray[np.bool_]:
+        """Return which domains can be set at all. Shape (D,)."""
+        return self.low_w < self.high_w
+
+    def with_caps(self, action: SetDomainCaps) -> tuple[DomainLimits, dict[int, float], str]:
+        """Return the limits after an action, the new ones by domain, and why it is refused (empty if it is not).
+
+        A limit above what can be set, infinity among them, is the highest that can. The action is carried out as a
+        whole or not at all.
+
+        Raises: TypeError for arrays of other kinds or lengths.
+        """
+        domains, caps = np.asarray(action.domains), np.asarray(action.caps_w, np.float64)
+        if not len(domains) and not len(caps):
+            return self, {}, ""
+        if domains.dtype.kind not in "iu" or domains.ndim != 1 or domains.shape != caps.shape:
+            raise TypeError("domains are whole numbers, and as many as caps_w")
+        if domains.min() < 0 or domains.max() >= len(self.cap_w) or not (caps >= 0).all():
+            return self, {}, REASONS[codes.REFUSED_OPTION]
+        changed = (caps < self.cap_w[domains] - SLACK_W) | (caps > self.cap_w[domains] + SLACK_W)
+        fixed = ~self.settable[domains]
+        # Infinity lifts a limit: of a domain without one that is nothing new.
+        if (fixed & changed & np.isfinite(caps)).any():
+            return self, {}, OUT_OF_REACH
+        if (~fixed & (caps < self.low_w[domains] - SLACK_W)).any():
+            return self, {}, BELOW_RANGE
+        domains, caps = domains[~fixed], caps[~fixed]
+        new = self.cap_w.copy()
+        new[domains] = np.clip(caps, self.low_w[domains], self.high_w[domains])
+        return replace(self, cap_w=new), dict(zip(domains.tolist(), new[domains].tolist(), strict=True)), ""
