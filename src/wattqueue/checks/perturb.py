@@ -70,15 +70,17 @@ def scaled(jobs: Jobs, time: Floats, power: Floats) -> Jobs:
     )
 
 
-def lengthen(jobs: Jobs, unended: Mask, rng: np.random.Generator) -> Jobs:
+def lengthen(jobs: Jobs, unended: Mask, rng: np.random.Generator, metered: Mask | None = None) -> Jobs:
     """Make the jobs in ``unended`` run longer and draw more, each by a factor of its own. Shape (n,).
+
+    Those in ``metered`` draw the same: what a power sensor shows of a running job may be known.
 
     A job that outruns its walltime ends there in both workloads, which is no event before the instant either. Factors
     differ between jobs, so that an order by run time changes, and are large, so that thresholds are crossed.
     """
     time = np.where(unended, rng.uniform(1.5, 8.0, len(jobs)), 1.0)
     power = np.where(unended, rng.uniform(1.1, 2.0, len(jobs)), 1.0)
-    return scaled(jobs, time, power)
+    return scaled(jobs, time, power if metered is None else np.where(metered, 1.0, power))
 
 
 def _exchanged(column: NDArray[np.generic], unknown: Mask, rng: np.random.Generator) -> NDArray[np.generic]:

@@ -43,6 +43,8 @@ class Record:
     """Decision of each call, in a form that can be compared."""
     ended: list[NDArray[np.bool_]] = field(default_factory=list)
     """Jobs that had ended at each call. Shapes (n,)."""
+    running: list[NDArray[np.bool_]] = field(default_factory=list)
+    """Jobs that ran at each call. Shapes (n,)."""
     until_s: float = np.inf
     """Time after which the run may stop: later calls raise ``EnoughError``."""
 
@@ -146,6 +148,7 @@ class Probe:
             self.record.now_s.append(view.now_s)
             self.record.decided.append(decision(self.axis, answer))
             self.record.ended.append(self.ended())
+            self.record.running.append(np.isin(np.arange(len(view.jobs)), view.running))
         if self.axis == "controls":
             self.progress.count(int(self.ended().sum()), answer)
             self.progress.refuse_endless(self.part, len(view.jobs))

@@ -10,11 +10,14 @@ import numpy as np
 
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.power_sensor import PowerSensor
 
 SPAN_S = 3 * 7 * 86_400.0
 """Span of the submissions: three weeks, so that weekly training happens."""
 IDLE_W, MAX_W = 240.0, 2100.0
 """Watts of a node."""
+SENSOR = PowerSensor(600.0, 3_600.0)
+"""Power sensors of nodes, for parts that read them: 500 readings in three weeks."""
 
 
 def sample_machine() -> Machine:
@@ -26,6 +29,7 @@ def sample_machine() -> Machine:
             Partition("debug", 4, idle_w=IDLE_W, max_w=MAX_W),
         ),
         source="generated for checks",
+        sensor=SENSOR,
     )
 
 

@@ -1,7 +1,8 @@
 """Every check of every axis: ``check_part("order", MyOrder)``.
 
-Which module serves an axis follows from when its parts are called: ``estimator`` walks a trace, ``static`` calls a part
-once before a run, ``in_a_run`` puts a probe into a simulation. An order that re-ranks gets the last two.
+Which module serves an axis follows from when its parts are called: ``estimator`` and ``runtime`` walk a trace,
+``static`` calls a part once before a run, ``in_a_run`` puts a probe into a simulation. An order that
+re-ranks gets the last two.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from wattqueue.checks.common import Check, Make
 from wattqueue.checks.estimator import estimator_checks
 from wattqueue.checks.in_a_run import run_checks
+from wattqueue.checks.runtime import runtime_checks
 from wattqueue.checks.samples import sample_jobs, sample_machine
 from wattqueue.checks.static import static_checks
 from wattqueue.errors import PolicyError
@@ -31,6 +33,8 @@ def checks_of(axis: str, make: Make) -> Iterator[tuple[str, Check]]:
         raise PolicyError(f"unknown axis {axis!r}", hint=f"one of {', '.join(AXES)}")
     if axis == "estimator":
         yield from estimator_checks()
+    elif axis == "runtime":
+        yield from runtime_checks()
     elif axis in ("order", "frequency", "placement"):
         yield from static_checks(axis)
         if axis == "order" and method_of(make(), "rerank") is not None:

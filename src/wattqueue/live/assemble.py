@@ -13,27 +13,35 @@ controller that job_submit.lua would refuse must not hold the lease.
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import InputError
-from wattqueue.formats.machine.file import load_machine
+from wattqueue.live.agent_controls import AppSources, load_live_policy
 from wattqueue.live.applications import Applications
 from wattqueue.live.apply import Applier
 from wattqueue.live.capfile import CapFile
-from wattqueue.live.cluster import Cluster
-from wattqueue.live.config import LiveConfig, read_secret
-from wattqueue.live.controller import Controller, Report
+from wattqueue.live.cluster import Cluster, Node
+from wattqueue.live.config import LimitsSection, LiveConfig, read_secret
+from wattqueue.live.consent import Consents, SiteDefaults
+from wattqueue.live.controller import Controller
+from wattqueue.live.controller_log import ControllerLog
 from wattqueue.live.decision import Decider, require_live
+from wattqueue.live.job_counters import JobCounters
 from wattqueue.live.learning import MeasuredJobs
+from wattqueue.live.load_targets import TargetedCap, TargetSource
+from wattqueue.live.managed import managed_machine
 from wattqueue.live.metrics import LiveMetrics, serve
+from wattqueue.live.node_limits import limits_of
 from wattqueue.live.notify import notify
 from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
@@ -41,8 +49,10 @@ from wattqueue.live.recording import Recorder
 from wattqueue.live.slurm.accounting import SlurmEnergy
 from wattqueue.live.slurm.connect import commands_for, connect
 from wattqueue.live.state.audit import Audit
-from wattqueue.live.state.memory import Memory
+from wattqueue.live.state.memory import Memory, cause
+from wattqueue.live.state.shared_lease import SharedLease
 from wattqueue.live.status import HEAD, RunDir
+from wattqueue.live.target_file import TargetFile
 from wattqueue.live.teaching import Teacher
 from wattqueue.live.telemetry.base import JobSource, Telemetry, TelemetrySource
 from wattqueue.live.telemetry.pm_counters import PmCounters
@@ -52,7 +62,9 @@ from wattqueue.live.warm_up import warm_up
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
-from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.parts.controls.app_check import AppCheck
+from wattqueue.parts.order.slurm_priority import SlurmPriority
+from wattqueue.policy.policy import Policy
 from wattqueue.store.database import open_database
 
 
@@ -109,59 +121,137 @@ class Inputs:
     """Age from which a sample counts as the node's maximum."""
     applications: Applications | None = None
     accounting: JobSource | None = None
+    limits: LimitsSection = field(default_factory=LimitsSection)
+    """How limits are set, where agents are among the sources."""
+    targets: TargetSource | None = None
+    """Where load targets come from."""
     standing: Sequence[str] = ()
     """Findings about the installation, for the status."""
     record: Path | None = None
     away_s: float = 120.0
     clock: Callable[[], float] = time.time
+    shared: SharedLease | None = None
+    record_bytes: float = math.inf
+    """Size from which a new file of views begins."""
+    audit_days: float = math.inf
+    """Age from which rows of the audit log are removed."""
     boundary: Callable[[str], None] = lambda _: None
     """Called before and after each write."""
+    counters: JobCounters | None = None
+    """What measures ``app-check``, where the policy has it."""
+    renew: Callable[[Inputs, Sequence[Node]], Inputs] | None = None
+    """Returns the inputs for a cluster with other nodes; None: these, with another layout."""
+    consent: SiteDefaults | None = None
+    """Defaults of what users allow during a load target; None where they are not asked."""
 
 
-def assemble(config: LiveConfig, cluster: Cluster | None = None, clock: Callable[[], float] = time.time) -> Controller:
+def refuse_second(shared: SharedLease) -> None:
+    """Take the lease of the database. Raises: InputError where another controller is at work."""
+    holder = shared.take()
+    if holder:
+        hint = "stop it first, or start this one with --standby: it takes over when the other is silent"
+        raise InputError(f"another controller is at work: {holder}", where=shared.engine.url.database, hint=hint)
+
+
+def stand_by(shared: SharedLease, say: Callable[[str], None], wait: Callable[[float], None] = time.sleep) -> None:
+    """Wait until no other controller is at work, and take the lease. systemd sees a service that is up and alive."""
+    told, period_s = False, min(1.0, shared.stale_s / 10.0)
+    notify("READY=1")
+    while True:
+        try:
+            holder = shared.take()
+        except SQLAlchemyError as error:
+            holder = f"not known: the database cannot be read ({cause(error)})"
+        if not holder:
+            say("standby: takes over" if told else "standby: no other controller is at work")
+            return
+        if not told:
+            say(f"standby: at work is {holder}")
+            told = True
+        notify("WATCHDOG=1")
+        wait(period_s)
+
+
+def assemble(
+    config: LiveConfig,
+    cluster: Cluster | None = None,
+    clock: Callable[[], float] = time.time,
+    waiting: Callable[[SharedLease], None] = refuse_second,
+) -> Controller:
     """Build a controller with everything that its configuration names; its run folder is claimed.
 
-    ``cluster`` stands in for the configured Slurm, ``clock`` for the time.
+    ``cluster`` stands in for the configured Slurm, ``clock`` for the time. ``waiting`` takes the lease of the
+    database: by default it refuses where another controller is at work, a standby waits.
 
     Raises: InputError, MachineError or ClusterError naming the part of the configuration that cannot be used; in
     control mode also where what is installed on the cluster contradicts it.
     """
-    machine = load_machine(config.machine)
-    policy, applications, caps = load_policy(config.policy), applications_of(config), CapFile(config.cap, machine)
-    if applications is not None:
-        policy = applications.into(policy)
-    require_live(policy, machine, names_nodes=config.slurm.place_nodes != "never")
+    machine = managed_machine(config)
+    applications, caps = applications_of(config), CapFile(config.cap, machine)
+
+    counters, left_out = JobCounters(), list[str]()
+
+    def policy_of(machine: Machine) -> Policy:
+        agents, measures = config.telemetry.broker is not None, rules_of(config).track_running
+        policy, left_out[:] = load_live_policy(config.policy, AppSources(applications, counters if agents else None))
+        policy = policy if applications is None else applications.into(policy)
+        require_live(policy, machine, names_nodes=config.slurm.place_nodes != "never", agents=agents, measures=measures)
+        return policy
+
+    policy = policy_of(machine)
     if config.frequency_dir is not None and not config.frequency_dir.is_dir():
         raise InputError(
             "frequency_dir is no folder", where=config.frequency_dir, hint="make it, on storage all nodes see"
         )
-    sources = sources_of(config)
+    sources, targets = sources_of(config), targets_of(config, machine, lambda: caps.cap)
     if cluster is None:  # after the files: what is wrong in them is found without a Slurm
         # a cap that cannot be read now says nothing about the pool that was installed
-        cluster = connect(config.model_copy(update={"cap": "none"}) if caps.closed else config, clock=clock)
+        readable = config.model_copy(update={"cap": "none"}) if caps.closed else config
+        cluster = connect(readable, clock=clock, priorities=isinstance(policy.order, SlurmPriority))
     findings = cluster.check()
     dangerous = [one.what for one in findings if one.fatal]
     if config.mode == "control" and dangerous:
         hint = "run `wattqueue live install --write` with this configuration, and follow what it prints"
         raise InputError(dangerous[0], where="job_submit.lua", hint=hint)
-    layout = layout_of(config, cluster, machine)
-    run_dir = RunDir(config.run_dir)
-    run_dir.claim()
+    layout = layout_of(config, cluster.observe().nodes, machine)
+    if layout.listed:  # other nodes than in the machine file: tables by node and caps in percent are of these
+        policy, caps = policy_of(layout.machine), CapFile(config.cap, layout.machine)
+
+    def renew(given: Inputs, nodes: Sequence[Node]) -> Inputs:
+        layout = layout_of(config, nodes, machine)
+        cap = CapFile(config.cap, layout.machine)
+        if cap.closed and isinstance(given.cap, CapFile) and not given.cap.closed:
+            cap = given.cap  # a file that cannot be read now leaves the last cap in force
+        return replace(given, policy=policy_of(layout.machine), cap=cap, layout=layout)
+
     engine = open_database(config.state)
+    shared = SharedLease(engine, clock, min(config.takeover_s, config.away_s)) if config.mode == "control" else None
+    if shared is not None:
+        waiting(shared)
+    run_dir = RunDir(config.run_dir, across_hosts=shared is not None and shared.across_hosts)
+    run_dir.claim()
     return build(
         Inputs(
             policy, caps, cluster, layout, rules_of(config), engine, run_dir,
             audit_of(config, engine, f"controller/{policy.name}/{os.getpid()}", clock), sources,
             config.telemetry.stale_s, applications,
             SlurmEnergy(commands_for(config)) if config.telemetry.slurm_energy else None,
-            [one.what for one in findings], config.record, config.away_s, clock,
+            config.limits, targets, [*left_out, *(one.what for one in findings)], config.record, config.away_s, clock,
+            counters=counters if any(isinstance(control, AppCheck) for control in policy.controls) else None,
+            record_bytes=config.record_mb * 1e6, audit_days=config.audit_days, renew=renew,
+            shared=shared, consent=None if config.consent is None else config.consent.defaults(),
         )
     )  # fmt: skip
 
 
-def build(given: Inputs) -> Controller:
-    """Build a controller, complete, from inputs that were read and checked."""
-    policy, layout, metrics = given.policy, given.layout, LiveMetrics(given.rules.mode)
+def build(given: Inputs, before: Controller | None = None) -> Controller:
+    """Build a controller, complete, from inputs that were read and checked.
+
+    ``before`` is one that it takes over from, with its metrics and telemetry.
+    """
+    policy, layout = given.policy, given.layout
+    old = before.meter if before is not None else None
+    metrics = old if isinstance(old, LiveMetrics) else LiveMetrics(given.rules.mode)
     caps = given.cap if isinstance(given.cap, CapFile) else None
     measured_jobs = MeasuredJobs(given.state, metrics.learned)
     cap = given.cap.cap if isinstance(given.cap, CapFile) else given.cap
@@ -169,25 +259,58 @@ def build(given: Inputs) -> Controller:
     decider = Decider(policy, layout, power_nodes=rules.power_nodes, patience_s=rules.start_timeout_s)
     predictor = Predictor(decider.session, layout)
     predictor.learn(measured_jobs.recall())
-    planner = Planner(layout, policy, cap, rules, Memory(given.state), predictor, decider)
+    consents = None if given.consent is None else Consents(given.consent)
+    planner = Planner(layout, policy, cap, rules, Memory(given.state), predictor, decider, consents)
     recorder = None
     if given.record is not None:
-        recorder = Recorder(given.record, policy, layout.machine, predictor, power_nodes=rules.power_nodes)
+        recorder = Recorder(
+            given.record,
+            policy,
+            layout.machine,
+            predictor,
+            power_nodes=rules.power_nodes,
+            most_bytes=given.record_bytes,
+        )
     return Controller(
         planner, given.cluster, Applier(given.cluster, given.audit, given.boundary),
-        Telemetry(given.sources, given.stale_s), given.audit, given.run_dir, given.clock, given.away_s, metrics,
-        recorder,
-        caps,
-        Teacher(predictor, measured_jobs, given.accounting, given.applications, given.clock()), given.standing,
+        Telemetry(given.sources, given.stale_s) if before is None else before.telemetry, given.audit, given.run_dir,
+        given.clock, given.away_s, metrics, recorder, caps,
+        Teacher(predictor, measured_jobs, given.accounting, given.applications, given.clock()),
+        limits_of(given.sources, layout, policy, given.limits, given.counters), given.standing,
+        audit_days=given.audit_days, shared=given.shared,
+        renew=lambda nodes, controller: build((given.renew or with_nodes)(given, nodes), controller),
+        demand=None if given.targets is None else TargetedCap(given.targets, cap),
     )  # fmt: skip
 
 
-def layout_of(config: LiveConfig, cluster: Cluster, machine: Machine) -> Layout:
+def targets_of(config: LiveConfig, machine: Machine, cap: Callable[[], Cap] = Cap.none) -> TargetSource | None:
+    """Return the configured source of load targets; ``cap`` gives the site's.
+
+    Raises: InputError where a file of it cannot be used.
+    """
+    section = config.openadr
+    if section is None:
+        return None if config.targets is None else TargetFile(config.targets, machine, cap, config.run_dir)
+    from wattqueue.live.openadr.service import VenService, ven_of  # needs httpx
+
+    # A controller that only looks does not curtail: it must not report that it does.
+    section = section.model_copy(update={"reports": section.reports and config.mode == "control"})
+    return VenService(ven_of(section, read_secret(section.client_secret_file), machine, config.run_dir))
+
+
+def with_nodes(given: Inputs, nodes: Sequence[Node]) -> Inputs:
+    """Return inputs whose layout has these nodes; the rest as it is."""
+    layout = given.layout
+    renamed = {name: layout.machine.partitions[row].name for name, row in layout.partition_of.items()}
+    return replace(given, layout=Layout.of(layout.machine, nodes, renamed))
+
+
+def layout_of(config: LiveConfig, nodes: Sequence[Node], machine: Machine) -> Layout:
     """Match the nodes of the cluster with the units of the machine.
 
-    Raises: MachineError where they differ or a maximum is not stated, ClusterError where the cluster does not answer.
+    Raises: MachineError where a partition has no nodes, or a maximum is not stated.
     """
-    layout = Layout.of(machine, cluster.observe().nodes, config.slurm.partitions)
+    layout = Layout.of(machine, nodes, config.slurm.partitions)
     for p in range(len(machine.partitions)):
         layout.most_net_w(p)  # raises where the maximum is missing: better now than in a round
     return layout
@@ -227,11 +350,15 @@ def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[
     controller.audit.note("start", f"mode {config.mode}, policy {config.policy}, cap {config.cap}")
     say(f"{config.mode}: policy {config.policy}, cap {config.cap}, every {config.period_s:g} s")
     notify("READY=1")
-    done, reported, compiled = 0, set[str](), False
+    done, compiled, journal = 0, False, ControllerLog(say)
+    targets = controller.demand.source if controller.demand is not None else None
     try:
+        if targets is not None:
+            targets.start(say)
         compiled = warm_up(stop, say) or not stop.is_set()
         while not stop.is_set():
             begin = time.monotonic()
+            controller = controller.renewed()
             report = controller.round()
             notify("WATCHDOG=1")
             done += 1
@@ -239,9 +366,7 @@ def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[
                 name, times = controller.cluster.name, controller.failures
                 say(f"{name} could not be observed ({times} in a row): {controller.problem}")
             else:
-                for line in [*(text for text in report.problems if text not in reported), *log_lines(report)]:
-                    say(line)
-                reported = set(report.problems)
+                journal.round(report)
             if rounds and done >= rounds:
                 break
             stop.wait(max(0.0, controller.wait_s(config.period_s) - (time.monotonic() - begin)))
@@ -251,23 +376,14 @@ def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[
             server.shutdown()
             server.server_close()
         controller.telemetry.close()
+        if targets is not None:
+            targets.close()
         notify("STOPPING=1")
         controller.run_dir.away()
         controller.run_dir.release()
+        if controller.shared is not None:
+            controller.shared.drop()
     return compiled
-
-
-def log_lines(report: Report) -> list[str]:
-    """Return the lines of a round for the log: writes, failures, and in the other modes what would be written."""
-    lines = []
-    for outcome in report.outcomes:
-        write = outcome.write
-        what = f"{write.kind} {write.target}: {write.before} -> {write.after} ({write.why})"
-        lines.append(f"{what}: {outcome.error}" if outcome.error else what)
-    if report.would:
-        first = "; ".join(f"{w.kind} {w.target} {w.after}" for w in report.would[:5])
-        lines.append(f"would write {len(report.would)}: {first}")
-    return lines
 
 
 def _text(path: Path) -> str:

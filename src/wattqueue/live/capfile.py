@@ -3,6 +3,9 @@
 A file that becomes unreadable while the controller runs leaves the last cap in force. At the start there is no last
 cap. Ending would leave every job held until the release fall-back acts, and starting without a cap would void it, so
 the pool is closed (a cap of 0 W: nothing new starts, what runs goes on) until the file can be read.
+
+A file may state a cap below the watts of idle nodes, as an emergency does: the pool is closed for as long. The same
+figure in the configuration itself is an error, since it can only be a mistake there.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from pathlib import Path
 
 from wattqueue.errors import WattQueueError
 from wattqueue.formats.cap import parse_cap
+from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap, Signals
 
@@ -36,7 +40,7 @@ class CapFile:
     def __post_init__(self) -> None:
         self._stamp = self._look()
         try:
-            self.cap = parse_cap(self.text, self.machine)
+            self.cap = parse_cap(self.text, self.machine, below_idle=True)
         except WattQueueError as error:
             if not names_file(self.text):
                 raise
@@ -50,7 +54,7 @@ class CapFile:
             return False
         self._stamp = stamp
         try:
-            self.cap = parse_cap(self.text, self.machine)
+            self.cap = parse_cap(self.text, self.machine, below_idle=True)
         except WattQueueError as error:
             kept = "nothing is started until then" if self.closed else "the last cap stays in force"
             self.problem = f"{kept}: {error}"
@@ -77,10 +81,16 @@ class Announced:
     signals: Signals
     of: Cap
     """The cap that they were taken from."""
+    targets: LoadTargets = field(default_factory=LoadTargets.none)
+    """Load targets that are in the cap already: others come with another cap."""
+
+    def whole(self, cap: Cap) -> Signals:
+        """Return a cap with the targets in it, what is over included."""
+        return Signals(cap, self.targets)
 
     def at(self, cap: Cap, now_s: float) -> Signals:
         """Return what is announced at an instant, the same object as long as it is the same."""
-        self.signals = (self.signals if cap is self.of else Signals(cap)).from_time(now_s)
+        self.signals = (self.signals if cap is self.of else self.whole(cap)).from_time(now_s)
         self.of = cap
         return self.signals
 

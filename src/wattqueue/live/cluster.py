@@ -25,13 +25,17 @@ from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from wattqueue.errors import WattQueueError
+from wattqueue.live.site import NOTHING, SiteConstraints
 
-State = Literal["pending", "starting", "running", "suspended", "busy", "completing", "ended"]
-"""``busy``: holds its nodes and takes no change of its watts now (it is being resized, stopped or staged out)."""
-ACTIVE = frozenset({"starting", "running", "suspended", "busy", "completing"})
+State = Literal["pending", "starting", "running", "stopped", "suspended", "busy", "completing", "ended"]
+"""``stopped``: does no work, keeps its nodes, and its watts can be changed. ``suspended``: does no work, and the
+resource manager may give its nodes and watts to others. ``busy``: takes no change of its watts now (it is being resized
+or staged out)."""
+ACTIVE = frozenset({"starting", "running", "stopped", "suspended", "busy", "completing"})
 """States in which a job holds nodes. ``completing`` is one: its nodes are not free and may still draw power."""
-HeldBy = Literal["", "user", "operator", "manager"]
-"""Who holds a pending job: nobody, its user, an operator (the controller is one), or the resource manager itself."""
+HeldBy = Literal["", "user", "operator", "manager", "failed"]
+"""Who holds a pending job: nobody, its user, an operator (the controller is one), or the resource manager itself.
+``failed``: the manager, because its launch failed on a node; it waits for a person, who looks at that node first."""
 Power = Literal["on", "off", "booting", "stopping"]
 LIMIT_STEP_S = 60.0
 """Time limits are written in whole steps of this length, rounded up: resource managers keep minutes."""
@@ -98,6 +102,9 @@ class Job(NamedTuple):
     """Name of the job of several components of which this is one; empty for a plain job."""
     component: int = 0
     """Its number among the components."""
+    blocked: bool = False
+    """Whether the resource manager says that more than nodes, watts and the order keeps it from starting: a limit, a
+    reservation, a node that is not there. Only a job that nobody holds has such a reason."""
     native: object = None
     """What the driver needs to write the job again; nobody else reads it."""
 
@@ -188,6 +195,8 @@ class Snapshot:
     """Frequency in kHz that the steps of a job are told to use, by job name; of jobs that are gone, too."""
     problems: tuple[str, ...] = ()
     """What beside the lists could not be read, for the status."""
+    site: SiteConstraints = NOTHING
+    """Priorities, limits, reservations and other constraints that the site has settled."""
 
     @cached_property
     def by_key(self) -> dict[JobKey, Job]:
@@ -305,10 +314,32 @@ class RequeueJob(Write):
 
 
 @dataclass(frozen=True)
+class StopJob(Write):
+    """Stop the processes of a running job: it keeps its nodes, and does no work until it is continued."""
+
+    kind = "stop"
+
+
+@dataclass(frozen=True)
+class ContinueJob(Write):
+    """Let a stopped job go on."""
+
+    kind = "continue"
+
+
+@dataclass(frozen=True)
 class PowerNode(Write):
     """Power a node on or off. One that holds a job is never powered off."""
 
     kind = "power"
+    on: bool
+
+
+@dataclass(frozen=True)
+class SetDrain(Write):
+    """Have a node take no new job, or take that back. A drain of somebody else is left alone: that is an error."""
+
+    kind = "drain"
     on: bool
 
 

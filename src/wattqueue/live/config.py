@@ -14,29 +14,25 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from wattqueue.errors import InputError
-from wattqueue.formats.schema import Place, first_finding
+from wattqueue.formats.checked_toml import Section, read_model
 from wattqueue.formats.source import exists
 from wattqueue.formats.toml import read_toml
 from wattqueue.live.agent.config import BrokerSection
 from wattqueue.live.capfile import names_file
+from wattqueue.live.consent import SiteDefaults
 from wattqueue.live.home import home_of
+from wattqueue.live.openadr.config import OpenADRSection
 
 Mode = Literal["observe", "advise", "control"]
 Seconds = Annotated[float, Field(gt=0)]
 
 
-class _Strict(BaseModel):
-    """Base of all sections: unknown keys are errors, and nothing changes after the file was read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SlurmSection(_Strict):
+class SlurmSection(Section):
     """How Slurm is reached, and what the controller may change."""
 
     conf: Path | None = None
@@ -45,8 +41,10 @@ class SlurmSection(_Strict):
     """Folder of Slurm's commands; empty: found on the PATH."""
     timeout_s: Seconds = 10.0
     """After so long a command is given up."""
-    partitions: dict[str, str] = {}
+    partitions: dict[str, str] = Field(default_factory=dict)
     """Machine partition of a Slurm partition where their names differ."""
+    only: tuple[str, ...] = ()
+    """Machine partitions to manage, by name; empty: all of the machine file. Jobs elsewhere are left alone."""
     pool: Literal["reservation", "reconfigure"] = "reservation"
     """How the pool follows the cap: by a licence reservation, or by rewriting a file that slurm.conf includes."""
     pool_file: Path | None = None
@@ -61,12 +59,12 @@ class SlurmSection(_Strict):
     """Whether nodes may be stopped and woken (needs Slurm's Administrator level)."""
 
 
-class TelemetrySection(_Strict):
+class TelemetrySection(Section):
     """Sources of power, in order of trust: powercap, pm_counters, agents, prometheus."""
 
-    powercap: dict[str, Path] = {}
+    powercap: dict[str, Path] = Field(default_factory=dict)
     """Folder of the powercap tree by node."""
-    pm_counters: dict[str, Path] = {}
+    pm_counters: dict[str, Path] = Field(default_factory=dict)
     """Folder of Cray's counters by node."""
     broker: BrokerSection | None = None
     """Broker to which the agents of nodes send their readings; the user is ``controller`` by default."""
@@ -98,20 +96,35 @@ class TelemetrySection(_Strict):
     @property
     def any_node_source(self) -> bool:
         """Whether a source of node power is configured."""
-        return bool(self.powercap or self.pm_counters or self.prometheus_url)
+        return bool(self.powercap or self.pm_counters or self.broker or self.prometheus_url)
 
 
-class ApplicationsSection(_Strict):
+class LimitsSection(Section):
+    """How limits are set through the agents of nodes."""
+
+    hold_s: Annotated[float, Field(gt=0, le=3600)] = 30.0
+    """A limit expires after so long unless it is renewed, which the controller does four times as often."""
+    silence_s: Seconds = 5.0
+    """A node whose agent was not heard of for so long counts at its maximum."""
+
+    @model_validator(mode="after")
+    def _time_to_lower(self) -> LimitsSection:
+        if self.hold_s < 3 * self.silence_s:
+            raise ValueError("hold_s must be at least three times silence_s: others are lowered before a limit expires")
+        return self
+
+
+class ApplicationsSection(Section):
     """The application database of a policy with estimator ``ear``; without it the policy has paper 1's Table 1."""
 
     database: Annotated[str, Field(min_length=1)]
-    """SQLite file, or the URL of a PostgreSQL (``wattqueue apps``)."""
+    """SQLite file, or the URL of a PostgreSQL or MariaDB (``wattqueue apps``)."""
     coefficients: Path
     """EAR coefficients by partition (CSV, as ``wattqueue apps`` writes them)."""
     first_run: Literal["estimate", "trial"] = "estimate"
 
 
-class MetricsSection(_Strict):
+class MetricsSection(Section):
     """Where metrics are served; without a port nowhere. Any address but loopback needs a token."""
 
     address: str = "127.0.0.1"
@@ -119,7 +132,22 @@ class MetricsSection(_Strict):
     token_file: Path | None = None
 
 
-class LiveConfig(_Strict):
+class ConsentSection(Section):
+    """What holds during a load target for jobs whose comment states no consent (``live.consent``)."""
+
+    others: bool = False
+    """For users and accounts that are not listed."""
+    users: dict[str, bool] = Field(default_factory=dict)
+    accounts: dict[str, bool] = Field(default_factory=dict)
+    every_s: Seconds = 5.0
+    """How often comments are read again at most: a change of consent is honoured after so long."""
+
+    def defaults(self) -> SiteDefaults:
+        """Return them as the controller uses them."""
+        return SiteDefaults(self.users, self.accounts, self.others)
+
+
+class LiveConfig(Section):
     """The whole file. Paths are as written, relative ones from the file's folder."""
 
     machine: str
@@ -141,8 +169,14 @@ class LiveConfig(_Strict):
     frequency_dir: Path | None = None
     record: Path | None = None
     """Every view with the decision on it, for ``wattqueue live replay``."""
+    record_mb: Annotated[float, Field(gt=0)] = 1000.0
+    """Size from which a new file of views begins; the one before is kept as NAME.1, so twice as much is used."""
+    audit_days: Annotated[float, Field(gt=0)] = 365.0
+    """Age from which rows of the audit log are removed; the chain of the rest stays verifiable."""
     audit_key_file: Path | None = None
     """Secret that seals the audit log against whoever can write the database."""
+    takeover_s: Seconds = 15.0
+    """Silence after which a standby on the same database takes over; at most ``away_s``."""
     away_s: Seconds = 120.0
     """After so long without a heartbeat Slurm schedules alone, under the pool."""
     start_timeout_s: Seconds = 30.0
@@ -151,8 +185,15 @@ class LiveConfig(_Strict):
     """Most starts per round: each takes two commands, and the round should stay within its period."""
     slurm: SlurmSection = SlurmSection()
     telemetry: TelemetrySection = TelemetrySection()
+    limits: LimitsSection = LimitsSection()
     metrics: MetricsSection = MetricsSection()
     applications: ApplicationsSection | None = None
+    consent: ConsentSection | None = None
+    """Reads consent from the comments of jobs; without this section nobody consents."""
+    targets: Path | None = None
+    """CSV of load targets in seconds since the epoch, read again whenever it changes."""
+    openadr: OpenADRSection | None = None
+    """Takes events of a grid operator's VTN as load targets."""
 
     @field_validator("policy", "machine", "cap", "state")
     @classmethod
@@ -169,16 +210,15 @@ def load_config(path: Path) -> LiveConfig:
     """
     data = read_toml(path)
     _refuse_removed(data, path)
-    try:
-        home = home_of(path.resolve().parent)
-        data = {"state": str(home / "wattqueue-live.db"), "run_dir": str(home / "run"), **data}
-        config = LiveConfig.model_validate(_anchored(data, path.resolve().parent))
-    except ValidationError as error:
-        what, hint = first_finding(error, _known)
-        raise InputError(what, where=path, hint=hint) from error
+    home = home_of(path.resolve().parent)
+    data = {"state": str(home / "wattqueue-live.db"), "run_dir": str(home / "run"), **data}
+    config = read_model(path, LiveConfig, _anchored(data, path.resolve().parent))
     if not _is_local(config.metrics.address) and config.metrics.token_file is None:
         hint = "name a token_file, or listen on 127.0.0.1"
         raise InputError("metrics.address is open to others without a token", where=path, hint=hint)
+    if config.targets is not None and config.openadr is not None:
+        hint = "leave one of them out: targets from two sources may overlap"
+        raise InputError("targets and [openadr] both state load targets", where=path, hint=hint)
     if config.slurm.pool == "reconfigure" and config.slurm.pool_file is None:
         raise InputError("slurm.pool_file is needed to set the pool by reconfigure", where=path)
     return config
@@ -196,21 +236,9 @@ def _refuse_removed(data: dict[str, Any], path: Path) -> None:
             raise InputError(f"slurm.{key}: lists are no longer read through slurmrestd", where=path, hint=hint)
 
 
-def _known(place: Place) -> list[str]:
-    """Return the keys of the section in which an error lies, to suggest the nearest one."""
-    table: type[BaseModel] = LiveConfig
-    for step in place[:-1]:
-        annotation = table.model_fields[str(step)].annotation if str(step) in table.model_fields else None
-        inner = (a for a in (annotation, *get_args(annotation)) if isinstance(a, type) and issubclass(a, BaseModel))
-        section = next(inner, None)
-        if section is None:
-            break
-        table = section
-    return list(table.model_fields)
-
-
 _PATHS = {"conf", "pool_file", "run_dir", "frequency_dir", "record", "audit_key_file"}
 _PATHS |= {"token_file", "prometheus_token_file", "coefficients", "password_file", "ca_file"}
+_PATHS |= {"client_secret_file", "baseline", "targets"}
 
 
 def _anchored(data: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -38,14 +38,14 @@ the cap to Slurm's licences, which admit no more than the pool.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from wattqueue.errors import InputError, OutputError
+from wattqueue.errors import InputError, OutputError, WattQueueError
 from wattqueue.live.apply import LEFT_OUT, Applier, WriteResult
 from wattqueue.live.capfile import CapFile
 from wattqueue.live.cluster import (
@@ -62,60 +62,35 @@ from wattqueue.live.cluster import (
     Snapshot,
     Write,
 )
+from wattqueue.live.conditions import conditions
+from wattqueue.live.consent import consenting_w
+from wattqueue.live.frequency_changes import FrequencyChange, FrequencyChanges
 from wattqueue.live.goal import Goal, JobGoal, plan_writes
-from wattqueue.live.partitions import inspect_partitions
-from wattqueue.live.planner import REASSERTED, REQUEUED, Plan, Planner
+from wattqueue.live.licences import REASSERTED, REQUEUED
+from wattqueue.live.load_targets import TargetedCap, in_words
+from wattqueue.live.node_limits import NodeLimits
+from wattqueue.live.partitions import fits, inspect_partitions
+from wattqueue.live.planner import BLOCKED_BACKOFF_S, LONGEST_BACKOFF_S, Plan, Planner
 from wattqueue.live.predictor import MeasuredJob, ObservedJob
 from wattqueue.live.recording import Recorder
+from wattqueue.live.report import Meter, Report, describe, measured_w
 from wattqueue.live.sorting import Sorted
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.memory import cause
+from wattqueue.live.state.shared_lease import SharedLease
 from wattqueue.live.status import RunDir
 from wattqueue.live.teaching import Teacher
 from wattqueue.live.telemetry.base import NodePower, Telemetry
 from wattqueue.live.tracking import trusted
+from wattqueue.live.why_file import WhyFile
 
 LONGEST_WAIT_S = 30.0
 """Longest wait between two rounds while Slurm does not answer."""
 OLD_SNAPSHOT_S = 20.0
 """Age of a snapshot from which nothing is written any more: several times what a round takes on a busy Slurm."""
+DAY_S = 86400.0
 REPORTED_S = 60.0
 """How long the status reports what failed once: a person who looks every minute sees it."""
-STUCK_AFTER = 3
-"""A job is reported in the status after so many failed starts; also the number of jobs reported by name."""
-
-
-class Meter(Protocol):
-    """Counts rounds: the Prometheus metrics."""
-
-    def round(self, report: Report) -> None:
-        """Take over the figures of a round."""
-        ...
-
-    def failed(self, reason: str) -> None:
-        """Count a round in which Slurm could not be observed."""
-        ...
-
-
-@dataclass(frozen=True)
-class Report:
-    """What one round saw and did."""
-
-    snapshot: Snapshot
-    plan: Plan
-    power: dict[str, NodePower]
-    """Counted power by node name; empty without telemetry."""
-    outcomes: Sequence[WriteResult]
-    """The writes that were tried."""
-    would: Sequence[Write]
-    """The writes that observe and advise mode leave out."""
-    took_s: float
-    """Duration of the round."""
-    plan_s: float
-    """Duration of planning alone."""
-    telemetry_ok: bool
-    problems: Sequence[str] = ()
-    """What a person should act on: a cap file that cannot be read, jobs that Slurm does not start."""
 
 
 @dataclass
@@ -142,6 +117,8 @@ class Controller:
     """The cap's file, if the cap is one."""
     teacher: Teacher | None = None
     """What learns from jobs that end."""
+    limits: NodeLimits | None = None
+    """Limits of nodes, where they have agents."""
     standing: Sequence[str] = ()
     """Findings about the installation, for the status."""
     problem: str = ""
@@ -153,6 +130,8 @@ class Controller:
     last: Report | None = None
     troubles: dict[str, float] = field(default_factory=dict)
     """What failed without ending a round, and when last."""
+    refusals: dict[str, float] = field(default_factory=dict)
+    """Actions of controls that were refused, and when last."""
     _released: set[JobKey] = field(default_factory=set)
     """Jobs that this process released, so that they are not held because it never came to it."""
     _begun_s: float = 0.0
@@ -163,8 +142,29 @@ class Controller:
     """Running jobs with their predictions, kept until they end."""
     _advised: dict[JobKey, str] = field(default_factory=dict)
     """Comments written in advise mode: each is written once, and replaced only if it is still ours."""
+    renew: Callable[[Sequence[Node], Controller], Controller] | None = None
+    """Returns a controller that takes over from this one, with other nodes (``renewed``)."""
+    demand: TargetedCap | None = None
+    """The cap with load targets in it, where there is a source of them."""
+    audit_days: float = math.inf
+    """Age from which rows of the audit log are removed, once a day."""
+    shared: SharedLease | None = None
+    """The right to write among controllers of several hosts; None in observe and advise mode."""
+    why: WhyFile = field(init=False)
+    _pruned_s: float = -math.inf
+    """When old rows were removed last."""
+    outdated: bool = False
+    """Whether the cluster has other nodes than the layout: ``renewed`` has one that fits."""
     _inspected: tuple[Sequence[Node], list[str]] = ((), [])
     """Nodes of the last snapshot, and what comparing their partitions with the machine file found."""
+
+    def __post_init__(self) -> None:
+        """Create what needs the planner's parts."""
+        planner = self.planner
+        self.frequencies = FrequencyChanges(planner.layout, planner.predictor, planner.memory)
+        self.why = WhyFile(self.run_dir.folder)
+        if self.teacher is not None:
+            self._ran = {ran.request.key: ran for ran in self.teacher.left_running()}
 
     @property
     def mode(self) -> str:
@@ -178,7 +178,9 @@ class Controller:
         outside waits now, what was not started in time frees its watts, and the policy decides about both. The next
         round over an unchanged Slurm then has nothing to write.
         """
-        self.troubles = {text: at_s for text, at_s in self.troubles.items() if self.clock() - at_s < REPORTED_S}
+        now_s = self.clock()
+        self.troubles = {text: at_s for text, at_s in self.troubles.items() if now_s - at_s < REPORTED_S}
+        self.refusals = {text: at_s for text, at_s in self.refusals.items() if now_s - at_s < REPORTED_S}
         self.planner.memory.sync()
         report = self._pass(None)
         if report is not None and any(isinstance(o.write, HoldJob) and not o.error for o in report.outcomes):
@@ -186,9 +188,22 @@ class Controller:
         if report is None:
             return None
         taken_s = report.snapshot.taken_s
+        if taken_s - self._pruned_s >= DAY_S and math.isfinite(self.audit_days):
+            self._pruned_s = taken_s
+            self._beside("removing old rows of the audit log", lambda: self.audit.prune(self.audit_days))
         if self.teacher is not None:
             self._beside("accounting", lambda: self.teacher.after_round(taken_s) if self.teacher else None)
-        report = replace(report, problems=self._problems())
+        unreadable = self.caps is not None and self.caps.problem != ""
+        found = conditions(
+            report.snapshot, report.plan, self.planner.memory.refused.values(), self.mode == "control",
+            cap_unreadable=unreadable, cap_unknown=self.caps is not None and self.caps.closed,
+        )  # fmt: skip
+        report = replace(report, conditions=found)
+        report = replace(report, problems=self._problems(report))
+        if self.demand is not None and report.power:
+            measured = all(power.label == "measured" for power in report.power.values())
+            sheds_w = consenting_w(self.planner.consents, report.plan.busy)
+            self.demand.source.measured(taken_s, measured_w(report) or 0.0, measured=measured, consenting_w=sheds_w)
         self._show(report)
         return report
 
@@ -210,28 +225,39 @@ class Controller:
         self.troubles |= dict.fromkeys(snapshot.problems, self.clock())
         if snapshot.nodes is not self._inspected[0]:
             self._inspected = (snapshot.nodes, inspect_partitions(self.planner.layout, snapshot.nodes))
+            self.outdated = not fits(self.planner.layout, snapshot.nodes)
         self._take_cap()
         power = self._power(snapshot) if earlier is None else earlier.power
         telemetry_ok = self._telemetry_ok(power) if earlier is None else earlier.telemetry_ok
         # the memory follows the snapshot before anything is planned on it
         begin_plan = time.perf_counter()
         self._remember(snapshot)
-        plan = self.planner.plan(snapshot, power, telemetry_ok=telemetry_ok, ended=self._learn)
+        limits = None if self.limits is None else self.limits.observe(self.clock(), snapshot.nodes)
+        plan = self.planner.plan(snapshot, power, telemetry_ok=telemetry_ok, ended=self._learn, limits=limits)
+        kinds = {(type(refusal.action).__name__, refusal.reason) for refusal in plan.refusals}
+        self.refusals |= {f"{kind} refused: {reason}": self.clock() for kind, reason in kinds}
         self.troubles |= dict.fromkeys(self.planner.decider.session.estimation.take_problems(), self.clock())
+        began: list[ObservedJob] = []
         for busy in plan.busy:
             if busy.row.active and busy.row.key not in self._ran:
-                self._ran[busy.row.key] = self.planner.ran(busy)
+                began.append(self.planner.ran(busy))
+                self._ran[busy.row.key] = began[-1]
+        if began and self.teacher is not None:
+            self._beside("the running jobs", lambda: self.teacher.began(began) if self.teacher else None)
         plan_s = time.perf_counter() - begin_plan
         if self.recorder is not None:
             self._beside("the recording", lambda: self.recorder.write(plan.decision) if self.recorder else None)
         if self.mode == "control":  # in the other modes it holds and releases nothing, and keeps no release away
             self.run_dir.take_lease(self.clock())
+            if self.shared is not None and (refused := self.shared.permit()):
+                self.troubles[refused] = self.clock()
         outcomes, would = self._carry_out(snapshot, plan)
         took_s = time.perf_counter() - begin
         if earlier is not None:
             outcomes = [*earlier.outcomes, *outcomes]
             took_s, plan_s = took_s + earlier.took_s, plan_s + earlier.plan_s
-        return Report(snapshot, plan, power, outcomes, would, took_s, plan_s, telemetry_ok)
+        figures = self.limits.figures() if self.limits is not None else {}
+        return Report(snapshot, plan, power, outcomes, would, took_s, plan_s, telemetry_ok, limits=figures)
 
     def _permit(self) -> str:
         """Return why the rest of this round's writes must be left out; empty where they may go on.
@@ -244,6 +270,8 @@ class Controller:
         lease = self.run_dir.lease
         if lease is not None and not lease.held():
             raise lease.lost()
+        if self.shared is not None and (refused := self.shared.permit()):
+            return refused
         age_s = self.applier.clock() - self._begun_s
         return f"the snapshot is {age_s:.0f} s old" if age_s > OLD_SNAPSHOT_S else ""
 
@@ -255,27 +283,83 @@ class Controller:
             text = cause(error) if isinstance(error, SQLAlchemyError) else str(error)
             self.troubles[f"{what}: {text}"] = self.clock()
 
+    def renewed(self) -> Controller:
+        """Return the controller to go on with: this one, or one whose layout has the nodes of the last snapshot.
+
+        Telemetry, metrics, the run folder's lock and the audit log go over to it; the rest is read from the state, as
+        at a start. Where the other nodes fit no policy or table, this controller goes on without them, and says so.
+        """
+        if not self.outdated or self.renew is None or self.planner.memory.unsaved:
+            return self
+        self.outdated = False
+        if self.limits is not None:  # which limits are in force on which node is known to this controller alone
+            self.troubles["the nodes of the cluster changed: restart the controller to take them up"] = self.clock()
+            return self
+        try:
+            other = self.renew(self._inspected[0], self)
+        except WattQueueError as error:
+            self.troubles[f"the nodes of the cluster changed and are not taken up: {error}"] = self.clock()
+            return self
+        other.take_over(self)
+        return other
+
+    def take_over(self, other: Controller) -> None:
+        """Go on from the last round of a controller of the same jobs."""
+        self._released, self._names, self._advised = other._released, other._names, other._advised
+        self.blind_rounds, self.troubles, self.last = other.blind_rounds, other.troubles, other.last
+        total = len(self.planner.layout.names)
+        self.audit.note("nodes", f"the cluster has {total} managed nodes, it had {len(other.planner.layout.names)}")
+
     def wait_s(self, period_s: float) -> float:
         """Return the wait before the next round: the period, doubled per failure while Slurm does not answer."""
         return period_s if self.failures == 0 else min(period_s * 2.0 ** min(self.failures, 10), LONGEST_WAIT_S)
 
     # -- steps of a round ----------------------------------------------------------------------
     def _take_cap(self) -> None:
-        """Read the cap's file again if it changed; a bad file leaves the last cap in force."""
+        """Read the cap's file again if it changed, and put load targets into the cap.
+
+        A bad file leaves the last cap in force.
+        """
         if self.caps is not None and self.caps.changed():
             self.planner.cap = self.caps.cap
+            if self.demand is not None:
+                self.demand.stated = self.caps.cap
             self.audit.note("cap", f"read again: {self.caps.text}")
+        if self.demand is not None and self.demand.changed():
+            self.planner.cap, self.planner.announced.targets = self.demand.limit, self.demand.targets
+            self.audit.note("targets", in_words(self.demand.targets))
 
-    def _problems(self) -> list[str]:
+    def _limit(self, snapshot: Snapshot, plan: Plan) -> Plan:
+        """Ask agents for the limits that a plan decided; return the plan, without its starts where these have to wait.
+
+        They wait until the limits that hold the budget are in force: a job that starts before could draw more.
+        """
+        if self.limits is None:
+            return plan
+        self.limits.decide(plan.decision.now.limited, self.frequencies.hertz(snapshot))
+        self.limits.send(self.clock())
+        if not self.limits.keep_waiting(plan.cap_w):
+            return plan
+        if plan.placed:
+            self.troubles["nothing starts while limits of nodes may sum to more than the cap"] = self.clock()
+        kept = tuple(goal for goal in plan.goal.jobs if goal.held is not False)
+        return replace(plan, placed=(), goal=plan.goal._replace(jobs=kept))
+
+    def _problems(self, report: Report) -> list[str]:
         """Return what the status should report to a person, a bounded number of lines."""
-        refused = [r for r in self.planner.memory.refused.values() if r.times >= STUCK_AFTER]
-        lines = [f"job {r.key.name} failed to start {r.times} times: {r.reason}" for r in refused[:STUCK_AFTER]]
-        if len(refused) > STUCK_AFTER:
-            lines.append(f"and {len(refused) - STUCK_AFTER} more jobs")
+        lines = report.conditions.lines(report.plan.stated_w, observing=self.mode != "control")
         if self.planner.memory.problem:
             lines.insert(0, f"the state cannot be stored, and nothing starts unstored: {self.planner.memory.problem}")
-        lines += [self.audit.problem] if self.audit.problem else []
-        lines += [*self.planner.placement.problems(), *self.standing, *self._inspected[1], *self.troubles]
+        lines += [text for text in (self.audit.problem, self.audit.lost) if text]
+        lines += self.limits.problems() if self.limits is not None else []
+        lines += self.demand.source.problems() if self.demand is not None else []
+        lines += [
+            *self.planner.placement.problems(),
+            *self.standing,
+            *self._inspected[1],
+            *self.troubles,
+            *self.refusals,
+        ]
         return [self.caps.problem, *lines] if self.caps is not None and self.caps.problem else lines
 
     def _power(self, snapshot: Snapshot) -> dict[str, NodePower]:
@@ -340,6 +424,8 @@ class Controller:
                     memory.requeued(new, memory.origin.get(key, key.submit_s))
                     self.planner.placement.carry_over(key, new)
         self._names = names
+        self.planner.parking.settle(snapshot.jobs)
+        self.planner.draining.settle(snapshot.nodes)
         memory.forget([k for k in memory.known() if k not in now])
         # from here on every key of the memory is a job of this snapshot
         self._released &= memory.placed.keys()
@@ -348,7 +434,9 @@ class Controller:
         memory.mark(again, REASSERTED, present=False)
         memory.mark(again, REQUEUED)
         for key in [k for k in memory.placed if now[k].held]:
-            if key in self._released or now[key].held_by == "manager":
+            if now[key].held_by == "failed":
+                memory.unplace([key])
+            elif key in self._released or now[key].held_by == "manager":
                 self.planner.refuse(key, f"held again: {now[key].reason}", snapshot.taken_s)
             else:
                 memory.unplace([key])
@@ -359,6 +447,10 @@ class Controller:
         Releases are stored first: a job under way whose release was forgotten would be adopted and
         held again. While the state cannot be stored (full disk), only writes that lower are carried out.
         """
+        changes: list[FrequencyChange] = []
+        if self.mode == "control":
+            plan, changes = self._change_frequencies(snapshot, plan)
+            plan = self._limit(snapshot, plan)
         writes = plan_writes(snapshot, plan.goal)
         if self.mode == "observe":
             return [], writes
@@ -370,6 +462,8 @@ class Controller:
             self.planner.keep_ranges(snapshot, plan.placed)
             self.planner.placement.keep_names(plan.goal.jobs)
             self.planner.memory.place(plan.placed)
+            self.planner.memory.park(plan.parked)
+            self.planner.memory.drain((n.name for n in plan.goal.nodes if n.drained), snapshot.taken_s)
         except OutputError:  # the status shows why, as the memory's problem
             writes = [write for write in writes if write.lowers]
         # frequencies of jobs that ended are removed here: the job itself only reads its own
@@ -381,12 +475,28 @@ class Controller:
             if isinstance(write, PowerNode):
                 self.planner.decider.orders.tell(write.target, powered=write.on, now_s=snapshot.taken_s)
         self._settle(snapshot, plan, outcomes)
+        self.planner.draining.note(outcomes)
+        self.planner.parking.note(outcomes)
+        failed = {outcome.write.key for outcome in outcomes if outcome.error}
+        raised = [change for change in changes if change.raises and change.placed.key not in failed]
+        self._beside("a frequency", lambda: self.frequencies.store(raised))
         return outcomes, []
+
+    def _change_frequencies(self, snapshot: Snapshot, plan: Plan) -> tuple[Plan, list[FrequencyChange]]:
+        """Store the frequencies that a plan lowers; return it with what all of its changes write, and the changes."""
+        options = plan.decision.now.options
+        if not options:
+            return plan, []
+        changes = self.frequencies.changes(options, plan.busy, snapshot.taken_s)
+        self._beside("a frequency", lambda: self.frequencies.store(c for c in changes if not c.raises))
+        keys = {change.placed.key for change in changes}
+        jobs = (*(goal for goal in plan.goal.jobs if goal.key not in keys), *(change.goal for change in changes))
+        return replace(plan, goal=plan.goal._replace(jobs=jobs)), changes
 
     def _settle(self, snapshot: Snapshot, plan: Plan, outcomes: Sequence[WriteResult]) -> None:
         """Refuse starts that failed, and jobs that were taken back; the others are under way."""
         done = {(type(o.write), o.write.key) for o in outcomes if not o.error}
-        late = {row.key: row.reason for row in plan.sorted.late}
+        late = {row.key: row for row in plan.sorted.late}
         starts = {placed.key for placed in plan.placed}
         # a write that was not tried (not recorded, or the pool could not be set) is nothing to blame the job for
         real = [o for o in outcomes if not o.error.startswith(LEFT_OUT)]
@@ -398,7 +508,10 @@ class Controller:
         written = {goal.key for goal in plan.goal.jobs if goal.reassert and (ChangeJob, goal.key) in done}
         self.planner.memory.mark(written - failed_keys, REASSERTED)
         for key in late.keys() & {key for kind, key in done if kind is HoldJob and key is not None}:
-            self.planner.refuse(key, f"not started in time: {late[key]}", snapshot.taken_s)
+            blocked, reason = late[key].blocked, late[key].reason
+            text = f"kept from starting: {reason}" if blocked else f"not started in time: {reason}"
+            longest_s = BLOCKED_BACKOFF_S if blocked else LONGEST_BACKOFF_S
+            self.planner.refuse(key, text, snapshot.taken_s, longest_s)
 
     def _advice(self, snapshot: Snapshot, plan: Plan) -> Goal:
         """Return comments in place of starts (advise mode), for jobs whose comment is empty or ours."""
@@ -451,45 +564,12 @@ class Controller:
         self._beside("the heartbeat", lambda: self.run_dir.beat(self.mode, now_s, self.away_s / 4.0))
         values = describe(report, self.mode, self.telemetry)
         self._beside("the status", lambda: self.run_dir.status(values, now_s))
+        planner = self.planner
+        if self.mode == "control":
+            self._beside(
+                "the explanations",
+                lambda: self.why.write(report.snapshot, report.plan, planner.memory, planner.layout, planner.consents),
+            )
         if self.meter is not None:
             self.meter.round(report)
         self.last = report
-
-
-def measured_w(report: Report) -> float | None:
-    """Return the watts of all nodes, each measured or its maximum; None without telemetry."""
-    return sum(p.power_w for p in report.power.values()) if report.power else None
-
-
-def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
-    """Return the status as JSON values, for ``wattqueue live status`` and ``/status``."""
-    plan, pool = report.plan, report.snapshot.pool
-    rows = plan.sorted
-    labels = [p.label for p in report.power.values()]
-    unreadable = [f"unreadable: {line[:80]}" for line in report.snapshot.unreadable[:3]]
-    return {
-        "time_s": report.snapshot.taken_s,
-        "mode": mode,
-        "cap_w": None if plan.cap_w == float("inf") else plan.cap_w,
-        "counted_w": plan.counted_w,
-        "measured_w": measured_w(report),
-        "pool_w": None if pool is None else {
-            "total": pool.total, "open": pool.open_w, "used": pool.used, "uncounted": pool.uncounted,
-        },
-        "jobs": {
-            "running": len(rows.running), "under_way": len(rows.under_way), "waiting": len(rows.waiting),
-            "refused": rows.refused, "foreign": len(rows.foreign),
-        },
-        "nodes": {
-            "total": len(report.snapshot.nodes),
-            "busy": sum(len(r.node_names) for r in rows.running),
-            "off": sum(n.power != "on" for n in report.snapshot.nodes),
-        },
-        "telemetry": {label: labels.count(label) for label in ("measured", "stale", "missing")},
-        "telemetry_ok": report.telemetry_ok,
-        "problems": [*report.problems, *telemetry.problems[:5], *unreadable],
-        "writes": len(report.outcomes),
-        "errors": [o.error for o in report.outcomes if o.error][:5],
-        "would": [f"{w.kind} {w.target}: {w.after}" for w in report.would[:20]],
-        "round_s": report.took_s,
-    }  # fmt: skip

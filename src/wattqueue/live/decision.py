@@ -7,13 +7,14 @@ which events have happened since (``policy.events``), and which nodes were told 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
 from wattqueue.live.cluster import Node, Power
 from wattqueue.live.moldable import grow
@@ -22,13 +23,16 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Prediction
-from wattqueue.policy.actions import Action, Refusal, StartJob, StopNode, WakeNode
+from wattqueue.policy.actions import Action, DrainNode, Refusal, StartJob, StopNode, WakeNode
 from wattqueue.policy.build import check_prediction
 from wattqueue.policy.capabilities import Capabilities, require_carried_out, resolve
 from wattqueue.policy.decide import PolicySnapshot
+from wattqueue.policy.domain_limits import DomainLimits
 from wattqueue.policy.events import EventWatch
+from wattqueue.policy.interfaces import stated
 from wattqueue.policy.policy import Policy
-from wattqueue.policy.round import ROUND, Round, round_abilities
+from wattqueue.policy.registry import part_name
+from wattqueue.policy.round import NOBODY, ROUND, Round, round_abilities
 from wattqueue.policy.session import Answers, Session, repeat
 
 UNIT_STATES: dict[Power, int] = {
@@ -38,10 +42,14 @@ UNIT_STATES: dict[Power, int] = {
 NO_POWER_RIGHT = "the site does not let the controller power nodes (slurm.power_nodes)"
 
 
-def require_live(policy: Policy, machine: Machine, *, names_nodes: bool = True) -> Capabilities:
+def require_live(
+    policy: Policy, machine: Machine, *, names_nodes: bool = True, agents: bool = True, measures: bool = True
+) -> Capabilities:
     """Return what a policy does, if a live controller carries it out.
 
-    ``names_nodes``: whether starts may ask for nodes by name; a policy that tells nodes apart needs it.
+    ``names_nodes``: whether starts may ask for nodes by name; a policy that tells nodes apart needs it. ``agents``:
+    whether agents of nodes are configured; a control that holds the budget by limits needs them. ``measures``: whether
+    licences of running jobs follow what is measured of their nodes; a measured ledger needs it.
 
     Asks its estimator about no job, for the choices that show in a prediction only; tables of a wrong shape show there
     already.
@@ -49,31 +57,40 @@ def require_live(policy: Policy, machine: Machine, *, names_nodes: bool = True) 
     Raises: PolicyError naming the choice.
     """
     needs = resolve(policy)
+    without = [part_name(type(c)) for c in needs.controls if stated(c, "holds_budget", False)]
+    if without and not agents:
+        raise PolicyError(
+            f"control {without[0]} limits the power of nodes, and no agents are configured",
+            where=policy.name,
+            hint="name their broker in [telemetry.broker] (docs/guide/agent.md)",
+        )
     nobody = KnownJobs.of(Jobs.build([], [], []))
     options = len(machine.option_partition)
     prediction = Prediction(np.zeros((0, options)), np.ones((0, options)))
     if needs.online is None and "estimator" not in needs.knows_future:
         prediction = policy.estimator.predict(nobody, machine)
         check_prediction(nobody, machine, prediction)
-    driver = ROUND
+    driver = replace(ROUND, telemetry=measures)
     if not names_nodes:
         name = 'a controller with place_nodes = "never"'
-        driver = replace(ROUND, name=name, ranked_placement=False, unit_factors=False)
+        driver = replace(driver, name=name, ranked_placement=False, unit_factors=False)
     require_carried_out(policy, needs, driver, 0, machine, prediction)
     return needs
 
 
-def unit_states(layout: Layout, nodes: Sequence[Node]) -> NDArray[np.int8]:
+def unit_states(layout: Layout, nodes: Sequence[Node], drained: Container[str] = ()) -> NDArray[np.int8]:
     """Return the state of each unit as the kernels number them. Shape (units,).
 
     A node that can neither be used nor is busy counts as down, unless it is off or on its way: a
-    control may want to wake that one.
+    control may want to wake that one. ``drained`` names the nodes that the controller itself drained.
     """
     out = np.full(len(layout.names), codes.UNIT_DOWN, np.int8)
     for node in nodes:
         unit = layout.unit.get(node.name)
         if unit is not None and (node.usable or node.busy or node.power != "on"):
             out[unit] = UNIT_STATES[node.power]
+        if unit is not None and node.power == "on" and node.name in drained and not node.usable:
+            out[unit] = codes.UNIT_DRAINING
     return out
 
 
@@ -118,6 +135,14 @@ class Seen(NamedTuple):
     """All jobs that are queued, also those that this round may not start."""
     running: Sequence[str]
     under_way: Sequence[str]
+    limits: DomainLimits | None = None
+    """Of nodes, as their agents state them; None without agents."""
+    parked_w: Mapping[str, float] = NOBODY
+    """Net watts for which each job counts again that the controller parked."""
+    happened: int = 0
+    """Events that only the controller knows, as bits."""
+    drained: Container[str] = ()
+    """Nodes that the controller drained."""
 
 
 class Moment(NamedTuple):
@@ -129,6 +154,10 @@ class Moment(NamedTuple):
     """Jobs that hold units and do not run yet."""
     happened: int
     """Events since the round before, as bits (``policy.capabilities.EVENT_BITS``)."""
+    limits: DomainLimits | None = None
+    """Limits of power domains (nodes); None without agents."""
+    parked_w: Mapping[str, float] = NOBODY
+    """Net watts for which each job counts again that was parked."""
 
 
 class Asked(NamedTuple):
@@ -168,7 +197,9 @@ class Decider:
         """
         self.layout = layout
         self.session = Session(policy, require_live(policy, layout.machine), report=True)
-        self.abilities = round_abilities({} if power_nodes else dict.fromkeys((StopNode, WakeNode), NO_POWER_RIGHT))
+        self.abilities = round_abilities(
+            {} if power_nodes else dict.fromkeys((StopNode, WakeNode, DrainNode), NO_POWER_RIGHT)
+        )
         self.orders = NodeOrders(patience_s)
         self.events = EventWatch()
         needs = self.session.needs
@@ -183,10 +214,11 @@ class Decider:
         """
         moment = None
         if seen is not None:
-            states, happened = unit_states(self.layout, seen.nodes), 0
+            states, happened = unit_states(self.layout, seen.nodes, seen.drained), 0
             if self.session.needs.controls:
                 happened = self.events.observe(seen.waiting, (*seen.running, *seen.under_way), view.cap_w, states)
-            moment = Moment(states, frozenset(seen.under_way), happened)
+            happened |= seen.happened
+            moment = Moment(states, frozenset(seen.under_way), happened, seen.limits, seen.parked_w)
         return self.answer(view, moment, most)
 
     def answer(self, view: PolicySnapshot, moment: Moment | None, most: Callable[[int], int]) -> Decision:
@@ -202,10 +234,14 @@ class Decider:
         if moment is None:
             now = Round(view, self.abilities)
         else:
-            now = Round(view, self.abilities, moment.states, moment.under_way)
+            now = Round(view, self.abilities, moment.states, moment.under_way, moment.limits, moment.parked_w)
             actions = tuple(session.control(now, view.now_s, moment.happened))
             for unit, state in now.powered.items():
                 self.events.ask(unit, state)
+            for unit in now.drained:
+                self.events.ask(unit, codes.UNIT_DRAINING)
+            for unit in now.undrained:
+                self.events.ask(unit, codes.UNIT_ON)
         passed = session.schedule(now) if session.pass_is_due(view.now_s) else None
         answers = Answers(actions, passed, margin_w)
         wider, last = grow(view, now, greatest, self.layout, lambda more: self._again(now, more, answers))

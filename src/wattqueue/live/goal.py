@@ -11,8 +11,8 @@ the jobs' watts below the budget after *every* prefix of the list:
 
 1. a smaller pool, first of all: no start of the resource manager's own can then use the watts that are to be given up;
 2. what lowers a job's watts or takes a release back;
-3. requeues and stops of nodes;
-4. what raises a running job's watts, into room that the lowering has made;
+3. requeues and stops of nodes, then stops of jobs, each followed by the lowering of its watts;
+4. what raises a running job's watts, into room that the lowering has made; a stopped job continues after that;
 5. a larger pool;
 6. starts, in the order in which the policy decided them.
 
@@ -31,6 +31,7 @@ from typing import NamedTuple
 from wattqueue.live.cluster import (
     LIMIT_STEP_S,
     ChangeJob,
+    ContinueJob,
     HoldJob,
     Job,
     JobFields,
@@ -38,10 +39,12 @@ from wattqueue.live.cluster import (
     PowerNode,
     ReleaseJob,
     RequeueJob,
+    SetDrain,
     SetJobFrequency,
     SetPool,
     SetPriority,
     Snapshot,
+    StopJob,
     Write,
 )
 
@@ -71,14 +74,20 @@ class JobGoal(NamedTuple):
     """Number of nodes to pin, so that the job gets neither more than ``watts`` counts nor fewer."""
     reassert: bool = False
     """Write ``watts`` even if they are shown already, so that they are counted again."""
+    stopped: bool | None = None
+    """True stops a job before its watts are lowered, False continues one after they were raised.
+
+    Both are written again where the job is shown so already: a kill may have left it half done.
+    """
 
 
 class NodeGoal(NamedTuple):
-    """Whether a node should be powered."""
+    """Whether a node should be powered, and whether it should take jobs; None leaves it as it is."""
 
     name: str
-    powered: bool
+    powered: bool | None
     why: str = ""
+    drained: bool | None = None
 
 
 class Goal(NamedTuple):
@@ -101,6 +110,7 @@ def plan_writes(snapshot: Snapshot, goal: Goal) -> list[Write]:
     Goals for jobs that are gone are skipped: a job may end between the decision and the write.
     """
     lowering: list[Write] = []
+    parking: list[Write] = []
     raising: list[Write] = []
     starting: list[Write] = []
     for wanted in goal.jobs:
@@ -112,8 +122,10 @@ def plan_writes(snapshot: Snapshot, goal: Goal) -> list[Write]:
             starting += writes
         elif wanted.held and not row.held and row.pending:
             lowering += writes
-        elif wanted.watts is not None and wanted.watts > max(row.watts, 0):
+        elif wanted.stopped is False or (wanted.watts is not None and wanted.watts > max(row.watts, 0)):
             raising += writes
+        elif wanted.stopped:
+            parking += writes
         else:
             lowering += writes
     requeue = [w for key, why in goal.requeue for w in _requeue(snapshot, key, why)]
@@ -121,8 +133,9 @@ def plan_writes(snapshot: Snapshot, goal: Goal) -> list[Write]:
     grows = bool(pool) and int(pool[0].after) > int(pool[0].before)
     power = [w for node in goal.nodes for w in _power(snapshot, node)]
     safe = [*([] if grows else pool), *lowering, *requeue, *power]
-    marked = [replace(w, lowers=not (isinstance(w, PowerNode) and w.on)) for w in safe]
-    return [*marked, *raising, *(pool if grows else []), *starting]
+    marked = [replace(w, lowers=not (isinstance(w, SetDrain) or (isinstance(w, PowerNode) and w.on))) for w in safe]
+    # not marked as lowering: nobody would continue a job whose stop was not stored
+    return [*marked, *parking, *raising, *(pool if grows else []), *starting]
 
 
 def _pool(snapshot: Snapshot, goal: Goal) -> Iterator[SetPool]:
@@ -138,7 +151,7 @@ def _pool(snapshot: Snapshot, goal: Goal) -> Iterator[SetPool]:
 
 
 def job_writes(row: Job, goal: JobGoal, frequencies: Mapping[str, int]) -> Iterator[Write]:
-    """Yield the writes of one job: hold, change, frequency, release, priority.
+    """Yield the writes of one job: hold, stop, change, frequency, continue, release, priority.
 
     A hold comes before the change: between the two a released job with lowered watts could start. The priority
     comes after the release, since a held job has none.
@@ -147,6 +160,9 @@ def job_writes(row: Job, goal: JobGoal, frequencies: Mapping[str, int]) -> Itera
     if goal.held and row.pending and row.held_by in ("", "manager"):
         # what the resource manager held itself, it may release at the change
         yield HoldJob(name, "held by it" if row.held else "released", "held", why=why, key=key)
+    lowers = goal.watts is not None and goal.watts < row.watts
+    if goal.stopped and (row.state == "running" or (row.state == "stopped" and lowers)):
+        yield StopJob(name, row.state, "stopped", why=why, key=key)
     old, new = _changes(row, goal)
     if new != JobFields():
         recount = goal.reassert and new.watts is not None and new.watts > 0 and (row.held or row.active)
@@ -154,6 +170,8 @@ def job_writes(row: Job, goal: JobGoal, frequencies: Mapping[str, int]) -> Itera
     khz, now_khz = goal.frequency_khz, frequencies.get(name, 0)
     if khz is not None and now_khz != khz:
         yield SetJobFrequency(name, str(now_khz), str(khz), khz, why=why, key=key)
+    if goal.stopped is False and row.state in ("stopped", "running"):
+        yield ContinueJob(name, row.state, "running", why=why, key=key)
     starts = row.held and goal.held is False
     if starts:
         yield ReleaseJob(name, "held", "released", why=why, key=key)
@@ -204,11 +222,20 @@ def _requeue(snapshot: Snapshot, key: JobKey, why: str) -> Iterator[Write]:
 
 
 def _power(snapshot: Snapshot, goal: NodeGoal) -> Iterator[Write]:
-    """Yield the stop of an idle node, or the waking of one that is off. One that boots or stops is left alone."""
+    """Yield the stop of an idle node, or the waking of one that is off. One that boots or stops is left alone.
+
+    A drain comes before, and is taken back before: a node that is awake takes jobs at once.
+    """
     node = snapshot.by_node.get(goal.name)
     if node is None:
         return
-    wake = goal.powered and node.power == "off"
-    stop = not goal.powered and node.power == "on" and node.usable and not node.busy
+    # a node that is off does not show whether it is drained
+    differs = goal.drained is not None and (node.power != "on" or goal.drained != node.state.startswith("drain"))
+    if goal.drained is not None and differs and goal.powered is not False:
+        before, after = ("in service", "drained") if goal.drained else ("drained", "in service")
+        yield SetDrain(goal.name, before, after, goal.drained, why=goal.why)
+    wake = goal.powered is True and node.power == "off"
+    free = node.state == "drained" if goal.drained else node.usable and not node.busy
+    stop = goal.powered is False and node.power == "on" and free
     if wake or stop:
         yield PowerNode(goal.name, node.power, "on" if wake else "off", wake, why=goal.why)

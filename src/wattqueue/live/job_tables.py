@@ -7,22 +7,52 @@ joining costs one concatenation per column.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from wattqueue.live.cluster import JobKey
+from wattqueue.live.consent import Consents, joined_consent
+from wattqueue.live.predictor import JobRequest
 from wattqueue.live.world import NO_LIMIT_S, Busy
-from wattqueue.model.jobs import Labels
+from wattqueue.model.jobs import Ints, Labels
 from wattqueue.model.known_jobs import KnownJobs, Observed
-from wattqueue.parts.contracts import Entries, Prediction
+from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Signals
+from wattqueue.parts.contracts import Entries, Frequency, Prediction
+
+Window = tuple[np.ndarray, np.ndarray]
+"""First and last option of each entry."""
+NOBODY: Mapping[JobKey, JobRequest] = {}
 
 
-def joined(first: KnownJobs, busy: Sequence[Busy]) -> KnownJobs:
+class PendingJobs(NamedTuple):
+    """The waiting jobs as arrays, kept while the queue does not change."""
+
+    jobs: KnownJobs
+    prediction: Prediction
+    row: Ints
+    """Rows of ``prediction`` for ``jobs``."""
+    entries: Entries
+    window: tuple[NDArray[Any], NDArray[Any]]
+    """First and last option of each entry."""
+    rank: NDArray[np.float64] | None
+    """Rank of each unit for each application of ``jobs``; None where the policy has none."""
+
+
+def joined(
+    first: KnownJobs,
+    busy: Sequence[Busy],
+    requests: Mapping[JobKey, JobRequest] = NOBODY,
+    consents: Consents | None = None,
+) -> KnownJobs:
     """Return one table of the waiting jobs followed by the busy ones.
 
-    The labels (user, application) of busy jobs are left empty: no part may use them in a pass. Observed are the starts
-    of those that run; what is under way has none.
+    Busy jobs have the user and the application of their ``requests``, for controls, and no other labels: no pass uses
+    them. Observed are the starts of those that run; what is under way has none.
     """
     if not busy:
         return first
@@ -37,22 +67,70 @@ def joined(first: KnownJobs, busy: Sequence[Busy]) -> KnownJobs:
         """Extend a column of labels by unknown ones."""
         return Labels(np.concatenate((labels.codes, np.full(count, -1, np.int32))), labels.names)
 
+    def named(labels: Labels, names: list[str]) -> Labels:
+        """Extend a column by names, empty for none."""
+        known = {name: code for code, name in enumerate(labels.names)}
+        codes = [known.setdefault(name, len(known)) if name else -1 for name in names]
+        return Labels(np.concatenate((labels.codes, np.array(codes, np.int32))), tuple(known))
+
+    asked = [requests.get(b.row.key) for b in busy] if requests else []
+    user = named(first.user, [r.user if r else "" for r in asked]) if requests else more(first.user)
+    app = named(first.app, [r.app if r else "" for r in asked]) if requests else more(first.app)
+
+    more_consent = None if consents is None else consents.columns([b.row.key for b in busy])
+    if more_consent is not None:  # what a person stopped, or what is about to end, is nobody's to slow down or park
+        moves = np.array([b.parked or b.row.state == "running" for b in busy], np.bool_)
+        more_consent = replace(more_consent, allowed=np.where(moves, more_consent.allowed, 0.0))
     return replace(
         first,
+        consent=joined_consent(first.consent, more_consent),
         job_id=np.concatenate((first.job_id, np.array([b.row.key.name for b in busy], object))),
         submit_s=np.concatenate((first.submit_s, np.fromiter((b.row.key.submit_s for b in busy), np.float64, count))),
         nodes=np.concatenate((first.nodes, np.fromiter((len(b.units) for b in busy), np.int32, count))),
         walltime_s=np.concatenate((first.walltime_s, wall)),
-        user=more(first.user),
-        app=more(first.app),
+        user=user,
+        app=app,
         partition=more(first.partition),
         _observed=observed,
     )
 
 
-def offered(
-    entries: Entries, window: tuple[np.ndarray, np.ndarray], prediction: Prediction
-) -> tuple[Entries, tuple[np.ndarray, np.ndarray]]:
+def with_running(
+    part: Frequency,
+    busy: Sequence[Busy],
+    known: np.ndarray,
+    jobs: KnownJobs,
+    entries: Entries,
+    window: Window,
+    prediction: Prediction,
+    machine: Machine,
+    signals: Signals,
+) -> tuple[Entries, Window]:
+    """Return entries and windows with those of running jobs behind them, so that controls may ask for them.
+
+    Each has one entry, on the partition where it runs; the pass does not see it (``policy.decide.view_of``). ``known``
+    (b,) tells for which of the ``busy`` there is a prediction: others keep the option that they have.
+    """
+    if not busy:
+        return entries, window
+    rows = np.arange(len(jobs) - len(busy), len(jobs), dtype=np.int32)
+    partition = np.array([b.partition for b in busy], np.int32)
+    more = Entries(rows, partition, np.zeros(len(rows)))
+    first, last = (np.asarray(side) for side in part.window(jobs, more, prediction, machine, signals))
+    option = np.array([b.option for b in busy])
+    first, last = np.where(known, first, option), np.where(known, last, option)
+    columns = (np.concatenate(pair) for pair in zip(_columns(entries), _columns(more), strict=True))
+    return Entries(*columns), (
+        np.concatenate((window[0], first)).astype(np.int32),
+        np.concatenate((window[1], last)).astype(np.int32),
+    )
+
+
+def _columns(entries: Entries) -> tuple[np.ndarray, ...]:
+    return entries.job, entries.partition, entries.priority
+
+
+def offered(entries: Entries, window: Window, prediction: Prediction) -> tuple[Entries, Window]:
     """Leave out entries whose watts are infinite: the estimator does not offer these options."""
     first, last = (np.asarray(side) for side in window)
     keep = np.isfinite(prediction.watts(entries.job, first)) & np.isfinite(prediction.watts(entries.job, last))

@@ -9,6 +9,9 @@ Flow: ``Tracker.ended`` -> ``Controller._learn`` -> ``keep`` and ``Predictor.lea
 circle at the start of a controller, so that an online estimator is trained on the same jobs, in the same
 order, as one that was never restarted.
 
+Jobs that run are stored too (``began``), with what was predicted for them: one that ends while no controller is at work
+is missed at the next start, and looked up in the accounting from its start on.
+
 Storing is for the benefit of later predictions only. No decision of the present depends on it, so a
 database that fails here loses training data and nothing else.
 """
@@ -18,21 +21,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import Column, Engine, Float, Integer, Text, insert, select
+from sqlalchemy import Column, ColumnElement, Engine, Float, Integer, Table, Text, and_, delete, insert, select
 
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.predictor import JobRequest, MeasuredJob, ObservedJob
 from wattqueue.live.state.tables import METADATA, job_table
 from wattqueue.live.telemetry.base import JobEnergy
 
+
+def _request_columns() -> list[Column[Any]]:
+    """Return the columns of what a job asked for; a column belongs to one table."""
+    return [
+        Column("user", Text, nullable=False),
+        Column("app", Text, nullable=False),
+        Column("partition", Text, nullable=False),
+        Column("nodes", Integer, nullable=False),
+        Column("walltime_s", Float, nullable=False),
+    ]
+
+
 LEARNED = job_table(
     "live_learned",
-    Column("user", Text, nullable=False),
-    Column("app", Text, nullable=False),
-    Column("partition", Text, nullable=False),
-    Column("nodes", Integer, nullable=False),
-    Column("walltime_s", Float, nullable=False),
+    *_request_columns(),
     Column("start_s", Float, nullable=False),
     Column("end_s", Float, nullable=False),
     Column("mean_node_w", Float, nullable=False),
@@ -40,6 +52,14 @@ LEARNED = job_table(
     Column("predicted_node_w", Float),
 )
 """Ended jobs with what they were measured to draw (watts of one node)."""
+RUNNING = job_table(
+    "live_running",
+    *_request_columns(),
+    Column("predicted_node_w", Float),
+    Column("hardware", Text, nullable=False),
+    Column("frequency_hz", Float),
+)
+"""Jobs that run, or whose energy accounting has not reported yet."""
 FORGET_S = 3600.0
 """How long accounting may take to report a job's energy: slurmdbd lags by minutes, not by hours."""
 
@@ -55,7 +75,38 @@ class MeasuredJobs:
     """Ended jobs whose energy accounting has not reported yet, with the time at which they were missed."""
 
     def __post_init__(self) -> None:
-        METADATA.create_all(self.engine, tables=[LEARNED])
+        METADATA.create_all(self.engine, tables=[LEARNED, RUNNING])
+
+    def began(self, jobs: Iterable[ObservedJob]) -> None:
+        """Store jobs that run, for a controller that is started after they have ended."""
+        with self.engine.begin() as connection:
+            for ran in jobs:
+                request = ran.request
+                connection.execute(delete(RUNNING).where(_mine(RUNNING, request.key)))
+                connection.execute(
+                    insert(RUNNING).values(
+                        name=request.key.name, submit_s=request.key.submit_s, user=request.user, app=request.app,
+                        partition=request.partition, nodes=request.nodes, walltime_s=min(request.walltime_s, 1e18),
+                        predicted_node_w=_column(ran.predicted_node_w), hardware=ran.hardware,
+                        frequency_hz=_column(ran.frequency_hz),
+                    )
+                )  # fmt: skip
+
+    def settled(self, keys: Iterable[JobKey]) -> None:
+        """Forget running jobs: their energy is known, or will not come."""
+        with self.engine.begin() as connection:
+            for key in keys:
+                connection.execute(delete(RUNNING).where(_mine(RUNNING, key)))
+
+    def running(self) -> list[ObservedJob]:
+        """Return the jobs that ran, and were not settled, when the last controller ended."""
+        with self.engine.connect() as connection:
+            rows = connection.execute(select(RUNNING).order_by(RUNNING.c.submit_s, RUNNING.c.name)).all()
+        out = []
+        for r in rows:
+            request = JobRequest(JobKey(r.name, r.submit_s), r.user, r.app, r.partition, r.nodes, _limit(r.walltime_s))
+            out.append(ObservedJob(request, _number(r.predicted_node_w), r.hardware, _number(r.frequency_hz)))
+        return out
 
     def recall(self, most: int = 20_000) -> list[MeasuredJob]:
         """Return the last ``most`` jobs, in order of their ends."""
@@ -77,8 +128,7 @@ class MeasuredJobs:
         with self.engine.begin() as connection:
             for one in jobs:
                 key = one.request.key
-                mine = (LEARNED.c.name == key.name) & (LEARNED.c.submit_s == key.submit_s)
-                if connection.execute(select(LEARNED.c.name).where(mine)).first() is not None:
+                if connection.execute(select(LEARNED.c.name).where(_mine(LEARNED, key))).first() is not None:
                     continue
                 request = one.request
                 connection.execute(
@@ -99,7 +149,11 @@ class MeasuredJobs:
         """Remember a job that ended unmeasured: accounting may still report its energy."""
         self.gone[ran.request.key] = (ran, now_s)
         # bounded: what accounting has not reported within FORGET_S it never will
-        self.gone = {k: v for k, v in self.gone.items() if now_s - v[1] < FORGET_S}
+        late = [key for key, (_, at_s) in self.gone.items() if now_s - at_s >= FORGET_S]
+        for key in late:
+            del self.gone[key]
+        if late:
+            self.settled(late)
 
     def from_accounting(self, energies: Sequence[JobEnergy]) -> list[MeasuredJob]:
         """Return the remembered jobs among those that accounting has measured, and forget them.
@@ -116,6 +170,11 @@ class MeasuredJobs:
                 times = (e.start_s, e.end_s)
                 out.append(MeasuredJob(request, *times, e.mean_node_w, math.nan, ran.predicted_node_w, *where))
         return out
+
+
+def _mine(table: Table, key: JobKey) -> ColumnElement[bool]:
+    """Return the condition for the row of one job."""
+    return and_(table.c.name == key.name, table.c.submit_s == key.submit_s)
 
 
 def _number(value: float | None) -> float:

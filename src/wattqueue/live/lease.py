@@ -29,6 +29,8 @@ from wattqueue.errors import OutputError, WattQueueError
 from wattqueue.formats.atomic_write import atomic_text
 
 LEASE = "lease"
+AHEAD_S = 10.0
+"""A time further in the future than this was written by a clock that was wrong, and says nothing about its writer."""
 
 
 class LeaseLostError(WattQueueError):
@@ -91,6 +93,14 @@ def read_stamp(path: Path) -> tuple[str, float] | None:
         return word, float(at)
     except (OSError, ValueError):
         return None
+
+
+def is_young(age_s: float, away_s: float) -> bool:
+    """Whether a heartbeat or lease of this age is in force: neither too old nor from the future.
+
+    Clocks of two hosts differ by a few seconds, so ``AHEAD_S`` is allowed. job_submit.lua has the same rule.
+    """
+    return -AHEAD_S <= age_s <= away_s
 
 
 def replace_text(path: Path, text: str) -> None:

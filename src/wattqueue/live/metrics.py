@@ -7,6 +7,9 @@ ids: labels are bounded, as Prometheus asks for.
 What to watch (``share/alerts.yml`` holds rules for it):
 
 - ``wattqueue_cap_violation_seconds_total``: measured power above the cap; must not grow;
+- ``wattqueue_counted_over_cap_watts``, ``wattqueue_cap_below_idle_watts``, ``wattqueue_cap_unreadable``,
+  ``wattqueue_jobs{state=~"stuck|failed|unlicensed"}``: conditions of a round (``live.conditions``), normally 0;
+- ``wattqueue_last_round_timestamp_seconds``: the heartbeat; a controller that hangs serves its metrics on;
 - ``wattqueue_observe_failures_total``: Slurm does not answer; after ``away_s`` the release fall-back acts;
 - ``wattqueue_actuations_total{result="failed"}``: Slurm refuses writes;
 - ``wattqueue_telemetry_nodes{label!="measured"}``: nodes that count as their maximum;
@@ -34,7 +37,7 @@ from wattqueue import __version__
 from wattqueue.errors import InputError
 
 if TYPE_CHECKING:
-    from wattqueue.live.controller import Report
+    from wattqueue.live.report import Report
 
 MODES = ("observe", "advise", "control")
 
@@ -55,15 +58,29 @@ class LiveMetrics:
             return Gauge(f"wattqueue_{name}", text, labels, registry=self.registry)
 
         # names as Prometheus asks: base units, no job ids, counters end in _total by themselves
-        self.power = gauge("cluster_power_watts", "Power of all nodes, measured or their maximum.")
+        # registered while a node is measured: a gauge that is there from the first scrape on would read 0 W
+        self.power = Gauge(
+            "wattqueue_cluster_power_watts", "Power of all nodes, measured or their maximum.", registry=None
+        )
+        self._measured = False
         self.counted = gauge("cluster_counted_power_watts", "Power that the ledger counts in the cap's scope.")
         self.cap = gauge("cluster_power_cap_watts", "The cap in force; +Inf without one.")
+        self.over_cap = gauge("counted_over_cap_watts", "Counted power above the cap that the site states.")
+        self.below_idle = gauge("cap_below_idle_watts", "Watts by which the cap is below what idle nodes draw.")
+        self.unreadable = gauge("cap_unreadable", "1 while the content of the cap's file is not in force.")
+        self.last_round = gauge("last_round_timestamp_seconds", "Time of the last round that saw the cluster.")
         self.pool = gauge(
             "pool_watts",
             "The watts licence: total, open to jobs, used, and the part of it that Slurm does not count.",
             "part",
         )
         self.jobs = gauge("jobs", "Jobs by what the controller sees in them.", "state")
+        self.limits = gauge(
+            "node_limits", "Limits of nodes through their agents, by figure; those in _w are watts.", "figure"
+        )
+        self.refused = Counter(
+            "wattqueue_refused_actions", "Actions of controls that were refused.", ("kind",), registry=self.registry
+        )
         self.telemetry = gauge("telemetry_nodes", "Nodes by the label of their power.", "label")
         self.actuator = gauge("actuator_mode", "1 for the mode in force.", "mode")
         for mode in MODES:
@@ -100,7 +117,14 @@ class LiveMetrics:
         """Take over the figures of one round."""
         plan, pool = report.plan, report.snapshot.pool
         self.rounds.observe(report.took_s)
-        self.cap.set(plan.cap_w)
+        self.cap.set(plan.stated_w)
+        found = report.conditions
+        self.over_cap.set(found.over_cap_w)
+        self.below_idle.set(found.cap_below_idle_w)
+        self.unreadable.set(found.cap_unreadable)
+        self.last_round.set(report.snapshot.taken_s)
+        for state in ("stuck", "failed", "unlicensed"):
+            self.jobs.labels(state).set(len(getattr(found, state)))
         self.counted.set(plan.counted_w)
         if pool is not None:
             for part, value in (
@@ -110,6 +134,10 @@ class LiveMetrics:
                 ("uncounted", pool.uncounted),
             ):
                 self.pool.labels(part).set(value)
+        for name, figure in report.limits.items():
+            self.limits.labels(name).set(figure)
+        for refusal in plan.refusals:
+            self.refused.labels(type(refusal.action).__name__).inc()
         # the same names as in the status file
         rows = plan.sorted
         states = ("running", "under_way", "waiting", "foreign", "late", "adopt")
@@ -118,7 +146,7 @@ class LiveMetrics:
         self.jobs.labels("refused").set(rows.refused)
         for outcome in report.outcomes:
             self.writes.labels(outcome.write.kind, "failed" if outcome.error else "done").inc()
-        self._power(report, plan.cap_w)
+        self._power(report, plan.stated_w)
 
     def _power(self, report: Report, cap_w: float) -> None:
         """Take over measured power, and count violations of the cap.
@@ -130,6 +158,9 @@ class LiveMetrics:
         for label in ("measured", "stale", "missing"):
             self.telemetry.labels(label).set(labels.count(label))
         now_s = report.snapshot.taken_s
+        if ("measured" in labels) != self._measured:
+            self._measured = not self._measured
+            (self.registry.register if self._measured else self.registry.unregister)(self.power)
         if labels:
             power_w = sum(p.power_w for p in report.power.values())
             self.power.set(power_w)

@@ -8,14 +8,29 @@ from wattqueue.live.cluster import Node
 from wattqueue.live.world import Layout
 
 
-def inspect_partitions(layout: Layout, nodes: Iterable[Node]) -> list[str]:
-    """Return what a person should know: partitions that the machine file lacks, and those with other nodes."""
+def members_of(nodes: Iterable[Node]) -> dict[str, set[str]]:
+    """Return the names of the nodes of each partition of the cluster."""
     members: dict[str, set[str]] = {}
     for node in nodes:
         for name in node.partitions:
             members.setdefault(name, set()).add(node.name)
+    return members
+
+
+def fits(layout: Layout, nodes: Iterable[Node]) -> bool:
+    """Whether each managed partition has exactly the nodes of the layout."""
+    found: dict[int, set[str]] = {row: set() for row in range(len(layout.machine.partitions))}
+    for name, inside in members_of(nodes).items():
+        if name in layout.partition_of:
+            found[layout.partition_of[name]] |= inside
+    first = layout.first
+    return all(set(layout.names[first[row] : first[row + 1]]) == inside for row, inside in found.items())
+
+
+def inspect_partitions(layout: Layout, nodes: Iterable[Node]) -> list[str]:
+    """Return what a person should know: partitions that the machine file lacks, and those with other nodes."""
     found = []
-    for name, inside in sorted(members.items()):
+    for name, inside in sorted(members_of(nodes).items()):
         row = layout.partition_of.get(name)
         managed = inside & layout.unit.keys()
         if row is None and managed:
@@ -25,8 +40,10 @@ def inspect_partitions(layout: Layout, nodes: Iterable[Node]) -> list[str]:
             )
         elif row is not None:
             low, high = int(layout.first[row]), int(layout.first[row + 1])
-            if inside != set(layout.names[low:high]):
+            stated = layout.listed[row] if layout.listed else high - low
+            if len(inside) != stated or inside != set(layout.names[low:high]):
                 found.append(
-                    f"partition {name} has other nodes than the machine file: correct it, install again, restart"
+                    f"partition {name} has {len(inside)} nodes, the machine file {stated}, whose watts count for each: "
+                    f"correct the file, and install again"
                 )
     return found

@@ -29,40 +29,43 @@ planner corrects these cases, each in the round in which it is seen:
 - a measured licence never falls below a share of the maximum (``Tracker.floor``), and a reading that no powered
   node can have counts as the maximum (``tracking.trusted``).
 
-State. The planner keeps ``memory`` (written through to the database), ``tracker``, and caches that can
-be dropped at any time. The same snapshot planned twice gives a goal that needs no further write.
+State: ``memory`` (written through to the database), ``tracker``, and caches that can be dropped at any time. The same
+snapshot planned twice gives a goal that needs no further write.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wattqueue.formats.slurm.hostlist import compress, expand
-from wattqueue.kernels import codes
 from wattqueue.live.capfile import Announced
 from wattqueue.live.cluster import Details, Job, JobKey, Node, Snapshot
+from wattqueue.live.consent import Consents, changed_consent
 from wattqueue.live.decision import Decider, Decision, Seen
-from wattqueue.live.goal import Goal, JobGoal, NodeGoal
-from wattqueue.live.job_tables import joined, offered
+from wattqueue.live.draining import WHY, Draining
+from wattqueue.live.goal import Goal, JobGoal
+from wattqueue.live.job_tables import PendingJobs, joined, offered, with_running
+from wattqueue.live.licences import REQUEUED, corrected_licences, lost_licences, measured_licences
+from wattqueue.live.load_targets import target_name
+from wattqueue.live.parking import PARKED, Parking
 from wattqueue.live.placement import ChosenStart, Naming, NodeChoice
 from wattqueue.live.predictor import JobRequest, ObservedJob, Predictor
+from wattqueue.live.site_filter import SiteFilter, SitePriority, with_priorities
 from wattqueue.live.sorting import USER_HELD, Mode, Sorted, Sorter
-from wattqueue.live.state.memory import Memory, Refused, ReleasedJob
+from wattqueue.live.state.memory import Memory, ParkedJob, Refused, ReleasedJob
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.tracking import CountedPower, Tracker, labels
 from wattqueue.live.world import Busy, KnownPlacement, Layout, Nodes, Occupation
-from wattqueue.model.jobs import Ints
-from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.signals import NO_SIGNALS, Cap, Signals
-from wattqueue.parts.contracts import Entries, Prediction
+from wattqueue.parts.contracts import Entries
 from wattqueue.policy.actions import Refusal, StartJob
 from wattqueue.policy.decide import PolicySnapshot
+from wattqueue.policy.domain_limits import DomainLimits
 from wattqueue.policy.policy import Policy
 from wattqueue.policy.round import Round
 
@@ -70,16 +73,12 @@ PRIORITY_TOP = 2_000_000_000
 """Slurm priority of the first job that a round releases; the next ones count down, so Slurm keeps the order."""
 FIRST_BACKOFF_S = 30.0
 """Back-off after the first refusal: about two scheduling periods of Slurm; doubles with each further refusal."""
-HOLDS_WATTS = frozenset({"starting", "running", "suspended"})
-"""States in which a job's watts can be changed; a completing job is about to give them back."""
-REASSERTED = "reasserted"
-"""Mark of a requeued job whose watts were written again."""
-REQUEUED = "requeued"
-"""Mark of a job that was seen running and then pending under the same key."""
 RANGE = "nodes="
 """Mark with the range of nodes of a job before it was pinned, as ``nodes=1-4``."""
 LONGEST_BACKOFF_S = 3600.0
 """Longest back-off: a job that could start again should not wait longer than this for being tried."""
+BLOCKED_BACKOFF_S = 300.0
+"""... for one that was blocked by what may end at any time (a limit, a reservation): a try costs about two seconds."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,11 @@ class Plan:
     busy: tuple[Busy, ...]
     """Running and under-way jobs, with what they count for."""
     cap_w: float
-    """The cap in force, inf for none."""
+    """The cap that the pool stands for, inf for none: what the policy plans with."""
+    stated_w: float
+    """The cap as the site states it, inf for none."""
+    idle_w: float
+    """Watts of idle nodes in the cap's scope."""
     pool_w: int | None
     """Licences that Slurm should leave open; None where the licence is not configured."""
     counted_w: float
@@ -137,20 +140,8 @@ class Plan:
     sorted: Sorted
     decision: Decision
     """The round of the session: what it was asked, and all that it answered."""
-
-
-class PendingJobs(NamedTuple):
-    """The waiting jobs as arrays, kept while the queue does not change."""
-
-    jobs: KnownJobs
-    prediction: Prediction
-    row: Ints
-    """Rows of ``prediction`` for ``jobs``."""
-    entries: Entries
-    window: tuple[NDArray[Any], NDArray[Any]]
-    """First and last option of each entry."""
-    rank: NDArray[np.float64] | None
-    """Rank of each unit for each application of ``jobs``; None where the policy has none."""
+    parked: tuple[ParkedJob, ...] = ()
+    """Jobs that the goal stops; to be stored before Slurm is written to."""
 
 
 class RunningJob(NamedTuple):
@@ -177,6 +168,8 @@ class Planner:
     memory: Memory
     predictor: Predictor
     decider: Decider
+    consents: Consents | None = None
+    """What users allow during a load target; None where the site does not ask them."""
     tracker: Tracker = field(default_factory=lambda: Tracker(10.0, 0.1))
 
     def __post_init__(self) -> None:
@@ -184,15 +177,18 @@ class Planner:
         rules, memory = self.rules, self.memory
         self.placement = NodeChoice(self.layout, self.policy, self.predictor, memory, rules.place_nodes)
         self.sorter = Sorter(self.layout, rules.mode, rules.start_timeout_s, self._request, marked=memory.marked)
-        self.nodes = Nodes(self.layout)
+        self.nodes, self.parking, self.site = Nodes(self.layout), Parking(self.layout, memory), SiteFilter(self.layout)
+        self.draining = Draining(self.layout, memory)
         # caches by row identity, valid while the observer hands out the same row objects
         self._seen: dict[int, KnownPlacement] = {}
         self._counted: dict[int, RunningJob] = {}
-        # waiting keys, telemetry_ok, the cap, and the arrays built from them
-        self._last: tuple[Sequence[JobKey], bool, Cap, PendingJobs] | None = None
+        # waiting keys, what else the arrays depend on, the site's priorities, and the arrays
+        self._last: tuple[Sequence[JobKey], tuple[bool, int, Cap], SitePriority, PendingJobs] | None = None
         self.tracker = Tracker(self.rules.settle_s, self.rules.margin, floor=self.rules.licence_floor)
         self.announced = Announced(Signals(self.cap), self.cap)
         self.settings = self.decider.session.needs.pass_settings(self.layout.machine.cap_scope)
+        # Whether signals are needed: by parts in Python, or by what looks at load targets.
+        self._looks_ahead = self.decider.asks or self.settings.by_target or bool(self.settings.looks_ahead)
 
     def plan(
         self,
@@ -201,14 +197,18 @@ class Planner:
         *,
         telemetry_ok: bool,
         ended: Callable[[Sorted, float], None] = lambda *_: None,
+        limits: DomainLimits | None = None,
     ) -> Plan:
         """Return the plan for a snapshot.
 
         ``power`` is the counted power of each node by name, empty without telemetry. ``telemetry_ok`` is false while
         telemetry is configured and lost: jobs are then admitted by the machine's maxima. ``ended`` is called with the
         sorted jobs and the time before new jobs are predicted: completions are learned first (semantics, rule 2).
+        ``limits``: of nodes, as their agents state them; None without agents.
         """
         now_s, memory = snapshot.taken_s, self.memory
+        if self.consents is not None:
+            self.consents.follow(snapshot.details)
         rows = self.sorter.sort(snapshot, memory.placed, memory.refused, memory.origin)
         self.placement.forget_names(snapshot)
         memory.mark(rows.user_held, USER_HELD)
@@ -219,6 +219,7 @@ class Planner:
         self.predictor.predict(self.sorter.fresh, now_s, self.sorter.requests)
         running = self._all_running(rows.running, power, now_s, snapshot.details)
         occupation = self._occupation(rows, running, now_s)
+        self.site.keep_back(snapshot, rows, self.sorter.queue, occupation.taken)
         base = self.nodes.base_uw
         # backfill of Slurm 22.05 with bf_licenses starts others on the licences of suspended jobs, and a resume
         # checks nothing: their watts leave the pool, like those of running jobs without a licence
@@ -227,12 +228,15 @@ class Planner:
             b.net_w for b in occupation.busy if b.row.active and (b.row.watts < 0 or b.row.state == "suspended")
         )
         cap_w, pool_w = self._budget(snapshot, base, bare_w)
+        held_w = sum(b.net_w for b in occupation.busy) + self._elsewhere_w(snapshot, rows, occupation.busy)
+        room_w = math.inf if pool_w is None else pool_w + bare_w - held_w
+        reserved = self.site.start_reserved(occupation, now_s, room_w, self.predictor.of)
         view = self._view(snapshot, rows, occupation, (cap_w, base), telemetry_ok=telemetry_ok)
         # goals in the order of their urgency; ``plan_writes`` sorts the writes by what they do to the pool
         late = self._late(rows)
         decision = self.decider.decide(
             view,
-            self._seen_by_parts(rows, occupation, nodes) if self.decider.asks else None,
+            self._seen_by_parts(rows, occupation, nodes, limits) if self.decider.asks else None,
             lambda row: self._range(self.sorter.queue.row[rows.waiting[row]])[1],
         )
         if decision.now.base_added_uw:  # nodes that boot: their watts leave the pool in the round that wakes them
@@ -240,39 +244,48 @@ class Planner:
             pool_w = self._budget(snapshot, base, bare_w)[1]
         started = [self.sorter.queue.row[rows.waiting[row]] for row in decision.rows[: self.rules.starts_a_cycle]]
         chosen = self.placement.choose(decision, started, self.rules.starts_a_cycle)
+        chosen = self.site.together([*reserved, *chosen])
         goals, placed = self._starts(snapshot, chosen)
         back, why = self.placement.taken_back, "released outside WattQueue: the policy decides"
         adopt = [back(JobGoal(row.key, held=True, why=why), row) for row in rows.adopt]
         restored = self.placement.restored(snapshot, {one.row.key for one in chosen})
         hand = [JobGoal(row.key, held=False, why="heterogeneous jobs are scheduled by Slurm") for row in rows.hand_over]
-        corrections = self._corrections(snapshot, running)
-        licences = self._licences(snapshot, running, {goal.key for goal in corrections})
+        corrections = corrected_licences(self.memory, snapshot, running)
+        parked = self.parking.goals(decision.now, occupation.busy, now_s, target_name(view.signals.targets, now_s))
+        taken = {goal.key for goal in (*corrections, *parked.jobs)}
+        licences = measured_licences(snapshot, running, taken) if self.rules.track_running else []
+        corrections = [goal for goal in corrections if goal.key not in {one.key for one in parked.jobs}]
         goal = Goal(
             pool_w,
-            (*corrections, *licences, *late, *adopt, *restored, *hand, *goals),
-            *self._actions(decision.now, occupation),
+            (*corrections, *licences, *parked.jobs, *late, *adopt, *restored, *hand, *goals),
+            self.draining.goals(decision.now, snapshot.by_node),
+            self._requeues(decision.now, occupation),
             why_pool=f"cap {cap_w:.0f} W",
         )
         return Plan(
-            goal, tuple(placed), decision.view, tuple(c.start for c in chosen), tuple(occupation.busy), cap_w, pool_w,
+            goal, tuple(placed), decision.view, tuple(c.start for c in chosen), tuple(occupation.busy), cap_w,
+            self.cap.in_force_w(snapshot.taken_s), base / 1e6, pool_w,
             sum(b.net_w for b in occupation.busy) + base / 1e6, labels(job.counted for job in running),
-            decision.refusals, rows, decision,
+            decision.refusals, rows, decision, parked.stored,
         )  # fmt: skip
 
-    def _seen_by_parts(self, rows: Sorted, occupation: Occupation, nodes: tuple[Node, ...]) -> Seen:
+    def _seen_by_parts(
+        self, rows: Sorted, occupation: Occupation, nodes: tuple[Node, ...], limits: DomainLimits | None
+    ) -> Seen:
         """Return what the session compares with the round before."""
         busy = occupation.busy
         running, under_way = [b.row.key.name for b in busy if b.row.active], [row.key.name for row in rows.under_way]
-        return Seen(nodes, [key.name for key in self.sorter.queue.keys()], running, under_way)  # noqa: SIM118
+        still = [b.row.key.name for b in busy if b.row.state in ("stopped", "suspended") and not b.parked]
+        return Seen(
+            nodes, [key.name for key in self.sorter.queue.keys()], running, [*under_way, *still], limits,  # noqa: SIM118
+            self.parking.resumes_w(busy), self.parking.happened(rows.running) | changed_consent(self.consents),
+            self.memory.drained,
+        )  # fmt: skip
 
-    def _actions(
-        self, now: Round, occupation: Occupation
-    ) -> tuple[tuple[NodeGoal, ...], tuple[tuple[JobKey, str], ...]]:
-        """Return the nodes to power and the jobs to requeue, as the controls of the policy asked."""
-        why = "a control of the policy"
-        nodes = [NodeGoal(self.layout.names[u], s == codes.UNIT_BOOTING, why) for u, s in now.powered.items()]
+    def _requeues(self, now: Round, occupation: Occupation) -> tuple[tuple[JobKey, str], ...]:
+        """Return the jobs to requeue, as the controls of the policy asked."""
         busy = {b.row.key.name: b.row.key for b in occupation.busy} if now.requeued else {}
-        return tuple(nodes), tuple((busy[name], why) for name in now.requeued)
+        return tuple((busy[name], WHY) for name in now.requeued)
 
     def ran(self, busy: Busy) -> ObservedJob:
         """Return a running job with its request, its prediction and where it runs."""
@@ -289,11 +302,11 @@ class Planner:
             if most > least:
                 self.memory.mark([row.key], f"{RANGE}{least}-{most}")
 
-    def refuse(self, key: JobKey, reason: str, now_s: float) -> None:
+    def refuse(self, key: JobKey, reason: str, now_s: float, longest_s: float = LONGEST_BACKOFF_S) -> None:
         """Store a start that failed: it is tried again after 30 s, then twice as long, up to an hour."""
         before = self.memory.refused.get(key)
         times = 1 if before is None else before.times + 1
-        wait_s = min(FIRST_BACKOFF_S * 2.0 ** (times - 1), LONGEST_BACKOFF_S)
+        wait_s = min(FIRST_BACKOFF_S * 2.0 ** min(times - 1, 20), longest_s)
         self.memory.refuse(Refused(key, now_s + wait_s, times, reason))
 
     # -- steps of a plan -----------------------------------------------------------------------
@@ -309,10 +322,7 @@ class Planner:
         return self._range(row)[0] if row.pending else row.nodes
 
     def _least_nodes(self, row: Job) -> int:
-        """Return the least nodes of a waiting job: as stated, or what its CPUs need on the smallest allowed nodes.
-
-        squeue shows one node for ``sbatch -n 64`` until the job starts.
-        """
+        """Return the least nodes of a waiting job: as stated, or what its CPUs need (squeue shows 1 for ``-n 64``)."""
         partitions = [self.layout.machine.partitions[p] for p in self.layout.allowed(row.partition)]
         cores = [p.sockets_per_node * p.cores_per_socket for p in partitions]
         fewest = min((c for c in cores if c > 1), default=0)
@@ -321,8 +331,7 @@ class Planner:
     def _range(self, row: Job) -> tuple[int, int]:
         """Return the least and the greatest number of nodes of a waiting job.
 
-        A job that was pinned for a start which then did not happen shows the pinned number only; its
-        own range was stored as a mark before the pin was written.
+        One that was pinned for a start that did not happen shows that number only; its range was stored as a mark.
         """
         for mark in self.memory.marks.get(row.key, ()):
             if mark.startswith(RANGE):
@@ -383,8 +392,11 @@ class Planner:
         partition = self._partition(row)
         placed = self.memory.placed.get(row.key)
         option = placed.option if placed is not None else int(self.layout.machine.option_start[partition])
+        if (parked := self.parking.counted(row, partition)) is not None:
+            self.tracker.pause(row.key)
+            return RunningJob(row, option, parked, row.watts, restarted=False)
         most = self._most(partition, row)
-        given_w = self._given_w(row) if row.watts >= 0 else -1
+        given_w = max(self._given_w(row), self.parking.least_w(row)) if row.watts >= 0 else -1
         licence = given_w if row.watts >= 0 else most
         figure = CountedPower(licence, licence, "predicted")
         if self.rules.track_running:
@@ -412,7 +424,8 @@ class Planner:
         if len(self._seen) > 2 * len(running) + 1000:
             self._seen.clear()
         for job in running:
-            occupation.running(job.row, job.option, job.counted.net_w, now_s)
+            parked = job.counted.label == PARKED
+            occupation.running(job.row, job.option, job.counted.net_w, now_s, parked=parked)
         for row in rows.under_way:
             # an adopted or foreign job has no stored release: its partition's first option, its own watts
             placed = self.memory.placed.get(row.key)
@@ -431,7 +444,7 @@ class Planner:
         them, so the pool is smaller by it. The policy gets the cap that the pool stands for, so that it
         never plans on watts that Slurm will not admit; its own ledger counts the bare jobs.
         """
-        cap_w = float(self.cap.at(np.array([snapshot.taken_s]))[0])
+        cap_w = self.cap.in_force_w(snapshot.taken_s)
         total = snapshot.pool.total if snapshot.pool is not None else None
         if not math.isfinite(cap_w):
             return (cap_w if total is None else base / 1e6 + total + bare_w), total
@@ -440,26 +453,28 @@ class Planner:
         return base / 1e6 + room + bare_w, room
 
     def _view(
-        self,
-        snapshot: Snapshot,
-        rows: Sorted,
-        occupation: Occupation,
-        budget: tuple[float, int],
-        *,
-        telemetry_ok: bool,
+        self, snapshot: Snapshot, rows: Sorted, occupation: Occupation, budget: tuple[float, int], *, telemetry_ok: bool
     ) -> PolicySnapshot:
         cap_w, base = budget
-        pending = self._pending(rows, telemetry_ok=telemetry_ok)
+        pending = self._pending(rows, snapshot.site.priority, telemetry_ok=telemetry_ok)
         busy = occupation.busy
-        row = np.concatenate((pending.row, np.zeros(len(busy), np.int32)))
+        known = self.predictor.rows(busy if self.decider.asks else (), len(busy), pending.prediction)
         running = occupation.as_running(len(pending.jobs))
         unusable = occupation.unusable(self.nodes.usable, self.nodes.hidden(occupation.taken))
         elsewhere_w = float(self._elsewhere_w(snapshot, rows, busy))
-        prediction = replace(pending.prediction, row=row)
+        prediction = replace(pending.prediction, row=np.concatenate((pending.row, known)))
+        alike = pending.rank is None and prediction.unit_factor is None  # tables by node have a row an application
+        named = self.sorter.requests if self.decider.asks and alike else {}
+        jobs = joined(pending.jobs, busy, named, self.consents)
+        signals = self.announced.at(self.cap, snapshot.taken_s) if self._looks_ahead else NO_SIGNALS
+        entries, window = pending.entries, pending.window
+        if self.decider.asks and self.settings.by_target:
+            known = np.array([self.predictor.of(b.row.key) is not None for b in busy], np.bool_)
+            asked = (jobs, entries, window, prediction, self.layout.machine, signals)
+            entries, window = with_running(self.policy.frequency, busy, known, *asked)
         return PolicySnapshot(
-            snapshot.taken_s, joined(pending.jobs, busy), self.layout.machine, prediction, pending.entries,
-            pending.window, self.settings, running, cap_w, elsewhere_w, base, unusable, pending.rank,
-            signals=self.announced.at(self.cap, snapshot.taken_s) if self.decider.asks else NO_SIGNALS,
+            snapshot.taken_s, jobs, self.layout.machine, prediction, entries, window, self.settings, running, cap_w,
+            elsewhere_w, base, unusable, pending.rank, signals=signals,
         )  # fmt: skip
 
     def _elsewhere_w(self, snapshot: Snapshot, rows: Sorted, busy: Sequence[Busy]) -> int:
@@ -476,10 +491,11 @@ class Planner:
         known = sum(max(row.watts, 0) for row in (*rows.running, *rows.under_way))
         return outside + max(0, snapshot.pool.used - known)
 
-    def _pending(self, rows: Sorted, *, telemetry_ok: bool) -> PendingJobs:
-        """Return the waiting jobs as arrays, those of the last round while the queue did not change."""
+    def _pending(self, rows: Sorted, priority: SitePriority, *, telemetry_ok: bool) -> PendingJobs:
+        """Return the waiting jobs as arrays, those of the last round while neither queue nor priorities changed."""
         last = self._last
-        if last is not None and (last[0] is rows.waiting and last[1] == telemetry_ok and last[2] is self.cap):
+        asked = (telemetry_ok, 0 if self.consents is None else self.consents.changes, self.cap)
+        if last is not None and (last[0] is rows.waiting and last[1] == asked and last[2] is priority):
             return last[3]
         queue, machine = self.sorter.queue, self.layout.machine
         keys = queue.keys()
@@ -488,14 +504,17 @@ class Planner:
             kept = set(rows.waiting)
             without = np.fromiter((key not in kept for key in keys), np.bool_, len(keys))
         jobs, allowed = queue.table(without)
+        if self.consents is not None:
+            jobs = replace(jobs, consent=self.consents.columns(rows.waiting))
         prediction = self.predictor.prediction(rows.waiting, telemetry_ok=telemetry_ok)
         jobs, prediction, rank = self.placement.tell_apart(jobs, prediction, telemetry_ok=telemetry_ok)
-        entries = self._allowed(self.policy.order.entries(jobs, prediction, machine), allowed)
-        window = self.policy.frequency.window(jobs, entries, prediction, machine, Signals(self.cap))
+        ranked = with_priorities(jobs, rows.waiting, priority, self.layout)
+        entries = self._allowed(self.policy.order.entries(ranked, prediction, machine), allowed)
+        window = self.policy.frequency.window(jobs, entries, prediction, machine, self.announced.whole(self.cap))
         row = np.zeros(0, np.int32) if prediction.row is None else prediction.row
         entries, window = offered(entries, window, prediction)
         pending = PendingJobs(jobs, prediction, row, entries, window, rank)
-        self._last = (rows.waiting, telemetry_ok, self.cap, pending)
+        self._last = (rows.waiting, asked, priority, pending)
         return pending
 
     def _allowed(self, entries: Entries, allowed: np.ndarray) -> Entries:
@@ -520,7 +539,7 @@ class Planner:
             goals.append(
                 JobGoal(
                     row.key, False, partition, watts, nodes, limit_s, priority, khz, None, why, len(names),
-                    self._lost_licences(snapshot, row.key),
+                    lost_licences(self.memory, snapshot, row.key),
                 )
             )  # fmt: skip
             total_w = power_w * len(start.nodes)
@@ -542,53 +561,4 @@ class Planner:
             goals.append(self.placement.taken_back(JobGoal(row.key, held=True, why=f"{why}: {row.reason}"), row))
             placed = self.memory.placed[row.key]
             self.decider.session.refuse(StartJob(row.key.name, -1, (), placed.option), why)
-        return goals
-
-    def _lost_licences(self, snapshot: Snapshot, key: JobKey) -> bool:
-        """Whether Slurm may hold no watts for a job although it shows them.
-
-        Slurm 25.05 and 25.11.0 to 25.11.6 free the licences of a job that is requeued and do not take
-        them again when it starts; the text of its request stays as it was. So the watts of every
-        requeued job are written once after each requeue, whatever they show.
-        """
-        details, marked = snapshot.details.get(key), self.memory.marked
-        requeued = (details is not None and details.restarts > 0) or marked(key, REQUEUED)
-        return requeued and not marked(key, REASSERTED)
-
-    def _corrections(self, snapshot: Snapshot, running: Sequence[RunningJob]) -> list[JobGoal]:
-        """Return goals for running jobs whose licence in Slurm is not what they may draw.
-
-        These are written whether or not the pool has room: the watts are in use already, and a pool
-        that shows them keeps others from starting.
-        """
-        goals = []
-        # two fields of each running job, so that a round of ten thousand of them stays cheap
-        for job in [job for job in running if job.restarted or job.given_w > job.row.watts]:
-            row, lost, wanted = job.row, self._lost_licences(snapshot, job.row.key), job.given_w
-            if row.watts >= 0 and row.state in HOLDS_WATTS and (lost or wanted > row.watts):
-                why = "requeued: Slurm may have freed its watts" if lost else f"it was given {row.nodes} nodes"
-                goals.append(JobGoal(row.key, watts=wanted, why=why, reassert=lost))
-        return goals
-
-    def _licences(
-        self, snapshot: Snapshot, running: Sequence[RunningJob], corrected: Container[JobKey]
-    ) -> list[JobGoal]:
-        """Return goals for licences that follow what was measured.
-
-        Lowering needs no room. Raising takes room that is free in the pool now, in the order of the
-        jobs: Slurm does not check it on a running job (it would let the pool be exceeded).
-        """
-        if not self.rules.track_running or snapshot.pool is None:
-            return []
-        # the greater of what Slurm counts and what the rows show: either list may be a moment older
-        held = max(snapshot.pool.used, sum(max(job.row.watts, 0) for job in running))
-        room = snapshot.pool.open_w - held
-        goals = []
-        for job in running:
-            now, wanted = job.row.watts, job.counted.licence
-            if now < 0 or wanted == now or job.row.key in corrected or (wanted > now and wanted - now > room):
-                continue
-            room -= max(0, wanted - now)
-            word = "lowered" if wanted < now else "raised"
-            goals.append(JobGoal(job.row.key, watts=wanted, why=f"{word} to measured power plus the margin"))
         return goals

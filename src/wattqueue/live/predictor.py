@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wattqueue.live.cluster import JobKey
-from wattqueue.live.world import NO_LIMIT_S, Layout
+from wattqueue.live.world import NO_LIMIT_S, Busy, Layout
 from wattqueue.model.jobs import Floats, Labels
 from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.parts.contracts import Finished, Prediction
@@ -200,6 +201,17 @@ class Predictor:
         if not telemetry_ok:
             power = np.where(np.isinf(power), power, self.most_w)
         return Prediction(power, self._time[:used], row)
+
+    def rows(self, busy: Sequence[Busy], count: int, table: Prediction) -> NDArray[np.int32]:
+        """Return the rows of ``count`` jobs in a table that ``prediction`` returned; 0 for those that it lacks.
+
+        Without ``busy`` all are 0: no part asks.
+        """
+        rows = np.zeros(count, np.int32)
+        for i, one in enumerate(busy):
+            row = self._row.get(one.row.key, 0)
+            rows[i] = row if row < len(table.power_w) else 0
+        return rows
 
     def of(self, key: JobKey) -> tuple[Floats, Floats] | None:
         """Return watts of one unit and time factors by option; None for a job that was never predicted."""

@@ -12,9 +12,9 @@ Numbers are written in the shortest text that gives the float back, so nothing i
 ``{"now_s": s, "view": {...}, "moment": {...}, "ranges": {...}, "learned": [...], "asked": [...], "decided": {...}}``
     A round. ``view`` holds the fields of ``PolicySnapshot``, the terms of a chance ledger among them; it is left out
     where it equals the last one but for its time. ``moment`` is what else parts in Python are shown: states of units,
-    jobs under way, events. ``ranges`` has the greatest number of nodes of jobs that started. ``learned`` and ``asked``
-    are the jobs that the estimator was taught and asked about before; ``decided`` holds its watts, the actions of
-    controls, the starts and the refusals.
+    jobs under way, events, limits of nodes. ``ranges`` has the greatest number of nodes of jobs that started.
+    ``learned`` and ``asked`` are the jobs that the estimator was taught and asked about before; ``decided`` holds its
+    watts, the actions of controls, the starts and the refusals.
 
 A round in which nothing changed is left out where no part in Python was asked: an idle cluster would fill the disk.
 """
@@ -37,19 +37,25 @@ from wattqueue.formats.machine.file import machine_data, machine_of
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.decision import Asked, Decision, Moment
 from wattqueue.live.predictor import JobRequest, MeasuredJob, Predictor
+from wattqueue.model.consent import COLUMNS as CONSENT
+from wattqueue.model.consent import Consent
 from wattqueue.model.jobs import Labels
 from wattqueue.model.known_jobs import KnownJobs, Observed
+from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import NO_SIGNALS, Cap, Signals
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs
+from wattqueue.policy.domain_limits import DomainLimits
 from wattqueue.policy.policy import Policy
+from wattqueue.policy.round import NOBODY
 
 # Columns of the job table that a pass or a part reads.
 JOB_COLUMNS = ("submit_s", "nodes", "walltime_s")
 # Columns of the running jobs, whatever they are: a new one is recorded without a change here.
 RUNNING = tuple(f.name for f in fields(RunningJobs))
+LIMITS = tuple(f.name for f in fields(DomainLimits))
 
 
 class Recorder:
@@ -60,14 +66,22 @@ class Recorder:
     """
 
     def __init__(
-        self, path: Path, policy: Policy, machine: Machine, predictor: Predictor, *, power_nodes: bool
+        self,
+        path: Path,
+        policy: Policy,
+        machine: Machine,
+        predictor: Predictor,
+        *,
+        power_nodes: bool,
+        most_bytes: float = math.inf,
     ) -> None:
         """Record the rounds of a controller that has taught its ``predictor`` what its database holds.
 
         The row of the policy is recorded, not its parts: a policy that was put together in Python has to be given to
-        the replay.
+        the replay. A file of more than ``most_bytes`` is renamed to ``NAME.1``, in place of the one before, and a
+        new one begins: without what a control or a ledger remembers from before.
         """
-        self.path, self.predictor = path, predictor
+        self.path, self.predictor, self.most_bytes = path, predictor, most_bytes
         self._begin = {
             "policy": policy.name, "row": _row_data(policy.row), "machine": machine_data(machine),
             "power_nodes": power_nodes, "learned": [job_data(one) for one in predictor.learned],
@@ -81,6 +95,7 @@ class Recorder:
         """Append a round, unless nothing changed and no part in Python was asked."""
         if self._ended is not None:
             raise self._ended
+        self._rotate()
         notes, asked = self.predictor.take_notes(), decision.asked
         view = encode(asked.view)
         now_s = view.pop("now_s")
@@ -102,6 +117,17 @@ class Recorder:
             self._ended = error
             raise
         self._last = text
+
+    def _rotate(self) -> None:
+        """Begin a new file where the present one is too large."""
+        try:
+            if self.path.stat().st_size < self.most_bytes:
+                return
+            self.path.rename(self.path.with_name(f"{self.path.name}.1"))
+        except OSError:
+            return  # no file yet, or one that only grows: the next write says what is wrong
+        self._begin["learned"] = [job_data(one) for one in self.predictor.learned]
+        self._begun, self._last = False, ""
 
     def _append(self, line: dict[str, Any]) -> None:
         """Append a line; before the first one what the controller began with."""
@@ -170,13 +196,19 @@ def _moment_data(moment: Moment) -> dict[str, Any]:
     """Return a moment as JSON values; states of units as runs of (state, count)."""
     edges = [0, *(np.flatnonzero(np.diff(moment.states)) + 1).tolist(), len(moment.states)]
     runs = [[int(moment.states[low]), high - low] for low, high in pairwise(edges) if high > low]
-    return {"states": runs, "under_way": sorted(moment.under_way), "happened": moment.happened}
+    data = {"states": runs, "under_way": sorted(moment.under_way), "happened": moment.happened}
+    data |= {"parked_w": dict(moment.parked_w)} if moment.parked_w else {}
+    limits = moment.limits
+    return data if limits is None else {**data, "limits": {name: getattr(limits, name).tolist() for name in LIMITS}}
 
 
 def moment_of(data: dict[str, Any]) -> Moment:
     """Return a recorded moment."""
     states = np.repeat([state for state, _ in data["states"]], [count for _, count in data["states"]])
-    return Moment(states.astype(np.int8), frozenset(data["under_way"]), data["happened"])
+    given = data.get("limits")
+    limits = None if given is None else DomainLimits(*(np.array(given[name], np.float64) for name in LIMITS))
+    under_way, parked_w = frozenset(data["under_way"]), data.get("parked_w", NOBODY)
+    return Moment(states.astype(np.int8), under_way, data["happened"], limits, parked_w)
 
 
 def asked_of(data: dict[str, Any], last: PolicySnapshot | None) -> Asked:
@@ -219,7 +251,9 @@ def encode(view: PolicySnapshot) -> dict[str, Any]:
     # the predictor's table holds rows of running and ended jobs as well
     used = np.unique(row) if row is not None else np.arange(len(view.prediction.power_w))
     small = np.searchsorted(used, row) if row is not None else None
-    settings = view.settings
+    settings, consent = view.settings, view.jobs.consent
+    if consent is not None:
+        jobs["consent"] = {name: getattr(consent, name).tolist() for name in CONSENT}
     return {
         "now_s": view.now_s,
         "machine": machine_data(view.machine),
@@ -229,7 +263,7 @@ def encode(view: PolicySnapshot) -> dict[str, Any]:
         "row": None if small is None else small.tolist(),
         "entries": {name: getattr(view.entries, name).tolist() for name in ("job", "partition", "priority")},
         "window": [np.asarray(side).tolist() for side in view.window],
-        "settings": [settings.code, settings.queue_depth, settings.cap_scope, settings.chance],
+        "settings": list(astuple(settings)),
         "running": {name: getattr(view.running, name).tolist() for name in RUNNING},
         "cap_w": "inf" if math.isinf(view.cap_w) else view.cap_w,
         "margin_w": view.margin_w,
@@ -238,6 +272,7 @@ def encode(view: PolicySnapshot) -> dict[str, Any]:
         "unit_factor": None if view.prediction.unit_factor is None else view.prediction.unit_factor.tolist(),
         "rank": None if view.rank is None else view.rank.tolist(),
         "caps": [view.signals.cap.time_s.tolist(), view.signals.cap.cap_w.tolist()],
+        "targets": [list(astuple(view.signals.targets.row(k))) for k in range(len(view.signals.targets))],
     }
 
 
@@ -256,13 +291,15 @@ def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
     table = KnownJobs.build(
         jobs["submit_s"], jobs["nodes"], jobs["walltime_s"],
         job_id=np.array(jobs["job_id"], object),
+        consent=Consent.build(len(unknown), **jobs["consent"]) if "consent" in jobs else None,
         observed=Observed(np.array(jobs["start_s"], np.float64), unknown, unknown, unknown), **labels,
     )  # fmt: skip
     kinds = {"row": np.int32, "option": np.int16, "net_uw": np.int64, "first": np.int64}
     kinds |= {"expected_end_s": np.float64}  # type: ignore[dict-item]
-    running = {n: np.array(data["running"][n], kinds.get(n, np.int32)) for n in RUNNING}
+    kinds |= {"parked": np.bool_}  # type: ignore[dict-item]
+    running = {n: np.array(data["running"].get(n, ()), kinds.get(n, np.int32)) for n in RUNNING}
     entries = data["entries"]
-    code, depth, scope, chance = data["settings"]
+    code, depth, scope, chance, *more = data["settings"]  # the last ones have defaults: old recordings lack them
     return PolicySnapshot(
         now_s,
         table,
@@ -279,14 +316,14 @@ def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
             np.array(entries["priority"], np.float64),
         ),
         tuple(np.array(side, np.int32) for side in data["window"]),  # type: ignore[arg-type]
-        PassSettings(code, depth, scope, None if chance is None else tuple(chance)),
+        PassSettings(code, depth, scope, None if chance is None else tuple(chance), *more),
         RunningJobs(**running),
         math.inf if data["cap_w"] == "inf" else float(data["cap_w"]),
         float(data["margin_w"]),
         data["base_uw"],
         np.array(data["unusable"], np.int32),
         by_unit(data.get("rank"), machine),
-        signals_of(data.get("caps")),
+        signals_of(data.get("caps"), data.get("targets", ())),
     )
 
 
@@ -295,6 +332,9 @@ def by_unit(rows: list[list[float]] | None, machine: Machine) -> NDArray[np.floa
     return None if rows is None else np.array(rows, np.float64).reshape(-1, machine.units)
 
 
-def signals_of(rows: list[list[float]] | None) -> Signals:
-    """Return the recorded caps, in force and announced; none in old recordings."""
-    return NO_SIGNALS if rows is None else Signals(Cap(*(np.array(column, np.float64) for column in rows)))
+def signals_of(rows: list[list[float]] | None, targets: Iterable[Iterable[Any]] = ()) -> Signals:
+    """Return the recorded caps and load targets, in force and announced; none in old recordings."""
+    if rows is None:
+        return NO_SIGNALS
+    cap = Cap(*(np.array(column, np.float64) for column in rows))
+    return Signals(cap, LoadTargets.of(*(LoadTarget(*row) for row in targets)))

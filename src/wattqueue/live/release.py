@@ -39,7 +39,7 @@ from typing import Any, NamedTuple
 from wattqueue.errors import InputError, OutputError
 from wattqueue.live.cluster import Cluster, ClusterError, Details, Job, ReleaseJob, Snapshot, Write
 from wattqueue.live.home import home_of
-from wattqueue.live.lease import Lease, LeaseLostError, read_lease
+from wattqueue.live.lease import Lease, LeaseLostError, is_young, read_lease
 from wattqueue.live.sorting import NEEDS_CONTROLLER, user_holds
 from wattqueue.live.status import read_beat
 
@@ -150,8 +150,8 @@ def at_work(settings: ReleaseSettings, now_s: float) -> str:
     """
     lease, beat = read_lease(settings.run_dir), read_beat(settings.run_dir)
     ages = [(now_s - found[1], found[0]) for found in (lease, beat) if found is not None]
-    young = [(age_s, who) for age_s, who in ages if age_s <= settings.away_s]
-    # a time in the future (a clock that was set back) counts as young: to wait is the safe side
+    # a time in the future (a clock that was wrong) is no sign of life: to wait for it could take days
+    young = [(age_s, who) for age_s, who in ages if is_young(age_s, settings.away_s)]
     if not young:
         return ""
     age_s, who = min(young)
@@ -207,7 +207,7 @@ def held_for_controller(snapshot: Snapshot) -> list[Job]:
         details = snapshot.details.get(row.key)
         if not (row.held and row.pending and row.watts >= 0) or details is None:
             continue
-        if user_holds(row, details) or _needs_controller(row, details, total_w):
+        if row.held_by == "failed" or user_holds(row, details) or _needs_controller(row, details, total_w):
             continue
         if row.component == 0:  # one write releases all components
             found.append(row)

@@ -14,13 +14,14 @@ from typing import Any
 
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.formats.machine.file import machine_of
+from wattqueue.live.agent_controls import live_policy_from_row, load_live_policy
 from wattqueue.live.decision import Decider
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.recording import asked_of, decided, dumps, measured_of, request_of
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.policy.decide import PolicySnapshot
-from wattqueue.policy.policy import Policy, load_policy, policy_from_row
+from wattqueue.policy.policy import Policy
 
 
 class Replay:
@@ -55,7 +56,7 @@ def recorded_policy(begin: dict[str, Any]) -> Policy:
     Raises: PolicyError for a row whose parts are not here.
     """
     name, row = begin["policy"], begin["row"]
-    return policy_from_row(name, row) if row else load_policy(name)
+    return (live_policy_from_row(name, row) if row else load_live_policy(name))[0]
 
 
 def layout_of_units(machine: Machine) -> Layout:

@@ -8,7 +8,8 @@ Each row of a snapshot has one *kind*, found once when the row is new:
 - ``waiting``: held for the controller; stands in the queue;
 - ``hand_over``: held, but only Slurm can schedule it (heterogeneous jobs);
 - ``unknown``: held, and its details have not been read yet; classified again in the next round;
-- ``ignored``: on other partitions, held by its user, or not eligible (dependency, begin time).
+- ``ignored``: on other partitions, held by its user, held since its launch failed, or not eligible (dependency,
+  begin time).
 
 The life of a job, as the controller sees it (``refused`` is a back-off on a waiting job, not a kind)::
 
@@ -18,9 +19,10 @@ The life of a job, as the controller sees it (``refused`` is a back-off on a wai
     waiting ------- release ---------------------> under way (free, and stored as released)
     free ---------- adopt: hold -----------------> waiting
     under way ----- Slurm starts it -------------> running
-    under way ----- late: hold, refuse ----------> waiting, in back-off
+    under way ----- late: hold, refuse ----------> waiting, in back-off (at once where Slurm says what blocks it)
     under way ----- Slurm holds it again, refuse > waiting, in back-off (BadConstraints: no node can serve it)
     running ------- requeue (node failure, ...) -> free, its watts shown but perhaps not counted
+    running ------- its launch failed -----------> ignored until a person releases it
     running ------- ends ------------------------> gone
 
 Every arrow but ``submitted`` and ``ended`` is found by comparing a row with what the controller's memory
@@ -56,6 +58,8 @@ USER_HELD = "wattqueue:user-held"
 """What job_submit.lua adds to the AdminComment of a job that its user submitted held (``sbatch -H``)."""
 NEEDS_CONTROLLER = "wattqueue:needs-controller"
 """... of a job that fits the budget at a lower frequency only: never released without the controller."""
+BLOCKED_S = 1.0
+"""A released job is taken back after so long where the resource manager states what else keeps it from starting."""
 Mode = Literal["observe", "advise", "control"]
 Kind = Literal["running", "free", "waiting", "hand_over", "ignored", "unknown"]
 _PLAIN = Details("", "", "", "", "", 0, 1, 0)  # stands in where the details of a job could not be read
@@ -83,6 +87,8 @@ class Sorted:
     """Pending and free, but not the controller's."""
     refused: int = 0
     """Waiting jobs that are in back-off."""
+    barred: Mapping[JobKey, str] = field(default_factory=dict)
+    """Held jobs that the site's own rules keep from starting now, and why; they are not among ``waiting``."""
     user_held: list[JobKey] = field(default_factory=list)
     """New rows whose mark says that their user holds them: to be remembered, since the mark can be changed."""
     user_released: list[JobKey] = field(default_factory=list)
@@ -214,6 +220,8 @@ class Sorter:
             return "free" if not row.held else "unknown"
         if not row.held:
             return "free"
+        if row.held_by == "failed":
+            return "ignored"
         if row.watts < 0 or not row.eligible or self._held_by_user(row, details):
             return "ignored"
         return "hand_over" if details.parts > 1 else "waiting"
@@ -236,7 +244,7 @@ class Sorter:
                 return
         elif placed is None:
             out.adopt.append(row)
-        elif now_s - placed.since_s > self.start_timeout_s:
+        elif now_s - placed.since_s > (min(BLOCKED_S, self.start_timeout_s) if row.blocked else self.start_timeout_s):
             out.late.append(row)
         out.under_way.append(row)
 

@@ -18,14 +18,15 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wattqueue.errors import InputError
 from wattqueue.formats.atomic_write import atomic_text
-from wattqueue.live.lease import Lease, read_stamp, replace_text
+from wattqueue.live.lease import AHEAD_S, Lease, read_stamp, replace_text
 
 BEAT, STATUS, LOCK, HEAD = "beat", "status.json", "lock", "audit.head"
 
@@ -35,6 +36,8 @@ class RunDir:
     """The run folder of one controller. Slurm's own account must be able to read the heartbeat in it."""
 
     folder: Path
+    across_hosts: bool = False
+    """Whether other hosts use the folder too: each has a lock of its own, and the database says who may write."""
     lease: Lease | None = None
     """The right to write to Slurm; None until the folder is claimed."""
     _lock: int = -1
@@ -53,7 +56,8 @@ class RunDir:
             if not self.folder.is_dir():
                 self.folder.mkdir(parents=True)
                 self.folder.chmod(0o711)  # Slurm's account opens the heartbeat by its name, nobody lists the rest
-            self._lock = os.open(self.folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            name = f"{LOCK}.{socket.gethostname()}" if self.across_hosts else LOCK
+            self._lock = os.open(self.folder / name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(self._lock)
@@ -90,7 +94,7 @@ class RunDir:
         Raises: LeaseLostError where another process holds the lease; OutputError where neither a new file can be
         written nor the old one be overwritten.
         """
-        if now_s - self._beat_s >= every_s:
+        if not 0.0 <= now_s - self._beat_s < every_s:  # also after the clock was set back
             if self.lease is not None:
                 self.lease.renew(now_s)
             if mode == "control":
@@ -108,7 +112,7 @@ class RunDir:
 
     def status(self, values: Mapping[str, Any], now_s: float, every_s: float = 5.0) -> None:
         """Write the status, at most every ``every_s``."""
-        if now_s - self._status_s >= every_s:
+        if not 0.0 <= now_s - self._status_s < every_s:
             put(self.folder / STATUS, json.dumps(values, sort_keys=True) + "\n", 0o640)
             self._status_s = now_s
 
@@ -124,6 +128,31 @@ def put(path: Path, text: str, mode: int) -> None:
 def read_beat(folder: Path) -> tuple[str, float] | None:
     """Return mode and time (seconds since the epoch) of the last heartbeat; None where there is none."""
     return read_stamp(folder / BEAT)
+
+
+class Heartbeat(NamedTuple):
+    """The heartbeat as a reader finds it."""
+
+    age_s: float | None
+    """None where there is none."""
+    problems: tuple[str, ...]
+    """What a person should know about it; empty in observe and advise mode, which have none."""
+
+
+def heartbeat_of(folder: Path, mode: str, now_s: float, away_s: float) -> Heartbeat:
+    """Return the heartbeat in a run folder, and whether job_submit.lua counts it."""
+    found = read_beat(folder)
+    age_s = None if found is None else now_s - found[1]
+    if mode != "control":
+        return Heartbeat(age_s, ())
+    if age_s is None:
+        return Heartbeat(None, ("there is no heartbeat: the controller has ended, and Slurm schedules alone",))
+    if age_s < -AHEAD_S:
+        return Heartbeat(age_s, (f"the heartbeat is {-age_s:.0f} s in the future, and does not count: set the clock",))
+    if age_s > away_s / 2.0:  # it is renewed every away_s / 4
+        after = "Slurm schedules alone" if age_s > away_s else f"after {away_s:.0f} s Slurm schedules alone"
+        return Heartbeat(age_s, (f"the heartbeat is {age_s:.0f} s old: {after}",))
+    return Heartbeat(age_s, ())
 
 
 def read_status(folder: Path) -> dict[str, Any]:

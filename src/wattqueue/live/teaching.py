@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,23 @@ class Teacher:
     applications: Applications | None = None
     asked_s: float = 0.0
     """When the accounting was read last."""
+    since_s: float = math.inf
+    """Submission of the oldest job that was running when the last controller ended, and is looked for."""
+
+    def began(self, jobs: Sequence[ObservedJob]) -> None:
+        """Remember jobs that run, if the accounting may report the energy of one that ends while nobody looks."""
+        if self.accounting is not None and jobs:
+            self.measured_jobs.began(jobs)
+
+    def left_running(self) -> list[ObservedJob]:
+        """Return the jobs that ran when the last controller ended: some may have ended since."""
+        if self.accounting is None:
+            return []
+        found = self.measured_jobs.running()
+        self.since_s = min((ran.request.key.submit_s for ran in found), default=math.inf)
+        if found:
+            self.asked_s = -math.inf  # in the first round, not a minute later
+        return found
 
     def measured(self, jobs: Sequence[MeasuredJob]) -> list[MeasuredJob]:
         """Store jobs that telemetry measured; return those that were not stored before.
@@ -37,6 +55,8 @@ class Teacher:
         What is already stored is not learned twice: after a restart the cluster may show the same end again.
         """
         fresh = self.measured_jobs.keep(jobs)
+        if self.accounting is not None:
+            self.measured_jobs.settled([one.request.key for one in jobs])
         estimator = self.predictor.session.estimation.part
         if self.applications is not None and self.applications.learn(fresh) and isinstance(estimator, Ear):
             estimator.profiles = self.applications.profiles()
@@ -53,7 +73,7 @@ class Teacher:
         if self.accounting is None or now_s - self.asked_s < ACCOUNTING_S or not gone:
             return
         # an hour earlier than the first missing end: accounting receives ends late while its database was down
-        since_s = min(at for _, at in gone.values()) - 3600.0
+        since_s = min(self.since_s, min(at for _, at in gone.values()) - 3600.0)
         self.asked_s = now_s
         try:
             found = self.measured_jobs.from_accounting(self.accounting.finished(since_s))

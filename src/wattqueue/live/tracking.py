@@ -9,7 +9,7 @@ because a licence that is too low voids the cap and one that is too high only co
 - *up*: at once in the ledger; the write itself waits until the pool has room for it (the planner).
 
 One missing sample empties the window: the job counts as its maximum again until its nodes have been
-measured again (semantics, rule 15).
+measured again. Until the first samples after its start it counts as predicted (semantics, rule 15).
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class Track:
     peak_w: float = 0.0
     last_s: float = math.nan
     """Time of the last sample; NaN where the next one has no predecessor."""
+    started_since: bool = False
+    """Whether all nodes have fresh samples, and the job started after one of them was taken."""
 
 
 def trusted(power: NodePower, idle_w: float, max_w: float, tolerance: float) -> NodePower:
@@ -90,13 +92,15 @@ class Tracker:
     ) -> None:
         """Take over this round's samples of a running job's nodes.
 
-        A sample taken before the job started does not count: it measured the nodes' last job. The
-        same sample twice (a source slower than the rounds) is counted once.
+        A sample taken before the job started does not count: it measured the nodes' last job, and this one
+        counts as predicted. The same sample twice (a source slower than the rounds) is counted once.
         """
         track = self.tracks.get(request.key)
         if track is None:
             track = self.tracks[request.key] = Track(request, start_s, predicted_node_w)
-        if not power or any(p.label != "measured" or p.taken_s <= start_s for p in power):
+        fresh = bool(power) and all(p.label == "measured" for p in power)
+        track.started_since = fresh and any(p.taken_s <= start_s for p in power)
+        if not fresh or track.started_since:
             track.recent.clear()
             track.last_s = math.nan
             return
@@ -111,14 +115,23 @@ class Tracker:
         while track.recent and now_s - track.recent[0][0] > 2 * self.settle_s:
             track.recent.popleft()
 
+    def pause(self, key: JobKey) -> None:
+        """Leave out what is measured of a job while it stands still; its samples begin again afterwards."""
+        track = self.tracks.get(key)
+        if track is not None:
+            track.recent.clear()
+            track.last_s = math.nan
+
     def figure(self, key: JobKey, licence: int, idle_w: float, most_net: int) -> CountedPower:
         """Return what the ledger counts, and the licence to write, for a job that now holds ``licence``.
 
         ``idle_w`` is the idle share of its nodes in the cap's scope, ``most_net`` the net watts that
         they can draw at most. Without fresh samples of all its nodes a job counts as that most, and
-        its licence stays.
+        its licence stays. One that started after a sample counts as its licence, which is the prediction.
         """
         track = self.tracks.get(key)
+        if track is not None and track.started_since:
+            return CountedPower(licence, licence, "predicted")
         if track is None or not track.recent:
             return CountedPower(most_net, licence, "missing")
         target = math.ceil(max(w for _, w in track.recent) * (1.0 + self.margin) - idle_w)

@@ -1,8 +1,9 @@
 """Translate Slurm's nodes and jobs into the units and running jobs of a policy's snapshot, and back.
 
-``Layout`` is fixed for the life of a controller: which Slurm node is which unit, and which partition
-of the machine file stands for which Slurm partition. ``Nodes`` follows the states of nodes from round
-to round, ``Occupation`` is built again each round: who holds which unit, and with how many watts.
+``Layout`` says which Slurm node is which unit, and which partition of the machine file stands for which Slurm
+partition. Slurm decides which nodes a partition has, the machine file what one of them draws: where a site adds or
+removes nodes, the controller is built again with another layout (``Controller.renewed``). ``Nodes`` follows the states
+of nodes from round to round, ``Occupation`` is built again each round: who holds which unit, and with how many watts.
 
 Watts. The licence of a job counts whole watts in the cap's scope (above idle, unless the cap covers
 jobs alone; semantics, rule 14). Predictions are rounded up to whole net watts before a policy sees
@@ -18,7 +19,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
@@ -52,14 +53,17 @@ class Layout:
     """Slurm's name of each unit. Shape (units,)."""
     partition_of: Mapping[str, int]
     """Row of the machine's partition table for each Slurm partition that the machine covers."""
+    listed: tuple[int, ...] = ()
+    """Nodes of each partition in the machine file, where Slurm has others; empty where it has the same."""
 
     @classmethod
     def of(cls, machine: Machine, nodes: Sequence[Node], renamed: Mapping[str, str]) -> Layout:
         """Match a machine's partitions with Slurm's, nodes in natural order of their names (n2 before n10).
 
-        ``renamed`` maps Slurm partitions to machine partitions where their names differ.
+        ``renamed`` maps Slurm partitions to machine partitions where their names differ. The layout's machine has as
+        many nodes in each partition as Slurm.
 
-        Raises: MachineError where a partition is missing, has another number of nodes, or shares one.
+        Raises: MachineError where a partition has no node in Slurm, or shares one.
         """
         rows = {p.name: i for i, p in enumerate(machine.partitions)}
         # nodes of each machine partition; overlapping Slurm partitions may name a node twice
@@ -76,15 +80,20 @@ class Layout:
             mine = found[rows[partition.name]]
             if partition.unit != "node":
                 raise MachineError(f"partition {partition.name} counts {partition.unit}s; live places nodes")
-            if len(mine) != partition.nodes:
-                text = f"partition {partition.name} has {partition.nodes} nodes here and {len(mine)} in Slurm"
+            if not mine:
+                text = f"partition {partition.name} has {partition.nodes} nodes here and none in Slurm"
                 raise MachineError(
                     text, where=machine.name, hint="correct the machine, or map names in slurm.partitions"
                 )
             names += sorted(mine, key=_natural)
         if len(set(names)) != len(names):
             raise MachineError("a node stands in two partitions of the machine", where=machine.name)
-        return cls(machine, tuple(names), partition_of)
+        stated = tuple(partition.nodes for partition in machine.partitions)
+        counts = tuple(len(found[rows[partition.name]]) for partition in machine.partitions)
+        if counts == stated:
+            return cls(machine, tuple(names), partition_of)
+        parts = tuple(replace(p, nodes=count) for p, count in zip(machine.partitions, counts, strict=True))
+        return cls(replace(machine, partitions=parts), tuple(names), partition_of, stated)
 
     @cached_property
     def unit(self) -> dict[str, int]:
@@ -193,6 +202,8 @@ class Busy(NamedTuple):
     """Sorted unit numbers; those of an under-way job are where it would start, not where it has to."""
     runs: tuple[tuple[int, int], ...]
     """The same units as intervals, both ends included."""
+    parked: bool = False
+    """Whether the controller stopped it: its end is not known then (rule 16)."""
 
 
 class KnownPlacement(NamedTuple):
@@ -220,7 +231,7 @@ class Occupation:
     withheld: set[int] = field(default_factory=set)
     """Units that a job holds outside the partition of its first node: usable by nobody else."""
 
-    def running(self, row: Job, option: int, net_w: int, now_s: float) -> None:
+    def running(self, row: Job, option: int, net_w: int, now_s: float, *, parked: bool = False) -> None:
         """Add a job that Slurm runs; one on nodes outside the machine holds no unit.
 
         Where another row claimed a unit before, the job keeps the rest: Slurm can show a job that
@@ -241,6 +252,8 @@ class Occupation:
         if busy.end_s <= now_s or row.state == "completing":
             # a plan needs an end in the future: what should have ended is expected to end soon
             busy = busy._replace(end_s=now_s + OVERDUE_S)
+        if parked:
+            busy = busy._replace(end_s=math.inf, parked=True)
         if not self.taken.isdisjoint(busy.units):
             free = tuple(u for u in busy.units if u not in self.taken)
             busy = busy._replace(units=free, runs=tuple(intervals(free)))
@@ -294,6 +307,7 @@ class Occupation:
             count,
             np.ascontiguousarray(ends[:, 0]),
             np.ascontiguousarray(ends[:, 1]),
+            np.fromiter((b.parked for b in self.busy), np.bool_, len(self.busy)),
         )
 
     def unusable(self, usable: NDArray[np.bool_], hidden: NDArray[np.bool_]) -> Ints:

@@ -22,17 +22,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Engine, delete, func, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Engine, delete, func, insert, select
+from sqlalchemy.exc import IntegrityError
 
 from wattqueue.errors import InputError
 from wattqueue.formats.ear.eacct import Accounting
+from wattqueue.model.app_check import Consequence, Ladder
 from wattqueue.model.app_profiles import AppProfiles, ear_profiles
 from wattqueue.model.ear import Coefficients, Signatures, at_frequency
 from wattqueue.model.ear_learning import estimate_elsewhere
 from wattqueue.store.database import open_database
 from wattqueue.store.migrations import upgrade
 from wattqueue.store.tables import BINARY, ENTRY, MISFIT
+from wattqueue.store.upsert import upsert
 
 METRICS = ("time_s", "power_w", "cpi", "tpi")
 """Columns that are averaged: run time in s, mean watts of one node, cycles per instruction, memory transactions
@@ -89,7 +91,7 @@ class Misfit:
 
 
 class ApplicationDatabase:
-    """Metrics by (application, hardware configuration), in SQLite or PostgreSQL.
+    """Metrics by (application, hardware configuration), in SQLite, PostgreSQL or MariaDB.
 
     Concurrent writers lose nothing: each write is one statement that the database applies to the current row.
     The engine is the caller's; ``open`` creates one and brings the schema up to date.
@@ -98,7 +100,6 @@ class ApplicationDatabase:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[engine.dialect.name]
 
     @classmethod
     def open(cls, url: str | Path, *, make: bool = True) -> ApplicationDatabase:
@@ -109,7 +110,7 @@ class ApplicationDatabase:
 
         Raises: InputError for a database that WattQueue cannot use, and without ``make`` for a missing file.
         """
-        engine = open_database(url, make=make)
+        engine = open_database(url, make=make, mariadb=True)
         upgrade(engine)
         return cls(engine)
 
@@ -141,18 +142,10 @@ class ApplicationDatabase:
         on the frequency leaves a row of another frequency unchanged.
         """
         values = {name: getattr(run, name) for name in ("app", "hardware", "frequency_hz", *METRICS)}
-        statement = self._insert(ENTRY).values(**values, runs=1)
-        moved = {
-            name: ENTRY.c[name] + (statement.excluded[name] - ENTRY.c[name]) / (ENTRY.c.runs + 1.0) for name in METRICS
-        }
-        statement = statement.on_conflict_do_update(
-            index_elements=[ENTRY.c.app, ENTRY.c.hardware],
-            set_={**moved, "runs": ENTRY.c.runs + 1},
-            where=func.abs(ENTRY.c.frequency_hz - statement.excluded.frequency_hz) < _STEP_HZ,
-        )
-        # RETURNING gives a row only where one was inserted or updated. The row count of the driver would say the same,
-        # but not every driver reports it for this kind of statement.
-        return int(connection.execute(statement.returning(ENTRY.c.runs)).first() is not None)
+        moved = {name: ENTRY.c[name] + (values[name] - ENTRY.c[name]) / (ENTRY.c.runs + 1.0) for name in METRICS}
+        same = func.abs(ENTRY.c.frequency_hz - run.frequency_hz) < _STEP_HZ
+        # The number of runs comes last: MariaDB computes one value after the other, the means from the former number.
+        return int(upsert(connection, ENTRY, {**values, "runs": 1}, {**moved, "runs": ENTRY.c.runs + 1}, where=same))
 
     def entry(self, app: str, hardware: str) -> Entry | None:
         """Return one row, None if there is none."""
@@ -183,12 +176,8 @@ class ApplicationDatabase:
 
         Paper 1 (section 3.4) offers a partition only if the application was built for it.
         """
-        statement = self._insert(BINARY).values(app=app, hardware=hardware, path=path)
-        statement = statement.on_conflict_do_update(
-            index_elements=[BINARY.c.app, BINARY.c.hardware], set_={"path": statement.excluded.path}
-        )
         with self.engine.begin() as connection:
-            connection.execute(statement)
+            upsert(connection, BINARY, {"app": app, "hardware": hardware, "path": path}, {"path": path})
 
     def binaries(self, app: str) -> dict[str, str]:
         """Return the executable for each hardware configuration.
@@ -210,6 +199,16 @@ class ApplicationDatabase:
         Raises: InputError for any other ``first_run``.
         Reference: paper 1, sections 3.2 and 3.4.
         """
+        apps, tables = self.metrics(coefficients, first_run)
+        return ear_profiles(apps, coefficients, tables, "application database")
+
+    def metrics(
+        self, coefficients: Mapping[str, Coefficients], first_run: str = "estimate"
+    ) -> tuple[tuple[str, ...], dict[str, Signatures]]:
+        """Return the names of all known applications, and their metrics at the nominal frequency by configuration.
+
+        ``first_run`` as for ``profiles``. Raises: InputError for any other.
+        """
         if first_run not in ("estimate", "trial"):
             raise InputError(f"first_run {first_run!r}", hint="use estimate or trial")
         entries = [e for e in self.entries() if e.hardware in coefficients]
@@ -225,7 +224,7 @@ class ApplicationDatabase:
                 if built and name not in built:
                     for metric in METRICS:
                         getattr(tables[name], metric)[i] = np.nan
-        return ear_profiles(apps, coefficients, tables, "application database")
+        return apps, tables
 
     def record_misfit(self, misfit: Misfit) -> bool:
         """Record a misnamed job. Returns False if this job is recorded already; the first record stays.
@@ -233,9 +232,12 @@ class ApplicationDatabase:
         A job is checked again in every round while it runs, and must count once.
         """
         values = {name: getattr(misfit, name) for name in Misfit.__slots__}
-        statement = self._insert(MISFIT).values(**values).on_conflict_do_nothing(index_elements=[MISFIT.c.job_id])
-        with self.engine.begin() as connection:
-            return connection.execute(statement.returning(MISFIT.c.job_id)).first() is not None
+        try:
+            with self.engine.begin() as connection:
+                connection.execute(insert(MISFIT).values(**values))
+        except IntegrityError:
+            return False
+        return True
 
     def misfits(self, user: str, since_s: float = 0.0) -> list[Misfit]:
         """Return a user's misnamed jobs detected at or after ``since_s`` (seconds since the epoch), oldest first."""
@@ -243,6 +245,17 @@ class ApplicationDatabase:
         with self.engine.connect() as connection:
             rows = connection.execute(query.order_by(MISFIT.c.time_s, MISFIT.c.job_id)).mappings()
             return [Misfit(**row) for row in rows]
+
+    def consequences(self, ladder: Ladder, now_s: float) -> dict[str, Consequence]:
+        """Return what follows for each user with misnamed jobs within the ladder's window before ``now_s``.
+
+        ``model.app_record`` applies it: ``behind`` gives the users of the order part ``penalised``.
+        """
+        count = func.count()
+        query = select(MISFIT.c.user, count).where(MISFIT.c.time_s > now_s - ladder.window_s, MISFIT.c.time_s <= now_s)
+        with self.engine.connect() as connection:
+            found = connection.execute(query.group_by(MISFIT.c.user)).all()
+        return {str(user): ladder.consequence(int(misfits)) for user, misfits in found}
 
 
 def runs_of(rows: Accounting, hardware: str) -> list[AppRun]:

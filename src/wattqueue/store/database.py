@@ -1,8 +1,11 @@
-"""Open a database by URL: SQLite by default, PostgreSQL where a site has one.
+"""Open a database by URL: SQLite by default, PostgreSQL or MariaDB where a site has one.
 
 SQLite is set up for several processes on one host: write-ahead logging lets readers work while one process writes,
 and a writer waits for a lock instead of failing at once. On a network file system write-ahead logging is not safe; a
 site with controllers on several hosts uses PostgreSQL.
+
+MariaDB, which sites have for Slurm's accounting, holds the application database and the ledger of incentives. The
+controller's own state does not go there: it was not tested with MariaDB.
 
 Passwords never appear in messages: URLs are printed with the password replaced.
 """
@@ -14,20 +17,24 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from wattqueue.errors import InputError
 
 SCHEMES = ("sqlite", "postgresql+psycopg")
-"""Drivers that the statements of this package were tested with; both know INSERT ... ON CONFLICT ... RETURNING."""
+"""Drivers that all statements of WattQueue were tested with."""
+MARIADB = "mariadb+pymysql"
+"""Driver that the statements of this package were tested with: MariaDB, not MySQL, which lacks INSERT ... RETURNING."""
+_STRICT = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO"
+"""What MariaDB would otherwise shorten or round in silence is an error, whatever the server's default is."""
 
 
-def open_database(url: str | Path, *, make: bool = True) -> Engine:
+def open_database(url: str | Path, *, make: bool = True, mariadb: bool = False) -> Engine:
     """Return an engine for a URL or for the path of an SQLite file, after a connection has succeeded.
 
     With ``make`` a missing SQLite file is created, readable by its owner only: it holds user names. The driver for
-    ``postgresql://`` is psycopg.
+    ``postgresql://`` is psycopg, for ``mariadb://``, which the caller must allow, PyMySQL.
 
     Raises: InputError for a URL of another kind, a file that cannot be created (without ``make``: that does not
     exist), or a server that does not answer.
@@ -37,17 +44,18 @@ def open_database(url: str | Path, *, make: bool = True) -> Engine:
         text = f"sqlite:///{text}"
     try:
         parsed = make_url(text)
-        if parsed.drivername == "postgresql":
-            parsed = parsed.set(drivername="postgresql+psycopg")
-        if parsed.drivername not in SCHEMES:
-            raise InputError(f"{parsed.drivername} is no database of ours", hint=f"one of {', '.join(SCHEMES)}")
+        drivers = {driver.partition("+")[0]: driver for driver in (*SCHEMES, MARIADB)}
+        parsed = parsed.set(drivername=drivers.get(parsed.drivername, parsed.drivername))
+        allowed = (*SCHEMES, MARIADB) if mariadb else SCHEMES
+        if parsed.drivername not in allowed:
+            raise InputError(f"{parsed.drivername} cannot be used here", hint=f"one of {', '.join(allowed)}")
         if parsed.drivername == "sqlite" and parsed.database not in (None, "", ":memory:"):
             file = Path(str(parsed.database))
             if not make and not file.exists():
                 raise InputError("no such database", where=file, hint="check the path; nothing was written to it yet")
             _make_private(file)
         # A server may close idle connections between two rounds of the controller: test each before use.
-        engine = create_engine(parsed, pool_pre_ping=parsed.drivername != "sqlite")
+        engine = create_engine(parsed, pool_pre_ping=parsed.drivername != "sqlite", connect_args=_arguments(parsed))
     except (ArgumentError, NoSuchModuleError) as error:
         raise InputError("not the URL of a database", hint="sqlite:///FILE or postgresql://USER@HOST/NAME") from error
     if engine.dialect.name == "sqlite":
@@ -59,6 +67,13 @@ def open_database(url: str | Path, *, make: bool = True) -> Engine:
         where = parsed.render_as_string(hide_password=True)
         raise InputError(f"cannot be opened: {getattr(error, 'orig', error)}", where=where) from error
     return engine
+
+
+def _arguments(parsed: URL) -> dict[str, Any]:
+    """Return what the driver is given beside the URL: MariaDB must use an engine that has transactions."""
+    if parsed.drivername != MARIADB:
+        return {}
+    return {"charset": "utf8mb4", "init_command": f"SET SESSION sql_mode='{_STRICT}', default_storage_engine=InnoDB"}
 
 
 def _make_private(file: Path) -> None:

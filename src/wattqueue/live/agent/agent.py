@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from wattqueue.errors import InputError, OutputError
+from wattqueue.live.agent.counters import PerfCounters
 from wattqueue.live.agent.limits import Bounds, Limit, LimitError
 from wattqueue.live.agent.messages import AgentState, Desired
 from wattqueue.live.agent.meter import PowerMeter
-from wattqueue.live.agent.originals import Originals
+from wattqueue.live.agent.originals import HeldLimits, Originals
 
 LONGEST_S = 3600.0
 """A message that holds for longer is refused: nobody could take it back from a node that is cut off."""
@@ -36,6 +37,7 @@ class Agent:
         allowed: Returns the range that the site allows for a limit, None for none.
         originals: Values before anything was changed.
         counts: What was refused, corrected or failed.
+        counters: What counts cycles and instructions; None where nothing does.
     """
 
     node: str
@@ -44,6 +46,7 @@ class Agent:
     allowed: Callable[[str], Bounds | None]
     originals: Originals
     counts: Counter[str] = field(default_factory=Counter)
+    counters: PerfCounters | None = None
     _meter: PowerMeter = field(init=False)
     _number: int = 0
     _expires_s: float = math.inf
@@ -52,9 +55,23 @@ class Agent:
 
     def __post_init__(self) -> None:
         self._meter = PowerMeter(self.limits)
-        if self.originals.values:  # of an agent before this one: nobody asks for these limits now
+        self.originals.owner = self.instance
+
+    def resume(self, now_s: float) -> None:
+        """Go on with what an agent before this one was asked for, until its lease runs out; or restore what it found.
+
+        A limit that this configuration does not allow any more is restored.
+        """
+        lease = self.originals.lease
+        if not self.originals.values:
+            return
+        if now_s >= lease.expires_s:
             self.counts["restored at start"] += 1
             self.restore()
+            return
+        self.counts["resumed at start"] += 1
+        self._number, self._expires_s = lease.number, lease.expires_s
+        self._take(lease.limits)
 
     def receive(self, text: bytes, now_s: float) -> None:
         """Carry out a ``Desired``, or count why not. ``now_s``: seconds since the epoch."""
@@ -71,7 +88,7 @@ class Agent:
             return  # delivered twice
         self._number, self._expires_s = desired.number, desired.expires_s
         self._problems.clear()
-        self._apply({name: value for name, value in desired.limits.items() if self._may(name)})
+        self._take(desired.limits)
 
     def step(self, now_s: float, clock_s: float) -> AgentState:
         """Restore what has expired, correct what others changed, and return how the node is.
@@ -114,11 +131,13 @@ class Agent:
                 limits[name] = limit.read()
             except LimitError as error:
                 self._problems[name] = str(error)
-        problems = (*self._problems.values(), *self._meter.problems)
+        counters = {} if self.counters is None else self.counters.read()
+        uncounted = [] if self.counters is None or counters else [f"counters: {self.counters.problem}"]
+        problems = (*self._problems.values(), *self._meter.problems, *uncounted)
         return AgentState(
             node=self.node,
             instance=self.instance,
-            number=self._number if self._set else 0,
+            number=self._number if math.isfinite(self._expires_s) else 0,
             time_s=now_s,
             metered=self._meter.names,
             power_w=power_w,
@@ -127,6 +146,7 @@ class Agent:
             high=high,
             counts=dict(self.counts),
             problems=problems,
+            counters=counters,
         )
 
     def _refused(self, desired: Desired, now_s: float) -> str:
@@ -140,6 +160,17 @@ class Agent:
         if desired.expires_s > now_s + LONGEST_S:
             return f"message that holds for more than {LONGEST_S:.0f} s"
         return ""
+
+    def _take(self, wanted: Mapping[str, float]) -> None:
+        """Set the limits of the message in force, as far as they may be set, and store the lease."""
+        allowed = {name: value for name, value in wanted.items() if self._may(name)}
+        self.originals.lease = HeldLimits(self._number, self._expires_s, allowed)
+        self._apply(allowed)
+        if self.originals.values:
+            try:
+                self.originals.save()
+            except OutputError as error:
+                self._note("lease not saved", str(error))
 
     def _may(self, name: str) -> bool:
         """Whether the controller may set a limit; counts why not."""

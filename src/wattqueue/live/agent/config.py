@@ -7,11 +7,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BaseModel, Field, FiniteFloat, model_validator
 
 from wattqueue.errors import InputError
-from wattqueue.formats.schema import Place, first_finding
-from wattqueue.formats.toml import read_toml
+from wattqueue.formats.checked_toml import Section, read_model
 from wattqueue.live.agent.cpufreq import SYSTEM as CPUFREQ
 from wattqueue.live.agent.limits import Bounds
 from wattqueue.live.telemetry.powercap import SYSTEM as POWERCAP
@@ -20,13 +19,7 @@ Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=
 """A name that may stand in a topic: no wildcard and no separator."""
 
 
-class _Strict(BaseModel):
-    """Base of all sections: unknown keys are errors, and nothing changes after the file was read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Allowed(_Strict):
+class Allowed(Section):
     """Limits that the controller may set, and how far."""
 
     limit: str
@@ -43,7 +36,7 @@ class Allowed(_Strict):
         return self
 
 
-class BrokerSection(_Strict):
+class BrokerSection(Section):
     """The MQTT broker. The user's name is the node's, so that the broker's access list can keep nodes apart."""
 
     host: str
@@ -58,7 +51,16 @@ class BrokerSection(_Strict):
     """Certificate of the authority that signed the broker's. Without it the connection is not encrypted."""
 
 
-class AgentConfig(_Strict):
+class CountersSection(Section):
+    """Hardware counters, by perf: cycles, instructions and these events."""
+
+    perf: str = "perf"
+    """The program."""
+    memory: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Events that count memory transactions; their sum counts, such as those of all memory controllers."""
+
+
+class AgentConfig(Section):
     """Everything an agent needs."""
 
     broker: BrokerSection
@@ -73,6 +75,8 @@ class AgentConfig(_Strict):
     powercap: Path = POWERCAP
     cpufreq: Path = CPUFREQ
     gpus: bool = True
+    counters: CountersSection | None = None
+    """Counters for the check of misnamed applications; none by default."""
     allow: tuple[Allowed, ...] = ()
     """What may be set; without any the agent only reads."""
 
@@ -87,11 +91,7 @@ def load_agent_config(path: Path) -> AgentConfig:
 
     Raises: InputError naming the key that is wrong.
     """
-    try:
-        config = AgentConfig.model_validate(read_toml(path))
-    except ValidationError as error:
-        what, hint = first_finding(error, _known)
-        raise InputError(what, where=path, hint=hint) from error
+    config = read_model(path, AgentConfig)
     if config.patience_s < 3 * config.period_s:
         raise InputError("patience_s is below three periods", where=path, hint=f"at least {3 * config.period_s:g}")
     broker = config.broker.model_copy(update=_anchored(config.broker, path.resolve().parent))
@@ -101,9 +101,3 @@ def load_agent_config(path: Path) -> AgentConfig:
 def _anchored(section: BaseModel, folder: Path) -> dict[str, Path]:
     """Return the paths of a section as absolute ones."""
     return {name: folder / value for name, value in section if isinstance(value, Path)}
-
-
-def _known(place: Place) -> list[str]:
-    """Return the keys of the section in which an error lies."""
-    tables: dict[object, type[BaseModel]] = {"broker": BrokerSection, "allow": Allowed}
-    return list(tables.get(place[0] if len(place) > 1 else None, AgentConfig).model_fields)

@@ -1,11 +1,15 @@
-"""A second process that restores the limits of a node when its agent dies or hangs.
+"""A second process that keeps the lease of an agent which dies or hangs, and restores the limits when it runs out.
 
-``python -m wattqueue.live.agent.keeper FOLDER SECONDS`` reads from the agent through a pipe: one byte in each of the
-agent's steps. The end of the pipe (the agent was killed) or a silence of SECONDS (it hangs or is stopped) makes it
-restore what ``originals`` in FOLDER says, and end. ``q`` says that the agent ends in order and has restored.
+``python -m wattqueue.live.agent.keeper FOLDER SECONDS OWNER`` reads from the agent through a pipe: one byte in each of
+the agent's steps. After the end of the pipe (the agent was killed) or a silence of SECONDS (it hangs or is stopped) it
+waits until the lease in FOLDER has run out, and restores what ``originals`` says there. Not earlier: restored limits
+are higher ones, and the controller, which counts a silent node at its highest limit, needs the time to lower others.
+Where another agent than OWNER has taken the lease over meanwhile, its keeper does that instead. ``q`` says that the
+agent ends in order and has restored.
 
 Nothing here can undo what happens if both processes are killed at one instant: for that the unit has
-``ExecStopPost=wattqueue agent restore``. A node that loses power or restarts begins with the hardware's own limits.
+``ExecStopPost=wattqueue agent restore --when-expired``, which starts a keeper. A node that loses power or restarts
+begins with the hardware's own limits.
 """
 
 from __future__ import annotations
@@ -15,12 +19,16 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from wattqueue.live.agent.originals import restore_from
+from wattqueue.live.agent.originals import read_lease, restore_from
+
+LOOK_S = 1.0
+"""Longest time between two looks at a lease of which a keeper waits for the end."""
 
 
 @dataclass
@@ -29,12 +37,14 @@ class Keeper:
 
     Attributes:
         folder: State folder of the agent.
-        patience_s: Silence after which the keeper restores.
+        patience_s: Silence after which the agent counts as dead.
+        owner: Name of this run of the agent, as ``Originals.owner``.
         restarts: How often a keeper had to be replaced.
     """
 
     folder: Path
     patience_s: float
+    owner: str = ""
     restarts: int = -1
     _process: subprocess.Popen[bytes] | None = None
 
@@ -65,21 +75,42 @@ class Keeper:
 
     def _start(self) -> None:
         self.restarts += 1
-        argv = [sys.executable, "-m", "wattqueue.live.agent.keeper", str(self.folder), str(self.patience_s)]
-        self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, bufsize=0, start_new_session=True)
+        self._process = start_keeper(self.folder, self.patience_s, self.owner, subprocess.PIPE)
 
 
-def main(folder: Path, patience_s: float) -> int:
-    """Watch the pipe until the agent ends or falls silent; returns 1 where a limit could not be restored."""
+def start_keeper(
+    folder: Path, patience_s: float, owner: str, pipe: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
+    """Start a keeper; without a ``pipe`` it waits for the end of the lease from the beginning."""
+    argv = [sys.executable, "-m", "wattqueue.live.agent.keeper", str(folder), str(patience_s), owner]
+    return subprocess.Popen(argv, stdin=pipe, bufsize=0, start_new_session=True)
+
+
+def main(folder: Path, patience_s: float, owner: str) -> int:
+    """Watch the pipe until the agent ends; returns 1 where a limit could not be restored."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # whoever ends the agent with its group needs this process most
-    while select.select([0], [], [], patience_s)[0] and (word := os.read(0, 4096)):
-        if word.endswith(b"q"):
+    pipe, wait_s = [0], patience_s
+    while True:
+        if select.select(pipe, [], [], wait_s)[0]:
+            word = os.read(0, 4096)
+            if word.endswith(b"q"):
+                return 0
+            if word:
+                wait_s = patience_s
+                continue
+            pipe = []  # killed: nothing will come any more
+        held = read_lease(folder)
+        if held is None or held[0] != owner:
             return 0
+        left_s = held[1].expires_s - time.time()
+        if left_s <= 0:
+            break
+        wait_s = min(left_s, LOOK_S)
     problems = restore_from(folder)
     sys.stderr.writelines(f"wattqueue agent: not restored: {text}\n" for text in problems)
     return 1 if problems else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), float(sys.argv[2])))
+    sys.exit(main(Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3]))

@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import queue
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from wattqueue.errors import InputError
-from wattqueue.live.agent.broker import Connection
 from wattqueue.live.agent.config import BrokerSection
 from wattqueue.live.agent.messages import AgentState, Desired
 from wattqueue.live.telemetry.base import PowerSample, Reading
 
+if TYPE_CHECKING:
+    from wattqueue.live.agent.broker import Connection
+
 USER = "controller"
 """Name of the controller at the broker, unless the configuration states another."""
+PAST = 120
+"""States of a node that are kept for its counters."""
+
+
+class Counted(NamedTuple):
+    """What a node had counted at one time, and the watts that it drew until then."""
+
+    time_s: float
+    power_w: float
+    counters: Mapping[str, float]
 
 
 def agents_behind(section: BrokerSection, other_w: float) -> AgentLink:
     """Begin to connect to a broker, and return its agents. Raises: InputError where a file of it cannot be used."""
+    from wattqueue.live.agent.broker import Connection  # needs paho-mqtt
+
     connection = Connection(section, section.user or USER, "state/+")
     connection.open()
     return AgentLink(connection, other_w)
@@ -37,6 +52,7 @@ class AgentLink:
         states: The newest state of each node.
         counts: Messages that were refused, by the reason.
         number: Of the newest message.
+        counted: The last states of each node whose agent counts cycles and instructions.
     """
 
     connection: Connection
@@ -45,6 +61,7 @@ class AgentLink:
     states: dict[str, AgentState] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     number: int = 0
+    counted: dict[str, deque[Counted]] = field(default_factory=dict)
     _before: dict[str, str] = field(default_factory=dict)
 
     def close(self) -> None:
@@ -84,7 +101,12 @@ class AgentLink:
             elif last is not None and state.time_s <= last.time_s:
                 self.counts["message older than the one before"] += 1
                 continue
+            if last is not None and last.instance != state.instance:
+                self.counted.pop(state.node, None)  # its counters began again
             self.states[state.node] = state
+            if state.counters and state.power_w.keys() >= set(state.metered):
+                past = self.counted.setdefault(state.node, deque(maxlen=PAST))
+                past.append(Counted(state.time_s, sum(state.power_w.values()) + self.other_w, state.counters))
 
     def read(self, now_s: float) -> Reading:
         """Return the watts of each node whose agent has a reading of all its parts."""

@@ -18,6 +18,8 @@ from wattqueue.formats.schema import first_finding
 MOST_BYTES = 1 << 16
 """A longer message is refused unread."""
 Name = Annotated[str, Field(min_length=1, max_length=128)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""Watts or hertz: a negative figure among others would make their sum look smaller than it is."""
 
 
 class Message(BaseModel):
@@ -58,18 +60,20 @@ class AgentState(Message):
     instance: Name
     """Names this run of the agent: two agents that speak for one node have two."""
     number: int
-    """Of the ``Desired`` in force; 0 for none."""
+    """Of the newest ``Desired`` that was carried out, as far as its limits were not refused; 0 once it has expired."""
     time_s: FiniteFloat
     """Clock of the node, seconds since the epoch."""
     metered: tuple[Name, ...]
     """What can be read on this node: packages and GPUs."""
-    power_w: dict[Name, FiniteFloat]
+    power_w: dict[Name, Amount]
     """Watts of each of them that has a reading, on average since the state before."""
-    limits: dict[Name, FiniteFloat]
+    limits: dict[Name, Amount]
     """Limits in force, read back from the hardware."""
-    low: dict[Name, FiniteFloat]
-    high: dict[Name, FiniteFloat]
+    low: dict[Name, Amount]
+    high: dict[Name, Amount]
     """Bounds in which each limit may be set."""
     counts: dict[Name, int]
     """How often something was refused, corrected or failed since the agent started, by what it was."""
     problems: tuple[str, ...] = ()
+    counters: dict[Name, Amount] = {}
+    """Cycles, instructions and memory transactions of the node since the agent started; empty where none count."""

@@ -65,7 +65,7 @@ class PowerMeter:
             return None
         found = zone_w(before[1], now, now_s - before[0])
         if found is None:
-            raise ValueError("the counter may have wrapped more than once")
+            raise ValueError("the counter wrapped more than once, or was set back")
         if found == 0:
             raise ValueError("the counter stands still")
         return found

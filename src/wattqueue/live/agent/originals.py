@@ -1,7 +1,8 @@
 """What limits were before the agent changed them: on disk before the first change, so that any process can restore it.
 
-The file survives an agent that was killed. The next one goes on with it, since the limits that it finds are those of
-its predecessor. After a reboot the hardware starts with its own limits, and a file of an earlier boot is ignored.
+The file also holds the lease: which message's limits are in force, and until when. It survives an agent that was
+killed. The next one goes on with it, since the limits that it finds are those of its predecessor, and holds them until
+the lease runs out. After a reboot the hardware starts with its own limits, and a file of an earlier boot is ignored.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.agent.hardware import find_limits
@@ -18,6 +19,21 @@ from wattqueue.live.agent.limits import Limit, LimitError
 
 FILE = "originals.json"
 BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+class HeldLimits(NamedTuple):
+    """What the controller asked for, and how long that holds."""
+
+    number: int = 0
+    """Of the message."""
+    expires_s: float = 0.0
+    """Time since the epoch from which on the limits that were found are restored."""
+    limits: Mapping[str, float] = {}
+    """Limits as they were set, by name."""
+
+
+NOTHING = HeldLimits()
+"""No lease: it ended long ago."""
 
 
 @dataclass
@@ -29,17 +45,23 @@ class Originals:
         powercap: Root of the powercap tree.
         cpufreq: Root of the cpufreq policies.
         gpus: Whether GPUs are limited, too.
+        owner: Name of the run of the agent that changes limits now.
         values: Value of each limit before it was changed.
+        lease: What is in force.
     """
 
     folder: Path
     powercap: Path
     cpufreq: Path
     gpus: bool
+    owner: str = ""
     values: dict[str, float] = field(default_factory=dict)
+    lease: HeldLimits = field(default_factory=lambda: NOTHING)
 
     def __post_init__(self) -> None:
-        self.values.update(_read(self.folder).get("values", {}))
+        found = _read(self.folder)
+        self.values.update(found.get("values", {}))
+        self.lease = _lease_of(found)
 
     def keep(self, name: str, value: float) -> None:
         """Note the value of a limit that is about to be changed; the first one counts. Raises: OutputError."""
@@ -50,7 +72,9 @@ class Originals:
     def save(self) -> None:
         """Write the file once more; another process may have removed it. Raises: OutputError."""
         facts = {"boot": _boot(), "powercap": str(self.powercap), "cpufreq": str(self.cpufreq), "gpus": self.gpus}
-        atomic_text(self.folder / FILE, json.dumps({**facts, "values": self.values}), mode=0o600)
+        held = {"owner": self.owner, "values": self.values, "lease": self.lease._asdict()}
+        # Without fsync: a node that loses power begins with its own limits, and the file is of an earlier boot.
+        atomic_text(self.folder / FILE, json.dumps({**facts, **held}), mode=0o600, sync=False)
 
     def restore(self, limits: Mapping[str, Limit]) -> list[str]:
         """Set what was found again; returns one line for each limit that could not be set."""
@@ -68,6 +92,12 @@ class Originals:
         return problems
 
 
+def read_lease(folder: Path) -> tuple[str, HeldLimits] | None:
+    """Return who changes the limits of this node, and what is in force; None where nothing is to be restored."""
+    found = _read(folder)
+    return (str(found.get("owner", "")), _lease_of(found)) if found.get("values") else None
+
+
 def restore_from(folder: Path) -> list[str]:
     """Restore what the file of a state folder says, without an agent; returns a line for each failure."""
     found = _read(folder)
@@ -75,6 +105,11 @@ def restore_from(folder: Path) -> list[str]:
         return []
     originals = Originals(folder, Path(found["powercap"]), Path(found["cpufreq"]), bool(found["gpus"]))
     return originals.restore(find_limits(originals.powercap, originals.cpufreq, gpus=originals.gpus))
+
+
+def _lease_of(found: Mapping[str, Any]) -> HeldLimits:
+    """Return the lease in a file; one that ended long ago where there is none."""
+    return HeldLimits(**found["lease"]) if "lease" in found else NOTHING
 
 
 def _boot() -> str:

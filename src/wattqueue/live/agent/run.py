@@ -16,6 +16,7 @@ from wattqueue.errors import InputError
 from wattqueue.live.agent.agent import Agent
 from wattqueue.live.agent.broker import Connection
 from wattqueue.live.agent.config import AgentConfig
+from wattqueue.live.agent.counters import PerfCounters
 from wattqueue.live.agent.hardware import find_limits
 from wattqueue.live.agent.keeper import Keeper
 from wattqueue.live.agent.originals import Originals
@@ -28,23 +29,29 @@ def run_agent(config: AgentConfig, steps: int = 0) -> None:
     """
     with only_agent(config.powercap):
         agent = new_agent(config)
-        keeper = Keeper(config.state_dir, config.patience_s)
+        keeper = Keeper(config.state_dir, config.patience_s, agent.instance)
         connection = Connection(config.broker, config.node, f"desired/{config.node}")
         connection.open()
         try:
             keeper.beat()
+            agent.resume(time.time())
+            if agent.counters is not None:
+                agent.counters.start()
             follow(agent, keeper, connection, config.period_s, steps)
         finally:
             agent.restore()
             keeper.end()
             connection.close()
+            if agent.counters is not None:
+                agent.counters.close()
 
 
 def new_agent(config: AgentConfig) -> Agent:
     """Return the agent of a configuration, without its connection. Raises: LimitError."""
     limits = find_limits(config.powercap, config.cpufreq, gpus=config.gpus)
     originals = Originals(config.state_dir, config.powercap, config.cpufreq, config.gpus)
-    return Agent(config.node, uuid.uuid4().hex, limits, config.allowed, originals)
+    counters = None if config.counters is None else PerfCounters(config.counters, config.period_s)
+    return Agent(config.node, uuid.uuid4().hex, limits, config.allowed, originals, counters=counters)
 
 
 def follow(agent: Agent, keeper: Keeper, connection: Connection, period_s: float, steps: int) -> None:

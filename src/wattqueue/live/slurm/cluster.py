@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from wattqueue.live.cluster import ChangeJob, Finding, Pool, SetJobFrequency, SetPool, Snapshot, Write
+from wattqueue.live.cluster import ChangeJob, Finding, Pool, SetDrain, SetJobFrequency, SetPool, Snapshot, Write
+from wattqueue.live.draining import FOREIGN
 from wattqueue.live.slurm.commands import Slurm, SlurmError, must
 from wattqueue.live.slurm.frequencies import Frequencies
 from wattqueue.live.slurm.observe import Observer
 from wattqueue.live.slurm.pool import PoolMethod, ReservationPool
-from wattqueue.live.slurm.writes import commands_of
+from wattqueue.live.slurm.writes import DRAIN_REASON, commands_of
 
 
 @dataclass
@@ -28,10 +31,20 @@ class SlurmCluster:
     clock: Callable[[], float] = time.time
     wait: Callable[[float], None] = time.sleep
     name: str = "Slurm"
+    comments_every_s: float = math.inf
+    """How often details are read again for comments that users changed; inf: never."""
+    priorities: bool = False
+    """Whether snapshots have the site's priorities."""
 
     def __post_init__(self) -> None:
         """Create the observer, which keeps what it parsed from one snapshot to the next."""
-        self._observer = Observer(self.slurm, self.clock, wait=self.wait)
+        self._observer = Observer(
+            self.slurm,
+            self.clock,
+            wait=self.wait,
+            comments_every_s=self.comments_every_s,
+            priorities=self.priorities,
+        )
         self._last: Snapshot | None = None
 
     def observe(self) -> Snapshot:
@@ -45,7 +58,7 @@ class SlurmCluster:
             files = self.frequencies.now()
             self._last = replace(seen, frequencies=files) if files else seen
         except OSError as error:
-            self._last = replace(seen, problems=(f"the frequencies: {error}",))
+            self._last = replace(seen, problems=(*seen.problems, f"the frequencies: {error}"))
         return self._last
 
     def apply(self, write: Write) -> None:
@@ -57,10 +70,19 @@ class SlurmCluster:
             elif isinstance(write, SetJobFrequency):
                 self.frequencies.set(write.target, write.khz)
             else:
+                if isinstance(write, SetDrain):
+                    self._require_ours(write)
                 for argv in commands_of(write, self._licences(write), self._seen_pool().total):
                     must(self.slurm, argv)
         except OSError as error:
             raise SlurmError(f"{write.kind} {write.target}: {error}") from error
+
+    def _require_ours(self, write: SetDrain) -> None:
+        """Raise SlurmError for a node that somebody else drained: its reason is not ours."""
+        shown = self.slurm.run(("scontrol", "-o", "show", "node", write.target))
+        drained = re.search(r" State=[A-Z+]*DRAIN", shown.out) is not None
+        if shown.code != 0 or (drained and f" Reason={DRAIN_REASON}" not in shown.out):
+            raise SlurmError(f"{FOREIGN}: {write.target} is not this controller's to drain or to bring back")
 
     def check(self) -> Sequence[Finding]:
         """Compare what is installed with the configuration. Raises: SlurmError where Slurm does not answer."""

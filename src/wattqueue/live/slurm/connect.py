@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -20,8 +21,17 @@ def commands_for(config: LiveConfig) -> Commands:
     return Commands(config.slurm.timeout_s, environment, config.slurm.bin_dir)
 
 
-def connect(config: LiveConfig, slurm: Slurm | None = None, clock: Callable[[], float] = time.time) -> SlurmCluster:
-    """Return the driver of the configured Slurm; ``slurm`` stands in for its commands."""
+def connect(
+    config: LiveConfig,
+    slurm: Slurm | None = None,
+    clock: Callable[[], float] = time.time,
+    *,
+    priorities: bool = False,
+) -> SlurmCluster:
+    """Return the driver of the configured Slurm; ``slurm`` stands in for its commands.
+
+    ``priorities``: whether the policy orders jobs by the site's priorities.
+    """
     slurm = slurm or commands_for(config)
     pool: PoolMethod = ReservationPool()
     if config.slurm.pool == "reconfigure" and config.slurm.pool_file is not None:
@@ -30,4 +40,13 @@ def connect(config: LiveConfig, slurm: Slurm | None = None, clock: Callable[[], 
     def checks() -> Sequence[Finding]:
         return Guard.of(config, slurm).check(slurm)
 
-    return SlurmCluster(slurm, pool, Frequencies(config.frequency_dir), checks, clock)
+    every_s = math.inf if config.consent is None else config.consent.every_s
+    return SlurmCluster(
+        slurm,
+        pool,
+        Frequencies(config.frequency_dir),
+        checks,
+        clock,
+        comments_every_s=every_s,
+        priorities=priorities,
+    )

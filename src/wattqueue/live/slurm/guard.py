@@ -21,6 +21,7 @@ that give them some: for a waiting job with its number of nodes pinned, for a ru
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import pwd
@@ -32,14 +33,15 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap
-from wattqueue.formats.machine.file import load_machine
-from wattqueue.live.cluster import Finding, Node, Snapshot, Write
+from wattqueue.live.cluster import ChangeJob, Finding, JobFields, Node, SetPool, Snapshot, Write
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.goal import JobGoal, job_writes
+from wattqueue.live.managed import managed_machine
 from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, read
 from wattqueue.live.slurm.install import LUA, NodeWatts, Settings, differences
 from wattqueue.live.slurm.observe import NODES, POOL, complete_lines, parse_nodes, parse_pool
 from wattqueue.live.slurm.releases import loses_licences_at_requeue, requeue_text
+from wattqueue.live.slurm.sharing import find_inexact
 from wattqueue.live.slurm.sizing import Shape
 from wattqueue.live.status import BEAT
 from wattqueue.live.world import Layout
@@ -74,7 +76,7 @@ def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
 
     The pool is what the highest cap leaves above idle. Raises as :func:`layout_of`; InputError for an unknown account.
     """
-    machine = load_machine(config.machine)
+    machine = managed_machine(config)
     layout = layout_of(config, slurm, machine)
     values = slurm_config(slurm)
     memory = "MEMORY" in values.get("SelectTypeParameters", "").upper()
@@ -96,9 +98,25 @@ def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
     free = [name for name in members if name not in nodes]
     default = values.get("DefMemPerCPU", "")
     return Settings(
-        nodes, [uid_of(config)], config.run_dir.resolve() / BEAT, math.ceil(config.away_s), whole_pool(config, machine),
-        free, int(default) if memory and default.isdigit() else 0,
+        nodes, [uid_of(config)], config.run_dir.resolve() / BEAT, math.ceil(config.away_s),
+        whole_pool(config, layout.machine),
+        free, int(default) if memory and default.isdigit() else 0, staff_of(slurm),
     )  # fmt: skip
+
+
+def staff_of(slurm: Slurm) -> tuple[int, ...]:
+    """Return the accounts on this host with Slurm's operator or administrator level; none without accounting."""
+    try:
+        answer = slurm.run(("sacctmgr", "-n", "-P", "show", "user", "format=User,AdminLevel"))
+    except SlurmError:
+        return ()
+    found = set()
+    for line in answer.out.splitlines() if answer.code == 0 else ():
+        name, _, level = line.partition("|")
+        if level.strip().startswith(("Operator", "Administrator")):
+            with contextlib.suppress(KeyError):
+                found.add(pwd.getpwnam(name).pw_uid)
+    return tuple(sorted(found))
 
 
 def _row_of(layout: Layout, node: str) -> int:
@@ -131,7 +149,7 @@ def whole_pool(config: LiveConfig, machine: Machine) -> int:
     most = machine.scope_max_w()
     if most is None:
         raise InputError("max_w is not stated", where=machine.name, hint="live needs it of every partition")
-    highest = float(parse_cap(config.cap, machine).cap_w.max())
+    highest = float(parse_cap(config.cap, machine, below_idle=True).cap_w.max())
     return max(0, math.floor(min(highest, most) - machine.scope_idle_w()))
 
 
@@ -151,7 +169,7 @@ class Guard:
     @classmethod
     def of(cls, config: LiveConfig, slurm: Slurm) -> Guard:
         """Derive both from a configuration. Raises as :func:`settings_of`."""
-        return cls(settings_of(config, slurm), layout_of(config, slurm, load_machine(config.machine)))
+        return cls(settings_of(config, slurm), layout_of(config, slurm, managed_machine(config)))
 
     def check(self, slurm: Slurm, folder: Path | None = None) -> list[Finding]:
         """Compare Slurm and the installed job_submit.lua with what should be there.
@@ -173,10 +191,27 @@ class Guard:
         except OSError as error:
             text = f"{script} cannot be read ({error.strerror}): whether it fits this configuration is not known"
             found.append(Finding(text, fatal=False))
+        found += find_inexact(slurm, values, self.settings.nodes.keys())
         version = values.get("SLURM_VERSION", "")
         if loses_licences_at_requeue(version) and values.get("JobRequeue", "1") != "0":
             found.append(Finding(requeue_text(version), fatal=False))
         return found
+
+
+def without_watts(snapshot: Snapshot) -> list[Write]:
+    """Return the writes that take the power budget off a Slurm: the whole pool open, and no job with watts.
+
+    Once slurm.conf has no licence ``watts``, a job that still names it could not start.
+    """
+    writes: list[Write] = []
+    if snapshot.pool is not None and snapshot.pool.open_w != snapshot.pool.total:
+        total = snapshot.pool.total
+        writes.append(SetPool(LICENCE, str(snapshot.pool.open_w), str(total), total, why="uninstall"))
+    for row in snapshot.jobs:
+        if row.watts >= 0 and (row.pending or row.active) and row.state != "completing":
+            before, fields = f"watts={row.watts}", JobFields(watts=-1)
+            writes.append(ChangeJob(row.key.name, before, "no watts", fields, why="uninstall", key=row.key))
+    return writes
 
 
 def missing_watts(snapshot: Snapshot, layout: Layout, settings: Settings) -> list[Write]:

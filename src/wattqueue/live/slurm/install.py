@@ -24,6 +24,7 @@ the controller refuses to start in control mode on the first three.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -78,6 +79,8 @@ class Settings(NamedTuple):
     """Slurm partitions without any managed node: their jobs carry no watts."""
     default_mb_per_cpu: int = 0
     """DefMemPerCPU of slurm.conf where memory is a consumable resource, else 0."""
+    staff: Sequence[int] = ()
+    """Accounts (uid) with Slurm's operator or administrator level: what they change is not refused."""
 
 
 def script(settings: Settings, site: Path | None = None) -> str:
@@ -98,7 +101,12 @@ def script(settings: Settings, site: Path | None = None) -> str:
     lines += ["}", "local FREE = { " + ", ".join(f'["{name}"] = true' for name in free) + " }"]
     lines.append(f"local DEAREST = {max((node.watts for node in settings.nodes.values()), default=0)}")
     operators = ", ".join(f"[{uid}] = true" for uid in settings.operators)
-    lines += [f"local OPERATORS = {{ {operators} }}", f"local BEAT = {quoted(settings.beat)}"]
+    staff = ", ".join(f"[{uid}] = true" for uid in sorted(settings.staff))
+    lines += [
+        f"local OPERATORS = {{ {operators} }}",
+        f"local STAFF = {{ {staff} }}",
+        f"local BEAT = {quoted(settings.beat)}",
+    ]
     lines += [f"local AWAY_S = {settings.away_s}", f"local SITE = {quoted(site)}"]
     lines += [f"local WHOLE_POOL_W = {settings.whole_pool_w}"]
     lines += [f"local DEFAULT_MB_PER_CPU = {settings.default_mb_per_cpu}", "-- wattqueue settings]]"]
@@ -138,6 +146,8 @@ def differences(installed: str, settings: Settings) -> list[Finding]:
         if watts.get(name, node.watts if node.held is False else -1) < node.watts:
             text = f"partition {name}: it declares {watts.get(name, 0)} W for a node that can draw {node.watts} W"
             out.append(Finding(text, fatal=True))
+    if found.get("STAFF") != wanted["STAFF"]:
+        out.append(Finding("accounts with Slurm's operator level: others than at the installation", fatal=False))
     names = {"VERSION": "its version is that of another release", "WHOLE_POOL_W": "the whole pool", "AWAY_S": "away_s"}
     for key, what in names.items():
         if found.get(key) != wanted[key]:
@@ -197,6 +207,59 @@ def install(folder: Path, settings: Settings, frequencies: Path | None) -> list[
         atomic_text(folder / PROLOG, prolog(frequencies), mode=0o755)
         done.append(f"wrote {folder / PROLOG}")
     return done
+
+
+def changes(folder: Path, settings: Settings, frequencies: Path | None) -> list[str]:
+    """Return the difference that ``install`` would make to the files in a folder, as a unified diff.
+
+    Empty where nothing would change. A script of the site is shown as renamed.
+    """
+    ours, site = folder / LUA, folder / SITE_LUA
+    before = _text_of(ours)
+    lines = []
+    if before and MARK not in before:
+        lines.append(f"rename {ours} to {site}")
+        before, site_there = "", True
+    else:
+        site_there = site.exists()
+    wanted = {ours: (before, script(settings, site if site_there else None))}
+    if frequencies is not None:
+        wanted[folder / PROLOG] = (_text_of(folder / PROLOG), prolog(frequencies))
+    for path, (old, new) in wanted.items():
+        source = str(path) if old else "/dev/null"
+        lines += difflib.unified_diff(old.splitlines(), new.splitlines(), source, str(path), lineterm="")
+    return lines
+
+
+def uninstall(folder: Path) -> list[str]:
+    """Remove our files from Slurm's configuration folder and put the site's own script back; return what was done.
+
+    A job_submit.lua that is not ours stays. Raises: OutputError where the folder cannot be written.
+    """
+    done = []
+    ours, site = folder / LUA, folder / SITE_LUA
+    try:
+        if ours.exists() and MARK in _text_of(ours):
+            if site.exists():
+                site.replace(ours)
+                done.append(f"put the site's own script back as {ours}")
+            else:
+                ours.unlink()
+                done.append(f"removed {ours}")
+        if (folder / PROLOG).exists():
+            (folder / PROLOG).unlink()
+            done.append(f"removed {folder / PROLOG}")
+    except OSError as error:
+        raise OutputError(f"cannot be written: {error.strerror}", where=folder, hint="run it as SlurmUser") from error
+    return done
+
+
+def _text_of(path: Path) -> str:
+    """Return the text of a file; empty where there is none."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 def slurm_conf_lines(folder: Path, settings: Settings, frequencies: Path | None) -> list[str]:

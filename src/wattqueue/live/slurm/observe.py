@@ -30,7 +30,10 @@ from typing import Any
 from wattqueue.errors import InputError
 from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.cluster import Details, HeldBy, Job, JobKey, Node, Pool, Power, Snapshot, State
+from wattqueue.live.site import NOTHING
 from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, read
+from wattqueue.live.slurm.dependencies import Dependencies
+from wattqueue.live.slurm.site import SiteReader
 from wattqueue.live.slurm.sizing import Needs, Shape, can_hold, least_nodes_of, parse_gres
 
 _COLUMNS = (
@@ -40,7 +43,8 @@ _COLUMNS = (
 JOB_FIELDS = ":|,".join(_COLUMNS) + ":"
 """Long format names: the letters of ``-o`` have none for MaxNodes. ``NAME:|`` means unlimited width, then a bar."""
 NODE_FIELDS = "%N|%T|%R|%c|%m|%X|%Y|%G"
-JOBS = ("squeue", "-h", "-r", "-a", "-O", JOB_FIELDS)
+JOBS = ("squeue", "-r", "-a", "-O", JOB_FIELDS)
+"""With the header: it tells an empty queue from an answer that was lost on the way."""
 NODES = ("sinfo", "-h", "-a", "-e", "-o", NODE_FIELDS)
 """``-e`` groups nodes only where all printed figures are equal; without it sinfo prints the least one and a plus."""
 POOL = ("scontrol", "-o", "show", "licenses")
@@ -55,12 +59,20 @@ FLAGS = "*~#!%$@^-+"
 FREE = frozenset({"idle", "planned"})
 BUSY = frozenset({"allocated", "mixed", "completing"})
 STATES: dict[str, State] = {
-    "PENDING": "pending", "CONFIGURING": "starting", "RUNNING": "running", "SUSPENDED": "suspended", "STOPPED": "busy",
-    "RESIZING": "busy", "SIGNALING": "busy", "STAGE_OUT": "busy", "COMPLETING": "completing",
+    "PENDING": "pending", "CONFIGURING": "starting", "RUNNING": "running", "SUSPENDED": "suspended",
+    "STOPPED": "stopped", "RESIZING": "busy", "SIGNALING": "busy", "STAGE_OUT": "busy", "COMPLETING": "completing",
 }  # fmt: skip
 """States of jobs; every other one is that of a job that has ended."""
-HELD_BY: dict[str, HeldBy] = {"JobHeldUser": "user", "JobHeldAdmin": "operator"}
+HELD_BY: dict[str, HeldBy] = {
+    "JobHeldUser": "user", "JobHeldAdmin": "operator", "launch failed requeued held": "failed",
+}  # fmt: skip
 """Reasons of a hold. Any other (BadConstraints: no node can serve the job) is a hold of Slurm's own."""
+
+PATIENT = frozenset({
+    "None", "Priority", "Resources", "BeginTime", "Dependency", "Licenses", "Cleaning", "JobHeldUser", "JobHeldAdmin",
+    "JobArrayTaskLimit",
+})  # fmt: skip
+"""Reasons that go away when other jobs end or Slurm looks again; any other keeps a released job from starting."""
 
 
 @dataclass
@@ -75,6 +87,10 @@ class Observer:
     clock: Callable[[], float]
     with_details: bool = True
     wait: Callable[[float], None] = time.sleep
+    comments_every_s: float = math.inf
+    """How often details that are known are read again at most, for comments that were changed; inf: never."""
+    _read_s: float = -math.inf
+    """When all details were read."""
     _jobs: dict[str, Job] = field(default_factory=dict)
     _sized: dict[int, tuple[Job, Job]] = field(default_factory=dict)
     """By the identity of a parsed row: that row, and the row with the number of nodes that Slurm needs."""
@@ -87,8 +103,22 @@ class Observer:
     """What the same jobs require of their nodes."""
     _absent: dict[JobKey, tuple[int, float]] = field(default_factory=dict)
     """Jobs without details: how often they were looked for, and when to look again."""
+    _waits_for: dict[JobKey, str] = field(default_factory=dict)
+    """Dependencies of the jobs of the last snapshot, as Slurm shows them."""
+    _met: dict[int, tuple[Job, Job]] = field(default_factory=dict)
+    """By the identity of a row whose dependency is met: that row, and the row that may start."""
+    priorities: bool = False
+    """Whether the site's priorities are wanted (``live.site``)."""
+    _licences: str = ""
+    """Licences as printed last."""
+    _shape_of: dict[str, Shape] = field(default_factory=dict)
+    """Resources of each node."""
     _uncounted: int = 0
     """Watts that jobs held and Slurm did not count, in the last snapshot."""
+
+    def __post_init__(self) -> None:
+        self._dependencies = Dependencies(self.slurm)
+        self._site = SiteReader(self.slurm, self.wait, self.priorities)
 
     def snapshot(self) -> Snapshot:
         """The Slurm now. Raises SlurmError where a list cannot be read, or is cut short.
@@ -101,7 +131,12 @@ class Observer:
         if self.with_details:
             self._read_details(jobs)
         jobs = tuple(row._replace(eligible=False) if _later(row, now_s) else row for row in self._with_sizes(jobs))
-        return Snapshot(now_s, jobs, nodes, pool, self._details, unreadable)
+        if self._waits_for:
+            jobs = self._with_dependencies(jobs)
+        site = NOTHING
+        if self.with_details:
+            site = self._site.site(jobs, nodes, self._shape_of, self._needs, self._licences, now_s)
+        return Snapshot(now_s, jobs, nodes, pool, self._details, unreadable, problems=site.problems, site=site)
 
     def _read(self, argv: tuple[str, ...]) -> str:
         return read(self.slurm, argv, wait=self.wait)
@@ -115,7 +150,8 @@ class Observer:
         """
         for last in (False, False, True):
             jobs, unreadable = self._read_jobs(self._read(JOBS))
-            pool = parse_pool(self._read(POOL))
+            self._licences = self._read(POOL)
+            pool = parse_pool(self._licences)
             held = sum(row.watts for row in jobs if row.watts > 0 and row.active)  # Slurm counts completing jobs, too
             uncounted = max(0, held - pool.used) if pool is not None else 0
             if last or uncounted in (0, self._uncounted):
@@ -128,7 +164,10 @@ class Observer:
     def _read_jobs(self, text: str) -> tuple[tuple[Job, ...], tuple[str, ...]]:
         """Rows and unreadable lines. A list in which no line can be read is an error, not an empty queue."""
         known, seen, bad = self._jobs, {}, []
-        for line in complete_lines(text, "squeue"):
+        header, *lines = complete_lines(text, "squeue") or [""]
+        if not is_header(header):
+            raise SlurmError(f"squeue printed no header but {header[:80]!r}: an empty answer is no empty queue")
+        for line in lines:
             row = known.get(line)
             if row is None:
                 try:
@@ -138,6 +177,9 @@ class Observer:
                     continue
             seen[line] = row
         self._jobs = seen
+        place = _COLUMNS.index("Dependency")
+        waits = ((row.key, line.split("|")[place]) for line, row in seen.items() if not row.eligible)
+        self._waits_for = {key: text for key, text in waits if text not in NONE}
         if bad and not seen:
             raise SlurmError(f"squeue printed {len(bad)} lines that are no jobs, the first {bad[0][:80]!r}")
         return tuple(seen.values()), tuple(bad)
@@ -151,11 +193,13 @@ class Observer:
         self._nodes = {line: self._nodes.get(line) or parse_nodes(line) for line in lines}
         merged: dict[str, Node] = {}
         shapes: dict[str, dict[Shape, int]] = {}
+        self._shape_of = {}
         for rows in self._nodes.values():
             for row, shape in rows:
                 # the same node in another partition: one row with both
                 old = merged.get(row.name)
                 merged[row.name] = row if old is None else old._replace(partitions=old.partitions + row.partitions)
+                self._shape_of[row.name] = shape
                 counts = shapes.setdefault(row.partitions[0], {})
                 counts[shape] = counts.get(shape, 0) + 1
         if not merged:
@@ -169,13 +213,19 @@ class Observer:
     def _read_details(self, jobs: Iterable[Job]) -> None:
         """Read details if a job has none. Jobs that are gone are dropped when they outnumber the live ones."""
         keys, now_s = {job.key for job in jobs}, self.clock()
-        if all(now_s < self._absent.get(key, (0, -math.inf))[1] for key in keys - self._details.keys()):
+        again = bool(keys) and now_s - self._read_s >= self.comments_every_s
+        if not again and all(now_s < self._absent.get(key, (0, -math.inf))[1] for key in keys - self._details.keys()):
             if len(self._details) > 2 * len(keys) + 1000:
                 self._keep_details({key: self._details[key] for key in keys & self._details.keys()})
             return
-        # details already known are kept, not read again: they are what the job stated at submission, and a new object
-        # per round would end every cache that works by identity
+        begin_s = time.monotonic()
         found = parse_details(self._read(DETAILS))
+        # a long list is read at most a twentieth of the time
+        self._read_s = now_s + max(0.0, 20.0 * (time.monotonic() - begin_s) - self.comments_every_s)
+        # details already known are kept: they are what the job stated at submission, and a new object per round would
+        # end every cache that works by identity; but for comments, which their users change
+        if math.isfinite(self.comments_every_s):
+            self._take_comments(keys, found)
         records = {key: _record_of(key, found) for key in keys - self._details.keys()}
         self._needs |= {key: record[1] for key, record in records.items() if record is not None}
         fresh = {key: self._details.get(key) or (record[0] if (record := records[key]) else None) for key in keys}
@@ -183,6 +233,33 @@ class Observer:
         # a job that ended between the two lists, or one whose name is spelled differently in them: not every round
         tries = {key: self._absent.get(key, (0, 0.0))[0] + 1 for key, value in fresh.items() if value is None}
         self._absent = {key: (n, now_s + (60.0 if n > 2 else 0.0)) for key, n in tries.items()}
+
+    def _take_comments(self, keys: set[JobKey], found: dict[JobKey, Record]) -> None:
+        """Take over the comments of known jobs that were changed."""
+        changed = {}
+        for key in keys & self._details.keys():
+            old, record = self._details[key], _record_of(key, found)
+            if record is not None and record[0].comment != old.comment:
+                changed[key] = old._replace(comment=record[0].comment)
+        if changed:
+            self._details = {**self._details, **changed}
+
+    def _with_dependencies(self, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+        """Held jobs that may start since what they wait for has ended, though Slurm has not looked yet.
+
+        A job that changes in this way is the same object in every snapshot.
+        """
+        held = {row.key: self._waits_for[row.key] for row in jobs if row.held and row.key in self._waits_for}
+        met = self._dependencies.met(held.values(), {row.number for row in jobs} | _arrays(jobs)) if held else set()
+        old, self._met = self._met, {}
+        rows = []
+        for row in jobs:
+            if met and held.get(row.key) in met and not row.start_s > self.clock():
+                known = old.get(id(row))
+                self._met[id(row)] = known if known and known[0] is row else (row, row._replace(eligible=True))
+                row = self._met[id(row)][1]
+            rows.append(row)
+        return tuple(rows)
 
     def _keep_details(self, details: dict[JobKey, Details]) -> None:
         """Keep the details of these jobs alone."""
@@ -236,6 +313,11 @@ def with_size(row: Job, needs: Needs, shapes: dict[str, list[tuple[Shape, int]]]
     )
 
 
+def _arrays(jobs: Iterable[Job]) -> set[int]:
+    """Ids of the arrays and of the jobs of several components among these jobs."""
+    return {int(name) for row in jobs for name in (row.array, row.whole) if name.isdigit()}
+
+
 def _later(row: Job, now_s: float) -> bool:
     """Whether a held job has a start in the future, which its user set with ``--begin``."""
     return row.held_by != "" and row.start_s > now_s
@@ -252,6 +334,12 @@ def complete_lines(text: str, command: str) -> list[str]:
     if text and not text.endswith("\n"):
         raise SlurmError(f"{command}: its output is cut short")
     return [line for line in text.split("\n") if line]
+
+
+def is_header(line: str) -> bool:
+    """Whether a line is squeue's header for JOB_FIELDS: as many names, where a job has its number second."""
+    names = line.split("|")
+    return len(names) == len(_COLUMNS) and not names[1].isdigit()
 
 
 def parse_job(line: str) -> Job:
@@ -294,6 +382,7 @@ def parse_job(line: str) -> Job:
         int(task) if task.isdigit() else 0,
         whole if component else "",
         int(component) if component.isdigit() else 0,
+        state == "PENDING" and priority != "0" and reason.partition(",")[0] not in PATIENT,
         others,
     )
 
@@ -345,9 +434,12 @@ def parse_nodes(line: str) -> tuple[tuple[Node, Shape], ...]:
 def parse_pool(text: str) -> Pool | None:
     """Our licence of ``scontrol -o show licenses``; None where there is none.
 
-    Raises: SlurmError for text that is no list of licences. An unreadable pool must not look like none.
+    Raises: SlurmError for text that is no list of licences, an empty one included: Slurm says so where there is none.
     """
-    for line in complete_lines(text, "scontrol show licenses"):
+    lines = complete_lines(text, "scontrol show licenses")
+    if not lines:
+        raise SlurmError("scontrol printed nothing about licences")
+    for line in lines:
         fields = dict(piece.split("=", 1) for piece in line.split() if "=" in piece)
         if fields.get("LicenseName") == LICENCE:
             try:

@@ -9,6 +9,12 @@ Field by field, for reasons that are Slurm's own:
 * slurmctld drops an update to the same text. Where watts are to be counted again, another count is written first: one
   more, so that the job never counts for too little, or one less where more than the whole pool would be refused.
 * ``requeuehold`` and not ``requeue``: after a plain one Slurm could start the job before the next round.
+* A job is parked by the signal STOP to all of its processes and not by ``scontrol suspend``. Slurm 22.05 was seen to
+  start another job on the node of a suspended job, in a partition with OverSubscribe=EXCLUSIVE too, and a resume then
+  has both run there; and it refuses to change the licences of a suspended job ("Job is not pending nor running"). A
+  stopped job (squeue shows ``STOPPED``) keeps its nodes, its licences can be changed, its time limit runs on. Two
+  commands are needed (tried on 22.05.8): without an option scancel reaches the steps on all nodes and not the batch
+  script, with ``--full`` the script and its children and not the steps.
 """
 
 from __future__ import annotations
@@ -19,15 +25,21 @@ from collections.abc import Sequence
 from wattqueue.formats.slurm.hostlist import compress
 from wattqueue.live.cluster import (
     ChangeJob,
+    ContinueJob,
     HoldJob,
     JobFields,
     PowerNode,
     ReleaseJob,
     RequeueJob,
+    SetDrain,
     SetPriority,
+    StopJob,
     Write,
 )
 from wattqueue.live.slurm.commands import HOSTS, JOB, LICENCE, WORD, SlurmError
+
+DRAIN_REASON = "wattqueue: load target"
+"""Reason of a drain: what tells this controller's from others."""
 
 
 def commands_of(write: Write, licences: Sequence[str] = (), total_w: int = 0) -> list[tuple[str, ...]]:
@@ -45,11 +57,18 @@ def commands_of(write: Write, licences: Sequence[str] = (), total_w: int = 0) ->
             return [("scontrol", "release", write.target)]
         case RequeueJob():
             return [("scontrol", "requeuehold", write.target)]
+        case StopJob() | ContinueJob():
+            signal = "STOP" if isinstance(write, StopJob) else "CONT"
+            argv = ("scancel", f"--signal={signal}")
+            return [(*argv, write.target), (*argv, "--full", write.target)]
         case SetPriority():
             return [("scontrol", "update", f"JobId={write.target}", f"Priority={write.priority}")]
         case PowerNode():
             state = "POWER_UP" if write.on else "POWER_DOWN"
             return [("scontrol", "update", f"NodeName={write.target}", f"State={state}")]
+        case SetDrain():
+            change = ("State=DRAIN", f"Reason={DRAIN_REASON}") if write.on else ("State=UNDRAIN",)
+            return [("scontrol", "update", f"NodeName={write.target}", *change)]
         case ChangeJob():
             update = ("scontrol", "update", f"JobId={write.target}", *arguments(write.fields, licences))
             return [*_counted_otherwise(write, licences, total_w), update]
@@ -89,7 +108,7 @@ def check(write: Write) -> None:
     The values come from Slurm's own output, so this never fails in practice. It is the last point at which a text that
     a user chose could become part of a command, and it does not rely on the parser before it.
     """
-    pattern = WORD if isinstance(write, PowerNode) else JOB
+    pattern = WORD if isinstance(write, PowerNode | SetDrain) else JOB
     if not pattern.fullmatch(write.target):
         raise SlurmError(f"{write.target[:40]!r} is no name that a command could take")
     if not isinstance(write, ChangeJob):

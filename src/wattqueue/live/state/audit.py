@@ -5,6 +5,10 @@ changed, inserted or removed breaks the chain at that row (``verify``). With a s
 an HMAC: who can write the database but does not have the key cannot reseal it. The *head* file names
 the last row outside the database, so that rows cut off the end are noticed too.
 
+Old rows are removed (``Audit.prune``); the table of the begin then names the last of them, sealed like a row, and the
+chain starts there. A log that lacks rows which the head names was deleted or cut off: the next controller reports it,
+keeps the old head in a file of its own, and notes it in the first row that it writes (``Audit.lost``).
+
 Order of writing: the row first, then the head. A controller killed in between leaves a head that is
 one row behind, which ``verify`` accepts; a head further behind, or ahead, is reported.
 """
@@ -20,14 +24,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import Engine, func, insert, inspect, select
+from sqlalchemy import Engine, delete, func, insert, inspect, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.cluster import Write
 from wattqueue.live.state.memory import cause
-from wattqueue.live.state.tables import AUDIT
+from wattqueue.live.state.tables import AUDIT, AUDIT_BEGIN
 from wattqueue.store.database import open_database
 
 START = "0" * 64
@@ -60,14 +64,54 @@ class Audit:
     """File that names the last row; None to keep none."""
     problem: str = ""
     """Why the last row could not be written; empty where it was."""
+    lost: str = ""
+    """What the log lacked when it was opened; empty where it was whole."""
     _last: tuple[int, str] = field(default=(0, START))
 
     def __post_init__(self) -> None:
-        AUDIT.metadata.create_all(self.engine, tables=[AUDIT])
+        AUDIT.metadata.create_all(self.engine, tables=[AUDIT, AUDIT_BEGIN])
         with self.engine.connect() as connection:
             row = connection.execute(select(AUDIT).order_by(AUDIT.c.number.desc()).limit(1)).first()
-        if row is not None:
-            self._last = (row.number, row.hash)
+        self._last = begin_of(self.engine, self.key)[:2] if row is None else (row.number, row.hash)
+        self._look_for_losses()
+
+    def _look_for_losses(self) -> None:
+        """Compare the last row with the head: rows that the head names and the log lacks were removed."""
+        head = read_head(self.head) if self.head is not None else None
+        if self.head is None or head is None:
+            return
+        if head[0] <= self._last[0]:
+            for kept in sorted(self.head.parent.glob(f"{self.head.name}.*")):
+                if kept.suffix[1:].isdigit():
+                    self.lost = (
+                        f"rows of the audit log were deleted earlier: {kept} names the last of them; remove it then"
+                    )
+            return
+        kept = self.head.with_name(f"{self.head.name}.{round(self.clock())}")
+        self.lost = f"the audit log ends at row {self._last[0]}, and row {head[0]} was written: rows were deleted"
+        try:
+            atomic_text(kept, f"{head[0]} {head[1]}\n", mode=0o600, sync=False)
+        except OutputError:
+            return  # the full disk is reported by whatever is written next
+        self.note("lost", f"{self.lost}; the head that names it is kept as {kept.name}")
+
+    def prune(self, days: float) -> int:
+        """Remove rows older than so many days; return their number. The last row always stays.
+
+        Raises: SQLAlchemyError where the database fails; nothing is removed then.
+        """
+        before_us = round((self.clock() - days * 86400.0) * 1e6)
+        with self.engine.begin() as connection:
+            first_kept = select(func.min(AUDIT.c.number)).where(AUDIT.c.time_us >= before_us)
+            kept = connection.execute(first_kept).scalar()
+            number = min((self._last[0] if kept is None else kept) - 1, self._last[0] - 1)
+            row = connection.execute(select(AUDIT).where(AUDIT.c.number == number)).first()
+            if row is None:
+                return 0
+            connection.execute(delete(AUDIT_BEGIN))
+            mark = seal_begin(row.number, row.hash, self.key)
+            connection.execute(insert(AUDIT_BEGIN).values(number=row.number, hash=row.hash, seal=mark))
+            return connection.execute(delete(AUDIT).where(AUDIT.c.number <= number)).rowcount
 
     def intend(self, write: Write) -> int:
         """Record a write that is about to be done, and return the number of its row.
@@ -121,6 +165,32 @@ def seal(row: Mapping[str, Any], key: bytes) -> str:
     return hmac.new(key, text, hashlib.sha256).hexdigest() if key else hashlib.sha256(text).hexdigest()
 
 
+def seal_begin(number: int, last: str, key: bytes) -> str:
+    """Return the seal of the last row that was removed."""
+    text = f"begin {number} {last}".encode()
+    return hmac.new(key, text, hashlib.sha256).hexdigest() if key else hashlib.sha256(text).hexdigest()
+
+
+def begin_of(engine: Engine, key: bytes) -> tuple[int, str, bool]:
+    """Return the number and the hash of the row that the log follows, and whether their seal is right."""
+    if not inspect(engine).has_table(AUDIT_BEGIN.name):
+        return 0, START, True
+    with engine.connect() as connection:
+        row = connection.execute(select(AUDIT_BEGIN)).first()
+    if row is None:
+        return 0, START, True
+    return row.number, row.hash, hmac.compare_digest(seal_begin(row.number, row.hash, key), row.seal)
+
+
+def read_head(path: Path) -> tuple[int, str] | None:
+    """Return number and hash of the row that a head names; None where there is none that can be read."""
+    try:
+        number, _, tip = path.read_text().strip().partition(" ")
+        return int(number), tip
+    except (OSError, ValueError):
+        return None
+
+
 def open_log(url: str) -> Engine:
     """Open the database that holds a log. Raises: InputError where there is none."""
     engine = open_database(url, make=False)
@@ -152,7 +222,9 @@ def verify(engine: Engine, key: bytes = b"", head: Path | None = None) -> ChainC
     Raises: InputError where the head's file cannot be read.
     """
     # rows are streamed in order of their numbers, so a log of any length is checked in constant memory
-    number, previous = 0, START
+    number, previous, sealed = begin_of(engine, key)
+    if not sealed:
+        return ChainCheck(0, number + 1, "the begin of the log, after rows that were removed, does not fit its seal")
     for row in rows_of(engine):
         number += 1
         # numbers have no gaps, so a removed row shows even if its neighbours were resealed without the key

@@ -10,6 +10,8 @@ table          written                           needed after a restart for
 live_placed    before each release               watts and option of jobs under way; telling them from adopted ones
 live_refused   when a start failed               the back-off, so that a restart does not try every broken job at once
 live_origin    when a job was requeued           its place in the queue
+live_parked    before a job is stopped           telling the jobs to continue from those that a person stopped
+live_drained   before a node is drained          telling the nodes to bring back from those that a person drained
 live_marks     when a mark is first seen         the user's hold, the range of nodes before a pin, re-asserted watts
 =============  ================================  =====================================================================
 
@@ -34,7 +36,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import OutputError
 from wattqueue.live.cluster import JobKey
-from wattqueue.live.state.tables import MARKS, METADATA, ORIGIN, PLACED, REFUSED
+from wattqueue.live.state.tables import DRAINED, MARKS, METADATA, ORIGIN, PARKED, PLACED, REFUSED
 
 
 class ReleasedJob(NamedTuple):
@@ -57,6 +59,20 @@ class ReleasedJob(NamedTuple):
     """Compressed node list that the pass chose; Slurm is bound to it only where it was written too."""
 
 
+class ParkedJob(NamedTuple):
+    """A job that the controller stopped during a load target, or is about to."""
+
+    key: JobKey
+    since_s: float
+    """Time of the round that decided it."""
+    watts: int
+    """Count of its ``watts`` licence before."""
+    limit_s: float
+    """Its time limit before; inf for none."""
+    why: str
+    """The load target, for its user and the audit log."""
+
+
 class Refused(NamedTuple):
     """A job whose start was refused or did not happen."""
 
@@ -68,7 +84,7 @@ class Refused(NamedTuple):
     reason: str
 
 
-TABLES = (PLACED, REFUSED, ORIGIN, MARKS)
+TABLES = (PLACED, REFUSED, ORIGIN, MARKS, PARKED)
 
 
 @dataclass
@@ -87,13 +103,17 @@ class Memory:
     """First submission of requeued jobs."""
     marks: dict[JobKey, frozenset[str]] = field(default_factory=dict)
     """What job_submit.lua or the controller noted about a job (``sorting.USER_HELD``, ``planner.REASSERTED``)."""
+    parked: dict[JobKey, ParkedJob] = field(default_factory=dict)
+    """Jobs that the controller stopped, until they are seen running again or are gone."""
+    drained: dict[str, float] = field(default_factory=dict)
+    """Nodes that the controller drained, and since when, until they are seen in service again."""
     unsaved: set[JobKey] = field(default_factory=set)
     problem: str = ""
     """Why a change could not be stored since the last ``sync``; empty where all could be."""
 
     def __post_init__(self) -> None:
         """Create missing tables, and load all rows."""
-        METADATA.create_all(self.engine, tables=list(TABLES))
+        METADATA.create_all(self.engine, tables=[*TABLES, DRAINED])
         with self.engine.connect() as connection:
             for row in connection.execute(select(PLACED)):
                 key = JobKey(row.name, row.submit_s)
@@ -103,6 +123,10 @@ class Memory:
                 self.refused[key] = Refused(key, *row[2:])
             for row in connection.execute(select(ORIGIN)):
                 self.origin[JobKey(row.name, row.submit_s)] = row.first_s
+            for row in connection.execute(select(PARKED)):
+                key = JobKey(row.name, row.submit_s)
+                self.parked[key] = ParkedJob(key, *row[2:])
+            self.drained = {row.name: row.since_s for row in connection.execute(select(DRAINED))}
             for row in connection.execute(select(MARKS)):
                 self.marks[JobKey(row.name, row.submit_s)] = frozenset(row.marks.split(","))
 
@@ -128,6 +152,50 @@ class Memory:
                 else:
                     self.placed[key] = old
             raise OutputError(f"the state cannot be written: {self.problem}", where=self.engine.url.database)
+
+    def park(self, rows: Iterable[ParkedJob]) -> None:
+        """Store jobs that are about to be stopped. Raises: OutputError where they cannot be; then none may be."""
+        rows = [row for row in rows if row.key not in self.parked]
+        if not rows:
+            return
+        unsaved = set(self.unsaved)
+        self.parked |= {row.key: row for row in rows}
+        if not self._save(row.key for row in rows):
+            self.unsaved = unsaved
+            for row in rows:
+                del self.parked[row.key]
+            raise OutputError(f"the state cannot be written: {self.problem}", where=self.engine.url.database)
+
+    def unpark(self, keys: Iterable[JobKey]) -> None:
+        """Forget that jobs were stopped: they run again."""
+        self._save([key for key in keys if self.parked.pop(key, None) is not None])
+
+    def drain(self, names: Iterable[str], since_s: float) -> None:
+        """Store nodes that are about to be drained. Raises: OutputError where they cannot be; then none may be."""
+        new = [name for name in names if name not in self.drained]
+        if not new:
+            return
+        try:
+            with self.engine.begin() as connection:
+                connection.execute(insert(DRAINED), [{"name": name, "since_s": since_s} for name in new])
+        except SQLAlchemyError as error:
+            self.problem = cause(error)
+            raise OutputError(f"the state cannot be written: {self.problem}", where=self.engine.url.database) from error
+        self.drained |= dict.fromkeys(new, since_s)
+
+    def undrain(self, names: Iterable[str]) -> None:
+        """Forget that nodes were drained. One that cannot be removed from the database is forgotten at a later call."""
+        gone = [name for name in names if name in self.drained]
+        if not gone:
+            return
+        try:
+            with self.engine.begin() as connection:
+                connection.execute(delete(DRAINED).where(DRAINED.c.name.in_(gone)))
+        except SQLAlchemyError as error:
+            self.problem = cause(error)
+            return
+        for name in gone:
+            del self.drained[name]
 
     def unplace(self, keys: Iterable[JobKey]) -> None:
         """Forget releases that did not happen, or whose jobs are held again."""
@@ -162,7 +230,7 @@ class Memory:
 
     def known(self) -> set[JobKey]:
         """Return the keys of all jobs that something is stored about."""
-        return {*self.placed, *self.refused, *self.origin, *self.marks}
+        return {*self.placed, *self.refused, *self.origin, *self.marks, *self.parked}
 
     def forget(self, keys: Iterable[JobKey]) -> None:
         """Forget jobs that no longer exist."""
@@ -179,7 +247,7 @@ class Memory:
             self._save(())
 
     def _kept(self) -> tuple[dict[JobKey, Any], ...]:
-        return self.placed, self.refused, self.origin, self.marks
+        return self.placed, self.refused, self.origin, self.marks, self.parked
 
     def _save(self, keys: Iterable[JobKey]) -> bool:
         """Store the rows of these keys and of the unsaved ones in one transaction; whether that succeeded."""
@@ -205,6 +273,8 @@ class Memory:
             connection.execute(insert(PLACED).values(values | _rest(self.placed[key])))
         if key in self.refused:
             connection.execute(insert(REFUSED).values(values | _rest(self.refused[key])))
+        if key in self.parked:
+            connection.execute(insert(PARKED).values(values | _rest(self.parked[key])))
         if key in self.origin:
             connection.execute(insert(ORIGIN).values(values | {"first_s": self.origin[key]}))
         if key in self.marks:
@@ -221,6 +291,6 @@ def _mine(table: Table, key: JobKey) -> ColumnElement[bool]:
     return and_(table.c.name == key.name, table.c.submit_s == key.submit_s)
 
 
-def _rest(row: ReleasedJob | Refused) -> dict[str, object]:
+def _rest(row: ReleasedJob | Refused | ParkedJob) -> dict[str, object]:
     """Return the columns of a row besides its key."""
     return {name: value for name, value in row._asdict().items() if name != "key"}

@@ -43,6 +43,24 @@ rows (``live.state.audit``). An ``intend`` without a ``settle`` is a write durin
 was killed.
 """
 
+HOLDER = Table(
+    "live_lease",
+    METADATA,
+    Column("name", String(16), primary_key=True),
+    Column("token", Text, nullable=False),
+    Column("renewed_s", Float, nullable=False),
+)
+"""The controller at work, of those that share this database (``live.state.shared_lease``)."""
+
+AUDIT_BEGIN = Table(
+    "live_audit_begin",
+    METADATA,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("hash", String(64), nullable=False),
+    Column("seal", String(64), nullable=False),
+)
+"""The last row of the audit log that was removed because of its age: the chain goes on from there."""
+
 PLACED = job_table(
     "live_placed",
     Column("since_s", Float, nullable=False),
@@ -62,6 +80,23 @@ REFUSED = job_table(
     Column("reason", Text, nullable=False),
 )
 """Starts that Slurm refused or did not carry out in time, how often, and when they are tried again."""
+
+PARKED = job_table(
+    "live_parked",
+    Column("since_s", Float, nullable=False),
+    Column("watts", Integer, nullable=False),
+    Column("limit_s", Float, nullable=False),
+    Column("why", Text, nullable=False),
+)
+"""Jobs that the controller stopped, with the watts and the time limit that they had: it continues no others."""
+
+DRAINED = Table(
+    "live_drained",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("since_s", Float, nullable=False),
+)
+"""Nodes that the controller drained: it brings no others back."""
 
 ORIGIN = job_table("live_origin", Column("first_s", Float, nullable=False))
 """First submission of a requeued job: Slurm resets its submit time, but it keeps its place in the queue."""

@@ -67,7 +67,9 @@ class Powercap:
                 continue
             power_w = _power(before[1], zones, now_s - before[0])
             if power_w is None:
-                problems.append(f"{node}: a counter may have wrapped more than once in {now_s - before[0]:.0f} s")
+                problems.append(
+                    f"{node}: a counter wrapped more than once in {now_s - before[0]:.0f} s, or was set back"
+                )
             else:
                 samples[node] = PowerSample(power_w + self.other_w, now_s, self.name)
         return Reading(samples, tuple(problems))
@@ -98,19 +100,27 @@ def counters(root: Path) -> dict[str, Counter]:
 
 
 def read_counter(zone: Path) -> Counter:
-    """Read one zone. Raises: OSError where it cannot be read, ValueError where it holds no number."""
-    return Counter(*(int((zone / name).read_text()) for name in ("energy_uj", "max_energy_range_uj")))
+    """Read one zone.
+
+    Raises: OSError where it cannot be read, ValueError where it holds no number, or one that no counter has.
+    """
+    found = Counter(*(int((zone / name).read_text()) for name in ("energy_uj", "max_energy_range_uj")))
+    if not 0 <= found.energy_uj <= found.range_uj:
+        raise ValueError(f"{zone.name}: a counter of {found.energy_uj} uJ does not lie within 0 to {found.range_uj}")
+    return found
 
 
 def zone_w(before: Counter, now: Counter, seconds: float) -> float | None:
     """Return the watts of a zone between two reads; None where its counter may have wrapped more than once.
 
-    A single wrap shows as a negative difference, to which the range is added.
+    A single wrap shows as a negative difference, to which the range is added. None as well for more watts than a zone
+    can draw: the counter was set back.
     """
     if seconds * MOST_ZONE_W * 1e6 >= now.range_uj:
         return None
     gained = now.energy_uj - before.energy_uj
-    return (gained if gained >= 0 else gained + now.range_uj) / 1e6 / seconds
+    power_w = (gained if gained >= 0 else gained + now.range_uj) / 1e6 / seconds
+    return power_w if power_w <= MOST_ZONE_W else None
 
 
 def _power(before: Mapping[str, Counter], now: Mapping[str, Counter], seconds: float) -> float | None:

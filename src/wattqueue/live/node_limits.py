@@ -1,0 +1,352 @@
+"""Limit nodes through their agents, so that what may be in force never sums to more than what was decided.
+
+A policy's controls limit power domains (live: nodes) by ``SetDomainCaps``. ``NodeLimits`` keeps what is wanted of each
+node, sends it with an expiry, renews it, and reads from the agents' states what is in force.
+
+Three rules hold the budget while messages and agents are late or lost:
+
+* **Raise after lowering.** A node's limit may be the one that its agent stated last, or any that was sent since.
+  ``possible`` is the highest of these. A raise is sent only as far as the sum of what is possible stays within the sum
+  of what is wanted: what was lowered must have been confirmed.
+* **Who is silent counts at the highest.** A node whose agent was not heard of for ``silence_s``, or does not carry out
+  what it is asked for, may draw its maximum: controls see it as a domain that cannot be set. Its limits hold until they
+  expire (``hold_s``); the controls lower others in that time.
+* **Nothing starts before limits hold.** Where the limits are to keep the budget (a control with ``holds_budget``), jobs
+  wait while what is possible sums to more than the cap.
+
+A node's limit is shared out over its packages and GPUs, each at the same point of its range (``shares``); ``other_w``
+of it is for what has no limit. That is assumed: nothing in paper 3 shares a limit within a node.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from wattqueue.live.agent.link import AgentLink
+from wattqueue.live.agent.messages import AgentState
+from wattqueue.live.cluster import Node
+from wattqueue.live.config import LimitsSection
+from wattqueue.live.job_counters import JobCounters
+from wattqueue.live.telemetry.base import TelemetrySource
+from wattqueue.live.world import Layout
+from wattqueue.policy.domain_limits import DomainLimits
+from wattqueue.policy.interfaces import stated
+from wattqueue.policy.policy import Policy
+
+if TYPE_CHECKING:
+    from wattqueue.policy.view import View
+
+ROUNDING = 0.01
+"""Share by which a limit in force may differ from the one that was sent: hardware rounds."""
+LEAST_CHANGE_W = 0.5
+"""A raise by less is not sent for itself."""
+RENEWALS = 4.0
+"""How often a message is sent within the time for which it holds."""
+SLACK_W = 1e-3
+"""Watts by which sums of limits may differ: a node's limit is shared out and summed again."""
+MOST_SENT = 16
+"""Messages that are remembered of a node whose agent carries none out; it counts at its maximum then."""
+
+
+class Sent(NamedTuple):
+    """A message to a node."""
+
+    number: int
+    cap_w: float
+    at_s: float
+
+
+class LimitRange(NamedTuple):
+    """The parts of a node that are limited, and the range of their sum with ``other_w``."""
+
+    parts: tuple[str, ...]
+    low_w: float
+    high_w: float
+
+
+@dataclass
+class NodeRecord:
+    """What is known of one node.
+
+    Attributes:
+        wanted_w: Limit that the policy decided; NaN as long as it decided none.
+        hertz: Frequency that the policy decided; NaN for none.
+        sent: Messages that its agent may not have carried out yet, the newest last.
+        newest: The newest message.
+        why: Why its agent is not relied on; empty where it is.
+        span: What its agent limits.
+        possible_w: The highest limit that may be in force; its maximum where its agent is not relied on.
+        target_w: What it is asked for; NaN for nothing.
+    """
+
+    wanted_w: float = math.nan
+    hertz: float = math.nan
+    sent: list[Sent] = field(default_factory=list)
+    newest: Sent | None = None
+    newest_hz: float = math.nan
+    why: str = "no agent was heard of"
+    span: LimitRange | None = None
+    possible_w: float = math.inf
+    target_w: float = math.nan
+
+
+@dataclass
+class NodeLimits:
+    """Limits of all nodes of a controller.
+
+    Attributes:
+        link: The agents.
+        layout: Nodes and units: a unit is a node, and a power domain.
+        hold_s: How long a message holds; it is renewed ``RENEWALS`` times as often.
+        silence_s: Age of an agent's state from which on it is not relied on.
+        counters: What measures the policy's ``app-check``; None without one.
+        holds_budget: Whether the limits are to keep the cap (a control with ``holds_budget``).
+        active: Whether every node is limited, at least to the highest limit that its site allows; from the first limit
+            that a control sets on, or from the beginning where limits keep the cap.
+        counts: Raises that had to wait, and refusals, by what they were.
+    """
+
+    link: AgentLink
+    layout: Layout
+    hold_s: float = 30.0
+    silence_s: float = 5.0
+    holds_budget: bool = False
+    counters: JobCounters | None = None
+    active: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+    nodes: dict[str, NodeRecord] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.nodes = {name: NodeRecord() for name in self.layout.names}
+        self.active = self.active or self.holds_budget
+        parts = self.layout.machine.partitions
+        most = [math.inf if p.max_w is None else p.max_w for p in parts for _ in range(p.nodes)]
+        self.most_w = dict(zip(self.layout.names, most, strict=True))
+        self.off_w = dict(zip(self.layout.names, [p.off_w for p in parts for _ in range(p.nodes)], strict=True))
+
+    def observe(self, now_s: float, nodes: Iterable[Node] = ()) -> DomainLimits:
+        """Return the limits of all nodes as the policy is to see them.
+
+        ``nodes``: their states; one that is off draws no more than that, whatever its limit.
+        """
+        self.link.receive()
+        off = {node.name for node in nodes if node.power == "off"}
+        columns = [self._see(name, now_s, self.off_w[name] if name in off else None) for name in self.layout.names]
+        return DomainLimits(*(np.array(column, np.float64) for column in zip(*columns, strict=True)))
+
+    def _see(self, name: str, now_s: float, off_w: float | None) -> tuple[float, float, float, float, float, float]:
+        """Return a node's columns of ``DomainLimits``, and bring its record up to date."""
+        node, state = self.nodes[name], self.link.states.get(name)
+        if off_w is not None:
+            node.why, node.possible_w = "off", off_w
+            return off_w, off_w, off_w, 0.0, math.nan, math.nan
+        node.why, node.span = self._relied_on(node, state, now_s)
+        span = node.span
+        if state is None or span is None or node.why:
+            most_w = node.possible_w = self.most_w[name]
+            return most_w, most_w, most_w, math.nan, math.nan, math.nan
+        node.possible_w = min(
+            max([self._in_force(state, span, node), *(s.cap_w for s in node.sent)]), self.most_w[name]
+        )
+        if self.active and math.isnan(node.wanted_w):
+            node.wanted_w = span.high_w
+        cap_w = span.high_w if math.isnan(node.wanted_w) else min(max(node.wanted_w, span.low_w), span.high_w)
+        node.wanted_w = node.wanted_w if math.isnan(node.wanted_w) else cap_w
+        power_w = sum(state.power_w.values()) + self.link.other_w
+        measured = power_w if state.power_w.keys() >= set(state.metered) else math.nan
+        return cap_w, span.low_w, span.high_w, measured, *frequencies(state)
+
+    def _relied_on(self, node: NodeRecord, state: AgentState | None, now_s: float) -> tuple[str, LimitRange | None]:
+        """Return why a node's agent is not relied on (empty if it is), and what it limits."""
+        if state is None:
+            return "no agent was heard of", None
+        if abs(now_s - state.time_s) > self.silence_s:
+            return f"its agent is silent (no state of the last {self.silence_s:g} s)", None
+        span = range_of(state, self.link.other_w, self.most_w[state.node])
+        if isinstance(span, str):
+            return span, None
+        node.sent = [one for one in node.sent if one.number > state.number]
+        if node.sent and state.time_s - node.sent[0].at_s > self.silence_s:
+            return "its agent does not carry out what it is asked for", span
+        newest = node.newest
+        if newest is not None and not node.sent and not math.isnan(newest.cap_w):
+            force_w = self._in_force(state, span, node)
+            if state.number == newest.number and force_w > newest.cap_w * (1.0 + ROUNDING):
+                return "its agent reads back a higher limit than it was asked for", span
+        return "", span
+
+    def _in_force(self, state: AgentState, span: LimitRange, node: NodeRecord) -> float:
+        """Return a node's limit as its agent read it back; the one that was sent where they differ by rounding."""
+        force_w = self.link.other_w + sum(state.limits.get(name, math.inf) for name in span.parts)
+        newest = node.newest
+        carried_out = newest is not None and newest.number == state.number
+        if newest is not None and carried_out and abs(force_w - newest.cap_w) <= ROUNDING * newest.cap_w:
+            return newest.cap_w
+        return force_w
+
+    def decide(self, asked: Mapping[int, float], hertz: Mapping[str, float]) -> None:
+        """Take over what a round decided: limits in watts by unit, and all frequencies in hertz by node."""
+        self.active = self.active or bool(asked)
+        for unit, cap_w in asked.items():
+            self.nodes[self.layout.names[unit]].wanted_w = cap_w
+        for name, node in self.nodes.items():
+            node.hertz = hertz.get(name, math.nan)
+
+    def send(self, now_s: float) -> None:
+        """Ask agents for what may be asked for now, and renew what they hold."""
+        self._aim()
+        changed: dict[str, dict[str, float]] = {}
+        for name, node in self.nodes.items():
+            values = self._values(name, node)
+            if values is not None and self._is_due(node, now_s):
+                changed[name] = values
+        if not changed:
+            return
+        self.link.ask(changed, now_s, self.hold_s)
+        for name in changed:
+            node = self.nodes[name]
+            node.newest, node.newest_hz = Sent(self.link.number, node.target_w, now_s), node.hertz
+            node.sent = [*node.sent[-MOST_SENT:], node.newest]
+            if not math.isnan(node.target_w):
+                node.possible_w = max(node.possible_w, node.target_w)
+
+    def _aim(self) -> None:
+        """Set the limit that each node is to be asked for now: lowered at once, raised into confirmed room."""
+        live = {name: node for name, node in self.nodes.items() if not node.why and not math.isnan(node.wanted_w)}
+        for node in self.nodes.values():
+            if node.why and not math.isnan(node.target_w):  # renewed as it was: it can only be lower than counted
+                node.target_w = min(node.target_w, node.wanted_w)
+        room_w = sum(node.wanted_w - node.possible_w for node in live.values())
+        rise_w = sum(max(0.0, node.wanted_w - node.possible_w) for node in live.values())
+        share = min(1.0, max(0.0, room_w) / rise_w) if rise_w > 0 else 0.0
+        if rise_w > LEAST_CHANGE_W and share < 1.0:
+            self.counts["raises that waited for lowered limits"] += 1
+        for node in live.values():
+            node.target_w = min(node.wanted_w, node.possible_w + share * max(0.0, node.wanted_w - node.possible_w))
+
+    def _is_due(self, node: NodeRecord, now_s: float) -> bool:
+        """Whether a node is asked now: for something else, or once more."""
+        newest = node.newest
+        if newest is None or now_s - newest.at_s >= self.hold_s / RENEWALS:
+            return True
+        moved_w = node.target_w - newest.cap_w
+        turned = node.hertz != node.newest_hz and not (math.isnan(node.hertz) and math.isnan(node.newest_hz))
+        return (
+            turned or moved_w < 0 or moved_w > LEAST_CHANGE_W or math.isnan(node.target_w) != math.isnan(newest.cap_w)
+        )
+
+    def _values(self, name: str, node: NodeRecord) -> dict[str, float] | None:
+        """Return the limits to ask a node for; None where nothing is wanted of it."""
+        state = self.link.states.get(name)
+        if state is None or (math.isnan(node.target_w) and math.isnan(node.hertz) and math.isnan(node.newest_hz)):
+            return None
+        values: dict[str, float] = {}
+        if not math.isnan(node.target_w):
+            if not state.metered or not set(state.metered) <= state.low.keys():
+                return None
+            values |= shares(state, node.target_w - self.link.other_w)
+        if not math.isnan(node.hertz):
+            policies = [each for each in state.low if each.startswith("policy")]
+            values |= {each: min(max(node.hertz, state.low[each]), state.high[each]) for each in policies}
+        return values
+
+    def keep_waiting(self, cap_w: float) -> bool:
+        """Whether starts have to wait: limits are to keep a cap, and those that may be in force sum to more than it.
+
+        Limits include idle watts, whatever the cap covers.
+        """
+        idle_w = float(self.layout.idle_uw.sum()) / 1e6 if self.layout.machine.cap_scope == "dynamic" else 0.0
+        return self.holds_budget and self.possible_w > cap_w + idle_w + SLACK_W
+
+    @property
+    def possible_w(self) -> float:
+        """Return the sum of the highest limits that may be in force."""
+        return sum(node.possible_w for node in self.nodes.values())
+
+    def problems(self) -> list[str]:
+        """Return what a person should know, a line a kind, naming the first nodes."""
+        by_reason: dict[str, list[str]] = {}
+        for name, node in self.nodes.items():
+            if node.why and node.why != "off":
+                by_reason.setdefault(node.why, []).append(name)
+        lines = []
+        for why, names in by_reason.items():
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            lines.append(f"limit of {', '.join(names[:3])}{more}: counts as the maximum, since {why}")
+        return [*lines, *(self.counters.problems() if self.counters is not None else ())]
+
+    def figures(self) -> dict[str, float]:
+        """Return figures for the status and the metrics."""
+        watts = [node.wanted_w for node in self.nodes.values() if not node.why and not math.isnan(node.wanted_w)]
+        refused = sum(self.link.counts.values()) + sum(sum(s.counts.values()) for s in self.link.states.values())
+        return {
+            "wanted_w": sum(watts),
+            "possible_w": self.possible_w,
+            "limited_nodes": len(watts),
+            "nodes_at_maximum": sum(bool(node.why) and node.why != "off" for node in self.nodes.values()),
+            "refused_or_corrected": refused,
+            "raises_waited": sum(self.counts.values()),
+        }
+
+
+def limits_of(
+    sources: Iterable[TelemetrySource],
+    layout: Layout,
+    policy: Policy,
+    times: LimitsSection,
+    counters: JobCounters | None = None,
+) -> NodeLimits | None:
+    """Return the limits of nodes for a policy, where agents are among the sources of telemetry.
+
+    ``counters`` is what measures its ``app-check``, which reads from the same agents.
+    """
+    holds = any(stated(control, "holds_budget", False) for control in policy.controls)
+    for source in sources:
+        if isinstance(source, AgentLink):
+            if counters is not None:
+                counters.link, counters.names = source, layout.names
+            return NodeLimits(source, layout, times.hold_s, times.silence_s, holds_budget=holds, counters=counters)
+    return None
+
+
+def range_of(state: AgentState, other_w: float, most_w: float) -> LimitRange | str:
+    """Return what an agent limits, or why the whole node cannot be limited."""
+    parts = tuple(state.metered)
+    if not parts:
+        return "its agent finds nothing to limit"
+    forbidden = [name for name in parts if name not in state.low]
+    if forbidden:
+        return f"its agent may not limit {forbidden[0]}"
+    low_w = other_w + sum(state.low[name] for name in parts)
+    high_w = min(other_w + sum(state.high[name] for name in parts), most_w)
+    if low_w >= high_w:
+        return f"its limits start at {low_w:.0f} W, above its maximum of {most_w:.0f} W"
+    return LimitRange(parts, low_w, high_w)
+
+
+def shares(state: AgentState, cap_w: float) -> dict[str, float]:
+    """Return the limits of a node's parts that sum to ``cap_w``, each at the same point of its range."""
+    low = {name: state.low[name] for name in state.metered}
+    room = {name: state.high[name] - low[name] for name in state.metered}
+    point = min(max((cap_w - sum(low.values())) / max(sum(room.values()), 1e-9), 0.0), 1.0)
+    return {name: low[name] + point * room[name] for name in state.metered}
+
+
+def frequencies(state: AgentState) -> tuple[float, float]:
+    """Return the lowest and highest frequency that an agent may set on all cores, NaN where it may set none."""
+    ends = [(state.low[name], state.high[name]) for name in state.low if name.startswith("policy")]
+    every = [name for name in state.limits if name.startswith("policy")]
+    if not ends or len(ends) < len(every):
+        return math.nan, math.nan
+    return max(low for low, _ in ends), min(high for _, high in ends)
+
+
+def measured_by_agents(view: View) -> np.ndarray:
+    """Return the watts of each node as its agent reads them, NaN without a fresh reading; ``measure`` of a control."""
+    return np.full(view.machine.domains, np.nan) if view.limits is None else view.limits.power_w

@@ -1,0 +1,145 @@
+"""Park running jobs whose users consent: stop them, count them at idle watts, and continue them later (rule 16).
+
+A control asks for it (``Suspend``, ``Resume``); the session refuses what does not fit. What follows here::
+
+    running -- Suspend: stored, stopped, its licence lowered to idle watts --> parked
+    parked --- each round: licence and time limit are what they must be -----> parked
+    parked --- Resume: its licence raised, its time limit moved, continued --> running, forgotten
+    parked --- it ends, is cancelled or requeued ----------------------------> forgotten
+
+A job is *parked* while the cluster shows it stopped and the controller's state names it. It is stored before it is
+stopped, so that a controller that is killed at any point knows which jobs to continue, and a job that a person stopped
+is never continued by this one. Each round compares what is stored with what the cluster shows: a licence that was not
+lowered before a kill is lowered now; a parked job that somebody else continued gets its watts back at once. A stop
+and a continuation are more than one command each, and are done again where a kill may have come between: a job is
+forgotten when it was continued as a whole.
+
+Its nodes stay its own. Its time limit runs on in the cluster, so it is moved ahead of the clock while the job is
+parked, and at the end to what it was and the time of the pause.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from wattqueue.live.apply import WriteResult
+from wattqueue.live.cluster import ContinueJob, Job, JobKey
+from wattqueue.live.goal import JobGoal
+from wattqueue.live.state.memory import Memory, ParkedJob
+from wattqueue.live.tracking import CountedPower
+from wattqueue.live.world import Busy, Layout
+from wattqueue.policy.capabilities import EVENT_BITS
+from wattqueue.policy.round import Round
+
+GRACE_S = 7200.0
+"""A parked job's limit is kept so far ahead of the clock: it survives a controller that is away for half of that."""
+PARKED = "parked"
+"""Where the watts of a parked job come from, in the status."""
+
+
+class ParkingGoals(NamedTuple):
+    """What a round has to do about parked jobs."""
+
+    jobs: tuple[JobGoal, ...] = ()
+    stored: tuple[ParkedJob, ...] = ()
+    """Jobs to store before the first of them is stopped."""
+
+
+@dataclass
+class Parking:
+    """The parked jobs of one cluster."""
+
+    layout: Layout
+    memory: Memory
+    asked: set[JobKey] = field(default_factory=set)
+    """Jobs of which the last round wanted another state than the one they had."""
+
+    def counted(self, row: Job, partition: int) -> CountedPower | None:
+        """Return what a parked job counts for: its licence, which is lowered to idle watts; None for any other job."""
+        if not self.is_parked(row):
+            return None
+        return CountedPower(max(row.watts, self._idle_w(row, partition)), max(row.watts, 0), PARKED)
+
+    def is_parked(self, row: Job) -> bool:
+        """Whether the controller stopped this job, and it stands still."""
+        return row.state == "stopped" and row.key in self.memory.parked
+
+    def least_w(self, row: Job) -> int:
+        """Return the watts that a job must hold because it ran on again; -1 for none."""
+        stored = self.memory.parked.get(row.key)
+        return -1 if stored is None or row.state != "running" else stored.watts
+
+    def resumes_w(self, busy: Iterable[Busy]) -> dict[str, float]:
+        """Return the net watts for which each parked job counts again, by name."""
+        return {b.row.key.name: float(self.memory.parked[b.row.key].watts) for b in busy if b.parked}
+
+    def happened(self, rows: Sequence[Job]) -> int:
+        """Return the event ``parked`` where jobs stand still, were continued by somebody, or could not be stopped."""
+        known = self.memory.parked.keys() | self.asked
+        return EVENT_BITS["parked"] if known and any(row.key in known for row in rows) else 0
+
+    def settle(self, rows: Iterable[Job]) -> None:
+        """Forget the jobs that wait in the queue again."""
+        if self.memory.parked:
+            self.memory.unpark([row.key for row in rows if row.pending and row.key in self.memory.parked])
+
+    def note(self, outcomes: Iterable[WriteResult]) -> None:
+        """Forget the jobs that were continued: they hold their watts, since those are raised before."""
+        done = [o.write.key for o in outcomes if isinstance(o.write, ContinueJob) and not o.error]
+        self.memory.unpark([key for key in done if key is not None])
+
+    def goals(self, now: Round, busy: Iterable[Busy], now_s: float, why: str) -> ParkingGoals:
+        """Return what follows from the actions of a round, and what parked jobs lack. ``why``: the load target."""
+        stop, go_on = set(now.suspended), set(now.resumed)
+        if not stop and not go_on and not self.memory.parked:
+            self.asked = set()
+            return ParkingGoals()
+        goals, stored = [], []
+        self.asked = set()
+        for one in busy:
+            row, name, known = one.row, one.row.key.name, self.memory.parked.get(one.row.key)
+            if name in stop:
+                parked = ParkedJob(row.key, now_s, max(row.watts, 0), row.walltime_s, why)
+                stored.append(parked)
+                goals.append(self._held(row, one.partition, parked, now_s, f"parked: {why}")._replace(stopped=True))
+                self.asked.add(row.key)
+            elif known is not None and one.parked:
+                goals.append(
+                    _continued(row, known, now_s)
+                    if name in go_on
+                    else self._held(row, one.partition, known, now_s, "a parked job draws idle watts")._replace(
+                        stopped=True
+                    )
+                )
+            elif known is not None and row.state == "running":
+                goals.append(_continued(row, known, now_s)._replace(why="it runs, and all of it has to"))
+        return ParkingGoals(tuple(goals), tuple(stored))
+
+    def _held(self, row: Job, partition: int, parked: ParkedJob, now_s: float, why: str) -> JobGoal:
+        """Return the goal of a job while it is parked. Its limit is written again when half of the time is over."""
+        limit_s = _moved(parked, now_s)
+        ahead = row.walltime_s - limit_s >= GRACE_S / 2.0
+        return JobGoal(
+            row.key, watts=self._idle_w(row, partition), limit_s=None if ahead else limit_s + GRACE_S, why=why
+        )
+
+    def _idle_w(self, row: Job, partition: int) -> int:
+        """Return the licence of a parked job: the idle watts of its nodes, where the cap's scope is jobs alone."""
+        if self.layout.machine.cap_scope != "jobs":
+            return 0
+        return math.ceil(self.layout.machine.partitions[partition].idle_w * row.nodes - 1e-6)
+
+
+def _moved(parked: ParkedJob, now_s: float) -> float:
+    """Return the time limit of a job that was parked until now."""
+    return parked.limit_s + max(0.0, now_s - parked.since_s)
+
+
+def _continued(row: Job, parked: ParkedJob, now_s: float) -> JobGoal:
+    """Return the goal of a job that goes on."""
+    why = f"continues after {max(0.0, now_s - parked.since_s):.0f} s: {parked.why}"
+    watts = parked.watts if row.watts < parked.watts else None
+    return JobGoal(row.key, watts=watts, limit_s=_moved(parked, now_s), why=why, stopped=False)

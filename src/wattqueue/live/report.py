@@ -1,0 +1,91 @@
+"""What one round saw and did, as a value for the log, the status and the metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from wattqueue.live.apply import WriteResult
+from wattqueue.live.cluster import Snapshot, Write
+from wattqueue.live.conditions import Conditions
+from wattqueue.live.planner import Plan
+from wattqueue.live.telemetry.base import NodePower, Telemetry
+
+
+class Meter(Protocol):
+    """Counts rounds: the Prometheus metrics."""
+
+    def round(self, report: Report) -> None:
+        """Take over the figures of a round."""
+        ...
+
+    def failed(self, reason: str) -> None:
+        """Count a round in which Slurm could not be observed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one round saw and did."""
+
+    snapshot: Snapshot
+    plan: Plan
+    power: dict[str, NodePower]
+    """Counted power by node name; empty without telemetry."""
+    outcomes: Sequence[WriteResult]
+    """The writes that were tried."""
+    would: Sequence[Write]
+    """The writes that observe and advise mode leave out."""
+    took_s: float
+    """Duration of the round."""
+    plan_s: float
+    """Duration of planning alone."""
+    telemetry_ok: bool
+    conditions: Conditions = field(default_factory=Conditions)
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """Figures of the limits of nodes; empty without agents."""
+    problems: Sequence[str] = ()
+    """What a person should act on: a cap file that cannot be read, jobs that Slurm does not start."""
+
+
+def measured_w(report: Report) -> float | None:
+    """Return the watts of all nodes, each measured or its maximum; None without telemetry."""
+    return sum(p.power_w for p in report.power.values()) if report.power else None
+
+
+def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
+    """Return the status as JSON values, for ``wattqueue live status`` and ``/status``."""
+    plan, pool = report.plan, report.snapshot.pool
+    rows = plan.sorted
+    labels = [p.label for p in report.power.values()]
+    unreadable = [f"unreadable: {line[:80]}" for line in report.snapshot.unreadable[:3]]
+    return {
+        "time_s": report.snapshot.taken_s,
+        "mode": mode,
+        "cap_w": None if plan.stated_w == float("inf") else plan.stated_w,
+        "counted_w": plan.counted_w,
+        "over_cap_w": report.conditions.over_cap_w,
+        "measured_w": measured_w(report),
+        "pool_w": None if pool is None else {
+            "total": pool.total, "open": pool.open_w, "used": pool.used, "uncounted": pool.uncounted,
+        },
+        "jobs": {
+            "running": len(rows.running), "under_way": len(rows.under_way), "waiting": len(rows.waiting),
+            "refused": rows.refused, "foreign": len(rows.foreign), "stuck": len(report.conditions.stuck),
+            "failed": len(report.conditions.failed), "unlicensed": len(report.conditions.unlicensed),
+        },
+        "nodes": {
+            "total": len(report.snapshot.nodes),
+            "busy": sum(len(r.node_names) for r in rows.running),
+            "off": sum(n.power != "on" for n in report.snapshot.nodes),
+        },
+        "telemetry": {label: labels.count(label) for label in ("measured", "stale", "missing")},
+        "telemetry_ok": report.telemetry_ok,
+        "limits": dict(report.limits),
+        "problems": [*report.problems, *telemetry.problems[:5], *unreadable],
+        "writes": len(report.outcomes),
+        "errors": [o.error for o in report.outcomes if o.error][:5],
+        "would": [f"{w.kind} {w.target}: {w.after}" for w in report.would[:20]],
+        "round_s": report.took_s,
+    }  # fmt: skip

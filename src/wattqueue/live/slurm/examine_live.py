@@ -1,0 +1,72 @@
+"""Report whether an installed controller holds the cap, for ``wattqueue doctor --live FILE``. Reads only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from wattqueue.errors import WattQueueError
+from wattqueue.live.config import LiveConfig
+from wattqueue.live.doctor import NO, PART, YES, Check
+from wattqueue.live.partitions import inspect_partitions
+from wattqueue.live.slurm.cluster import SlurmCluster
+from wattqueue.live.slurm.commands import Slurm
+from wattqueue.live.slurm.connect import connect
+from wattqueue.live.slurm.guard import Guard
+from wattqueue.live.status import heartbeat_of
+
+AREA = "Live"
+
+
+def examine_live(
+    config: LiveConfig, slurm: Slurm | None = None, clock: Callable[[], float] = time.time
+) -> Iterator[Check]:
+    """Check heartbeat, pool, job_submit.lua and what Slurm has beside them, and partitions against the machine file.
+
+    What is not there, or cannot be examined, is a finding too.
+    """
+    yield from _heartbeat(config, clock())
+    try:
+        cluster = connect(config, slurm, clock)
+        yield from _pool(cluster)
+        guard = Guard.of(config, cluster.slurm)
+        findings = guard.check(cluster.slurm)
+        for one in findings:
+            yield Check(
+                AREA, "installation", NO if one.fatal else PART, one.what, "the cap or the control does not hold"
+            )
+        if not findings:
+            yield Check(AREA, "installation", YES, "job_submit.lua, licences and slurm.conf fit the configuration")
+        texts = inspect_partitions(guard.layout, cluster.observe().nodes)
+        for text in texts:
+            yield Check(AREA, "partitions", PART, text)
+        if not texts:
+            yield Check(AREA, "partitions", YES, "as in the machine file")
+    except WattQueueError as error:
+        yield Check(AREA, "rest", NO, f"could not be examined: {error}", error.hint or "")
+
+
+def _heartbeat(config: LiveConfig, now_s: float) -> Iterator[Check]:
+    """Check that a controller is at work."""
+    if config.mode != "control":
+        yield Check(AREA, "heartbeat", PART, f"mode {config.mode} has none", 'nothing is held: mode = "control"')
+        return
+    beat = heartbeat_of(config.run_dir, config.mode, now_s, config.away_s)
+    age = "none" if beat.age_s is None else f"{beat.age_s:.0f} s old"
+    yield Check(AREA, "heartbeat", NO if beat.problems else YES, age, "; ".join(beat.problems))
+
+
+def _pool(cluster: SlurmCluster) -> Iterator[Check]:
+    """Check the pool of watts, and that no job runs outside it."""
+    seen = cluster.observe()
+    pool = seen.pool
+    if pool is None:
+        yield Check(AREA, "pool", NO, "no licence watts", "nothing holds the cap")
+        return
+    text = f"{pool.used:,} of {pool.open_w:,} W in use, {pool.total:,} W in slurm.conf"
+    over = pool.used > pool.open_w
+    yield Check(AREA, "pool", PART if over else YES, text, "more is in use than the cap leaves" if over else "")
+    bare = [row.key.name for row in seen.jobs if row.active and row.watts < 0]
+    if bare:
+        cost = "Slurm does not count them: wattqueue live install --apply gives them watts"
+        yield Check(AREA, "jobs without watts", PART, f"{len(bare)} run", cost)

@@ -1,0 +1,48 @@
+"""Find what makes the power budget of a site inexact or slow: shared nodes, a backfill without licences.
+
+Neither voids the cap. A job counts whole nodes, so jobs that share a node count it several times, and the budget is
+used less than it could be (11 jobs of one CPU on two nodes were seen to hold 1,650 W).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from wattqueue.live.cluster import Finding
+from wattqueue.live.slurm.commands import Slurm, SlurmError
+
+PARTITIONS = ("scontrol", "-o", "show", "partition")
+
+
+def find_inexact(slurm: Slurm, values: Mapping[str, str], managed: Collection[str]) -> Iterator[Finding]:
+    """Return what to correct in slurm.conf; ``values`` are its settings, ``managed`` the partitions with watts."""
+    shared = {name: how for name, how in shared_partitions(slurm, values).items() if name in managed}
+    for name, how in sorted(shared.items()):
+        text = (
+            f"partition {name} shares nodes among jobs (OverSubscribe={how}): each job counts whole nodes, "
+            "so jobs on one node count it several times; set OverSubscribe=EXCLUSIVE"
+        )
+        yield Finding(text, fatal=False)
+    if "bf_licenses" not in values.get("SchedulerParameters", "").split(","):
+        text = "SchedulerParameters lacks bf_licenses: while the controller is away, jobs that need many watts starve"
+        yield Finding(text, fatal=False)
+
+
+def shared_partitions(slurm: Slurm, values: Mapping[str, str]) -> dict[str, str]:
+    """Return the partitions in which several jobs may run on one node, with their OverSubscribe.
+
+    Empty where jobs get whole nodes anyway (select/linear), or where Slurm does not answer.
+    """
+    if values.get("SelectType", "").endswith("linear"):
+        return {}
+    try:
+        answer = slurm.run(PARTITIONS)
+    except SlurmError:
+        return {}
+    found = {}
+    for line in answer.out.splitlines() if answer.code == 0 else ():
+        fields = dict(piece.split("=", 1) for piece in line.split() if "=" in piece)
+        how = fields.get("OverSubscribe", "EXCLUSIVE")
+        if how != "EXCLUSIVE" and "PartitionName" in fields:
+            found[fields["PartitionName"]] = how
+    return found

@@ -1,0 +1,172 @@
+"""Say of each waiting job why it waits and when it may start at the earliest (``wattqueue live why JOB``).
+
+Of a parked job it says why and since when, and of every job whether its user consents, where the site asks for it.
+
+The controller writes ``why.json`` into its run folder (``why_file``), readable by every account, so that users can ask
+about their own jobs. It holds no more than squeue shows to everybody: job ids, nodes, watts and times, no names, users
+or applications. A record is a list, its first item a code; :func:`sentence` makes a text of it.
+
+*At the earliest*: when so many nodes and watts are free, if every running job ends at its limit and nobody else
+starts. A policy may start another job on them, so the time is a bound and not a promise. It is computed when somebody
+asks: the file holds what a job needs, and when running jobs end, so that a round does not compute it for every job.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import struct
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from wattqueue.errors import InputError
+
+WHY = "why.json"
+Record = list[Any]
+HINT = "is the controller running, with this configuration?"
+
+
+def read_why(folder: Path, job: str) -> list[tuple[str, Record]]:
+    """Return the records of a job, or of the waiting tasks of an array; empty for one that does not wait.
+
+    Raises: InputError where the controller has written no records.
+    """
+    values = _values(folder)
+    try:
+        turns = _turns(values, job) if "turns" in values else {}
+    except (ValueError, LookupError, TypeError, struct.error) as error:
+        raise InputError("no explanations of the controller", where=folder / WHY, hint=HINT) from error
+    return list((turns | _of_job(values.get("jobs", {}), job)).items())
+
+
+def read_consent(folder: Path, job: str) -> list[tuple[str, Record]]:
+    """Return the consent of a job, or of the tasks of an array; empty where the site does not ask for it.
+
+    Raises: InputError where the controller has written no records.
+    """
+    return list(_of_job(_values(folder).get("consent", {}), job).items())
+
+
+def _values(folder: Path) -> dict[str, Any]:
+    """Return what the controller wrote. Raises: InputError where it has written nothing."""
+    try:
+        values: dict[str, Any] = json.loads((folder / WHY).read_text())
+    except (OSError, ValueError) as error:
+        raise InputError("no explanations of the controller", where=folder / WHY, hint=HINT) from error
+    return values
+
+
+def _of_job(records: dict[str, Record], job: str) -> dict[str, Record]:
+    """Return the records of a job, and of the waiting tasks of an array."""
+    return {name: record for name, record in records.items() if _names(job, name)}
+
+
+def _names(job: str, name: str) -> bool:
+    """Whether a name is that of a job, of a task of an array, or of a component."""
+    return name == job or name.startswith((f"{job}_", f"{job}+"))
+
+
+def _turns(values: dict[str, Any], job: str) -> dict[str, Record]:
+    """Return the records of a job's entries in the policy's order: place, needs, what is free, and the earliest start.
+
+    A job with entries in several partitions has the record of the one that may start first.
+    """
+    turns, now_s, free_w = values["turns"], float(values["time_s"]), values["free_w"]
+    row, partition, nodes_of, watts = (_decoded(turns[key]) for key in ("job", "partition", "nodes", "watts"))
+    out: dict[str, Record] = {}
+    best: dict[str, float] = {}
+    for k, which in enumerate(row):
+        name = turns["names"][which]
+        if not _names(job, name):
+            continue
+        p, nodes, needs_w = partition[k], nodes_of[which], watts[k]
+        free = values["free"][p]
+        at_s = max(
+            _when(nodes, free, now_s, [(end_s, units) for end_s, q, units, _ in values["ends"] if q == p]),
+            now_s if free_w is None else _when(needs_w, free_w, now_s, [(end[0], end[3]) for end in values["ends"]]),
+        )
+        if best.get(name, math.inf) <= at_s and name in out:
+            continue
+        best[name] = at_s
+        when = round(at_s) if math.isfinite(at_s) else None
+        out[name] = ["turn", which + 1, len(turns["names"]), nodes, free, needs_w, free_w, when]
+    return out
+
+
+def _decoded(text: str) -> tuple[int, ...]:
+    """Return a column of ``why_file``."""
+    raw = base64.b64decode(text)
+    return struct.unpack(f"<{len(raw) // 4}i", raw)
+
+
+def _when(wanted: float, have: float, now_s: float, ends: Sequence[tuple[float | None, float]]) -> float:
+    """Return when so much is free, if running jobs, in the order of their ends, give back what they hold."""
+    at_s = now_s
+    for end_s, more in ends:
+        if have >= wanted:
+            break
+        have, at_s = have + more, math.inf if end_s is None else end_s
+    return at_s if have >= wanted else math.inf
+
+
+def consent_sentence(name: str, record: Record) -> str:
+    """Return the consent of a job as a sentence for its user."""
+    allowed, source, slowdown, until_s, price = record
+    if source == "wrong":
+        return f"job {name}: its comment holds a wrong consent tag, so it is neither slowed down nor parked"
+    by = "its comment says so" if source == "job" else f"a default of its {source}"
+    text = "may be slowed down or parked" if allowed else "is neither slowed down nor parked"
+    limits = [f"run time at most {slowdown:g} times that at full speed"] if slowdown is not None else []
+    limits += [f"end by {_at(until_s)}"] if until_s is not None else []
+    limits += [f"{price:g} for an added hour"] if price is not None else []
+    return f"job {name}: {text} during a load target ({'; '.join([by, *limits])})"
+
+
+def sentence(name: str, record: Record) -> str:
+    """Return a record as a sentence for the job's user."""
+    match record:
+        case ["turn", place, count, nodes, free, needs_w, free_w, when]:
+            text = (
+                f"place {place:,} of {count:,} in the order of the policy; it needs {nodes:,} nodes and {needs_w:,} W"
+            )
+            if free < nodes:
+                text += f", {max(free, 0):,} nodes are free"
+            elif free_w is not None and free_w < needs_w:
+                text += f", {max(free_w, 0):,} W of the power budget are free"
+            else:
+                text += ", which are free: jobs before it, or a reservation for one of them, come first"
+            start = "with no limits of running jobs that would free them" if when is None else f"not before {_at(when)}"
+            return f"job {name}: {text}; {start}"
+        case ["refused", times, reason, until_s]:
+            return f"job {name}: did not start {times} times ({reason}); tried again at {_at(until_s)}"
+        case ["later", start_s]:
+            return f"job {name}: its user asked for a start at {_at(start_s)}"
+        case ["elsewhere", partition]:
+            return f"job {name}: partition {partition} is scheduled by Slurm alone, without a power budget"
+        case ["parked", since_s, watts, why]:
+            text = f"parked since {_at(since_s)} with the consent of its user: {why}"
+            return f"job {name}: {text}; it continues as soon as the limit has its {watts:,} W"
+        case ["starting", reason]:
+            return f"job {name}: released, and about to start (Slurm says {reason})"
+        case ["slurm", reason]:
+            return f"job {name}: scheduled by Slurm alone, under the power budget (Slurm says {reason})"
+    if record[0] == "site":
+        text = f"kept from starting now by the site's own rules: {record[1]}"
+    else:
+        text = PLAIN.get(str(record[0]), "the policy has not decided about it yet")
+    return f"job {name}: {text}"
+
+
+PLAIN = {
+    "failed": "its launch failed on a node, and an administrator has to release it",
+    "user": "its user holds it: scontrol release lets it take its turn",
+    "depends": "it depends on another job",
+}
+"""Sentences without figures."""
+
+
+def _at(time_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_s))
