@@ -14,6 +14,7 @@ from wattqueue.api.inputs import PathLike, machine_arguments, text
 from wattqueue.api.jobs import JobTable, job_table
 from wattqueue.api.run import RunResult
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Estimator
@@ -22,6 +23,7 @@ from wattqueue.runs.perform import load, perform, refuse_if_none_fits
 from wattqueue.runs.record import record
 
 CAP_HINT = '"400kW", "70%", "none", the name of a CSV of time_s,cap_w, or a Cap'
+TARGETS_HINT = "the name of a CSV of start_s,end_s,limit,unit, or LoadTargets"
 POLICY_HINT = 'a name, "my.toml:row", "my.py:MyPart", or what load_policy returns'
 
 
@@ -34,6 +36,7 @@ def simulate(
     policy: str | Policy = "easy",
     estimator: str | Estimator | None = None,
     cap: str | Cap | None = None,
+    targets: str | LoadTargets | None = None,
 ) -> RunResult:
     """Replay a workload on a machine under a policy and a power cap.
 
@@ -48,6 +51,7 @@ def simulate(
         estimator: Estimator instead of the policy's own: a name, ``"my.py:MyEstimator"``, or an object.
         cap: ``"400kW"``, ``"70%"`` (of the sum of node maxima), the name of a CSV of ``time_s,cap_w``, or a ``Cap``.
             None takes the machine's own cap, if it has one.
+        targets: The name of a CSV of load targets, or ``LoadTargets``; the lower of cap and target is in force.
 
     Raises:
         WattQueueError: One line that says what is wrong, where, and how to correct it.
@@ -65,9 +69,11 @@ def simulate(
         policy=name,
         estimator=estimator if isinstance(estimator, str) else None,
         cap=None if cap is None or isinstance(cap, Cap) else text(cap, "cap", CAP_HINT),
+        targets=None if targets is None or isinstance(targets, LoadTargets) else text(targets, "targets", TARGETS_HINT),
     )
+    given = targets if isinstance(targets, LoadTargets) else None
     limit = cap if isinstance(cap, Cap) else None
-    outcome = perform(load(task, machine=made, row=row, cap=limit, workload=table.workload))
+    outcome = perform(load(task, machine=made, row=row, cap=limit, targets=given, workload=table.workload))
     refuse_if_none_fits(outcome)
     kept = record(outcome)
     return RunResult(replace(kept, facts=recordable(kept.facts)), dict(outcome.run.notes))

@@ -80,8 +80,7 @@ class Local:
                 worker = idle.pop() if idle else self._start()
                 busy[worker] = waiting.popleft()
                 worker.start(*busy[worker], shared, program())
-            ready, _, _ = select.select([worker.outcomes for worker in busy], [], [])
-            for worker in [worker for worker in busy if worker.outcomes in ready]:
+            for worker in _ready(busy):
                 try:
                     done = worker.result()
                 except WorkerDiedError:
@@ -113,6 +112,18 @@ class Local:
             for worker in list(workers):
                 worker.end()
                 self._started.remove(worker)
+
+
+def _ready(workers: Iterable[Worker]) -> list[Worker]:
+    """Wait until some workers have an outcome, or died, and return them.
+
+    Not ``select.select``, which refuses file descriptors above 1,023: mapped tables of a large campaign have more.
+    """
+    by_number = {worker.outcomes.fileno(): worker for worker in workers}
+    poll = select.poll()
+    for number in by_number:
+        poll.register(number, select.POLLIN)
+    return [by_number[number] for number, _ in poll.poll()]
 
 
 def _require_few(deaths: int, cell: Cell) -> None:

@@ -11,11 +11,9 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from wattqueue.errors import InputError
-from wattqueue.formats.schema import Place, first_finding
-from wattqueue.formats.toml import read_toml
+from wattqueue.formats.checked_toml import StrictTable, read_model
 
 Name = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -26,13 +24,7 @@ MOST_SEEDS = 100_000
 _SEEDS = re.compile(r"(\d{1,10})\.\.(\d{1,10})")
 
 
-class _Strict(BaseModel):
-    """Base of all tables: unknown keys and values of another type are errors; tables are immutable."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class WindowsTable(_Strict):
+class WindowsTable(StrictTable):
     """Warm windows of a trace: ``count`` that are drawn at random, or those that ``begins`` names."""
 
     length: Name
@@ -63,7 +55,7 @@ class WindowsTable(_Strict):
         return self
 
 
-class WorkloadTable(_Strict):
+class WorkloadTable(StrictTable):
     """A workload: a trace or a generator's call; all of it, a window of its submissions, or windows that begin warm."""
 
     trace: Name
@@ -85,7 +77,7 @@ class WorkloadTable(_Strict):
         return self
 
 
-class SlurmTable(_Strict):
+class SlurmTable(StrictTable):
     """The Slurm jobs in which dask-jobqueue starts workers."""
 
     partition: Name | None = None
@@ -104,15 +96,15 @@ class SlurmTable(_Strict):
     """How long the first worker may take to start: jobs wait in the queue."""
     interface: Name | None = None
     """Network interface by which workers reach the scheduler."""
-    directives: list[Name] = []
+    directives: list[Name] = Field(default_factory=list)
     """Further lines of #SBATCH."""
-    prologue: list[Name] = []
+    prologue: list[Name] = Field(default_factory=list)
     """Lines of shell before the worker starts: modules, environments."""
     log_folder: Name | None = None
     """Folder of the jobs' outputs."""
 
 
-class CampaignFile(_Strict):
+class CampaignFile(StrictTable):
     """The whole file: every list is an axis of the grid, the first one the slowest."""
 
     workloads: Annotated[list[WorkloadTable], Field(min_length=1)]
@@ -123,13 +115,13 @@ class CampaignFile(_Strict):
     """Nodes of a plain machine, in place of ``machines``."""
     node_watts: Name | None = None
     """IDLE:MAX watts of its nodes."""
-    policies: Annotated[list[Name], Field(min_length=1)] = ["easy"]
+    policies: Annotated[list[Name], Field(min_length=1)] = Field(default_factory=lambda: ["easy"])
     """Policies by name or TOML file."""
     estimators: Annotated[list[Name], Field(min_length=1)] | None = None
     """Estimators that replace those of the policies."""
     caps: Annotated[list[Name], Field(min_length=1)] | None = None
     """Caps as ``--cap`` takes them: watts, percent, a file, or ``none``."""
-    seeds: Annotated[list[Seed], Field(min_length=1, max_length=MOST_SEEDS)] = [0]
+    seeds: Annotated[list[Seed], Field(min_length=1, max_length=MOST_SEEDS)] = Field(default_factory=lambda: [0])
     """Seeds of generators; a list, or ``"1..30"``. Traces have none."""
     default_walltime: Name | None = None
     """Walltime of jobs without a limit."""
@@ -187,18 +179,4 @@ class CampaignFile(_Strict):
 
 def read_campaign(path: Path) -> CampaignFile:
     """Read and check a campaign file. Raises: InputError naming the file and the key."""
-    try:
-        return CampaignFile.model_validate(read_toml(path))
-    except ValidationError as error:
-        what, hint = first_finding(error, _known)
-        raise InputError(what, where=path, hint=hint) from error
-
-
-def _known(place: Place) -> list[str]:
-    """Return the keys of the table in which a finding lies, for the hint at a misspelt one."""
-    table: type[BaseModel] = CampaignFile
-    if place[0] == "workloads":
-        table = WindowsTable if "windows" in place[:-1] else WorkloadTable
-    elif place[0] == "slurm" and len(place) > 1:
-        table = SlurmTable
-    return list(table.model_fields)
+    return read_model(path, CampaignFile)

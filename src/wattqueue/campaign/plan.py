@@ -28,6 +28,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.policy import policy_from_row
+from wattqueue.policy.row_files import files_in, with_absolute_paths
 from wattqueue.runs.task import Task, machine_cap, policy_row, task_machine
 from wattqueue.sim.history_prediction import check_recall
 from wattqueue.workload.generated import check_call, is_generated
@@ -245,33 +246,11 @@ def _choice(policy: str, estimator: str | None, folder: Path) -> PolicyChoice:
     """
     path = _in_folder(policy, folder)
     named = policy_row(Task("", policy=path, estimator=_in_folder(estimator, folder) if estimator else None))
-    row = _absolute_paths(named)
+    row = with_absolute_paths(named)
     oracle = oracles_of(policy_from_row(path, row))
     own = estimator or named["estimator"]
     shown = own if isinstance(own, str) else str(own["part"])
-    files = [value.partition(":")[0] for value in _strings(row) if ".py" in value]
-    return PolicyChoice(
-        policy, shown, path, row, {name: sha256_of(Path(name)) for name in files if Path(name).is_file()}, oracle
-    )
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """Yield every string in nested tables and lists."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list):
-        for inner in value.values() if isinstance(value, Mapping) else value:
-            yield from _strings(inner)
-
-
-def _absolute_paths(value: Any) -> Any:
-    """Return nested tables and lists with absolute paths of Python files, which workers elsewhere can find."""
-    if isinstance(value, Mapping):
-        return {key: _absolute_paths(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_absolute_paths(inner) for inner in value]
-    path = value.partition(":")[0] if isinstance(value, str) else ""
-    return str(Path(path).absolute()) + value.removeprefix(path) if path.endswith(".py") else value
+    return PolicyChoice(policy, shown, path, row, {str(file): sha256_of(file) for file in files_in(row)}, oracle)
 
 
 def _cap(cap: str | None, machine: Machine, folder: Path) -> Cap:

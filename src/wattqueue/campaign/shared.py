@@ -19,8 +19,9 @@ from wattqueue.formats import columns
 from wattqueue.model.jobs import Jobs
 
 Arrays = dict[str, NDArray[Any]]
-OPEN_TABLES = 256
-"""Tables that a process keeps open: mapped ones cost address space, not memory."""
+OPEN_TABLES = 32
+"""Tables that a process keeps open. Each of a table's fifteen columns or so holds a file descriptor while it is mapped,
+and a process commonly has 1,024 of them."""
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,6 @@ class TaskCell:
         policy = policy_from_row(self.policy, dict(self.row))
         task = Task(self.table, policy=self.policy)
         past = None if self.before is None else self.before.past(shared)
-        inputs = RunInputs(task, shared.jobs(self.table), Unusable(), self.machine, policy, self.cap, past)
+        inputs = RunInputs(task, shared.jobs(self.table), Unusable(), self.machine, policy, self.cap, past=past)
         figures = perform(inputs).metrics
         return {**self.names, **figures, "rows_unusable": self.rows_unusable}

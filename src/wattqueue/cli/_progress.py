@@ -92,12 +92,12 @@ class _Lines:
 
 
 def say_if_compiling(console: Console) -> None:
-    """Print one line if kernels are about to be compiled, which the first run of a version does for 20 seconds."""
+    """Print one line if kernels are about to be compiled, which the first run of a version does for 40 seconds."""
     from wattqueue.kernels.cache import compiled_before
 
     warn_of_cache(console)
     if not compiled_before():
-        console.print("Compiling kernels, once for this version (about 20 seconds) ...")
+        console.print("Compiling kernels, once for this version (about 40 seconds) ...")
 
 
 def warn_of_cache(console: Console) -> None:

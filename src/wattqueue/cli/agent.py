@@ -1,7 +1,7 @@
 """Run the agent of a node: read power, and set limits that the controller asks for.
 
-``run`` runs it, ``check`` shows what it would do, ``restore`` is for the unit's ExecStopPost: it undoes what an agent
-left that was killed together with its keeper. Imports are inside the functions: ``restore`` must work when half of the
+``run`` runs it, ``check`` shows what it would do, ``restore`` undoes what an agent left that was killed together with
+its keeper; the unit's ExecStopPost calls it. Imports are inside the functions: ``restore`` must work when half of the
 package does not.
 """
 
@@ -55,10 +55,19 @@ def check(config: ConfigOption) -> None:
 @app.command()
 def restore(
     state_dir: Annotated[Path, typer.Option(help="State folder of the agent.")] = Path("/var/lib/wattqueue-agent"),
+    when_expired: Annotated[
+        bool, typer.Option(help="Leave limits in force until they expire; for ExecStopPost of the agent's unit.")
+    ] = False,
 ) -> None:
-    """Restore the limits that an agent found and did not restore; for ExecStopPost of its unit."""
-    from wattqueue.live.agent.originals import restore_from
+    """Restore the limits that an agent found and did not restore: now, or in the background when they expire."""
+    from wattqueue.live.agent.originals import read_lease, restore_from
 
+    held = read_lease(state_dir)
+    if when_expired and held is not None:
+        from wattqueue.live.agent.keeper import start_keeper
+
+        start_keeper(state_dir, 0.0, held[0])
+        return
     problems = restore_from(state_dir)
     for text in problems:
         typer.echo(f"not restored: {text}", err=True)

@@ -1,6 +1,6 @@
 """Run the public checks on parts of your own.
 
-``wattqueue check my.py`` imports the file, finds the classes in it that implement one of the seven interfaces, and runs
+``wattqueue check my.py`` imports the file, finds the classes in it that implement one of the eight interfaces, and runs
 ``wattqueue.checks`` on each. It prints one line per check; the exit status is 1 if one fails, 2 if there is nothing to
 check. Classes without an interface are listed as skipped, so that a misspelt method name cannot hide a part; if a name
 is nearly that of an interface, it counts as a failure.
@@ -37,7 +37,7 @@ def run(
             failed += 1
         axes = axes_of(found)
         if not axes:
-            print(f"skipped {found.__name__}: implements none of the seven interfaces")
+            print(f"skipped {found.__name__}: implements none of the eight interfaces")
         for axis in axes:
             for check_name, wrong in outcomes(axis, found):
                 _print(f"{found.__name__} as {axis}", check_name, wrong)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,7 +21,12 @@ MONTH = timedelta(days=30)
 """Span of the suggested accounting dump: enough to predict from, small enough for slurmdbd."""
 
 
-def run(as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False) -> None:
+def run(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    live: Annotated[
+        Path | None, typer.Option(help="A controller's TOML file: check its installation as well.", show_default=False)
+    ] = None,
+) -> None:
     """List what WattQueue can read and control from this host, and what each missing item means.
 
     Reads only, needs no privileges, and ends with status 0 whatever it finds. The last lines are the command
@@ -29,7 +35,12 @@ def run(as_json: Annotated[bool, typer.Option("--json", help="Print the findings
     from wattqueue.live.doctor import examine
     from wattqueue.live.slurm.examine import examine_slurm, sacct_line
 
-    checks = examine({"Slurm": examine_slurm})
+    checks = list(examine({"Slurm": examine_slurm}))
+    if live is not None:
+        from wattqueue.live.config import load_config
+        from wattqueue.live.slurm.examine_live import examine_live
+
+        checks += examine_live(load_config(live))
     line = sacct_line(f"{datetime.now(UTC) - MONTH:%Y-%m-%d}")
     if as_json:
         print(json.dumps({"checks": [asdict(check) for check in checks], "sacct": line}, indent=2))

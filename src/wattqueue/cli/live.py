@@ -9,6 +9,8 @@ The commands in the order in which a site meets them:
 
 - ``install``: show or write job_submit.lua and the TaskProlog, list what slurm.conf needs, and what does not fit;
 - ``live --config FILE``: the controller, in the mode of the file (observe, advise or control);
+- ``uninstall``: take all of that out again;
+- ``why``: why a job waits, for its user;
 - ``status``: what the last round saw and did, from the file that each round writes;
 - ``audit``: the writes to Slurm, and whether the log was changed afterwards;
 - ``release``: release held jobs while the controller is away, with as little of the package as possible;
@@ -20,10 +22,12 @@ the cap ineffective; ``release`` has the statuses of its help.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -51,6 +55,9 @@ def run(
     ] = None,
     mode: Annotated[Mode | None, typer.Option(help="observe, advise or control, in place of the file's.")] = None,
     rounds: Annotated[int, typer.Option(min=0, help="Stop after so many rounds; 0: run until stopped.")] = 0,
+    standby: Annotated[
+        bool, typer.Option("--standby", help="Wait while another controller on the same database is at work.")
+    ] = False,
 ) -> None:
     """Run the controller: it observes, and in control mode writes to Slurm. The default writes nothing."""
     # Typer calls this for every subcommand, too: without --config it is only an error where no subcommand follows.
@@ -59,11 +66,11 @@ def run(
         return
     # --config is optional for typer only, because the subcommands have an option of their own.
     if config is None:
-        raise typer.BadParameter("live needs --config FILE, or a command: install, status, audit, release, replay")
+        raise typer.BadParameter("live needs --config FILE, or a command: install, status, why, audit, release, replay")
     from rich.console import Console
 
     from wattqueue.cli._progress import warn_of_cache
-    from wattqueue.live.assemble import assemble, run_until_stopped
+    from wattqueue.live.assemble import assemble, refuse_second, run_until_stopped, stand_by
     from wattqueue.live.config import load_config
 
     settings = load_config(config)
@@ -71,7 +78,8 @@ def run(
     if mode is not None:
         # The option wins over the file, so that an installed controller can be watched in observe mode first.
         settings = settings.model_copy(update={"mode": mode})
-    if not run_until_stopped(assemble(settings), settings, _say, rounds):
+    waiting = partial(stand_by, say=_say) if standby else refuse_second
+    if not run_until_stopped(assemble(settings, waiting=waiting), settings, _say, rounds):
         # A thread still compiles. Leaving through the interpreter's own end would wait for it, or crash in it.
         sys.stdout.flush()
         os._exit(0)
@@ -82,6 +90,7 @@ def install(
     config: ConfigOption,
     into: Annotated[Path, typer.Option(help="Slurm's configuration folder.")] = Path("/etc/slurm"),
     write: Annotated[bool, typer.Option("--write", help="Write the files; without it they are only shown.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the difference to what is installed.")] = False,
     units: Annotated[
         Path | None, typer.Option(help="Write the systemd units into this folder (/etc/systemd/system).")
     ] = None,
@@ -104,13 +113,19 @@ def install(
     # Showing the script needs no account; anything that writes does: installed for the wrong account, the script would
     # refuse the controller's own updates.
     # Without any of the three nothing is changed, so a configuration that is not finished can be inspected.
-    changes = write or apply or units is not None
+    changes = (write or apply or units is not None) and not dry_run
     if changes and not settings.user:
         hint = 'create it (useradd --system wattqueue), and set user = "wattqueue"'
         raise InputError("the account of the controller is not stated", where=config, hint=hint)
     cluster = connect(settings)
     guard = Guard.of(settings, cluster.slurm)
-    if write:
+    if dry_run:
+        write = apply = False
+        units = None
+        difference = files.changes(into, guard.settings, settings.frequency_dir)
+        for line in difference or ["nothing would change"]:
+            print(line)
+    elif write:
         for line in files.install(into, guard.settings, settings.frequency_dir):
             print(line)
     elif not changes:
@@ -132,6 +147,47 @@ def install(
     # Without --write nothing was installed, so findings are information and no failure.
     if write and any(one.fatal for one in findings):
         raise typer.Exit(1)
+
+
+@app.command()
+def uninstall(
+    config: ConfigOption,
+    into: Annotated[Path, typer.Option(help="Slurm's configuration folder.")] = Path("/etc/slurm"),
+    units: Annotated[Path | None, typer.Option(help="Folder of the systemd units.")] = None,
+    write: Annotated[bool, typer.Option("--write", help="Do it; without it only shown.")] = False,
+) -> None:
+    """Take the power budget out of a Slurm: open the pool, take watts off jobs, remove the files.
+
+    Exit status 3: a controller is at work, or jobs are held for one, so nothing was done.
+    """
+    from wattqueue.live.config import load_config
+    from wattqueue.live.release import AT_WORK, at_work, held_for_controller, read_settings
+    from wattqueue.live.slurm import install as files
+    from wattqueue.live.slurm.connect import connect
+    from wattqueue.live.slurm.guard import without_watts
+    from wattqueue.live.units import UNITS
+
+    settings = load_config(config)
+    cluster = connect(settings)
+    snapshot = cluster.observe()
+    who, held = at_work(read_settings(config), time.time()), held_for_controller(snapshot)
+    if who or held:
+        step = f"stop {who}" if who else f"release {len(held)} held jobs (wattqueue live release --force)"
+        print(f"nothing is done before this: {step}")
+        raise typer.Exit(AT_WORK)
+    for one in without_watts(snapshot):
+        if write:
+            cluster.apply(one)
+        print(f"{'done: ' if write else ''}{one.kind} {one.target}: {one.after}")
+    present = [path for name in UNITS if units is not None and (path := units / name).exists()]
+    for path in present:
+        if write:
+            path.unlink()
+        print(f"{'removed' if write else 'would remove'} {path}")
+    for line in files.uninstall(into) if write else [f"would remove {into / files.LUA}"]:
+        print(line)
+    print("take these lines out of slurm.conf, and restart slurmctld:")
+    print("  JobSubmitPlugins=lua  # unless the site has a script of its own\n  Licenses=watts:...")
 
 
 def _jobs_without_watts(guard: Guard, cluster: SlurmCluster, *, apply: bool) -> Sequence[Node]:
@@ -161,17 +217,26 @@ def _jobs_without_watts(guard: Guard, cluster: SlurmCluster, *, apply: bool) -> 
 
 
 @app.command()
-def status(config: ConfigOption) -> None:
+def status(
+    config: ConfigOption,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON, with the age of the heartbeat.")] = False,
+) -> None:
     """What the controller saw and did last."""
     from rich.console import Console
     from rich.table import Table
 
     from wattqueue.live.config import load_config
-    from wattqueue.live.status import read_status
+    from wattqueue.live.status import heartbeat_of, read_status
 
-    values = read_status(load_config(config).run_dir)
+    settings = load_config(config)
+    values = read_status(settings.run_dir)
     # The age shows whether the controller still runs: the file stays when it has ended.
     age_s = time.time() - float(values["time_s"])
+    beat = heartbeat_of(settings.run_dir, values["mode"], time.time(), settings.away_s)
+    values |= {"age_s": age_s, "heartbeat_age_s": beat.age_s, "problems": [*beat.problems, *values["problems"]]}
+    if as_json:
+        print(json.dumps(values, sort_keys=True, indent=1))
+        return
     table = Table(title=f"wattqueue live, {values['mode']}, {age_s:.0f} s ago", show_header=False)
     for name, value in _lines(values):
         table.add_row(name, value)
@@ -207,6 +272,31 @@ def _lines(values: dict[str, Any]) -> list[tuple[str, str]]:
 def _counts(values: dict[str, int]) -> str:
     """Return ``3 running, 2 under way`` for a group of counts."""
     return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in values.items())
+
+
+@app.command()
+def why(
+    job: Annotated[str, typer.Argument(help="A job, a task (12_3), or an array.", show_default=False)],
+    config: Annotated[Path, typer.Option("--config", "-c", help="The controller's TOML file.")] = Path(
+        "/etc/wattqueue/live.toml"
+    ),
+) -> None:
+    """Why a job waits, and when it may start at the earliest; for every user.
+
+    Exit status 1: the controller has no waiting job of this name.
+    """
+    from wattqueue.live.config import load_config
+    from wattqueue.live.why import consent_sentence, read_consent, read_why, sentence
+
+    folder = load_config(config).run_dir
+    found = read_why(folder, job)
+    for name, record in read_consent(folder, job):
+        print(consent_sentence(name, record))
+    for name, record in found:
+        print(sentence(name, record))
+    if not found:
+        print(f"job {job} does not wait (it runs, has ended, or was submitted in the last seconds)")
+        raise typer.Exit(1)
 
 
 @app.command()

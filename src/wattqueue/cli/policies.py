@@ -1,6 +1,6 @@
-"""Policies: list the published ones with their seven parts and source, or show one.
+"""Policies: list the published ones with their eight parts and source, or show one.
 
-A policy is a row with one part for each of seven choices (``policy.policy``). ``list`` shows the rows of
+A policy is a row with one part for each of eight choices (``policy.policy``). ``list`` shows the rows of
 policies.toml, as a table on wide terminals and as paragraphs elsewhere; ``show`` prints one row, of policies.toml or
 of the user's own file, as TOML to copy. Summaries of parts are the first lines of their docstrings, read when they
 are printed, so that they cannot differ from the code.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 app = typer.Typer(rich_markup_mode=None)
-WIDE = 190
+WIDE = 240
 """Width of a terminal from which a table of nine columns is readable."""
 PLAIN = 100
 """Width where there is no terminal and COLUMNS is not set (a pipe, a file, a CI log)."""
@@ -27,9 +27,9 @@ PLAIN = 100
 
 @app.callback(invoke_without_command=True)
 def list_(context: typer.Context) -> None:
-    """List the published policies: one value for each of the seven choices, and where it comes from.
+    """List the published policies: one value for each of the eight choices, and where it comes from.
 
-    A table from 190 columns on, else one paragraph per policy, folded to the width of the terminal (or COLUMNS).
+    A table from 240 columns on, else one paragraph per policy, folded to the width of the terminal (or COLUMNS).
     """
     if context.invoked_subcommand is not None:
         return
@@ -83,7 +83,7 @@ def _paragraphs(width: int) -> Iterator[tuple[str, str]]:
         return ((line, style) for line in wrap(text, width, initial_indent=indent, subsequent_indent=indent))
 
     def parts(row: dict[str, Any]) -> str:
-        """Return the parts that a row states, in the order of the seven choices."""
+        """Return the parts that a row states, in the order of the eight choices."""
         return ", ".join(
             f"{axis} {part_text(row[axis])}" if row[axis] else f"no {axis}" for axis in AXES if axis in row
         )

@@ -29,9 +29,14 @@ def run(  # typer reads the annotations: names and defaults here are the options
     policy: Annotated[str, typer.Option(help="A row's name, my.toml:row, or my.py:MyPart.")] = "easy",
     estimator: Annotated[str | None, typer.Option(help="Replaces the policy's own: naive, oracle-mean, ...")] = None,
     cap: Annotated[str | None, typer.Option(help="400kW, 70%, none, or a CSV of time_s,cap_w.")] = None,
+    targets: Annotated[str | None, typer.Option(help="A CSV of load targets (start_s,end_s,limit,unit,...).")] = None,
+    consent: Annotated[str | None, typer.Option(help="A TOML of consent defaults, for jobs that state none.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of generated workloads.")] = 0,
     default_walltime: Annotated[str | None, typer.Option(help="For jobs without one: 24h. [run time]")] = None,
     procs_per_node: Annotated[int, typer.Option(help="Processors of an SWF trace that make a node.")] = 1,
+    phases: Annotated[
+        str | None, typer.Option(help="True watts follow power profiles in the run, sampled each: 20s.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Directory for jobs.csv, metrics.json and the rest.")] = None,
     report: Annotated[bool, typer.Option(help="With --out: write report.html too.")] = True,
 ) -> None:
@@ -41,8 +46,9 @@ def run(  # typer reads the annotations: names and defaults here are the options
     from wattqueue.runs.task import Task
 
     task = Task(
-        workload, machine, nodes, node_watts, policy, estimator, cap, seed,
+        workload, machine, nodes, node_watts, policy, estimator, cap, targets, consent, seed,
         duration_s(default_walltime, "--default-walltime"), procs_per_node,
+        phases_s=duration_s(phases, "--phases"),
     )  # fmt: skip
     # All inputs are read before the progress bar begins, so that an error of a file is not drawn over.
     inputs = load(task)

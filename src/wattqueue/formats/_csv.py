@@ -51,6 +51,7 @@ __all__ = [
     "line_of",
     "nearest",
     "read",
+    "read_facts",
     "records",
     "require_rows",
     "shown",
@@ -260,6 +261,11 @@ def _names(path: Path, line: int, text: str) -> list[str]:
 def first_comments(path: Path) -> int:
     """Return the number of comment lines above the column names, for callers that use ``records`` alone."""
     return _lead(path).comments
+
+
+def read_facts(path: Path) -> dict[str, str]:
+    """Return the ``key=value`` facts of the comment lines, for callers that use ``records`` alone."""
+    return _lead(path).facts
 
 
 def records(path: Path, comments: int) -> Iterator[tuple[int, list[str]]]:

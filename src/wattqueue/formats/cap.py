@@ -36,8 +36,10 @@ QUANTITY = re.compile(r"\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(%|[A-Za-z]*
 HOW = "write 400kW, 1.2MW, 70%, none, or the name of a CSV with the columns time_s,cap_w"
 
 
-def parse_cap(text: str, machine: Machine) -> Cap:
+def parse_cap(text: str, machine: Machine, *, below_idle: bool = False) -> Cap:
     """Return the cap of a text; a percentage is of the sum of unit maxima in the machine's cap scope.
+
+    ``below_idle`` accepts a file whose cap no policy can hold: a controller closes the pool then.
 
     Raises: InputError for a text or file that is no cap, or a unit missing; MachineError for a percentage of maxima
     that are not stated, or a cap below what the idle machine draws in its scope.
@@ -55,10 +57,10 @@ def parse_cap(text: str, machine: Machine) -> Cap:
     # instead of "is not a cap". ``lexists`` does not raise for names that the system cannot have.
     if not text.strip() or not (path.suffix.lower() in {".csv", ".gz"} or os.path.lexists(path)):
         raise InputError(f"{text!r} is not a cap", where="cap", hint=HOW)
-    return read_cap(path, machine)
+    return read_cap(path, machine, below_idle=below_idle)
 
 
-def read_cap(path: Path, machine: Machine) -> Cap:
+def read_cap(path: Path, machine: Machine, *, below_idle: bool = False) -> Cap:
     """Return the cap of a CSV of time_s,cap_w on the trace's clock; ``inf`` or ``none`` lifts it.
 
     Each row holds until the next one. Before the first row its value is in force already (semantics, rule 1). The check
@@ -68,7 +70,8 @@ def read_cap(path: Path, machine: Machine) -> Cap:
     """
     steps = read_steps(path, "time_s", "cap_w", words={"none": np.inf, "inf": np.inf}, bound=CAP_W)
     cap = Cap(steps.time_s, steps.value)
-    refuse_below_idle(cap, machine, f"{path}:{steps.line[int(np.argmin(steps.value))]}", "cap")
+    if not below_idle:
+        refuse_below_idle(cap, machine, f"{path}:{steps.line[int(np.argmin(steps.value))]}", "cap")
     return cap
 
 

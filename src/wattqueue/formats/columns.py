@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.source import opened
+from wattqueue.model.consent import Consent
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.profiles import PowerProfiles
 
@@ -93,6 +94,8 @@ def put_jobs(folder: Path, jobs: Jobs) -> str:
                 p.name: getattr(value, p.name) if p.name == "period_s" else _put(folder, getattr(value, p.name))
                 for p in fields(value)
             }
+        elif isinstance(value, Consent):
+            table[f.name] = {p.name: _put(folder, getattr(value, p.name)) for p in fields(value)}
         elif isinstance(value, dict):
             table[f.name] = {name: _put(folder, column) for name, column in value.items()}
         elif isinstance(value, np.ndarray):
@@ -113,6 +116,8 @@ def open_jobs(folder: Path, name: str) -> Jobs:
         elif f.name == "profiles" and value is not None:
             period = value.pop("period_s")
             table[f.name] = PowerProfiles(**{k: _get(folder, v) for k, v in value.items()}, period_s=period)
+        elif f.name == "consent" and value is not None:
+            table[f.name] = Consent(**{k: _get(folder, v) for k, v in value.items()})
         elif f.name == "extra":
             table[f.name] = {k: _get(folder, v) for k, v in value.items()}
         elif isinstance(value, dict):

@@ -3,7 +3,7 @@
 pydantic lists all findings in its own terms. A user corrects one at a time, and an unknown key explains a missing
 one, so the first finding is reported, unknown keys before all others.
 
-Used by every reader of TOML that has a pydantic model: machines, campaigns, the configuration of the live controller.
+Used by ``checked_toml``, by the reader of machines, which has errors of its own kind, and for messages of agents.
 The caller raises the error, since it knows the file.
 """
 

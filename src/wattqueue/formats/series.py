@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.formats._csv import NUMBER, first_comments, nearest, records
+from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.formats.offsets import Repair, repair_offset
 from wattqueue.formats.source import refuse_long_lines, shown
 from wattqueue.model.bounds import SIGNAL, TIME_S, Bound
@@ -96,6 +97,12 @@ def read_steps(
     if len(wrong):
         bound.require(float(values[wrong[0]]), "value", where=f"{path}:{lines[wrong[0]]}")
     return SeriesRows(times.astype(np.float64), values.astype(np.float64), lines.astype(np.int64), tuple(repairs))
+
+
+def write_steps(path: Path, time_s: Floats, value: Floats, value_name: str) -> None:
+    """Write a CSV of ``time_s`` and a value that ``read_steps`` reads back to the last bit. Raises: OutputError."""
+    rows = (f"{float(t)!r},{float(v)!r}\n" for t, v in zip(time_s, value, strict=True))
+    atomic_text(path, "".join((f"time_s,{value_name}\n", *rows)))
 
 
 def _column(path: Path, line: int, names: list[str], name: str | None, default: int) -> int:

@@ -23,7 +23,7 @@ from wattqueue.report.payload import encode, script_json
 from wattqueue.report.run import RunData
 from wattqueue.report.sections import metrics, sources, tiles
 
-SCRIPTS = ("core.js", "charts.js", "boxes.js", "gantt.js", "compare.js", "whatif.js", "page.js")
+SCRIPTS = ("core.js", "charts.js", "boxes.js", "gantt.js", "compare.js", "points.js", "whatif.js", "page.js")
 """Scripts of the page in the order in which they depend on each other; ``page.js`` starts the charts."""
 TIMED = ("power", "gantt", "queue", "overlay", "hours")
 """Kinds with a time axis: they have zoom buttons and move together."""

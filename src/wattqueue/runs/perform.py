@@ -5,16 +5,20 @@ The command line, ``rerun``, campaigns and studies all go through ``load`` and `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap, refuse_below_idle
+from wattqueue.formats.consent import read_consent_defaults, with_defaults
+from wattqueue.formats.load_target import read_load_targets
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import Metrics, metrics
 from wattqueue.model.past import Past
@@ -41,6 +45,8 @@ class RunInputs:
     """The policy, its parts built."""
     cap: Cap
     """The cap; infinite for none."""
+    targets: LoadTargets = field(default_factory=LoadTargets.none)
+    """Load targets, beside the cap."""
     past: Past | None = None
     """What had ended before, where the workload begins in the middle of a trace."""
 
@@ -63,9 +69,10 @@ def load(
     machine: Machine | None = None,
     row: dict[str, Any] | None = None,
     cap: Cap | None = None,
+    targets: LoadTargets | None = None,
     workload: Workload | None = None,
 ) -> RunInputs:
-    """Read a task's inputs. ``machine``, ``row`` and ``cap`` replace the named ones (a rerun brings its own).
+    """Read a task's inputs. ``machine``, ``row``, ``cap`` and ``targets`` replace the named ones (a rerun has its own).
 
     Order: machine, policy, cap (a share needs the machine), workload; so a misspelt policy is reported before a long
     trace is read.
@@ -78,8 +85,14 @@ def load(
         refuse_below_idle(cap, machine, "cap", "cap")
     else:
         cap = parse_cap(task.cap, machine) if task.cap is not None else machine_cap(machine)
+    if targets is None:
+        named = task.targets
+        targets = LoadTargets.none() if named is None else read_load_targets(Path(named), machine, cap)
     workload = workload or task_workload(task)
-    return RunInputs(with_hashes(task), workload.jobs, workload.unusable, machine, policy, cap)
+    jobs = workload.jobs
+    if task.consent is not None:
+        jobs = with_defaults(jobs, read_consent_defaults(Path(task.consent)))
+    return RunInputs(with_hashes(task), jobs, workload.unusable, machine, policy, cap, targets)
 
 
 def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
@@ -87,8 +100,9 @@ def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
 
     Energies are left out (None) where neither jobs nor machine state any watts. The run's ``notes`` get the warnings.
     """
-    past = inputs.past
-    run, kept = simulate(inputs.jobs, inputs.machine, inputs.policy, cap=inputs.cap, past=past, progress=progress), None
+    given: dict[str, Any] = {"cap": inputs.cap, "targets": inputs.targets, "past": inputs.past, "progress": progress}
+    given["phases_s"] = inputs.task.phases_s
+    run, kept = simulate(inputs.jobs, inputs.machine, inputs.policy, **given), None
     if has_phases(run):
         run, kept = with_phases(run)
     figures = metrics(run.jobs, run.schedule, run.power, run.machine, run.cap, rows_unusable=len(inputs.unusable.line))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from wattqueue.errors import InputError
 from wattqueue.formats.epoch import trace_epoch_s
 from wattqueue.formats.rundir.folder import RunRecord, read_facts
 from wattqueue.model.energy_origin import QUALITY, energy_origin
+from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.policy import ROW_DEFAULTS
 from wattqueue.runs.perform import RunInputs, TaskResult, load
@@ -29,6 +31,9 @@ def record(outcome: TaskResult) -> RunRecord:
     run, inputs = outcome.run, outcome.inputs
     oracles = oracles_of(inputs.policy)
     facts = {**recipe(inputs), **trace_facts(outcome), **({"oracle": oracles} if oracles else {})}
+    if len(inputs.targets):
+        watts = inputs.targets.in_watts(run.machine, inputs.cap)
+        facts["targets"] = [asdict(watts.row(k)) for k in range(len(watts))]
     return RunRecord(run.jobs, run.machine, run.cap, run.schedule, run.power, outcome.metrics, facts, inputs.unusable)
 
 
@@ -59,4 +64,6 @@ def recorded_inputs(folder: Path) -> RunInputs:
         task, row = Task(**facts["task"]), {**ROW_DEFAULTS, **facts["policy"]}
     except (KeyError, TypeError) as error:
         raise InputError(f"not the recipe of a run: {error}", where=folder, hint="run it again") from error
-    return load(task, machine=machine, row=row, cap=cap)
+    # The recorded cap has the targets in it already, and the lower of both is in force: together they give it again.
+    targets = LoadTargets.of(*(LoadTarget(**row) for row in facts.get("targets", ())))
+    return load(task, machine=machine, row=row, cap=cap, targets=targets)

@@ -22,6 +22,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import ROW_DEFAULTS, find_row
+from wattqueue.policy.row_files import files_in
 from wattqueue.workload.generated import generate, is_generated, refuse_unknown
 
 
@@ -43,6 +44,10 @@ class Task:
     """Replaces the policy's estimator."""
     cap: str | None = None
     """Watts, a share of the machine's maximum, or a file of steps; None for the machine's own cap, or none."""
+    targets: str | None = None
+    """A file of load targets."""
+    consent: str | None = None
+    """A file of consent defaults, for jobs that state none."""
     seed: int = 0
     """Seed of a generator; no effect on a trace."""
     default_walltime_s: float | None = None
@@ -51,6 +56,9 @@ class Task:
     """Processors of an SWF trace that make a node."""
     kind: str | None = None
     """Format of a trace, or a Python file that states one; None recognises it by its content."""
+    phases_s: float | None = None
+    """Seconds between two samples of power profiles that true watts follow in the run; None: constant watts in the run,
+    profiles afterwards."""
     hashes: dict[str, str] = field(default_factory=dict)
     """SHA-256 of the files that went in, by field; compared when a run is repeated."""
 
@@ -117,13 +125,19 @@ def task_jobs(task: Task) -> tuple[Jobs, Unusable]:
 
 
 def task_files(task: Task) -> dict[str, Path]:
-    """Return the files that a task's values name, by field. Names of catalogue entries and generators are no files."""
-    named = {name: getattr(task, name) for name in ("machine", "cap", "policy", "estimator", "kind")}
+    """Return the files that a task's values name, by field, and those that its policy's row names, by path.
+
+    Names of catalogue entries and generators are no files.
+    """
+    named = {
+        name: getattr(task, name) for name in ("machine", "cap", "targets", "consent", "policy", "estimator", "kind")
+    }
     files = {key: Path(value.partition(":")[0]) for key, value in named.items() if value}
     # A name without a suffix may be that of a catalogue entry beside which a file of that name lies; a trace has none.
     files = {key: path for key, path in files.items() if path.suffix}
     if not is_generated(task.workload):
         files["workload"] = Path(task.workload)
+    files |= {str(path): path for path in files_in(policy_row(task)) if path not in files.values()}
     return {key: path for key, path in sorted(files.items()) if path.is_file()}
 
 
@@ -137,7 +151,7 @@ def with_hashes(task: Task) -> Task:
         if hashes.get(key) != recorded:
             raise InputError(
                 f"the {key} file differs from the recorded one (SHA-256 {hashes.get(key, 'missing')})",
-                where=str(getattr(task, key)),
+                where=str(asdict(task).get(key, key)),
                 hint=f"restore the file with SHA-256 {recorded}",
             )
     return Task(**{**asdict(task), "hashes": hashes})

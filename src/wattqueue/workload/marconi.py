@@ -7,8 +7,8 @@ and walltimes follow PM100's quantiles, conditioned on runs of a minute and more
 Flow of ``generate``: users and sessions (``users``) give each job scores; ranks of the scores, mapped on the
 marginals below, give sizes, limits, durations and watts (``_bodies``); the load fixes how many of the jobs are kept or
 how long the trace is (``_reach``); the weekly cycle places the sessions in time (``_submit_s``); each job gets a power
-pattern scaled to its watts (``_profiles``). Four independent random streams serve users, jobs, profiles and
-submissions, so that changing one part does not redraw the others.
+pattern scaled to its watts (``_profiles``). Five independent random streams serve users, jobs, profiles, submissions
+and processors, so that changing one part does not redraw the others.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ JOBS_PER_DAY = JOBS / DAYS  # 1,916
 NODES = 980  # paper 4, section 6.1
 NODE_MAX_W = 2100.0  # paper 4, section 6.4: highest power of a node in 2022
 NODE_LEAST_W = 240.0  # lowest valid reading of a Marconi100 node in 2022: notebook of paper 4's artefact
+# Readings of a node are whole multiples of 20 W: all ten maxima and all but one median of ten real Marconi100 jobs are
+# (690 W is the middle of two readings); their means are not. So the maximum of a job is a reading of a single node.
+READING_W = 20.0
 
 # PM100, sample of 5,000 jobs, May to October 2020: run time 0, 13, 204, 2,185, 86,428 s (minimum, quartiles,
 # maximum), mean 5,976.6 s, sd 16,760 s. Between the quartiles the distribution is taken log-linear, so 38.89 %
@@ -52,6 +55,10 @@ SIZE = Menu.of({
     1: 0.7037, 2: 0.0865, 3: 0.0286, 4: 0.0395, 6: 0.0033, 8: 0.0567, 12: 0.0190, 16: 0.0166, 20: 0.0069,
     24: 0.0141, 32: 0.0185, 48: 0.0008, 64: 0.0019, 96: 0.0004, 128: 0.0010, 256: 0.0025,
 })  # fmt: skip
+
+# PM100: requested processors 24, 128, 128 (quartiles), mean 360.8, sd 1,442; a node has 32 cores of 4 threads. Which
+# numbers of a node's 128 users ask for is assumed; with the sizes above their weights give 24, 128, 128 and mean 345.
+PROCESSORS = Menu.of({1: 0.05, 4: 0.10, 8: 0.06, 16: 0.07, 24: 0.06, 32: 0.03, 64: 0.02, 128: 0.61})
 
 # PM100: time limit 1, 50, 540, 1,440, 1,440 min (minimum, quartiles, maximum), mean 716.7, sd 635.5 min. Which
 # round values users take is assumed; their weights are tilted to the quartiles, mean and sd.
@@ -73,6 +80,7 @@ MEAN_WATTS = lognormal_mixture(((0.15, 430.0, 0.18), (0.50, 700.0, 0.10), (0.35,
 # next job has the same size in 90 %; log run time spreads 0.39 between users and 1.25 within). Walltime and
 # watts: assumed.
 SIZE_SHARES = Shares(0.70, 0.22, 0.03, 0.04, 0.01)
+PROCESSORS_SHARES = SIZE_SHARES  # assumed: who repeats a job's size repeats its processors
 WALLTIME_SHARES = Shares(0.20, 0.40, 0.05, 0.30, 0.05)
 RUNTIME_SHARES = Shares(0.05, 0.10, 0.05, 0.15, 0.65)
 WATTS_SHARES = Shares(0.25, 0.40, 0.10, 0.10, 0.15)
@@ -107,7 +115,8 @@ def generate(
     submissions come faster or slower (jobs keep their sizes and durations, the daily and weekly cycle stays) until
     node-seconds of work / (``nodes`` x length of the trace) is ``load``: exactly with ``jobs``, to within one job with
     ``days``. ``drift`` and ``spread`` scale how much habits move, and how much a user's jobs differ; 0 is none.
-    Each job carries a power profile, from which ``mean_power_w`` and ``max_power_w`` are computed. Equal states of
+    Each job carries the power profile of its mean node, from which ``mean_power_w`` is computed; ``max_power_w`` is
+    the highest reading of any of its nodes. The column ``processors`` says how many it asked for. Equal states of
     ``rng`` give equal tables.
 
     Raises: InputError for an option out of its range (``workload/limits.py``), both or neither of ``jobs`` and
@@ -116,7 +125,7 @@ def generate(
     Reference: Carastan-Santos et al., Euro-Par 2024, section 6.1 (paper 4).
     """
     check(jobs=jobs, days=days, load=load, users=users, nodes=nodes, drift=drift, spread=spread)
-    who, what, how, when = rng.spawn(4)
+    who, what, how, when, asks = rng.spawn(5)
     cycle = WeekCycle.of()
     count = jobs if jobs is not None else _enough_jobs(days or 0.0, load, nodes)
     while True:
@@ -131,7 +140,9 @@ def generate(
         count *= 2  # a draw of small jobs: too little work for the load
     submit = _submit_s(when, spells, cycle, require_span(span_s, "marconi"))
     order = np.argsort(submit[:keep], kind="stable")
-    return _table(how, people.app_user, spells, bodies, submit, order)
+    score = HabitDraws(asks, people, spells, drift=drift, spread=spread).draw(PROCESSORS_SHARES)
+    processors = PROCESSORS.value(ranks(score)).astype(np.int32) * bodies.nodes
+    return _table(how, people.app_user, spells, bodies, processors[order], submit, order)
 
 
 def check(
@@ -190,15 +201,16 @@ def _submit_s(rng: np.random.Generator, spells: Sessions, cycle: WeekCycle, span
 
 def _table(
     rng: np.random.Generator, app_user: NDArray[np.int64], spells: Sessions, bodies: _Bodies,
-    submit: Floats, order: NDArray[np.intp],
+    processors: NDArray[np.int32], submit: Floats, order: NDArray[np.intp],
 ) -> Jobs:  # fmt: skip
-    """Build the job table in order of submission, with labels and power profiles.
+    """Build the job table in order of submission (``processors`` are in that order), with labels and profiles.
 
     Users are ``u001`` ..., applications ``u001a1`` ...; numbers are padded so that names sort like numbers.
     """
     app = np.repeat(spells.app, spells.jobs)[order]
     size, runtime = bodies.nodes[order], bodies.runtime_s[order]
-    profiles = _profiles(rng, app, len(app_user), size, runtime, bodies.watts[order])
+    profiles, highest_w = _profiles(rng, app, len(app_user), size, runtime, bodies.watts[order])
+    mean_w = profiles.mean_power_w(runtime)
     digits = len(str(int(app_user[-1]) + 1))
     users = tuple(f"u{k:0{digits}d}" for k in range(1, int(app_user[-1]) + 2))
     within = np.arange(len(app_user)) - np.searchsorted(app_user, app_user)
@@ -206,16 +218,19 @@ def _table(
     return Jobs.build(
         submit[order], size, runtime, walltime_s=bodies.walltime_s[order],
         user=Labels(app_user[app].astype(np.int32), users), app=Labels(app.astype(np.int32), apps),
-        mean_power_w=profiles.mean_power_w(runtime), max_power_w=profiles.max_power_w(runtime),
-        origin="generated", profiles=replace(profiles),  # without the sums that the two lines above cached
+        mean_power_w=mean_w, max_power_w=read_highest_w(highest_w, mean_w),
+        origin="generated", extra={"processors": processors},
+        profiles=replace(profiles),  # without the sums that the means above cached
     )  # fmt: skip
 
 
 def _profiles(
     rng: np.random.Generator, app: NDArray[np.int64], apps: int, nodes: NDArray[np.int32], runtime_s: Floats,
     watts: Floats,
-) -> PowerProfiles:  # fmt: skip
+) -> tuple[PowerProfiles, Floats]:  # fmt: skip
     """Give each job a pattern, scaled to its mean watts and flattened where it would leave the node's range.
+
+    Returns the profiles, and the highest watts of any node of each job. Shape (n,).
 
     A job's power is base + scale x level. Scaling by watts / mean keeps the relative swing of the pattern; where the
     swing would leave the range 240 to 2,100 W, the scale is reduced on both sides of the mean, which stays.
@@ -233,7 +248,19 @@ def _profiles(
     scale *= np.minimum(
         _bend(scale * (high - mean), NODE_MAX_W - watts), _bend(scale * (mean - low), watts - NODE_LEAST_W)
     )
-    return PowerProfiles(pattern, watts - scale * mean, scale, raw.level, first, raw.resume)
+    profiles = PowerProfiles(pattern, watts - scale * mean, scale, raw.level, first, raw.resume)
+    return profiles, replace(profiles, level=patterns.highest.ravel()).max_power_w(runtime_s)
+
+
+def read_highest_w(highest_w: Floats, mean_w: Floats) -> Floats:
+    """Return the highest reading of a job whose nodes draw up to ``highest_w`` and ``mean_w`` on average. Shapes (n,).
+
+    The nearest multiple of ``READING_W``, but at least the next one above the mean: readings of which none is above
+    their mean are all equal to it. Never above the highest of all.
+    """
+    nearest = READING_W * np.rint(highest_w / READING_W)
+    at_least = READING_W * np.ceil(mean_w / READING_W)
+    return np.minimum(np.maximum(nearest, at_least), NODE_MAX_W)
 
 
 def _bend(swing_w: Floats, room_w: Floats) -> Floats:

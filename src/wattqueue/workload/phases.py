@@ -6,11 +6,13 @@ shape (an application keeps its shape), by size class (noise of many nodes avera
 (two runs of an application differ).
 
 Memory is bounded by the library, not by the number of jobs: a job refers to a row of 1,083 samples and scales it
-(``model/profiles.py``). All nodes of a job follow its one pattern; each job begins it at its own start.
+(``model/profiles.py``). All nodes of a job follow its one pattern, which is that of their mean; each job begins it at
+its own start. What the highest of its nodes reads is a second table of the same shape: a job's maximum is a single
+node's reading, and readings of single nodes reach above those of the mean.
 
 Calibration, from real samples:
-- node noise, ramp, correlation of nodes: the two 32-node jobs of ClusterCockpit's test data (MIT),
-  Emmy cluster, 60 s samples over a day, first and last five minutes left out;
+- node noise, ramp, correlation of nodes, spread of their means: the two 32-node jobs of ClusterCockpit's test data
+  (MIT), Emmy cluster, 60 s samples over a day, first and last five minutes left out;
 - spread of phases within a job: the ten real Marconi100 jobs of ``marconi_job_power_agg_10rows``,
   standard deviation over mean of the job's 20 s samples, 0.9 % to 42 %.
 """
@@ -48,6 +50,11 @@ CALM_SD = 0.021
 NODE_CORRELATION = 0.01
 """Correlation of two nodes' noise in one job: 0.010 and 0.004 on Emmy (0.036 and 0.072 with the ramps)."""
 
+NODE_SPREAD = 0.033
+"""Relative standard deviation of the nodes' means within a job: 3.4 and 3.2 % on Emmy."""
+HIGHEST_NODES = 4
+"""Nodes of a job of which one has its highest reading: those with the highest means."""
+
 # log of (sd / mean) over the ten Marconi100 jobs: mean log 0.0776, sd 1.32.
 SPREAD_MEDIAN = 0.0776
 SPREAD_LOG_SD = 1.32
@@ -67,9 +74,12 @@ LEAST_LEVEL = 0.2
 
 @dataclass(frozen=True, eq=False)
 class Library:
-    """Patterns, all of ``LENGTH`` samples. ``level`` (SHAPES * classes * VARIANTS, LENGTH) float32."""
+    """Patterns, all of ``LENGTH`` samples. Shapes (SHAPES * classes * VARIANTS, LENGTH)."""
 
     level: NDArray[np.float32]
+    """Of the mean of a job's nodes."""
+    highest: NDArray[np.float32]
+    """Of the highest of so many nodes as the size class begins with; never below ``level``."""
 
     def pattern(
         self, shape: NDArray[np.int64], nodes: NDArray[np.int32], variant: NDArray[np.int64]
@@ -80,18 +90,23 @@ class Library:
 
 
 def library(rng: np.random.Generator) -> Library:
-    """Draw the patterns of all shapes, size classes and variants; each body has mean 1."""
+    """Draw the patterns of all shapes, size classes and variants; each body of the mean has mean 1."""
     classes = len(SIZE_CLASSES)
+    (single,) = rng.spawn(1)  # a second stream: patterns of the mean do not depend on the highest nodes
     level = np.empty((SHAPES, classes, VARIANTS, LENGTH), np.float32)
+    highest = np.empty_like(level)
     for shape in range(SHAPES):
         levels, share, dwell = _application(rng)
         for size, nodes in enumerate(SIZE_CLASSES):
             phases = _phases(rng, levels, share, dwell)
-            body = phases * (1.0 + _noise(rng, nodes))
-            body /= body.mean(axis=1, keepdims=True)
-            level[shape, size, :, : len(RAMP)] = RAMP
-            level[shape, size, :, len(RAMP) :] = body
-    return Library(level.reshape(-1, LENGTH))
+            noise, shared = _noise(rng, nodes)
+            body = phases * (1.0 + noise)
+            mean = body.mean(axis=1, keepdims=True)
+            level[shape, size, :, len(RAMP) :] = body / mean
+            top = phases * (1.0 + _highest_noise(single, nodes, noise, shared))
+            highest[shape, size, :, len(RAMP) :] = top / mean
+    level[..., : len(RAMP)] = highest[..., : len(RAMP)] = RAMP
+    return Library(level.reshape(-1, LENGTH), highest.reshape(-1, LENGTH))
 
 
 def _application(rng: np.random.Generator) -> tuple[Floats, Floats, float]:
@@ -122,8 +137,8 @@ def _phases(rng: np.random.Generator, levels: Floats, share: Floats, dwell: floa
     return np.asarray(levels[np.take_along_axis(drawn, since, axis=1)], np.float64)
 
 
-def _noise(rng: np.random.Generator, nodes: int) -> Floats:
-    """Draw the relative noise of the mean of ``nodes`` nodes. Shape (VARIANTS, BODY).
+def _noise(rng: np.random.Generator, nodes: int) -> tuple[Floats, Floats]:
+    """Draw the relative noise of the mean of ``nodes`` nodes, and the part that they share. Shapes (VARIANTS, BODY).
 
     Independent noise of the nodes is drawn as one sum (binomial number of dips, normal rest), whose relative size falls
     with the square root of ``nodes``; shared noise does not fall. Their variances are weighted by the correlation of
@@ -136,8 +151,27 @@ def _noise(rng: np.random.Generator, nodes: int) -> Floats:
     own += DIP_SHARE * DIP_DEPTH
     shared = node_noise_sd() * rng.standard_normal(shape)
     r = NODE_CORRELATION
-    noise: Floats = np.maximum(np.sqrt(1.0 - r) * own + np.sqrt(r) * shared, LEAST_LEVEL - 1.0)
-    return noise
+    shared *= np.sqrt(r)
+    noise: Floats = np.maximum(np.sqrt(1.0 - r) * own + shared, LEAST_LEVEL - 1.0)
+    return noise, shared
+
+
+def _highest_noise(rng: np.random.Generator, nodes: int, mean: Floats, shared: Floats) -> Floats:
+    """Draw the relative noise of the highest of ``nodes`` nodes, never below that of their ``mean``. Shapes as given.
+
+    A node's reading is above the job's mean by what the node always draws more than others, and by its noise of that
+    moment, in which it has no dip. Only the nodes with the highest means are drawn sample by sample. One node is its
+    own mean.
+    """
+    if nodes == 1:
+        return mean
+    always = NODE_SPREAD * rng.standard_normal((len(mean), nodes))
+    always -= always.mean(axis=1, keepdims=True)
+    always = np.sort(always, axis=1)[:, -HIGHEST_NODES:, np.newaxis]
+    now = CALM_SD * rng.standard_normal((len(mean), always.shape[1], mean.shape[1]), np.float32)
+    own = (always + now).max(axis=1) + DIP_SHARE * DIP_DEPTH
+    top: Floats = np.maximum(np.sqrt(1.0 - NODE_CORRELATION) * own + shared, mean)
+    return top
 
 
 def node_noise_sd() -> float:

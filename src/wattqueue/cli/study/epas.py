@@ -1,4 +1,4 @@
-"""Paper 3, section 5: PAS under a cap of 80 % on two machines of 520 cores, and Algorithm 1 by itself.
+"""Paper 3, section 5: PAS and E-PAS under a cap of 80 % on two machines of 520 cores, and Algorithm 1 by itself.
 
 The workload is generated. ``study.epas`` computes; this file has the options.
 """
@@ -23,18 +23,33 @@ def run(
     divide: Annotated[
         float, typer.Option(min=1, max=1000, help="ESP's run times over those of the jobs: 12 or 1.")
     ] = 12,
+    beyond: Annotated[
+        bool, typer.Option("--beyond", help="Compare controls that lend unused watts, within and without promises.")
+    ] = False,
+    profiles: Annotated[
+        Path | None, typer.Option(help="Series of nodes (ClusterCockpit's CSV): replay them under caps. With --beyond.")
+    ] = None,
+    ramps: Annotated[
+        Path | None, typer.Option(help="Power of a machine (CSV: datetime, sum vals), likewise. With --profiles.")
+    ] = None,
     threads: Annotated[int, typer.Option(min=1, max=1024, help="Simulations at a time.")] = 2,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
     page: Annotated[Path | None, typer.Option("--html", help="Write all tables here.")] = None,
 ) -> None:
-    """Schedule LightESP by PAS under a power cap, on bull and Mont-Blanc, and test Algorithm 1 as printed (paper 3).
+    """Schedule LightESP by PAS and E-PAS under a cap, on bull and Mont-Blanc, and test Algorithm 1 (paper 3).
 
-    30 seeds are 720 simulations. E-PAS itself is not simulated yet. pas-true-watts reads the truth: an oracle.
+    30 seeds are 1,140 simulations. Power is measured by simulated sensors. pas-true-watts reads the truth: an oracle.
     """
     from wattqueue.cli.study._run import perform
+    from wattqueue.errors import InputError
+    from wattqueue.study.epas.beyond import Beyond
     from wattqueue.study.epas.study import IDLE_SHARES, EpasStudy
 
+    if not beyond and (profiles is not None or ramps is not None):
+        raise InputError("recorded demand without --beyond", where="--profiles", hint="add --beyond")
     if seeds > 1:
         import_module("scipy.stats")  # needed for the intervals: fail before the work if it is missing
     shares = IDLE_SHARES if idle is None else tuple(dict.fromkeys(each / 100 for each in idle))
-    perform(EpasStudy(cells, seeds, shares, divide, threads), json_file, page)
+    perform(
+        EpasStudy(cells, seeds, shares, divide, threads, Beyond(ramps, profiles) if beyond else None), json_file, page
+    )

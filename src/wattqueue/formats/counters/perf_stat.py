@@ -27,8 +27,8 @@ _SCALED_BELOW = 99.0
 RECORD = "record with: perf stat -x, -I 1000 -a --per-socket -e EVENTS"
 
 
-class _Count(NamedTuple):
-    """One line."""
+class PerfCount(NamedTuple):
+    """One line of ``perf stat -x``: the value is NaN for an event that was not counted."""
 
     line: int
     time_s: float
@@ -44,7 +44,7 @@ def read_perf_stat(path: Path) -> dict[int, CounterTrace]:
     Raises: InputError naming file and line for what is no line of perf, per-CPU output, an event that occurs twice in
     an interval, and time stamps that go back.
     """
-    found: dict[int, dict[float, dict[str, _Count]]] = {}
+    found: dict[int, dict[float, dict[str, PerfCount]]] = {}
     for count in _counts(path):
         intervals = found.setdefault(count.socket, {})
         if count.time_s not in intervals and intervals and count.time_s < next(reversed(intervals)):
@@ -58,7 +58,7 @@ def read_perf_stat(path: Path) -> dict[int, CounterTrace]:
     return {socket: _trace(intervals) for socket, intervals in sorted(found.items())}
 
 
-def _trace(intervals: dict[float, dict[str, _Count]]) -> CounterTrace:
+def _trace(intervals: dict[float, dict[str, PerfCount]]) -> CounterTrace:
     """Return the counts of one socket as columns; an event that an interval lacks is a gap there."""
     events = dict.fromkeys(event for interval in intervals.values() for event in interval)
     rows = list(intervals.values())
@@ -67,17 +67,17 @@ def _trace(intervals: dict[float, dict[str, _Count]]) -> CounterTrace:
     return CounterTrace(np.array(list(intervals)), counts, float(scaled))
 
 
-def _counts(path: Path) -> Iterator[_Count]:
+def _counts(path: Path) -> Iterator[PerfCount]:
     """Yield the count of each line. Raises: InputError."""
     for first, block in line_blocks(path):
         for line, raw in enumerate(block.decode("utf-8", "replace").splitlines(), start=first):
             text = raw.strip()
             if text and not text.startswith("#"):
-                yield _count(text, path, line)
+                yield count_of_line(text, path, line)
 
 
-def _count(text: str, path: Path, line: int) -> _Count:
-    """Return the count of one line. Raises: InputError."""
+def count_of_line(text: str, path: Path, line: int) -> PerfCount:
+    """Return the count of one line; ``path`` and ``line`` are where it comes from. Raises: InputError."""
     fields = [f.strip() for f in text.split(";" if ";" in text else ",")]
     place = f"{path}:{line}"
     # Without a time stamp a unit, which is never a number, stands in the second field.
@@ -93,7 +93,7 @@ def _count(text: str, path: Path, line: int) -> _Count:
     value = np.nan if rest[0] in _GAPS else _number(rest[0], place)
     share = _number(rest[4].rstrip("%"), place) if len(rest) > 4 and rest[4] else 100.0
     scaled = share < _SCALED_BELOW and bool(np.isfinite(value))
-    return _Count(line, time_s, int(socket[1]) if socket else 0, rest[2], value, scaled)
+    return PerfCount(line, time_s, int(socket[1]) if socket else 0, rest[2], value, scaled)
 
 
 def _is_value(field: str) -> bool:

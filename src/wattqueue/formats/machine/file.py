@@ -20,7 +20,7 @@ file. What is written reads back to an equal machine.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import asdict, fields
 from functools import cache
 from importlib.resources import files
@@ -34,6 +34,7 @@ from wattqueue.formats.schema import first_finding
 from wattqueue.formats.source import exists
 from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.power_sensor import PowerSensor
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -105,7 +106,9 @@ def machine_of(data: Mapping[str, Any], where: str | Path) -> Machine:
         raise MachineError(f"schema version {version}", where=where, hint="use a newer WattQueue")
     try:
         partitions = tuple(_partition(row) for row in checked.pop("partitions"))
-        return Machine(partitions=partitions, **checked)
+        sensor = checked.pop("sensor", None)
+        measured = None if sensor is None else PowerSensor(**sensor)
+        return Machine(partitions=partitions, sensor=measured, **checked)
     except WattQueueError as error:
         raise MachineError(error.what, where=f"{where}: {error.where}", hint=error.hint) from error
 
@@ -139,7 +142,12 @@ def _explained(error: ValidationError, where: str | Path) -> MachineError:
 
     For an unknown key the hint suggests a field of the class in whose table it stands.
     """
-    what, hint = first_finding(
-        error, lambda place: [f.name for f in fields(Partition if "partitions" in place else Machine)]
-    )
+    what, hint = first_finding(error, lambda place: [f.name for f in fields(_table(place))])
     return MachineError(what, where=where, hint=hint)
+
+
+def _table(place: Container[object]) -> type[Machine | Partition | PowerSensor]:
+    """Return the class whose fields are the keys of the table at a place of the file."""
+    if "partitions" in place:
+        return Partition
+    return PowerSensor if "sensor" in place else Machine

@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from wattqueue.model import bounds
 from wattqueue.model.bounds import Bound
 from wattqueue.model.machine import CapScope, Unit
+from wattqueue.model.power_sensor import Covers
 
 
 def _within(bound: Bound) -> Any:
@@ -70,6 +71,21 @@ class PartitionFile(BaseModel):
     off_w: Watts | None = None
 
 
+class SensorFile(BaseModel):
+    """The ``[sensor]`` table; keys that are left out keep the defaults of PowerSensor."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    # Seconds of a sample, and between two readings.
+    sample_s: Annotated[float, Field(gt=0)]
+    poll_s: Annotated[float, Field(gt=0)]
+    covers: Covers | None = None
+    average_s: Figure | None = None
+    # Errors of a simulated sensor: deviation of a sample relative to its watts, probability that a reading is lost.
+    noise: Figure | None = None
+    loss: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
 class MachineFile(BaseModel):
     """The file; keys that are left out keep the defaults of Machine."""
 
@@ -80,6 +96,8 @@ class MachineFile(BaseModel):
     name: Name
     cap_scope: CapScope | None = None
     cap_w: Annotated[float, _within(bounds.CAP_W)] | None = None
+    # How watts are measured.
+    sensor: SensorFile | None = None
     # Where the figures come from, as free text; no computation uses it.
     source: str | None = None
     partitions: Annotated[list[PartitionFile], Field(min_length=1)]

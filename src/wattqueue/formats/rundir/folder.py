@@ -237,13 +237,15 @@ def _read_jobs(path: Path) -> pl.DataFrame:
     import polars as pl
 
     # No inference: an id such as 007 must stay a text, and a column without values must stay a column of numbers.
-    kinds = dict.fromkeys(tables.NUMBERS, pl.Float64)
+    kinds = dict.fromkeys((*tables.NUMBERS, tables.PARKED), pl.Float64)
     with opened(path):
         pass
     try:
         frame = pl.read_csv(path, schema_overrides=kinds, infer_schema=False, glob=False)
         # A missing column is an error of polars here, with its name in the first line.
-        return frame.select(*tables.BATSIM, *tables.OURS).with_columns(pl.col(kinds).fill_null(float("nan")))
+        parked = [tables.PARKED] if tables.PARKED in frame.columns else []
+        found = frame.select(*tables.BATSIM, *tables.OURS, *parked)
+        return found.with_columns(pl.col(*tables.NUMBERS, *parked).fill_null(float("nan")))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise InputError(
             f"is not the job table of a run: {_first_line(error)}", where=path, hint="run it again"

@@ -82,6 +82,8 @@ OURS = (
     "reason",
 )
 """Further columns; their units and meanings stand in ``model/quantities.csv``."""
+PARKED = "parked_s"
+"""A last column where jobs were suspended: for how long. Part of ``execution_time``, not of ``waiting_time``."""
 # The columns that are read back as float64, with NaN for empty fields. By position in the two tuples above: from
 # submission_time to success, from starting_time to stretch, and from frequency_hz to bounded_slowdown.
 NUMBERS = (*BATSIM[1:5], *BATSIM[6:12], "consumed_energy", *OURS[3:8])
@@ -139,6 +141,8 @@ def jobs_frame(jobs: Jobs, schedule: Schedule, machine: Machine) -> pl.DataFrame
         "bounded_slowdown": np.round(figures.bounded_slowdown, DIGITS),
         "reason": _named(schedule.reason, tuple(REASONS[r] for r in Reason)),
     }
+    if schedule.parked_s is not None:
+        columns[PARKED] = np.round(schedule.parked_s, DIGITS)
     return pl.DataFrame(columns, nan_to_null=True)  # a gap is an empty field in CSV; the word NaN would be refused
 
 
@@ -206,7 +210,10 @@ def jobs_of(path: Path, frame: pl.DataFrame, machine: Machine, origin: str) -> t
     # In a schedule the joules of a job that never ran are 0, in the table they are an empty field.
     energy = np.nan_to_num(number["consumed_energy"])
     began, ended, predicted = (number[name] for name in ("starting_time", "finish_time", "predicted_w"))
-    schedule = Schedule(state, reason, began, ended, option, energy, predicted, start, count, low, high)
+    parked = np.nan_to_num(frame[PARKED].to_numpy()) if PARKED in frame.columns else None
+    if parked is not None and not ((parked >= 0) & np.isfinite(parked)).all():
+        raise InputError(f"column {PARKED} holds what is no time", where=path, hint=AGAIN)
+    schedule = Schedule(state, reason, began, ended, option, energy, predicted, start, count, low, high, parked)
     _require_consistent(path, schedule, machine)
     return jobs, schedule
 

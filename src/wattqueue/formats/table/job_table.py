@@ -30,6 +30,7 @@ from wattqueue.formats import _csv, _parquet
 from wattqueue.formats.atomic_write import atomic_write, polars_errors
 from wattqueue.formats.source import on_disk, opened
 from wattqueue.formats.table import profile_column
+from wattqueue.model import consent
 from wattqueue.model.bounds import DURATION_S, TIME_S, UNIT_W, UNITS
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.profiles import PowerProfiles
@@ -41,7 +42,10 @@ TABLE_TIME_S = replace(TIME_S, low=0)
 """Our own table has no times before the trace's 0."""
 REQUIRED = ("submit_s", "nodes", "runtime_s")
 """Columns that must exist, and must have a value in every row."""
-NUMBERS = ("submit_s", "nodes", "walltime_s", "runtime_s", "mean_power_w", "max_power_w", "start_s")
+NUMBERS = (
+    *("submit_s", "nodes", "walltime_s", "runtime_s", "mean_power_w", "max_power_w", "start_s"),
+    *consent.COLUMNS,
+)
 """Columns of numbers: float64 after reading, NaN for a gap."""
 TEXTS = ("user", "app", "partition")
 """Columns of names, which become ``Labels``."""
@@ -55,6 +59,7 @@ LIMITS = {
     "mean_power_w": UNIT_W,
     "max_power_w": UNIT_W,
     "start_s": TABLE_TIME_S,
+    **consent.LIMITS,
 }
 """The range of each column of numbers."""
 EXTRA = "x_"
@@ -95,6 +100,9 @@ def read_table(path: Path, *, default_walltime_s: float | None = None) -> Jobs:
     more: dict[str, Any] = {name: labels_of(frame[name]) for name in TEXTS if name in frame.columns}
     if profile_column.COLUMN in frame.columns:
         more["profiles"] = profiles
+    stated = {name: numbers.pop(name) for name in consent.COLUMNS if name in numbers}
+    if any(np.isfinite(column).any() for column in stated.values()):
+        more["consent"] = consent.Consent.build(len(frame), **stated)
     if "job_id" in frame.columns:
         more["job_id"] = _ids(path, frame["job_id"])
     return Jobs.build(
@@ -178,6 +186,8 @@ def _check_rows(path: Path, name: str, column: NDArray[np.float64]) -> None:
     good, rule = bound.holds(column), bound.text
     if name == "nodes":
         good, rule = good & (column == np.floor(column)), f"a whole number, {rule}"
+    if name == "allowed":
+        good, rule = (column == 0) | (column == 1), "0 or 1"
     if name not in REQUIRED:
         good |= gap
     if good.all():
@@ -339,7 +349,7 @@ def table_frame(jobs: Jobs) -> pl.DataFrame:
 
     columns: list[pl.Series] = []
     for name in COLUMNS:
-        value = getattr(jobs, name)
+        value = _column(jobs, name)
         if isinstance(value, Labels):
             if (value.codes >= 0).any():
                 names = pl.Series(value.names, dtype=pl.String)
@@ -349,6 +359,14 @@ def table_frame(jobs: Jobs) -> pl.DataFrame:
             columns.append(_series(name, value))
     columns.extend(_series(EXTRA + name, value) for name, value in jobs.extra.items())
     return pl.DataFrame(columns)
+
+
+def _column(jobs: Jobs, name: str) -> Any:
+    """Return a column of a job table; None where there is none, or no job states its consent in it."""
+    if name not in consent.COLUMNS:
+        return getattr(jobs, name)
+    column = None if jobs.consent is None else getattr(jobs.consent, name)
+    return None if column is None or np.isnan(column).all() else column
 
 
 def _series(name: str, values: NDArray[Any]) -> pl.Series:

@@ -1,8 +1,9 @@
 """Power profiles in a Parquet job table: a list of the watts of one unit per job, one sample per period.
 
 A list is empty for a job without a profile. CSV has no lists, so it carries no profiles. The period stands in the
-file's metadata, 20 s unless it says otherwise. Stated mean and maximum watts must agree with the profile: two
-figures for one quantity would make results depend on which of them a policy happens to read.
+file's metadata, 20 s unless it says otherwise. Stated mean watts must agree with the profile: two figures for one
+quantity would make results depend on which of them a policy happens to read. A stated maximum may be higher than the
+profile's: it is the highest reading of any unit of the job, the profile is the mean of its units.
 
 ``table`` is the only user: ``profile_column`` when it writes, ``read_profiles`` and then ``filled`` when it reads.
 Profiles that were patterns in memory are recorded samples after writing and reading: the same watts (rounded to
@@ -34,6 +35,8 @@ AGREES = 0.01
 
 Figures that another program rounded pass; those of another unit (node in place of socket) do not.
 """
+READING_STEP_W = 20.0
+"""Step of a node's power meter (Marconi100's): a stated maximum may lie half a step below the profile's."""
 _SAMPLES_A_PIECE = 2_000_000
 """Samples that are expanded at a time, which bounds the memory of writing."""
 
@@ -124,15 +127,18 @@ def filled(where: str, name: str, stated: Floats | None, own: Floats) -> Floats:
     """Return a column of watts with gaps filled by the profiles' own figures. Shapes (n,).
 
     ``stated`` is the column of the file (None: there is none), ``own`` what the profile gives, NaN without a profile.
-    The tolerance is ``AGREES`` of the profile's figure, but at least that share of 1 W.
+    The tolerance is ``AGREES`` of the profile's figure, but at least that share of 1 W; for a maximum, half a
+    ``READING_STEP_W`` more, and only a maximum below the profile's is a contradiction.
 
     Raises: InputError for a stated figure that contradicts its profile.
     """
     if stated is None:
         return own
+    allowed = AGREES * np.maximum(own, 1.0)
     with np.errstate(invalid="ignore"):
         # NaN on either side compares as False: a gap contradicts nothing.
-        wrong = np.abs(stated - own) > AGREES * np.maximum(own, 1.0)
+        beyond = own - stated - READING_STEP_W / 2 if name == "max_power_w" else np.abs(stated - own)
+        wrong = beyond > allowed
     if wrong.any():
         row = int(np.argmax(wrong))
         raise InputError(
