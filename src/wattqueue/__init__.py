@@ -25,13 +25,16 @@ if TYPE_CHECKING:
     from wattqueue.api.predict import predict
     from wattqueue.api.replay import replay
     from wattqueue.api.run import RunResult, read_run
+    from wattqueue.api.settle import settle
     from wattqueue.api.simulate import simulate
     from wattqueue.api.whatif import whatif
     from wattqueue.campaign.run import run_cells
     from wattqueue.campaign.shared import Shared
     from wattqueue.errors import InputError, MachineError, PolicyError, WattQueueError
     from wattqueue.formats.machine.file import load_machine
+    from wattqueue.model.consent import Consent
     from wattqueue.model.jobs import Jobs
+    from wattqueue.model.load_target import LoadTarget, LoadTargets
     from wattqueue.model.machine import Machine, Partition
     from wattqueue.model.signals import Cap
     from wattqueue.policy.policy import load_policy
@@ -42,9 +45,12 @@ SCHEMA_VERSION = 1
 
 _HOMES = {
     "Cap": "wattqueue.model.signals",
+    "Consent": "wattqueue.model.consent",
     "InputError": "wattqueue.errors",
     "JobTable": "wattqueue.api.jobs",
     "Jobs": "wattqueue.model.jobs",
+    "LoadTarget": "wattqueue.model.load_target",
+    "LoadTargets": "wattqueue.model.load_target",
     "Machine": "wattqueue.model.machine",
     "MachineError": "wattqueue.errors",
     "Partition": "wattqueue.model.machine",
@@ -61,6 +67,7 @@ _HOMES = {
     "read_run": "wattqueue.api.run",
     "replay": "wattqueue.api.replay",
     "run_cells": "wattqueue.campaign.run",
+    "settle": "wattqueue.api.settle",
     "simulate": "wattqueue.api.simulate",
     "whatif": "wattqueue.api.whatif",
 }
@@ -68,8 +75,9 @@ _HOMES = {
 
 __all__ = [  # noqa: RUF022  in the order in which they are used
     "read_jobs", "generate", "JobTable", "Jobs",
-    "load_machine", "Machine", "Partition", "Cap", "load_policy",
-    "simulate", "read_run", "RunResult", "replay", "compare", "whatif", "predict", "run_cells", "Shared",
+    "load_machine", "Machine", "Partition", "Cap", "LoadTarget", "LoadTargets", "Consent",
+    "load_policy",
+    "simulate", "read_run", "RunResult", "replay", "compare", "whatif", "predict", "settle", "run_cells", "Shared",
     "WattQueueError", "InputError", "MachineError", "PolicyError",
 ]  # fmt: skip
 

@@ -22,7 +22,7 @@ from wattqueue.report.figures.boxes import Box
 from wattqueue.study.chips import limits
 from wattqueue.study.chips.beyond.comparison import BeyondFigures, compare_beyond
 from wattqueue.study.chips.beyond.learning import node_figures
-from wattqueue.study.chips.beyond.sites import Measured, Sites
+from wattqueue.study.chips.beyond.sites import MeasuredPair, Sites
 from wattqueue.study.chips.beyond.tables import document
 from wattqueue.study.chips.beyond.tables import tables as beyond_tables
 from wattqueue.study.chips.budgets import ORACLE
@@ -90,7 +90,7 @@ class ChipsStudy:
     ) -> BeyondFigures:
         """Return what lies beyond paper 2. Raises: InputError for nodes that cannot be used."""
         sites: dict[str, Sites] = {
-            " + ".join(pair.apps): Measured(pair, (runs[pair.apps[0]], runs[pair.apps[1]]), benchmark)
+            " + ".join(pair.apps): MeasuredPair(pair, (runs[pair.apps[0]], runs[pair.apps[1]]), benchmark)
             for pair, benchmark in zip(pairs, BENCHMARKS, strict=True)
         }
         nodes = node_figures(read_node_series(self.nodes)) if self.nodes else {}

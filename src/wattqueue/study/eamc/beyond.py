@@ -6,8 +6,9 @@ number of tests (``frame.compare``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -15,22 +16,54 @@ from wattqueue.model.app_profiles import AppProfiles, HardwareProfile
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.estimator.ear import Ear
+from wattqueue.parts.order.earliest_end import EarliestEnd
+from wattqueue.parts.order.priority_inc_v import PriorityIncV
+from wattqueue.parts.order.priority_regret import PriorityRegret
+from wattqueue.parts.order.wait_aware import WaitAware
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate
-from wattqueue.study.eamc.workloads import Case, System, paper_cases, workload
+from wattqueue.study.eamc.workloads import CONSERVATIVE, Case, System, paper_cases, workload
 from wattqueue.study.frame.compare import ComparisonTable, compare
 from wattqueue.study.frame.samples import Samples, sweep
 from wattqueue.workload.cirne import CirneModel
 
 V, INC, RT = "eamc-priority-inc-v", "eamc-priority-inc", "min-runtime"
 """The paper's policies to compare with."""
-OURS = ("eamc-wait-aware", "eamc-wait-aware-alone", "eamc-wait-aware-1.5", "eamc-regret")
+WAIT, REGRET = "eamc-wait-aware", "eamc-regret"
+OURS = (WAIT, f"{WAIT}-alone", f"{WAIT}-1.5", REGRET)
 """Policies that the paper does not have."""
-CONSERVATIVE = tuple(f"{name}-conservative" for name in ("base-slurm", RT, "min-energy", INC))
-"""Policies with conservative backfilling in place of EASY."""
+TIME_ONLY = 1e9
+"""A t_weight at which energy decides nothing."""
+WAIT_TIME, REGRET_TIME = "wait-aware by time only", "regret by time only"
+V_BY_END, REGRET_BY_END = f"{V} by end", "regret by end"
+BASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    WAIT_TIME: (WAIT, {"order": WaitAware(t_weight=TIME_ONLY)}),
+    REGRET_TIME: (REGRET, {"order": PriorityRegret(t_weight=TIME_ONLY)}),
+    V_BY_END: (V, {"order": EarliestEnd(inner=PriorityIncV())}),
+    REGRET_BY_END: (REGRET, {"order": EarliestEnd(inner=PriorityRegret())}),
+}
+"""Bases with the same order of the queue. *By time only*: the same rule without energy, so that what is left of a
+change is due to energy in the order. *By end*: submission plus requested time orders jobs of one class, in both."""
+PAIRS = (
+    *((name, V) for name in OURS if name != f"{WAIT}-1.5"),
+    (f"{WAIT}-1.5", f"{V}-1.5"),
+    (WAIT, WAIT_TIME),
+    (REGRET, REGRET_TIME),
+    (V_BY_END, V),
+    (REGRET_BY_END, V),
+    (REGRET_BY_END, V_BY_END),
+)
+"""(policy, base) on the paper's workloads."""
 JUDGED = ("turnaround_s_mean", "job_energy_j")
 """Metrics that decide whether a policy is better."""
-METRICS = {"turnaround_s_mean": "response", "job_energy_j": "energy", "makespan_s": "makespan"}
+METRICS = {
+    "turnaround_s_mean": "response",
+    "job_energy_j": "energy",
+    "makespan_s": "makespan",
+    "wait_s_p95": "wait p95",
+    "wait_s_p99": "wait p99",
+    "wait_s_max": "greatest wait",
+}
 """Compared metrics with their headings."""
 CAP_SHARE = 0.6
 """The cap, as a share of the sum of node maxima."""
@@ -38,59 +71,55 @@ NODE_VARIATION = 0.034
 """Coefficient of variation of equal nodes' watts: 64 nodes of Emmy, published with ClusterCockpit."""
 HISTORY_SEED = 1_000_003
 """Seed of the workload that history is taken from; no simulated one has it."""
-Pairs = Sequence[tuple[str, str]]
-"""(policy, base) of each comparison."""
 
 
 def beyond(
-    both: dict[str, System], seeds: Sequence[int], *, threads: int = 2, model: CirneModel | None = None
+    both: dict[str, System],
+    seeds: Sequence[int],
+    conservative_seeds: Sequence[int] = (),
+    *,
+    threads: int = 2,
+    model: CirneModel | None = None,
 ) -> ComparisonTable:
     """Simulate and compare everything beyond the paper.
 
     Args:
         both: The paper's two systems.
         seeds: Seeds of the workloads.
+        conservative_seeds: Seeds of the workloads with conservative backfilling; none for no such comparison.
         threads: Simulations at a time.
         model: Parameters of the workloads, instead of those of the study.
 
-    Five groups: policies that weigh waits or regret, a cap of 60 %, three partitions in one machine, profiles learned
-    from finished jobs, and nodes with power factors of their own.
+    Six groups: policies that weigh waits or regret, beside bases with the same order; the same with conservative
+    backfilling; a cap of 60 %, three partitions in one machine, profiles learned from finished jobs, and nodes with
+    power factors of their own.
     """
     first = both["p1/p2"]
 
-    def run(cases: Iterable[Case], policies: Sequence[str], prefix: str = "") -> Samples:
+    def run(cases: Iterable[Case], policies: Sequence[str], prefix: str = "", of: Sequence[int] = seeds) -> Samples:
         """Simulate cases with the settings of this call."""
-        settings = {f"{prefix}{c.system.name}, {c.share} %": replace(c, model=model) for c in cases}
-        return sweep(Case.draw, settings, policies, seeds, threads=threads)
+        settings = {f"{prefix}{c.system.name}, {c.share} %": replace(c, model=model, variants=BASES) for c in cases}
+        return sweep(Case.draw, settings, policies, of, threads=threads)
 
-    waits: Pairs = [*((name, V) for name in OURS), ("eamc-wait-aware-1.5", f"{V}-1.5")]
-    found = compare(run(paper_cases(both).values(), (V, f"{V}-1.5", *OURS)), waits, METRICS)
+    found = compare(run(paper_cases(both).values(), (V, f"{V}-1.5", *OURS, *BASES)), PAIRS, METRICS)
+    if conservative_seeds:
+        held = run([Case(first, 13, backfill=CONSERVATIVE)], (V, WAIT, REGRET), "conservative: ", conservative_seeds)
+        found += compare(held, [(WAIT, V), (REGRET, V)], METRICS)
     limit = Cap.constant(CAP_SHARE * (first.machine.scope_max_w() or np.inf))
     capped = run([Case(first, 13, cap=limit)], (RT, INC, "eamc-capped"), f"cap {CAP_SHARE:.0%}: ")
     found += compare(capped, [(INC, RT), ("eamc-capped", RT)], METRICS)
-    three = run([Case(three_partitions(both), 13)], (RT, V, "eamc-wait-aware", "eamc-regret"))
-    found += compare(three, [(V, RT), ("eamc-wait-aware", V), ("eamc-regret", V)], METRICS)
+    three = run([Case(three_partitions(both), 13)], (RT, V, WAIT, REGRET))
+    found += compare(three, [(V, RT), (WAIT, V), (REGRET, V)], METRICS)
     prefix = "history for appDB: "
     learnt = run([Case(first, 13, predict=Ear(profiles=history_profiles(first, model)))], (V,), prefix)
     history = run([Case(first, 13)], (RT, V), prefix).joined(learnt.renamed({V: "history"}))
     found += compare(history, [("history", RT), ("history", V)], METRICS)
     prefix = "node factors: "
-    names = {name: f"{name}, halves" for name in (V, "eamc-regret")}
+    names = {name: f"{name}, halves" for name in (V, REGRET)}
     halves = run([Case(binned(first), 13)], tuple(names), prefix).renamed(names)
     nodes = run([Case(first, 13)], (V,), prefix).joined(halves)
     found += compare(nodes, [(name, V) for name in names.values()], METRICS)
     return ComparisonTable.of(found, METRICS, JUDGED, "Beyond the paper, per cent of change")
-
-
-def conservative(
-    both: dict[str, System], seeds: Sequence[int], *, threads: int = 2, model: CirneModel | None = None
-) -> ComparisonTable:
-    """Repeat the published comparisons with conservative backfilling: several seconds per simulation."""
-    base, runtime, energy, inc = CONSERVATIVE
-    samples = sweep(Case.draw, paper_cases(both, model), CONSERVATIVE, seeds, threads=threads)
-    pairs = [(runtime, base), (energy, runtime), (inc, runtime), (energy, inc), (base, runtime)]
-    title = "Conservative backfilling, per cent of change"
-    return ComparisonTable.of(compare(samples, pairs, METRICS), METRICS, JUDGED, title)
 
 
 def three_partitions(both: dict[str, System]) -> System:

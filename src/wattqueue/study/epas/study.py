@@ -1,4 +1,4 @@
-"""The study of paper 3, as far as the engine carries it out: PAS, Algorithm 1, curves under a cap."""
+"""The study of paper 3: PAS and E-PAS, Algorithm 1, curves under a cap."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from wattqueue.formats.capped_runs import read_capped_runs
 from wattqueue.model.cap_response import ResponseError, errors_on_other_half
 from wattqueue.report.compare.stats import estimate
 from wattqueue.study.epas.algorithm import growth_table
-from wattqueue.study.epas.trial import CAPS_W, ORACLE, POLICIES, EspCase, paper_machine
+from wattqueue.study.epas.beyond import Beyond, BeyondTables
+from wattqueue.study.epas.gains import gains_table, variants_table
+from wattqueue.study.epas.pictures import pictures
+from wattqueue.study.epas.trial import CAPS_W, ORACLE, EspCase, paper_machine
 from wattqueue.study.frame.published import published
 from wattqueue.study.frame.report import Part, Progress, StudyReport
 from wattqueue.study.frame.samples import Samples, sweep
@@ -24,6 +27,8 @@ TOLD = published("wattqueue.study.epas")
 """What the paper prints (claims.toml)."""
 IDLE_SHARES = (0.0, 0.3, 0.6)
 """Idle watts as shares of the maximum: not in the text, so a range is shown."""
+SHOWN_SHARE = 0.3
+"""The idle share at which other readings of E-PAS and pictures are shown, if it is among those of the study."""
 SHOWN = (
     ("makespan_s", "workload\ns", 0),
     ("wait_s", "mean wait\ns", 0),
@@ -31,6 +36,8 @@ SHOWN = (
     ("utilization_percent", "utilization\n%", 1),
     ("power_percent", "power/cap\n%", 1),
     ("gap_percent", "estimated less\nreal, % of cap", 1),
+    ("over_s", "above the\ncap s", 1),
+    ("over_w", "most above\nthe cap W", 1),
     ("rejected", "jobs that\nnever run", 0),
 )
 """Metrics of the tables: heading and digits."""
@@ -46,6 +53,7 @@ class EpasStudy:
         idle_shares: Idle watts as shares of the maximum.
         divide: ESP's run times over those of the jobs: 12 or 1.
         threads: Simulations at a time.
+        beyond: What goes beyond the paper, or None to leave it out.
     """
 
     cells: Path | None = None
@@ -53,6 +61,7 @@ class EpasStudy:
     idle_shares: tuple[float, ...] = IDLE_SHARES
     divide: float = DIVIDE
     threads: int = 2
+    beyond: Beyond | None = None
 
     def simulate(self, progress: Progress | None = None) -> Samples:
         """Simulate every policy on every draw.
@@ -61,9 +70,32 @@ class EpasStudy:
         """
         if not self.idle_shares or not all(0 <= share < 1 for share in self.idle_shares):
             raise InputError("idle watts are no share of the maximum", where="--idle", hint="0 to below 100 per cent")
-        cases = {c.name: c for m in CAPS_W for share in self.idle_shares for c in (EspCase(m, share, self.divide),)}
-        seeds = range(self.seeds)
-        return sweep(EspCase.draw, cases, POLICIES, seeds, threads=self.threads, progress=progress)
+        found, done = Samples({}), 0
+        runs = self.seeds * sum(len(policies) for _, policies in self.cases)
+        for case, policies in self.cases:
+            ahead = done
+
+            def shown(finished: int, _: int, ahead: int = ahead) -> None:
+                if progress:
+                    progress(ahead + finished, runs)
+
+            seeds = range(self.seeds)
+            found = found.joined(
+                sweep(EspCase.draw, {case.name: case}, policies, seeds, threads=self.threads, progress=shown)
+            )
+            done += self.seeds * len(policies)
+        return found
+
+    @property
+    def shown_share(self) -> float:
+        """Return the idle share at which other readings of E-PAS and pictures are shown."""
+        return SHOWN_SHARE if SHOWN_SHARE in self.idle_shares else self.idle_shares[0]
+
+    @property
+    def cases(self) -> list[tuple[EspCase, tuple[str, ...]]]:
+        """Return each setting and the names of its policies."""
+        settings = [EspCase(m, share, self.divide) for m in CAPS_W for share in self.idle_shares]
+        return [(case, case.policies(variants=case.idle_share == self.shown_share)) for case in settings]
 
     def run(self, progress: Progress | None = None) -> StudyReport:
         """Fit curves, simulate, and compare with the paper.
@@ -71,18 +103,27 @@ class EpasStudy:
         Raises: InputError as ``simulate``, and for a file that cannot be used.
         """
         fitted = None if self.cells is None else errors_on_other_half(read_capped_runs(self.cells))
-        return self.report(self.simulate(progress), None if fitted is None else fitted[1])
+        more = None if self.beyond is None else self.beyond.found(self.seeds, self.threads)
+        return self.report(self.simulate(progress), None if fitted is None else fitted[1], more)
 
-    def report(self, samples: Samples, errors: Sequence[ResponseError] | None) -> StudyReport:
+    def report(
+        self, samples: Samples, errors: Sequence[ResponseError] | None, more: BeyondTables | None = None
+    ) -> StudyReport:
         """Return tables and claims."""
         algorithm, grown = growth_table()
         whole = set(samples.settings)
         claims = replace(TOLD, claims=[c for c in TOLD.claims if set(c.on) <= whole]).judge(samples)
-        parts: list[Part] = [_policies(samples, setting) for setting in samples.settings]
+        shown = [case for case, _ in self.cases if case.idle_share == self.shown_share]
+        parts: list[Part] = [gains_table(samples)]
+        parts += [variants_table(samples, case.name) for case in shown]
+        parts += [_policies(samples, setting) for setting in samples.settings]
         parts += [_whole_machine(self.idle_shares), algorithm]
         if errors is not None:
             parts.append(_errors(errors))
+        if more is not None:
+            parts += more.tables
         figures: dict[str, Any] = {
+            **({} if more is None else more.figures),
             "generated": True,
             "seeds": self.seeds,
             "oracles": [ORACLE],
@@ -93,15 +134,16 @@ class EpasStudy:
             "algorithm": [asdict(one) for one in grown],
             "fitted": [asdict(one) for one in errors or ()],
         }
-        runs = len(samples.settings) * len(POLICIES) * self.seeds
+        runs = self.seeds * sum(len(policies) for _, policies in self.cases)
         return TOLD.report(
             claims,
             about=(
                 f"{runs:,} simulations: {self.seeds} seeds of the 230 jobs of LightESP on two machines of 520 cores. "
-                f"{ORACLE} reads the truth (an oracle). E-PAS is not simulated: it needs the measured ledger."
+                f"{ORACLE} reads the truth (an oracle)."
             ),
-            lede=f"PAS under a cap of 80 %, and what its estimates leave unused. {claims.summary}.",
+            lede=f"PAS under a cap of 80 %, and E-PAS, which counts what is measured. {claims.summary}.",
             parts=parts,
+            drawn=[picture for case in shown for picture in pictures(case)],
             figures=figures,
         )
 
@@ -109,7 +151,7 @@ class EpasStudy:
 def _policies(samples: Samples, setting: str) -> Table:
     """Return the figures of every policy in one setting."""
     rows = []
-    for policy in samples.policies:
+    for policy in dict.fromkeys(policy for where, policy, _ in samples.values if where == setting):
         cells = []
         for metric, _, digits in SHOWN:
             values = samples.of(setting, policy, metric)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -52,6 +53,7 @@ def changes_pictures(
     metrics: Sequence[str],
     told: Published,
     policies: Sequence[str],
+    beside: tuple[str, Samples] | None = None,
 ) -> list[Drawn]:
     """Return box plots of changes over a base, draw by draw; published figures are marked.
 
@@ -61,24 +63,38 @@ def changes_pictures(
         metrics: Metrics of each figure; each gets a picture of its own.
         told: The published figures.
         policies: Policies to show.
+        beside: Other simulations of the same policies, over the same base among them, and what they are called; each
+            policy's box is followed by theirs.
     """
     drawn: list[Drawn] = []
-    for i, (setting, base, figure) in enumerate(figures):
+    for setting, base, figure in figures:
         for metric in metrics:
-            label, of_base = told.labels[metric], samples.of(setting, base, metric)
-            shown = {p: Box.of(100 * (samples.of(setting, p, metric) / of_base - 1)) for p in policies if p != base}
+            label = told.labels[metric]
+            shown: dict[str, Box] = {}
+            marks: list[float | None] = []
+            for policy in (p for p in policies if p != base):
+                shown[policy] = _changes(samples, setting, policy, base, metric)
+                marks.append(told.figure(setting, policy, metric, base))
+                if beside is not None:
+                    shown[f"{policy}, {beside[0]}"] = _changes(beside[1], setting, policy, base, metric)
+                    marks.append(None)
             picture = boxes.figure(
-                f"{label}-{i + 1}",
+                re.sub(r"\W+", "-", f"{label} {setting} {base}"),
                 f"{label.capitalize()} over {base}: {setting}",
                 f"{figure}: changes by {told.draws.removesuffix('s')}; a triangle marks what the text prints.",
                 Axis(f"change of {label}", "%"),
                 shown,
-                published=[told.figure(setting, p, metric, base) for p in shown],
+                published=marks,
                 rows="policy",
                 from_zero=False,
             )
             drawn.append((picture, "boxes"))
     return drawn
+
+
+def _changes(samples: Samples, setting: str, policy: str, base: str, metric: str) -> Box:
+    """Return the box of the changes of one metric over a base, draw by draw."""
+    return Box.of(100 * (samples.of(setting, policy, metric) / samples.of(setting, base, metric) - 1))
 
 
 def result_rows(

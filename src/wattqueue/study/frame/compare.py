@@ -158,7 +158,13 @@ class ComparisonTable(Tabled):
                 "base": row.base,
                 "better": row.better(self.judged, self.smallest),
                 **{
-                    m: {"change": c.size.mean, "low": c.size.low, "high": c.size.high, "p": c.p, "p_holm": c.p_holm}
+                    m: {
+                        "change": c.size.mean if np.isfinite(c.size.mean) else None,  # of a base of 0
+                        "low": c.size.low,
+                        "high": c.size.high,
+                        "p": c.p,
+                        "p_holm": c.p_holm,
+                    }
                     for m, c in row.changes.items()
                 },
             }

@@ -22,6 +22,10 @@ class Part(Protocol):
         """Yield the part as lines of at most ``width`` characters."""
         ...
 
+    def markdown(self) -> Iterator[str]:
+        """Yield the part as Markdown under a heading of the second level."""
+        ...
+
     def html(self) -> str:
         """Return the part as a card of the page."""
         ...
@@ -61,6 +65,13 @@ class StudyReport:
         for part in self.parts:
             yield ""
             yield from part.lines(width)
+
+    def markdown(self) -> Iterator[str]:
+        """Yield the whole report as Markdown lines."""
+        yield from (f"# {self.title}", "", f"{self.paper}: {self.about}")
+        for part in self.parts:
+            yield ""
+            yield from part.markdown()
 
     def html(self) -> str:
         """Return one self-contained page: pictures, claims, then the other parts."""

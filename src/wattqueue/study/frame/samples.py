@@ -132,10 +132,12 @@ def change(own: Floats, base: Floats) -> Estimate:
     """Return the change of means in per cent with the 95 % interval of the paired changes. Shapes (draws,).
 
     The centre is the change of means, as papers compute it; the interval is that of the changes draw by draw, moved
-    there. One draw has no interval.
+    there. One draw has no interval, nor has a change over a base that is 0 in a draw.
     """
-    paired = estimate(100 * (own / base - 1))
     centre = change_percent(own.mean(), base.mean())
+    if not base.all():
+        return Estimate(len(own), centre)
+    paired = estimate(100 * (own / base - 1))
     if paired.low is None or paired.high is None:
         return Estimate(paired.n, centre)
     return Estimate(paired.n, centre, centre + paired.low - paired.mean, centre + paired.high - paired.mean)

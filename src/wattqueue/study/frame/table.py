@@ -101,6 +101,17 @@ class Table:
             if i and self.below and self.below[i - 1]:
                 yield from wrapped(self.below[i - 1], width, "    ", "    ")
 
+    def markdown(self) -> Iterator[str]:
+        """Yield the table as Markdown under a heading."""
+        yield from (f"## {self.title}", "")
+        heads = [*self.heads, "reason"] if self.below else list(self.heads)
+        yield "| " + " | ".join(" ".join(head.split("\n")) for head in heads) + " |"
+        yield "|---|" + "---:|" * (len(heads) - 1)
+        for i, row in enumerate(self.rows):
+            yield "| " + " | ".join([*row, self.below[i]] if self.below else row) + " |"
+        if self.note:
+            yield from ("", self.note)
+
     def html(self) -> str:
         """Return the table as a card of the page; on narrow screens each cell carries its head."""
         heads = [*self.heads, "Reason"] if self.below else list(self.heads)
@@ -124,6 +135,10 @@ class Tabled:
         """Yield the table as lines of at most ``width`` characters."""
         yield from self.table().lines(width)
 
+    def markdown(self) -> Iterator[str]:
+        """Yield the table as Markdown under a heading."""
+        yield from self.table().markdown()
+
     def html(self) -> str:
         """Return the table as a card of the page."""
         return self.table().html()
@@ -141,6 +156,12 @@ class Prose:
         """Yield the paragraphs as lines of at most ``width`` characters."""
         for text in self.paragraphs:
             yield from wrapped(text, width)
+
+    def markdown(self) -> Iterator[str]:
+        """Yield the paragraphs as Markdown under a heading."""
+        yield f"## {self.title}"
+        for text in self.paragraphs:
+            yield from ("", text)
 
     def html(self) -> str:
         """Return the paragraphs as a card of the page."""

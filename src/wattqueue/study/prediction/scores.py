@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from wattqueue.model.jobs import Floats
 from wattqueue.report import words
 from wattqueue.report.document import Drawn
 from wattqueue.report.figure import Axis
-from wattqueue.report.figures import boxes
+from wattqueue.report.figures import boxes, points
 from wattqueue.report.text_table import without_gaps
 from wattqueue.study.evaluation.page import percent
 from wattqueue.study.evaluation.scores import Score
 from wattqueue.study.frame.table import Table
+from wattqueue.workload.marconi import READING_W
 
 TITLES = {"mean": "Mean watts: error by user", "max": "Greatest watts: error by user"}
 """Targets with the headings of their pictures."""
@@ -55,6 +57,7 @@ class PredictionScoreTables:
         blinded: Estimators on jobs whose requests say nothing about their watts.
         notes: What was left out, and other remarks.
         about: Numbers of jobs and users, seed.
+        watts: Figure 2: watts of a node, and the share of generated jobs at each, by target.
     """
 
     rows: list[ScoreRow]
@@ -63,6 +66,7 @@ class PredictionScoreTables:
     blinded: list[ScoreRow]
     notes: list[str]
     about: dict[str, Any]
+    watts: Mapping[str, dict[float, float]] = field(default_factory=dict)
 
     def of(self, target: str) -> list[ScoreRow]:
         """Return the rows on generated jobs for one target."""
@@ -119,11 +123,29 @@ def robust(found: PredictionScoreTables) -> str:
     )
 
 
+def watts_shares(watts: Floats) -> dict[float, float]:
+    """Return the share of jobs in per cent whose watts are nearest to each multiple of ``READING_W``. Shape (n,)."""
+    nearest, jobs = np.unique(np.rint(watts / READING_W) * READING_W, return_counts=True)
+    return dict(zip(nearest.tolist(), (100.0 * jobs / len(watts)).tolist(), strict=True))
+
+
 def pictures(found: PredictionScoreTables) -> Iterator[Drawn]:
-    """Yield Figure 3, one picture per target.
+    """Yield Figures 2 and 3, one picture of each per target.
 
     ``naive`` is left out: its errors are ten times the others', which would make their boxes unreadable.
     """
+    for letter, (target, shares) in zip("ab", found.watts.items(), strict=False):
+        line = {f"{watts:g} W": (watts, share) for watts, share in shares.items()}
+        yield (
+            points.figure(
+                f"watts-{target}",
+                f"Figure 2 ({letter}): {TITLES[target].partition(':')[0].lower()} of a node",
+                f"Share of generated jobs, in steps of {READING_W:g} W. The paper prints a peak around 700 W.",
+                (Axis("power of a node", "W"), Axis("share of the jobs", "%")),
+                {target: line},
+            ),
+            "points",
+        )
     for target, title in TITLES.items():
         rows = [r for r in found.of(target) if r.score.name != "naive"]
         says = "MAPE of each user's jobs; the triangle is the paper's figure, on the real trace. Naive is left out."

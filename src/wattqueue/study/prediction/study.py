@@ -20,7 +20,7 @@ from wattqueue.formats.workloads.archer2 import read_archer2
 from wattqueue.formats.workloads.eurora import read_eurora
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
-from wattqueue.parts.timeline import WEEK_S
+from wattqueue.parts.timeline import WEEK_S, job_watts
 from wattqueue.report.compare.stats import Estimate
 from wattqueue.study.evaluation.evaluate import Clock, evaluate_all
 from wattqueue.study.frame.claim import Claim, ClaimTable, Judged
@@ -37,6 +37,7 @@ from wattqueue.study.prediction.scores import (
     robust,
     score_table,
     sensitivity_table,
+    watts_shares,
 )
 from wattqueue.workload.marconi import WATTS_SHARES, generate
 from wattqueue.workload.users import DRIFT_D, SESSION_JOBS
@@ -160,9 +161,11 @@ class PredictionStudy:
         found = [one.scored(self.clock, tell, self.seed) for one in sets]
         cells = found[4 : 4 + len(CELLS)]
         rows = [row for scores in (*found[:2], *found[4 + len(CELLS) :]) for row in scores]
+        watts = {target: watts_shares(job_watts(trace, target)) for target in TITLES}
         about = {"jobs": len(trace), "users": users(trace), "seed": self.seed, "sensitivity_jobs": fewer}
         notes += real_notes(eurora, archer2)
-        return PredictionScoreTables(rows, found[2], [r for cell in cells for r in cell], found[3], notes, about)
+        varied_rows = [r for cell in cells for r in cell]
+        return PredictionScoreTables(rows, found[2], varied_rows, found[3], notes, about, watts)
 
     def _generated(self, jobs: int, drift: float = 1.0, spread: float = 1.0) -> tuple[Jobs, int, int]:
         """Generate jobs and filter them as in section 6.1."""
@@ -171,7 +174,8 @@ class PredictionStudy:
 
 def names_of(target: str) -> list[str]:
     """Return the estimators of the main table for one target."""
-    return ["naive", "last-job", f"history-{target}", *REGRESSORS, "gradient-quantiles"]
+    by_app = ["app-mean"] if target == "mean" else []
+    return ["naive", "last-job", f"history-{target}", *by_app, *REGRESSORS, "gradient-quantiles"]
 
 
 def paper(target: str, name: str) -> float | None:
@@ -253,7 +257,12 @@ def claims(found: PredictionScoreTables) -> ClaimTable:
     difference; that of maximum watts has a single trace.
     """
     ahead = {t: {r.score.name: r.score.mape_percent for r in found.of(t)} for t in TITLES}
-    values = {(f"{t} watts", name, "mape_percent"): np.array([v]) for t, of in ahead.items() for name, v in of.items()}
+    values = {
+        (f"{t} watts", r.score.name, metric): np.array([getattr(r.score, metric)])
+        for t in TITLES
+        for r in found.of(t)
+        for metric in TOLD.labels
+    }
     table = TOLD.judge(Samples(values))
     cells = [cell["linear"] - cell["history-mean"] for cell in found.cells().values()]
     ours = {

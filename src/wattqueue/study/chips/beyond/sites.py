@@ -51,7 +51,7 @@ class Sites(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class MeasuredPair:
     """The common chips of two applications: odd runs are true, even runs are known, and are the telemetry.
 
     Attributes:

@@ -1,0 +1,199 @@
+"""What admission rules leave below the cap against what they draw above it: a frontier, on traces of their own.
+
+A policy that is above the cap half of the time and below it the other half leaves nothing "unused". So a rule is a
+point (left below, above), and one with a margin a line of them; rules are compared at equal left below. The traces have
+had no part in the choice of any rule.
+
+The measured ledger reads telemetry that is late and noisy: nodes are read once a minute, so that the watts of a job are
+known up to a minute after it began, and each sample has an error; a hundredth of the readings is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wattqueue.campaign.run import run_cells
+from wattqueue.campaign.shared import Shared
+from wattqueue.model.jobs import Floats
+from wattqueue.model.power_sensor import PowerSensor
+from wattqueue.report.compare.stats import estimate
+from wattqueue.report.document import Drawn
+from wattqueue.report.figure import Axis
+from wattqueue.report.figures import points
+from wattqueue.study.frame.compare import Compared, ComparisonTable, points_change
+from wattqueue.study.frame.report import Part, Progress
+from wattqueue.study.frame.samples import Samples
+from wattqueue.study.frame.table import Prose
+from wattqueue.study.powercap import tables
+from wattqueue.study.powercap.cell import MAX, MEAN, PowercapCell, easy_cells
+from wattqueue.study.powercap.prepare import WorkloadSelection, prepare
+from wattqueue.study.powercap.runs import ALL, PowercapRuns, over_traces, samples_of
+
+SEED = 101
+"""Seed of the first trace; those of the campaign and of earlier trials are below it."""
+RULES = (
+    MEAN, MAX, "easy+pc-app", "easy+pc-even", "easy+pc-quantile-1", "easy+pc-quantile-0.1", "easy+pc-chance-1",
+    "easy+pc-chance-0.1",
+)  # fmt: skip
+"""Rules by predictions alone."""
+CAPS = (15, 30, 45)
+"""Caps in percent of the highest dynamic power: above 50 % all nodes together hardly reach a cap."""
+NOW = PowerSensor(20.0, 60.0, noise=0.02, loss=0.01)
+"""Telemetry of the latest watts: samples of 20 s as on Marconi100, read once a minute (noise and loss are assumed)."""
+RECENT = replace(NOW, average_s=600.0)
+"""The same, averaged over ten minutes."""
+MARGINS: Mapping[str, tuple[PowerSensor, tuple[float, ...]]] = {
+    "measured now": (NOW, (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 6.0)),
+    "measured, 10 min": (RECENT, (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 6.0)),
+}
+"""Measured ledgers: telemetry, and standard deviations of the margin."""
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    **{name: tuple(f"{name}, z {z:g}" for z in margins) for name, (_, margins) in MARGINS.items()},
+    "chance": ("easy+pc-chance-1", "easy+pc-chance-0.1"),
+    "quantile": ("easy+pc-quantile-1", "easy+pc-quantile-0.1"),
+    **{name.removeprefix("easy+pc-"): (name,) for name in RULES[:4]},
+}
+"""Lines of the pictures: rules that differ by a margin alone."""
+SIDES = {"over_percent": "above", "excess_percent": "highest excess"}
+"""What is compared where as much is left below."""
+SHOWN_POINTS = 0.005
+"""Differences below this print as 0.00 and count as none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frontier:
+    """Runs of the frontier's traces, and their means."""
+
+    runs: Sequence[PowercapRuns]
+    means: Samples
+    """Over all groups of a trace; draws are traces."""
+
+    def parts(self) -> list[Part]:
+        """Return the tables."""
+        first, last = self.runs[0].choice.seed, self.runs[-1].choice.seed
+        count, windows = len(self.runs), self.runs[0].choice.workloads
+        title = f"Other rules on {count} unseen traces (seeds {first} to {last}), {windows} windows of each (%)"
+        table = tables.averages(self.means, title)
+        compared, outside = self.at_equal_left()
+        note = (
+            "Measured at equal left below: the line of a measured ledger is interpolated, trace by trace, at what the "
+            f"other policy leaves. Telemetry: samples of {NOW.sample_s:g} s read each {NOW.poll_s:g} s, noise "
+            f"{100 * NOW.noise:g} %, {100 * NOW.loss:g} % of the readings lost. Of a measured ledger the capped hours "
+            "alone are simulated, so that it has no turnaround. "
+            + (f"Outside of a line on some trace, so not compared: {'; '.join(outside)}." if outside else "")
+        )
+        return [table, compared, Prose("Telemetry, and how policies are compared", [note])]
+
+    def at_equal_left(self) -> tuple[ComparisonTable, list[str]]:
+        """Return measured ledgers less rules at equal left below, in points, and the pairs that cannot be compared."""
+        rows, outside = [], []
+        for family in MARGINS:
+            for rule in RULES:
+                changes = {}
+                for metric in SIDES:
+                    own = self.interpolated(family, metric, self.means.of(ALL, rule, "under_percent"))
+                    changes[metric] = points_change(own, self.means.of(ALL, rule, metric))
+                if np.isnan([c.size.mean for c in changes.values()]).any():
+                    outside.append(f"{family} and {rule}")
+                else:
+                    rows.append(Compared("", family, rule, changes))
+        title = "Measured at equal left below, points of the cap"
+        return ComparisonTable.of(rows, SIDES, tuple(SIDES), title, SHOWN_POINTS), outside
+
+    def interpolated(self, family: str, metric: str, under: Floats) -> Floats:
+        """Return a metric of a family's line where it leaves ``under``, NaN beyond its ends. Shapes (traces,)."""
+        left, value = (
+            np.stack([self.means.of(ALL, name, m) for name in FAMILIES[family]], axis=1)
+            for m in ("under_percent", metric)
+        )
+        found = []
+        for x, y, at in zip(left, value, under, strict=True):
+            order = np.argsort(x, kind="stable")
+            found.append(np.interp(at, x[order], y[order], left=np.nan, right=np.nan))
+        return np.array(found)
+
+    def pictures(self) -> Iterator[Drawn]:
+        """Yield left below against above, and against the highest excess."""
+        at = {
+            family: {name: self._point(name) for name in names if name in self.means.policies}
+            for family, names in FAMILIES.items()
+        }
+        for metric, label in SIDES.items():
+            drawn = points.figure(
+                f"frontier-{metric.removesuffix('_percent')}",
+                f"Left below the cap against {label}",
+                "Means over traces; lower left is better. A line joins rules that differ by their margin alone.",
+                (Axis("left below", "% of the cap"), Axis(label, "% of the cap")),
+                {f: {n: (p["under_percent"], p[metric]) for n, p in each.items()} for f, each in at.items()},
+            )
+            yield drawn, "points"
+
+    def _point(self, policy: str) -> dict[str, float]:
+        return {m: estimate(self.means.of(ALL, policy, m)).mean for m in ("under_percent", *SIDES)}
+
+    def document(self) -> dict[str, Any]:
+        """Return traces, averages and comparisons for JSON."""
+        compared, outside = self.at_equal_left()
+        return {
+            "traces": [tables.workloads(run) for run in self.runs],
+            "means": self.means.rows(),
+            "at_equal_left": compared.document(),
+            "not_compared": outside,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierStudy:
+    """The frontier of rules by predictions and by measurements.
+
+    Attributes:
+        folder: Keeps workloads and finished runs.
+        choice: How the workloads of a trace are chosen; its seed is that of the first trace.
+        traces: Traces, with seeds that follow each other.
+        caps: Caps in percent of the highest dynamic power.
+        workers: Processes, None for one per core.
+    """
+
+    folder: Path
+    choice: WorkloadSelection = field(default_factory=lambda: WorkloadSelection(seed=SEED))
+    traces: int = 10
+    caps: Sequence[float] = CAPS
+    workers: int | None = None
+
+    def run(self, progress: Progress | None = None) -> Frontier:
+        """Run all rules on all traces.
+
+        Raises: InputError if a trace has too few busy hours; CampaignError, OutputError.
+        """
+        shared = Shared(self.folder)
+        choices = [replace(self.choice, seed=self.choice.seed + k) for k in range(self.traces)]
+        made = [prepare(choice, shared, RULES) for choice in choices]
+        cells = [self._cells(prepared) for prepared in made]
+        whole = [cell for own in cells for cell in own]
+        rows = run_cells(whole, shared=shared, store=self.folder, workers=self.workers, progress=progress).to_dicts()
+        runs = []
+        for choice, prepared, own in zip(choices, made, cells, strict=True):
+            mine, rows = rows[: len(own)], rows[len(own) :]
+            runs.append(PowercapRuns(choice, prepared, mine, samples_of(mine)))
+        return Frontier(runs, over_traces(runs))
+
+    def _cells(self, prepared: Any) -> list[PowercapCell]:
+        """Return the runs of a trace, workload by workload, the baseline of each first."""
+        cells = []
+        for base in easy_cells(prepared.trace):
+            known = {rule: prepared.ledger_options(rule, base.window) for rule in RULES}
+            cells.append(base)
+            for cap in self.caps:
+                at = replace(base, cap_percent=cap)
+                cells += [replace(at, policy=rule, ledger=known[rule]) for rule in RULES]
+                cells += [
+                    replace(at, policy=MEAN, called=name, sensor=sensor, ledger=(("deviations", z),))
+                    for family, (sensor, margins) in MARGINS.items()
+                    for name, z in zip(FAMILIES[family], margins, strict=True)
+                ]
+        return cells
