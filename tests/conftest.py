@@ -16,7 +16,10 @@ settings.register_profile(
 )
 settings.register_profile("dev", max_examples=60, deadline=None)
 settings.register_profile("thorough", max_examples=3_000, deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+# The pass with kernels as plain Python is there for coverage and takes up to a hundred times longer an example.
+settings.register_profile("ci-plain", settings.get_profile("ci"), max_examples=15)
+PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci-plain" if PLAIN else "ci"))
 
 
 @pytest.fixture(scope="session")

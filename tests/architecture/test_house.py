@@ -22,6 +22,8 @@ FLOORS = [
     {"campaign"},
     {"study", "report", "checks"},
     {"whatif"},
+    {"settlement"},
+    {"incentives"},
     {"api"},
     {"cli"},
 ]

@@ -35,6 +35,22 @@ TWINS: dict[str, dict[str, str]] = {
         "greedy": "pass_greedy begin_pass refresh_candidates follow_candidates leaf_of_rank next_partition "
         "find_candidate try_entry drop_reservations entry_not_started bound_by_last_end",
     },
+    "simulator.Simulator.shortest": {
+        "shortest": "pass_shortest try_heads seek_heads try_shortest shortest_partition find_shortest place_of before "
+        "passes",
+        "greedy": "candidate_limits",
+    },
+    "simulator.Simulator.late": {"overruns": "next_overrun overrun_time"},
+    "simulator.Simulator.correct": {"overruns": "corrected_s correct_overruns"},
+    "recent_runs.RecentRuns.learn": {"recent_runs": "recent_learn recent_learn_rows keep_sorted learn_run"},
+    "recent_runs.RecentRuns.seconds": {
+        "recent_runs": "recent_seconds recent_seconds_rows ring_mean quantile_of quantile_in"
+    },
+    "recent_runs.RecentRuns.planned": {"recent_runs": "usable_s plan_from_recent set_planned"},
+    "recent_runs.NearestRuns.seconds": {
+        "nearest_runs": "distance nearest_seconds nearest_learn_rows nearest_seconds_rows",
+    },
+    "recent_runs.tree_sum": {"boosted_trees": "leaf_value boosted_rows"},
     "simulator.Simulator.keeps": {"greedy": "keeps_reservations"},
     "simulator.Simulator.consume": {"greedy": "consume_leftovers"},
     "simulator.Simulator.reserve": {"greedy": "reserve"},
@@ -48,7 +64,7 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.ledger": {"entries": "net_of"},
     "simulator.Simulator.limited_net": {"speed": "expected_net", "running": "running_net"},
     "simulator.Simulator.change_fits": {"speed": "listed_fit", "chance": "fits_change"},
-    "simulator.Simulator.base_fits": {"nodes": "base_uw_in base_fits", "ledger": "available_with change_base"},
+    "simulator.Simulator.base_fits": {"drains": "base_uw_in base_fits", "ledger": "available_with change_base"},
     "simulator.Simulator.queued_entries": {
         "entries": "entry_partition enqueue enqueue_job",
         "lists": "list_queue list_running",
@@ -63,6 +79,7 @@ TWINS: dict[str, dict[str, str]] = {
         "actions": "units_of_start",
     },
     "simulator.Simulator.wall": {"entries": "time_factor wall_s"},
+    "simulator.Simulator.options": {"entries": "first_option last_option"},
     "simulator.Simulator.available": {
         "ledger": "set_budget change_ledger",
         "schedule": "budget_once",
@@ -70,16 +87,32 @@ TWINS: dict[str, dict[str, str]] = {
     },
     "simulator.Simulator.margin": {"chance": "square_w margin_uw"},
     "simulator.Simulator.fits": {"chance": "fits_watts"},
-    "simulator.Simulator.set_physics": {"power": "account set_physics round_us"},
+    "simulator.Simulator.set_physics": {"power": "account add_sums set_physics round_us"},
     "simulator.Simulator.true_physics": {"power": "true_factor", "unit_watts": "greatest_factor"},
     "simulator.Simulator.sample_uw": {"phases": "has_profile true_unit_uw sample_uw"},
-    "simulator.Simulator.tick": {"ticks": "tick show_place begin_phases"},
+    # Sensors and the measured ledger (tests/sim/test_measured_ledger.py).
+    "meter.Meter.energy": {"sensors": "advance_sensor sense_unit sense_job sense_node"},
+    "meter.Meter.reading": {"sensors": "read_sensor samples_shown"},
+    "meter.whole": {"sensors": "periods"},
+    "meter.Meter.read": {"measured": "set_sample", "sensors": "reading_is_lost"},
+    "meter.Meter.idle": {"measured": "idle_unit_uw"},
+    "meter.Meter.at_instant": {"loop": "read_telemetry", "measured": "read_samples lose_samples count_samples"},
+    "meter.Meter.counted_uw": {"measured": "measured_net expected_uw"},
+    "meter.Meter.idle_above": {"measured": "count_idle", "ledger": "change_idle_above"},
+    # The site meter of an adaptive ledger (tests/sim/test_adaptive_ledger.py).
+    "site_meter.NaiveSiteMeter.at_instant": {"site_meter": "read_meter keep_margin"},
+    "site_meter.NaiveSiteMeter.reading": {"site_meter": "note_reading mean_w count_ledger"},
+    "site_meter.NaiveSiteMeter.z_in_force": {"site_meter": "learn_reading"},
+    "site_meter.NaiveSiteMeter.spent": {"site_meter": "spend"},
+    "simulator.Simulator.date": {"measured": "note_job date_job"},
+    "simulator.Simulator.tick": {"ticks": "tick show_place place_at begin_phases"},
     "simulator.Simulator.domain_speed": {
         "domains": "keep_owners count_job count_watts domain_speed set_limit touch touch_domains",
     },
     "simulator.Simulator.throttle": {
         "domains": "job_speed slowest_domain",
-        "power": "limited_uw slowed_uw limited_by_unit limited_factor",
+        "power": "limited_uw limited_by_unit limited_factor",
+        "unit_watts": "slowed_uw",
     },
     "simulator.Simulator.watts_on": {"unit_watts": "held_uw sum_units chosen_uw sum_of_rising"},
     "simulator.Simulator.write_step": {"power": "write_power"},
@@ -91,13 +124,25 @@ TWINS: dict[str, dict[str, str]] = {
     },
     "simulator.Simulator.begin": {"speed": "begin_in_domains"},
     "simulator.Simulator.act": {
-        "actions": "set_frequency set_domain_caps stop_node wake_node",
-        "speed": "switch_option",
-        "nodes": "change_for_a_time stop_unit wake_unit",
+        "actions": "set_frequency set_domain_caps stop_node wake_node drain_node",
+        "speed": "switch_option limit_domains",
+        "drains": "change_for_a_time begin_drain end_drain",
+        "nodes": "stop_unit wake_unit drain_unit",
     },
     "simulator.Simulator.requeue": {"actions": "requeue", "nodes": "requeue_job", "entries": "release_job"},
-    "simulator.Simulator.node_event": {"nodes": "node_state change_node node_events fail_node job_on"},
-    "simulator.Simulator.node_state_uw": {"nodes": "node_uw_in"},
+    "simulator.Simulator.suspend": {"actions": "suspend", "parking": "suspend_job draw move_end"},
+    "simulator.Simulator.resume": {"actions": "resume", "parking": "resume_job"},
+    "simulator.Simulator.keep": {"parking": "keep_work"},
+    "simulator.Simulator.fits_ahead": {"ahead": "look_ahead fits_ahead take_ahead"},
+    "simulator.Simulator.ahead_net": {"ahead": "starting_ahead"},
+    "simulator.Simulator.slowed_net": {"ahead": "running_ahead"},
+    "simulator.Simulator.held_back": {"ahead": "is_held_back"},
+    "simulator.Simulator.drawn": {"ramp": "counted_uw"},
+    "simulator.Simulator.begin_rise": {"ramp": "begin_ramp"},
+    "simulator.Simulator.end_rise": {"ramp": "climb note_rise"},
+    "simulator.Simulator.stop_drained": {"drains": "end_drains stop_if_idle"},
+    "simulator.Simulator.node_event": {"nodes": "node_events fail_node", "drains": "node_state change_node job_on"},
+    "simulator.Simulator.node_state_uw": {"drains": "node_uw_in"},
     # One structure each, by itself (tests/kernels).
     "sorted_list.SortedList.heap_push": {"heap": "heap_before heap_swap heap_up heap_push"},
     "sorted_list.SortedList.heap_remove": {"heap": "heap_down heap_remove"},
@@ -139,8 +184,19 @@ TWINS: dict[str, dict[str, str]] = {
         "conformal_correct conformal_learn conformal_correct_rows conformal_learn_rows conformal_replay",
     },
     # Caps of sockets, in exact fractions.
-    "redistribution.water_level": {"redistribution": "water_level"},
-    "redistribution.redistribute": {"redistribution": "step_of whole_uw count_unusable take_unused give_shares"},
+    # The Python form of a control is the twin of its compiled step (tests/sim/test_control_step.py).
+    "control_step.InPython.act": {
+        "control_step": "step_if_due take_step set_all set_changed note_begins mark_sockets",
+    },
+    "control_step.domain_watts": {"domain_power": "read_domains domain_w"},
+    "redistribution.water_level": {"redistribution": "water_level level_of"},
+    "redistribution.redistribute": {
+        "redistribution": "step_of whole_uw count_unusable take_unused taken_uw give_shares raise_caps "
+        "step_caps next_caps keep_new"
+    },
+    "redistribution.lower_all": {"redistribution": "lower_all lower_caps"},
+    "redistribution.reset_begun": {"redistribution": "reset_begun reset_caps"},
+    "redistribution.whole": {"redistribution": "sum_uw"},
     # Watts of one run at one instant, against a merge of all steps.
     "profile_power.run_uw": {"profile_power": "sample_uw place_of samples_at run_energies"},
     "profile_power.profile_series": {

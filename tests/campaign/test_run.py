@@ -66,6 +66,23 @@ def test_rows_stand_in_order_and_nothing_is_done_twice(tmp_path: Path, workers: 
     assert {p.name: p.read_text() for p in (tmp_path / "marks").iterdir()} == dict.fromkeys("12345", "x")
 
 
+def test_many_open_files_are_no_obstacle(tmp_path: Path) -> None:
+    """Pipes of workers may have numbers that ``select`` cannot take: mapped tables hold a file for each column."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1_300:
+        pytest.skip(f"this system lets a process open {hard} files only")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1_300), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_050)]
+    try:
+        assert max(held) >= 1_024
+        found = run_cells(squares(tmp_path / "marks", [3, 1]), workers=2)
+        assert found["square"].to_list() == [9.0, 1.0]
+    finally:
+        for number in held:
+            os.close(number)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def test_a_run_that_fails_lets_the_others_go_on(tmp_path: Path) -> None:
     with pytest.raises(CampaignError) as caught:
         run_cells(squares(tmp_path / "marks", [1, -1, 2]), store=tmp_path / "store", workers=1)

@@ -20,6 +20,7 @@ from wattqueue.parts.actions import Action, Requeue, SetFrequency, StopNode, Wak
 from wattqueue.parts.contracts import Entries, Floats, Ints, Prediction
 from wattqueue.parts.frequency.highest import Highest
 from wattqueue.parts.order.fcfs import Fcfs
+from wattqueue.parts.runtime.last_two import LastTwo
 from wattqueue.policy.view import View
 
 JOBS, MACHINE = sample_jobs(60), sample_machine()
@@ -281,3 +282,40 @@ def test_a_control_without_end_is_bounded(endless: type[Any]) -> None:
         check_part("controls", endless, JOBS, MACHINE)
     assert caught.value.where == endless.__name__
     assert caught.value.hint
+
+
+class LongRunsOfTheTrace(LastTwo):
+    """Run times that know how much is submitted later."""
+
+    def seconds(self, jobs: KnownJobs, machine: Machine) -> None:
+        super().seconds(jobs, machine)
+        self.later = float(jobs.walltime_s.sum())
+
+    def seconds_of(self, rows: Ints, now_s: float) -> Floats:
+        return np.full(len(rows), 10.0 + self.later % 7.0)
+
+
+class ReadsItsRunTime(LastTwo):
+    def seconds(self, jobs: KnownJobs, machine: Machine) -> None:
+        super().seconds(jobs, machine)
+        self.known = jobs
+
+    def seconds_of(self, rows: Ints, now_s: float) -> Floats:
+        return np.asarray(self.known.runtime_s[rows])  # type: ignore[attr-defined]
+
+
+class DeclaredOracle(ReadsItsRunTime):
+    knows_future = True
+
+    def seconds_of(self, rows: Ints, now_s: float) -> Floats:
+        return self.known.truth.runtime_s[rows]
+
+
+@pytest.mark.parametrize("part", [LongRunsOfTheTrace, ReadsItsRunTime])
+def test_run_times_that_use_the_future_are_found(part: type[Any]) -> None:
+    with pytest.raises(PolicyError):
+        check_part("runtime", part, JOBS, MACHINE)
+
+
+def test_an_oracle_of_run_times_that_declares_itself_passes() -> None:
+    check_part("runtime", DeclaredOracle, JOBS, MACHINE)

@@ -51,13 +51,13 @@ def test_policies_lists_every_row_with_its_parts_and_source(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A wide terminal gets one table."""
-    monkeypatch.setenv("COLUMNS", "220")
+    monkeypatch.setenv("COLUMNS", "240")
     assert wattqueue(monkeypatch, "policies") in (0, None)
     out = capsys.readouterr().out
     for name, row in published_rows().items():
         assert f" {name} " in out
         assert row["source"].split()[0] in out
-    for axis in ("estimator", "order", "frequency", "placement", "backfill", "ledger", "controls", "source"):
+    for axis in ("estimator", "runtime", "order", "frequency", "placement", "backfill", "ledger", "controls", "source"):
         assert axis in out
     assert "reorder, t_weight 1.5" in out
 
@@ -75,7 +75,7 @@ def test_a_narrow_terminal_and_a_pipe_get_one_paragraph_per_policy(
     assert max(map(len, lines)) <= int(columns or policies.PLAIN)
     assert all(line == line.rstrip() for line in lines)
     text = " ".join(" ".join(lines).split())
-    assert text.count("estimator naive, order fcfs, frequency highest, placement lowest") == 1
+    assert text.count("estimator naive, runtime user-limit, order fcfs, frequency highest, placement lowest") == 1
     for name, row in published_rows().items():
         assert name in lines
         assert row["source"].split()[0] in text

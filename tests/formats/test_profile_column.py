@@ -71,6 +71,13 @@ def test_a_generated_week_comes_back_to_float32(tmp_path: Path, monkeypatch: pyt
     np.testing.assert_allclose(back.profiles.max_power_w(work), jobs.profiles.max_power_w(work), rtol=1e-6)
 
 
+def test_the_highest_reading_of_a_single_unit_is_no_contradiction(tmp_path: Path) -> None:
+    path = table(tmp_path, power_profile_w=[[100.0], [50.0]], max_power_w=[160.0, 40.0])
+    back = read_table(path)
+    assert back.max_power_w is not None
+    assert back.max_power_w.tolist() == [160.0, 40.0], "the second was read in steps of 20 W"
+
+
 def test_csv_carries_none(tmp_path: Path) -> None:
     write_table(tmp_path / "jobs.csv", recorded())
     assert read_table(tmp_path / "jobs.csv").profiles is None
@@ -85,6 +92,7 @@ def test_csv_carries_none(tmp_path: Path) -> None:
         ({"power_profile_w": ["1", "2"]}, "", ("String",)),
         ({"power_profile_w": [["a"], ["b"]]}, "", ("power_profile_w",)),
         ({"power_profile_w": [[100.0], [50.0]], "mean_power_w": [100.0, 60.0]}, ": row 2", ("mean_power_w", "60")),
+        ({"power_profile_w": [[100.0], [50.0]], "max_power_w": [89.5, 39.0]}, ": row 2", ("max_power_w", "39")),
     ],
 )
 def test_what_is_no_profile(tmp_path: Path, columns: dict[str, object], row: str, facts: tuple[str, ...]) -> None:

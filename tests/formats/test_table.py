@@ -16,7 +16,7 @@ from tests.formats.refusal import refused
 from wattqueue import SCHEMA_VERSION
 from wattqueue.errors import InputError, OutputError, WattQueueError
 from wattqueue.formats.table.job_table import COLUMNS, read_table, write_table
-from wattqueue.model import bounds
+from wattqueue.model import bounds, consent
 from wattqueue.model.jobs import Jobs, Labels
 
 HEAD = "job_id,submit_s,nodes,walltime_s,runtime_s,user,mean_power_w"
@@ -82,7 +82,7 @@ def test_what_is_written(tmp_path: Path) -> None:
     write_table(tmp_path / "a.parquet", jobs)
     assert pl.read_parquet_metadata(tmp_path / "a.parquet")["wattqueue.origin"] == "generated"
     assert [c for c in pl.read_parquet(tmp_path / "a.parquet").columns if not c.startswith("x_")] == [
-        c for c in COLUMNS if c not in {"app", "partition", "max_power_w", "start_s"}
+        c for c in COLUMNS if c not in {"app", "partition", "max_power_w", "start_s", *consent.COLUMNS}
     ]
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reference import redistribution as twin
-from wattqueue.kernels.redistribution import water_level
-from wattqueue.parts.controls.rapl_redistribution import redistribute
+from wattqueue.kernels.codes import MICRO
+from wattqueue.kernels.redistribution import lower_all, new_sockets, reset_begun, step_caps, water_level
+from wattqueue.parts.contracts import Floats
+from wattqueue.parts.controls.rapl_redistribution import lower_to_budget, redistribute, reset_at_start
 
 WANTS = st.lists(st.integers(0, 10**11) | st.integers(0, 5), max_size=20)
 SOCKET = st.tuples(st.floats(0, 150), st.floats(30, 120))
@@ -42,3 +46,61 @@ def test_every_cap_equals_the_definition(
     )
     # Floats round what is taken to the microwatt below or above, which also moves the level.
     np.testing.assert_allclose(found, [float(w) for w in want], rtol=0, atol=3e-6 * (len(sockets) + 1))
+
+
+@given(caps=st.lists(st.floats(30, 120), min_size=1, max_size=12), limits=LIMITS, budget=st.floats(0, 1500))
+def test_a_lowered_budget_cuts_to_one_height(caps: list[float], limits: twin.Limits, budget: float) -> None:
+    budget_uw = int(budget * MICRO)
+    sockets = new_sockets(*(np.array(column) for column in (caps, caps, [limits.minimum_w], [limits.maximum_w])))
+    lacking = lower_all(sockets, budget_uw)
+    want = [float(w) for w in twin.lower_all(caps, limits, budget_uw)]
+    np.testing.assert_allclose(sockets.new_cap_w, want, rtol=0, atol=3e-6)
+    least_uw = len(caps) * math.ceil(limits.minimum_w * MICRO - 1e-3)
+    within = sum(twin.whole(c) for c in caps) <= budget_uw
+    assert lacking == (0 if within else max(0, least_uw - budget_uw))
+
+
+@given(
+    caps=st.lists(st.tuples(st.floats(30, 120), st.booleans()), min_size=1, max_size=12),
+    even=st.floats(30, 120),
+    spare=st.integers(0, 10**9),
+)
+def test_sockets_that_begin_have_an_even_share(caps: list[tuple[float, bool]], even: float, spare: int) -> None:
+    cap, begins = [c for c, _ in caps], [b for _, b in caps]
+    sockets = new_sockets(*(np.array(column) for column in (cap, cap, [0.0], [np.inf])))
+    sockets.begins[:] = begins
+    reset_begun(sockets, np.array([even]), spare)
+    want = [float(w) for w in twin.reset_begun(cap, begins, even, spare)]
+    np.testing.assert_allclose(sockets.new_cap_w, want, rtol=0, atol=3e-6 * (len(caps) + 1))
+
+
+@given(
+    sockets=st.lists(st.tuples(st.floats(0, 150), st.floats(30, 120), st.booleans()), min_size=1, max_size=12),
+    rates=RATES,
+    reset=st.booleans(),
+    budget=st.floats(360, 1500),
+)
+def test_a_step_is_its_three_parts_in_order(
+    sockets: list[tuple[float, float, bool]], rates: twin.Rates, reset: bool, budget: float
+) -> None:
+    power, cap, begins = (np.array(column) for column in zip(*sockets, strict=True))
+    least, most, even = np.array([10.0]), np.array([150.0]), np.array([60.0])
+    budget_uw = int(budget * MICRO)
+    step = new_sockets(power, cap.copy(), least, most)
+    step.begins[:] = begins
+    figures = np.array([rates.lower, rates.upper, rates.decrease, rates.increase, float(reset)])
+    assert step_caps(step, figures, even, budget_uw) == 0
+
+    want = lower_to_budget(cap, budget, minimum_w=10.0)
+    rate = {"lower": rates.lower, "upper": rates.upper, "decrease": rates.decrease, "increase": rates.increase}
+    want = redistribute(power, want, **rate, minimum_w=least, maximum_w=most, spare_w=spare(want, budget_uw))
+    if reset and begins.any():
+        want = reset_at_start(
+            want, np.flatnonzero(begins), even, minimum_w=least, maximum_w=most, spare_w=spare(want, budget_uw)
+        )
+    np.testing.assert_allclose(step.cap_w, want, rtol=0, atol=1e-5 * len(cap))
+
+
+def spare(caps: Floats, budget_uw: int) -> float:
+    """Watts of the budget that no cap holds."""
+    return max(0, budget_uw - sum(twin.whole(float(c)) for c in caps)) / MICRO

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from tests.live.recordings import JOB_HEADER
 from wattqueue.formats.slurm.hostlist import compress
 from wattqueue.live.slurm.commands import CommandResult
 
@@ -14,7 +15,11 @@ NOW_S = 1_800_000_000.0
 class BigSlurm:
     """Answers the four reading commands with prepared text; counts what is asked, takes no write."""
 
-    def __init__(self, queued: int, nodes: int, running: int, seed: int = 1) -> None:
+    def __init__(
+        self, queued: int, nodes: int, running: int, seed: int = 1, *, running_w: int = 20, comment: str = ""
+    ) -> None:
+        """Generate jobs and nodes; ``running_w`` is the licence of a running job for each of its nodes."""
+        self.running_w, self.comment = running_w, comment
         random_ = random.Random(seed)
         half = nodes // 2
         self.names = {"p1": [f"n{i}" for i in range(1, half + 1)], "p2": [f"m{i}" for i in range(1, half + 1)]}
@@ -40,13 +45,13 @@ class BigSlurm:
         self.total_w = 40 * nodes
         self.calls = 0
         self.json = '{"jobs": [' + ",".join(self.details) + "]}"
-        self.text = "".join(self.lines)
+        self.text = JOB_HEADER + "".join(self.lines)
 
     def _add(self, state: str, partition: str, size: int, random_: random.Random, nodes: Sequence[str]) -> None:
         number, self.next_id = self.next_id, self.next_id + 1
         submit = int(NOW_S) - 20_000 + number
         limit, uid = random_.randrange(10, 600), 1000 + random_.randrange(100)
-        watts = 200 * size if state == "PENDING" else 20 * size
+        watts = 200 * size if state == "PENDING" else self.running_w * size
         self.used_w += watts if state == "RUNNING" else 0
         start = str(int(NOW_S) - random_.randrange(60 * limit)) if state == "RUNNING" else "N/A"
         fields = [number, number, submit, state, "JobHeldUser" if state == "PENDING" else "None", partition, size]
@@ -61,13 +66,14 @@ class BigSlurm:
         self.lines.append("|".join(str(f) for f in fields) + "\n")
         app = f"app{random_.randrange(50)}"
         self.details.append(
-            f'{{"job_id": {number}, "submit_time": {submit}, "name": "{app}", "admin_comment": "wattqueue:held"}}'
+            f'{{"job_id": {number}, "submit_time": {submit}, "name": "{app}", '
+            f'"comment": "{self.comment}", "admin_comment": "wattqueue:held"}}'
         )
 
     def without_line(self, number: int) -> None:
         """A job is gone from squeue's list."""
         lines = self.text.splitlines(keepends=True)
-        self.text = "".join(lines[:number] + lines[number + 1 :])
+        self.text = "".join(lines[: number + 1] + lines[number + 2 :])  # the header comes first
 
     def run(self, argv: Sequence[str]) -> CommandResult:
         self.calls += 1

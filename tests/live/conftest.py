@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.releases import absent, under_test
 from tests.live.site import Site, bring_up
 from tests.live.slurmlab import SlurmLab, missing
 
@@ -47,8 +48,11 @@ def lab(driven: SlurmLab) -> SlurmLab:
 
 @pytest.fixture(scope="session")
 def driven() -> Iterator[SlurmLab]:
-    """A real Slurm with our script and a folder for the controller's account, shared by the session."""
-    reason = missing()
+    """A real Slurm with our script and a folder for the controller's account, shared by the session.
+
+    Of the release in WATTQUEUE_SLURM_RELEASE, if that is set.
+    """
+    reason = absent(under_test())
     if reason is not None:
         pytest.skip(reason)
     yield from bring_up()

@@ -9,11 +9,14 @@ from wattqueue.live.applications import Applications
 from wattqueue.live.assemble import Inputs, build
 from wattqueue.live.capfile import CapFile
 from wattqueue.live.cluster import Cluster
+from wattqueue.live.consent import SiteDefaults
 from wattqueue.live.controller import Controller
+from wattqueue.live.load_targets import TargetSource
 from wattqueue.live.planner import Rules
 from wattqueue.live.state.audit import Audit
+from wattqueue.live.state.shared_lease import SharedLease
 from wattqueue.live.status import HEAD, RunDir
-from wattqueue.live.telemetry.base import TelemetrySource
+from wattqueue.live.telemetry.base import JobSource, TelemetrySource
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
@@ -46,6 +49,10 @@ def make_controller(
     boundary: Callable[[str], None] = lambda _: None,
     applications: Applications | None = None,
     state: str | None = None,
+    targets: TargetSource | None = None,
+    accounting: JobSource | None = None,
+    shared: SharedLease | None = None,
+    consent: SiteDefaults | None = None,
 ) -> Controller:
     """Everything but the loop. A second call goes on from the state in ``folder`` (or in the database ``state``)."""
     machine = machine or lab_machine()
@@ -58,7 +65,8 @@ def make_controller(
     return build(
         Inputs(
             chosen, cap, cluster, layout, rules or Rules(mode="control", write_priority=False), engine, run_dir, audit,
-            sources, stale_s=3.0, applications=applications, record=folder / "views.jsonl" if record else None,
-            clock=clock, boundary=boundary,
+            sources, stale_s=3.0, applications=applications, accounting=accounting,
+            record=folder / "views.jsonl" if record else None, clock=clock, boundary=boundary,
+            shared=shared, targets=targets, consent=consent,
         )
     )  # fmt: skip

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from wattqueue.live.cluster import (
     ChangeJob,
     ClusterError,
+    ContinueJob,
     Details,
     Finding,
     HeldBy,
@@ -26,14 +27,21 @@ from wattqueue.live.cluster import (
     PowerNode,
     ReleaseJob,
     RequeueJob,
+    SetDrain,
     SetJobFrequency,
     SetPool,
     SetPriority,
     Snapshot,
+    StopJob,
     Write,
 )
+from wattqueue.live.draining import FOREIGN
+from wattqueue.live.site import NOTHING, SiteConstraints
 
-HELD_BY: dict[str, HeldBy] = {"JobHeldUser": "user", "JobHeldAdmin": "operator"}
+DRAIN_REASON = "wattqueue: load target"
+HELD_BY: dict[str, HeldBy] = {
+    "JobHeldUser": "user", "JobHeldAdmin": "operator", "launch failed requeued held": "failed",
+}  # fmt: skip
 
 
 @dataclass
@@ -68,6 +76,9 @@ class FakeJob:
     dependency: str = "(null)"
     restarts: int = 0
     starts: int = 0
+    stopped_s: float = -1.0
+    """Since when its processes stand still; -1 where they do not. Its time limit runs on."""
+    account: str = "all"
     freed: bool = False
     """Whether Slurm counts none of its licences though it shows them (``frees_requeued``)."""
 
@@ -98,6 +109,8 @@ class FakeSlurm:
     jobs: dict[int, FakeJob] = field(default_factory=dict)
     power: dict[str, tuple[Power, float]] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
+    drained: dict[str, str] = field(default_factory=dict)
+    """Nodes that take no new job, with the reason."""
     reserved_w: int = 0
     """Watts withheld from jobs."""
     frequencies: dict[str, int] = field(default_factory=dict)
@@ -108,6 +121,8 @@ class FakeSlurm:
     last_id: int = 0
     last_priority: int = 4_000_000_000
     findings: Sequence[Finding] = ()
+    rules: SiteConstraints = NOTHING
+    """What the site has settled."""
     name: str = "a fake Slurm"
     _rows: dict[int, Job] = field(default_factory=dict)
     _texts: dict[int, Details] = field(default_factory=dict)
@@ -150,7 +165,7 @@ class FakeSlurm:
     @property
     def drawn_w(self) -> int:
         """Watts that running jobs may draw, whether Slurm counts them or not."""
-        return sum(j.licences.get("watts", 0) for j in self.running())
+        return sum(j.licences.get("watts", 0) for j in self.running() if j.stopped_s < 0)
 
     @property
     def open_w(self) -> int:
@@ -163,6 +178,7 @@ class FakeSlurm:
 
     def requeue(self, job: FakeJob) -> None:
         """A running job goes back to the queue (a failed node, an administrator); Slurm resets its submit time."""
+        job.stopped_s = -1.0
         job.state, job.reason, job.submit_s, job.start_s, job.held_nodes = "PENDING", "BeginTime", self.now_s, -1.0, ()
         job.begin_s, job.restarts, job.freed = self.now_s + self.requeue_delay_s, job.restarts + 1, self.frees_requeued
 
@@ -170,9 +186,11 @@ class FakeSlurm:
         """Let time pass: jobs end, nodes boot, Slurm schedules."""
         self.now_s += seconds
         for job in self.running():
-            limit = min(job.runtime_s, job.limit_s)
+            if job.stopped_s >= 0 and self.now_s < job.start_s + job.limit_s:
+                continue
+            limit = min(job.runtime_s, job.limit_s) if job.stopped_s < 0 else job.limit_s
             if self.now_s >= job.start_s + limit:
-                job.state = "COMPLETED" if job.runtime_s <= job.limit_s else "TIMEOUT"
+                job.state = "COMPLETED" if job.runtime_s <= job.limit_s and job.stopped_s < 0 else "TIMEOUT"
                 job.end_s = job.start_s + limit
         for name, (state, since) in list(self.power.items()):
             if state in ("booting", "stopping") and self.now_s - since >= self.boot_s:
@@ -211,7 +229,10 @@ class FakeSlurm:
             return "down"
         if name in self.power:
             return self.power[name][0]
-        return "allocated" if any(name in j.held_nodes for j in self.running()) else "idle"
+        busy = any(name in j.held_nodes for j in self.running())
+        if name in self.drained:
+            return "draining" if busy else "drained"
+        return "allocated" if busy else "idle"
 
     # -- what people do ------------------------------------------------------------------------
     def release(self, job: FakeJob) -> None:
@@ -226,6 +247,11 @@ class FakeSlurm:
         job.submit_s, job.start_s, job.held_nodes = float(int(self.now_s)), -1.0, ()
         job.restarts += 1
 
+    def go_on(self, job: FakeJob) -> None:
+        """Somebody lets a stopped job go on: it ends later by the time for which it stood still."""
+        if job.stopped_s >= 0:
+            job.runtime_s, job.stopped_s = job.runtime_s + self.now_s - job.stopped_s, -1.0
+
     # -- the driver ----------------------------------------------------------------------------
     def observe(self) -> Snapshot:
         """The lists, one after the other; ``fault`` is asked before each."""
@@ -238,7 +264,7 @@ class FakeSlurm:
         details = {row.key: self._details(job) for row, job in zip(rows, listed, strict=True)}
         self._asked("pool")
         pool = Pool(self.total_w, self.held_w, self.reserved_w, self.held_w - self.used_w)
-        return Snapshot(taken_s, rows, nodes, pool, details, frequencies=dict(self.frequencies))
+        return Snapshot(taken_s, rows, nodes, pool, details, frequencies=dict(self.frequencies), site=self.rules)
 
     def apply(self, write: Write) -> None:
         """Carry a write out as Slurm would, unless a fault is due."""
@@ -275,7 +301,8 @@ class FakeSlurm:
             start_s = float(int(job.begin_s))
         most = max(job.nodes, job.most_nodes)
         row = Job(
-            JobKey(job.name, float(int(job.submit_s))), job.id, "pending" if pending else "running", job.reason,
+            JobKey(job.name, float(int(job.submit_s))), job.id,
+            "pending" if pending else "running" if job.stopped_s < 0 else "stopped", job.reason,
             job.partition, job.nodes, job.nodes * self.cpus, 60.0 * round(job.limit_s / 60.0),
             job.licences.get("watts", -1), job.priority, job.uid, start_s, job.held_nodes if not pending else (),
             job.requested, job.dependency == "(null)" and not (held and start_s > self.now_s), held, most, "",
@@ -288,7 +315,7 @@ class FakeSlurm:
         return old
 
     def _details(self, job: FakeJob) -> Details:
-        fresh = Details(job.app, f"u{job.uid}", "all", job.comment, job.mark, job.restarts, 1, 0)
+        fresh = Details(job.app, f"u{job.uid}", job.account, job.comment, job.mark, job.restarts, 1, 0)
         if self._texts.get(job.id) != fresh:
             self._texts[job.id] = fresh
         return self._texts[job.id]
@@ -320,6 +347,12 @@ class FakeSlurm:
                     del self.frequencies[write.target]
             case PowerNode():
                 self.power_node(write)
+            case SetDrain():
+                if self.drained.get(write.target, DRAIN_REASON) != DRAIN_REASON:
+                    raise ClusterError(f"{FOREIGN}: {write.target}")
+                self.drained |= {write.target: DRAIN_REASON}
+                if not write.on:
+                    del self.drained[write.target]
             case _:
                 self._change(write, self._job(write.target))
 
@@ -339,6 +372,8 @@ class FakeSlurm:
     def _change(self, write: Write, job: FakeJob) -> None:
         if isinstance(write, RequeueJob) and job.state != "RUNNING":
             raise ClusterError("Requested operation is presently disabled")
+        if isinstance(write, StopJob | ContinueJob) and job.state != "RUNNING":
+            raise ClusterError("Job is pending execution")
         if isinstance(write, HoldJob | ReleaseJob) and job.state != "PENDING":
             raise ClusterError("Job is no longer pending execution")
         if isinstance(write, SetPriority) and job.priority == 0:
@@ -350,6 +385,10 @@ class FakeSlurm:
                 self.release(job)
             case RequeueJob():
                 self.requeue_and_hold(job)
+            case StopJob():
+                job.stopped_s = self.now_s if job.stopped_s < 0 else job.stopped_s
+            case ContinueJob():
+                self.go_on(job)
             case SetPriority():
                 job.priority = write.priority
             case ChangeJob():

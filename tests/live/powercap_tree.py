@@ -55,4 +55,6 @@ class PowercapTree:
         """Let the counters run on for so long."""
         for k, watts in enumerate(self.power_w()):
             self.energy_j[k] += watts * seconds
-            (self.zone(k) / "energy_uj").write_text(f"{round(self.energy_j[k] * 1e6) % RANGE_UJ}\n")
+            new = self.zone(k) / "energy_uj.new"  # renamed: a counter is never empty while it is read
+            new.write_text(f"{round(self.energy_j[k] * 1e6) % RANGE_UJ}\n")
+            new.rename(self.zone(k) / "energy_uj")

@@ -47,8 +47,8 @@ def main() -> None:
     nodes = {"p1": NodeWatts(200, 100, 16), "p2": NodeWatts(200, 100, 8)}
     (root / "run").mkdir()
     beat = root / "run/beat"
-    beat.write_text(f"control {int(time.time()) + 3600}\n")
-    lab = SlurmLab(root, licences_w=1600, lua=script(Settings(nodes, [0], beat, 60, 1600)), gpus=2)
+    beat.write_text(f"control {int(time.time())}\n")
+    lab = SlurmLab(root, licences_w=1600, lua=script(Settings(nodes, [0], beat, 3600, 1600)), gpus=2)
     lab.overlap = True
     try:
         lab.up()

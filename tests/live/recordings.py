@@ -6,7 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tests.live.record import FILES, RECORDED
+from wattqueue.live.slurm.associations import ASSOCIATIONS, SHARES
 from wattqueue.live.slurm.commands import CommandResult, SlurmError
+from wattqueue.live.slurm.job_facts import EXCLUDED, FACTS
+from wattqueue.live.slurm.sharing import PARTITIONS
+from wattqueue.live.slurm.suitable import FEATURES, RESERVATIONS
+
+SITE = frozenset({FACTS, EXCLUDED, FEATURES, RESERVATIONS, PARTITIONS, ASSOCIATIONS, SHARES})
+"""What the site has settled: nothing."""
+JOB_HEADER = (RECORDED / "jobs.txt").read_text().partition("\n")[0] + "\n"
+"""What squeue prints of an empty queue."""
 
 
 def recorded(name: str) -> str:
@@ -38,6 +47,8 @@ class Recorded:
         if fault == "garbage":
             return CommandResult(0, "\x00\x7f|||not what you\nexpected=|", "", 0.0)
         name = next((name for name, command in FILES.items() if command == argv), None)
+        if argv in SITE:
+            return CommandResult(0, "", "", 0.0)
         if name is None and "show" in argv:
             return CommandResult(1, "", f"{argv[-1]} not found", 0.0)
         if name is None:

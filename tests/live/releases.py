@@ -11,14 +11,18 @@ import pwd
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.live.slurmlab import Done, SlurmLab, missing, wait_for
+from wattqueue.live.slurm.commands import Commands
 
 ROOTS = Path(os.environ.get("WATTQUEUE_SLURM_ROOTS", "/var/tmp/wattqueue-slurm"))  # noqa: S108 - large, and kept
 DEBIAN = {"24.11": "trixie", "26.05": "forky"}
 """The release of Debian that holds each release of Slurm."""
 RELEASES = ("22.05", *DEBIAN)
-COMMANDS = ("sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sdiag", "sinfo", "sprio", "squeue", "srun")
+COMMANDS = ("sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sdiag", "sinfo", "sprio", "squeue", "srun", "sshare")
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd")
 
 
@@ -82,7 +86,9 @@ class ChrootLab(SlurmLab):
         wait_for("the mounts", (self.root / "ready").exists)
         for command in COMMANDS:
             wrapper = self.root / "bin" / command
-            wrapper.write_text(f'#!/bin/sh\nexec {" ".join(self.enter())} {command} "$@"\n')
+            # as the caller: the controller's account may enter by its capabilities (``site.as_operator``)
+            inside = f"nsenter -t {self.holder.pid} -m chroot {self.system}"
+            wrapper.write_text(f'#!/bin/sh\nexec {inside} {command} "$@"\n')
             wrapper.chmod(0o755)
         return super().up()
 
@@ -112,7 +118,24 @@ class ChrootLab(SlurmLab):
         return super().run(argv, user=user, timeout_s=timeout_s, check=check, env=env)
 
 
-def lab_of(release: str, folder: Path, lua: str, licences_w: int) -> SlurmLab:
+def under_test() -> str:
+    """The release that the labs of all tests run: the one in WATTQUEUE_SLURM_RELEASE, or the installed one."""
+    return os.environ.get("WATTQUEUE_SLURM_RELEASE", "") or ".".join(_installed().split(".")[:2])
+
+
+def each_release() -> list[object]:
+    """Parameters for tests of every release: the installed one in every suite, the others in the slow one."""
+    slow = pytest.mark.slow
+    return [pytest.param(one, marks=() if _installed().startswith(f"{one}.") else slow) for one in RELEASES]
+
+
+def commands_of(lab: SlurmLab) -> Commands:
+    """The release's own commands."""
+    inside = str(lab.root / "bin") if isinstance(lab, ChrootLab) else ""
+    return Commands(60.0, {"SLURM_CONF": lab.env["SLURM_CONF"]}, inside)
+
+
+def lab_of(release: str, folder: Path, lua: str, licences_w: int, **more: Any) -> SlurmLab:
     """A lab of eight nodes; its ``bin`` holds the commands where the release is not the installed one.
 
     With accounting, as sites have it: without, Slurm 24.11 and 26.05 refuse a change of a job's partition at random
@@ -120,7 +143,7 @@ def lab_of(release: str, folder: Path, lua: str, licences_w: int) -> SlurmLab:
     """
     root = root_of(release)
     if root is None:
-        return SlurmLab(folder, lua=lua, licences_w=licences_w)
-    lab = ChrootLab(folder, lua=lua, licences_w=licences_w)
+        return SlurmLab(folder, lua=lua, licences_w=licences_w, **more)
+    lab = ChrootLab(folder, lua=lua, licences_w=licences_w, **more)
     lab.system = root
     return lab

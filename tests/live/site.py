@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
+from tests.live.releases import ChrootLab, lab_of, root_of, under_test
 from tests.live.slurmlab import OPERATOR, PATIENCE_S, LabError, SlurmLab, wait_for
 from wattqueue.kernels.cache import CACHE_DIR
 from wattqueue.live.slurm.install import NodeWatts, Settings, prolog, script
@@ -46,7 +48,9 @@ max_w = 300.0
 
 def as_operator(*arguments: str) -> list[str]:
     """The command line under the controller's own account; it may read (not write) an interpreter of root's."""
-    keep = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
+    # the commands of another release of Slurm are in a folder that it has to enter
+    more = ",+sys_admin,+sys_chroot,+sys_ptrace" if root_of(under_test()) is not None else ""
+    keep = (f"--inh-caps=+dac_read_search{more}", f"--ambient-caps=+dac_read_search{more}")
     drop = ("setpriv", f"--reuid={OPERATOR}", f"--regid={OPERATOR}", "--clear-groups", *keep)
     return [*drop, sys.executable, "-c", "from wattqueue.cli import main; main()", *arguments]
 
@@ -59,12 +63,14 @@ class Site:
         self.child: subprocess.Popen[str] | None = None
         self.started_s = 0.0
         self.log = self.root / "log/controller.out"
+        self._stop_beating = threading.Event()
 
     def configure(self, cap: str, *, machine: str = MACHINE, slurm: str = "", **more: Any) -> Path:
         home = self.root / "live"
         more = {"period_s": 0.3, "away_s": 5.0, **more}
         lines = [f"{k} = {v!r}" if not isinstance(v, bool) else f"{k} = {str(v).lower()}" for k, v in more.items()]
         (home / "machine.toml").write_text(machine)
+        inside = f'bin_dir = "{self.root}/bin"' if isinstance(self.lab, ChrootLab) else ""
         text = f"""
 machine = "machine.toml"
 cap = "{cap}"
@@ -75,6 +81,7 @@ record = "views.jsonl"
 [slurm]
 conf = "{self.root}/etc/slurm.conf"
 write_priority = false
+{inside}
 {slurm}
 """
         file = home / "live.toml"
@@ -95,19 +102,47 @@ write_priority = false
                 argv, env=self.env, stdout=out, stderr=out, text=True, stdin=subprocess.DEVNULL,
             )  # fmt: skip
 
-    def beat_once(self) -> None:
-        """Have job_submit.lua hold what comes until a controller is up (or away, as the beat then says)."""
+    def keep_beating(self) -> None:
+        """Have job_submit.lua hold what comes until a controller writes its own heartbeat, or ``set_beat`` is called.
+
+        A thread renews heartbeat and lease: one in the future is no heartbeat.
+        """
         run_dir = self.root / "live/run"
         run_dir.mkdir(exist_ok=True)
         home = self.root.joinpath("live").stat()
         os.chown(run_dir, home.st_uid, home.st_gid)
-        self.set_beat(-PATIENCE_S)
-        os.chown(run_dir / "beat", home.st_uid, home.st_gid)
+        self.end_beating()
+        self.set_beat(0.0)
+        stopped, written = self._stop_beating, (run_dir / "beat").stat()
+
+        def beat() -> None:
+            nonlocal written
+            while not stopped.wait(1.0):
+                now = (run_dir / "beat").stat()
+                if (now.st_ino, now.st_mtime_ns) != (written.st_ino, written.st_mtime_ns):
+                    return  # a controller's own
+                self._write_beat(0.0)
+                written = (run_dir / "beat").stat()
+
+        threading.Thread(target=beat, daemon=True).start()
+
+    def end_beating(self) -> None:
+        """Let the heartbeat grow old."""
+        self._stop_beating.set()
+        self._stop_beating = threading.Event()
 
     def set_beat(self, age_s: float) -> None:
-        """Give heartbeat and lease that age; below zero they are still young in so many seconds."""
+        """Give heartbeat and lease that age, from now on."""
+        self.end_beating()
+        self._write_beat(age_s)
+
+    def _write_beat(self, age_s: float) -> None:
         run, at_s = self.root / "live/run", int(time.time() - age_s)
-        (run / "beat").write_text(f"control {at_s}\n")
+        # Replaced as a whole: job_submit.lua takes an empty file for no heartbeat, and lets jobs start.
+        written = run / "beat.new"
+        written.write_text(f"control {at_s}\n")
+        os.chown(written, run.stat().st_uid, run.stat().st_gid)
+        written.replace(run / "beat")
         if (run / "lease").exists():
             token = (run / "lease").read_text().partition(" ")[0]
             (run / "lease").write_text(f"{token} {at_s:012d}\n")
@@ -131,6 +166,7 @@ write_priority = false
         self.child = None
 
     def stop(self) -> None:
+        self.end_beating()
         if self.child is not None:
             self.child.send_signal(signal.SIGTERM)
             self.child.wait(60.0)
@@ -235,7 +271,7 @@ def bring_up() -> Iterator[SlurmLab]:
     reads.chmod(0o755)
     (home / "freq").mkdir()
     os.chown(home / "freq", operator.pw_uid, operator.pw_gid)
-    lab = SlurmLab(folder, nodes=8, licences_w=TOTAL_W, lua=script(settings), task_prolog=reads)
+    lab = lab_of(under_test(), folder, script(settings), TOTAL_W, task_prolog=reads)
     try:
         yield lab.up()
     finally:

@@ -37,7 +37,7 @@ PATIENCE_S = 180.0
 """How long a state is awaited before it counts as never: the machine may be busy with anything else."""
 REPAIR_AFTER_S = 15.0
 """How long a node may stay in one state other than idle before the lab acts."""
-USER = "nobody"
+USER = "news"
 OTHER_USER = "games"
 OPERATOR = "daemon"
 """The account that plays the controller: not root, operator of Slurm, nothing more."""
@@ -515,6 +515,17 @@ class SlurmLab:
         # down first: it ends what completes, which a resume alone does not
         for change in (["State=DOWN", "Reason=lab"], ["State=RESUME"]):
             self.run(["scontrol", "update", f"NodeName={name}", *change], check=False)
+
+    def resume_duplicates(self) -> None:
+        """Resume nodes that Slurm drained because a job id came twice, as staff would.
+
+        A slurmctld that is killed right after a submission gives the same id out again; a slurmd that has run it
+        already reports it, and its node stays drained until somebody acts.
+        """
+        rows = self.run(["sinfo", "-h", "-N", "-a", "-o", "%N %E"], check=False).out.splitlines()
+        for name, _, reason in (row.partition(" ") for row in rows):
+            if "Duplicate jobid" in reason:
+                self.run(["scontrol", "update", f"NodeName={name}", "State=RESUME"], check=False)
 
     def wait_idle_or_busy(self) -> None:
         """Wait until every node answers, idle or not (after a restart they are unknown for some seconds)."""

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from wattqueue.live.agent.agent import Agent
 from wattqueue.live.agent.broker import Arrived
 from wattqueue.live.agent.config import load_agent_config
 from wattqueue.live.agent.hardware import find_limits
-from wattqueue.live.agent.keeper import Keeper
+from wattqueue.live.agent.keeper import Keeper, start_keeper
 from wattqueue.live.agent.limits import Bounds, LimitError
 from wattqueue.live.agent.messages import MOST_BYTES, AgentState, Desired
 from wattqueue.live.agent.nvml import GpuLimit, gpu_limits
@@ -188,11 +189,33 @@ def test_a_limit_that_the_hardware_does_not_take_is_reported(
     assert state.limits["package-0"] == tree.limits_w()[0] == 150.0
 
 
-def test_an_agent_after_one_that_was_killed_restores_what_that_one_found(
+def test_an_agent_after_one_that_was_killed_keeps_its_lease(agent: Agent, tree: PowercapTree, tmp_path: Path) -> None:
+    agent.receive(desired(7, package_0=80.0, package_1=70.0), NOW_S)
+    later = agent_of(tree, tmp_path)
+    later.resume(NOW_S + 29.0)
+    assert tree.limits_w() == [80.0, 70.0]
+    later.receive(desired(6, package_0=140.0, package_1=140.0), NOW_S + 29.0)  # a late one of before
+    state = later.step(NOW_S + 29.0, 0.0)
+    assert (state.number, state.counts) == (7, {"resumed at start": 1, "message older than the one before": 1})
+    assert later.step(NOW_S + 30.0, 1.0).number == 0
+    assert tree.limits_w() == [150.0, 150.0]
+
+
+def test_an_agent_that_may_not_set_a_limit_any_more_restores_it(
+    agent: Agent, tree: PowercapTree, tmp_path: Path
+) -> None:
+    agent.receive(desired(package_0=80.0, package_1=70.0), NOW_S)
+    later = agent_of(tree, tmp_path, only="package-1")
+    later.resume(NOW_S + 1.0)
+    assert tree.limits_w() == [150.0, 70.0]
+
+
+def test_an_agent_after_a_lease_restores_what_the_one_before_found(
     agent: Agent, tree: PowercapTree, tmp_path: Path
 ) -> None:
     agent.receive(desired(package_0=80.0, package_1=70.0), NOW_S)
     later = agent_of(tree, tmp_path)
+    later.resume(NOW_S + 30.0)
     assert tree.limits_w() == [150.0, 150.0]
     assert later.counts == {"restored at start": 1}
     assert not (tmp_path / "state" / FILE).exists()
@@ -248,8 +271,8 @@ def test_a_counter_that_wraps(agent: Agent, tree: PowercapTree) -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("200000000", 1.0), ("nan", 1.0), ("", 1.0), ("-", 1.0), ("300000000", 1e6)],
-    ids=["stands still", "not a number", "empty", "a sign", "may have wrapped twice"],
+    [("200000000", 1.0), ("nan", 1.0), ("", 1.0), ("-", 1.0), ("300000000", 1e6), ("-5000000", 1.0), ("0", 1.0)],
+    ids=["stands still", "not a number", "empty", "a sign", "may have wrapped twice", "negative", "set back"],
 )
 def test_a_reading_in_doubt_is_none(agent: Agent, tree: PowercapTree, text: str, seconds: float) -> None:
     agent.step(NOW_S, 0.0)
@@ -343,8 +366,8 @@ def test_no_driver_means_no_gpu() -> None:
 HANGS = """
 import sys, time
 from pathlib import Path
-from wattqueue.live.agent.keeper import Keeper
-keeper = Keeper(Path(sys.argv[1]), 1.0)
+from wattqueue.live.agent.keeper import Keeper, start_keeper
+keeper = Keeper(Path(sys.argv[1]), 1.0, "one")
 keeper.beat()
 print(flush=True)
 while True:
@@ -370,8 +393,50 @@ def test_the_keeper_restores_when_the_agent_is_killed_or_stopped(
             process.kill()
 
 
+def lease(agent: Agent, seconds: float) -> None:
+    """Have an agent hold limits for so long from now on, by the real clock."""
+    limits = {"package-0": 80.0, "package-1": 70.0}
+    message = Desired(node="n1", number=1, expires_s=time.time() + seconds, limits=limits)
+    agent.receive(message.text(), time.time())
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["keeper", "ExecStopPost"])
+def test_the_lease_of_an_agent_that_was_killed_is_kept_to_its_end(
+    agent: Agent, tree: PowercapTree, tmp_path: Path, by_hand: bool
+) -> None:
+    """By the keeper; where that one was killed, too, by the command of the unit."""
+    begin = time.monotonic()
+    lease(agent, 3.0)
+    if by_hand:
+        argv = [sys.executable, "-c", "from wattqueue.cli import main; main()", "agent", "restore", "--when-expired"]
+        subprocess.run([*argv, "--state-dir", tmp_path / "state"], check=True, timeout=60)
+    else:
+        keeper = start_keeper(tmp_path / "state", 30.0, "one", subprocess.PIPE)
+        assert keeper.stdin is not None
+        keeper.stdin.close()
+    if time.monotonic() - begin < 2.0:
+        assert tree.limits_w() == [80.0, 70.0]
+    wait_for("limits restored", lambda: tree.limits_w() == [150.0, 150.0])
+    assert time.monotonic() - begin > 2.5
+    if not by_hand:
+        keeper.wait(30)
+
+
+def test_the_keeper_of_an_agent_that_was_killed_leaves_the_next_one_alone(
+    agent: Agent, tree: PowercapTree, tmp_path: Path
+) -> None:
+    lease(agent, 60.0)
+    first = start_keeper(tmp_path / "state", 30.0, "one", subprocess.PIPE)
+    later = replace(agent_of(tree, tmp_path), instance="two")
+    later.resume(time.time())
+    assert first.stdin is not None
+    first.stdin.close()
+    assert first.wait(30) == 0
+    assert tree.limits_w() == [80.0, 70.0]
+
+
 def test_a_keeper_that_is_killed_is_replaced(agent: Agent, tree: PowercapTree, tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path / "state", 30.0)
+    keeper = Keeper(tmp_path / "state", 30.0, "one")
     agent.receive(desired(package_0=80.0), NOW_S)
     assert not keeper.beat()
     assert keeper.beat()
@@ -390,7 +455,7 @@ def test_a_keeper_that_is_killed_is_replaced(agent: Agent, tree: PowercapTree, t
 
 
 def test_a_keeper_survives_the_signals_that_end_its_group(agent: Agent, tree: PowercapTree, tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path / "state", 30.0)
+    keeper = Keeper(tmp_path / "state", 30.0, "one")
     agent.receive(desired(package_0=80.0), NOW_S)
     keeper.beat()
     process = keeper._process
@@ -425,7 +490,7 @@ class Flooded:
 
 def test_a_flood_of_messages_puts_off_no_reading(agent: Agent, tmp_path: Path) -> None:
     flooded: Any = Flooded()
-    keeper = Keeper(tmp_path / "state", 30.0)
+    keeper = Keeper(tmp_path / "state", 30.0, "one")
     follow(agent, keeper, flooded, 0.05, 3)
     keeper.end()
     assert len(flooded.sent) == 3

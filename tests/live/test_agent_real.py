@@ -2,147 +2,33 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
 import signal
-import subprocess
-import sys
-import threading
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.live.powercap_tree import PowercapTree
-from tests.live.procs import MARKER, end_all
-from tests.live.slurmlab import free_ports, wait_for
-from wattqueue.live.agent.broker import Connection
-from wattqueue.live.agent.config import BrokerSection
+from tests.live.broker_site import BrokerSite, blocks, broker_site
+from tests.live.fakeslurm import FakeSlurm
+from tests.live.slurmlab import wait_for
 from wattqueue.live.agent.link import AgentLink
 from wattqueue.live.agent.messages import AgentState, Desired
-from wattqueue.live.assemble import sources_of
+from wattqueue.live.assemble import assemble, sources_of
 from wattqueue.live.config import load_config
 from wattqueue.live.telemetry.base import Telemetry
 
-GUIDE = Path(__file__).parents[2] / "docs/guide/agent.md"
-NEEDED = ("mosquitto", "mosquitto_passwd", "openssl")
-SUBJECT = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-
-
-def blocks(kind: str) -> list[str]:
-    """The blocks of the guide of one kind."""
-    return re.findall(rf"```{kind}\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-
-
-class Site:
-    """A broker as in the guide, and nodes n1 and n2 with an agent each."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.env = {**os.environ, MARKER: str(folder)}
-        (self.port,) = free_ports(1)
-        self.children: dict[str, subprocess.Popen[bytes]] = {}
-        self.stopped = threading.Event()
-        self.trees = {n: PowercapTree(folder / n / "powercap", [120.0, 100.0]) for n in ("n1", "n2")}
-        self.clock = threading.Thread(target=self._tick, daemon=True)
-        self.certificate("broker")
-        self._passwords()
-        acl, conf = blocks("text")
-        (folder / "wattqueue.acl").write_text(acl)
-        (folder / "store").mkdir()
-        for old, new in (
-            ("listener 8883", f"listener {self.port} localhost"),
-            ("/etc/mosquitto/certs", str(folder)),
-            ("/etc/mosquitto", str(folder)),
-            ("/var/lib/mosquitto/", f"{folder}/store/"),
-        ):
-            assert old in conf
-            conf = conf.replace(old, new)
-        (folder / "broker.conf").write_text(f"{conf}user root\nautosave_on_changes true\nautosave_interval 1\n")
-
-    def certificate(self, name: str) -> None:
-        """Make a certificate that signs itself, and its key."""
-        make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *SUBJECT]
-        files = ["-keyout", self.folder / f"{name}.key", "-out", self.folder / f"{name}.crt"]
-        subprocess.run([*map(str, (*make, *files))], check=True, capture_output=True)
-
-    def _passwords(self) -> None:
-        table = self.folder / "wattqueue.passwords"
-        table.touch(0o600)
-        for user in ("controller", "n1", "n2"):
-            subprocess.run(["mosquitto_passwd", "-b", table, user, f"of-{user}"], check=True, capture_output=True)
-            secret = self.folder / f"{user}.password"
-            secret.touch(0o600)
-            secret.write_text(f"of-{user}\n")
-
-    def _tick(self) -> None:
-        last = time.monotonic()
-        while not self.stopped.wait(0.1):
-            now = time.monotonic()
-            for tree in self.trees.values():
-                tree.run(now - last)
-            last = now
-
-    def start_broker(self) -> None:
-        argv = ["mosquitto", "-c", str(self.folder / "broker.conf")]
-        with (self.folder / "broker.log").open("ab") as log:
-            self.children["broker"] = subprocess.Popen(argv, stdout=log, stderr=log, env=self.env)
-
-    def start_agent(self, node: str) -> None:
-        """Start an agent with the guide's configuration, for this folder."""
-        text = blocks("toml")[0].replace('"n1"', f'"{node}"').replace('"broker"', f'"localhost"\nport = {self.port}')
-        text = text.replace('"password"', f'"{self.folder / node}.password"')
-        text = text.replace('"ca.crt"', f'"{self.folder}/broker.crt"')
-        own = f'state_dir = "{node}/state"\npowercap = "{node}/powercap"\ncpufreq = "{node}/none"\n'
-        path = self.folder / f"{node}.toml"
-        path.write_text(f"{own}period_s = 0.2\npatience_s = 3.0\n{text}")
-        argv = [sys.executable, "-c", "from wattqueue.cli import main; main()", "agent", "run", "-c", str(path)]
-        with (self.folder / f"{node}.log").open("ab") as log:
-            self.children[node] = subprocess.Popen(argv, stdout=log, stderr=log, env=self.env)
-
-    def connect(
-        self, user: str, listen: str, *, name: str = "", owner: str = "", authority: str = "broker"
-    ) -> Connection:
-        """Open a connection as a user, with the password of ``owner`` (the user by default)."""
-        section = BrokerSection(
-            host="localhost",
-            port=self.port,
-            user=user,
-            password_file=self.folder / f"{owner or user}.password",
-            ca_file=self.folder / f"{authority}.crt",
-        )
-        connection = Connection(section, name or user, listen)
-        connection.open()
-        return connection
-
-    def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> int:
-        """Send a signal to a process and wait for its end; returns its status."""
-        self.children[name].send_signal(number)
-        return self.children[name].wait(20)
-
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    missing = [name for name in NEEDED if shutil.which(name) is None]
-    if missing:
-        pytest.skip(f"{', '.join(missing)} not installed (tools/system-packages.sh mqtt)")
-    here = Site(tmp_path)
-    try:
-        here.start_broker()
-        here.clock.start()
+def site(tmp_path: Path) -> Iterator[BrokerSite]:
+    with broker_site(tmp_path) as here:
         yield here
-    finally:
-        here.stopped.set()
-        end_all(str(tmp_path))
-        for child in here.children.values():
-            child.wait(20)
 
 
-def test_the_controllers_configuration_in_the_guide(site: Site) -> None:
+def test_the_controllers_configuration_in_the_guide(site: BrokerSite) -> None:
     """The section as printed, for this folder: the controller measures both nodes through it."""
-    text = blocks("toml")[1].replace('"broker"', f'"localhost"\nport = {site.port}')
+    text = blocks("toml")[4].replace('"broker"', f'"localhost"\nport = {site.port}')
     text = text.replace('"password"', '"controller.password"').replace('"ca.crt"', '"broker.crt"')
     (site.folder / "live.toml").write_text(f'policy = "easy"\nmachine = "edison"\ncap = "1 MW"\n{text}')
     for node in site.trees:
@@ -161,14 +47,43 @@ def test_the_controllers_configuration_in_the_guide(site: Site) -> None:
         telemetry.close()
 
 
+def test_the_walk_of_e_pas_in_the_guide(site: BrokerSite) -> None:
+    """Its three files as printed, for this folder: a controller limits both nodes, over a Slurm that is a fake."""
+    limits, policy, settings = (textwrap.dedent(text) for text in blocks("toml")[:3])
+    broker = blocks("toml")[4].replace('"broker"', f'"localhost"\nport = {site.port}')
+    broker = broker.replace('"password"', '"controller.password"').replace('"ca.crt"', '"broker.crt"')
+    (site.folder / "epas.toml").write_text(policy)
+    machine = 'name = "m"\n[[partitions]]\nname = "p1"\nnodes = 2\nidle_w = 100.0\nmax_w = 360.0\n'
+    (site.folder / "machine.toml").write_text(machine)
+    settings = settings.replace("/etc/wattqueue", str(site.folder))
+    (site.folder / "live.toml").write_text(f'machine = "machine.toml"\n{settings}\n{broker}\n{limits}')
+    for node in site.trees:
+        site.start_agent(node)
+    slurm = FakeSlurm({"p1": ["n1", "n2"]}, 1000)
+    controller = assemble(load_config(site.folder / "live.toml"), slurm, time.time)
+    try:
+
+        def limited() -> bool:
+            slurm.now_s = time.time()
+            report = controller.round()
+            assert report is not None
+            return report.limits["limited_nodes"] == 2 and report.limits["possible_w"] <= 0.7 * 720.0 + 1e-3
+
+        wait_for("limits on both nodes", limited, 30.0, 0.3)
+        assert sum(sum(tree.limits_w()) + 60.0 for tree in site.trees.values()) <= 0.7 * 720.0 + 1e-3
+    finally:
+        controller.telemetry.close()
+        controller.run_dir.release()
+
+
 @pytest.fixture
-def link(site: Site) -> Iterator[AgentLink]:
+def link(site: BrokerSite) -> Iterator[AgentLink]:
     connection = site.connect("controller", "state/+")
     yield AgentLink(connection, other_w=50.0)
     connection.close()
 
 
-def wait_limits(site: Site, node: str, *limits_w: float) -> None:
+def wait_limits(site: BrokerSite, node: str, *limits_w: float) -> None:
     wait_for(f"limits of {node}: {limits_w}", lambda: site.trees[node].limits_w() == list(limits_w), 30.0)
     time.sleep(0.5)
     assert site.trees[node].limits_w() == list(limits_w), "two steps later too"
@@ -190,24 +105,28 @@ def ask(
     link.ask(dict.fromkeys(nodes, limits), time.time(), hold_s)
 
 
-def test_limits_go_out_and_watts_come_back(site: Site, link: AgentLink) -> None:
+def test_limits_go_out_and_watts_come_back(site: BrokerSite, link: AgentLink) -> None:
     for node in ("n1", "n2"):
         site.start_agent(node)
     ask(link, 80.0, 70.0, nodes=("n1", "n2"))
     for node in ("n1", "n2"):
         wait_limits(site, node, 80.0, 70.0)
     wait_for("watts", lambda: sorted(link.read(time.time()).samples) == ["n1", "n2"], 30.0)
-    time.sleep(1.0)
+    asked_s = time.time()
+
+    def newer() -> bool:
+        return all(sample.taken_s > asked_s for sample in link.read(time.time()).samples.values())
+
+    wait_for("samples of the limits", newer, 30.0)
     reading = link.read(time.time())
     assert reading.problems == ()
     for sample in reading.samples.values():
         assert sample.power_w == pytest.approx(80.0 + 70.0 + 50.0, rel=0.5)
-        assert time.time() - sample.taken_s < 5.0
     assert site.kill("n1", signal.SIGTERM) == 143
     assert site.trees["n1"].limits_w() == [150.0, 150.0]
 
 
-def test_an_agent_that_starts_later_gets_what_is_wanted(site: Site, link: AgentLink) -> None:
+def test_an_agent_that_starts_later_gets_what_is_wanted(site: BrokerSite, link: AgentLink) -> None:
     """From the broker, even from one that was killed and started since."""
     ask(link, 90.0, 90.0)
     wait_for("connection", lambda: link.connection.problem == "", 30.0)
@@ -218,17 +137,24 @@ def test_an_agent_that_starts_later_gets_what_is_wanted(site: Site, link: AgentL
     wait_limits(site, "n1", 90.0, 90.0)
 
 
-def test_an_agent_that_is_killed_leaves_no_limit(site: Site, link: AgentLink) -> None:
+def test_the_limits_of_an_agent_that_is_killed_hold_until_they_expire(site: BrokerSite, link: AgentLink) -> None:
+    """The next agent goes on with them; without one the keeper restores what was found when the lease runs out."""
     site.start_agent("n1")
     ask(link, 80.0, 70.0)
     wait_limits(site, "n1", 80.0, 70.0)
     site.kill("n1")
-    wait_limits(site, "n1", 150.0, 150.0)
+    time.sleep(1.0)
+    assert site.trees["n1"].limits_w() == [80.0, 70.0]
     site.start_agent("n1")
-    wait_limits(site, "n1", 80.0, 70.0)
+    wait_for("its state", lambda: "resumed at start" in wait_state(link, "n1").counts, 30.0)
+    assert site.trees["n1"].limits_w() == [80.0, 70.0]
+    ask(link, 85.0, 75.0, hold_s=6.0)
+    wait_limits(site, "n1", 85.0, 75.0)
+    site.kill("n1")
+    wait_limits(site, "n1", 150.0, 150.0)
 
 
-def test_a_broker_that_is_away(site: Site, link: AgentLink) -> None:
+def test_a_broker_that_is_away(site: BrokerSite, link: AgentLink) -> None:
     """Limits hold until they expire; then the controller's next word counts."""
     site.start_agent("n1")
     ask(link, 80.0, 70.0, hold_s=8.0)
@@ -241,7 +167,7 @@ def test_a_broker_that_is_away(site: Site, link: AgentLink) -> None:
     wait_limits(site, "n1", 75.0, 75.0)
 
 
-def test_messages_late_doubled_and_out_of_order(site: Site, link: AgentLink) -> None:
+def test_messages_late_doubled_and_out_of_order(site: BrokerSite, link: AgentLink) -> None:
     site.start_agent("n1")
     wait_state(link, "n1")
     now = time.time()
@@ -258,7 +184,7 @@ def test_messages_late_doubled_and_out_of_order(site: Site, link: AgentLink) -> 
     assert site.trees["n1"].limits_w() == [70.0, 70.0]
 
 
-def test_a_node_cannot_speak_for_another_one(site: Site, link: AgentLink) -> None:
+def test_a_node_cannot_speak_for_another_one(site: BrokerSite, link: AgentLink) -> None:
     """Neither ask for its limits nor state its watts; a state under its own name about another node is refused."""
     site.start_agent("n1")
     ask(link, 80.0, 70.0)
@@ -285,7 +211,7 @@ def test_a_node_cannot_speak_for_another_one(site: Site, link: AgentLink) -> Non
 
 
 @pytest.mark.parametrize("user", ["controller", "nobody"])
-def test_a_wrong_password_or_user_is_refused(site: Site, user: str) -> None:
+def test_a_wrong_password_or_user_is_refused(site: BrokerSite, user: str) -> None:
     connection = site.connect(user, "state/+", owner="n1")
     try:
         wait_for("an answer", lambda: "refuses" in connection.problem, 30.0)
@@ -296,7 +222,7 @@ def test_a_wrong_password_or_user_is_refused(site: Site, user: str) -> None:
 
 # paho-mqtt leaves the socket of a handshake that fails to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_broker_with_another_certificate_is_not_trusted(site: Site) -> None:
+def test_a_broker_with_another_certificate_is_not_trusted(site: BrokerSite) -> None:
     site.certificate("other")
     trusting = site.connect("controller", "state/+", name="trusting")
     wait_for("the broker", lambda: trusting.problem == "", 30.0)
@@ -309,7 +235,7 @@ def test_a_broker_with_another_certificate_is_not_trusted(site: Site) -> None:
         trusting.close()
 
 
-def test_two_agents_on_one_node(site: Site, link: AgentLink) -> None:
+def test_two_agents_on_one_node(site: BrokerSite, link: AgentLink) -> None:
     site.start_agent("n1")
     wait_state(link, "n1")
     first = site.children["n1"]

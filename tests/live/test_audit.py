@@ -8,14 +8,24 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import delete, select, update
+from sqlalchemy import text as sql
 from sqlalchemy.exc import SQLAlchemyError
 
+from tests.live.drive import make_controller
+from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import ChangeJob, JobFields, JobKey
+from wattqueue.live.replay import replay
 from wattqueue.live.state.audit import Audit, open_log, rows_of, verify
 from wattqueue.live.state.memory import Memory, Refused, ReleasedJob
 from wattqueue.live.state.tables import AUDIT
+from wattqueue.model.signals import Cap
 from wattqueue.store.database import open_database
+
+
+def make_slurm() -> FakeSlurm:
+    return FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1600)
+
 
 WRITE = ChangeJob("12", "watts=9", "watts=5", JobFields(watts=5), why="measured 310 W", key=JobKey("12", 5.0))
 
@@ -148,3 +158,67 @@ def test_memory_survives_a_restart(tmp_path: Path) -> None:
     again.forget([key, other])
     empty = Memory(open_database(tmp_path / "m.db"))
     assert (empty.placed, empty.refused, empty.origin) == ({}, {}, {})
+
+
+def test_a_deleted_log_is_noticed_at_the_next_start(tmp_path: Path) -> None:
+    """The head lies outside the database: whoever deletes the log, or its last rows, leaves it behind."""
+    slurm, head = make_slurm(), tmp_path / "audit.head"
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1800.0))
+    slurm.submit(1, 50.0, watts=200)
+    controller.round()
+    named = head.read_text()
+    for file in tmp_path.glob("live.db*"):
+        file.unlink()
+    again = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1800.0))
+    report = again.round()
+    assert report is not None
+    assert any("rows were deleted" in text for text in report.problems)
+    first = next(iter(rows_of(again.audit.engine)))
+    assert (first["event"], first["kind"]) == ("note", "lost")
+    (kept,) = tmp_path.glob("audit.head.*")
+    assert kept.read_text() == named
+    assert verify(again.audit.engine, head=head).broken == 0
+    for _ in range(2):
+        lost = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1800.0)).audit.lost
+        assert (kept.name in lost) == kept.exists(), "reported until a person has seen to it"
+        kept.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("key", [b"", b"secret"])
+def test_old_rows_are_removed_and_the_chain_of_the_rest_holds(tmp_path: Path, key: bytes) -> None:
+    now = [1e6]
+    engine, head = open_database(tmp_path / "a.db"), tmp_path / "audit.head"
+    audit = Audit(engine, "controller", lambda: now[0], key, head)
+    for day in range(10):
+        now[0] = 1e6 + day * 86400.0
+        audit.note("start", str(day))
+    assert audit.prune(30.0) == 0
+    assert audit.prune(3.5) == 6
+    assert [row["why"] for row in rows_of(engine)] == ["6", "7", "8", "9"]
+    assert verify(engine, key, head) == (10, 0, "")
+    again = Audit(engine, "controller", lambda: now[0], key, head)
+    assert again.lost == ""
+    again.note("start", "10")
+    now[0] += 1000 * 86400.0
+    assert again.prune(1.0) == 4, "the last row stays"
+    assert verify(engine, key, head).broken == 0
+    with engine.begin() as connection:
+        connection.execute(sql("UPDATE live_audit_begin SET number = number - 1"))
+    assert verify(engine, key, head).broken > 0
+
+
+def test_a_long_recording_begins_again(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1800.0), record=True)
+    assert controller.recorder is not None
+    controller.recorder.most_bytes = 20_000
+    for _ in range(60):
+        slurm.submit(1, 5.0, watts=200)
+        controller.round()
+        slurm.step()
+    both = [tmp_path / "views.jsonl", tmp_path / "views.jsonl.1"]
+    assert all(20_000 * 2 > file.stat().st_size > 0 for file in both)
+    for file in both:
+        lines = list(replay(file))
+        assert lines
+        assert all(recorded == decided for _, recorded, decided in lines)

@@ -136,7 +136,7 @@ def on_the_real(policy: str, site: Site) -> Outcome:
 
     Between two events the test waits until all that the simulator starts runs, and compares what runs.
     """
-    site.beat_once()
+    site.keep_beating()
     ids = [site.gated(f"-N{j.nodes}", "-t", str(j.limit_min), "-p", j.partition) for j in WORKLOAD]
     site.start(site.configure(cap_text(POOL_W), policy=policy))
     peak = 0
@@ -253,7 +253,7 @@ def test_a_round_over_a_real_slurm_is_decided_alike_on_its_snapshot(feature: str
     moving = Cap(np.array([-np.inf, now_s + 3.0, now_s + 6.0]), np.array([1400.0, 1000.0, 1700.0]))
     cap = moving if feature in MOVING else Cap.constant(1700.0)
     rules = Rules("control", write_priority=False, power_nodes=True, start_timeout_s=10.0)
-    site.beat_once()
+    site.keep_beating()
     controller = make_controller(
         SlurmCluster(commands), tmp_path, time.time, cap=cap, rules=rules, policy=policy_of(feature), record=True,
         machine=lab_machine(8, (2e9, 1e9)),

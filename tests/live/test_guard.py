@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.live.recordings import Recorded
+from tests.live.recordings import JOB_HEADER, Recorded
 from wattqueue.errors import InputError
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import LiveConfig, load_config
 from wattqueue.live.home import home_of
 from wattqueue.live.partitions import inspect_partitions
 from wattqueue.live.slurm.cluster import SlurmCluster
+from wattqueue.live.slurm.commands import CommandResult
 from wattqueue.live.slurm.connect import connect
+from wattqueue.live.slurm.examine_live import examine_live
 from wattqueue.live.slurm.guard import Guard, missing_watts
-from wattqueue.live.slurm.install import NodeWatts, differences, install, script
+from wattqueue.live.slurm.install import NodeWatts, changes, differences, install, script, uninstall
 from wattqueue.live.slurm.observe import Observer
+from wattqueue.live.slurm.sharing import PARTITIONS
 
 MACHINE = """
 name = "m"
@@ -40,7 +44,7 @@ def make_slurm(*partitions: str) -> Recorded:
     lines = ("p1 n[1-2]", "p2 m[1-2]", *partitions)
     slurm.texts["nodes"] = "".join("{1}|idle|{0}|16|64000|2|8|(null)\n".format(*line.split()) for line in lines)
     slurm.texts["pool"] = slurm.texts["pool"].replace("Total=1600", "Total=700")
-    slurm.texts["jobs"] = ""
+    slurm.texts["jobs"] = JOB_HEADER
     return slurm
 
 
@@ -143,7 +147,7 @@ def test_jobs_from_before_the_installation_get_watts(tmp_path: Path) -> None:
     slurm = make_slurm()
     guard = Guard.of(make_config(tmp_path), slurm)
     slurm.texts["jobs"] = (
-        "1|1|100|RUNNING|None|p2|2|32|30:00|(null)|9|1000|150|m[1-2]||(null)|2\n"
+        f"{JOB_HEADER}1|1|100|RUNNING|None|p2|2|32|30:00|(null)|9|1000|150|m[1-2]||(null)|2\n"
         "2|2|100|PENDING|Resources|p2|1|16|30:00|(null)|9|1000|N/A|||(null)|2\n"
     )
     cluster = SlurmCluster(slurm, clock=lambda: 200.0)
@@ -161,3 +165,77 @@ def test_jobs_from_before_the_installation_get_watts(tmp_path: Path) -> None:
 def test_a_service_keeps_its_files_where_its_unit_may_write(tmp_path: Path) -> None:
     assert home_of(Path("/etc/wattqueue")) == Path("/var/lib/wattqueue")
     assert home_of(tmp_path) == tmp_path
+
+
+def with_partitions(slurm: Recorded, text: str) -> Recorded:
+    """Let ``scontrol show partition`` print a text."""
+
+    class Known(Recorded):
+        def run(self, argv: Sequence[str]) -> CommandResult:
+            return CommandResult(0, text, "", 0.0) if tuple(argv) == PARTITIONS else super().run(argv)
+
+    return Known(slurm.texts)
+
+
+def test_shared_nodes_and_a_backfill_without_licences_are_found(tmp_path: Path) -> None:
+    shown = {"p1": "NO", "p2": "EXCLUSIVE", "x": "NO"}
+    lines = (f"PartitionName={name} OverSubscribe={how}\n" for name, how in shown.items())
+    slurm = with_partitions(make_slurm(), "".join(lines))
+    guard = Guard.of(make_config(tmp_path), slurm)
+    installed(tmp_path, slurm, guard)
+    set_config(slurm, "SchedulerParameters", "bf_interval=1")
+    found = [one.what for one in guard.check(slurm)]
+    assert [text.split()[1] for text in found if "shares nodes" in text] == ["p1"]
+    assert any("bf_licenses" in text for text in found)
+    set_config(slurm, "SelectType", "select/linear")
+    set_config(slurm, "SchedulerParameters", "bf_interval=1,bf_licenses")
+    assert not any("shares nodes" in one.what or "bf_licenses" in one.what for one in guard.check(slurm))
+
+
+def test_a_dry_run_shows_the_difference_and_writes_nothing(tmp_path: Path) -> None:
+    settings = Guard.of(make_config(tmp_path), make_slurm()).settings
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    assert any(line.startswith("+local WHOLE_POOL_W") for line in changes(folder, settings, None))
+    assert list(folder.iterdir()) == []
+    install(folder, settings, None)
+    assert changes(folder, settings, None) == []
+    difference = changes(folder, settings._replace(away_s=7), None)
+    assert [line for line in difference if line[:1] in "+-" and line[:3] not in ("+++", "---")] == [
+        f"-local AWAY_S = {settings.away_s}",
+        "+local AWAY_S = 7",
+    ]
+
+
+@pytest.mark.parametrize("own", ["", "function slurm_job_submit() return 0 end\n"])
+def test_what_was_installed_is_taken_out_again(tmp_path: Path, own: str) -> None:
+    settings = Guard.of(make_config(tmp_path), make_slurm()).settings
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    if own:
+        (folder / "job_submit.lua").write_text(own)
+        assert changes(folder, settings, None)[0].startswith("rename ")
+    install(folder, settings, tmp_path / "frequencies")
+    uninstall(folder)
+    assert {path.name: path.read_text() for path in folder.iterdir()} == ({"job_submit.lua": own} if own else {})
+    assert uninstall(folder) == []
+
+
+def test_doctor_examines_an_installation(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    slurm.texts["pool"] = re.sub(r"Used=\d+", "Used=0", slurm.texts["pool"])
+    config = make_config(tmp_path, 'mode = "control"\n')
+    installed(tmp_path, slurm, Guard.of(config, slurm))
+    found = {check.name: check for check in examine_live(config, slurm, lambda: 1e6)}
+    assert found["heartbeat"].state == "no"
+    assert found["pool"].state == "yes"
+    assert found["partitions"].state == "yes"
+    config.run_dir.mkdir()
+    (config.run_dir / "beat").write_text("control 999990\n")
+    slurm.texts["nodes"] = slurm.texts["nodes"].replace("n[1-2]", "n[1-3]")
+    found = {check.name: check for check in examine_live(config, slurm, lambda: 1e6)}
+    assert found["heartbeat"].state == "yes"
+    assert found["partitions"].state == "part"
+    (tmp_path / "job_submit.lua").write_text("return slurm.SUCCESS\n")
+    found = {check.name: check for check in examine_live(config, slurm, lambda: 1e6) if check.state == "no"}
+    assert "not WattQueue's" in found["installation"].found

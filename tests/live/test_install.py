@@ -12,13 +12,18 @@ from typing import TypeVar, cast
 
 import pytest
 
-from tests.live.slurmlab import OPERATOR, USER, SlurmLab
-from wattqueue.errors import OutputError
+from tests.live.slurmlab import OPERATOR, USER, SlurmLab, wait_for
+from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.slurm.hostlist import expand
+from wattqueue.live.consent import parse_tag
+from wattqueue.live.slurm.commands import Commands
+from wattqueue.live.slurm.guard import staff_of
 from wattqueue.live.slurm.install import NodeWatts, Settings, install, prolog, script
+from wattqueue.live.slurm.observe import Observer
 from wattqueue.live.slurm.sizing import Shape
 
 F = TypeVar("F")
+STAFF = "bin"
 OPERATOR_UID = pwd.getpwnam(OPERATOR).pw_uid
 
 
@@ -104,6 +109,15 @@ def test_every_job_declares_the_most_it_can_draw_and_waits(
 
 
 @real
+@pytest.mark.parametrize(("age_s", "held"), [(0.0, True), (-5.0, True), (59.0, True), (70.0, False), (-3600.0, False)])
+def test_only_a_heartbeat_of_now_holds_jobs(slurm: SlurmLab, age_s: float, held: bool) -> None:
+    """One from the future was written by a clock that was wrong, and is no more a heartbeat than an old one."""
+    beat(slurm.root / "run/beat", age_s)
+    job = slurm.submit(seconds=60)
+    assert (slurm.field(job, "Reason") == "JobHeldUser") == held
+
+
+@real
 @pytest.mark.parametrize(
     "options",
     [
@@ -178,11 +192,71 @@ def test_a_user_cannot_lower_his_watts_or_free_his_job(slurm: SlurmLab, change: 
 
 
 @real
-@pytest.mark.parametrize("verb", ["release", "hold", "uhold"])
-def test_a_user_cannot_release_or_hold(slurm: SlurmLab, verb: str) -> None:
+def test_a_refusal_reaches_the_user_with_its_reason(slurm: SlurmLab) -> None:
     job = slurm.submit(seconds=60)
-    refused(slurm, "scontrol", verb, job)
+    for change, says in {
+        "Priority=5": "Job is in held state",
+        "Nice=5": "Job is in held state",
+        "Licenses=watts:1": "Invalid license specification",
+        "NumNodes=2": "violates accounting/QOS policy",
+    }.items():
+        assert says in refused(slurm, "scontrol", "update", f"JobId={job}", change)
     assert slurm.field(job, "Priority") == "0"
+    big = slurm.run(["sbatch", "-N4", "-p", "debug", "--wrap=true"], user=USER, check=False)
+    assert big.code != 0
+    assert "the whole budget is 1000 W" in big.err
+
+
+@real
+@pytest.mark.parametrize("verb", ["hold", "uhold"])
+@pytest.mark.parametrize("held_by", ["script", "controller"])
+def test_a_user_holds_and_releases_a_waiting_job_that_keeps_its_place(slurm: SlurmLab, verb: str, held_by: str) -> None:
+    job = slurm.submit(seconds=60)
+    if held_by == "controller":
+        slurm.run(["scontrol", "hold", job], user=OPERATOR)
+    before = [slurm.field(job, name) for name in ("SubmitTime", "Licenses")]
+    slurm.run(["scontrol", verb, job], user=USER)
+    observer = Observer(Commands(environment={"SLURM_CONF": slurm.env["SLURM_CONF"]}), time.time)
+    (row,) = observer.snapshot().jobs
+    assert (row.held, row.eligible) == (True, False), "the controller leaves it alone"
+    slurm.run(["scontrol", "release", job], user=USER)
+    wait_for("its turn", lambda: observer.snapshot().jobs[0].eligible, step_s=0.2)
+    assert slurm.field(job, "Priority") == "0", "it waits for its watts as before"
+    assert [slurm.field(job, name) for name in ("SubmitTime", "Licenses")] == before
+
+
+@real
+def test_a_user_holds_a_job_that_is_about_to_start(slurm: SlurmLab) -> None:
+    blocker, job = slurm.submit("-N2", "-p", "p1", seconds=600), slurm.submit("-N2", "-p", "p1", seconds=60)
+    for one in (blocker, job):
+        slurm.run(["scontrol", "release", one], user=OPERATOR)
+    slurm.wait_states([blocker], ["RUNNING"])
+    slurm.run(["scontrol", "hold", job], user=USER)
+    slurm.run(["scancel", blocker])
+    slurm.wait_idle()
+    assert slurm.states()[job] == "PENDING"
+    slurm.run(["scontrol", "release", job], user=USER)
+    slurm.wait_states([job], ["RUNNING"])
+
+
+@real
+def test_what_staff_changes_is_not_refused(slurm: SlurmLab) -> None:
+    """An account with Slurm's operator level that is not the controller's: a script installed again lets it."""
+    slurm.run(["sacctmgr", "-i", "add", "account", "ops", "Cluster=lab"], check=False)
+    slurm.run(["sacctmgr", "-i", "add", "user", STAFF, "Account=ops", "AdminLevel=Operator"])
+    commands = Commands(environment={"SLURM_CONF": slurm.env["SLURM_CONF"]})
+    uid = pwd.getpwnam(STAFF).pw_uid
+    assert uid in staff_of(commands)
+    wait_for("its rights", lambda: "Operator" in slurm.run(["sacctmgr", "-n", "show", "user", STAFF]).out)
+    job = slurm.submit("-t", "9", seconds=600)
+    lua, before = slurm.root / "etc/job_submit.lua", (slurm.root / "etc/job_submit.lua").read_text()
+    try:
+        lua.write_text(script(settings(slurm.root / "run/beat")._replace(staff=staff_of(commands))))
+        time.sleep(1.1)
+        slurm.run(["scontrol", "update", f"JobId={job}", "Partition=p2"], user=STAFF)
+        assert slurm.field(job, "Partition") == "p2"
+    finally:
+        lua.write_text(before)
 
 
 @real
@@ -262,3 +336,29 @@ def test_no_name_can_become_code(name: str) -> None:
         script(Settings({name: NodeWatts(1, 1, 1)}, [], None, 1, 1))
     with pytest.raises(OutputError):
         prolog(Path(f"/x/{name}"))
+
+
+@real
+@pytest.mark.parametrize(
+    ("comment", "wrong"),
+    [
+        ("wattqueue:consent", False),
+        ("mine wattqueue:consent,slowdown=1.5,until=2026-11-23T08:00:00+01:00,price=2.5 too", False),
+        ("wattqueue:no-consent", False),
+        ("nothing about it", False),
+        ("wattqueue:consnet", True),
+        ("wattqueue:consent,slowdown=0.5", True),
+        ("wattqueue:consent,price=1,price=2", True),
+        ("wattqueue:consent wattqueue:no-consent", True),
+        ("wattqueue:consent,", True),
+    ],
+)
+def test_a_user_learns_of_a_wrong_consent_at_the_submission(slurm: SlurmLab, comment: str, wrong: bool) -> None:
+    """The script and the controller agree on what is a tag."""
+    done = slurm.run(["sbatch", "--wrap=true", f"--comment={comment}"], user=USER)
+    assert ("states no consent" in done.err) is wrong
+    try:
+        parse_tag(comment)
+        assert not wrong
+    except InputError:
+        assert wrong

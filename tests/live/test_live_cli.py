@@ -21,8 +21,8 @@ from tests.live.site import MACHINE
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import LiveConfig, load_config, read_secret
-from wattqueue.live.controller import describe
 from wattqueue.live.metrics import LiveMetrics, serve
+from wattqueue.live.report import describe
 from wattqueue.live.slurm.guard import whole_pool
 from wattqueue.live.status import RunDir, read_status
 from wattqueue.model.signals import Cap
@@ -168,6 +168,7 @@ def test_the_dashboard_and_the_rules_name_metrics_that_exist(server: tuple[str, 
     _, metrics = server
     known = {sample.name for family in metrics.registry.collect() for sample in family.samples}
     known |= {family.name for family in metrics.registry.collect()}
+    known.add("wattqueue_cluster_power_watts")  # there while a node is measured
     share = files("wattqueue.live") / "share"
     for name in ("grafana-dashboard.json", "alerts.yml"):
         text = (share / name).read_text()
@@ -192,6 +193,11 @@ def test_status_says_what_was_seen(tmp_path: Path) -> None:
     shown = wattqueue("live", "status", "--config", str(config))
     assert shown.returncode == 0, shown.stderr
     assert "1.80 kW" in shown.stdout
+    raw = wattqueue("live", "status", "--json", "--config", str(config))
+    values = json.loads(raw.stdout)
+    assert (values["cap_w"], values["jobs"]["waiting"]) == (1800.0, 1)
+    assert values["heartbeat_age_s"] > 0
+    assert any("heartbeat" in text for text in values["problems"]), "the fake's time is long ago"
     checked = wattqueue("live", "audit", "--verify", "--config", str(write(tmp_path, PLAIN + 'state = "live.db"\n')))
     assert "none changed" in checked.stdout, checked.stderr
 

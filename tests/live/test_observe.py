@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.live.recordings import Recorded, recorded
+from tests.live.recordings import JOB_HEADER, Recorded, recorded
 from wattqueue.errors import InputError
 from wattqueue.formats.slurm.hostlist import compress, expand
 from wattqueue.live.cluster import JobKey
-from wattqueue.live.slurm.commands import SlurmError
+from wattqueue.live.slurm.commands import CommandResult, SlurmError
 from wattqueue.live.slurm.observe import (
     DETAILS,
     JOBS,
@@ -204,6 +205,25 @@ def test_a_command_that_misbehaves_is_an_error_never_an_empty_cluster(fault: str
         observer(slurm).snapshot()
 
 
+def test_an_empty_answer_is_no_empty_queue() -> None:
+    """A squeue whose output was lost ends with status 0 too; of a queue without a job it prints the header."""
+    slurm = Recorded()
+    looks = observer(slurm)
+    looks.snapshot()
+    slurm.texts["jobs"] = JOB_HEADER
+    assert looks.snapshot().jobs == ()
+    for text in ("", recorded("jobs").removeprefix(JOB_HEADER)):
+        slurm.texts["jobs"] = text
+        with pytest.raises(SlurmError):
+            looks.snapshot()
+
+
+def test_an_empty_list_of_licences_is_not_a_slurm_without_any() -> None:
+    with pytest.raises(SlurmError):
+        parse_pool("")
+    assert parse_pool("No licenses configured in Slurm.\n") is None
+
+
 @pytest.mark.parametrize("line", ["8|8|1795331207|PENDING|x|p1|x|1\n", LINE.replace("n[1-2]", "n[2-") + "\n"])
 def test_one_bad_line_is_told_and_the_others_are_read(line: str) -> None:
     slurm = Recorded()
@@ -272,3 +292,45 @@ def test_a_job_that_ends_between_jobs_and_pool_is_no_difference() -> None:
     pool = observer(slurm).snapshot().pool
     assert pool == (1600, 600, 400, 0)
     assert reads == 2
+
+
+def held_with(dependency: str) -> str:
+    return LINE.replace("(null)", dependency).replace("4_2|4", "40|40") + "\n"
+
+
+@pytest.mark.parametrize(
+    ("dependency", "states", "eligible"),
+    [
+        ("afterok:900(unfulfilled)", "COMPLETED", True),
+        ("afterok:900_*(unfulfilled)", "COMPLETED COMPLETED", True),
+        ("afterok:900_*(unfulfilled)", "COMPLETED FAILED", False),
+        ("afterok:900(unfulfilled)", "TIMEOUT", False),
+        ("afternotok:900(unfulfilled)", "TIMEOUT", True),
+        ("afternotok:900(unfulfilled)", "COMPLETED", False),
+        ("afterany:900(unfulfilled)", "CANCELLED", True),
+        ("afterany:900(unfulfilled),afterok:901(unfulfilled)", "COMPLETED", True),
+        ("afterany:900(unfulfilled)?afterok:901(unfulfilled)", "COMPLETED", False),
+        ("singleton(unfulfilled)", "COMPLETED", False),
+        ("afterok:900(unfulfilled)", "COMPLETING", False),
+        ("afterok:900(unfulfilled)", "", False),
+        ("afterok:1(unfulfilled)", "COMPLETED", False),
+    ],
+)
+def test_a_held_job_may_start_once_what_it_waits_for_has_ended(dependency: str, states: str, eligible: bool) -> None:
+    """slurmctld looks at the dependencies of held jobs once a minute. Job 1 is in the queue, 900 and 901 are not."""
+
+    class Ended(Recorded):
+        def run(self, argv: Sequence[str]) -> CommandResult:
+            if "-j" in argv:
+                self.calls.append(tuple(argv))
+                return CommandResult(0, states.replace(" ", "\n") + "\n", "", 0.0)
+            return super().run(argv)
+
+    slurm = Ended()
+    slurm.texts["jobs"] += held_with(dependency)
+    looks = observer(slurm)
+    seen, again = looks.snapshot(), looks.snapshot()
+    job, job_again = (s.by_key[JobKey("40", 1795245457.0)] for s in (seen, again))
+    assert job.eligible == eligible
+    assert job is job_again, "the same object while nothing changed"
+    assert len({argv for argv in slurm.calls if "-j" in argv}) == sum("-j" in argv for argv in slurm.calls), "once"

@@ -56,6 +56,7 @@ def test_jobs_get_the_nodes_of_least_watts_and_their_licences(site: Site) -> Non
     assert site.used_w()[0] == 91 + 241 + 200 + 140
     nodes = {job: lab.field(job, "NodeList") for job in (one, two, new, own)}
     starts = {job: lab.field(job, "StartTime") for job in nodes}
+    time.sleep(1.0)  # three rounds: a job that starts and ends between two polls is not in the recording
     site.open_gate(*nodes)
     site.wait_ended([*nodes], 1600)
     site.stop()
@@ -103,7 +104,7 @@ def test_another_node_is_chosen_where_the_best_one_is_drained(site: Site) -> Non
 
 def test_a_user_cannot_move_a_released_job_to_nodes_that_draw_more(site: Site) -> None:
     lab = site.lab
-    site.beat_once()
+    site.keep_beating()
     first, second = (site.gated("-N1", "-J", "cg", "-p", "p1", "-w", "n4") for _ in range(2))
     moved = ["scontrol", "update", f"JobId={second}", "ReqNodeList=n4"]
     assert lab.run(moved, user=USER, check=False).code == 0, "a job that waits is its user's"

@@ -29,12 +29,20 @@ class Measured(Predicted):
     code = codes.MEASURED
 
 
-@pytest.mark.parametrize(("change", "names_nodes"), [({"placement": Ranked()}, False), ({"ledger": Measured()}, True)])
-def test_what_live_does_not_drive_is_refused(change: dict[str, Any], names_nodes: bool) -> None:
+@pytest.mark.parametrize(
+    ("change", "site"),
+    [({"placement": Ranked()}, {"names_nodes": False}), ({"ledger": Measured()}, {"measures": False})],
+)
+def test_what_live_does_not_drive_is_refused(change: dict[str, Any], site: dict[str, bool]) -> None:
     with pytest.raises(PolicyError) as caught:
-        require_live(replace(load_policy("easy"), **change), lab_machine(), names_nodes=names_nodes)
+        require_live(replace(load_policy("easy"), **change), lab_machine(), **site)
     assert caught.value.where == "easy"
     assert caught.value.hint
+
+
+def test_an_adaptive_ledger_is_refused_by_name() -> None:
+    with pytest.raises(PolicyError, match="an adaptive ledger, which the live controller does not carry out"):
+        require_live(load_policy("easy+pc-adaptive-1"), lab_machine())
 
 
 def test_an_oracle_is_refused_by_name() -> None:

@@ -90,6 +90,28 @@ def test_a_controller_that_hung_and_resumes_writes_nothing_more(tmp_path: Path) 
     assert read_lease(tmp_path / "run") is not None
 
 
+@pytest.mark.parametrize(("ahead_s", "at_work"), [(5.0, True), (3600.0, False)])
+def test_a_heartbeat_from_the_future_keeps_no_release_away(tmp_path: Path, ahead_s: float, at_work: bool) -> None:
+    """A controller whose clock was ahead, and that is gone: its beat and its lease are no sign of life."""
+    slurm = make_slurm()
+    controller = claimed(slurm, tmp_path, 800.0)
+    slurm.submit(1, 10.0, watts=200)
+    slurm.now_s += ahead_s
+    controller.round()
+    done = release_all(settings(tmp_path), slurm, now_s=slurm.now_s - ahead_s)
+    assert (done.exit_status == AT_WORK) == at_work
+    assert done.released == (not at_work)
+
+
+def test_a_controller_beats_on_after_its_clock_was_set_back(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    controller = claimed(slurm, tmp_path)
+    controller.round()
+    slurm.now_s -= 3600.0
+    controller.round()
+    assert read_beat(tmp_path / "run") == ("control", slurm.now_s)
+
+
 @pytest.mark.parametrize("mode", ["observe", "advise"])
 def test_a_controller_that_only_watches_keeps_no_release_away(tmp_path: Path, mode: str) -> None:
     slurm = make_slurm()

@@ -12,12 +12,11 @@ import pytest
 
 from tests.live.adversary import Poller
 from tests.live.drive import lab_machine, make_controller
-from tests.live.releases import RELEASES, ChrootLab, absent, lab_of
+from tests.live.releases import RELEASES, absent, commands_of, lab_of
 from tests.live.slurmlab import OTHER_USER, PATIENCE_S, SlurmLab
 from wattqueue.live.cluster import Pool
 from wattqueue.live.controller import Controller
 from wattqueue.live.slurm.cluster import SlurmCluster
-from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.slurm.install import NodeWatts, Settings, script
 from wattqueue.live.slurm.observe import Observer
 from wattqueue.live.status import BEAT
@@ -42,12 +41,6 @@ def release_lab(request: pytest.FixtureRequest, lab_folder: Path) -> Iterator[Sl
         yield lab.up()
     finally:
         lab.down()
-
-
-def commands_of(lab: SlurmLab) -> Commands:
-    """The release's own commands."""
-    inside = str(lab.root / "bin") if isinstance(lab, ChrootLab) else ""
-    return Commands(60.0, {"SLURM_CONF": lab.env["SLURM_CONF"]}, inside)
 
 
 def submit(lab: SlurmLab, random_: random.Random) -> None:

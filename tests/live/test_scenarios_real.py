@@ -165,6 +165,7 @@ def test_slurmctld_restarted_and_killed_right_after_a_submit(site: Site) -> None
     def done() -> bool:
         nonlocal peak
         peak = max(peak, site.used_w()[0])
+        site.lab.resume_duplicates()
         return all((ran / name).exists() for name in wanted)
 
     wait_for(f"{sorted(wanted)} to have run", done, 3 * PATIENCE_S, 0.1)
@@ -180,7 +181,7 @@ def test_away_longer_than_stated_slurm_schedules_alone_under_the_pool(site: Site
     site.wait_open(600)
     assert site.child is not None
     os.kill(site.child.pid, signal.SIGSTOP)
-    site.set_beat(-PATIENCE_S)
+    site.keep_beating()
     jobs = [site.gated("-N1", "-p", "p2") for _ in range(4)]
     assert {site.lab.field(j, "Reason") for j in jobs} == {"JobHeldUser"}
     site.kill()

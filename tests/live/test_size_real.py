@@ -1,10 +1,15 @@
-"""A real Slurm with a thousand queued jobs: how long a round takes, what it costs, and names that would forge rows."""
+"""A real Slurm with a thousand queued jobs: what a round does and what it costs, and names that would forge rows.
+
+Seconds and shares of a core are recorded, not asserted: a busy machine would fail the test, not the controller. What is
+asserted is what makes a round dear on any machine: how many commands it runs, and what it writes.
+"""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -13,7 +18,7 @@ from tests.live.drive import lab_machine, make_controller
 from tests.live.site import Site, cap_text
 from tests.live.slurmlab import wait_for
 from wattqueue.live.slurm.cluster import SlurmCluster
-from wattqueue.live.slurm.commands import Commands, SlurmError
+from wattqueue.live.slurm.commands import CommandResult, Commands, SlurmError
 from wattqueue.live.slurm.observe import Observer
 from wattqueue.model.signals import Cap
 
@@ -22,12 +27,27 @@ Record = Callable[[str, object], None]
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def commands(site: Site) -> Commands:
-    return Commands(environment={"SLURM_CONF": site.lab.env["SLURM_CONF"]})
+@dataclass
+class Counted(Commands):
+    """Slurm's commands; it keeps the name of each that ran, and how long it took."""
+
+    names: list[str] = field(default_factory=list)
+    took: dict[str, float] = field(default_factory=dict)
+
+    def run(self, argv: Sequence[str]) -> CommandResult:
+        self.names.append(argv[0])
+        done = super().run(argv)
+        name = " ".join(word for word in argv[:4] if word.isalpha())
+        self.took[name] = self.took.get(name, 0.0) + done.took_s
+        return done
+
+
+def commands(site: Site) -> Counted:
+    return Counted(environment={"SLURM_CONF": site.lab.env["SLURM_CONF"]})
 
 
 def test_a_name_with_line_ends_forges_no_row(site: Site) -> None:
-    site.beat_once()
+    site.keep_beating()
     honest = site.lab.submit("-J", "honest", seconds=60)
     name = f"x\nJobId={honest} JobName=x Priority=7\n{honest}|{honest}|1|RUNNING|None|p1|4|4|1:00|watts:0|1|0|N/A|||"
     forger = site.lab.submit("-J", name, "--comment", "a\nb|c", "-D", "/", seconds=60)
@@ -49,36 +69,84 @@ def cost(pid: int) -> tuple[float, float]:
     return seconds, resident / 1024
 
 
-def queue_up(site: Site, count: int) -> None:
-    """So many jobs wait for a node that one job holds."""
-    site.beat_once()
-    script = f"for i in $(seq {count}); do sbatch -Q -o /dev/null -N4 -t 60 -p p1 --wrap='sleep 60' || exit 1; "
-    script += f"[ $((i % 100)) = 0 ] && echo control $(($(date +%s) + 180)) > {site.root}/live/run/beat; done"
+def queue_up(site: Site, count: int, nodes: int = 4, seconds: int = 60) -> None:
+    """So many jobs wait."""
+    site.keep_beating()
+    job = f"sbatch -Q -o /dev/null -N{nodes} -t 60 -p p1 --wrap='sleep {seconds}'"
+    script = f"for i in $(seq {count}); do {job} || exit 1; "
+    script += "done"
     done = site.lab.run(["/bin/sh", "-c", f"{script}; true"], timeout_s=1200.0)
     assert done.code == 0
 
 
 def test_a_thousand_queued(site: Site, tmp_path: Path, record_property: Record) -> None:
-    """A full round can be had in under a second; with nothing to change nothing is written."""
+    """With nothing to change nothing is written, and a round runs a few commands, not one for each job."""
     queue_up(site, 1000)
     cap = Cap.constant(8 * 100.0 + 200.0)  # none of them fits, so that all go on waiting
-    controller = make_controller(SlurmCluster(commands(site)), tmp_path, time.time, cap=cap, machine=lab_machine())
+    slurm = commands(site)
+    controller = make_controller(SlurmCluster(slurm), tmp_path, time.time, cap=cap, machine=lab_machine())
     took: list[float] = []
-    written = 0
-    while len(took) < 6 or (min(took) >= 1.0 and len(took) < 60):  # a machine that is busy gets more tries
+    written: list[int] = []
+    ran: list[int] = []
+    for _ in range(4):
+        slurm.names.clear()
         begin = time.perf_counter()
         report = controller.round()
-        took.append(time.perf_counter() - begin)
+        took.append(round(time.perf_counter() - begin, 3))
+        ran.append(len(slurm.names))
         assert report is not None
         assert len(report.plan.sorted.waiting) == 1000
-        written += len(report.outcomes)
-    record_property("rounds_s", [round(t, 3) for t in took])
-    assert written == 1, "the pool, once"
-    assert min(took) < 1.0
+        written.append(len(report.outcomes))
+    record_property("rounds_s", took)
+    record_property("commands", ran)
+    assert written == [1, 0, 0, 0], "the pool, once"
+    assert max(ran[1:]) <= 8
 
 
-def check_steady(site: Site, seconds: float, record_property: Record) -> float:
-    """Nothing to change, nothing written, little memory; the share of a core that it takes."""
+ROUNDS = 60
+
+
+@pytest.mark.slow
+def test_rounds_of_two_thousand_queued(site: Site, tmp_path: Path, record_property: Record) -> None:
+    """How long rounds take while nothing changes, and while jobs start and end; and the part that Slurm takes."""
+    queue_up(site, 2000, nodes=1, seconds=2)
+    slurm = commands(site)
+    for name, room_w in (("waiting", 50.0), ("starting", 800.0)):
+        cap = Cap.constant(8 * 100.0 + room_w)
+        folder = tmp_path / name
+        controller = make_controller(SlurmCluster(slurm), folder, time.time, cap=cap, machine=lab_machine())
+        controller.round()
+        controller.round()  # the first ones compile, and write the pool
+        slurm.took.clear()
+        took, ours, outcomes = [], [], 0
+        for _ in range(ROUNDS):
+            before, begin = sum(slurm.took.values()), time.perf_counter()
+            report = controller.round()
+            took.append(time.perf_counter() - begin)
+            ours.append(took[-1] - (sum(slurm.took.values()) - before))
+            assert report is not None
+            outcomes += len(report.outcomes)
+            time.sleep(max(0.0, 1.0 - took[-1]))
+        controller.audit.engine.dispose()
+        record_property(f"{name}_s", {"n": ROUNDS, **percentiles(took)})
+        record_property(f"{name}_ours_s", percentiles(ours))
+        record_property(f"{name}_commands_s", {key: round(s / ROUNDS, 4) for key, s in slurm.took.items()})
+        record_property(f"{name}_writes", outcomes)
+        assert (outcomes == 0) == (name == "waiting")
+
+
+def percentiles(values: Sequence[float]) -> dict[str, float]:
+    """Median, 95th percentile and greatest value."""
+    rank = sorted(values)
+    return {
+        "p50": round(rank[len(rank) // 2], 3),
+        "p95": round(rank[int(0.95 * len(rank))], 3),
+        "most": round(rank[-1], 3),
+    }
+
+
+def check_steady(site: Site, seconds: float, record_property: Record) -> None:
+    """Nothing to change, nothing written, little memory; the share of a core that it takes is recorded."""
     queue_up(site, 200)
     site.start(site.configure(cap_text(200), period_s=1.0))
     site.wait_open(200)
@@ -89,31 +157,27 @@ def check_steady(site: Site, seconds: float, record_property: Record) -> float:
     begin = time.monotonic()
     time.sleep(seconds)
     after_s, resident_mb = cost(site.child.pid)
-    share = (after_s - before_s) / (time.monotonic() - begin)
-    record_property("share_of_a_core", round(share, 4))
+    record_property("share_of_a_core", round((after_s - before_s) / (time.monotonic() - begin), 4))
     record_property("resident_mb", round(resident_mb))
     assert len(site.check_audit()) == rows, "nothing to change, nothing written"
     assert resident_mb < 300
-    return share
 
 
 @pytest.mark.slow
 def test_steady_for_a_minute(site: Site, record_property: Record) -> None:
-    assert check_steady(site, 60.0, record_property) < 0.05
+    check_steady(site, 60.0, record_property)
 
 
 def test_steady_for_some_seconds(site: Site, record_property: Record) -> None:
-    assert check_steady(site, 10.0, record_property) < 0.2, "a busy machine makes the same work dearer"
+    check_steady(site, 5.0, record_property)
 
 
-def test_a_slurmctld_that_is_gone_is_an_error_in_time(site: Site) -> None:
-    """Commands that wait for a dead slurmctld are given up on; the observer says so."""
+def test_a_slurmctld_that_is_gone_is_an_error_of_the_command(site: Site) -> None:
+    """Commands that wait for a dead slurmctld are given up on by our own limit; the observer says so."""
     site.lab.kill_controller()
     try:
-        begin = time.monotonic()
-        with pytest.raises(SlurmError):
+        with pytest.raises(SlurmError, match="no answer in 2 s"):
             Observer(Commands(2.0, {"SLURM_CONF": site.lab.env["SLURM_CONF"]}), time.time).snapshot()
-        assert time.monotonic() - begin < 60.0, "Slurm's own patience is longer"
     finally:
         site.lab.start_controller()
         site.lab.wait_idle_or_busy()

@@ -9,6 +9,7 @@ from importlib.resources import files
 
 import pytest
 
+from wattqueue.model.consent import COLUMNS
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.quantities import STATISTICS, quantities, quantity
 from wattqueue.model.schedule import PowerSeries
@@ -41,7 +42,7 @@ def test_every_metric_has_a_unit_a_range_and_a_meaning(name: str) -> None:
 
 
 def test_every_column_of_the_job_table_and_of_the_power_series_is_there() -> None:
-    columns = {f.name for f in fields(Jobs)} - {"origin", "extra", "profile", "profiles"}
+    columns = {f.name for f in fields(Jobs)} - {"origin", "extra", "profile", "profiles", "consent"} | set(COLUMNS)
     columns |= {f.name for f in fields(PowerSeries)}
     assert columns <= set(quantities())
 

@@ -1,5 +1,6 @@
 """The whole of section 3.4 in a simulation: found, re-clocked, recorded, and what follows."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,9 +106,16 @@ def test_what_follows_a_repeated_misfit(data_dir: Path, tmp_path: Path) -> None:
     database = ApplicationDatabase.open(tmp_path / "apps.db")
     for i in range(3):
         database.record_misfit(Misfit(str(i), "eve", 100.0 * i, "2", "8", 5.0))
-    ladder = Ladder(warning=1, lower_priority=2, no_choice=3)
-    record = {user: ladder.consequence(len(database.misfits(user))) for user in ("eve", "bob")}
-    assert record == {"eve": Consequence.NO_CHOICE, "bob": Consequence.NONE}
+    database.record_misfit(Misfit("3", "ann", 150.0, "2", "8", 5.0))
+    ladder = Ladder(warning=1, lower_priority=2, no_choice=3, window_s=200.0)
+    record = database.consequences(ladder, now_s=199.9)
+    assert record == {"eve": Consequence.LOWER_PRIORITY, "ann": Consequence.WARNING}  # the third is not there yet
+    assert behind(record) == {"eve"}
+    # The window ends with now: what is as old as it is forgotten.
+    assert database.consequences(ladder, now_s=300.0) == {"eve": Consequence.WARNING, "ann": Consequence.WARNING}
+    assert database.consequences(ladder, now_s=400.0) == {}
+    record = database.consequences(replace(ladder, window_s=1e6), now_s=300.0)
+    assert record["eve"] == Consequence.NO_CHOICE
     barred = without_claims(lab.jobs, record)
     assert barred.app.values().tolist() == ["", "", "", "1"]
     order = Penalised(inner=PriorityInc(), users=behind(record))

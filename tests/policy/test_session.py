@@ -162,7 +162,9 @@ def stops_free_nothing(world: World) -> World:
     return replace(world, machine=Machine("random", parts, world.machine.cap_scope))
 
 
-@pytest.mark.parametrize("parts", PARTS)
+@pytest.mark.parametrize(
+    "parts", [pytest.param(name, marks=pytest.mark.compiled if name == "rank with chance" else ()) for name in PARTS]
+)
 @settings(max_examples=8)
 @given(SEEDS)
 def test_a_round_on_a_snapshot_answers_as_the_simulator_does(parts: str, seed: int) -> None:
@@ -412,11 +414,17 @@ class Ranked:
 
 WITHOUT_NAMES = replace(ROUND, ranked_placement=False)
 """A live controller that may not ask for nodes by name."""
+UNMEASURED = replace(ROUND, telemetry=False)
+"""A live controller without a source of power."""
 
 
 @pytest.mark.parametrize(
     ("driver", "change"),
-    [(ABILITIES, {"ledger": Measured()}), (ROUND, {"ledger": Measured()}), (WITHOUT_NAMES, {"placement": Ranked()})],
+    [
+        (ABILITIES, {"ledger": Measured()}),
+        (UNMEASURED, {"ledger": Measured()}),
+        (WITHOUT_NAMES, {"placement": Ranked()}),
+    ],
 )
 def test_what_a_driver_does_not_carry_out_is_refused(change: dict[str, Any], driver: DriverAbilities) -> None:
     policy = replace(load_policy("easy"), **change)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+ROUNDING = Fraction(1, 1000)
 MICRO = 10**6
 
 
@@ -57,3 +58,37 @@ def redistribute(
             wants[i] = math.floor(room * MICRO)
     level = water_level(wants, pool)
     return [n + Fraction(min(w, level), MICRO) for n, w in zip(new, wants, strict=True)]
+
+
+def lower_all(cap: Sequence[float], limits: Limits, budget_uw: int) -> list[Fraction]:
+    """Caps after a budget came down: what they have above the minimum is cut to one height."""
+    if sum(whole(c) for c in cap) <= budget_uw:
+        return [Fraction(c) for c in cap]
+    wants = [math.floor(max(Fraction(0), Fraction(c) - Fraction(limits.minimum_w)) * MICRO) for c in cap]
+    room = max(0, budget_uw - len(cap) * math.ceil(Fraction(limits.minimum_w) * MICRO - ROUNDING))
+    level = water_level(wants, room)
+    return [Fraction(limits.minimum_w) + Fraction(min(w, level), MICRO) for w in wants]
+
+
+def reset_begun(cap: Sequence[float], begins: Sequence[bool], even_w: float, spare_uw: int) -> list[Fraction]:
+    """Caps after starts: the even share for those that begin; others give what they have above it, the most first."""
+    new, even, pool = [Fraction(c) for c in cap], Fraction(even_w), spare_uw
+    above = [math.floor(max(Fraction(0), c - even) * MICRO) for c in new]
+    wants = [math.floor(max(Fraction(0), even - c) * MICRO) if b else 0 for c, b in zip(new, begins, strict=True)]
+    for i, begun in enumerate(begins):
+        if begun:
+            new[i] -= Fraction(above[i], MICRO)
+            pool += above[i]
+            above[i] = 0
+    lacking = max(0, sum(wants) - pool)
+    height = water_level(above, max(0, sum(above) - lacking))
+    for i, surplus in enumerate(above):
+        new[i] -= Fraction(max(0, surplus - height), MICRO)
+        pool += max(0, surplus - height)
+    level = water_level(wants, pool)
+    return [n + Fraction(min(w, level), MICRO) for n, w in zip(new, wants, strict=True)]
+
+
+def whole(watts: float) -> int:
+    """Whole microwatts of a cap; one that stands a thousandth of one below them in float64 has them."""
+    return math.floor(Fraction(watts) * MICRO + ROUNDING)

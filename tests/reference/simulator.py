@@ -13,15 +13,29 @@ from typing import Any
 
 import numpy as np
 
+from tests.reference.meter import Meter
+from tests.reference.recent_runs import RecentRuns
+from tests.reference.site_meter import NaiveSiteMeter
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
-from wattqueue.policy.actions import Requeue, SetDomainCaps, SetFrequency, StartJob, StopNode, WakeNode
+from wattqueue.policy.actions import (
+    DrainNode,
+    Requeue,
+    Resume,
+    SetDomainCaps,
+    SetFrequency,
+    StartJob,
+    StopNode,
+    Suspend,
+    WakeNode,
+)
 from wattqueue.sim.truth import NodeEvents
 
 INF = math.inf
+STEPS_S = [0.0, *(60.0 * m for m in (1, 5, 15, 30)), *(3600.0 * h for h in (1, 2, 5, 10, 20, 50, 100))]
 
 
 def micro(watts: float) -> int:
@@ -49,6 +63,9 @@ class Running:
     predicted_factor: float
     net: int
     begun: bool = False
+    parked: bool = False
+    left: float = 0.0
+    expected_left: float = 0.0
 
 
 @dataclass
@@ -81,6 +98,21 @@ class Simulator:
     unit_rank: Any = None
     at_completion: bool = False
     phases_s: float | None = None
+    targets: Sequence[tuple[float, float]] | None = None
+    """Begin and end of load targets, where a job starts at the last option of its window while one is in force."""
+    ahead: Sequence[tuple[float, float, float]] | None = None
+    """Notice, begin and watts of load targets, where the pass looks ahead to the next one."""
+    ahead_slowed: bool = True
+    ramps: Sequence[tuple[float, float, float]] | None = None
+    """Begin, end and watts a second of load targets, where the ledger rises at that rate after one."""
+    full_cap: Cap | None = None
+    """The cap without load targets, where there are ramps."""
+    planned: list[float] = field(default_factory=list)
+    correction: int = codes.PLAN_IS_LIMIT
+    recent: RecentRuns | None = None
+    wakes: frozenset[str] = frozenset()
+    meter: Meter | None = None
+    site: NaiveSiteMeter | None = None
 
     def __post_init__(self) -> None:
         n = len(self.jobs)
@@ -99,11 +131,19 @@ class Simulator:
         self.nodes = groups([(part.units, part.units // part.nodes) for part in parts])
         self.domains = groups([(part.units, part.cores_per_socket if part.unit == "core" else 1) for part in parts])
         self.domain_cap = [INF] * len(self.domains)
+        if self.meter is not None:
+            self.meter.begin(self)
         self.timers: list[tuple[float, int]] = []
         self.steps: list[tuple[float, int, int, int, int]] = []
         self.cap_uw = self._cap_row(0)
         self.last_pass = -INF
         self.now = -INF
+        self.rise: tuple[float, float, float] | None = None  # when the ledger rose last after a target, to what, rate
+        self.kept = [0.0] * n
+        self.limit = [float(w) for w in self.jobs.walltime_s]
+        self.planned = list(self.planned) or list(self.limit)
+        self.overruns = [0] * n
+        self.promise = [INF] * n
         order = sorted(
             range(len(self.entries.job)),
             key=lambda e: (
@@ -145,9 +185,8 @@ class Simulator:
     def tick(self) -> None:
         """Every running job draws what its profile says of the work that it has done."""
         for r in self.running:
-            if r.begun and r.job in self.place:
-                work = min(float(self.jobs.runtime_s[r.job]), float(self.jobs.walltime_s[r.job]))
-                done = max(0.0, work - (r.end - self.now) / r.factor)
+            if r.begun and not r.parked and r.job in self.place:
+                done = self.kept[r.job] + max(0.0, self.work(r.job) - (r.end - self.now) / r.factor)
                 assert self.jobs.profiles is not None
                 self.place[r.job] = math.floor((done + 1e-6) / self.jobs.profiles.period_s)
         self.settle()
@@ -203,7 +242,7 @@ class Simulator:
         return uw if self.machine.cap_scope == "jobs" else max(uw, idle) - idle
 
     def wall(self, job: int, option: int) -> float:
-        return float(self.jobs.walltime_s[job]) * self.factor(self.prediction, job, option)
+        return self.planned[job] * self.factor(self.prediction, job, option)
 
     def node_units(self, unit: int) -> list[int]:
         """The units of the node in which ``unit`` stands: power is switched by the node."""
@@ -232,7 +271,7 @@ class Simulator:
     def node_state_uw(self, units: list[int], state: int) -> int:
         """Watts of a node without a job: the idle watts of each unit, else the node's figure once."""
         part = self.machine.partitions[self.unit_partition[units[0]]]
-        if state == codes.UNIT_ON:
+        if state in (codes.UNIT_ON, codes.UNIT_DRAINING):
             return len(units) * micro(part.idle_w)
         watts = {
             codes.UNIT_STOPPING: part.shutdown_w,
@@ -242,13 +281,22 @@ class Simulator:
         }
         return micro(watts[state])
 
+    def drawn(self) -> int:
+        """What the ledger counts in the scope of the cap."""
+        drawn = sum(r.net for r in self.running)
+        if self.meter is not None:
+            drawn += self.meter.idle_above()
+        if self.machine.cap_scope == "machine":
+            drawn += sum(self.node_base_uw(units, self.unit_state[units[0]]) for units in self.nodes)
+        return drawn
+
     def available(self) -> int:
         if self.cap_uw >= codes.NO_CAP:
             return 1 << 62
-        drawn = sum(r.net for r in self.running)
-        if self.machine.cap_scope == "machine":
-            drawn += sum(self.node_base_uw(units, self.unit_state[units[0]]) for units in self.nodes)
-        budget = self.cap_uw
+        drawn, budget = self.drawn(), self.cap_uw
+        if self.rise is not None:
+            since, level, rate = self.rise
+            budget = min(budget, round(level) + math.floor(rate * 1e6 * (self.now - since)))
         if self.chance is not None:
             base = drawn - sum(r.net for r in self.running)
             budget = math.floor((self.cap_uw - base) / self.chance[0]) + base
@@ -282,6 +330,8 @@ class Simulator:
         p = int(self.entries.partition[entry])
         units = self.chosen(p, job)
         predicted = self.factor(self.prediction, job, option)
+        if self.correction == codes.LIMIT_AT_START:
+            self.planned[job] = self.limit[job]
         r = Running(
             job, option, units, self.now, self.now, INF, self.now + self.wall(job, option), 0, 1.0, predicted, 0
         )
@@ -289,12 +339,12 @@ class Simulator:
         self.queue.remove(job)
         self.running.append(r)
         if self.phases_s is not None and self.jobs.profiles is not None and self.jobs.profiles.pattern[job] >= 0:
-            self.place[job] = 0
+            self.place[job] = math.floor((self.kept[job] + 1e-6) / self.jobs.profiles.period_s)
         self.start[job], self.units[job], self.option[job] = self.now, units, option
         self.state[job] = codes.RUNNING_NOW
 
     def set_end(self, r: Running) -> None:
-        work = min(float(self.jobs.runtime_s[r.job]), float(self.jobs.walltime_s[r.job]))
+        work = self.work(r.job)
         r.end = self.now + work
         if r.factor != 1.0:
             r.end = max(self.now, round((self.now + work * r.factor) * 1e6) / 1e6)
@@ -307,12 +357,51 @@ class Simulator:
         return self.jobs.nodes[job] <= len(self.free_units(p)) and enough
 
     def options(self, entry: int) -> range:
-        return range(int(self.window[0][entry]), int(self.window[1][entry]) + 1)
+        first, last = int(self.window[0][entry]), int(self.window[1][entry])
+        if self.targets is not None:
+            first = last = last if any(begin <= self.now < end for begin, end in self.targets) else first
+        return range(first, last + 1)
+
+    def ahead_net(self, entry: int, option: int) -> int:
+        """What an entry counts when the next announced target begins, if it starts now; 0 where it has ended."""
+        job = int(self.entries.job[entry])
+        if self.now + self.wall(job, option) <= self.next_target()[0]:
+            return 0
+        return self.promised_net(job, int(self.window[1][entry]) if self.ahead_slowed else option)
+
+    def next_target(self) -> tuple[float, float]:
+        """Begin and watts of the next target that has been announced."""
+        known = [(begin, watts) for notice, begin, watts in self.ahead or () if notice <= self.now < begin]
+        return min(known, default=(INF, INF))
+
+    def fits_ahead(self, entry: int, option: int) -> bool:
+        """Whether an entry that starts now fits below the next target beside what runs then."""
+        needed = self.ahead_net(entry, option)
+        if needed == 0:
+            return True
+        time, watts = self.next_target()
+        left = round(watts * 1e6) - (self.drawn() - sum(r.net for r in self.running))
+        for r in self.running:
+            if r.expected > time:
+                left -= min(r.net, self.slowed_net(r)) if self.ahead_slowed else r.net
+        return needed <= left
+
+    def held_back(self, entry: int) -> bool:
+        """Whether the next target keeps an entry from starting at any option: it gets no reservation."""
+        return not any(self.fits_ahead(entry, option) for option in self.options(entry))
+
+    def slowed_net(self, r: Running) -> int:
+        p = int(self.machine.option_partition[r.option])
+        entry = next(e for e in self.rank if (self.entries.job[e], self.entries.partition[e]) == (r.job, p))
+        uw = self.unit_uw(self.prediction, r.job, int(self.window[1][entry])) * len(r.units)
+        return self.ledger(p, uw, r.job)
 
     def schedule(self) -> None:
         self.last_pass = self.now
         if self.code == codes.CONSERVATIVE:
             self.conservative()
+        elif self.code == codes.SHORTEST:
+            self.shortest()
         else:
             self.greedy()
 
@@ -328,7 +417,7 @@ class Simulator:
                 break
             tried += 1
             for option in self.options(entry):
-                if self.fits(entry, option) and self.keeps(promised, entry, option):
+                if self.admits(promised, entry, option):
                     self.consume(promised, entry, option)
                     self.launch(entry, option)
                     for q in [q for q, r in promised.items() if r.job == job]:
@@ -337,11 +426,47 @@ class Simulator:
             else:
                 if self.code == codes.NO_BACKFILL:
                     closed.add(p)
+                elif self.held_back(entry):
+                    pass
                 elif self.code == codes.EASY and p not in promised:
                     promised[p] = self.reserve(entry)
                 elif self.code == codes.LAST_END and p not in promised:
                     ends = [r.expected for r in self.running]
                     promised[p] = Reservation(job, max(ends, default=INF), -1, -1)
+
+    def shortest(self) -> None:
+        """In queue order up to each partition's reservation; then everything else by planned time."""
+        promised: dict[int, Reservation] = {}
+        tried: list[int] = []
+        for entry in self.queued_entries():
+            if int(self.entries.partition[entry]) not in promised:
+                self.attempt(promised, tried, entry)
+        for entry in sorted(self.queued_entries(), key=lambda e: (self.shortest_wall(e), self.rank[e])):
+            if entry not in tried:
+                self.attempt(promised, tried, entry)
+
+    def shortest_wall(self, entry: int) -> float:
+        window = range(int(self.window[0][entry]), int(self.window[1][entry]) + 1)
+        return min(self.wall(int(self.entries.job[entry]), option) for option in window)
+
+    def admits(self, promised: dict[int, Reservation], entry: int, option: int) -> bool:
+        return self.fits(entry, option) and self.keeps(promised, entry, option) and self.fits_ahead(entry, option)
+
+    def attempt(self, promised: dict[int, Reservation], tried: list[int], entry: int) -> None:
+        """Start an entry, or promise it a start where its partition has no reservation."""
+        job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
+        if job not in self.queue or (self.depth and len(tried) >= self.depth):
+            return
+        tried.append(entry)
+        for option in self.options(entry):
+            if self.admits(promised, entry, option):
+                self.consume(promised, entry, option)
+                self.launch(entry, option)
+                for q in [q for q, r in promised.items() if r.job == job]:
+                    del promised[q]
+                return
+        if p not in promised and not self.held_back(entry):
+            promised[p] = self.reserve(entry)
 
     def keeps(self, promised: dict[int, Reservation], entry: int, option: int) -> bool:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
@@ -369,8 +494,28 @@ class Simulator:
             nodes += sum(len(r.units) for r in ended if self.machine.option_partition[r.option] == p)
             watts = self.available() + sum(r.net for r in ended) - self.promised_net(job, option)
             if nodes >= 0 and watts >= 0:
+                if self.promise[job] == INF:
+                    self.promise[job] = time
                 return Reservation(job, time, nodes, watts)
         return Reservation(job, INF, 0, 0)
+
+    def late(self) -> list[Running]:
+        """Running jobs whose planned time can be corrected: predicted, and below the walltime."""
+        if self.correction not in (codes.LIMIT_AT_OVERRUN, codes.STEPS_AT_OVERRUN):
+            return []
+        return [r for r in self.running if self.planned[r.job] < self.limit[r.job]]
+
+    def correct(self) -> None:
+        """Plan again for each job that runs on behind its planned time, until none does."""
+        while over := [r for r in self.late() if r.expected <= self.now]:
+            for r in over:
+                limit, before, k = self.limit[r.job], self.planned[r.job], self.overruns[r.job]
+                if self.correction == codes.LIMIT_AT_OVERRUN or k + 1 == len(STEPS_S):
+                    self.planned[r.job] = limit
+                else:
+                    self.planned[r.job] = min(limit, before - STEPS_S[k] + STEPS_S[k + 1])
+                r.expected += (self.planned[r.job] - before) * r.predicted_factor
+                self.overruns[r.job] += 1
 
     def conservative(self) -> None:
         # A plan is a list of (begin, end, partition, nodes, net); running jobs stand in it too.
@@ -438,7 +583,7 @@ class Simulator:
         part = self.machine.partitions[self.unit_partition[units[0]]]
         idle, floor, dynamic = micro(part.idle_w), 0, 0
         for u in units:
-            r = next((r for r in self.running if r.begun and u in r.units), None)
+            r = next((r for r in self.running if r.begun and not r.parked and u in r.units), None)
             watt = idle if r is None else self.watts_on(table, r.job, r.option, u)
             floor, dynamic = floor + min(watt, idle), dynamic + max(watt - idle, 0)
         if dynamic == 0 or floor + dynamic <= limit:  # without dynamic watts there is nothing to slow down
@@ -446,7 +591,12 @@ class Simulator:
         return float(max(0.1, (max(limit - floor, 0) / dynamic) ** (1 / part.dvfs_alpha)))
 
     def throttle(self, table: Prediction, r: Running) -> tuple[int, float]:
-        """Watts of the whole job and time factor under the limits: the slowest domain slows all its units."""
+        """Watts of the whole job and time factor under the limits."""
+        watts, factor = self.throttled(table, r)
+        return sum(watts), factor
+
+    def throttled(self, table: Prediction, r: Running) -> tuple[list[int], float]:
+        """Watts of each unit of a job, and its time factor: the slowest domain slows all its units."""
         part = self.machine.partitions[int(self.machine.option_partition[r.option])]
         idle, factor = micro(part.idle_w), self.factor(table, r.job, r.option)
         watts = [self.watts_on(table, r.job, r.option, u) for u in r.units]
@@ -455,9 +605,21 @@ class Simulator:
             if limit < INF and set(units) & set(r.units):
                 speed = min(speed, self.domain_speed(table, units, limit))
         if speed >= 1.0:
-            return sum(watts), factor
+            return watts, factor
         slowed = [round(idle + (w - idle) * speed**part.dvfs_alpha) if w > idle else w for w in watts]
-        return sum(slowed), factor * (part.dvfs_beta * (1 / speed - 1) + 1)
+        return slowed, factor * (part.dvfs_beta * (1 / speed - 1) + 1)
+
+    def drawn_uw(self) -> list[int]:
+        """What each unit really draws now; a node that is not on spreads its figure evenly."""
+        uw = [0] * len(self.unit_partition)
+        for units in self.nodes:
+            whole = self.node_state_uw(units, self.unit_state[units[0]])
+            for place, unit in enumerate(reversed(units)):
+                uw[unit] = (whole + place) // len(units)
+        for r in [r for r in self.running if r.begun and not r.parked]:
+            for unit, watt in zip(r.units, self.throttled(self.actual, r)[0], strict=True):
+                uw[unit] = watt
+        return uw
 
     def set_physics(self, r: Running) -> None:
         r.uw, r.factor = self.true_physics(r)
@@ -489,35 +651,43 @@ class Simulator:
 
     def settle(self) -> None:
         """Continue every job whose speed or watts differ from what they were."""
-        for r in [r for r in self.running if r.begun]:
+        for r in [r for r in self.running if r.begun and not r.parked]:
             if (self.limited_net(r), self.throttle(self.prediction, r)[1]) != (r.net, r.predicted_factor):
                 self.change_expectation(r)
             if self.true_physics(r) != (r.uw, r.factor):
                 self.change_truth(r)
 
-    def begin(self) -> None:
-        """Let the jobs run that this instant started; those beside them slow down."""
+    def begin(self) -> bool:
+        """Let the jobs run that this instant started, and return whether there are any; those beside them slow down."""
         started = [r for r in self.running if not r.begun]
         for r in started:
             r.begun = True
+            self.date(r, self.now)
         for r in started:
             self.set_physics(r)
             self.set_end(r)
         self.settle()
+        return bool(started)
 
     def limited_net(self, r: Running) -> int:
-        """What the ledger counts for a running job under the limits on its domains."""
+        """What the ledger counts for a running job under the limits on its domains, or by what is measured."""
+        if r.parked:
+            return self.ledger(
+                self.unit_partition[r.units[0]], len(r.units) * self.idle_uw(self.unit_partition[r.units[0]]), r.job
+            )
+        if self.meter is not None and self.meter.counts:
+            return self.ledger(self.unit_partition[r.units[0]], self.meter.counted_uw(r), r.job)
         uw, _ = self.throttle(self.prediction, r)
         return self.ledger(self.unit_partition[r.units[0]], uw, r.job)
 
     def change_fits(self) -> bool:
         """Whether the ledger has room for running jobs as they are now, instead of what it counts for them."""
-        jobs = [r for r in self.running if r.begun]
+        jobs = [r for r in self.running if r.begun and not r.parked]
         nets = [self.limited_net(r) for r in jobs]
         more = sum(nets) - sum(r.net for r in jobs)
         if more <= 0 or self.cap_uw >= codes.NO_CAP:
             return True
-        others = [r.net for r in self.running if not r.begun]
+        others = [r.net for r in self.running if not r.begun or r.parked]
         grown = self.margin([*others, *nets]) - self.margin([r.net for r in self.running])
         return more <= self.available() and more + grown <= self.available()
 
@@ -529,11 +699,15 @@ class Simulator:
         if isinstance(action, SetFrequency):
             r = by_job.get(action.job)
             of = self.machine.option_partition
-            if r is None or not 0 <= action.option < len(of) or of[action.option] != of[r.option]:
+            if r is None or r.parked or not 0 <= action.option < len(of) or of[action.option] != of[r.option]:
                 return
             before, r.option = r.option, action.option
+            since = [] if self.meter is None else [self.meter.since[u] for u in r.units]
+            if self.unit_uw(self.prediction, r.job, r.option) > self.unit_uw(self.prediction, r.job, before):
+                self.date(r, self.now)
             if not self.change_fits():
                 r.option = before
+                self.date(r, *since[:1])
                 return
             self.change_expectation(r)
             self.change_truth(r)
@@ -550,9 +724,21 @@ class Simulator:
             self.settle()
         elif isinstance(action, Requeue):
             if action.job in by_job:
+                self.keep(by_job[action.job], action.kept_s)
                 self.requeue(by_job[action.job])
                 self.settle()
-        elif isinstance(action, StopNode):
+        elif isinstance(action, Suspend):
+            if action.job in by_job and not by_job[action.job].parked:
+                self.suspend(by_job[action.job])
+        elif isinstance(action, Resume):
+            if action.job in by_job and by_job[action.job].parked:
+                self.resume(by_job[action.job])
+        elif isinstance(action, DrainNode) and busy & set(self.node_units(action.node)):
+            if self.unit_state[action.node] == codes.UNIT_ON:
+                self.set_node(self.node_units(action.node), codes.UNIT_DRAINING)
+        elif isinstance(action, WakeNode) and self.unit_state[action.node] == codes.UNIT_DRAINING:
+            self.set_node(self.node_units(action.node), codes.UNIT_ON)
+        elif isinstance(action, (StopNode, DrainNode)):
             units = self.node_units(action.node)
             free = self.unit_state[action.node] == codes.UNIT_ON and not busy & set(units)
             if free and self.base_fits(units, codes.UNIT_STOPPING):
@@ -576,9 +762,72 @@ class Simulator:
                     self.launch(entry, action.option)
                 return
 
+    def date(self, r: Running, *time: float) -> None:
+        """Samples of before say nothing of the units of a job from now on."""
+        if self.meter is not None:
+            self.meter.since.update(dict.fromkeys(r.units, *time))
+
+    def suspend(self, r: Running) -> None:
+        """Its units draw idle watts, its ends are unknown; others on its domains may draw what it drew."""
+        self.bill(r)
+        r.left, r.expected_left = (r.end - self.now) / r.factor, (r.expected - self.now) / r.predicted_factor
+        r.end = r.expected = INF
+        r.parked = True
+        self.date(r, self.now)
+        r.uw = len(r.units) * self.idle_uw(self.unit_partition[r.units[0]])
+        r.net = self.ledger(self.unit_partition[r.units[0]], r.uw, r.job)
+        self.settle()
+
+    def resume(self, r: Running) -> None:
+        if self.meter is not None:  # what idle units count, its own among them, stays counted: as at a start
+            self.meter.kept_above = self.meter.idle_above()
+        r.parked = False
+        since = [] if self.meter is None else [self.meter.since[u] for u in r.units]
+        self.date(r, self.now)
+        fits = self.change_fits()
+        if self.meter is not None:
+            self.meter.kept_above = None
+        if not fits:
+            r.parked = True
+            self.date(r, *since[:1])
+            return
+        self.bill(r)
+        self.set_physics(r)
+        r.end = max(self.now, round((self.now + r.left * r.factor) * 1e6) / 1e6)
+        _, r.predicted_factor = self.throttle(self.prediction, r)
+        r.net = self.limited_net(r)
+        r.expected = round((self.now + r.expected_left * r.predicted_factor) * 1e6) / 1e6
+        self.settle()
+
+    def stop_drained(self) -> None:
+        """Draining nodes stop when no job is left on them."""
+        busy = {u for r in self.running for u in r.units}
+        for units in self.nodes:
+            if self.unit_state[units[0]] == codes.UNIT_DRAINING and not busy & set(units):
+                self.set_node(units, codes.UNIT_STOPPING)
+                part = self.machine.partitions[self.unit_partition[units[0]]]
+                self.timers.append((self.now + part.shutdown_s, units[0]))
+
+    def keep(self, r: Running, seconds: float) -> None:
+        """Work that its next start need not do again: at most what it has done, in truth and in expectation."""
+        work = self.work(r.job)
+        left = r.left if r.parked else (r.end - self.now) / r.factor
+        expected = r.expected_left if r.parked else (r.expected - self.now) / r.predicted_factor
+        kept = min(seconds, max(0.0, work - left), max(0.0, self.planned[r.job] - expected))
+        self.kept[r.job] += kept
+        self.planned[r.job] = max(self.planned[r.job] - kept, min(self.planned[r.job], 1.0))
+        self.limit[r.job] = max(self.limit[r.job] - kept, self.planned[r.job])
+
+    def work(self, job: int) -> float:
+        """Seconds of work at reference speed that a job has to do from its start on."""
+        return min(float(self.jobs.runtime_s[job]), float(self.jobs.walltime_s[job])) - self.kept[job]
+
     def requeue(self, r: Running) -> None:
         self.bill(r)
         self.running.remove(r)
+        if r.begun:
+            self.date(r, self.now)
+        self.stop_drained()
         self.queue.append(r.job)
         self.state[r.job] = codes.WAITING
 
@@ -589,6 +838,8 @@ class Simulator:
                 self.set_node(units, codes.UNIT_ON)
             return
         self.timers = [(t, u) for t, u in self.timers if u != units[0]]
+        if self.unit_state[unit] == codes.UNIT_DRAINING:
+            self.set_node(units, codes.UNIT_ON)
         for r in [r for r in self.running if set(units) & set(r.units)]:
             self.requeue(r)
         self.set_node(units, codes.UNIT_DOWN)
@@ -602,24 +853,35 @@ class Simulator:
         nodes = sorted(range(len(e.time_s)), key=lambda k: (e.time_s[k], e.up[k], e.unit[k]))
         tick, ticks = (float(self.jobs.submit_s.min()) if self.script else INF), 0
         deferred, sampled = INF, -INF if self.phases_s is not None else INF
+        tick = tick if self.period > 0 else INF
         while True:
             coming = [r.end for r in self.running] + [deferred]
             coming += [float(self.jobs.submit_s[arrivals[0]])] if arrivals else []
-            if min(coming) == INF and not self.queue:
+            if min(coming) == INF and not self.queue and not self.running:
                 break
-            coming += [t for t, _ in self.timers]
+            coming += [t for t, _ in self.timers] + [r.expected for r in self.late()]
             coming += [float(self.events.time_s[nodes[0]])] if nodes else []
             coming += [float(self.cap.time_s[signals[0]])] if signals else []
-            if min(coming) == INF and not self.running and (self.script is None or ticks > 500):
+            coming += [self.now + 10.0] if self.rise is not None else []
+            if min(coming) == INF and (self.script is None or ticks > 500):
                 break
-            self.now, ended = min([*coming, tick, sampled if self.running else INF]), False
+            moving = any(not r.parked for r in self.running)
+            read_at = self.meter.read_at if self.meter is not None and moving else INF
+            site_at = self.site.read_at if self.site is not None else INF
+            coming += [sampled, site_at] if moving else []
+            self.now, ended, submitted = min([*coming, tick, read_at]), False, False
             for r in sorted((r for r in self.running if r.end <= self.now), key=lambda r: r.job):
                 self.bill(r)
                 self.running.remove(r)
+                self.date(r, self.now)
                 ended = True
                 self.end[r.job] = self.now
                 killed = self.jobs.runtime_s[r.job] > self.jobs.walltime_s[r.job]
                 self.state[r.job] = codes.KILLED if killed else codes.COMPLETED
+                if self.recent is not None:
+                    self.recent.learn(r.job, (self.now - self.start[r.job]) / r.predicted_factor + self.kept[r.job])
+            self.correct()
+            self.stop_drained()
             for _, unit in sorted(timer for timer in self.timers if timer[0] <= self.now):
                 stopping = self.unit_state[unit] == codes.UNIT_STOPPING
                 self.set_node(self.node_units(unit), codes.UNIT_OFF if stopping else codes.UNIT_ON)
@@ -635,9 +897,18 @@ class Simulator:
                 job = arrivals.pop(0)
                 self.state[job] = codes.REJECTED if self.reject[job] else codes.WAITING
                 if not self.reject[job]:
+                    if self.recent is not None:
+                        self.planned[job] = self.recent.planned(job, float(self.jobs.walltime_s[job]))
+                    submitted = True
                     self.queue.append(job)
             while signals and self.cap.time_s[signals[0]] <= self.now:
                 self.cap_uw = self._cap_row(signals.pop(0))
+                self.begin_rise()
+            self.end_rise()
+            if self.meter is not None:
+                self.meter.at_instant(submitted=submitted)
+            if self.site is not None:
+                self.site.at_instant(self)
             if self.script is not None and self.now >= tick:
                 for action in self.script(ticks):
                     self.act(action)
@@ -659,11 +930,40 @@ class Simulator:
             else:
                 deferred = INF
                 self.schedule()
-            self.begin()
+            started = self.begin()
+            while started and self.script is not None and "start" in self.wakes:
+                for action in self.script(ticks):
+                    self.act(action)
+                ticks += 1
+                started = self.begin()
+            if self.rise is not None and self.drawn() > self.rise[1]:
+                self.rise = self.now, self.drawn(), self.rise[2]
             self.write_step()
+        for r in self.running:  # suspended, and never resumed
+            self.bill(r)
+            self.state[r.job] = codes.WAITING
         for job, state in enumerate(self.state):
             if state == codes.WAITING:
                 self.state[job] = codes.NOT_STARTED
+
+    def begin_rise(self) -> None:
+        """At the end of a target the ledger begins to rise from where it is; at the begin of one nothing does."""
+        latest = max((t for t in self.ramps or () if t[0] <= self.now), default=None)
+        if latest is None:
+            return
+        _, end, rate = latest
+        assert self.full_cap is not None
+        if self.now < end or rate == INF or self.full_cap.in_force_w(self.now) == INF:
+            self.rise = None
+        elif self.now == end:
+            self.rise = self.now, self.drawn(), rate
+
+    def end_rise(self) -> None:
+        if self.rise is not None:
+            assert self.full_cap is not None
+            since, level, rate = self.rise
+            if level + math.floor(rate * 1e6 * (self.now - since)) >= micro(self.full_cap.in_force_w(self.now)):
+                self.rise = None
 
     def write_step(self) -> None:
         busy = {u for r in self.running for u in r.units}
@@ -671,6 +971,10 @@ class Simulator:
         idle = sum(self.idle_uw(self.unit_partition[u]) for u in busy)
         other = sum(self.node_state_uw(units, self.unit_state[units[0]]) for units in self.nodes) - idle
         self.steps.append((self.now, jobs_uw, other, idle, len(busy)))
+        if self.site is not None:
+            self.site.ledgers.append((self.now, sum(r.net for r in self.running)))
+        if self.meter is not None:
+            self.meter.history.append((self.now, self.drawn_uw()))
 
 
 def integral_j(steps: Sequence[tuple[float, int, int, int, int]], column: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -266,8 +267,10 @@ def test_it_prints(browser: Browser, folder: Path, tmp_path: Path) -> None:
     expect_clean(browser)
 
 
-def test_half_a_million_jobs_stay_fluid(browser: Browser, folder: Path) -> None:
-    """A zoom redraws the charts over time; the cost depends on bins and pixels, not on jobs."""
+def test_half_a_million_jobs_stay_fluid(
+    browser: Browser, folder: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """A zoom redraws the charts over time; the cost depends on bins and pixels, not on jobs. Its time is recorded."""
     browser.open(folder / "grid.html")
     took = browser.js(
         "(() => { const t = performance.now(); for (let i = 0; i < 10; i++) zoomTo(i, 60 + i);"
@@ -276,4 +279,4 @@ def test_half_a_million_jobs_stay_fluid(browser: Browser, folder: Path) -> None:
     )
     sizes = browser.js("wattqueue.charts.power.figure.columns.time_s.length")
     assert sizes <= 6_000
-    assert took < 1_000, f"{took:.0f} ms a zoom"
+    record_property("zoom_ms", round(took))

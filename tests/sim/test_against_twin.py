@@ -13,11 +13,22 @@ from hypothesis import strategies as st
 
 from tests.reference.simulator import Simulator, integral_j
 from tests.sim.invariants import check_invariants, units_of
-from tests.sim.workloads import NAMES, World, bounded_world, random_world
+from tests.sim.workloads import NAMES, World, bounded_world, random_world, shortest_world
 from wattqueue.kernels import codes
+from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.parts.ledger.chance import Chance
-from wattqueue.policy.actions import Action, Requeue, SetDomainCaps, SetFrequency, StopNode, WakeNode
+from wattqueue.policy.actions import (
+    Action,
+    DrainNode,
+    Requeue,
+    Resume,
+    SetDomainCaps,
+    SetFrequency,
+    StopNode,
+    Suspend,
+    WakeNode,
+)
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run
 
@@ -82,6 +93,14 @@ def test_with_the_pass_of_cwm(seed: int) -> None:
 
 
 @given(SEEDS)
+def test_shortest_first_behind_the_reservations(seed: int) -> None:
+    world = shortest_world(seed, failures=seed % 3 == 0)
+    run, twin = run_both(world, random_script(seed, world) if seed % 2 else None, period_s=7.0 if seed % 2 else 0.0)
+    expect_same(run, twin)
+    check_invariants(run)
+
+
+@given(SEEDS)
 def test_with_the_pass_of_cwm_and_random_actions(seed: int) -> None:
     world = bounded_world(seed)
     run, twin = run_both(world, random_script(seed, world), period_s=7.0)
@@ -102,7 +121,8 @@ def test_with_random_actions(seed: int) -> None:
     check_invariants(run)
 
 
-@settings(max_examples=20)  # many ticks: each world takes some seconds
+@pytest.mark.compiled  # many ticks: as plain Python each world takes some seconds
+@settings(max_examples=20)
 @given(SEEDS)
 def test_with_phases_under_limits(seed: int) -> None:
     """True watts walk through random profiles, while limits come and go on sockets that jobs share."""
@@ -117,18 +137,82 @@ def test_with_phases_under_limits(seed: int) -> None:
     check_invariants(run)
 
 
-def random_script(seed: int, world: World) -> Any:
+@given(SEEDS)
+def test_with_jobs_that_are_suspended_and_nodes_that_drain(seed: int) -> None:
+    world = random_world(seed, failures=seed % 2 == 0)
+    run, twin = run_both(world, random_script(seed, world, parking=True), period_s=7.0)
+    expect_same(run, twin)
+    check_invariants(run)
+
+
+@given(SEEDS)
+def test_with_windows_by_load_target(seed: int) -> None:
+    """During a target jobs start at the last option of their window, at other times at the first."""
+    world = targeted_world(seed)
+    world = replace(world, ready=replace(world.ready, by_target=True))
+    run, twin = run_both(world, random_script(seed, world) if seed % 2 else None, period_s=7.0 if seed % 2 else 0.0)
+    expect_same(run, twin)
+    check_invariants(run)
+
+
+@given(SEEDS)
+def test_looking_ahead_to_the_next_target(seed: int) -> None:
+    """Jobs that would still run when an announced target begins fit below it, as they run or slowed."""
+    world = targeted_world(seed)
+    how = codes.AHEAD_SLOWED if seed % 2 else codes.AHEAD_AS_RUN
+    world = replace(world, looks_ahead=how, ready=replace(world.ready, by_target=seed % 4 == 1))
+    parking = seed % 3 == 0
+    run, twin = run_both(world, random_script(seed, world, parking=parking) if seed % 5 < 3 else None, period_s=7.0)
+    expect_same(run, twin)
+    check_invariants(run)
+
+
+@given(SEEDS)
+def test_rising_at_the_ramp_of_a_target(seed: int) -> None:
+    """After a target the ledger rises by so many watts a second since its last rise."""
+    world = targeted_world(seed, ramps=True)
+    world = replace(world, ramped=True, looks_ahead=seed % 3 if world.code != codes.CONSERVATIVE else 0)
+    run, twin = run_both(world, random_script(seed, world) if seed % 2 else None, period_s=7.0 if seed % 2 else 0.0)
+    expect_same(run, twin)
+    check_invariants(run)
+
+
+def targeted_world(seed: int, *, ramps: bool = False) -> World:
+    """A random world with load targets, some of them announced."""
+    rng = np.random.default_rng(seed)
+    world = random_world(seed, failures=seed % 3 == 0)
+    if world.code == codes.CONSERVATIVE and not ramps:
+        world = replace(world, code=codes.EASY)
+    end, targets = 0.0, []
+    for _ in range(int(rng.integers(1, 5))):
+        start = end + float(rng.integers(0, 60))
+        end = start + float(rng.integers(1, 90))
+        watts = world.machine.scope_idle_w() + float(rng.integers(0, 900))
+        rate = float(rng.choice([0.5, 3.0, 20.0, np.inf])) if ramps else np.inf
+        targets.append(LoadTarget(start, end, watts, notice_s=float(rng.integers(0, 40)), ramp_w_per_s=rate))
+    return replace(world, targets=LoadTargets.of(*targets))
+
+
+def random_script(seed: int, world: World, *, parking: bool = False) -> Any:
     """Actions of each tick: a pure function of seed and tick, so that both worlds get the same."""
     options, n, units = len(world.machine.option_partition), len(world.jobs), world.machine.units
 
     def script(tick: int) -> Sequence[Action]:
+        if parking and 60 < tick <= 63:
+            return [Resume(str(job + 1)) for job in range(n)]
         if tick > 60:
             return [WakeNode(u) for u in range(units)] if tick % 20 == 0 else []
         rng = np.random.default_rng((seed, tick))
         return [one(rng) for _ in range(int(rng.integers(0, 4)))]
 
     def one(rng: np.random.Generator) -> Action:
-        kind = int(rng.integers(6))
+        kind = int(rng.integers(9 if parking else 6))
+        if kind == 6:
+            return Suspend(str(int(rng.integers(n)) + 1))
+        if kind == 7:
+            return Resume(str(int(rng.integers(n)) + 1))
+        if kind == 8:
+            return DrainNode(int(rng.integers(units)))
         if kind <= 1:
             return SetFrequency(str(int(rng.integers(n)) + 1), int(rng.integers(options)))
         if kind == 2:
@@ -139,7 +223,8 @@ def random_script(seed: int, world: World) -> Any:
             return StopNode(int(rng.integers(units)))
         if kind == 4:
             return WakeNode(int(rng.integers(units)))
-        return Requeue(str(int(rng.integers(n)) + 1))
+        kept = float(rng.choice([0.0, 0.0, 20.0, np.inf]))
+        return Requeue(str(int(rng.integers(n)) + 1), kept)
 
     return script
 

@@ -1,11 +1,14 @@
 """Figures of a run whose jobs have phases: from the exact sum, however it is cut; the series kept has its energy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sim.test_profiles import workload
+from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition, plain_machine
 from wattqueue.model.metrics import CapSums, cap_figures, cap_sums, energies, span
@@ -98,3 +101,18 @@ def test_a_task_takes_its_figures_from_the_sum() -> None:
 def test_jobs_without_profiles_have_no_phases() -> None:
     jobs = Jobs.build([0.0], [1], [10.0], mean_power_w=[5.0])
     assert not has_phases(simulate(jobs, plain_machine(1), load_policy("easy")))
+
+
+@pytest.mark.compiled
+def test_a_task_lets_a_run_follow_profiles() -> None:
+    """Sampled as often as the profiles are, both ways draw the same; the run itself then knows it."""
+    task = Task("marconi:days=0.05,load=0.6", machine="marconi100", estimator="oracle-mean", seed=3)
+    after, within = (perform(load(each)) for each in (task, replace(task, phases_s=20.0)))
+    assert within.run.phases_s == 20.0
+    assert len(within.run.power.time_s) > len(after.inputs.jobs)
+    assert within.metrics["job_energy_j"] == pytest.approx(after.metrics["job_energy_j"], rel=0.02)
+    assert within.inputs.task.values()["phases_s"] == 20.0
+    jobs = within.inputs.jobs
+    with pytest.raises(InputError) as refused:
+        simulate(replace(jobs, profiles=None), within.inputs.machine, within.inputs.policy, phases_s=20.0)
+    assert "phases_s" in refused.value.what

@@ -208,8 +208,9 @@ def test_a_marconi_day_holds_its_maxima() -> None:
     assert jobs.max_power_w is not None
     alone = jobs.take(np.array([int(np.argmax(jobs.runtime_s))]))
     single = with_profiles(simulate(alone, machine, load_policy("easy"))).power
-    assert alone.max_power_w is not None
-    assert single.jobs_w.max() == pytest.approx(alone.nodes[0] * alone.max_power_w[0], abs=1e-3)
+    assert alone.profiles is not None
+    highest = alone.profiles.max_power_w(alone.runtime_s)
+    assert single.jobs_w.max() == pytest.approx(alone.nodes[0] * highest[0], abs=1e-3)
     assert len(single.time_s) > alone.runtime_s[0] / 20
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.metrics import cap_sums
 from wattqueue.model.signals import Cap
+from wattqueue.parts.actions import Action
+from wattqueue.parts.controls.rapl_lending import RaplLending
 from wattqueue.parts.controls.rapl_redistribution import RaplRedistribution
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
@@ -27,11 +32,15 @@ class Sockets:
     def __init__(self) -> None:
         self.simulation: Simulation | None = None
         self.seen: list[Floats] = []
+        self.believed: RaplRedistribution | None = None
+        """The control whose limits are compared with those in force."""
 
     def __call__(self, view: View) -> Floats:
         assert self.simulation is not None
         cap: Floats = self.simulation.truth.domains.cap_uw / codes.MICRO
         self.seen.append(cap)
+        if self.believed is not None:
+            np.testing.assert_allclose(self.believed.limits_w, cap, rtol=1e-12)
         power = np.full(view.machine.domains, IDLE_W)
         for job in view.running:
             power[view.machine.domain_of_unit[view.job_units(int(job))]] = MAX_W
@@ -81,3 +90,72 @@ def test_a_budget_that_comes_down_holds_within_a_step() -> None:
     late = power.jobs_w[power.time_s >= 100.0 + 4.0]
     assert len(late)
     assert late.max() <= 150.0 + 1e-6
+
+
+class KeepFree:
+    """A ledger that keeps 60 W free."""
+
+    code = codes.PREDICTED
+
+    def margin_w(self, view: View) -> float:
+        """Return watts to keep free."""
+        return 60.0
+
+
+def test_a_refused_raise_leaves_the_limits_that_were_in_force() -> None:
+    """The ledger has room for 180 W: raises beyond that are refused, and what they asked for is in the reserve."""
+    jobs = Jobs.build([0.0, 0.0], [1, 1], [400.0, 400.0], walltime_s=[400.0, 400.0])
+    sockets = Sockets()
+    control = RaplRedistribution(minimum_w=15.0, maximum_w=MAX_W, reset=False, measure=sockets)
+    policy = load_policy("first-fit", ledger=KeepFree(), controls=[control])
+    sockets.simulation = Simulation(jobs, MACHINE, policy, Cap.constant(BUDGET_W), None, NodeEvents.none())
+    sockets.believed = control
+    sockets.simulation.go()
+    assert sum(sockets.simulation.session.refused.values()) > 0
+    assert len(sockets.seen) > 10
+
+
+class Recorder:
+    """Notes the limits in force after each step of the control before it."""
+
+    period_s = 4.0
+    events = frozenset({"signal"})
+
+    def __init__(self) -> None:
+        self.simulation: Simulation | None = None
+        self.seen: list[tuple[float, float]] = []
+
+    def act(self, view: View) -> list[Action]:
+        """Note the time and the sum of the limits."""
+        assert self.simulation is not None
+        self.seen.append((view.now_s, float(self.simulation.truth.domains.cap_uw.sum()) / codes.MICRO))
+        return []
+
+
+BUDGETS = st.lists(st.tuples(st.floats(1.0, 40.0), st.floats(70.0, 400.0)), min_size=1, max_size=4)
+
+
+@settings(max_examples=15)
+@given(first_w=st.floats(240.0, 400.0), later=BUDGETS, lending=st.booleans())
+def test_the_sum_of_caps_is_under_a_moved_budget_within_one_step(
+    first_w: float, later: list[tuple[float, float]], lending: bool
+) -> None:
+    """Within a period of 4 s; where the control is woken by signals, in the very instant."""
+    sockets, recorder = Sockets(), Recorder()
+    control = (RaplLending if lending else RaplRedistribution)(minimum_w=15.0, maximum_w=MAX_W, measure=sockets)
+    times = np.concatenate(([0.0], np.cumsum([wait for wait, _ in later])))
+    cap = Cap(times, np.array([first_w, *(watts for _, watts in later)]))
+    jobs = Jobs.build([0.0, 5.0], [1, 2], [80.0, 60.0], walltime_s=[80.0, 60.0])
+    policy = load_policy("first-fit", controls=[control, recorder])
+    simulation = Simulation(jobs, MACHINE, policy, cap, None, NodeEvents.none())
+    sockets.simulation = recorder.simulation = simulation
+    simulation.go()
+    for now, total in recorder.seen:
+        since = int(np.searchsorted(times, now, side="right")) - 1
+        stepped = lending or any(times[since] <= at <= now and at % 4.0 == 0.0 for at, _ in recorder.seen)
+        if stepped:
+            assert total <= cap.cap_w[since] + 1e-5
+    run = simulation.result()
+    lowered = int((np.diff(cap.cap_w) < 0).sum())
+    over_s = cap_sums(run.power, MACHINE, cap, 0.0, float(np.nanmax(run.schedule.end_s))).over_s
+    assert over_s <= (0.0 if lending else 4.0 * lowered) + 1e-6

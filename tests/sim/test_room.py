@@ -40,6 +40,7 @@ def ready(jobs: Jobs, policy: Policy) -> Simulation:
     return Simulation(jobs, MACHINE, policy, Cap.none(), None, NodeEvents.none())
 
 
+@pytest.mark.compiled
 def test_room_for_intervals_is_no_room_for_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs on scattered units fill a short interval log several times; the plan of some dozens stays as it was."""
     monkeypatch.setattr(build, "INTERVALS_A_JOB", 1)

@@ -11,8 +11,9 @@ from tests.reference.simulator import Simulator
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import CapScope, Machine, Partition
-from wattqueue.model.signals import Cap, Signals
+from wattqueue.model.signals import Cap, Signals, capped
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.sim.engine import Run, Simulation
@@ -24,6 +25,7 @@ NAMES = {
     codes.EASY: "easy",
     codes.CONSERVATIVE: "conservative",
     codes.LAST_END: "cwm",
+    codes.SHORTEST: "easy-sjbf",
 }
 
 
@@ -36,6 +38,7 @@ class Ready:
     options: tuple[Any, Any]
     asked: str = "once"
     machine_figures: bool = False
+    by_target: bool = False
 
     def predict(self, jobs: KnownJobs, machine: Machine) -> Prediction:
         return self.prediction
@@ -64,6 +67,10 @@ class World:
     events: NodeEvents
     at_completion: bool = False
     phases_s: float | None = None
+    targets: LoadTargets | None = None
+    runtime: Any = None
+    looks_ahead: int = 0
+    ramped: bool = False
 
     def policy(self, **more: Any) -> Policy:
         backfill = {
@@ -72,28 +79,53 @@ class World:
             "pass_interval_s": self.interval_s,
             **({"pass_at_completion": self.at_completion} if self.code == codes.LAST_END else {}),
         }
+        plain = load_policy("easy", backfill=backfill, ledger="ramped" if self.ramped else "predicted")
+        object.__setattr__(plain.backfill, "looks_ahead", self.looks_ahead)  # of any pass, to try them all
         return replace(
-            load_policy("easy", backfill=backfill),
+            plain,
             estimator=self.ready,  # type: ignore[arg-type]
             order=self.ready,
             frequency=self.ready,
+            **({"runtime": self.runtime} if self.runtime is not None else {}),
             **more,
         )
 
     def simulation(self, **more: Any) -> Simulation:
         policy, phases_s = self.policy(**more), self.phases_s
-        return Simulation(self.jobs, self.machine, policy, self.cap, self.actual, self.events, phases_s=phases_s)
+        return Simulation(
+            self.jobs, self.machine, policy, self.cap, self.actual, self.events, phases_s=phases_s, targets=self.targets
+        )
 
     def engine(self, **more: Any) -> Run:
         simulation = self.simulation(**more)
         simulation.go()
         return simulation.result()
 
+    def limit(self) -> Cap:
+        """The lower of cap and targets, which the twin takes as a cap."""
+        return self.cap if self.targets is None else capped(self.cap, self.targets)
+
+    def of_targets(self) -> dict[str, Any]:
+        """What the twin needs to know of load targets."""
+        targets = self.targets
+        if targets is None:
+            return {}
+        watts = np.minimum(targets.limit, self.cap.at(targets.start_s))
+        ahead = [*zip(targets.announced_s, targets.start_s, watts, strict=True)]
+        return {
+            "targets": [*zip(targets.start_s, targets.end_s, strict=True)] if self.ready.by_target else None,
+            "ahead": ahead if self.looks_ahead else None,
+            "ahead_slowed": self.looks_ahead == codes.AHEAD_SLOWED,
+            "ramps": [*zip(targets.start_s, targets.end_s, targets.ramp_w_per_s, strict=True)] if self.ramped else None,
+            "full_cap": self.cap,
+        }
+
     def twin(self, reject: Any, **more: Any) -> Simulator:
         simulator = Simulator(
             self.jobs, self.machine, self.ready.prediction, self.actual, self.ready.table, self.ready.options,
-            self.code, self.cap, reject, self.depth, self.interval_s, self.events, at_completion=self.at_completion,
+            self.code, self.limit(), reject, self.depth, self.interval_s, self.events, at_completion=self.at_completion,
             phases_s=self.phases_s,
+            **self.of_targets(),
             **more,
         )  # fmt: skip
         simulator.run()
@@ -216,3 +248,8 @@ def bounded_world(seed: int, *, failures: bool = False) -> World:
         interval_s=float(rng.choice([0.0, 7.0, 25.5])),
         at_completion=bool(rng.random() < 0.7),
     )
+
+
+def shortest_world(seed: int, *, failures: bool = False) -> World:
+    """A random world with the pass ``easy-sjbf``."""
+    return replace(random_world(seed, failures=failures), code=codes.SHORTEST)

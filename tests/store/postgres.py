@@ -53,7 +53,7 @@ def server() -> Iterator[str]:
         initdb: list[str | Path] = [binaries / "initdb", "-D", data, "-A", "trust", "-U", user, "--no-sync"]
         initdb += ["--locale=C", "--encoding=UTF8"]
         subprocess.run([*before, *initdb], check=True, stdout=subprocess.DEVNULL, cwd=folder)
-        port = _free_port()
+        port = free_port()
         options = ["-h", "127.0.0.1", "-p", str(port), "-k", str(folder), "-c", "fsync=off"]
         with (folder / "log").open("w") as log:
             process = subprocess.Popen([*before, binaries / "postgres", "-D", data, *options], stderr=log, cwd=folder)
@@ -66,7 +66,8 @@ def server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this host that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""The application database on SQLite and on a real PostgreSQL: one suite for both."""
+"""The application database on SQLite, a real PostgreSQL and a real MariaDB: one suite for all."""
 
 import multiprocessing
 from collections.abc import Callable, Iterator
@@ -6,38 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import inspect
 
-from tests.store import postgres
 from wattqueue.errors import InputError
 from wattqueue.model.ear import Coefficients, Signatures, at_frequency
 from wattqueue.store.applications import ApplicationDatabase, AppRun, Misfit
+from wattqueue.store.database import open_database
 from wattqueue.store.migrations import VERSION_TABLE, downgrade, upgrade
 from wattqueue.store.tables import METADATA
 
 GHZ = 1e9
-
-
-@pytest.fixture(scope="module")
-def postgres_url() -> Iterator[str]:
-    reason = postgres.missing()
-    if reason is not None:
-        pytest.skip(reason)
-    with postgres.server() as url:
-        yield url
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/apps.db"
-    server = str(request.getfixturevalue("postgres_url"))
-    name = f"t{abs(hash(request.node.name)) % 10**9}"
-    admin = create_engine(server.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    admin.dispose()
-    return server.rsplit("/", 1)[0] + f"/{name}"
 
 
 @pytest.fixture
@@ -181,9 +159,13 @@ def test_migrations_make_the_schema_that_the_code_expects_and_take_it_back(datab
 
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     opened: Callable[[str], ApplicationDatabase] = ApplicationDatabase.open
+    for refused in ("mysql://host/name", "mysql+pymysql://host/name", "oracle://host/name"):
+        with pytest.raises(InputError) as caught:
+            opened(refused)
+        assert caught.value.hint
     with pytest.raises(InputError) as caught:
-        opened("mysql://host/name")
-    assert caught.value.hint or caught.value.where
+        open_database("mariadb://host/name")  # as the controller does for its own state
+    assert "cannot be used here" in str(caught.value)
     (tmp_path / "text.db").write_text("no database, " * 500)
     with pytest.raises(InputError):
         opened(str(tmp_path / "text.db"))

@@ -86,12 +86,13 @@ def test_factors_of_real_nodes_carry_over_to_the_second_half() -> None:
     assert figures["drifts"] == 0.0
 
 
+@pytest.mark.compiled
 def test_all_tables_of_a_small_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sites, "DAY_JOBS", 200)
     monkeypatch.setattr(sites, "SOCKETS", 64)
     monkeypatch.setattr(policies, "JOBS", 200)
     both = runs("a", seed=2, noise=0.02), runs("b", seed=3, noise=0.02)
-    measured = {"a + b": sites.Measured(chip_pair(*both), both, "a")}
+    measured = {"a + b": sites.MeasuredPair(chip_pair(*both), both, "a")}
     found = compare_beyond(measured, {"7": {"nodes": 2.0, "spread_percent": 1.0, "error_without_percent": 1.0,
         "error_percent": 0.5, "covered_percent": 90.0, "drifts": 0.0}}, 2, 1)  # fmt: skip
     shown = list(tables(found))

@@ -73,6 +73,7 @@ def test_placement_by_time_takes_the_fast_devices() -> None:
     assert trial("one benchmark")["run_s"] < by_number["run_s"]
 
 
+@pytest.mark.compiled
 def test_tables_have_every_setting() -> None:
     found = simulate_devices([of_one_factor(40)], ["a"], 2, 1)
     assert set(grouped(found.budgets)) == {"a by b", "b by a"}

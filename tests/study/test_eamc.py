@@ -10,27 +10,34 @@ import pytest
 
 from wattqueue.errors import InputError
 from wattqueue.model.eamc_table1 import POWER_W, RUNTIME_S
+from wattqueue.policy.policy import find_row
 from wattqueue.study.eamc.choices import energy_ratios, frequency_rows, partition_rows, threshold_rows
-from wattqueue.study.eamc.study import TOLD, EamcStudy
-from wattqueue.study.eamc.workloads import Case, System, profiles_from, systems, workload
+from wattqueue.study.eamc.study import BothBackfills, EamcStudy
+from wattqueue.study.eamc.tables import TOLD
+from wattqueue.study.eamc.workloads import CONSERVATIVE, Case, System, profiles_from, systems, tables_from, workload
 from wattqueue.study.frame.report import StudyReport
 from wattqueue.study.frame.samples import Samples, sweep
 from wattqueue.workload.cirne import DAY_S, CirneModel
 
-SMALL = CirneModel(jobs=80, span_s=0.1 * DAY_S)
+SMALL = CirneModel(jobs=60, span_s=0.08 * DAY_S)
 
 
-STUDY = EamcStudy(seeds=2, threads=2, model=SMALL)
+STUDY = EamcStudy(seeds=2, easy_seeds=1, threads=2, model=SMALL)
 
 
 @pytest.fixture(scope="module")
-def samples() -> Samples:
+def simulated() -> BothBackfills:
     return STUDY.simulate()
 
 
 @pytest.fixture(scope="module")
-def small(samples: Samples) -> StudyReport:
-    return STUDY.report(samples)
+def samples(simulated: BothBackfills) -> Samples:
+    return simulated.conservative
+
+
+@pytest.fixture(scope="module")
+def small(simulated: BothBackfills) -> StudyReport:
+    return STUDY.report(simulated)
 
 
 def published_files(data_dir: Path) -> tuple[Path, Path]:
@@ -141,9 +148,11 @@ def test_the_report_says_what_it_used_and_shows_every_published_figure(small: St
     assert max(map(len, lines)) <= 80
     text = " ".join(" ".join(lines).split())
     assert "Table 1 of the paper (slope of watts assumed)" in text
-    assert "2 seeds of 80 generated jobs" in text
-    assert "Figures 3 and 5: p1/p2, 13 %, per cent of change over base-slurm" in text
-    assert text.count("(5.3") == 6
+    assert "2 seeds with conservative backfilling, 1 with EASY, of 60 generated jobs" in text
+    assert "Figure 3: p1/p2, 13 %, per cent of change over base-slurm" in text
+    assert "EASY, Figure 3: p1/p2, 13 %, per cent of change over base-slurm" in text
+    # The claims, then the same figures with EASY beside them.
+    assert text.count("(5.3") >= 12
     claims = small.document()["claims"]
     assert len(claims) == len(TOLD.claims)
     fitted = [c for c in claims if c["verdict"] == "not comparable"]
@@ -162,9 +171,58 @@ def test_up_to_is_the_extreme_of_the_workloads_that_a_figure_can_mean(small: Stu
 
 def test_the_page_has_every_figure_and_every_claim(small: StudyReport) -> None:
     page = small.html()
-    assert page.count('<figure class="fig') == 10
+    # Figures 3, 4 (three workloads) and 6: four metrics each; Figure 5: three workloads, all jobs and p2's.
+    assert page.count('<figure class="fig') == 5 * 4 + 3 * 2
+    keys = [figure.key for figure, _ in small.drawn]
+    assert len(set(keys)) == len(keys)
     assert "Figure 6: changes by seed" in page
+    assert "Figure 5: share by seed" in page
     assert page.count("(5.2") >= 15
+
+
+def test_both_readings_of_the_backfilling_stand_beside_each_other(small: StudyReport, simulated: BothBackfills) -> None:
+    document = small.document()
+    assert [c["key"] for c in document["claims"]] == [c["key"] for c in document["claims_easy"]]
+    assert len({c["key"] for c in document["claims"]}) == len(document["claims"])
+    on = "p1/p2, 13 %", "base-slurm", "turnaround_s_mean"
+    assert (simulated.conservative.of(*on) != simulated.easy.of(*on)).any()
+    orders = [c for c in document["claims"] if c["direction"]]
+    assert {(c["policy"], c["over"], c["direction"]) for c in orders} >= {
+        ("eamc-reorder", "min-runtime", -1),
+        ("eamc-priority-inc", "min-runtime", 1),
+    }
+
+
+def test_the_conservative_rows_are_those_of_the_study() -> None:
+    for name in ("base-slurm", "min-runtime", "min-energy", "eamc-reorder", "eamc-priority-inc", "eamc-priority-inc-v"):
+        assert find_row(f"{name}-conservative")["backfill"] == CONSERVATIVE
+
+
+def test_means_stand_beside_the_tails_of_waits(small: StudyReport, samples: Samples) -> None:
+    text = " ".join(" ".join(small.lines()).split())
+    assert "wait: mean, p95, p99, greatest" in text
+    assert {"wait p95", "wait p99", "greatest wait"} <= set(TOLD.labels.values())
+    on = "p1/p2, 13 %", "base-slurm"
+    ordered = [samples.of(*on, f"wait_s_{name}") for name in ("p95", "p99", "max")]
+    assert (np.diff(ordered, axis=0) >= 0).all()
+    both = samples.of(*on, "job_energy_j_p1") + samples.of(*on, "job_energy_j_p2")
+    np.testing.assert_allclose(both, samples.of(*on, "job_energy_j"))
+
+
+def test_coefficients_are_read_once_for_a_report(
+    simulated: BothBackfills, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+
+    def counted(coefficients: Path | None, apps: Path | None) -> object:
+        read.append(coefficients)
+        return tables_from(coefficients, apps)
+
+    monkeypatch.setattr("wattqueue.study.eamc.study.tables_from", counted)
+    coefficients, apps = published_files(data_dir)
+    study = EamcStudy(coefficients, apps, seeds=2, easy_seeds=2, model=SMALL)
+    assert "EAR coefficients" in study.report(simulated).about
+    assert read == [coefficients]
 
 
 def test_base_slurm_runs_every_job_on_its_best_partition_at_the_highest_frequency(samples: Samples) -> None:
@@ -202,7 +260,8 @@ def test_half_of_the_input_is_refused(tmp_path: Path) -> None:
 def test_command_line(tmp_path: Path, data_dir: Path) -> None:
     coefficients, apps = published_files(data_dir)
     out, page = tmp_path / "e.json", tmp_path / "e.html"
-    run = [sys.executable, "-c", "from wattqueue.cli import main; main()", "study", "eamc", "--seeds", "1"]
+    run = [sys.executable, "-c", "from wattqueue.cli import main; main()", "study", "eamc", "--jobs", "100"]
+    run += ["--seeds", "1", "--easy-seeds", "1"]
     done = subprocess.run(
         [*run, "--coefficients", coefficients, "--apps", apps, "--json", out, "--html", page],
         capture_output=True,

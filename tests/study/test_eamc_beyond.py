@@ -1,19 +1,26 @@
 """What goes beyond paper 1, on small workloads: built right, compared right, said right."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.parts.contracts import Prediction
+from wattqueue.policy.policy import load_policy
 from wattqueue.study.eamc.beyond import (
+    BASES,
     JUDGED,
     METRICS,
     OURS,
+    PAIRS,
     V,
     beyond,
     binned,
     history_profiles,
     three_partitions,
 )
-from wattqueue.study.eamc.workloads import Case, profiles_from, systems
+from wattqueue.study.eamc.workloads import Case, profiles_from, systems, workload
 from wattqueue.study.frame.compare import ComparisonTable, compare
 from wattqueue.study.frame.samples import Samples, sweep
 from wattqueue.workload.cirne import DAY_S, CirneModel
@@ -24,13 +31,13 @@ SMALL = CirneModel(jobs=80, span_s=0.1 * DAY_S)
 
 def samples_of(**metrics: tuple[list[float], list[float]]) -> Samples:
     """Response and energy by policy, with a dash for each underscore."""
-    return Samples(
-        {
-            ("s", name.replace("_", "-"), metric): np.array(values, float)
-            for name, (response, energy) in metrics.items()
-            for metric, values in zip(METRICS, (response, energy, [1.0] * len(energy)), strict=True)
-        }
-    )
+    found = {}
+    for name, (response, energy) in metrics.items():
+        known = dict(zip(METRICS, (response, energy), strict=False))
+        for metric in METRICS:
+            values = known.get(metric, [1.0] * len(energy))
+            found["s", name.replace("_", "-"), metric] = np.array(values, float)
+    return Samples(found)
 
 
 def test_better_in_both_means_certain_in_both() -> None:
@@ -75,9 +82,37 @@ def test_history_finds_watts_and_ratios_of_run_times() -> None:
 
 
 def test_every_row_beyond_the_paper_runs() -> None:
-    table = beyond(BOTH, range(2), model=SMALL)
+    table = beyond(BOTH, range(2), range(1), model=CirneModel(jobs=40, span_s=0.05 * DAY_S))
     settings = {row.setting.partition(":")[0] for row in table.rows}
-    assert {"cap 60%", "history for appDB", "node factors", "p1/p2/p3, 13 %", "p1/p3, 13 %"} <= settings
-    assert all(np.isfinite(change.size.mean) for row in table.rows for change in row.changes.values())
+    assert {"cap 60%", "history for appDB", "node factors", "p1/p2/p3, 13 %", "p1/p3, 13 %", "conservative"} <= settings
+    assert all(np.isfinite(row.changes[metric].size.mean) for row in table.rows for metric in JUDGED)
     assert {row.policy for row in table.rows} >= set(OURS)
     assert max(map(len, table.lines())) <= 80
+    assert "corrected by Holm's method for" in table.table().note
+
+
+def test_a_base_with_the_same_order_differs_in_energy_alone() -> None:
+    """By time only, an order ranks entries as if joules did not exist; by end, both rows share the inner order."""
+    assert {base for policy, base in PAIRS if policy in {"eamc-wait-aware", "eamc-regret"}} == {
+        V, "wait-aware by time only", "regret by time only",
+    }  # fmt: skip
+    system = BOTH["p1/p2"]
+    jobs = workload(13, 0, SMALL)
+    found = system.predict(jobs)
+    dear = found.power_w.copy()
+    dear[:, system.machine.option_partition == 1] *= 3.0
+    known = KnownJobs.of(jobs)
+
+    def priorities(name: str, prediction: Prediction) -> np.ndarray:
+        return load_policy(BASES[name][0], **BASES[name][1]).order.entries(known, prediction, system.machine).priority
+
+    for name in ("regret by time only", "wait-aware by time only"):
+        np.testing.assert_allclose(
+            priorities(name, found), priorities(name, replace(found, power_w=dear)), atol=1e-6
+        )  # fmt: skip
+    assert (priorities("regret by end", found) != priorities("regret by end", replace(found, power_w=dear))).any()
+    by_end, plain = (load_policy(name, **parts).order.entries(known, found, system.machine) for name, parts in (
+        BASES[f"{V} by end"], (V, {}),
+    ))  # fmt: skip
+    done = (jobs.submit_s + jobs.walltime_s)[plain.job]
+    np.testing.assert_array_equal(np.argsort(-by_end.priority), np.lexsort((done, -plain.priority)))

@@ -66,6 +66,7 @@ def test_the_sum_of_the_caps_grows_as_printed_only() -> None:
         growth((0.5, 1.5), 0, rng)
 
 
+@pytest.mark.compiled
 def test_the_report_has_tables_claims_and_figures(data_dir: Path) -> None:
     study = EpasStudy(data_dir / "power/gridpilot_v100_parsed_results.csv", seeds=2, idle_shares=(0.3,))
     report = study.run()
@@ -74,10 +75,15 @@ def test_the_report_has_tables_claims_and_figures(data_dir: Path) -> None:
     assert sum(line.startswith("bull, idle 30 %") for line in lines) >= 2
     document = report.document()
     assert {"results", "algorithm", "fitted", "claims", "oracles"} <= document.keys()
-    assert len(document["results"]) == 2 * 4 * 8
-    assert len(document["claims"]) == 4
-    over = [each["values"] for each in document["results"] if each["metric"] == "over_s"]
-    assert over == [[0.0, 0.0]] * 8
+    assert len(document["results"]) == 2 * 9 * 9
+    assert len(document["claims"]) == 14
+    pas = [
+        each["values"] for each in document["results"] if each["metric"] == "over_s" and "e-pas" not in each["policy"]
+    ]
+    assert pas == [[0.0, 0.0]] * 8
+    limited = [e for e in document["results"] if e["metric"] == "over_s" and e["policy"] == "e-pas-intel"]
+    assert [each["values"] for each in limited] == [[0.0, 0.0]]
+    assert "Figure 8: power, e-pas-intel on bull" in report.html()
     assert "Algorithm 1" in report.html()
 
 
@@ -88,6 +94,7 @@ def test_idle_shares_out_of_range_are_refused(shares: tuple[float, ...]) -> None
     assert str(refused.value.where) == "--idle"
 
 
+@pytest.mark.compiled
 def test_the_command(tmp_path: Path) -> None:
     target = tmp_path / "epas.json"
     done = subprocess.run(

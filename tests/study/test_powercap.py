@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 
 from wattqueue.campaign.cell import Row
+from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.windows import Trace
 from wattqueue.errors import EngineError
 from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.schedule import PowerSeries
+from wattqueue.parts.ledger.measured import Measured
+from wattqueue.policy.policy import load_policy
+from wattqueue.study.frame.samples import Samples
 from wattqueue.study.powercap.cell import (
     CAPPED_S,
     EASY,
@@ -18,23 +23,27 @@ from wattqueue.study.powercap.cell import (
     NAIVE,
     POLICIES,
     PowercapCell,
+    capped_part,
     hours,
+    machine_of,
+    measured,
     window_cap,
 )
+from wattqueue.study.powercap.frontier import FAMILIES, MARGINS, RULES, Frontier, FrontierStudy
+from wattqueue.study.powercap.pictures import pictures
 from wattqueue.study.powercap.prepare import Prepared, WorkloadSelection
-from wattqueue.study.powercap.study import (
-    BEYOND,
-    SIDES,
-    TOLD,
+from wattqueue.study.powercap.runs import (
+    ALL,
+    BINDING,
+    COLUMNS,
+    EXCESS_MEDIAN,
+    KEPT,
     PowercapRuns,
-    PowercapStudy,
-    against_mean,
-    cells_of,
-    claims,
-    pictures,
-    report,
+    over_traces,
+    pooled,
     samples_of,
 )
+from wattqueue.study.powercap.study import TOLD, PowercapStudy, Runs, cells_of, claims, report
 
 MACHINE = Machine("m", (Partition("p", 10, idle_w=50.0, max_w=1000.0),), cap_scope="dynamic")
 
@@ -77,7 +86,7 @@ def run_row(window: int, policy: str, cap: float | None, turnaround: float, mean
     limit = None if cap is None else cap / 100 * HIGHEST_DYNAMIC_W
     row: Row = {"window": window, "policy": policy, "cap_percent": cap, "turnaround_s_mean": turnaround, "cap_w": limit}
     if limit is None:
-        return row
+        return row | {"power_w_mean": mean * HIGHEST_DYNAMIC_W}
     over = max(mean - 1.0, 0.0) * limit
     return row | {
         "power_w_mean": mean * limit, "over_w_mean": over, "under_w_mean": limit - mean * limit + over,
@@ -86,7 +95,7 @@ def run_row(window: int, policy: str, cap: float | None, turnaround: float, mean
 
 
 def few_rows() -> list[Row]:
-    rows = [run_row(w, EASY, None, 100.0, 0, 0) for w in range(3)]
+    rows = [run_row(w, EASY, None, 100.0, drawn, 0) for w, drawn in enumerate((0.5, 0.72, 0.05))]
     for w, slower in enumerate((1.2, 0.7, 1.1)):
         for cap in (10.0, 70.0):
             rows.append(run_row(w, NAIVE, cap, 100.0 * slower, 0.25, 0.5))
@@ -119,23 +128,39 @@ def test_averages_are_over_groups() -> None:
 def test_the_workload_that_capping_helps_most_is_left_out() -> None:
     found = runs_of(few_rows())
     assert found.left_out == (1,)
-    assert found.kept.grid(NAIVE, "turnaround_change_percent").shape == (2, 2)
-    assert found.kept.grid(NAIVE, "turnaround_change_percent").mean() == pytest.approx(15.0)
+    assert over_traces([found], KEPT).of(KEPT, NAIVE, "turnaround_change_percent").tolist() == pytest.approx([15.0])
 
 
-def test_of_one_workload_none_is_left_out_and_nothing_is_shown() -> None:
+def test_a_cap_binds_where_easy_draws_more() -> None:
+    """EASY draws 50, 72 and 5 % of the highest power on average, under caps of 10 and 70 %."""
+    found = runs_of(few_rows())
+    assert found.groups(ALL).all()
+    assert found.groups(BINDING).tolist() == [[True, False], [True, True], [False, False]]
+    # Of its three groups the mean is broken in the two at 10 %.
+    assert over_traces([found], BINDING).of(BINDING, MEAN, "broken").tolist() == pytest.approx([200 / 3])
+    assert over_traces([found]).of(ALL, MEAN, EXCESS_MEDIAN).tolist() == pytest.approx([5.0])
+
+
+def test_intervals_are_over_traces() -> None:
+    more = [{**row, "excess_w": 3 * (row["excess_w"] or 0)} if "excess_w" in row else row for row in few_rows()]
+    means = over_traces([runs_of(few_rows()), runs_of(more)])
+    assert means.of(ALL, MEAN, "excess_percent").tolist() == pytest.approx([5.0, 15.0])
+    assert pooled([runs_of(few_rows()), runs_of(more)]).grid(MEAN, "excess_percent").shape == (6, 2)
+
+
+def test_of_one_trace_nothing_is_shown() -> None:
     found = runs_of([r for r in few_rows() if r["window"] == 0])
     assert found.left_out == ()
-    assert {row.verdict.value for row in claims(found).rows} <= {"undecided", "not comparable"}
+    assert {row.verdict.value for row in claims([found]).rows} <= {"undecided", "not comparable"}
 
 
 def test_published_figures_stand_beside_ours() -> None:
-    rows = {(r["policy"], r["metric"], r["source"]): r for r in claims(runs_of(few_rows())).document()}
+    rows = {(r["policy"], r["metric"], r["source"]): r for r in claims([runs_of(few_rows())]).document()}
     unused = rows[NAIVE, "unused_percent", "6.5"]
     assert (unused["published"], unused["ours"], unused["difference"]) == (74, pytest.approx(75.0), pytest.approx(1.0))
     assert unused["verdict"] == "not comparable"  # idle watts were inferred from it
     assert rows[NAIVE, "turnaround_change_percent", "6.5"]["without_left_out"] == pytest.approx(15.0)
-    assert rows[MEAN, "excess_percent", "6.5, median"]["ours"] == pytest.approx(5.0)
+    assert rows[MEAN, EXCESS_MEDIAN, "6.5, median"]["ours"] == pytest.approx(5.0)
     assert len([r for r in rows if r[0] == MEAN]) == 5
     assert len(TOLD.claims) == 11
 
@@ -156,91 +181,149 @@ def test_the_grid_is_the_papers() -> None:
     assert len([c for c in cells if c == PowercapCell(trace, c.window, EASY)]) == 30
 
 
+CHOICE = WorkloadSelection(workloads=2, days=0.5, trace_days=16.0, warm_days=4.0, seed=3, load=0.9, machines=0.5)
+
+
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> PowercapStudy:
-    choice = WorkloadSelection(workloads=2, days=0.5, trace_days=16.0, warm_days=4.0, seed=3, load=0.9, machines=0.5)
-    return PowercapStudy(tmp_path_factory.mktemp("powercap"), choice, caps=(20, 50), workers=1)
+    return PowercapStudy(tmp_path_factory.mktemp("powercap"), CHOICE, traces=2, caps=(20, 50), workers=1)
 
 
 @pytest.fixture(scope="module")
-def small(study: PowercapStudy) -> PowercapRuns:
+def small(study: PowercapStudy) -> Runs:
     return study.simulate()
 
 
 @pytest.mark.compiled
-def test_a_small_campaign(small: PowercapRuns) -> None:
-    assert len(small.rows) == 2 * (1 + 2 * 5)
-    assert all(row["jobs_not_started"] == 0 for row in small.rows)
-    unused = {p: small.samples.grid(p, "unused_percent").mean() for p in small.samples.policies}
+def test_a_small_campaign(small: Runs) -> None:
+    assert list(small) == [208.0, 240.0]
+    for runs in small.values():
+        assert [run.choice.seed for run in runs] == [3, 4]
+        rows = [row for run in runs for row in run.rows]
+        assert len(rows) == 2 * 2 * (1 + 2 * 5)
+        assert all(row["jobs_not_started"] == 0 for row in rows)
+    means = {idle: over_traces(runs) for idle, runs in small.items()}
+    unused = {p: means[208.0].of(ALL, p, "unused_percent").mean() for p in means[208.0].policies}
     assert unused[NAIVE] > unused["easy+pc-real-max"] > unused["easy+pc-real-mean"]
-    assert not small.samples.grid(NAIVE, "excess_percent").any()
-    assert not small.samples.grid("easy+pc-real-max", "excess_percent").any()
+    assert not means[208.0].of(ALL, NAIVE, "excess_percent").any()
+    # A cap on power above idle admits more watts where less is idle.
+    drawn = [{float(str(row["power_w_mean"])) for run in runs for row in run.rows} for runs in small.values()]
+    assert drawn[0].isdisjoint(drawn[1])
 
 
 @pytest.mark.compiled
-def test_finished_runs_are_not_done_again(study: PowercapStudy, small: PowercapRuns) -> None:
+def test_finished_runs_are_not_done_again(study: PowercapStudy, small: Runs) -> None:
     seen: list[tuple[int, int]] = []
     again = study.simulate(progress=lambda *at: seen.append(at))
-    assert again.rows == small.rows
+    assert [run.rows for runs in again.values() for run in runs] == [
+        run.rows for runs in small.values() for run in runs
+    ]
     assert seen == []
 
 
+@pytest.fixture(scope="module")
+def frontier(study: PowercapStudy, small: Runs) -> Frontier:
+    return FrontierStudy(study.folder, replace(CHOICE, workloads=1), traces=2, caps=(30,), workers=1).run()
+
+
 @pytest.mark.compiled
-def test_the_report_says_what_it_rests_on(small: PowercapRuns) -> None:
-    found = report(small)
+def test_the_frontier_has_every_rule_on_every_trace(frontier: Frontier) -> None:
+    names = [name for family in FAMILIES.values() for name in family]
+    assert sorted(frontier.means.policies) == sorted(names)
+    assert len(names) == len(RULES) + sum(len(margins) for _, margins in MARGINS.values())
+    for name in names:
+        assert frontier.means.of(ALL, name, "under_percent").shape == (2,)
+    left = [frontier.means.of(ALL, n, "under_percent").mean() for n in FAMILIES["measured now"]]
+    assert left[0] < left[-1]
+    known = frontier.document()
+    measured_names = len(names) - len(RULES)  # which have no turnaround
+    assert len(known["means"]) == len(names) * (len(COLUMNS) + 1) - measured_names
+
+
+@pytest.mark.compiled
+def test_the_capped_hours_alone_decide_about_themselves(frontier: Frontier, study: PowercapStudy) -> None:
+    """Runs cut to the capped hours draw in them what runs of the whole window draw."""
+    shared, trace = Shared(study.folder), frontier.runs[0].prepared.trace
+    window = trace.opened(shared, 0)
+    part = capped_part(window)
+    assert len(part.jobs) < len(window.jobs)
+    assert part.jobs.runtime_s.max() <= CAPPED_S < window.jobs.runtime_s.max()
+    machine = replace(machine_of(208.0), sensor=PowerSensor(20.0, 60.0, noise=0.02, loss=0.01))
+    policy = load_policy(MEAN, ledger=Measured(deviations=0.5))
+    rows = [measured(each, machine, policy, 20.0, then_w) for each, then_w in ((window, np.inf), (part, 0.0))]
+    assert rows[0]["excess_w"]
+    assert rows[0]["power_w_quantiles"] == pytest.approx(rows[1]["power_w_quantiles"])
+    assert {k: v for k, v in rows[0].items() if k.startswith(("over", "under", "excess"))} == pytest.approx(
+        {k: v for k, v in rows[1].items() if k.startswith(("over", "under", "excess"))}
+    )
+
+
+def test_rules_are_compared_at_equal_left() -> None:
+    """Between margins that leave 10 and 20 % and draw 4 and 2 % above, a rule that leaves 15 % compares with 3 %."""
+    family = FAMILIES["measured now"]
+    values = {
+        (ALL, name, metric): np.array([at, at])
+        for name, under, over in ((family[0], 10.0, 4.0), (family[-1], 20.0, 2.0))
+        for metric, at in (("under_percent", under), ("over_percent", over))
+    }
+    for name in family[1:-1]:
+        values |= {
+            (ALL, name, "under_percent"): np.array([20.0, 20.0]),
+            (ALL, name, "over_percent"): np.array([2.0, 2.0]),
+        }
+    found = Frontier([], Samples(values)).interpolated("measured now", "over_percent", np.array([15.0, 9.0]))
+    assert found.tolist() == pytest.approx([3.0, np.nan], nan_ok=True)
+
+
+@pytest.mark.compiled
+def test_the_report_says_what_it_rests_on(small: Runs, frontier: Frontier) -> None:
+    found = report(small, frontier)
     lines = list(found.lines())
     assert max(map(len, lines)) <= 80
     text = " ".join(" ".join(lines).split())
-    assert "generated trace" in text
-    assert "Without workload" in text
-    assert "runs that break the cap" in text
-    assert "confirms nothing" in text
+    for words in ("2 generated traces", "cap binds", "runs that break the cap", "confirms nothing", "unseen traces"):
+        assert words in text
     assert "easy+pc-real-mean (oracle)" in text, "oracles are marked"
     assert "easy+pc-mean (oracle)" not in text
+    assert "measured now, z 0.5" in text
     page = found.html()
     assert "easy+pc-mean" in page
     assert page.count("</html>") == 1
     document = found.document()
-    assert document["workloads"]["origin"] == "generated"
-    assert len(document["runs"]) == len(small.rows)
-    assert set(document["averages"][0]["unused_percent"]) == {"mean", "low", "high", "without_left_out", "by_cap"}
-    assert list(document["averages"][0]["unused_percent"]["by_cap"]) == ["20.0", "50.0"]
-
-
-def test_both_sides_are_judged_by_pairs() -> None:
-    rows = few_rows()
-    for w, (under, most) in enumerate([(1.03, 1.05), (1.01, 1.05), (1.02, 1.04)]):
-        rows += [run_row(w, "easy+pc-app", cap, 100.0, under, most) for cap in (10.0, 70.0)]
-    samples = samples_of([r for r in rows if r["policy"] != NAIVE])
-    (found,) = against_mean(samples).rows
-    # mean: 1.02 on average and 10 % above at one of two caps; of ours 5, 5 and 4 % above at both.
-    assert found.changes["excess_percent"].size.mean == pytest.approx((5 + 5 + 4) / 3 - 5)
-    assert found.changes["under_percent"].size.mean == pytest.approx(0.0)
-    assert found.better(tuple(SIDES), 0.005) == "no"
+    assert document["traces"][0]["origin"] == "generated"
+    assert len(document["runs"]) == sum(len(run.rows) for runs in small.values() for run in runs)
+    assert {(a["idle_w"], a["groups"]) for a in document["averages"]} == {
+        (idle, which) for idle in (208.0, 240.0) for which in (ALL, BINDING, KEPT)
+    }
+    assert len(document["averages"][0]["unused_percent"]["traces"]) == 2
+    table = "\n".join(found.markdown())
+    assert "| easy+pc-naive: cap unused | 74 |" in table
 
 
 @pytest.mark.compiled
-def test_a_chance_ledger_takes_its_own_past(study: PowercapStudy, small: PowercapRuns) -> None:
-    ours = replace(study, policies=(MEAN, *BEYOND)).simulate()
-    cells = cells_of(ours.prepared, ("easy+pc-chance-1", MEAN), (20,))
-    known = [dict(c.ledger) for c in cells if c.policy == "easy+pc-chance-1"]
-    assert len(known) == 2
-    assert known[0] != known[1]
-    assert cells[1].loaded().ledger.share == known[0]["share"]  # type: ignore[attr-defined]
-    assert [c.ledger for c in cells if c.policy == MEAN] == [(), ()]
-    over = {p: ours.samples.grid(p, "over_percent").mean() for p in ours.samples.policies}
-    assert over["easy+pc-chance-0.1"] <= over["easy+pc-chance-1"] <= over[MEAN]
-    found = report(small, ours)
-    text = "\n".join(found.lines())
-    assert "Hold-out: 2 workloads" in text
-    assert "easy+pc-quantile-0.1" in text
-    assert len(found.document()["hold_out"]["comparisons"]) == len(BEYOND)
+def test_a_chance_ledger_takes_its_own_past(study: PowercapStudy, frontier: Frontier) -> None:
+    prepared = frontier.runs[0].prepared
+    cells = cells_of(prepared, ("easy+pc-chance-1", MEAN), (20,))
+    (known,) = [dict(c.ledger) for c in cells if c.policy == "easy+pc-chance-1"]
+    (other,) = [
+        dict(c.ledger)
+        for c in cells_of(frontier.runs[1].prepared, ("easy+pc-chance-1",), (20,))
+        if c.policy == "easy+pc-chance-1"
+    ]
+    assert known != other
+    assert cells[1].loaded().ledger.share == known["share"]  # type: ignore[attr-defined]
+    assert [c.ledger for c in cells if c.policy == MEAN] == [()]
 
 
 @pytest.mark.compiled
-def test_pictures_say_that_the_mark_is_the_cap(small: PowercapRuns) -> None:
-    figure = next(pictures(small))[0]
+def test_pictures_say_that_the_mark_is_the_cap(small: Runs, frontier: Frontier) -> None:
+    runs = small[208.0]
+    figure = next(pictures(runs, pooled(runs)))[0]
     assert figure.heads["published"] == "cap"
     assert figure.columns["published"].tolist() == [20.0, 50.0]
     assert figure.columns["name"].tolist() == ["cap 20 %", "cap 50 %"]
     assert (figure.columns["median"] < figure.columns["published"]).all()
+    above, excess = (each for each, kind in frontier.pictures() if kind == "points")
+    assert above.extra["families"] == list(FAMILIES)
+    assert excess.y.name == "highest excess"
+    assert len(above) == len(frontier.means.policies)

@@ -17,6 +17,7 @@ from wattqueue.report.figures.boxes import Box
 from wattqueue.study.evaluation.evaluate import evaluate_all, maker
 from wattqueue.study.evaluation.page import html
 from wattqueue.study.evaluation.scores import score, user_errors
+from wattqueue.study.prediction.scores import watts_shares
 
 USER = np.array([0, 0, 1, -1, 2, 2], np.int32)
 ACTUAL = np.array([100.0, 200.0, 400.0, 500.0, 0.0, np.nan])
@@ -136,3 +137,8 @@ def test_watts_are_those_of_the_jobs_own_partition() -> None:
     assert reference_options(jobs, machine).tolist() == [1, 0, 0]
     got = evaluate_all(["naive"], jobs, machine, target="mean", clock=lambda: 0.0, tell=print)
     assert got[0].predicted_w.tolist() == [300.0, 100.0, 100.0]
+
+
+def test_watts_of_figure_2_are_shares_at_readings() -> None:
+    """Three of four jobs are nearest to 700 W; 711 W is nearer to 720."""
+    assert watts_shares(np.array([700.0, 693.0, 709.9, 711.0])) == {700.0: 75.0, 720.0: 25.0}

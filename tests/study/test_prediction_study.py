@@ -64,6 +64,7 @@ def test_the_tables_hold_what_they_promise(small: PredictionScoreTables) -> None
     regressors = {"linear", "random-forest", "linear-svr", "sgd"}
     for target in ("mean", "max"):
         assert {(target, n) for n in regressors | {"naive", "last-job", f"history-{target}"}} <= names
+    assert ("mean", "app-mean") in names
     assert {(r.setting["drift"], r.setting["spread"]) for r in small.sensitivity} == {
         (d, s) for d in DRIFTS for s in SPREADS
     }
@@ -90,10 +91,10 @@ def test_the_words_say_what_generated_watts_cannot(small: PredictionScoreTables)
     assert "no model was ever trained" in text
     page = found.html()
     assert "generated workload" in page
-    assert page.count('<figure class="fig') == 2
+    assert page.count('<figure class="fig') == 4
     document = json.loads(json.dumps(found.document(), allow_nan=False))
     assert document["study"] == "prediction"
-    assert {len(document[name]) for name in ("rows", "knobs", "sensitivity", "blinded")} == {16, 9, 45, 5}
+    assert {len(document[name]) for name in ("rows", "knobs", "sensitivity", "blinded")} == {17, 9, 45, 5}
 
 
 @pytest.mark.compiled
@@ -101,7 +102,7 @@ def test_the_same_seed_gives_the_same_figures(small: PredictionScoreTables) -> N
     seen: list[tuple[int, int]] = []
     again = STUDY.evaluate(lambda *at: seen.append(at))
     assert report(again).document() == report(small).document()
-    assert seen == [(k, 16 + 9 + 5 + 45) for k in range(75)]
+    assert seen == [(k, 17 + 9 + 5 + 45) for k in range(76)]
 
 
 def test_only_orders_that_hold_everywhere_are_claimed() -> None:
@@ -127,7 +128,7 @@ def test_the_order_is_judged_by_all_settings_and_never_by_one_trace(small: Predi
     assert (most["published"], most["verdict"]) == (2.0, "undecided")
     errors = claims(small).document()[:-2]
     assert {e["verdict"] for e in errors} == {"not comparable"}
-    assert [e["published"] for e in errors] == [11.5, 12.8, 19.5, 21.5]
+    assert [e["published"] for e in errors] == [11.5, 12.8, 19.5, 21.5] * 2, "over jobs, and over users"
 
 
 def test_blinded_jobs_end_as_before_but_ask_for_nothing_that_tells() -> None:

@@ -57,7 +57,7 @@ def test_nodes_of_a_job_correlate_as_in_the_real_jobs(data_dir: Path) -> None:
 
 
 def test_a_steady_job_on_32_nodes_spreads_as_the_real_ones(data_dir: Path) -> None:
-    made = phases._noise(np.random.default_rng(1), 32)
+    made, _ = phases._noise(np.random.default_rng(1), 32)
     for watts in emmy(data_dir).values():
         total = np.nanmean(watts / np.nanmean(watts, axis=0), axis=1)
         assert float(made.std()) == pytest.approx(float(total.std()), rel=0.25)
@@ -86,6 +86,36 @@ def test_levels_are_relative_to_their_mean_and_noise_averages_out(bodies: Floats
     calmest = np.quantile(bodies.std(axis=-1), 0.05, axis=(0, 2))
     assert (np.diff(calmest) < 0).all()
     assert calmest[0] / calmest[-1] > 3
+
+
+def test_nodes_of_a_job_differ_as_the_real_ones(data_dir: Path) -> None:
+    for watts in emmy(data_dir).values():
+        mean = np.nanmean(watts, axis=0)
+        assert float(mean.std(ddof=1) / mean.mean()) == pytest.approx(phases.NODE_SPREAD, rel=0.06)
+
+
+def test_the_highest_node_reads_above_the_mean_as_the_real_ones(data_dir: Path) -> None:
+    """Of a steady job of 32 nodes: the median over time of highest over mean, and the highest reading over the mean."""
+    rng, made, greatest = np.random.default_rng(1), [], []
+    for _ in range(20):
+        mean, shared = phases._noise(rng, 32)
+        top = phases._highest_noise(rng, 32, mean, shared)
+        assert (top >= mean).all()
+        made.append(np.median((1 + top) / (1 + mean)))
+        greatest.append((1 + top.max(axis=1)).mean())
+    for watts in emmy(data_dir).values():
+        real = np.median(np.nanmax(watts, axis=1) / np.nanmean(watts, axis=1))
+        assert np.mean(made) == pytest.approx(real, abs=0.015)
+        assert np.mean(greatest) == pytest.approx(np.nanmax(watts) / np.nanmean(watts), abs=0.03)
+
+
+def test_a_single_node_is_its_own_highest() -> None:
+    shelf = phases.library(np.random.default_rng(5))
+    shape = (phases.SHAPES, len(phases.SIZE_CLASSES), phases.VARIANTS, phases.LENGTH)
+    level, highest = shelf.level.reshape(shape), shelf.highest.reshape(shape)
+    assert (highest >= level).all()
+    assert (highest == level)[:, 0].all()
+    assert not (highest == level)[:, 1:, :, len(phases.RAMP) :].all(axis=-1).any()
 
 
 def test_a_pattern_knows_shape_class_and_variant() -> None:

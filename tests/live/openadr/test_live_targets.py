@@ -1,0 +1,201 @@
+"""Events reach the live session: the pool of an emulated Slurm follows, and the cap holds whatever the VTN does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.live.drive import lab_machine, make_controller
+from tests.live.fakeslurm import FakeSlurm
+from tests.live.openadr.grid import SECRET, Grid, limit, section, soon
+from tests.live.slurmlab import wait_for
+from wattqueue.errors import InputError
+from wattqueue.live.assemble import targets_of
+from wattqueue.live.config import load_config
+from wattqueue.live.openadr.memory import alone
+from wattqueue.live.openadr.service import VenService, rules_of, same_targets, ven_of
+from wattqueue.model.load_target import LoadTarget, LoadTargets
+from wattqueue.model.signals import Cap
+
+IDLE_W = 800.0
+"""Eight nodes of 100 W."""
+
+
+@dataclass
+class Stated:
+    """A source of targets that a test states."""
+
+    stated: LoadTargets = field(default_factory=LoadTargets.none)
+    found: tuple[str, ...] = ()
+    power: list[tuple[float, bool]] = field(default_factory=list)
+
+    def start(self, say: Callable[[str], None]) -> None: ...
+
+    def close(self) -> None: ...
+
+    def targets(self) -> LoadTargets:
+        return self.stated
+
+    def problems(self) -> Sequence[str]:
+        return self.found
+
+    def measured(self, time_s: float, power_w: float, *, measured: bool, consenting_w: float | None = None) -> None:
+        self.power.append((power_w, measured))
+
+
+def fake_slurm() -> FakeSlurm:
+    return FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1600)
+
+
+def target(slurm: FakeSlurm, begin_s: float, end_s: float, limit_w: float, ramp: float = np.inf) -> LoadTargets:
+    return LoadTargets.of(
+        LoadTarget(slurm.now_s + begin_s, slurm.now_s + end_s, limit_w, correlation_id="e1", ramp_w_per_s=ramp)
+    )
+
+
+def test_the_pool_follows_a_target_and_rises_again(tmp_path: Path) -> None:
+    slurm, source = fake_slurm(), Stated()
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(2000.0), targets=source)
+    controller.round()
+    assert slurm.open_w == 2000 - IDLE_W
+    source.stated = target(slurm, 10.0, 100.0, 1100.0, ramp=10.0)
+    controller.round()
+    assert slurm.open_w == 2000 - IDLE_W, "announced, and not begun"
+    seen = []
+    for _ in range(20):
+        slurm.step(10.0)
+        controller.round()
+        seen.append((slurm.now_s, slurm.open_w))
+    begin_s = source.stated.start_s[0]
+    end_s = source.stated.end_s[0]
+    for now_s, open_w in seen:
+        if begin_s <= now_s < end_s:
+            assert open_w == 1100 - IDLE_W
+        elif now_s >= end_s:
+            assert open_w <= min(2000.0, 1100.0 + 10.0 * (now_s - end_s)) - IDLE_W
+    assert seen[-1][1] == 2000 - IDLE_W
+
+
+@pytest.mark.parametrize("stated_w", [5000.0, 2000.0])
+def test_a_target_above_the_cap_changes_nothing(tmp_path: Path, stated_w: float) -> None:
+    slurm, source = fake_slurm(), Stated()
+    source.stated = target(slurm, -10.0, 100.0, stated_w)
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(2000.0), targets=source)
+    controller.round()
+    assert slurm.open_w == 2000 - IDLE_W
+
+
+def test_a_target_at_idle_closes_the_pool_and_its_end_opens_it(tmp_path: Path) -> None:
+    slurm, source = fake_slurm(), Stated()
+    source.stated = target(slurm, -10.0, 100.0, IDLE_W)
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(2000.0), targets=source)
+    controller.round()
+    assert slurm.open_w == 0
+    source.stated = LoadTargets.none()  # cancelled
+    controller.round()
+    assert slurm.open_w == 2000 - IDLE_W
+
+
+def test_problems_of_the_source_are_in_the_status(tmp_path: Path) -> None:
+    slurm, source = fake_slurm(), Stated(found=("OpenADR: no answer",))
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(2000.0), targets=source)
+    report = controller.round()
+    assert report is not None
+    assert "OpenADR: no answer" in report.problems
+
+
+def test_an_event_reaches_the_pool_and_holds_while_the_vtn_fails(grid: Grid, tmp_path: Path) -> None:
+    event = grid.event(grid.program(), **limit("IMPORT_CAPACITY_LIMIT", 1.5, start_s=soon(-60)))
+    wanted = section(grid.url, other_kw=0.4, poll_s=1.0)
+    (tmp_path / "ven").mkdir()
+    service = VenService(ven_of(wanted, SECRET, lab_machine(), tmp_path / "ven"))
+    lines: list[str] = []
+    service.start(lines.append)
+    try:
+        wait_for("the target", lambda: len(service.targets()) == 1, 20.0)
+        assert list(service.targets().correlation_id) == [event]
+        slurm = fake_slurm()
+        slurm.now_s = time.time()
+        controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(2000.0), targets=service)
+        controller.round()
+        assert slurm.open_w == 1500 - 400 - IDLE_W
+        grid.fault(status=500, count=10_000)
+        wait_for("the problem", lambda: any("500" in text for text in service.problems()), 20.0)
+        report = controller.round()
+        assert report is not None
+        assert any(text.startswith("OpenADR:") for text in report.problems)
+        assert slurm.open_w == 1500 - 400 - IDLE_W
+        grid.fault()
+        grid.delete(event)
+        wait_for("the end of the target", lambda: not any(t > time.time() for t in service.targets().end_s), 20.0)
+        slurm.now_s = time.time() + 1.0
+        controller.round()
+        assert slurm.open_w == 2000 - IDLE_W
+        assert f"OpenADR: event {event}: cancelled" in lines
+    finally:
+        service.close()
+
+
+def test_one_process_runs_a_ven(grid: Grid, tmp_path: Path) -> None:
+    service = VenService(ven_of(section(grid.url), SECRET, lab_machine(), tmp_path))
+    with alone(tmp_path), pytest.raises(InputError, match="another process"):
+        service.start(lambda _: None)
+    service.start(lambda _: None)
+    service.close()
+    service.ven.client.close()
+
+
+CONFIG = """
+machine = "osaka"
+mode = "observe"
+run_dir = "run"
+
+[openadr]
+vtn = "https://vtn.example/openadr3"
+client_id = "hpc"
+client_secret_file = "secret"
+ven_name = "hpc-centre"
+emergency_kw = 20
+baseline = "baseline.csv"
+"""
+
+
+def test_the_section_of_the_configuration_makes_a_source(tmp_path: Path) -> None:
+    (tmp_path / "live.toml").write_text(CONFIG)
+    (tmp_path / "secret").write_text("s3cret\n")
+    (tmp_path / "secret").chmod(0o600)
+    (tmp_path / "baseline.csv").write_text("time_s,power_w\n0,50000\n")
+    config = load_config(tmp_path / "live.toml")
+    assert config.openadr is not None
+    assert config.openadr.client_secret_file == tmp_path / "secret"
+    machine = lab_machine()
+    source = targets_of(config, machine)
+    assert isinstance(source, VenService)
+    assert not source.ven.section.reports, "a controller that only looks reports nothing"
+    assert source.ven.baseline_w is not None
+    assert not len(source.targets())
+    (tmp_path / "secret").chmod(0o644)
+    with pytest.raises(InputError, match="readable by others"):
+        targets_of(config, machine)
+
+
+def test_limits_of_the_site_are_those_of_the_cap_s_scope() -> None:
+    from dataclasses import replace
+
+    whole = rules_of(section("https://x.example", other_kw=1.0), lab_machine())
+    assert (whole.beside_w, whole.idle_w, whole.maximum_w) == (1000.0, IDLE_W, 2400.0)
+    above = rules_of(section("https://x.example", other_kw=1.0), replace(lab_machine(), cap_scope="dynamic"))
+    assert (above.beside_w, above.idle_w, above.maximum_w) == (1000.0 + IDLE_W, 0.0, 1600.0)
+
+
+def test_tables_of_targets_are_compared_by_value() -> None:
+    one, other = (LoadTargets.of(LoadTarget(0.0, 1.0, 5.0)) for _ in range(2))
+    assert same_targets(one, other)
+    assert not same_targets(one, LoadTargets.none())
+    assert not same_targets(one, LoadTargets.of(LoadTarget(0.0, 1.0, 6.0)))
+    assert np.isfinite(one.limit).all()

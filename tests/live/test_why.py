@@ -1,0 +1,167 @@
+"""Why a job waits: a record for each, in words, with a bound for its start that is never after it starts."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.drive import make_controller
+from tests.live.fakeslurm import FakeSlurm
+from tests.live.site import MACHINE, ROOT, Site, as_operator, cap_text
+from tests.live.slurmlab import USER, wait_for
+from tests.live.test_parking import Place
+from wattqueue.errors import InputError
+from wattqueue.live.cluster import ReleaseJob
+from wattqueue.live.consent import CONSENT
+from wattqueue.live.why import consent_sentence, read_consent, read_why, sentence
+from wattqueue.model.signals import Cap
+
+
+def make_slurm() -> FakeSlurm:
+    return FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1600)
+
+
+def test_each_waiting_job_has_a_reason(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(800.0 + 800.0))
+    runs = slurm.submit(3, 100.0, watts=600, limit_s=120.0, partition="p1")
+    while runs.state != "RUNNING":  # nothing starts in a round that compiled for long
+        controller.round()
+        slurm.step()
+    started_s = runs.start_s
+    nodes = slurm.submit(2, 50.0, watts=400, limit_s=60.0, partition="p1")
+    watts = slurm.submit(4, 50.0, watts=800, limit_s=60.0, partition="p2")
+    held = slurm.submit(1, 50.0, watts=200, mark="wattqueue:user-held")
+    later = slurm.submit(1, 50.0, watts=200, begin_s=slurm.now_s + 500.0)
+    depends = slurm.submit(1, 50.0, watts=200, dependency="afterok:1")
+    failed = slurm.submit(1, 50.0, watts=200)
+    failed.reason = "launch failed requeued held"
+    broken = slurm.submit(1, 5.0, watts=200, limit_s=60.0, partition="p2")
+    slurm.fault = lambda what: "fail" if isinstance(what, ReleaseJob) and what.target == broken.name else None
+    for _ in range(8):
+        controller.round()
+        slurm.step()
+
+    def of(job: object) -> list[object]:
+        ((_, record),) = read_why(tmp_path / "run", str(getattr(job, "name")))  # noqa: B009
+        return record
+
+    assert of(nodes) == ["turn", 1, 2, 2, 1, 400, 200, round(started_s + 120.0)]
+    assert of(watts) == ["turn", 2, 2, 4, 4, 800, 200, round(started_s + 120.0)]
+    assert "1 nodes are free" in sentence("2", of(nodes))
+    assert "200 W of the power budget are free" in sentence("3", of(watts))
+    assert of(held) == ["user"]
+    assert of(later) == ["later", round(later.begin_s)]
+    assert of(depends) == ["depends"]
+    assert of(failed) == ["failed"]
+    assert of(broken)[0] == "refused"
+    assert read_why(tmp_path / "run", runs.name) == []
+    text = (tmp_path / "run/why.json").read_text()
+    assert "u1000" not in text, "no user is named"
+    assert "app" not in text
+
+
+def column(*values: int) -> str:
+    return base64.b64encode(struct.pack(f"<{len(values)}i", *values)).decode()
+
+
+def test_the_earliest_start_is_that_of_the_partition_that_may_take_it_first(tmp_path: Path) -> None:
+    # Job 7 needs 2 nodes and 300 W in partition 0, or 2 nodes and 500 W in partition 1; job 8 more than there is.
+    turns = {
+        "names": ["7", "8"], "nodes": column(2, 9), "job": column(0, 0, 1), "partition": column(0, 1, 0),
+        "watts": column(300, 500, 900),
+    }  # fmt: skip
+    ends = [[200, 0, 1, 100], [300, 1, 2, 300], [None, 0, 8, 900]]
+    values: dict[str, Any] = {"time_s": 100, "free": [0, 1], "free_w": 100, "ends": ends, "turns": turns}
+    values["jobs"] = {"8": ["new"]}
+
+    def records(job: str) -> list[tuple[str, list[Any]]]:
+        (tmp_path / "why.json").write_text(json.dumps(values))
+        return read_why(tmp_path, job)
+
+    # Nodes of partition 1 and 500 W are there at 300 s; partition 0 has two nodes at no known time.
+    assert records("7") == [("7", ["turn", 1, 2, 2, 1, 500, 100, 300])]
+    assert records("8") == [("8", ["new"])], "started in this round"
+    values["jobs"] = {}
+    assert records("8") == [("8", ["turn", 2, 2, 9, 0, 900, 100, None])]
+    values["free_w"] = None  # no budget is configured: nodes alone count
+    values["free"] = [2, 0]
+    assert records("7") == [("7", ["turn", 1, 2, 2, 2, 300, None, 100])]
+
+
+def test_without_a_controller_there_is_no_reason(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        read_why(tmp_path, "1")
+
+
+def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "m.toml").write_text(MACHINE)
+    (tmp_path / "live.toml").write_text('machine = "m.toml"\ncap = "1800W"\n')
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/why.json").write_text(json.dumps({"time_s": 1, "jobs": {"7_1": ["failed"], "7_2": ["user"]}}))
+
+    def why(job: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-c", "from wattqueue.cli import main; main()", "live", "why", job]
+        argv += ["--config", str(tmp_path / "live.toml")]
+        env = {"PYTHONPATH": str(ROOT / "src"), "PATH": "/usr/bin:/bin"}
+        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=env)
+
+    assert [line.partition(":")[0] for line in why("7").stdout.splitlines()] == ["job 7_1", "job 7_2"]
+    assert why("7_1").returncode == 0
+    assert why("8").returncode == 1
+
+
+@pytest.mark.slurm
+@pytest.mark.compiled
+@pytest.mark.xdist_group("slurm")
+def test_a_user_of_a_real_slurm_reads_why_the_job_waits(site: Site) -> None:
+    config = site.configure(cap_text(200))
+    site.start(config)
+    site.wait_up()
+    runs = site.gated("-N1", "-p", "p1", "-t", "10")
+    site.wait_running([runs])
+    waits = site.gated("-N1", "-p", "p1", "-t", "10")
+    file = site.root / "live/run/why.json"
+    wait_for("the record", lambda: file.exists() and bool(read_why(file.parent, waits)), step_s=0.2)
+    assert site.lab.run(["cat", str(file)], user=USER).code == 0, "readable by every user"
+    done = subprocess.run(
+        as_operator("live", "why", waits, "--config", str(config)), env=site.env, capture_output=True, text=True,
+        timeout=60.0, check=False,
+    )  # fmt: skip
+    assert "0 W of the power budget are free" in done.stdout, done.stderr
+    site.lab.run(["scontrol", "hold", waits], user=USER)
+    wait_for("the user's hold", lambda: json.loads(file.read_text())["jobs"].get(waits) == ["user"], step_s=0.2)
+    site.open_gate(runs)
+    late = site.gated("-N1", "-p", "p1", "-t", "10")
+    site.wait_running([late])
+    site.lab.run(["scontrol", "release", waits], user=USER)
+    site.open_gate(late)
+    site.wait_running([waits])
+    site.open_gate(waits)
+
+
+def test_a_parked_job_and_its_consent_are_explained(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    mine, wrong = place.submit(2, f"{CONSENT},slowdown=2"), place.submit(1, "wattqueue:consnet")
+    place.rounds(3)
+    place.target(0.0, 60.0, 250.0)
+    place.rounds(7)
+    folder = tmp_path / "run"
+    ((_, parked),) = read_why(folder, mine.name)
+    assert (
+        "with the consent of its user: load target e1 of 1050 W; it continues as soon as the limit has its 400 W"
+        in (sentence(mine.name, parked))
+    )
+    limit = "run time at most 2 times that at full speed"
+    says = [consent_sentence(name, record) for job in (mine, wrong) for name, record in read_consent(folder, job.name)]
+    assert says == [
+        f"job {mine.name}: may be slowed down or parked during a load target (its comment says so; {limit})",
+        f"job {wrong.name}: its comment holds a wrong consent tag, so it is neither slowed down nor parked",
+    ]

@@ -1,0 +1,32 @@
+"""A control whose steps a kernel takes, in its Python form; and what sensors show of power domains, unit by unit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from wattqueue.parts.actions import Action
+from wattqueue.parts.contracts import Control
+from wattqueue.policy.view import View
+
+
+class InPython:
+    """A control without its compiled step: each step is a call of ``act``."""
+
+    reads_sensors = True
+
+    def __init__(self, control: Control) -> None:
+        self.control, self.period_s, self.events = control, control.period_s, control.events
+
+    def act(self, view: View) -> Sequence[Action]:
+        """Return the actions of a step."""
+        return self.control.act(view)
+
+
+def domain_watts(sample_uw: Sequence[int], of_unit: Sequence[int], domain_of_unit: Sequence[int]) -> list[float]:
+    """Watts of each power domain: even shares of its units in their sensors' samples, NaN below 0 (no sample)."""
+    found = [0.0] * (max(domain_of_unit) + 1)
+    for sensor, domain in zip(of_unit, domain_of_unit, strict=True):
+        uw = sample_uw[sensor]
+        found[domain] += uw / 1e6 / list(of_unit).count(sensor) if uw >= 0 else math.nan
+    return found

@@ -1,0 +1,90 @@
+"""Months under a constant cap: how they are made, judged and counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from wattqueue.errors import InputError
+from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.model.profiles import PowerProfiles
+from wattqueue.model.steps import Steps
+from wattqueue.study.frame.samples import Samples
+from wattqueue.study.powercap.guarantee import GuaranteeStudy, clopper_pearson, judged
+from wattqueue.study.powercap.months import habits_break, joined, ramp_w, with_ramps
+
+
+def few(submit_s: list[float], watts: float, user: str) -> Jobs:
+    """Jobs of a node and a constant profile."""
+    n = len(submit_s)
+    profiles = PowerProfiles.from_samples([[watts]] * n)
+    found = Jobs.build(
+        submit_s, np.ones(n, int), np.full(n, 60.0), user=[user] * n, profiles=profiles, mean_power_w=np.full(n, watts),
+        max_power_w=np.full(n, watts),
+    )  # fmt: skip
+    return replace(found, app=Labels(np.full(n, -1, np.int32), ()))
+
+
+def test_tables_are_joined_in_order_of_submission() -> None:
+    whole = joined([few([5.0, 30.0], 300.0, "b"), few([0.0, 10.0], 500.0, "a"), few([20.0], 700.0, "b")])
+    assert whole.submit_s.tolist() == [0.0, 5.0, 10.0, 20.0, 30.0]
+    assert [whole.user.names[code] for code in whole.user.codes] == ["a", "b", "a", "b", "b"]
+    assert (whole.app.codes == -1).all()
+    assert whole.profiles is not None
+    assert [whole.profiles.samples_w(j, 20.0)[0] for j in range(5)] == [500.0, 300.0, 500.0, 700.0, 300.0]
+    assert whole.job_id.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_ramps_are_shares_of_the_highest_power() -> None:
+    # 40 s of half the power, then 20 s of all of it, sampled each 10 s: a node draws 1,050, 1,050 and 2,100 W.
+    ramps = Steps(np.arange(0.0, 70.0, 10.0), np.array([5.0, 5.0, 5.0, 5.0, 10.0, 10.0, 10.0]))
+    assert ramp_w(ramps).tolist() == [1_050.0, 1_050.0, 2_100.0]
+    jobs = with_ramps(few([0.0], 300.0, "a"), ramps, days=1.0)
+    wide = jobs.nodes == 256
+    assert jobs.submit_s[wide].tolist() == [0.0, 43_200.0]
+    assert jobs.max_power_w is not None
+    assert jobs.max_power_w[wide].tolist() == [2_100.0, 2_100.0]
+    with pytest.raises(InputError, match="ramps need two rows"):
+        ramp_w(Steps(np.zeros(1), np.ones(1)))
+
+
+def test_habits_break_in_the_middle() -> None:
+    jobs = habits_break(7, 4.0, 0.3, 980, 2.0 * 86_400.0)
+    assert jobs.mean_power_w is not None
+    half = jobs.submit_s < 2.0 * 86_400.0
+    changed = []
+    for code in np.unique(jobs.app.codes):
+        rows = jobs.app.codes == code
+        if (rows & half).sum() > 4 and (rows & ~half).sum() > 4:
+            changed.append(abs(jobs.mean_power_w[rows & half].mean() / jobs.mean_power_w[rows & ~half].mean() - 1.0))
+    assert np.median(changed) > 0.1
+
+
+def test_the_interval_of_a_count() -> None:
+    """Clopper and Pearson's for 60 of 60 and 57 of 60, from tables of the beta distribution."""
+    assert clopper_pearson(60, 60) == pytest.approx((0.025 ** (1 / 60), 1.0))
+    assert clopper_pearson(0, 10) == pytest.approx((0.0, 1 - 0.025**0.1))
+    assert clopper_pearson(57, 60) == pytest.approx((0.8608, 0.9896), abs=1e-3)
+
+
+def test_months_are_counted_one_by_one() -> None:
+    over = {
+        ("generated", "easy+pc-max", f"over_time_percent {k}"): np.array(v)
+        for k, v in ((1, [0.5, 2.0]), (2, [1.0, 0.0]))
+    }
+    samples = Samples(over)
+    assert judged(samples, "generated", "easy+pc-max").tolist() == [0.5, 2.0, 1.0, 0.0]
+
+
+@pytest.mark.compiled
+def test_a_study_of_a_few_days() -> None:
+    study = GuaranteeStudy(traces=1, months=1, load=0.02, policies=("easy+pc-adaptive-1", "easy+pc-max"))
+    report = study.run()
+    text = "\n".join(report.lines())
+    assert "easy+pc-adaptive-1" in text
+    assert "1 of 1" in text
+    assert report.document()["months"]["generated"]["easy+pc-adaptive-1"] == [0.0]
+    with pytest.raises(InputError, match="a trace and a month"):
+        GuaranteeStudy(traces=0).simulate()
