@@ -40,9 +40,10 @@ test-slow: system $(VENV)/.dev warm ## The slow tests: longer searches, 64 emula
 	@tools/slurm-releases.sh
 	@HYPOTHESIS_PROFILE=thorough $(PYTEST) -m slow
 
+# tests/architecture reads the sources and runs none of them.
 coverage: $(VENV)/.dev ## Coverage of the fast tests, kernels as plain Python (continuous integration runs it)
 	@$(BIN)/coverage erase
-	@NUMBA_DISABLE_JIT=1 $(PYTEST) -q $(SPREAD) -m "$(QUICK) and not compiled" \
+	@NUMBA_DISABLE_JIT=1 $(PYTEST) -q $(SPREAD) -m "$(QUICK) and not compiled" --ignore tests/architecture \
 	  --cov --cov-report=term:skip-covered --no-header -r fE
 
 bench: $(VENV)/.dev ## The benchmarks: a table, and JSON in bench/results

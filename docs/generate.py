@@ -24,7 +24,10 @@ from wattqueue import parts
 from wattqueue.cli import _app
 from wattqueue.model.quantities import quantities
 
-ACTIONS = ("SetFrequency", "SetDomainCaps", "StopNode", "WakeNode", "Requeue", "StartJob")
+ACTIONS = (
+    *("SetFrequency", "SetDomainCaps", "Suspend", "Resume", "Requeue", "StopNode", "DrainNode", "WakeNode"),
+    "StartJob",
+)
 INTERNAL = ("cli", "kernels", "lazy")
 """Packages without a page: the verbs have one of their own, kernels are called by the engine only, and ``lazy``
 serves packages of WattQueue."""

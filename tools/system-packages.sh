@@ -1,9 +1,9 @@
 #!/bin/sh
 # system-packages.sh [PURPOSE...]: Debian packages that tests use beside Python; by default all but the last.
 #   browser     a headless Chromium, to open the report
-#   slurm       a real Slurm with accounting, driven by the live tests
+#   slurm       a real Slurm with accounting, driven by the live tests; its MariaDB also serves the tests of stores
 #   telemetry   a real Prometheus with an exporter
-#   postgres    the other database of the live store
+#   postgres    the other database of the live store, and of the stores beside it
 #   mqtt        a broker between the controller and the agents of nodes
 #   releases    what creates Debians with other releases of Slurm (tools/slurm-releases.sh); not by default
 # Installs what is missing where it may (root on Debian); elsewhere says what would be missing and goes on:

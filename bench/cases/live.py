@@ -14,9 +14,13 @@ from pathlib import Path
 from bench.harness import Measured, benchmark
 from tests.live.bigview import NOW_S, BigSlurm
 from tests.live.drive import lab_machine, make_controller
+from tests.live.openadr.test_live_targets import Stated
+from wattqueue.live.cluster import Snapshot, StopJob
+from wattqueue.live.consent import CONSENT, SiteDefaults
 from wattqueue.live.controller import Controller
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.observe import Observer
+from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap
 
 NODES = QUEUED = 10_000
@@ -67,6 +71,34 @@ def changing() -> Measured:
         return Measured(least_ms(lambda: controller.planner.plan(next(rounds), {}, telemetry_ok=True)))
 
 
+@benchmark("live: view, decision and why.json", unit="ms", at_most=20)
+def steady_with_why() -> Measured:
+    """Nothing changed in the queue, running jobs end at other times: the file is written in each round."""
+    with site() as (_, controller):
+        snapshot = controller.cluster.observe()
+        return Measured(least_ms(lambda: explain(controller, snapshot)))
+
+
+@benchmark("live: view, decision and why.json in a round in which a job goes", unit="ms", at_most=20)
+def changing_with_why() -> Measured:
+    """Each time another waiting job has left squeue's list, and the whole file is made once more."""
+    with site() as (slurm, controller):
+        snapshots = []
+        for k in range(ROUNDS):
+            slurm.without_line(5000 + 7 * k)
+            snapshots.append(controller.cluster.observe())
+        rounds = iter(snapshots)
+        return Measured(least_ms(lambda: explain(controller, next(rounds))))
+
+
+def explain(controller: Controller, snapshot: Snapshot) -> None:
+    """Plan a round and write why jobs wait, as a controller does every few seconds."""
+    plan = controller.planner.plan(snapshot, {}, telemetry_ok=True)
+    controller.why.every_s = -1.0
+    controller.why._last = ""  # noqa: SLF001 - as if something had changed
+    controller.why.write(snapshot, plan, controller.planner.memory, controller.planner.layout)
+
+
 @benchmark("live: parsing squeue's 12,000 lines afresh", unit="ms")
 def parsing() -> Measured:
     """As after a start of the controller."""
@@ -84,3 +116,23 @@ def parsing_again() -> Measured:
     """Lines that stand as before are not read again."""
     with site() as (_, controller):
         return Measured(least_ms(controller.cluster.observe))
+
+
+@benchmark("live: a load target for 1,000 nodes, decided, stored and handed to Slurm", unit="s", at_most=3)
+def target() -> Measured:
+    """All that runs consents and is parked in one round. What Slurm takes to answer two commands a job is not in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        slurm = BigSlurm(0, 1_000, running=450, running_w=200, comment=CONSENT)
+        cap, source = Cap.constant(100.0 * 1_000 + slurm.used_w), Stated()
+        controller = make_controller(
+            SlurmCluster(slurm, clock=lambda: NOW_S), Path(folder), lambda: NOW_S, cap=cap,
+            machine=lab_machine(1_000), policy="dr-parking", targets=source, consent=SiteDefaults(),
+        )  # fmt: skip
+        controller.round()
+        source.stated = LoadTargets.of(LoadTarget(NOW_S - 1.0, NOW_S + 3600.0, 100.0 * 1_000))
+        begin = time.process_time()
+        report = controller.round()
+        took_s = time.process_time() - begin
+        outcomes = [] if report is None else report.outcomes
+        stopped = sum(isinstance(o.write, StopJob) and not o.error for o in outcomes)
+        return Measured(took_s, detail={"jobs": stopped, "writes": len(outcomes)})

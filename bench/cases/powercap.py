@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from bench.harness import Measured, benchmark, digest
+from wattqueue.study.powercap.cell import CAPS_PERCENT, IDLE_W
 from wattqueue.study.powercap.prepare import WorkloadSelection
 from wattqueue.study.powercap.study import PowercapStudy
 
@@ -23,10 +25,12 @@ def a_run() -> Measured:
     """
     with tempfile.TemporaryDirectory() as folder:
         small = WorkloadSelection(workloads=1, days=0.5, trace_days=16.0, warm_days=4.0, machines=0.5)
-        PowercapStudy(Path(folder), small, caps=(30,), workers=1).run()  # loads and compiles, which is no run's cost
+        one = PowercapStudy(Path(folder), small, traces=1, caps=(30,), idle_w=(IDLE_W,), workers=1)
+        one.run()  # loads and compiles, which is no run's cost
         begin = time.process_time()
-        result = PowercapStudy(Path(folder), WorkloadSelection(workloads=3), workers=1).simulate()
+        found = replace(one, choice=WorkloadSelection(workloads=3), caps=CAPS_PERCENT).simulate()
         seconds = time.process_time() - begin
+    (result,) = found[IDLE_W]
     runs = len(result.rows) - 3
     turnaround = np.array([row["turnaround_s_mean"] for row in result.rows], np.float64)
     power = np.array([row["power_w_mean"] for row in result.rows], np.float64)
