@@ -17,7 +17,7 @@ from wattqueue.live.applications import Applications
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.config import load_config
 from wattqueue.live.planner import Rules
-from wattqueue.live.predictor import JobRequest, MeasuredJob
+from wattqueue.live.requests import JobRequest, MeasuredJob
 from wattqueue.model.ear import Coefficients
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import load_policy

@@ -12,7 +12,7 @@ from wattqueue.errors import PolicyError
 from wattqueue.live.agent_controls import load_live_policy
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.decision import require_live
-from wattqueue.live.predictor import JobRequest
+from wattqueue.live.requests import JobRequest
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.tracking import CountedPower, Tracker
 from wattqueue.model.signals import Cap

@@ -20,7 +20,8 @@ from wattqueue.live.cluster import JobKey, PowerNode
 from wattqueue.live.decision import Decider
 from wattqueue.live.learning import MeasuredJobs
 from wattqueue.live.planner import Rules
-from wattqueue.live.predictor import JobRequest, MeasuredJob, ObservedJob, Predictor
+from wattqueue.live.predictor import Predictor
+from wattqueue.live.requests import JobRequest, MeasuredJob, ObservedJob
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.state.audit import rows_of, verify

@@ -15,7 +15,7 @@ from tests.live.fakeslurm import FakeSlurm
 from wattqueue.live.cluster import PowerNode, ReleaseJob, RequeueJob, SetPool
 from wattqueue.live.controller import Controller
 from wattqueue.live.planner import Rules
-from wattqueue.live.predictor import MeasuredJob
+from wattqueue.live.requests import MeasuredJob
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap

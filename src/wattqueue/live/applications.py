@@ -15,7 +15,7 @@ from pathlib import Path
 
 from wattqueue.errors import InputError
 from wattqueue.formats.ear.files import read_coefficients_csv
-from wattqueue.live.predictor import MeasuredJob
+from wattqueue.live.requests import MeasuredJob
 from wattqueue.model.app_profiles import AppProfiles
 from wattqueue.model.ear import Coefficients, Signatures, at_frequency
 from wattqueue.parts.estimator.ear import Ear

@@ -71,9 +71,9 @@ from wattqueue.live.load_targets import TargetedCap, in_words
 from wattqueue.live.node_limits import NodeLimits
 from wattqueue.live.partitions import fits, inspect_partitions
 from wattqueue.live.planner import BLOCKED_BACKOFF_S, LONGEST_BACKOFF_S, Plan, Planner
-from wattqueue.live.predictor import MeasuredJob, ObservedJob
 from wattqueue.live.recording import Recorder
 from wattqueue.live.report import Meter, Report, describe, measured_w
+from wattqueue.live.requests import MeasuredJob, ObservedJob
 from wattqueue.live.sorting import Sorted
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.memory import cause

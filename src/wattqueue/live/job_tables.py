@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.consent import Consents, joined_consent
-from wattqueue.live.predictor import JobRequest
+from wattqueue.live.requests import JobRequest
 from wattqueue.live.world import NO_LIMIT_S, Busy
 from wattqueue.model.jobs import Ints, Labels
 from wattqueue.model.known_jobs import KnownJobs, Observed

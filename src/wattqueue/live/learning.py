@@ -26,7 +26,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Engine, Float, Integer, Table, Text, and_, delete, insert, select
 
 from wattqueue.live.cluster import JobKey
-from wattqueue.live.predictor import JobRequest, MeasuredJob, ObservedJob
+from wattqueue.live.requests import JobRequest, MeasuredJob, ObservedJob
 from wattqueue.live.state.tables import METADATA, job_table
 from wattqueue.live.telemetry.base import JobEnergy
 

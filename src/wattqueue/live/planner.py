@@ -54,7 +54,8 @@ from wattqueue.live.licences import REQUEUED, corrected_licences, lost_licences,
 from wattqueue.live.load_targets import target_name
 from wattqueue.live.parking import PARKED, Parking
 from wattqueue.live.placement import ChosenStart, Naming, NodeChoice
-from wattqueue.live.predictor import JobRequest, ObservedJob, Predictor
+from wattqueue.live.predictor import Predictor
+from wattqueue.live.requests import JobRequest, ObservedJob
 from wattqueue.live.site_filter import SiteFilter, SitePriority, with_priorities
 from wattqueue.live.sorting import USER_HELD, Mode, Sorted, Sorter
 from wattqueue.live.state.memory import Memory, ParkedJob, Refused, ReleasedJob

@@ -12,63 +12,19 @@ counts licences in whole numbers, and what the policy admits Slurm must be able 
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.live.cluster import JobKey
-from wattqueue.live.world import NO_LIMIT_S, Busy, Layout
+from wattqueue.live.requests import JobRequest, MeasuredJob, request_table
+from wattqueue.live.world import Busy, Layout
 from wattqueue.model.jobs import Floats, Labels
-from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.parts.contracts import Finished, Prediction
 from wattqueue.policy.session import Session
-
-
-class JobRequest(NamedTuple):
-    """What the user of a job requested: all that an estimator may use."""
-
-    key: JobKey
-    user: str
-    """``u`` and the numeric user id: names differ between hosts, ids do not."""
-    app: str
-    """Job name; empty where the details have not been read."""
-    partition: str
-    """Machine partition, empty where the job may use several."""
-    nodes: int
-    walltime_s: float
-    """Inf for a job without a limit."""
-
-
-class ObservedJob(NamedTuple):
-    """A job that runs or ran, with the prediction that was made for it."""
-
-    request: JobRequest
-    predicted_node_w: float
-    """Watts of one node; NaN where the job was never predicted."""
-    hardware: str = ""
-    """Machine partition on which it runs."""
-    frequency_hz: float = math.nan
-    """NaN where no frequency was chosen."""
-
-
-class MeasuredJob(NamedTuple):
-    """A job that ended and was measured. Watts are those of one node, times seconds since the epoch."""
-
-    request: JobRequest
-    start_s: float
-    end_s: float
-    mean_node_w: float
-    max_node_w: float
-    """NaN where only the energy is known (accounting)."""
-    predicted_node_w: float
-    hardware: str = ""
-    """Machine partition on which it ran; empty where that is not known."""
-    frequency_hz: float = math.nan
 
 
 @dataclass
@@ -79,27 +35,6 @@ class EstimatorNotes:
     asked: list[JobRequest] = field(default_factory=list)
     watts: list[list[float]] = field(default_factory=list)
     """Watts of one unit of each job that was asked about, by option."""
-
-
-def job_table(requests: Sequence[JobRequest], learned: Sequence[MeasuredJob] = ()) -> KnownJobs:
-    """Build a job table: measured jobs first, then the new ones.
-
-    The measurements of the first are what has been observed; jobs without a limit get ``NO_LIMIT_S``.
-    """
-    rows = [*(one.request for one in learned), *requests]
-    measured = np.full((4, len(rows)), np.nan)
-    for k, one in enumerate(learned):
-        measured[:, k] = one.start_s, one.end_s, one.mean_node_w, one.max_node_w
-    return KnownJobs.build(
-        np.array([r.key.submit_s for r in rows], np.float64),
-        np.array([r.nodes for r in rows], np.int32),
-        np.array([min(r.walltime_s, NO_LIMIT_S) for r in rows], np.float64),
-        observed=Observed(*measured),
-        job_id=np.array([r.key.name for r in rows], object),
-        user=Labels.of([r.user for r in rows]),
-        app=Labels.of([r.app for r in rows]),
-        partition=Labels.of([r.partition for r in rows]),
-    )
 
 
 def finished_of(learned: Sequence[MeasuredJob]) -> Finished:
@@ -164,7 +99,7 @@ class Predictor:
             return
         learned = sorted(self.learned, key=lambda one: one.end_s) if self.session.learns else []
         rows = np.arange(len(learned), len(learned) + len(new), dtype=np.int32)
-        asked = (job_table(new, learned), self.layout.machine, finished_of(learned), rows, now_s, self.most_w[0])
+        asked = (request_table(new, learned), self.layout.machine, finished_of(learned), rows, now_s, self.most_w[0])
         found = self.session.predict_afresh(*asked)
         self._keep_factors(asked[0].app, found.unit_factor, new)
         if self._used > self._keep_most:

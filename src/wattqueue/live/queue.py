@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.live.cluster import Job, JobKey
-from wattqueue.live.predictor import JobRequest
+from wattqueue.live.requests import JobRequest
 from wattqueue.live.world import NO_LIMIT_S, key_order
 from wattqueue.model.jobs import Labels
 from wattqueue.model.known_jobs import KnownJobs

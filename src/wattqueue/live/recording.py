@@ -36,7 +36,8 @@ from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import machine_data, machine_of
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.decision import Asked, Decision, Moment
-from wattqueue.live.predictor import JobRequest, MeasuredJob, Predictor
+from wattqueue.live.predictor import Predictor
+from wattqueue.live.requests import JobRequest, MeasuredJob
 from wattqueue.model.consent import COLUMNS as CONSENT
 from wattqueue.model.consent import Consent
 from wattqueue.model.jobs import Labels

@@ -49,8 +49,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from wattqueue.live.cluster import Details, Job, JobKey, Snapshot
-from wattqueue.live.predictor import JobRequest
 from wattqueue.live.queue import Queue
+from wattqueue.live.requests import JobRequest
 from wattqueue.live.state.memory import Refused, ReleasedJob
 from wattqueue.live.world import Layout
 

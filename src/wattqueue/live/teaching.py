@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from wattqueue.errors import WattQueueError
 from wattqueue.live.applications import Applications
 from wattqueue.live.learning import MeasuredJobs
-from wattqueue.live.predictor import MeasuredJob, ObservedJob, Predictor
+from wattqueue.live.predictor import Predictor
+from wattqueue.live.requests import MeasuredJob, ObservedJob
 from wattqueue.live.telemetry.base import JobSource
 from wattqueue.parts.estimator.ear import Ear
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wattqueue.live.cluster import JobKey
-from wattqueue.live.predictor import JobRequest, MeasuredJob
+from wattqueue.live.requests import JobRequest, MeasuredJob
 from wattqueue.live.telemetry.base import NodePower
 
 ENOUGH = 0.5
