@@ -12,6 +12,7 @@ from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from wattqueue.kernels import codes
 from wattqueue.live.cluster import JobKey
+from wattqueue.live.sorting import Sorted
 from wattqueue.live.state.memory import ReleasedJob
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.signals import Cap
@@ -26,6 +27,7 @@ NET_W = (200, 50)
 MACHINE = lab_machine(8, (2e9, 1e9))
 BEGIN_S = 1_000_000.0
 """Time of the cluster at which the simulation begins."""
+UIDS = (1000, 1001)
 Starts = list[tuple[str, int, tuple[int, ...]]]
 """Job, option and units of each start."""
 
@@ -37,7 +39,7 @@ def random_jobs(seed: int, count: int = 14) -> Jobs:
     submit, seconds = np.sort(rng.integers(0, 90, count)).astype(float), rng.integers(5, 200, count)
     return Jobs.build(
         submit, rng.integers(1, 4, count), np.minimum(limits, seconds), walltime_s=limits,
-        partition=rng.choice(["p1", "p2", ""], count).tolist(),
+        partition=rng.choice(["p1", "p2", ""], count).tolist(), user=[f"u{uid}" for uid in rng.choice(UIDS, count)],
     )  # fmt: skip
 
 
@@ -99,8 +101,16 @@ class Mirrored(Session):
         slurm.jobs = {row + 1: self._job(row, kernel, running) for row in sorted(running | waiting)}
         memory = self.controller.planner.memory
         memory.placed = {key: placed for row in running for key, placed in [self._placed(row, kernel)]}
-        plan = self.controller.planner.plan(slurm.observe(), {}, telemetry_ok=True)
+        plan = self.controller.planner.plan(slurm.observe(), {}, telemetry_ok=True, ended=self._learn)
         return [(start.job, start.option, tuple(start.nodes)) for start in plan.decision.starts]
+
+    def _learn(self, rows: Sorted, now_s: float) -> None:
+        """Teach the controller how long jobs ran that have ended, as it does in a round."""
+        predictor = self.controller.planner.predictor
+        if predictor.run_times is not None:
+            running = {row.key for row in rows.running}
+            there = {job.name for job in self.slurm.jobs.values()}
+            predictor.learn_runs(predictor.run_times.gone(running, there, now_s))
 
     def _job(self, row: int, kernel: Any, running: set[int]) -> FakeJob:
         jobs, option = self.jobs, int(kernel.held.option[row])
@@ -109,9 +119,11 @@ class Mirrored(Session):
         job = FakeJob(
             row + 1, str(row + 1), BEGIN_S + float(jobs.submit_s[row]), nodes, 1.0,
             slower * float(jobs.walltime_s[row]), partition, {"watts": NET_W[0] * nodes},
+            uid=int(jobs.user.names[jobs.user.codes[row]][1:]),
         )  # fmt: skip
         if row in running:
-            job.state, job.start_s = "RUNNING", BEGIN_S + float(kernel.held.end[row]) - job.limit_s
+            planned_s = slower * float(kernel.planned.seconds[row])
+            job.state, job.start_s = "RUNNING", BEGIN_S + float(kernel.held.end[row]) - planned_s
             job.held_nodes = tuple(NAMES[u] for u in units_of(kernel, row))
             job.licences["watts"] = NET_W[option % 2] * nodes
         else:

@@ -14,6 +14,7 @@ from wattqueue.parts.estimator.history_mean import HistoryMean
 from wattqueue.parts.ledger.chance import Chance
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.parts.order.fcfs import Fcfs
+from wattqueue.parts.runtime.recent_quantile import RecentQuantile
 from wattqueue.policy.actions import Action, Requeue, SetFrequency, StopNode, WakeNode
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View
@@ -104,6 +105,10 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "custom pass": lambda: easy(backfill=OneAtATime()),
     "looking ahead": lambda: easy(backfill=LooksAhead()),
     "frequency choice": lambda: easy(frequency=AnyFrequency()),
+    "run times": lambda: load_policy("easy++"),
+    "run times in steps": lambda: easy(runtime=RecentQuantile(at=0.2, correction="steps")),
+    "run times and frequencies": lambda: replace(load_policy("easy++"), frequency=AnyFrequency()),
+    "run times at start": lambda: load_policy("easy-sjbf+rt-quantile"),
     "all": lambda: easy(
         estimator=HistoryMean(), order=LastFirst(), ledger=Chance(own=0.1, common=0.02), controls=(Busybody(),)
     ),

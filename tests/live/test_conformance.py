@@ -214,6 +214,7 @@ def test_the_controller_starts_what_the_simulator_starts(
     jobs, cap = random_jobs(seed), random_cap(seed, moving=feature in MOVING)
     simulation = Simulation(jobs, MACHINE, policy_of(feature), cap, None, NodeEvents.none())
     both = Mirrored(simulation.policy, policy_of(feature), jobs, cap, tmp_path_factory.mktemp("live"))
+    both.plans_in_loop = simulation.session.plans_in_loop
     simulation.session = both
     simulation._set_stops()
     simulation.go()

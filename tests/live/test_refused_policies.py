@@ -51,7 +51,18 @@ def test_an_oracle_is_refused_by_name() -> None:
     assert "oracle-mean" in caught.value.what
 
 
-@pytest.mark.parametrize("name", ["easy", "conservative", "easy+pc-mean", "easy+pc-chance-1", "min-energy"])
+def test_run_times_that_are_trained_by_the_week_are_refused_by_name() -> None:
+    with pytest.raises(PolicyError, match="boosted are trained by the week") as caught:
+        require_live(load_policy("easy+rt-boosted"), lab_machine())
+    assert "recent-quantile" in str(caught.value.hint)
+    with pytest.raises(PolicyError, match="true-runtime"):
+        require_live(load_policy("easy+rt-true"), lab_machine())
+
+
+DRIVEN = ("easy", "conservative", "easy+pc-mean", "easy+pc-chance-1", "min-energy", "easy++", "easy-sjbf+rt-nearest")
+
+
+@pytest.mark.parametrize("name", DRIVEN)
 def test_rows_of_the_table_are_driven(name: str) -> None:
     policy = load_policy(name)
     assert require_live(policy, lab_machine()).pass_code != codes.CUSTOM

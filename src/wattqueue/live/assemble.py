@@ -46,6 +46,7 @@ from wattqueue.live.notify import notify
 from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.recording import Recorder
+from wattqueue.live.run_history import RunHistory
 from wattqueue.live.slurm.accounting import SlurmEnergy
 from wattqueue.live.slurm.connect import commands_for, connect
 from wattqueue.live.state.audit import Audit
@@ -259,6 +260,9 @@ def build(given: Inputs, before: Controller | None = None) -> Controller:
     decider = Decider(policy, layout, power_nodes=rules.power_nodes, patience_s=rules.start_timeout_s)
     predictor = Predictor(decider.session, layout)
     predictor.learn(measured_jobs.recall())
+    run_history = None if predictor.run_times is None else RunHistory(given.state)
+    if run_history is not None:
+        predictor.learn_runs(run_history.recall())
     consents = None if given.consent is None else Consents(given.consent)
     planner = Planner(layout, policy, cap, rules, Memory(given.state), predictor, decider, consents)
     recorder = None
@@ -275,7 +279,9 @@ def build(given: Inputs, before: Controller | None = None) -> Controller:
         planner, given.cluster, Applier(given.cluster, given.audit, given.boundary),
         Telemetry(given.sources, given.stale_s) if before is None else before.telemetry, given.audit, given.run_dir,
         given.clock, given.away_s, metrics, recorder, caps,
-        Teacher(predictor, measured_jobs, given.accounting, given.applications, given.clock()),
+        Teacher(
+            predictor, measured_jobs, given.accounting, given.applications, given.clock(), run_history=run_history
+        ),
         limits_of(given.sources, layout, policy, given.limits, given.counters), given.standing,
         audit_days=given.audit_days, shared=given.shared,
         renew=lambda nodes, controller: build((given.renew or with_nodes)(given, nodes), controller),

@@ -537,12 +537,21 @@ class Controller:
         learned = [self._placed(one) for one in self.planner.tracker.ended(running)]
         if learned:
             self.planner.predictor.learn(learned)
+        self._learn_runs(running, now_s)
         # a job that telemetry measured long enough is not looked for in the accounting again
         known = {one.request.key for one in learned}
         gone = {key: self._ran.pop(key) for key in [k for k in self._ran if k not in running]}
         if self.teacher is not None and (learned or gone):
             unmeasured = [ran for key, ran in gone.items() if key not in known]
             self._beside("the measured jobs", lambda: self._store(learned, unmeasured, now_s))
+
+    def _learn_runs(self, running: set[JobKey], now_s: float) -> None:
+        """Hand run times of jobs that have ended to the run-time part and to the store, where the policy has one."""
+        predictor, teacher = self.planner.predictor, self.teacher
+        runs = [] if predictor.run_times is None else predictor.run_times.gone(running, self._names, now_s)
+        predictor.learn_runs(runs)
+        if runs and teacher is not None:
+            self._beside("the run times", lambda: teacher.ran(runs))
 
     def _store(self, learned: Sequence[MeasuredJob], unmeasured: Sequence[ObservedJob], now_s: float) -> None:
         """Store jobs that ended: no decision of this round depends on it."""

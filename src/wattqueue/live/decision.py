@@ -64,6 +64,13 @@ def require_live(
             where=policy.name,
             hint="name their broker in [telemetry.broker] (docs/guide/agent.md)",
         )
+    if needs.plans is not None and needs.plans.asked == "weekly":
+        raise PolicyError(
+            f"run times {part_name(type(needs.plans))} are trained by the week, on features that jobs had at their "
+            "submissions, which a live controller does not keep",
+            where=policy.name,
+            hint='use runtime = "recent-quantile" or "nearest"',
+        )
     nobody = KnownJobs.of(Jobs.build([], [], []))
     options = len(machine.option_partition)
     prediction = Prediction(np.zeros((0, options)), np.ones((0, options)))

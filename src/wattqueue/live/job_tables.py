@@ -41,6 +41,8 @@ class PendingJobs(NamedTuple):
     """First and last option of each entry."""
     rank: NDArray[np.float64] | None
     """Rank of each unit for each application of ``jobs``; None where the policy has none."""
+    planned_s: NDArray[np.float64] | None
+    """Planned seconds of ``jobs``; None where the policy does not predict run times."""
 
 
 def joined(

@@ -31,7 +31,7 @@ from wattqueue.live.state.tables import METADATA, job_table
 from wattqueue.live.telemetry.base import JobEnergy
 
 
-def _request_columns() -> list[Column[Any]]:
+def request_columns() -> list[Column[Any]]:
     """Return the columns of what a job asked for; a column belongs to one table."""
     return [
         Column("user", Text, nullable=False),
@@ -44,7 +44,7 @@ def _request_columns() -> list[Column[Any]]:
 
 LEARNED = job_table(
     "live_learned",
-    *_request_columns(),
+    *request_columns(),
     Column("start_s", Float, nullable=False),
     Column("end_s", Float, nullable=False),
     Column("mean_node_w", Float, nullable=False),
@@ -54,7 +54,7 @@ LEARNED = job_table(
 """Ended jobs with what they were measured to draw (watts of one node)."""
 RUNNING = job_table(
     "live_running",
-    *_request_columns(),
+    *request_columns(),
     Column("predicted_node_w", Float),
     Column("hardware", Text, nullable=False),
     Column("frequency_hz", Float),
@@ -82,11 +82,11 @@ class MeasuredJobs:
         with self.engine.begin() as connection:
             for ran in jobs:
                 request = ran.request
-                connection.execute(delete(RUNNING).where(_mine(RUNNING, request.key)))
+                connection.execute(delete(RUNNING).where(of_job(RUNNING, request.key)))
                 connection.execute(
                     insert(RUNNING).values(
                         name=request.key.name, submit_s=request.key.submit_s, user=request.user, app=request.app,
-                        partition=request.partition, nodes=request.nodes, walltime_s=min(request.walltime_s, 1e18),
+                        partition=request.partition, nodes=request.nodes, walltime_s=limit_column(request.walltime_s),
                         predicted_node_w=_column(ran.predicted_node_w), hardware=ran.hardware,
                         frequency_hz=_column(ran.frequency_hz),
                     )
@@ -96,7 +96,7 @@ class MeasuredJobs:
         """Forget running jobs: their energy is known, or will not come."""
         with self.engine.begin() as connection:
             for key in keys:
-                connection.execute(delete(RUNNING).where(_mine(RUNNING, key)))
+                connection.execute(delete(RUNNING).where(of_job(RUNNING, key)))
 
     def running(self) -> list[ObservedJob]:
         """Return the jobs that ran, and were not settled, when the last controller ended."""
@@ -104,7 +104,9 @@ class MeasuredJobs:
             rows = connection.execute(select(RUNNING).order_by(RUNNING.c.submit_s, RUNNING.c.name)).all()
         out = []
         for r in rows:
-            request = JobRequest(JobKey(r.name, r.submit_s), r.user, r.app, r.partition, r.nodes, _limit(r.walltime_s))
+            request = JobRequest(
+                JobKey(r.name, r.submit_s), r.user, r.app, r.partition, r.nodes, limit_of(r.walltime_s)
+            )
             out.append(ObservedJob(request, _number(r.predicted_node_w), r.hardware, _number(r.frequency_hz)))
         return out
 
@@ -114,7 +116,9 @@ class MeasuredJobs:
             rows = connection.execute(select(LEARNED).order_by(LEARNED.c.end_s.desc()).limit(most)).all()
         out = []
         for r in reversed(rows):
-            request = JobRequest(JobKey(r.name, r.submit_s), r.user, r.app, r.partition, r.nodes, _limit(r.walltime_s))
+            request = JobRequest(
+                JobKey(r.name, r.submit_s), r.user, r.app, r.partition, r.nodes, limit_of(r.walltime_s)
+            )
             values = (_number(r.max_node_w), _number(r.predicted_node_w))
             out.append(MeasuredJob(request, r.start_s, r.end_s, r.mean_node_w, *values))
         return out
@@ -128,13 +132,13 @@ class MeasuredJobs:
         with self.engine.begin() as connection:
             for one in jobs:
                 key = one.request.key
-                if connection.execute(select(LEARNED.c.name).where(_mine(LEARNED, key))).first() is not None:
+                if connection.execute(select(LEARNED.c.name).where(of_job(LEARNED, key))).first() is not None:
                     continue
                 request = one.request
                 connection.execute(
                     insert(LEARNED).values(
                         name=key.name, submit_s=key.submit_s, user=request.user, app=request.app,
-                        partition=request.partition, nodes=request.nodes, walltime_s=min(request.walltime_s, 1e18),
+                        partition=request.partition, nodes=request.nodes, walltime_s=limit_column(request.walltime_s),
                         start_s=one.start_s, end_s=one.end_s, mean_node_w=one.mean_node_w,
                         max_node_w=_column(one.max_node_w), predicted_node_w=_column(one.predicted_node_w),
                     )
@@ -172,7 +176,7 @@ class MeasuredJobs:
         return out
 
 
-def _mine(table: Table, key: JobKey) -> ColumnElement[bool]:
+def of_job(table: Table, key: JobKey) -> ColumnElement[bool]:
     """Return the condition for the row of one job."""
     return and_(table.c.name == key.name, table.c.submit_s == key.submit_s)
 
@@ -187,6 +191,11 @@ def _column(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _limit(seconds: float) -> float:
+def limit_column(seconds: float) -> float:
+    """Return a walltime for a column: see ``limit_of``."""
+    return min(seconds, 1e18)
+
+
+def limit_of(seconds: float) -> float:
     """Return a stored walltime; 1e18 stands for no limit, since not every database stores infinity."""
     return math.inf if seconds >= 1e18 else seconds

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.requests import JobRequest, MeasuredJob, request_table
+from wattqueue.live.run_times import EndedRun, RunTimes
 from wattqueue.live.world import Busy, Layout
 from wattqueue.model.jobs import Floats, Labels
 from wattqueue.parts.contracts import Finished, Prediction
@@ -35,6 +36,10 @@ class EstimatorNotes:
     asked: list[JobRequest] = field(default_factory=list)
     watts: list[list[float]] = field(default_factory=list)
     """Watts of one unit of each job that was asked about, by option."""
+    ended: list[EndedRun] = field(default_factory=list)
+    """Run times that the run-time part was taught."""
+    planned_s: list[float] = field(default_factory=list)
+    """Planned seconds of each job that was asked about, where the policy predicts run times."""
 
 
 def finished_of(learned: Sequence[MeasuredJob]) -> Finished:
@@ -68,6 +73,8 @@ class Predictor:
     """Application of each predicted job that is in ``unit_factors``."""
     notes: EstimatorNotes | None = None
     """What the estimator heard and said since the notes were last taken; None where nobody takes them."""
+    run_times: RunTimes | None = None
+    """Planned times; None where the policy does not predict any."""
     _row: dict[JobKey, int] = field(default_factory=dict)
     _power: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     _time: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -79,6 +86,8 @@ class Predictor:
         options = len(self.layout.machine.option_partition)
         self._power, self._time = np.zeros((64, options)), np.ones((64, options))
         self.most_w = self.layout.most_w()
+        if self.session.needs.plans is not None:
+            self.run_times = RunTimes(self.session, self.layout.machine)
 
     def learn(self, jobs: Iterable[MeasuredJob]) -> None:
         """Remember jobs that ended. They influence predictions from the next new job on."""
@@ -88,6 +97,14 @@ class Predictor:
         self.learned.extend(jobs)
         while len(self.learned) > self.most:
             self.learned.popleft()
+
+    def learn_runs(self, runs: Sequence[EndedRun]) -> None:
+        """Remember how long jobs ran that ended, where the policy predicts run times."""
+        if self.run_times is None:
+            return
+        if self.notes is not None:
+            self.notes.ended += runs
+        self.run_times.learn(runs)
 
     def predict(self, jobs: Sequence[JobRequest], now_s: float, known: Container[JobKey] = ()) -> None:
         """Predict the jobs that have no prediction yet; one that cannot be used is the maximum of the job's nodes.
@@ -101,6 +118,7 @@ class Predictor:
         rows = np.arange(len(learned), len(learned) + len(new), dtype=np.int32)
         asked = (request_table(new, learned), self.layout.machine, finished_of(learned), rows, now_s, self.most_w[0])
         found = self.session.predict_afresh(*asked)
+        planned_s = [] if self.run_times is None else self.run_times.predict(new, now_s, known)
         self._keep_factors(asked[0].app, found.unit_factor, new)
         if self._used > self._keep_most:
             self._drop({key for key in self._row if key in known} - {job.key for job in new})
@@ -117,6 +135,7 @@ class Predictor:
         if self.notes is not None:
             self.notes.asked += new
             self.notes.watts += self._power[kept].tolist()
+            self.notes.planned_s += planned_s
 
     def take_notes(self) -> EstimatorNotes:
         """Return the notes, and begin new ones."""
@@ -152,6 +171,13 @@ class Predictor:
         """Return watts of one unit and time factors by option; None for a job that was never predicted."""
         row = self._row.get(key)
         return None if row is None else (self._power[row], self._time[row])
+
+    def factors(self, busy: Sequence[Busy]) -> Floats:
+        """Return the run times of jobs at their options over those at reference speed, 1 for unknown ones. (b,)."""
+        found = (self.of(one.row.key) for one in busy)
+        return np.array(
+            [1.0 if known is None else known[1][one.option] for one, known in zip(busy, found, strict=True)]
+        )
 
     def _keep_factors(self, app: Labels, factor: Floats | None, new: Sequence[JobRequest]) -> None:
         """Keep the factors of applications that have any; ``factor`` (A, U) has a row for each name in ``app``."""

@@ -13,8 +13,9 @@ Numbers are written in the shortest text that gives the float back, so nothing i
     A round. ``view`` holds the fields of ``PolicySnapshot``, the terms of a chance ledger among them; it is left out
     where it equals the last one but for its time. ``moment`` is what else parts in Python are shown: states of units,
     jobs under way, events, limits of nodes. ``ranges`` has the greatest number of nodes of jobs that started.
-    ``learned`` and ``asked`` are the jobs that the estimator was taught and asked about before; ``decided`` holds its
-    watts, the actions of controls, the starts and the refusals.
+    ``learned`` and ``asked`` are the jobs that the estimator was taught and asked about before, ``ended`` the run times
+    that the run-time part was taught; ``decided`` holds watts and planned seconds of those asked about, the actions of
+    controls, the starts and the refusals.
 
 A round in which nothing changed is left out where no part in Python was asked: an idle cluster would fill the disk.
 """
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import astuple, fields, is_dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -36,8 +37,9 @@ from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import machine_data, machine_of
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.decision import Asked, Decision, Moment
-from wattqueue.live.predictor import Predictor
+from wattqueue.live.predictor import EstimatorNotes, Predictor
 from wattqueue.live.requests import JobRequest, MeasuredJob
+from wattqueue.live.run_times import EndedRun
 from wattqueue.model.consent import COLUMNS as CONSENT
 from wattqueue.model.consent import Consent
 from wattqueue.model.jobs import Labels
@@ -90,6 +92,8 @@ class Recorder:
         self._begun = False
         self._last = ""
         self._ended: OSError | None = None
+        if predictor.run_times is not None:
+            self._begin["ended"] = [run_data(one) for one in predictor.run_times.ended]
         predictor.take_notes()
 
     def write(self, decision: Decision) -> None:
@@ -101,7 +105,7 @@ class Recorder:
         view = encode(asked.view)
         now_s = view.pop("now_s")
         text = dumps(view)
-        line: dict[str, Any] = {"now_s": now_s, "decided": decided(decision, notes.watts)}
+        line: dict[str, Any] = {"now_s": now_s, "decided": decided(decision, notes)}
         if text != self._last:
             line["view"] = view
         if asked.moment is not None:
@@ -110,7 +114,9 @@ class Recorder:
             line["ranges"] = {str(row): most for row, most in asked.ranges.items()}
         if notes.learned or notes.asked:
             line |= {"learned": [job_data(one) for one in notes.learned], "asked": [list(one) for one in notes.asked]}
-        if not {"view", "moment", "asked"} & line.keys():
+        if notes.ended:
+            line["ended"] = [run_data(one) for one in notes.ended]
+        if not {"view", "moment", "asked", "ended"} & line.keys():
             return
         try:
             self._append(line)
@@ -128,6 +134,8 @@ class Recorder:
         except OSError:
             return  # no file yet, or one that only grows: the next write says what is wrong
         self._begin["learned"] = [job_data(one) for one in self.predictor.learned]
+        if self.predictor.run_times is not None:
+            self._begin["ended"] = [run_data(one) for one in self.predictor.run_times.ended]
         self._begun, self._last = False, ""
 
     def _append(self, line: dict[str, Any]) -> None:
@@ -141,10 +149,11 @@ class Recorder:
             file.write(dumps(line) + "\n")
 
 
-def decided(decision: Decision, watts: Sequence[Sequence[float]]) -> dict[str, Any]:
-    """Return what a round decided as JSON values, with the watts that the estimator predicted before it."""
-    return {
-        "watts": [list(row) for row in watts],
+def decided(decision: Decision, notes: EstimatorNotes) -> dict[str, Any]:
+    """Return what a round decided as JSON values, with the watts and run times that were predicted before it."""
+    planned = {"planned_s": notes.planned_s} if notes.planned_s else {}
+    return planned | {
+        "watts": [list(row) for row in notes.watts],
         "actions": [plain(action) for action in decision.answers.actions],
         "starts": [plain(start) for start in decision.starts],
         "refusals": [[plain(refusal.action), refusal.reason] for refusal in decision.refusals],
@@ -179,6 +188,17 @@ def _row_data(row: dict[str, Any]) -> dict[str, Any] | None:
 def job_data(one: MeasuredJob) -> list[Any]:
     """Return a measured job as JSON values."""
     return [list(one.request), *one[1:]]
+
+
+def run_data(one: EndedRun) -> list[Any]:
+    """Return the run time of a job that ended as JSON values."""
+    return [list(one.request), *one[1:]]
+
+
+def run_of(data: Iterable[Any]) -> EndedRun:
+    """Return a recorded run time."""
+    request, *rest = data
+    return EndedRun(request_of(request), *rest)
 
 
 def request_of(data: Iterable[Any]) -> JobRequest:
@@ -274,6 +294,7 @@ def encode(view: PolicySnapshot) -> dict[str, Any]:
         "rank": None if view.rank is None else view.rank.tolist(),
         "caps": [view.signals.cap.time_s.tolist(), view.signals.cap.cap_w.tolist()],
         "targets": [list(astuple(view.signals.targets.row(k))) for k in range(len(view.signals.targets))],
+        **({} if view.planned_s is None else {"planned_s": view.planned_s.tolist()}),
     }
 
 
@@ -325,6 +346,7 @@ def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
         np.array(data["unusable"], np.int32),
         by_unit(data.get("rank"), machine),
         signals_of(data.get("caps"), data.get("targets", ())),
+        np.array(data["planned_s"], np.float64) if "planned_s" in data else None,
     )
 
 

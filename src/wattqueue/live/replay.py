@@ -17,7 +17,7 @@ from wattqueue.formats.machine.file import machine_of
 from wattqueue.live.agent_controls import live_policy_from_row, load_live_policy
 from wattqueue.live.decision import Decider
 from wattqueue.live.predictor import Predictor
-from wattqueue.live.recording import asked_of, decided, dumps, measured_of, request_of
+from wattqueue.live.recording import asked_of, decided, dumps, measured_of, request_of, run_of
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.policy.decide import PolicySnapshot
@@ -35,6 +35,7 @@ class Replay:
         self.decider = Decider(chosen, layout, power_nodes=begin["power_nodes"], patience_s=0.0)
         self.predictor = Predictor(self.decider.session, layout)
         self.predictor.learn(measured_of(one) for one in begin["learned"])
+        self.predictor.learn_runs([run_of(one) for one in begin.get("ended", ())])
         self.predictor.take_notes()
         self.view: PolicySnapshot | None = None
 
@@ -43,11 +44,12 @@ class Replay:
         asked = asked_of(data, self.view)
         self.view = asked.view
         self.predictor.learn(measured_of(one) for one in data.get("learned", ()))
+        self.predictor.learn_runs([run_of(one) for one in data.get("ended", ())])
         self.predictor.predict([request_of(one) for one in data.get("asked", ())], asked.view.now_s)
-        watts = self.predictor.take_notes().watts
+        notes = self.predictor.take_notes()
         nodes = asked.view.jobs.nodes
         decision = self.decider.answer(asked.view, asked.moment, lambda row: asked.ranges.get(row, int(nodes[row])))
-        return decided(decision, watts)
+        return decided(decision, notes)
 
 
 def recorded_policy(begin: dict[str, Any]) -> Policy:

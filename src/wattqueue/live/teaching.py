@@ -11,6 +11,8 @@ from wattqueue.live.applications import Applications
 from wattqueue.live.learning import MeasuredJobs
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.requests import MeasuredJob, ObservedJob
+from wattqueue.live.run_history import RunHistory
+from wattqueue.live.run_times import EndedRun
 from wattqueue.live.telemetry.base import JobSource
 from wattqueue.parts.estimator.ear import Ear
 
@@ -34,6 +36,8 @@ class Teacher:
     """When the accounting was read last."""
     since_s: float = math.inf
     """Submission of the oldest job that was running when the last controller ended, and is looked for."""
+    run_history: RunHistory | None = None
+    """Run times of ended jobs; None where the policy does not predict any."""
 
     def began(self, jobs: Sequence[ObservedJob]) -> None:
         """Remember jobs that run, if the accounting may report the energy of one that ends while nobody looks."""
@@ -49,6 +53,11 @@ class Teacher:
         if found:
             self.asked_s = -math.inf  # in the first round, not a minute later
         return found
+
+    def ran(self, runs: Sequence[EndedRun]) -> None:
+        """Store how long jobs ran that ended."""
+        if self.run_history is not None:
+            self.run_history.keep(runs)
 
     def measured(self, jobs: Sequence[MeasuredJob]) -> list[MeasuredJob]:
         """Store jobs that telemetry measured; return those that were not stored before.

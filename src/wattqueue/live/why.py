@@ -6,8 +6,9 @@ The controller writes ``why.json`` into its run folder (``why_file``), readable 
 about their own jobs. It holds no more than squeue shows to everybody: job ids, nodes, watts and times, no names, users
 or applications. A record is a list, its first item a code; :func:`sentence` makes a text of it.
 
-*At the earliest*: when so many nodes and watts are free, if every running job ends at its limit and nobody else
-starts. A policy may start another job on them, so the time is a bound and not a promise. It is computed when somebody
+*At the earliest*: when so many nodes and watts are free, if every running job ends as it is planned (at its limit, or
+when its run time is predicted to be over) and nobody else starts. A policy may start another job on them, so the time
+is a bound and not a promise. It is computed when somebody
 asks: the file holds what a job needs, and when running jobs end, so that a round does not compute it for every job.
 """
 

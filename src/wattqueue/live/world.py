@@ -230,6 +230,8 @@ class Occupation:
     """Placements from the rounds before, by the identity of the row; a row that changed is a new object."""
     withheld: set[int] = field(default_factory=set)
     """Units that a job holds outside the partition of its first node: usable by nobody else."""
+    planned_s: Floats = field(default_factory=lambda: np.zeros(0))
+    """Planned seconds of ``busy`` at reference speed, where run times are predicted."""
 
     def running(self, row: Job, option: int, net_w: int, now_s: float, *, parked: bool = False) -> None:
         """Add a job that Slurm runs; one on nodes outside the machine holds no unit.
@@ -289,6 +291,10 @@ class Occupation:
             end_s = now_s + min(row.walltime_s, NO_LIMIT_S)
             self.busy.append(Busy(row, partition, option, end_s, net_w, mine, tuple(intervals(mine))))
             self.taken.update(mine)
+
+    def expect(self, busy: list[Busy], planned_s: Floats) -> None:
+        """Take the same jobs with their predicted ends, and the planned seconds behind these. Shape (b,)."""
+        self.busy, self.planned_s = busy, planned_s
 
     def as_running(self, first_row: int) -> RunningJobs:
         """Return the running jobs as a policy's snapshot holds them.

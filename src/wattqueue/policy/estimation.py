@@ -123,7 +123,11 @@ class Estimation:
 
     def _report(self, what: str) -> None:
         """Keep what was wrong with an answer."""
-        self.problems[f"estimator {self.name}: {what}; the jobs count at their maximum"] = None
+        self.report(f"estimator {self.name}: {what}; the jobs count at their maximum")
+
+    def report(self, problem: str) -> None:
+        """Keep a problem for ``take_problems``, once."""
+        self.problems[problem] = None
 
 
 def unusable(watts: Floats) -> NDArray[np.bool_]:

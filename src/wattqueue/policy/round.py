@@ -318,6 +318,7 @@ ROUND = DriverAbilities(
     ledgers=frozenset({codes.PREDICTED, codes.CHANCE, codes.MEASURED}),
     ranked_placement=True,
     unit_factors=True,
+    planned_times=True,
     telemetry=True,
 )
 """What a live controller carries out where its site allows everything, and every node is measured.

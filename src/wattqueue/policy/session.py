@@ -29,18 +29,19 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.errors import PolicyError
+from wattqueue.errors import PolicyError, WattQueueError
 from wattqueue.kernels import actions as act
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.schedule import schedule_once
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
-from wattqueue.parts.contracts import Finished, Floats, Prediction, Start
+from wattqueue.parts.contracts import Finished, FinishedRuns, Floats, Prediction, Start
 from wattqueue.policy.actions import KINDS, REASONS, Action, Refusal, StartJob, carry_out, listed
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities, DriverAbilities
 from wattqueue.policy.decide import ranked_starts
 from wattqueue.policy.estimation import Estimation
 from wattqueue.policy.policy import Policy
+from wattqueue.policy.run_times import run_times_afresh
 from wattqueue.policy.view import View
 
 MOST_REFUSALS = 10_000
@@ -195,6 +196,24 @@ class Session:
         ``estimation.take_problems``. Shapes (k, O).
         """
         return self.estimation.afresh(jobs, machine, finished, rows, now_s, instead)
+
+    def plan_afresh(
+        self, jobs: KnownJobs, machine: Machine, finished: FinishedRuns, rows: NDArray[np.int32], now_s: float
+    ) -> Floats:
+        """Return the planned seconds of some rows of a table of its own, as ``run_times_afresh`` does. Shape (k,).
+
+        Jobs whose run time cannot be predicted are planned at their walltimes; what was wrong is listed by
+        ``estimation.take_problems``.
+        """
+        part, walltime_s = self.needs.plans, jobs.walltime_s[rows]
+        if part is None:
+            return walltime_s
+        try:
+            return run_times_afresh(part, self.needs.plans_online, jobs, machine, finished, rows, now_s)
+        except Exception as error:  # noqa: BLE001 - whatever a user's part does, a controller goes on
+            what = error.what if isinstance(error, WattQueueError) else f"{type(error).__name__}: {error}"
+            self.estimation.report(f"run times {type(part).__name__}: {what}; the jobs are planned at their walltimes")
+            return walltime_s
 
     # -- refusals ----------------------------------------------------------------------------------
     def refuse(self, action: Action, reason: str) -> None:
