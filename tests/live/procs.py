@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 MARKER = "WATTQUEUE_LAB"
@@ -17,8 +18,17 @@ MARKER = "WATTQUEUE_LAB"
 
 def marked(value: str) -> list[int]:
     """Process ids whose environment carries this lab's marker (the caller left out)."""
-    wanted = f"{MARKER}={value}".encode()
-    found = []
+    return [pid for pid, _, environ in _processes() if f"{MARKER}={value}".encode() in environ]
+
+
+def states_of(value: str, setting: str) -> set[str]:
+    """States (letters of proc(5)) of a lab's processes whose environment has a setting, such as SLURM_JOB_ID=7."""
+    wanted = {f"{MARKER}={value}".encode(), setting.encode()}
+    return {state for _, state, environ in _processes() if wanted <= environ}
+
+
+def _processes() -> Iterator[tuple[int, str, set[bytes]]]:
+    """Id, state and environment of every process that has one; the caller and zombies left out."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
@@ -27,9 +37,8 @@ def marked(value: str) -> list[int]:
             state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
         except OSError:
             continue
-        if wanted in environ and state != "Z":
-            found.append(int(entry.name))
-    return found
+        if state != "Z":
+            yield int(entry.name), state, set(environ)
 
 
 def end_all(value: str, patience_s: float = 60.0) -> list[int]:

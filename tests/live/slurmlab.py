@@ -37,6 +37,8 @@ PATIENCE_S = 180.0
 """How long a state is awaited before it counts as never: the machine may be busy with anything else."""
 REPAIR_AFTER_S = 15.0
 """How long a node may stay in one state other than idle before the lab acts."""
+LIVE = frozenset({"PENDING", "RUNNING", "STOPPED", "SUSPENDED", "CONFIGURING", "COMPLETING"})
+"""States of jobs that have not ended."""
 USER = "news"
 OTHER_USER = "games"
 OPERATOR = "daemon"
@@ -558,7 +560,7 @@ class SlurmLab:
     def clear(self) -> None:
         """Cancel every job, wake and resume every node, drop reservations: ready for the next test."""
         rows = self.jobs(fields="%i|%T")
-        live = [r[0] for r in rows if r[1] in {"PENDING", "RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING"}]
+        live = [r[0] for r in rows if r[1] in LIVE]
         if live:
             self.run(["scancel", "-s", "KILL", "-b", *live], check=False)
             self.run(["scancel", *live], check=False)

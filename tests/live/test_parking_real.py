@@ -13,6 +13,7 @@ import pytest
 
 from tests.live.drive import lab_machine, make_controller
 from tests.live.openadr.test_live_targets import Stated
+from tests.live.procs import states_of
 from tests.live.site import Site, cap_text
 from tests.live.slurmlab import OPERATOR, USER, wait_for
 from wattqueue.live.cluster import ContinueJob, JobKey, StopJob
@@ -21,6 +22,7 @@ from wattqueue.live.planner import Rules
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.slurm.writes import commands_of
+from wattqueue.live.why import read_consent
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap
 
@@ -35,20 +37,25 @@ class Watch:
 
     site: Site
     limit_w: int = POOL_W
-    since_s: float = 0.0
     polls: int = 0
-    above: list[tuple[float, int]] = field(default_factory=list)
+    """Looks since the limit was moved."""
+    above: list[tuple[int, int]] = field(default_factory=list)
+    """Limit and watts that jobs held, where these were more."""
     end: threading.Event = field(default_factory=threading.Event)
+    looking: threading.Lock = field(default_factory=threading.Lock)
+
+    def move(self, limit_w: int) -> None:
+        """Look at another limit; a look that is under way ends before."""
+        with self.looking:
+            self.limit_w, self.polls = limit_w, 0
 
     def poll(self) -> None:
         while not self.end.wait(0.1):
-            begin_s, limit_w = time.time(), self.limit_w
-            used_w = self.site.used_w()[0]
-            if limit_w != self.limit_w:
-                continue  # moved during the look
-            self.polls += 1
-            if begin_s >= self.since_s and used_w > limit_w:
-                self.above.append((begin_s, used_w))
+            with self.looking:
+                used_w = self.site.used_w()[0]
+                self.polls += 1
+                if used_w > self.limit_w:
+                    self.above.append((self.limit_w, used_w))
 
 
 @pytest.fixture
@@ -61,12 +68,12 @@ def watch(site: Site) -> Iterator[Watch]:
     thread.join()
 
 
-def submit(site: Site, nodes: int, comment: str) -> str:
+def submit(site: Site, nodes: int, comment: str, partition: str = "p1") -> str:
     """A job of a process on each node; one of them writes a line every 0.1 s, until the test opens its gate."""
     gates, ticks = site.root / "gates", site.root / "work"
     gates.mkdir(exist_ok=True, mode=0o755)
     loop = f"until [ -e {gates}/$SLURM_JOB_ID ]; do echo >> {ticks}/ticks.$SLURM_JOB_ID; sleep 0.1; done"
-    return site.lab.submit(f"-N{nodes}", "-t", "10", "-p", "p1", f"--comment={comment}", f"--wrap={loop}")
+    return site.lab.submit(f"-N{nodes}", "-t", "10", "-p", partition, f"--comment={comment}", f"--wrap={loop}")
 
 
 def ticks(site: Site, job: str) -> int:
@@ -85,9 +92,23 @@ def wait_state(site: Site, job: str, state: str) -> float:
     return wait_for(f"job {job} {state}", lambda: site.lab.states().get(job) == state, step_s=0.1)
 
 
-def test_a_target_parks_consenting_jobs_alone_and_a_killed_controller_continues_them(
-    site: Site, watch: Watch, record_property: object
-) -> None:
+def process_states(site: Site, job: str) -> set[str]:
+    """States of all processes of a job, of every node: the lab's are on this machine."""
+    return states_of(str(site.root), f"SLURM_JOB_ID={job}")
+
+
+def wait_still(site: Site, job: str) -> None:
+    """Wait until every process of a job is stopped: squeue shows STOPPED before the signal has reached the nodes."""
+    wait_for(f"processes of {job} to stand still", lambda: process_states(site, job) == {"T"})
+
+
+def wait_work(site: Site, job: str) -> None:
+    """Wait until a job does some work from now on."""
+    before = ticks(site, job)
+    wait_for(f"work of {job}", lambda: ticks(site, job) > before + 2)
+
+
+def test_a_target_parks_consenting_jobs_alone_and_a_killed_controller_continues_them(site: Site, watch: Watch) -> None:
     site.keep_beating()
     config = site.configure(cap_text(POOL_W), policy="dr-parking", targets="targets.csv", slurm=CONFIG)
     stays, leaves, other = submit(site, 1, CONSENT), submit(site, 1, CONSENT), submit(site, 2, "no tag")
@@ -102,47 +123,52 @@ def test_a_target_parks_consenting_jobs_alone_and_a_killed_controller_continues_
     site.start(config)
     for job in (stays, leaves):
         wait_state(site, job, "STOPPED")
+        wait_still(site, job)
     site.wait_used(400)
-    watch.since_s, watch.limit_w = time.time(), 450
-    before = {job: ticks(site, job) for job in (stays, leaves, other)}
-    time.sleep(0.5)
-    grew = {job for job, count in before.items() if ticks(site, job) > count}
-    assert grew == {other}, "what is parked does no work, what does not consent is not touched"
+    watch.move(450)
+    done = {job: ticks(site, job) for job in (stays, leaves)}
+    wait_work(site, other)
     nodes = {site.lab.field(job, "NodeList") for job in (stays, leaves)}
     assert {site.lab.node_states()[name] for name in nodes} == {"allocated"}, "their nodes stay their own"
 
-    # Killed once more: nobody continues them, and the pool holds what a new job may not have.
+    # Killed once more: nobody continues them, and the pool alone keeps a job from starting that Slurm may start.
     site.kill()
+    site.set_beat(60.0)
+    early = submit(site, 1, "no tag", "p2")
+    assert site.lab.wait_considered(early) == "Licenses"
+    site.lab.run(["scancel", early])
+    site.keep_beating()
     late = submit(site, 1, "no tag")
-    time.sleep(1.0)
-    assert site.lab.states()[late] == "PENDING"
     assert {site.lab.states()[job] for job in (stays, leaves)} == {"STOPPED"}
     site.start(config)
     site.wait_up()
 
-    # Consent that is withdrawn is honoured as soon as the target has the watts.
+    # Consent that is withdrawn is honoured as soon as the target has the watts; `late` takes the others.
     site.lab.run(["scontrol", "update", f"JobId={leaves}", f"Comment={NO_CONSENT}"], user=USER)
+    wait_for("the controller to read it", lambda: read_consent(site.root / "live/run", leaves)[0][1][0] == 0)
+    assert {job: ticks(site, job) for job in done} == done, "what is parked does no work"
     site.open_gate(other)
     wait_state(site, leaves, "RUNNING")
-    wait_for("work", lambda: ticks(site, leaves) > before[leaves], step_s=0.1)
+    wait_work(site, leaves)
+    site.wait_running([late])
     assert site.lab.states()[stays] == "STOPPED"
+    assert ticks(site, stays) == done[stays]
+    wait_for("looks at the pool", lambda: watch.polls > 10)
     assert watch.above == []
 
     # The end of the target.
-    watch.limit_w = POOL_W
-    write_target(site, now_s - 1.0, time.time() + 0.5, 450)
+    watch.move(POOL_W)
+    write_target(site, now_s - 1.0, time.time() + 1.0, 450)
     wait_state(site, stays, "RUNNING")
-    wait_for("work", lambda: ticks(site, stays) > before[stays], step_s=0.1)
+    wait_work(site, stays)
     site.open_gate(stays, leaves, late)
     site.stop()
     assert watch.above == []
-    assert watch.polls > 20
-    rows = site.check_audit()
-    done = [
-        (row["kind"], row["target"]) for row in rows if row["event"] == "intend" and row["kind"] in ("stop", "continue")
-    ]
-    assert set(done) == {(kind, job) for kind in ("stop", "continue") for job in (stays, leaves)}
-    assert all("grid-7" in row["why"] for row in rows if row["event"] == "intend" and row["kind"] == "stop")
+    rows = [row for row in site.check_audit() if row["event"] == "intend" and row["kind"] in ("stop", "continue")]
+    assert {(row["kind"], row["target"]) for row in rows} == {
+        (kind, job) for kind in ("stop", "continue") for job in (stays, leaves)
+    }
+    assert all("grid-7" in row["why"] for row in rows)
 
 
 def test_every_process_of_a_job_on_several_nodes_stands_still(site: Site) -> None:
@@ -162,7 +188,7 @@ def test_every_process_of_a_job_on_several_nodes_stands_still(site: Site) -> Non
     for argv in commands_of(StopJob(job, "running", "stopped", key=key)):
         site.lab.run(argv, user=OPERATOR)
     wait_state(site, job, "STOPPED")
-    time.sleep(0.5)
+    wait_still(site, job)
     before = count()
     time.sleep(0.5)
     assert count() == before

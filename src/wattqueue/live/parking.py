@@ -110,12 +110,14 @@ class Parking:
                 goals.append(
                     _continued(row, known, now_s)
                     if name in go_on
-                    else self._held(row, one.partition, known, now_s, "a parked job draws idle watts")._replace(
+                    else self._held(row, one.partition, known, now_s, f"parked still: {known.why}")._replace(
                         stopped=True
                     )
                 )
             elif known is not None and row.state == "running":
-                goals.append(_continued(row, known, now_s)._replace(why="it runs, and all of it has to"))
+                goals.append(
+                    _continued(row, known, now_s)._replace(why=f"it runs again, and all of it has to: {known.why}")
+                )
         return ParkingGoals(tuple(goals), tuple(stored))
 
     def _held(self, row: Job, partition: int, parked: ParkedJob, now_s: float, why: str) -> JobGoal:
