@@ -18,6 +18,7 @@ from wattqueue.errors import OutputError
 from wattqueue.live.cluster import ChangeJob, ContinueJob, StopJob, Write
 from wattqueue.live.consent import CONSENT, NO_CONSENT, SiteDefaults, consenting_w
 from wattqueue.live.controller import Controller
+from wattqueue.live.parking import AGAIN_S
 from wattqueue.live.recording import asked_of
 from wattqueue.live.replay import replay
 from wattqueue.live.state.audit import rows_of, verify
@@ -178,6 +179,22 @@ def test_withdrawn_consent_is_honoured_as_soon_as_the_limit_allows(place: Place)
     place.submit(4, "", runtime_s=20.0)
     place.rounds(60)
     assert first.state == "COMPLETED"
+
+
+def test_a_stop_is_sent_again_for_processes_that_it_has_not_reached(place: Place) -> None:
+    job = place.submit(2)
+    place.rounds(3)
+    place.target(0.0, 200.0, 100.0)
+    begin_s = place.slurm.now_s
+    times = []
+    for _ in range(100):
+        before = sum(isinstance(write, StopJob) for write in place.slurm.writes)
+        place.rounds(1)
+        times += [place.slurm.now_s - 1.0 - begin_s] * (
+            sum(isinstance(w, StopJob) for w in place.slurm.writes) - before
+        )
+    assert times == [0.0, *AGAIN_S]
+    assert job.stopped_s >= 0
 
 
 def test_consent_that_is_given_during_a_target_is_taken(place: Place) -> None:

@@ -79,6 +79,8 @@ class JobGoal(NamedTuple):
 
     Both are written again where the job is shown so already: a kill may have left it half done.
     """
+    again: bool = False
+    """Stop a job that is shown as stopped, once more."""
 
 
 class NodeGoal(NamedTuple):
@@ -161,7 +163,7 @@ def job_writes(row: Job, goal: JobGoal, frequencies: Mapping[str, int]) -> Itera
         # what the resource manager held itself, it may release at the change
         yield HoldJob(name, "held by it" if row.held else "released", "held", why=why, key=key)
     lowers = goal.watts is not None and goal.watts < row.watts
-    if goal.stopped and (row.state == "running" or (row.state == "stopped" and lowers)):
+    if goal.stopped and (row.state == "running" or (row.state == "stopped" and (lowers or goal.again))):
         yield StopJob(name, row.state, "stopped", why=why, key=key)
     old, new = _changes(row, goal)
     if new != JobFields():

@@ -14,6 +14,9 @@ lowered before a kill is lowered now; a parked job that somebody else continued 
 and a continuation are more than one command each, and are done again where a kill may have come between: a job is
 forgotten when it was continued as a whole.
 
+A stop is sent again after some seconds (``AGAIN_S``): a resource manager may show a job as stopped whose processes were
+not yet started when the signal was sent, or whose node missed it. Slurm 22.05 on a busy machine did.
+
 Its nodes stay its own. Its time limit runs on in the cluster, so it is moved ahead of the clock while the job is
 parked, and at the end to what it was and the time of the pause.
 """
@@ -36,6 +39,8 @@ from wattqueue.policy.round import Round
 
 GRACE_S = 7200.0
 """A parked job's limit is kept so far ahead of the clock: it survives a controller that is away for half of that."""
+AGAIN_S = (5.0, 20.0, 60.0)
+"""Seconds after which the stop of a parked job is sent again."""
 PARKED = "parked"
 """Where the watts of a parked job come from, in the status."""
 
@@ -56,6 +61,8 @@ class Parking:
     memory: Memory
     asked: set[JobKey] = field(default_factory=set)
     """Jobs of which the last round wanted another state than the one they had."""
+    repeated: dict[JobKey, int] = field(default_factory=dict)
+    """How often the stop of each parked job was sent again by this process."""
 
     def counted(self, row: Job, partition: int) -> CountedPower | None:
         """Return what a parked job counts for: its licence, which is lowered to idle watts; None for any other job."""
@@ -83,6 +90,8 @@ class Parking:
 
     def settle(self, rows: Iterable[Job]) -> None:
         """Forget the jobs that wait in the queue again."""
+        if self.repeated:
+            self.repeated = {key: count for key, count in self.repeated.items() if key in self.memory.parked}
         if self.memory.parked:
             self.memory.unpark([row.key for row in rows if row.pending and row.key in self.memory.parked])
 
@@ -111,7 +120,7 @@ class Parking:
                     _continued(row, known, now_s)
                     if name in go_on
                     else self._held(row, one.partition, known, now_s, f"parked still: {known.why}")._replace(
-                        stopped=True
+                        stopped=True, again=self._again(known, now_s)
                     )
                 )
             elif known is not None and row.state == "running":
@@ -119,6 +128,12 @@ class Parking:
                     _continued(row, known, now_s)._replace(why=f"it runs again, and all of it has to: {known.why}")
                 )
         return ParkingGoals(tuple(goals), tuple(stored))
+
+    def _again(self, parked: ParkedJob, now_s: float) -> bool:
+        """Whether the stop of a parked job is to be sent again now."""
+        due = sum(now_s - parked.since_s >= after_s for after_s in AGAIN_S)
+        done, self.repeated[parked.key] = self.repeated.get(parked.key, 0), due
+        return due > done
 
     def _held(self, row: Job, partition: int, parked: ParkedJob, now_s: float, why: str) -> JobGoal:
         """Return the goal of a job while it is parked. Its limit is written again when half of the time is over."""
