@@ -6,6 +6,8 @@ Digests of watts are taken at whole watts: the last bits of log and pow depend o
 from __future__ import annotations
 
 import math
+import time
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -13,10 +15,15 @@ import numpy as np
 from bench.harness import Measured, benchmark, best_of, digest, timed
 from wattqueue.kernels.history import history_replay
 from wattqueue.model.jobs import Floats, Jobs
+from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.parts.estimator._weekly import weeks
 from wattqueue.parts.estimator.linear import Linear
+from wattqueue.parts.estimator.submission_text import SubmissionText
 from wattqueue.parts.history import new_history
+from wattqueue.parts.submitted_text import SubmittedText
 from wattqueue.parts.timeline import Timeline, job_watts, trace_timeline
 from wattqueue.workload import marconi
+from wattqueue.workload.submissions import with_texts
 
 
 @cache
@@ -66,3 +73,20 @@ def linear() -> Measured:
     seconds, found = timed(lambda: Linear().replay(jobs, line))
     error = float(np.nanmean(np.abs(found - watts) / watts))
     return Measured(seconds, None, {"mape_percent": 100 * error})
+
+
+@benchmark("texts of submissions, a million jobs, retrained each week", unit="s", at_most=120)
+def submission_text() -> Measured:
+    """Processor time of hashing, training and predicting.
+
+    The digest is of the hashed texts: BLAS decides the last bits of a model.
+    """
+    made = marconi.generate(np.random.default_rng(1), jobs=1_000_000)
+    jobs = with_texts(replace(made, profiles=None), np.random.default_rng(1))
+    line, watts = trace_timeline(jobs), job_watts(jobs, "mean")
+    began = time.process_time()
+    found = SubmissionText().replay(jobs, line)
+    seconds = time.process_time() - began
+    vectors = SubmittedText(KnownJobs.of(jobs)).rows(np.arange(0, len(jobs), 10_000))
+    error = float(np.nanmean(np.abs(found - watts) / watts))
+    return Measured(seconds, digest(vectors.indices), {"mape_percent": 100 * error, "weeks": len(weeks(jobs, line))})

@@ -132,6 +132,12 @@ def test_fdata_power_is_of_the_job_and_energy_in_watt_hours(tmp_path: Path) -> N
     assert list(workload.unusable.rows()) == [(3, "c", "corrupt: negative power")]
 
 
+def test_fdata_texts_of_the_submission(tmp_path: Path) -> None:
+    jobs = read_fdata(fdata(tmp_path, jobenv_req=["spack", None, "spack"])).jobs
+    assert jobs.app.values().tolist() == ["x", "y"]
+    assert jobs.extra["job_environment"].tolist() == ["spack", ""]
+
+
 def test_fdata_with_figures_that_contradict_one_another_or_their_limits(tmp_path: Path) -> None:
     path = fdata(tmp_path, avgpcon=[220.0, 1e300, 90.0], maxpcon=[130.0, 120.0, 95.0], duration=[3600.0, 60.0, 1e300])
     workload = read_fdata(path)

@@ -71,6 +71,13 @@ def test_a_plain_dump_is_read_whole(tmp_path: Path) -> None:
     assert jobs.extra["partition_nodes"].tolist() == [4, 4]
 
 
+def test_command_lines_are_kept_where_the_dump_has_them(tmp_path: Path) -> None:
+    rows = [f"{row('7')}|sbatch run.sh cfd", f"{row('8', list='n[3-4]')}|"]
+    jobs = read(tmp_path, *rows, header=f"{FORMAT}|SubmitLine").jobs
+    assert jobs.extra["submit_line"].tolist() == ["sbatch run.sh cfd", ""]
+    assert "submit_line" not in read(tmp_path, row("7")).jobs.extra
+
+
 @pytest.mark.parametrize("dress", ["parsable", "crlf", "gzip", "bom", "noise", "semicolon", "lower case"])
 def test_the_same_dump_in_other_dress(tmp_path: Path, dress: str) -> None:
     plain = read(tmp_path, row("7", energy="3600000"), row("8", state="CANCELLED by 1001"))

@@ -84,6 +84,11 @@ def test_a_job_of_either_shape(tmp_path: Path, shape: Any) -> None:
     assert read_workload(tmp_path / "dump.json").format == "slurm-json"
 
 
+def test_the_command_line_of_a_submission(tmp_path: Path) -> None:
+    jobs = read(tmp_path, [shifted(new(7, submit_line="sbatch run.sh cfd"), 0), shifted(new(8), 2)]).jobs
+    assert jobs.extra["submit_line"].tolist() == ["sbatch run.sh cfd", ""]
+
+
 def test_ids_of_arrays_and_heterogeneous_jobs(tmp_path: Path) -> None:
     jobs = [
         shifted(old(70, array={"job_id": 12, "task_id": 3}), 0),

@@ -58,7 +58,8 @@ def eval_(
     """Predict every job at its submission from the jobs that had ended by then, and score the predictions.
 
     A job ends at its recorded start (or else its submission) plus min(run time, walltime). MAPE is over jobs,
-    followed by its mean and median over users. "too low" counts under-predictions, which are what exceeds caps.
+    followed by its mean and median over users. "too low" counts under-predictions, which are what exceeds caps. "new
+    users" is the MAPE of jobs whose users had no job that had ended, with their number.
     """
     from wattqueue.formats.atomic_write import written
     from wattqueue.formats.predictions import write_evaluation
@@ -103,7 +104,7 @@ def _print(found: Sequence[Evaluated], remarks: Sequence[str]) -> None:
     from wattqueue.study.evaluation.page import row
 
     heads = ["estimator", "MAPE", "median", "mean/users", "median/users", "too low", "too low by (p95)"]
-    heads += ["coverage", "CPU", "jobs"]
+    heads += ["coverage", "CPU", "jobs", "new users"]
     rows = [row(e.score) for e in found]
     keep = [k for k in range(len(heads)) if heads[k] != "coverage" or any(r[k] != "–" for r in rows)]
     for line in table([heads[k] for k in keep], [[r[k] for k in keep] for r in rows]):

@@ -26,6 +26,9 @@ ASKED = 4
 PROCESSORS = ("processors", "requested_procs", "cores", "num_cores_req", "num_cores_alloc")
 """Columns of ``Jobs.extra`` that may hold the number of processors, the preferred one first."""
 
+TEXTS = ("script", "submit_line", "job_environment")
+"""Columns of ``Jobs.extra`` that may hold what a user wrote into the submission."""
+
 
 def asked_features(jobs: KnownJobs) -> Floats:
     """Return features 1 to 4: hour, processors, nodes, walltime in seconds. Shape (n, 4).

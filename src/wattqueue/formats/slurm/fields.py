@@ -53,7 +53,8 @@ tresusageinmaxnode tresusageinmaxtask tresusageinmin tresusageinminnode tresusag
 tresusageoutave tresusageoutmax tresusageoutmaxnode tresusageoutmaxtask tresusageoutmin tresusageoutminnode
 tresusageoutmintask tresusageouttot uid user usercpu wckey wckeyid workdir"""
 READ = """jobid jobidraw jobname user uid account partition submit start end elapsed elapsedraw timelimit timelimitraw
-state nnodes allocnodes reqnodes nodelist alloccpus ncpus reqmem alloctres consumedenergy consumedenergyraw"""
+state submitline nnodes allocnodes reqnodes nodelist alloccpus ncpus reqmem alloctres consumedenergy
+consumedenergyraw"""
 FIELDS = frozenset(HELPFORMAT.split())
 """The fields that ``sacct --helpformat`` names, Slurm 17 to 26, in small letters."""
 WANTED = frozenset(READ.split())

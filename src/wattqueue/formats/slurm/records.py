@@ -96,7 +96,8 @@ class Names:
         """
         used = np.unique(codes[codes >= 0])
         names = np.array(list(self.code), object)[used]
-        order = np.argsort(names.astype(np.str_)) if len(names) else np.empty(0, np.int64)
+        # As objects: an array of characters would be as wide as the longest command line.
+        order = np.argsort(names) if len(names) else np.empty(0, np.int64)
         # One element more than codes: code -1 indexes the last one, which stays -1.
         place = np.full(len(self.code) + 1, -1, np.int32)
         place[used[order]] = np.arange(len(used))
@@ -106,7 +107,7 @@ class Names:
 class JobRecords(NamedTuple):
     """One row per run, in order of the dump. Shapes (n,); NaN, 0 or -1 where nothing is known.
 
-    ``state``, ``user``, ``account``, ``app`` and ``partition`` are codes of Names.
+    ``state``, ``user``, ``account``, ``app``, ``partition`` and ``submit_line`` are codes of Names.
     """
 
     line: Longs
@@ -135,6 +136,7 @@ class JobRecords(NamedTuple):
     account: Ints
     app: Ints
     partition: Ints
+    submit_line: Ints
     hosts: Ints
     """Nodes in the node list: 0 for none, -1 where it cannot be read."""
     energy_j: Floats
@@ -173,7 +175,7 @@ class CollectedRuns:
 
     index: HostIndex = field(default_factory=HostIndex)
     names: dict[str, Names] = field(
-        default_factory=lambda: {k: Names() for k in ("state", "user", "account", "app", "partition")}
+        default_factory=lambda: {k: Names() for k in ("state", "user", "account", "app", "partition", "submit_line")}
     )
     blocks: list[JobRecords] = field(default_factory=list)
     ranges: list[HostRanges] = field(default_factory=list)

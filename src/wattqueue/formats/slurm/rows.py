@@ -262,6 +262,7 @@ def _runs_of(
         names["account"].codes(column(frame, "account")),
         names["app"].codes(column(frame, "jobname")),
         names["partition"].codes(column(frame, "partition")),
+        names["submit_line"].codes(column(frame, "submitline")),
         size.hosts,
         chosen.energy_j,
         chosen.covered_node_s,

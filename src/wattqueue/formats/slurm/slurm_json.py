@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     *("jobid", "jobname", "user", "account", "partition", "submit", "start", "end", "elapsedraw", "timelimitraw"),
-    *("state", "nnodes", "alloccpus", "alloctres", "consumedenergyraw", "nodelist"),
+    *("state", "nnodes", "alloccpus", "alloctres", "consumedenergyraw", "nodelist", "submitline"),
 )
 """The columns of the rows that are made.
 
@@ -169,6 +169,7 @@ def _rows(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
         "alloctres": _tres_text(tres) or _word(job.get("tres_alloc_str")),
         "consumedenergyraw": _joules(tres),
         "nodelist": nodes if isinstance(nodes, str) else "",
+        "submitline": _word(job.get("submit_line")),
     }
     steps = job.get("steps")
     for step in steps if isinstance(steps, list) else ():

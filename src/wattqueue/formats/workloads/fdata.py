@@ -8,7 +8,7 @@ Columns that are read, with the meaning that the data's own notes give:
 - ``nnuma``, ``cnumat``: nodes and cores that it held;
 - ``avgpcon``, ``maxpcon``: mean and maximum watts of the whole job; here divided by its nodes;
 - ``econ``: energy in watt-hours; where it is missing, mean watts x run time stand in for it;
-- ``freq_alloc``: MHz of the cores.
+- ``freq_alloc``: MHz of the cores; ``jobenv_req``: the environment that the job asked for.
 
 A row with negative mean power is corrupt, according to those notes, and is left out. Fugaku allocates whole nodes
 to large jobs only, so a job counts as alone on its nodes if it holds all their cores; otherwise this is unknown.
@@ -131,7 +131,7 @@ def _jobs(
 
 
 def _extra(frame: pl.DataFrame, energy: Floats, alone: NDArray[np.int8]) -> dict[str, NDArray[Any]]:
-    """Return further columns: energy and its quality, cores, frequency, state, performance class.
+    """Return further columns: energy and its quality, cores, frequency, state, performance class, job environment.
 
     ``energy`` are joules of the whole job, NaN where unknown; ``alone`` is 1 for a job that held all cores of its
     nodes, -1 where this is unknown. Shapes (n,). Columns without any value are left out.
@@ -146,7 +146,7 @@ def _extra(frame: pl.DataFrame, energy: Floats, alone: NDArray[np.int8]) -> dict
     frequency = _parquet.number(frame, "freq_alloc")
     if np.isfinite(frequency).any():
         extra["frequency_hz"] = frequency * 1e6  # from MHz
-    for name, source in (("state", "exit state"), ("pclass", "pclass")):
+    for name, source in (("state", "exit state"), ("pclass", "pclass"), ("job_environment", "jobenv_req")):
         if source in frame.columns:
             extra[name] = _parquet.text(frame, source).fill_null("").to_numpy()
     return extra

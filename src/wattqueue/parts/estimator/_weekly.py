@@ -33,7 +33,7 @@ class Model(Protocol):
     """What a part trains: any regressor with scikit-learn's two methods."""
 
     def fit(self, X: Floats, y: Floats) -> object:
-        """Train on features (k, 7) and watts (k,)."""
+        """Train on features (k, 7), further ones behind them, and watts (k,)."""
         ...
 
     def predict(self, X: Floats) -> Floats:
@@ -73,7 +73,9 @@ class WeeklyBase(HistoryBase):
         self._asked: Floats = np.zeros((0, ASKED))
         """Features 1 to 4 of every job. Shape (n, 4)."""
         self._table: Floats = np.zeros((0, len(FEATURES)))
-        """All features, as they were at each submission; NaN rows have not arrived yet. Shape (n, 7)."""
+        """All features, as they were at each submission; NaN rows have not arrived yet. Shape (n, 7 + further)."""
+        self._further: Floats = np.zeros((0, 0))
+        """Columns of ``further``."""
         self._done: list[tuple[Ints, Floats, Floats]] = []
         """Finished jobs in batches: rows, ends, watts. Joined only when a week ends."""
 
@@ -83,6 +85,10 @@ class WeeklyBase(HistoryBase):
     @abstractmethod
     def model(self) -> Model:
         """Return a new model, untrained."""
+
+    def further(self, jobs: KnownJobs) -> Floats:
+        """Return further columns of the table of features, known at submission: none. Shape (n, c)."""
+        return np.zeros((len(jobs), 0))
 
     def ask(self, model: Model, table: Floats) -> Floats:
         """Return a trained model's figures for jobs with these features. Shapes (k, 7) -> (k, width)."""
@@ -94,7 +100,8 @@ class WeeklyBase(HistoryBase):
         self._trained, self._weeks, self._done = None, 0, []
         self._origin_s = float(jobs.submit_s.min()) if len(jobs) else 0.0
         self._asked = asked_features(jobs)
-        self._table = np.full((len(jobs), len(FEATURES)), np.nan)
+        self._further = self.further(jobs)
+        self._table = np.full((len(jobs), len(FEATURES) + self._further.shape[1]), np.nan)
 
     def remember(self, past: Past) -> None:
         """Raise: a model trains on features as they were at each submission, which a past does not have.
@@ -117,7 +124,8 @@ class WeeklyBase(HistoryBase):
         Stores the lagged features of these jobs: they are needed again when the jobs become training data.
         """
         self._retrain(now_s)
-        self._table[rows] = np.column_stack((self._asked[rows], lagged_features(self.lags(rows, now_s))))
+        lagged = lagged_features(self.lags(rows, now_s))
+        self._table[rows] = np.column_stack((self._asked[rows], lagged, self._further[rows]))
         if self._trained is None:
             return self._apply(None, self._table[rows])
         with one_thread():
@@ -136,7 +144,7 @@ class WeeklyBase(HistoryBase):
         """Return the figures for every job of a trace at its submission, one model per week. Shape (n, width)."""
         known = KnownJobs.of(jobs)
         lags = history_columns(self.state(known), jobs, line, watts)
-        table = np.column_stack((asked_features(known), lagged_features(lags)))
+        table = np.column_stack((asked_features(known), lagged_features(lags), self.further(known)))
         ended = line.by_end
         answer = np.empty((len(jobs), self.width))
         with one_thread():

@@ -25,7 +25,7 @@ from wattqueue.parts.oracles import is_oracle
 from wattqueue.parts.timeline import Timeline, job_watts, trace_timeline
 from wattqueue.parts.walk import walk
 from wattqueue.policy.registry import part_class
-from wattqueue.study.evaluation.scores import Score, score
+from wattqueue.study.evaluation.scores import Score, cold_users, score
 
 Clock = Callable[[], float]
 """Seconds of CPU time; handed in, because nothing below the command line reads a clock."""
@@ -124,7 +124,8 @@ def evaluate(
     # One of our own kind is an oracle because it learns at the trace's ends, which are those of this walk.
     oracle = is_oracle(estimator) and not isinstance(estimator, OnlineBase)
     user = jobs.user.codes
-    found = score(name, walked.power_w, actual, user, quantiles=walked.quantiles, cpu_s=spent, oracle=oracle)
+    cold = cold_users(actual, user, jobs.submit_s, line.end_s)
+    found = score(name, walked.power_w, actual, user, quantiles=walked.quantiles, cpu_s=spent, oracle=oracle, cold=cold)
     return Evaluated(name, walked.power_w, found)
 
 

@@ -18,12 +18,20 @@ from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import load_machine
 from wattqueue.formats.machine.node_watts import parse_node_watts
 from wattqueue.formats.workload import Workload
-from wattqueue.model.jobs import Floats
+from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine, plain_machine
+from wattqueue.parts.features import TEXTS
 from wattqueue.parts.timeline import job_watts, trace_timeline
 from wattqueue.study.evaluation.evaluate import Clock, Evaluated, evaluate_all, maker
 from wattqueue.study.evaluation.page import html
 
+TEXT = "submission-text"
+"""The estimator that reads texts of submissions."""
+PUBLISHED_ONLINE = (
+    "Published errors of online prediction from submissions: 10 % (Fugaku, UoPC), under 12 % (F-DATA), under 22 % "
+    "(PM100). They are of other data: nothing follows from a difference to the errors here."
+)
+"""Printed wherever that estimator is evaluated. No trace at hand has scripts and measured watts."""
 DEFAULTS = {"mean": "last-job,history-mean", "max": "last-job,history-max"}
 """Estimators that are evaluated where none is named, by target."""
 CHECKED_JOBS = 400
@@ -103,7 +111,17 @@ def evaluate_workload(
     remarks = remarks_on(workload, target, name)
     found = evaluate_all(specs, workload.jobs, machine, target=target, clock=clock, tell=tell, seed=seed)
     remarks += [text for spec in specs for text in _leak(spec, target, workload, machine)]
+    if any(spec.partition(":")[0] == TEXT for spec in specs):
+        remarks += text_remarks(workload.jobs)
     return Evaluation(workload, name, target, tuple(found), tuple(remarks))
+
+
+def text_remarks(jobs: Jobs) -> list[str]:
+    """Return what the texts of this trace are, and the published errors."""
+    columns = [name for name in TEXTS if name in jobs.extra]
+    names = f"{len(jobs.app.names):,} job names" if jobs.app.names else "no job names"
+    rest = ", ".join(f"{name} ({int(sum(map(bool, jobs.extra[name]))):,} jobs)" for name in columns)
+    return [f"Texts of submissions: {names}; {rest or 'no ' + ', '.join(TEXTS)}.", PUBLISHED_ONLINE]
 
 
 def evaluation_machine(workload: Workload, name: str | None, watts: str | None) -> Machine:

@@ -80,7 +80,7 @@ def lede(scores: Sequence[Score]) -> str:
 HEADS = (
     "Estimator", "MAPE\noverall", "Error\nmedian over jobs", "MAPE\nmean over users", "MAPE\nmedian over users",
     "Under-predicted\nshare of jobs", "Shortfall\n95th percentile", "Coverage\nof each quantile",
-    "CPU time\nper prediction", "Jobs\nscored",
+    "CPU time\nper prediction", "Jobs\nscored", "MAPE\nnew users",
 )  # fmt: skip
 """Heads of the table, with their second lines."""
 COVERAGE = 7
@@ -110,6 +110,7 @@ def row(s: Score) -> list[str]:
         coverage or "–",
         f"{words.figures(1e6 * s.prediction_cpu_s)} µs",
         f"{s.jobs:,}" + (f" (+{s.unpredicted:,} unknown)" if s.unpredicted else ""),
+        f"{percent(s.cold_mape_percent)} ({s.cold_jobs:,})" if s.cold_jobs else "–",
     ]
 
 
@@ -124,6 +125,6 @@ def notes(remarks: Sequence[str]) -> str:
         "Every job was predicted at its submission, with only the jobs that had ended by then. MAPE is 100/n times the "
         "sum of |actual - predicted| / actual. A job counts as too low if less was predicted than it drew; the "
         "shortfall of all others is 0. Coverage is the share of jobs at or below a predicted quantile: p90 should "
-        "cover 90 %."
+        "cover 90 %. New users: jobs submitted before any measured job of their user had ended, and their number."
     )
     return card("notes", "How to read the figures", *map(paragraph, (said, *remarks)))

@@ -54,6 +54,10 @@ class Score:
     """(predicted - actual) / actual of each job scored. Shape (jobs,)."""
     oracle: bool = False
     """Whether the estimator knows the future: it is shown, but not compared with those that predict."""
+    cold_jobs: int = 0
+    """Jobs scored that were submitted before any job of their user had ended, or without a user."""
+    cold_mape_percent: float = np.nan
+    """MAPE over these jobs."""
 
     @property
     def label(self) -> str:
@@ -86,6 +90,7 @@ def score(
     quantiles: dict[float, Floats] | None = None,
     cpu_s: float = 0.0,
     oracle: bool = False,
+    cold: NDArray[np.bool_] | None = None,
 ) -> Score:
     """Score predicted against actual watts of one unit; rows without either, or of 0 W, are left out.
 
@@ -97,6 +102,7 @@ def score(
         quantiles: Predicted quantiles by probability. Shapes (n,).
         cpu_s: CPU seconds of all predictions together.
         oracle: Whether the estimator knows the future.
+        cold: Which jobs were submitted before any job of their user had ended; None for none. Shape (n,).
     """
     real = np.isfinite(actual_w) & (actual_w > 0)
     good = real & np.isfinite(predicted_w)
@@ -104,6 +110,7 @@ def score(
     miss = (predicted_w[good] - actual) / actual
     under = np.maximum(-miss, 0.0)
     of_user = user_errors(np.abs(miss), user[good])
+    new = np.zeros(len(miss), np.bool_) if cold is None else cold[good]
     coverage = {
         q: float((actual <= watts[good] * (1.0 + ROUNDING)).mean()) if len(actual) else np.nan
         for q, watts in (quantiles or {}).items()
@@ -124,7 +131,21 @@ def score(
         100.0 * of_user,
         100.0 * miss,
         oracle,
+        int(new.sum()),
+        100.0 * _mean(np.abs(miss[new])),
     )
+
+
+def cold_users(actual_w: Floats, user: NDArray[np.int32], submit_s: Floats, end_s: Floats) -> NDArray[np.bool_]:
+    """Return which jobs were submitted before any measured job of their user had ended. Shapes (n,).
+
+    A job without a user is one of them: nothing is known of who submitted it.
+    """
+    first = np.full(user.max(initial=-1) + 2, np.inf)
+    known = np.isfinite(actual_w) & (actual_w > 0)
+    np.minimum.at(first, user[known], end_s[known])
+    first[-1] = np.inf  # of code -1
+    return np.asarray(submit_s < first[user], np.bool_)
 
 
 def user_errors(error: Floats, user: NDArray[np.int32]) -> Floats:

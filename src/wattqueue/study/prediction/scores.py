@@ -82,12 +82,13 @@ class PredictionScoreTables:
 
 def score_table(rows: Sequence[ScoreRow], title: str) -> Table:
     """Return a table of scores; columns without any figure are left out."""
-    heads = ("estimator", "MAPE", "published", "median", "mean/users", "median/users", "too low", "coverage", "CPU")
+    errors = ("MAPE", "published", "median", "mean/users", "median/users", "too low", "new users")
+    heads = ("estimator", *errors, "coverage", "CPU")
     cells = []
     for r in rows:
         s = r.score
         shares = (s.mape_percent, r.published_percent or np.nan, s.median_error_percent, s.mape_user_mean_percent)
-        more = (s.mape_user_median_percent, 100 * s.under_share)
+        more = (s.mape_user_median_percent, 100 * s.under_share, s.cold_mape_percent)
         covered = " ".join(f"p{100 * q:g}:{words.figures(100 * c)}" for q, c in s.coverage.items())
         cpu = f"{words.figures(1e6 * s.prediction_cpu_s)} µs"
         cells.append([s.label, *map(percent, (*shares, *more)), covered or "–", cpu])

@@ -23,6 +23,7 @@ from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.parts.timeline import WEEK_S, job_watts
 from wattqueue.report.compare.stats import Estimate
 from wattqueue.study.evaluation.evaluate import Clock, evaluate_all
+from wattqueue.study.evaluation.evaluation import PUBLISHED_ONLINE, TEXT
 from wattqueue.study.frame.claim import Claim, ClaimTable, Judged
 from wattqueue.study.frame.published import published
 from wattqueue.study.frame.report import Part, Progress, StudyReport
@@ -40,6 +41,7 @@ from wattqueue.study.prediction.scores import (
     watts_shares,
 )
 from wattqueue.workload.marconi import WATTS_SHARES, generate
+from wattqueue.workload.submissions import with_texts
 from wattqueue.workload.users import DRIFT_D, SESSION_JOBS
 
 TOLD = published("wattqueue.study.prediction")
@@ -64,6 +66,11 @@ PLAUSIBLE_W = 200.0
 """A node of ARCHER2 (two EPYC 7742) does not run a benchmark below this: such a figure is an error of the counter."""
 RECENCY = "Jobs come in sessions of one application, and regression can give the last job more weight"
 """What is known about the cause of the other order."""
+TEXTS_DATA = "generated, with generated texts"
+TEXTS_GENERATED = (
+    "Texts: job names and scripts are generated to say something about watts, to test what reads them. No trace at "
+    "hand has scripts and measured watts, so that no error of an estimator that reads them is shown for real jobs."
+)
 DAILY = ":period_s=86400"
 """Option for Eurora, whose rows span five days: models that the paper trains weekly are trained daily there."""
 
@@ -149,6 +156,7 @@ class PredictionStudy:
         for drift, spread in CELLS:
             setting = {"drift": drift, "spread": spread}
             sets.append(DataSet("generated", varied(drift, spread), machine, names, setting=setting))
+        sets += self._text_sets(fewer, machine)
         sets += real_sets(eurora, archer2)
         total, done = sum(len(one.names) for one in sets), [0]
 
@@ -163,6 +171,7 @@ class PredictionStudy:
         rows = [row for scores in (*found[:2], *found[4 + len(CELLS) :]) for row in scores]
         watts = {target: watts_shares(job_watts(trace, target)) for target in TITLES}
         about = {"jobs": len(trace), "users": users(trace), "seed": self.seed, "sensitivity_jobs": fewer}
+        notes += [TEXTS_GENERATED, PUBLISHED_ONLINE]
         notes += real_notes(eurora, archer2)
         varied_rows = [r for cell in cells for r in cell]
         return PredictionScoreTables(rows, found[2], varied_rows, found[3], notes, about, watts)
@@ -170,6 +179,22 @@ class PredictionStudy:
     def _generated(self, jobs: int, drift: float = 1.0, spread: float = 1.0) -> tuple[Jobs, int, int]:
         """Generate jobs and filter them as in section 6.1."""
         return as_in_6_1(generate(np.random.default_rng(self.seed), jobs=jobs, drift=drift, spread=spread))
+
+    def _text_sets(self, jobs: int, machine: Machine) -> list[DataSet]:
+        """Return estimators on jobs with texts, and on the same with scripts that are another job's."""
+
+        def told() -> Jobs:
+            return with_texts(self._generated(jobs)[0], np.random.default_rng(self.seed))
+
+        def shuffled() -> Jobs:
+            made = told()
+            other = np.random.default_rng(self.seed).permutation(len(made))
+            return replace(made, extra={**made.extra, "script": made.extra["script"][other]})
+
+        return [
+            DataSet(TEXTS_DATA, told, machine, ["last-job", "history-mean", "app-mean", "linear", TEXT]),
+            DataSet("generated, scripts shuffled", shuffled, machine, [TEXT]),
+        ]
 
 
 def names_of(target: str) -> list[str]:
