@@ -129,8 +129,10 @@ def _profiled_watts(
     if not (profiles.pattern >= 0).any():
         return {}
     work = np.fmin(numbers["runtime_s"], walltime_s)
-    own = {"mean_power_w": profiles.mean_power_w(work), "max_power_w": profiles.max_power_w(work)}
-    return {n: profile_column.filled(str(path), n, numbers.get(n), column) for n, column in own.items()}
+    return {
+        column.name: profile_column.filled(str(path), column, numbers.get(column.name), column.own(profiles, work))
+        for column in profile_column.PROFILED
+    }
 
 
 def write_table(path: Path, jobs: Jobs) -> None:

@@ -12,9 +12,9 @@ float32), in more memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,25 @@ Figures that another program rounded pass; those of another unit (node in place 
 """
 READING_STEP_W = 20.0
 """Step of a node's power meter (Marconi100's): a stated maximum may lie half a step below the profile's."""
+
+
+class ProfiledColumn(NamedTuple):
+    """A column of watts that a file may state and a profile gives, too."""
+
+    name: str
+    own: Callable[[PowerProfiles, Floats], Floats]
+    """Returns the profiles' figure of each job for its seconds of work. Shapes (n,)."""
+    may_be_higher: bool
+    """Whether a stated figure above the profile's is no contradiction."""
+    step_w: float
+    """Watts by which it may differ beside ``AGREES``."""
+
+
+PROFILED = (
+    ProfiledColumn("mean_power_w", PowerProfiles.mean_power_w, may_be_higher=False, step_w=0.0),
+    ProfiledColumn("max_power_w", PowerProfiles.max_power_w, may_be_higher=True, step_w=READING_STEP_W / 2),
+)
+"""Columns of watts that profiles fill."""
 _SAMPLES_A_PIECE = 2_000_000
 """Samples that are expanded at a time, which bounds the memory of writing."""
 
@@ -123,12 +142,11 @@ def _period(where: str, facts: Mapping[str, str]) -> float:
     return period
 
 
-def filled(where: str, name: str, stated: Floats | None, own: Floats) -> Floats:
+def filled(where: str, column: ProfiledColumn, stated: Floats | None, own: Floats) -> Floats:
     """Return a column of watts with gaps filled by the profiles' own figures. Shapes (n,).
 
     ``stated`` is the column of the file (None: there is none), ``own`` what the profile gives, NaN without a profile.
-    The tolerance is ``AGREES`` of the profile's figure, but at least that share of 1 W; for a maximum, half a
-    ``READING_STEP_W`` more, and only a maximum below the profile's is a contradiction.
+    The tolerance is ``AGREES`` of the profile's figure, but at least that share of 1 W, and the column's step.
 
     Raises: InputError for a stated figure that contradicts its profile.
     """
@@ -137,10 +155,10 @@ def filled(where: str, name: str, stated: Floats | None, own: Floats) -> Floats:
     allowed = AGREES * np.maximum(own, 1.0)
     with np.errstate(invalid="ignore"):
         # NaN on either side compares as False: a gap contradicts nothing.
-        beyond = own - stated - READING_STEP_W / 2 if name == "max_power_w" else np.abs(stated - own)
-        wrong = beyond > allowed
+        below = own - stated
+        wrong = (below if column.may_be_higher else np.abs(below)) - column.step_w > allowed
     if wrong.any():
-        row = int(np.argmax(wrong))
+        row, name = int(np.argmax(wrong)), column.name
         raise InputError(
             f"column {name} is {stated[row]:g}, by its {COLUMN} {own[row]:g}",
             where=f"{where}: row {row + 1}",

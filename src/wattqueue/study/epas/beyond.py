@@ -18,7 +18,6 @@ from wattqueue.formats.clustercockpit import read_node_series
 from wattqueue.formats.series import read_steps
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
-from wattqueue.model.metrics import cap_sums, job_figures, span
 from wattqueue.model.signals import Cap
 from wattqueue.parts.actions import Action
 from wattqueue.parts.contracts import Control, Floats
@@ -29,7 +28,7 @@ from wattqueue.policy.view import View
 from wattqueue.report.compare.stats import estimate
 from wattqueue.sim.engine import simulate
 from wattqueue.study.epas.overshoot import Demand, node_demand, overshoot_table, wide_job
-from wattqueue.study.epas.trial import CAPS_W, LuleshWatts, paper_machine, true_figures
+from wattqueue.study.epas.trial import CAPS_W, LuleshWatts, kept_cap, paper_machine, shared_figures, true_figures
 from wattqueue.study.frame.samples import Samples, Trial, sweep
 from wattqueue.study.frame.table import Table, with_interval
 from wattqueue.workload import lightesp
@@ -124,17 +123,13 @@ def measured(jobs: Jobs, machine: Machine, name: str, ledger: str) -> Mapping[st
     noted, cap = Promises(), Cap.constant(CAPS_W[MACHINE])
     policy = policy_of(name, ledger, machine, noted)
     run = simulate(jobs, machine, policy, cap=cap, actual=true_figures(jobs.app.codes, machine))
-    begin, end = span(jobs, run.schedule)
-    kept, start = cap_sums(run.power, machine, cap, begin, end), run.schedule.start_s
+    start = run.schedule.start_s
     late = np.array([start[job] - at for job, at in noted.first_s.items() if run.schedule.ran[job]])
     return {
-        "makespan_s": end - begin,
-        "wait_s": float(np.nanmean(job_figures(jobs, run.schedule).wait_s)),
+        **shared_figures(run, kept_cap(run)),
         "promises": float(len(late)),
         "broken_percent": 100.0 * float((late > LATE_S).mean()) if len(late) else 0.0,
         "late_s": float(np.maximum(late, 0.0).mean()) if len(late) else 0.0,
-        "power_percent": 100.0 * kept.used_j / kept.allowed_j,
-        "over_s": kept.over_s,
     }
 
 

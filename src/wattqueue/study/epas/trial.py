@@ -12,7 +12,7 @@ from wattqueue.formats.machine.file import load_machine
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
-from wattqueue.model.metrics import cap_sums, energies, job_figures, span
+from wattqueue.model.metrics import CapSums, cap_sums, energies, job_figures, span
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps
 from wattqueue.parts.actions import Action
@@ -227,20 +227,33 @@ class EspRun:
     def figures(self) -> Mapping[str, float]:
         """Return the figures of the run; energies are of all cores, idle ones included."""
         run, (begin, end) = self.run, self.span_s
-        jobs, kept = job_figures(run.jobs, run.schedule), cap_sums(run.power, run.machine, run.cap, begin, end)
-        used = energies(run.power, run.machine, begin, end)
+        kept, used = kept_cap(run), energies(run.power, run.machine, begin, end)
         counted_j = self.counted.integral(begin, end)
         return {
-            "makespan_s": end - begin,
-            "wait_s": float(np.nanmean(jobs.wait_s)),
+            **shared_figures(run, kept),
             "energy_j": used["machine_j"],
             "utilization_percent": 100.0 * used["busy_unit_s"] / (run.machine.units * (end - begin)),
-            "power_percent": 100.0 * kept.used_j / kept.allowed_j,
             "gap_percent": 100.0 * (counted_j - used["machine_j"]) / kept.allowed_j,
-            "over_s": kept.over_s,
             "over_w": kept.figures().cap_overshoot_w or 0.0,
             "rejected": float((~run.schedule.ran).sum()),
         }
+
+
+def kept_cap(run: Run) -> CapSums:
+    """Return the sums of power against the cap from the first submission to the last end."""
+    begin, end = span(run.jobs, run.schedule)
+    return cap_sums(run.power, run.machine, run.cap, begin, end)
+
+
+def shared_figures(run: Run, kept: CapSums) -> dict[str, float]:
+    """Return the figures that every run under a cap is compared by: makespan, mean wait, power used, time above."""
+    begin, end = span(run.jobs, run.schedule)
+    return {
+        "makespan_s": end - begin,
+        "wait_s": float(np.nanmean(job_figures(run.jobs, run.schedule).wait_s)),
+        "power_percent": 100.0 * kept.used_j / kept.allowed_j,
+        "over_s": kept.over_s,
+    }
 
 
 def esp_run(jobs: Jobs, machine: Machine, policy: Policy, cap_w: float) -> EspRun:
