@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from wattqueue.campaign.run import run_cells
 from wattqueue.campaign.shared import Shared
 from wattqueue.model.jobs import Floats
 from wattqueue.model.power_sensor import PowerSensor
@@ -31,8 +30,8 @@ from wattqueue.study.frame.samples import Samples
 from wattqueue.study.frame.table import Prose
 from wattqueue.study.powercap import tables
 from wattqueue.study.powercap.cell import MAX, MEAN, PowercapCell, easy_cells
-from wattqueue.study.powercap.prepare import WorkloadSelection, prepare
-from wattqueue.study.powercap.runs import ALL, PowercapRuns, over_traces, samples_of
+from wattqueue.study.powercap.prepare import Prepared, WorkloadSelection, prepare_traces
+from wattqueue.study.powercap.runs import ALL, PowercapRuns, over_traces, run_traces
 
 SEED = 101
 """Seed of the first trace; those of the campaign and of earlier trials are below it."""
@@ -171,18 +170,12 @@ class FrontierStudy:
         Raises: InputError if a trace has too few busy hours; CampaignError, OutputError.
         """
         shared = Shared(self.folder)
-        choices = [replace(self.choice, seed=self.choice.seed + k) for k in range(self.traces)]
-        made = [prepare(choice, shared, RULES) for choice in choices]
-        cells = [self._cells(prepared) for prepared in made]
-        whole = [cell for own in cells for cell in own]
-        rows = run_cells(whole, shared=shared, store=self.folder, workers=self.workers, progress=progress).to_dicts()
-        runs = []
-        for choice, prepared, own in zip(choices, made, cells, strict=True):
-            mine, rows = rows[: len(own)], rows[len(own) :]
-            runs.append(PowercapRuns(choice, prepared, mine, samples_of(mine)))
+        made = prepare_traces(self.choice, self.traces, shared, RULES)
+        cells = [(choice, prepared, self._cells(prepared)) for choice, prepared in made]
+        runs = run_traces(cells, shared, self.workers, progress)
         return Frontier(runs, over_traces(runs))
 
-    def _cells(self, prepared: Any) -> list[PowercapCell]:
+    def _cells(self, prepared: Prepared) -> list[PowercapCell]:
         """Return the runs of a trace, workload by workload, the baseline of each first."""
         cells = []
         for base in easy_cells(prepared.trace):

@@ -7,7 +7,7 @@ begin there), the jobs that wait and have ended at those hours, and the residual
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
@@ -95,6 +95,14 @@ def prepare(choice: WorkloadSelection, shared: Shared, policies: Sequence[str] =
     hours = residuals(jobs, machine, replay, policies)
     sizes = tuple(len(shared.jobs(name)) for name in trace.windows)
     return Prepared(trace, len(jobs), sizes, tuple(asked.tolist()), hours)
+
+
+def prepare_traces(
+    choice: WorkloadSelection, traces: int, shared: Shared, policies: Sequence[str] = ()
+) -> list[tuple[WorkloadSelection, Prepared]]:
+    """Prepare traces with seeds that follow each other; return each with its choice. Raises: as ``prepare``."""
+    choices = [replace(choice, seed=choice.seed + k) for k in range(traces)]
+    return [(each, prepare(each, shared, policies)) for each in choices]
 
 
 def residuals(jobs: Jobs, machine: Machine, replay: Schedule, policies: Sequence[str]) -> dict[str, Hours]:

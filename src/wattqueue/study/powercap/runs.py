@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.campaign.cell import Row
+from wattqueue.campaign.run import Progress, run_cells
+from wattqueue.campaign.shared import Shared
 from wattqueue.errors import EngineError
 from wattqueue.study.frame.samples import Samples
-from wattqueue.study.powercap.cell import EASY, HIGHEST_DYNAMIC_W, POLICIES
+from wattqueue.study.powercap.cell import EASY, HIGHEST_DYNAMIC_W, POLICIES, PowercapCell
 from wattqueue.study.powercap.prepare import Prepared, WorkloadSelection
 
 LEFT_OUT = 1
@@ -68,6 +70,25 @@ class PowercapRuns:
         elif which == KEPT:
             found[list(self.left_out)] = False
         return found
+
+
+def run_traces(
+    traces: Sequence[tuple[WorkloadSelection, Prepared, Sequence[PowercapCell]]],
+    shared: Shared,
+    workers: int | None,
+    progress: Progress | None,
+) -> list[PowercapRuns]:
+    """Run the cells of all traces as one campaign that keeps its rows beside the workloads; return them by trace.
+
+    Raises: CampaignError, OutputError.
+    """
+    cells = [cell for _, _, own in traces for cell in own]
+    rows = run_cells(cells, shared=shared, store=shared.folder, workers=workers, progress=progress).to_dicts()
+    runs = []
+    for choice, prepared, own in traces:
+        mine, rows = rows[: len(own)], rows[len(own) :]
+        runs.append(PowercapRuns(choice, prepared, mine, samples_of(mine)))
+    return runs
 
 
 def over_traces(runs: Sequence[PowercapRuns], which: str = ALL) -> Samples:

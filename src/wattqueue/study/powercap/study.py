@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from wattqueue.campaign.run import run_cells
 from wattqueue.campaign.shared import Shared
 from wattqueue.model.jobs import Floats
 from wattqueue.report.compare.stats import estimate
@@ -34,8 +33,8 @@ from wattqueue.study.powercap.cell import (
 )
 from wattqueue.study.powercap.frontier import Frontier, FrontierStudy
 from wattqueue.study.powercap.pictures import pictures
-from wattqueue.study.powercap.prepare import Prepared, WorkloadSelection, prepare
-from wattqueue.study.powercap.runs import ALL, BINDING, COLUMNS, KEPT, PowercapRuns, over_traces, pooled, samples_of
+from wattqueue.study.powercap.prepare import Prepared, WorkloadSelection, prepare_traces
+from wattqueue.study.powercap.runs import ALL, BINDING, COLUMNS, KEPT, PowercapRuns, over_traces, pooled, run_traces
 
 TOLD = published("wattqueue.study.powercap")
 """What the paper prints (claims.toml)."""
@@ -78,22 +77,15 @@ class PowercapStudy:
         Raises: InputError if a trace has too few busy hours; CampaignError, OutputError.
         """
         shared = Shared(self.folder)
-        choices = [replace(self.choice, seed=self.choice.seed + k) for k in range(self.traces)]
-        made = [(choice, prepare(choice, shared, self.policies)) for choice in choices]
+        made = prepare_traces(self.choice, self.traces, shared, self.policies)
         cells = [
-            cell
+            (choice, prepared, cells_of(prepared, self.policies, self.caps, idle_w))
             for idle_w in self.idle_w
-            for _, prepared in made
-            for cell in cells_of(prepared, self.policies, self.caps, idle_w)
+            for choice, prepared in made
         ]
-        rows = run_cells(cells, shared=shared, store=self.folder, workers=self.workers, progress=progress).to_dicts()
-        each = len(rows) // (len(self.idle_w) * len(made))
-        found: dict[float, list[PowercapRuns]] = {}
-        for idle_w in self.idle_w:
-            for choice, prepared in made:
-                own, rows = rows[:each], rows[each:]
-                found.setdefault(idle_w, []).append(PowercapRuns(choice, prepared, own, samples_of(own)))
-        return found
+        runs = run_traces(cells, shared, self.workers, progress)
+        count = len(made)
+        return {idle_w: runs[k * count : (k + 1) * count] for k, idle_w in enumerate(self.idle_w)}
 
     def run(self, progress: Progress | None = None) -> StudyReport:
         """Run the campaign and compare it with the paper, then the frontier if it is asked for."""
