@@ -101,9 +101,12 @@ TWINS: dict[str, dict[str, str]] = {
     "meter.Meter.idle_above": {"measured": "count_idle", "ledger": "change_idle_above"},
     # The site meter of an adaptive ledger (tests/sim/test_adaptive_ledger.py).
     "site_meter.NaiveSiteMeter.at_instant": {"site_meter": "read_meter keep_margin"},
-    "site_meter.NaiveSiteMeter.reading": {"site_meter": "note_reading mean_w count_ledger"},
-    "site_meter.NaiveSiteMeter.z_in_force": {"site_meter": "learn_reading"},
-    "site_meter.NaiveSiteMeter.spent": {"site_meter": "spend"},
+    "site_meter.NaiveSiteMeter.reading": {
+        "site_meter": "read_power take_reading take_reading_once mean_w deviation count_ledger"
+    },
+    "site_meter.NaiveSiteMeter.share": {"site_meter": "share_in_force"},
+    "site_meter.NaiveSiteMeter.z_in_force": {"site_meter": "learn_reading z_in_force margin_once"},
+    "site_meter.NaiveSiteMeter.recent": {"site_meter": "spend"},
     "simulator.Simulator.date": {"measured": "note_job date_job"},
     "simulator.Simulator.tick": {"ticks": "tick show_place place_at begin_phases"},
     "simulator.Simulator.domain_speed": {

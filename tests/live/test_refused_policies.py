@@ -40,11 +40,6 @@ def test_what_live_does_not_drive_is_refused(change: dict[str, Any], site: dict[
     assert caught.value.hint
 
 
-def test_an_adaptive_ledger_is_refused_by_name() -> None:
-    with pytest.raises(PolicyError, match="an adaptive ledger, which the live controller does not carry out"):
-        require_live(load_policy("easy+pc-adaptive-1"), lab_machine())
-
-
 def test_an_oracle_is_refused_by_name() -> None:
     with pytest.raises(PolicyError) as caught:
         require_live(load_policy("easy", estimator="oracle-mean"), lab_machine())

@@ -67,8 +67,9 @@ def test_another_policy_decides_otherwise_and_that_is_seen(tmp_path: Path) -> No
     assert any(recorded != again for _, recorded, again in replay(path, POLICIES["plain"]()))
 
 
-def test_a_published_row_needs_nothing_but_the_recording(tmp_path: Path) -> None:
-    path = record(tmp_path, load_policy("easy+pc-chance-1"))
+@pytest.mark.parametrize("row", ["easy+pc-chance-1", "easy+pc-adaptive-1"])
+def test_a_published_row_needs_nothing_but_the_recording(tmp_path: Path, row: str) -> None:
+    path = record(tmp_path, load_policy(row))
     decisions = list(replay(path))
     assert len(decisions) > 10
     assert all(recorded == again for _, recorded, again in decisions)

@@ -972,7 +972,7 @@ class Simulator:
         other = sum(self.node_state_uw(units, self.unit_state[units[0]]) for units in self.nodes) - idle
         self.steps.append((self.now, jobs_uw, other, idle, len(busy)))
         if self.site is not None:
-            self.site.ledgers.append((self.now, sum(r.net for r in self.running)))
+            self.site.ledgers.append((self.now, [r.net for r in self.running]))
         if self.meter is not None:
             self.meter.history.append((self.now, self.drawn_uw()))
 

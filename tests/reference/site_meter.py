@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tests.reference.meter import whole
 from wattqueue.kernels import codes
 from wattqueue.parts.ledger.adaptive import DAY_S, PARTS_A_DAY, Adaptive
-from wattqueue.sim.site_meter import LEAST_SHARE
+from wattqueue.policy.site_meter import LEAST_SHARE
 
 if TYPE_CHECKING:
     from tests.reference.simulator import Simulator
@@ -20,7 +20,7 @@ INF = math.inf
 
 @dataclass
 class SiteReading:
-    """One reading: when, over how long, watts drawn and counted, seconds above the cap, whether jobs waited."""
+    """One reading: when, over how long, watts drawn and counted, seconds above the cap, waiting jobs, deviation."""
 
     time: float
     span: float
@@ -28,6 +28,7 @@ class SiteReading:
     counted: float
     above: float
     waited: bool
+    deviation: float
 
 
 @dataclass
@@ -40,8 +41,10 @@ class NaiveSiteMeter:
     since: float = -INF
     cap_before: int = 0
     readings: list[SiteReading] = field(default_factory=list)
-    ledgers: list[tuple[float, int]] = field(default_factory=list)
-    """What the ledger counted from each instant on."""
+    ledgers: list[tuple[float, list[int]]] = field(default_factory=list)
+    """What the ledger counted for each job from each instant on."""
+    fitted: float = 1.0
+    """The share at which jobs fitted last."""
 
     def at_instant(self, world: Simulator) -> None:
         """Read the meter if it is due, and put what follows in force."""
@@ -53,6 +56,8 @@ class NaiveSiteMeter:
         self.since, self.cap_before = world.now, world.cap_uw
         z = self.z_in_force()
         world.chance = self.share(), z * z * self.ledger.own, z * z * self.ledger.common
+        if world.available() >= 0:
+            self.fitted = self.share()
 
     def reading(self, world: Simulator) -> SiteReading:
         """The mean since the reading before."""
@@ -73,12 +78,15 @@ class NaiveSiteMeter:
         base = 0
         if world.machine.cap_scope == "machine":
             base = sum(world.node_base_uw(units, world.unit_state[units[0]]) for units in world.nodes)
-        counted = 0.0
-        for (time, net), (end, _) in itertools.pairwise([*self.ledgers, (world.now, 0)]):
+        counted = squares = 0.0
+        for (time, nets), (end, _) in itertools.pairwise([*self.ledgers, (world.now, [])]):
             if time >= self.since:
-                counted += net / 1e6 * (end - time)
+                counted += sum(nets) / 1e6 * (end - time) / span
+                squares += sum(round((net / 1e6) ** 2) for net in nets) * (end - time) / span
         above = span if limited and watts * 1e6 > cap + 1.0 else 0.0
-        return SiteReading(world.now, span, watts - base / 1e6, counted / span, above, limited and bool(world.queue))
+        drawn, spread = watts - base / 1e6, math.sqrt(self.ledger.own * squares + self.ledger.common * counted**2)
+        deviation = (drawn / self.fitted - counted) / spread if spread > 0 else 0.0
+        return SiteReading(world.now, span, drawn, counted, above, limited and bool(world.queue), deviation)
 
     def known(self) -> list[tuple[float, SiteReading]]:
         """The readings that are known by now, each with the time at which it became known."""
@@ -96,23 +104,26 @@ class NaiveSiteMeter:
         return max(drawn / counted, LEAST_SHARE) if counted > 0 else 1.0
 
     def z_in_force(self) -> float:
-        """The margin of the conformal step, and what the spent allowance adds."""
+        """The conformal step, what the spent allowance adds, and its bound."""
         ledger, window = self.ledger, self.ledger.window_days * DAY_S
         allowed = ledger.epsilon * window
         z = ledger.begin
         for _, r in self.known():
             if r.waited or r.above > 0:
-                moved = ledger.gain * (r.above - ledger.aim * ledger.epsilon * r.span) / allowed
-                z = min(max(z + moved, 0.0), ledger.most)
-        left = 1.0 - self.spent() / allowed
-        return min(z - ledger.caution * math.log(left), ledger.most) if left > 0 else ledger.most
+                missed = r.span if r.deviation > z else 0.0
+                z = max(z + ledger.gain * (missed - ledger.aim * ledger.epsilon * r.span) / allowed, 0.0)
+        recent = self.recent()
+        greatest = max((r.deviation for r in recent if r.waited or r.above > 0), default=0.0)
+        most = max(z, ledger.most * max(greatest, ledger.begin))
+        left = 1.0 - sum(r.above for r in recent) / allowed
+        return min(z - ledger.caution * math.log(left), most) if left > 0 else most
 
-    def spent(self) -> float:
-        """Seconds above the cap in the parts of the window that have not passed."""
+    def recent(self) -> list[SiteReading]:
+        """The readings of the parts of the window that have not passed."""
         known = self.known()
         if not known:
-            return 0.0
+            return []
         parts = max(1, round(self.ledger.window_days * PARTS_A_DAY))
         length = self.ledger.window_days * DAY_S / parts
         last = whole(known[-1][0], length)
-        return sum(r.above for time, r in known if whole(time, length) > last - parts)
+        return [r for time, r in known if whole(time, length) > last - parts]

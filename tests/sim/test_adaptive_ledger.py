@@ -16,7 +16,7 @@ from tests.sim.test_against_twin import Scripted, expect_same, random_script
 from tests.sim.workloads import random_world
 from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
-from wattqueue.kernels.site_meter import SPENT_S, Z
+from wattqueue.kernels.site_meter import GREATEST, SPENT_S, Z
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import plain_machine
 from wattqueue.model.profiles import PowerProfiles
@@ -24,13 +24,13 @@ from wattqueue.model.signals import Cap
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.parts.order.fcfs import Fcfs
 from wattqueue.policy.policy import load_policy
+from wattqueue.policy.site_meter import LEAST_SHARE
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Simulation, simulate
-from wattqueue.sim.site_meter import LEAST_SHARE
 from wattqueue.sim.truth import NodeEvents
 
 EXACT: dict[str, Any] = {"meter_s": 10.0, "late": 0, "noise": 0.0, "common": 0.0, "own": 0.0}
-"""A meter without faults, and no margin at first."""
+"""A meter without faults, and no margin."""
 
 
 def begun(jobs: Jobs, cap_w: float, *, true_w: float = 100.0, **ledger: Any) -> Simulation:
@@ -72,35 +72,43 @@ def test_a_late_meter_is_late() -> None:
     assert start.tolist() == [0.0] * 4 + [30.0] * 4 + [100.0] * 4
 
 
-def test_time_above_the_cap_raises_the_margin_and_uses_the_allowance() -> None:
-    # 10 % of 1,000 s may be above: 100 s. The first four jobs draw 480 W for 90 s under a cap of 400 W: z rises
-    # by gain * 90 (1 - aim * 0.1) / 100 while others wait; 90 of the 100 s are spent.
+def test_power_above_what_was_admitted_raises_the_margin_and_uses_the_allowance() -> None:
+    # 10 % of 1,000 s may be above: 100 s. A job counts 100 W with a deviation of 10 W.
     window = 1_000.0 / 86_400.0
-    simulation = begun(
-        alike(5, 90.0), 400.0, true_w=120.0, epsilon=0.1, window_days=window, aim=0.5, gain=2.0, begin=1.0, own=0.01
-    )
+    options = {"epsilon": 0.1, "window_days": window, "aim": 0.5, "gain": 2.0, "own": 0.01, "forget_s": 1e9}
+    simulation = begun(alike(5, 90.0), 400.0, true_w=120.0, begin=1.0, **options)
+    # With z 1 three of the five start (300 + sqrt(3) 10 < 400 < 400 + 20); they draw 360 W.
     assert simulation.log.start.tolist()[:3] == [0.0] * 3
+    assert simulation.parts.meter.state[SPENT_S] == 0.0
+    simulation = begun(alike(5, 90.0), 400.0, true_w=120.0, begin=0.0, **options)
     state = simulation.parts.meter.state
-    # With a margin of 10 % three of the five start (300 + sqrt(3) 10 < 400 < 400 + 20); they draw 360 W.
-    assert state[SPENT_S] == 0.0
-    simulation = begun(
-        alike(5, 90.0), 400.0, true_w=120.0, epsilon=0.1, window_days=window, aim=0.5, gain=2.0, begin=0.0, own=0.0
-    )
-    state = simulation.parts.meter.state
+    # Four draw 480 W for 90 s, 80 / 20 deviations above what was admitted; then the fifth runs alone.
     assert state[SPENT_S] == 90.0
-    # Nine readings above; then the fifth job runs alone, and nothing waits.
+    assert state[GREATEST] == pytest.approx(4.0)
     assert state[Z] == pytest.approx(9 * 2.0 * (10.0 - 0.5 * 0.1 * 10.0) / 100.0)
 
 
-def test_nothing_starts_once_the_allowance_is_spent() -> None:
-    # 1 % of 1,000 s are 10 s, spent at the first reading: the fifth job needs room for any margin, which it has only
-    # where nothing is above the cap any more in the last 1,000 s.
+def test_a_margin_that_would_have_been_enough_does_not_rise() -> None:
+    # As above, but a step of more than 4 deviations: after the first reading z covers what happens, though the cap is
+    # exceeded until the jobs end.
     window = 1_000.0 / 86_400.0
-    options = {"epsilon": 0.01, "window_days": window, "begin": 0.0, "most": 100.0}
-    later = np.array([0.0] * 4 + [500.0, 1_200.0])
-    jobs = Jobs.build(later, np.array([1, 1, 1, 1, 2, 1]), np.array([90.0, 90, 90, 90, 90, 2_000.0]))
-    start = begun(jobs, 400.0, true_w=120.0, own=0.01, gain=0.0, **options).log.start
-    assert start[4] > 1_000.0
+    simulation = begun(
+        alike(5, 90.0), 400.0, true_w=120.0, epsilon=0.1, window_days=window, aim=0.0, gain=50.0, own=0.01, begin=0.0,
+        forget_s=1e9,
+    )  # fmt: skip
+    assert simulation.parts.meter.state[SPENT_S] == 90.0
+    assert simulation.parts.meter.state[Z] == pytest.approx(5.0)
+
+
+def test_a_spent_allowance_asks_for_what_would_have_kept_the_cap() -> None:
+    # 1 % of 1,000 s are 10 s, spent at the first reading by 4 deviations of 10 W a job. Then z is 1.5 x 4: three jobs
+    # of 100 W (300 + 6 x 17 W) do not fit beside each other, and two do (200 + 6 x 14 W), until the 1,000 s are over.
+    window = 1_000.0 / 86_400.0
+    options = {"epsilon": 0.01, "window_days": window, "begin": 0.0, "most": 1.5, "gain": 0.0, "forget_s": 1e9}
+    later = np.array([0.0] * 4 + [500.0] * 4)
+    jobs = Jobs.build(later, np.ones(8, int), np.array([90.0] * 4 + [600.0] * 4))
+    start = begun(jobs, 400.0, true_w=120.0, own=0.01, **options).log.start
+    assert start.tolist() == [0.0] * 4 + [500.0, 500.0, 1_000.0, 1_100.0]
 
 
 def test_the_margin_comes_down_while_jobs_wait_and_the_cap_holds() -> None:
@@ -164,7 +172,7 @@ def test_what_cannot_be_combined_with_it_is_refused(more: dict[str, Any], messag
 
 
 @pytest.mark.parametrize(
-    "options", [{"epsilon": 0.0}, {"epsilon": 0.6}, {"aim": 1.5}, {"begin": 60.0}, {"late": 0.5}, {"meter_s": 0.0},
+    "options", [{"epsilon": 0.0}, {"epsilon": 0.6}, {"aim": 1.5}, {"most": 0.5}, {"late": 0.5}, {"meter_s": 0.0},
                 {"own": -1.0}, {"forget_s": math.nan}, {"meter_s": 1e9}],
 )  # fmt: skip
 def test_figures_out_of_range_are_refused(options: dict[str, Any]) -> None:

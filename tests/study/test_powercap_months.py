@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.steps import Steps
 from wattqueue.study.frame.samples import Samples
 from wattqueue.study.powercap.guarantee import GuaranteeStudy, clopper_pearson, judged
-from wattqueue.study.powercap.months import habits_break, joined, ramp_w, with_ramps
+from wattqueue.study.powercap.months import habits_break, habits_drift, joined, ramp_w, with_ramps
+from wattqueue.workload.marconi import generate
 
 
 def few(submit_s: list[float], watts: float, user: str) -> Jobs:
@@ -41,7 +43,7 @@ def test_ramps_are_shares_of_the_highest_power() -> None:
     # 40 s of half the power, then 20 s of all of it, sampled each 10 s: a node draws 1,050, 1,050 and 2,100 W.
     ramps = Steps(np.arange(0.0, 70.0, 10.0), np.array([5.0, 5.0, 5.0, 5.0, 10.0, 10.0, 10.0]))
     assert ramp_w(ramps).tolist() == [1_050.0, 1_050.0, 2_100.0]
-    jobs = with_ramps(few([0.0], 300.0, "a"), ramps, days=1.0)
+    jobs = with_ramps(few([0.0], 300.0, "a"), ramps, days=1.0, nodes=256)
     wide = jobs.nodes == 256
     assert jobs.submit_s[wide].tolist() == [0.0, 43_200.0]
     assert jobs.max_power_w is not None
@@ -78,13 +80,31 @@ def test_months_are_counted_one_by_one() -> None:
     assert judged(samples, "generated", "easy+pc-max").tolist() == [0.5, 2.0, 1.0, 0.0]
 
 
+def test_habits_drift_farther_than_the_generators() -> None:
+    def spread(jobs: Jobs) -> float:
+        """Median over users with enough jobs of the change from the first to the last third."""
+        assert jobs.mean_power_w is not None
+        rows = [np.flatnonzero(jobs.user.codes == code) for code in np.unique(jobs.user.codes)]
+        watts = [jobs.mean_power_w[r] for r in rows if len(r) >= 30]
+        return float(np.median([abs(w[: len(w) // 3].mean() / w[-len(w) // 3 :].mean() - 1.0) for w in watts]))
+
+    nodes, days = 980, 40.0
+    plain = generate(np.random.default_rng(3), days=days, load=0.3, nodes=nodes)
+    assert spread(habits_drift(3, days, 0.3, nodes)) > 1.2 * spread(plain)
+
+
 @pytest.mark.compiled
-def test_a_study_of_a_few_days() -> None:
-    study = GuaranteeStudy(traces=1, months=1, load=0.02, policies=("easy+pc-adaptive-1", "easy+pc-max"))
+def test_a_study_of_a_few_days(tmp_path: Path) -> None:
+    study = GuaranteeStudy(
+        tmp_path, traces=1, months=1, load=0.02, rules=("easy+pc-adaptive-1", "easy+pc-max"), workers=1
+    )
     report = study.run()
     text = "\n".join(report.lines())
     assert "easy+pc-adaptive-1" in text
     assert "1 of 1" in text
-    assert report.document()["months"]["generated"]["easy+pc-adaptive-1"] == [0.0]
+    months = report.document()["months"]
+    assert months["generated"]["easy+pc-adaptive-1"] == [0.0]
+    assert set(months["habits break"]) == {"easy+pc-adaptive-1"}
+    assert (tmp_path / "finished.jsonl").read_text().count("\n") == 4
     with pytest.raises(InputError, match="a trace and a month"):
-        GuaranteeStudy(traces=0).simulate()
+        GuaranteeStudy(tmp_path, traces=0).simulate()

@@ -4,17 +4,24 @@ A reading is the mean true power, in the cap's scope, since the reading before; 
 mean of what the ledger counted in the same time stands beside it. Of each reading three things
 are learned (rule 15 of docs/semantics.md):
 
-    share   watts drawn for a watt predicted: two averages, of power and of the ledger, that forget with ``FORGET_S``
-    spent   seconds above the cap in the last ``WINDOW_S``, of which ``epsilon`` times the window is the allowance
-    z       the number of standard deviations to keep free; each reading moves it by
+    share      watts drawn for a watt predicted: two averages, of power and of the ledger, that forget with ``FORGET_S``
+    spent      seconds above the cap in the last ``WINDOW_S``, of which ``epsilon`` times the window is the allowance
+    deviation  standard deviations by which power was above what had been admitted: power over the share at which jobs
+               fitted last, less the ledger, over the ledger's standard deviation for z = 1. The cap is exceeded where
+               it is greater than the z with which the last job was admitted
+    greatest   greatest deviation in the last ``WINDOW_S``
+    z          the number of standard deviations to keep free; each reading moves it by
 
-                GAIN * (seconds above - AIM * epsilon * seconds) / (epsilon * WINDOW_S)
+                   GAIN * (seconds of a deviation above z - AIM * epsilon * seconds) / (epsilon * WINDOW_S)
 
-The last is adaptive conformal inference (Gibbs and Candes 2021, eq. 2) on the exceedance of the cap, in steps that are
-relative to the allowance: one whole allowance spent raises z by GAIN. What is in force is z - CAUTION log(1 - spent /
-allowance), an integrator that saturates (Angelopoulos, Candes and Tibshirani 2023, eq. 5): as the allowance runs out,
-the margin grows beyond every bound, and nothing starts any more. The margin itself is that of a chance ledger
-(``kernels/chance.py``).
+The last is adaptive conformal inference (Gibbs and Candes 2021, eq. 2) on the deviations, in steps that are relative to
+the allowance. Jobs that run cannot be ended, so power stays above the cap long after z is large enough: only what z
+does not cover yet raises it. What is in force is z - CAUTION log(1 - spent / allowance), an integrator that saturates
+(Angelopoulos, Candes and Tibshirani 2023, eq. 5) at a bound of the scores: at ``MOST`` times the greatest deviation.
+The margin itself is that of a chance ledger (``kernels/chance.py``).
+
+The simulator reads the meter in its loop (``read_meter``); a live controller hands in what it read
+(``take_reading_once``).
 """
 
 from __future__ import annotations
@@ -25,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, inlined, kernel, referenced
+from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined, kernel, referenced
 from wattqueue.kernels.chance import margin_uw
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.sensors import periods
@@ -46,8 +53,9 @@ LEAST_SHARE = 8
 GAIN = 9
 AIM = 10
 CAUTION = 11
-MOST_Z = 12
-FIGURES = 13
+MOST = 12
+BEGIN = 13
+FIGURES = 14
 
 # Slots of SiteMeter.state.
 READ_AT = 0  # next reading; inf where there is no meter
@@ -61,11 +69,14 @@ SPENT_S = 7
 SLOT = 8  # number of the part of the window under way
 COUNTED_WS = 9  # what the ledger counted since the reading before, and until when
 COUNTED_AT = 10
-STATE = 11
+COUNTED_W2S = 11  # the same of the sum of squares
+FIT_SHARE = 12  # share at which jobs fitted last
+GREATEST = 13  # greatest deviation in the window
+STATE = 14
 
 # Columns of SiteMeter.waiting.
-SPAN_S, DRAWN_W, COUNTED_W, ABOVE_S, WAITED = 0, 1, 2, 3, 4
-COLUMNS = 5
+SPAN_S, DRAWN_W, COUNTED_W, ABOVE_S, WAITED, DEVIATION = 0, 1, 2, 3, 4, 5
+COLUMNS = 6
 
 
 @referenced
@@ -77,22 +88,23 @@ class SiteMeter(NamedTuple):
     state: Array
     """float64 by slot."""
     waiting: Array
-    """(LATE + 1, 5) float64 readings that are not used yet: seconds, watts drawn and counted, seconds above the cap, 1
-    where jobs waited."""
+    """(LATE + 1, 6) float64 readings that are not used yet: seconds, watts drawn and counted, seconds above the cap, 1
+    where jobs waited, deviation."""
     spent_s: Array
     """(W,) float64 seconds above the cap in each part of the window."""
+    greatest: Array
+    """(W,) float64 greatest deviation in each part of the window."""
     cap_uw: Array
     """(1,) int64 highest cap since the reading before."""
     normal: Array
     """float64 standard normal numbers, of which the noise is drawn; empty for none."""
 
 
-def new_meter(figures: Array, z: float, window_s: float, parts: int, rng: np.random.Generator) -> SiteMeter:
+def new_meter(figures: Array, window_s: float, parts: int, rng: np.random.Generator) -> SiteMeter:
     """Return a meter that has read nothing.
 
     Args:
         figures: Settings by slot; ``ALLOWED_S`` is computed here. Shape (FIGURES,).
-        z: Standard deviations to keep free at first.
         window_s: Seconds of the window.
         parts: Parts of the window.
         rng: Source of the noise.
@@ -100,17 +112,17 @@ def new_meter(figures: Array, z: float, window_s: float, parts: int, rng: np.ran
     figures = figures.copy()
     figures[ALLOWED_S] = figures[EPSILON] * window_s
     state = np.zeros(STATE)
-    state[[READ_AT, SINCE_S, Z]] = -INF, -INF, z
+    state[[READ_AT, SINCE_S, Z, FIT_SHARE]] = -INF, -INF, figures[BEGIN], 1.0
     normal = rng.standard_normal(65_521) if figures[NOISE] > 0 else np.empty(0)
     waiting = np.zeros((int(figures[LATE]) + 1, COLUMNS))
-    return SiteMeter(figures, state, waiting, np.zeros(parts), np.zeros(1, np.int64), normal)
+    return SiteMeter(figures, state, waiting, np.zeros(parts), np.zeros(parts), np.zeros(1, np.int64), normal)
 
 
 def no_meter() -> SiteMeter:
     """Return what stands for no meter."""
     figures = np.zeros(FIGURES)
     figures[PERIOD_S] = 1.0
-    meter = new_meter(figures, 0.0, 1.0, 1, np.random.default_rng(0))
+    meter = new_meter(figures, 1.0, 1, np.random.default_rng(0))
     meter.state[READ_AT] = INF
     return meter
 
@@ -121,6 +133,7 @@ def count_ledger(view: KernelView, meter: SiteMeter, now: float) -> None:
     state = meter.state
     if state[READ_AT] < INF:
         state[COUNTED_WS] += view.counter[codes.LEDGER] / codes.MICRO * (now - state[COUNTED_AT])
+        state[COUNTED_W2S] += view.counter[codes.SQUARES] * (now - state[COUNTED_AT])
         state[COUNTED_AT] = now
 
 
@@ -132,37 +145,56 @@ def read_meter(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> No
     state[READ_AT] = (periods(now, period) + 1) * period
     since = state[SINCE_S]
     if since > -INF and now > since:
-        note_reading(view, truth, log, meter)
-        if state[COUNT] > meter.figures[LATE]:
-            rows = len(meter.waiting)
-            learn_reading(meter, int(state[COUNT]) % rows, now)
+        read_power(view, truth, log, meter)
     state[SINCE_S] = now
     state[COUNTED_WS] = 0.0
+    state[COUNTED_W2S] = 0.0
     state[ROW] = max(truth.tally[codes.POWER_ROWS] - 1, 0)
     meter.cap_uw[0] = view.counter[codes.CAP]
     keep_margin(view, meter)
 
 
 @kernel
-def note_reading(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> None:
-    """Put the reading that ends now among those that are not used yet.
+def read_power(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> None:
+    """Take the reading that ends now.
 
     An interval in which the cap came down is above it where its mean is above the higher one.
     """
     state, now = meter.state, view.num[codes.NOW]
-    count, since = int(state[COUNT]), state[SINCE_S]
-    watts = mean_w(view, truth, log, int(state[ROW]), since)
+    watts = mean_w(view, truth, log, int(state[ROW]), state[SINCE_S])
     if len(meter.normal) > 0:
-        watts = max(0.0, watts * (1.0 + meter.figures[NOISE] * meter.normal[count % len(meter.normal)]))
+        watts = max(0.0, watts * (1.0 + meter.figures[NOISE] * meter.normal[int(state[COUNT]) % len(meter.normal)]))
     cap = max(meter.cap_uw[0], view.counter[codes.CAP])
-    at = count % len(meter.waiting)
-    meter.waiting[at, SPAN_S] = now - since
-    meter.waiting[at, DRAWN_W] = watts - view.counter[codes.BASE] / codes.MICRO
-    meter.waiting[at, COUNTED_W] = state[COUNTED_WS] / (now - since)
     above = cap < codes.NO_CAP and watts * codes.MICRO > cap + 1.0
-    meter.waiting[at, ABOVE_S] = now - since if above else 0.0
-    meter.waiting[at, WAITED] = 1.0 if cap < codes.NO_CAP and view.counter[codes.QUEUED] > 0 else 0.0
+    waited = cap < codes.NO_CAP and view.counter[codes.QUEUED] > 0
+    take_reading(meter, now, watts - view.counter[codes.BASE] / codes.MICRO, above, waited)
+
+
+@kernel
+def take_reading(meter: SiteMeter, now: float, drawn_w: float, above: bool, waited: bool) -> None:
+    """Put a reading among those that are not used yet, and learn of the one that is known by now.
+
+    ``drawn_w`` is mean power above the base from ``state[SINCE_S]`` to ``now``, ``above`` whether the cap was exceeded,
+    ``waited`` whether jobs waited under a cap. What the ledger counted meanwhile is in ``state``.
+    """
+    state, count = meter.state, int(meter.state[COUNT])
+    span = now - state[SINCE_S]
+    at = count % len(meter.waiting)
+    row = meter.waiting[at]
+    row[SPAN_S], row[DRAWN_W], row[COUNTED_W] = span, drawn_w, state[COUNTED_WS] / span
+    row[ABOVE_S], row[WAITED] = span if above else 0.0, 1.0 if waited else 0.0
+    row[DEVIATION] = deviation(meter, drawn_w, row[COUNTED_W], state[COUNTED_W2S] / span)
     state[COUNT] = count + 1
+    if state[COUNT] > meter.figures[LATE]:
+        learn_reading(meter, int(state[COUNT]) % len(meter.waiting), now)
+
+
+@kernel
+def deviation(meter: SiteMeter, drawn_w: float, counted_w: float, squares_w2: float) -> float:
+    """Return the standard deviations by which power was above what had been admitted; 0 for an empty ledger."""
+    figures = meter.figures
+    spread = math.sqrt(figures[OWN] * squares_w2 + figures[COMMON] * counted_w * counted_w)
+    return (drawn_w / meter.state[FIT_SHARE] - counted_w) / spread if spread > 0.0 else 0.0
 
 
 @kernel
@@ -185,13 +217,15 @@ def mean_w(view: KernelView, truth: Truth, log: Log, row: int, since: float) -> 
 
 @kernel
 def learn_reading(meter: SiteMeter, row: int, now: float) -> None:
-    """Learn of one reading: share, spent and z."""
+    """Learn of one reading: share, spent, greatest deviation and z."""
     figures, state, known = meter.figures, meter.state, meter.waiting
-    span, above = known[row, SPAN_S], known[row, ABOVE_S]
-    spend(meter, above, now)
-    if known[row, WAITED] != 0.0 or above > 0.0:
-        moved = figures[GAIN] * (above - figures[AIM] * figures[EPSILON] * span) / figures[ALLOWED_S]
-        state[Z] = min(max(state[Z] + moved, 0.0), figures[MOST_Z])
+    span, above, deviated = known[row, SPAN_S], known[row, ABOVE_S], known[row, DEVIATION]
+    waited = known[row, WAITED] != 0.0 or above > 0.0
+    spend(meter, above, deviated if waited else 0.0, now)
+    if waited:
+        missed = span if deviated > state[Z] else 0.0
+        moved = figures[GAIN] * (missed - figures[AIM] * figures[EPSILON] * span) / figures[ALLOWED_S]
+        state[Z] = max(state[Z] + moved, 0.0)
     if known[row, COUNTED_W] > 0.0:
         weight = 1.0 - math.exp(-span / figures[FORGET_S]) if state[LEDGER_W] > 0.0 else 1.0
         state[POWER_W] += weight * (known[row, DRAWN_W] - state[POWER_W])
@@ -199,33 +233,71 @@ def learn_reading(meter: SiteMeter, row: int, now: float) -> None:
 
 
 @kernel
-def spend(meter: SiteMeter, above: float, now: float) -> None:
-    """Count seconds above the cap, and forget those that have left the window."""
+def spend(meter: SiteMeter, above: float, deviated: float, now: float) -> None:
+    """Count seconds above the cap and a deviation, and forget those that have left the window."""
     state, parts = meter.state, len(meter.spent_s)
     part_s = meter.figures[ALLOWED_S] / meter.figures[EPSILON] / parts
     slot = periods(now, part_s)
     if state[COUNT] == meter.figures[LATE] + 1:
         state[SLOT] = slot
+    passed = slot > state[SLOT]
     for k in range(max(int(state[SLOT]) + 1, slot - parts + 1), slot + 1):
         state[SPENT_S] -= meter.spent_s[k % parts]
         meter.spent_s[k % parts] = 0.0
+        meter.greatest[k % parts] = 0.0
     state[SLOT] = slot
     meter.spent_s[slot % parts] += above
     state[SPENT_S] += above
+    meter.greatest[slot % parts] = max(meter.greatest[slot % parts], deviated)
+    if passed:
+        state[GREATEST] = 0.0
+        for k in range(parts):
+            state[GREATEST] = max(state[GREATEST], meter.greatest[k])
+    state[GREATEST] = max(state[GREATEST], deviated)
+
+
+@kernel
+def share_in_force(meter: SiteMeter) -> float:
+    """Return the watts drawn for a watt predicted."""
+    state = meter.state
+    if state[LEDGER_W] <= 0.0:
+        return 1.0
+    return float(max(state[POWER_W] / state[LEDGER_W], meter.figures[LEAST_SHARE]))
+
+
+@kernel
+def z_in_force(meter: SiteMeter) -> float:
+    """Return the standard deviations to keep free: z, and more as the allowance runs out."""
+    figures, state = meter.figures, meter.state
+    most = max(state[Z], figures[MOST] * max(state[GREATEST], figures[BEGIN]))
+    left = 1.0 - state[SPENT_S] / figures[ALLOWED_S]
+    return float(min(state[Z] - figures[CAUTION] * math.log(left), most)) if left > 0.0 else float(most)
 
 
 @kernel
 def keep_margin(view: KernelView, meter: SiteMeter) -> None:
     """Put share and margin in force; the budget follows."""
-    figures, state, count = meter.figures, meter.state, view.counter
-    share = 1.0
-    if state[LEDGER_W] > 0.0:
-        share = max(state[POWER_W] / state[LEDGER_W], figures[LEAST_SHARE])
-    z, left = figures[MOST_Z], 1.0 - state[SPENT_S] / figures[ALLOWED_S]
-    if left > 0.0:
-        z = min(state[Z] - figures[CAUTION] * math.log(left), z)
+    count, z = view.counter, z_in_force(meter)
+    share = share_in_force(meter)
     view.num[codes.CHANCE_SHARE] = share
-    view.num[codes.CHANCE_OWN] = z * z * figures[OWN]
-    view.num[codes.CHANCE_COMMON] = z * z * figures[COMMON]
+    view.num[codes.CHANCE_OWN] = z * z * meter.figures[OWN]
+    view.num[codes.CHANCE_COMMON] = z * z * meter.figures[COMMON]
     count[codes.MARGIN] = margin_uw(view, as_int64(count[codes.LEDGER]), as_int64(count[codes.SQUARES]))
     set_budget(view)
+    if count[codes.AVAILABLE] >= 0:
+        meter.state[FIT_SHARE] = share
+
+
+@entry
+def take_reading_once(meter: SiteMeter, now: float, drawn_w: float, above: bool, waited: bool) -> None:
+    """Take a reading and learn, for callers in Python that read the meter themselves."""
+    meter = by_reference(meter)
+    take_reading(meter, now, drawn_w, above, waited)
+
+
+@entry
+def margin_once(meter: SiteMeter, margin: Array) -> None:
+    """Write share and z in force into ``margin`` (2,) float64, for callers in Python."""
+    meter = by_reference(meter)
+    margin[0] = share_in_force(meter)
+    margin[1] = z_in_force(meter)

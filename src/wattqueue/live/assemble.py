@@ -196,7 +196,9 @@ def assemble(
         agents, measures = config.telemetry.broker is not None, rules_of(config).track_running
         policy, left_out[:] = load_live_policy(config.policy, AppSources(applications, counters if agents else None))
         policy = policy if applications is None else applications.into(policy)
-        require_live(policy, machine, names_nodes=config.slurm.place_nodes != "never", agents=agents, measures=measures)
+        meters = config.telemetry.any_node_source
+        names = config.slurm.place_nodes != "never"
+        require_live(policy, machine, names_nodes=names, agents=agents, measures=measures, meters=meters)
         return policy
 
     policy = policy_of(machine)
@@ -257,6 +259,7 @@ def build(given: Inputs, before: Controller | None = None) -> Controller:
     measured_jobs = MeasuredJobs(given.state, metrics.learned)
     cap = given.cap.cap if isinstance(given.cap, CapFile) else given.cap
     rules = given.rules
+    require_live(policy, layout.machine, meters=bool(given.sources))
     decider = Decider(policy, layout, power_nodes=rules.power_nodes, patience_s=rules.start_timeout_s)
     predictor = Predictor(decider.session, layout)
     predictor.learn(measured_jobs.recall())

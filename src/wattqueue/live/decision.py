@@ -43,13 +43,20 @@ NO_POWER_RIGHT = "the site does not let the controller power nodes (slurm.power_
 
 
 def require_live(
-    policy: Policy, machine: Machine, *, names_nodes: bool = True, agents: bool = True, measures: bool = True
+    policy: Policy,
+    machine: Machine,
+    *,
+    names_nodes: bool = True,
+    agents: bool = True,
+    measures: bool = True,
+    meters: bool = True,
 ) -> Capabilities:
     """Return what a policy does, if a live controller carries it out.
 
     ``names_nodes``: whether starts may ask for nodes by name; a policy that tells nodes apart needs it. ``agents``:
     whether agents of nodes are configured; a control that holds the budget by limits needs them. ``measures``: whether
-    licences of running jobs follow what is measured of their nodes; a measured ledger needs it.
+    licences of running jobs follow what is measured of their nodes; a measured ledger needs it. ``meters``: whether the
+    nodes' power is measured at all; an adaptive ledger needs it.
 
     Asks its estimator about no job, for the choices that show in a prediction only; tables of a wrong shape show there
     already.
@@ -77,7 +84,7 @@ def require_live(
     if needs.online is None and "estimator" not in needs.knows_future:
         prediction = policy.estimator.predict(nobody, machine)
         check_prediction(nobody, machine, prediction)
-    driver = replace(ROUND, telemetry=measures)
+    driver = replace(ROUND, telemetry=measures, site_meter=meters)
     if not names_nodes:
         name = 'a controller with place_nodes = "never"'
         driver = replace(driver, name=name, ranked_placement=False, unit_factors=False)

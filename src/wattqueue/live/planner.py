@@ -43,6 +43,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wattqueue.formats.slurm.hostlist import compress, expand
+from wattqueue.kernels import codes
 from wattqueue.live.capfile import Announced
 from wattqueue.live.cluster import Details, Job, JobKey, Node, Snapshot
 from wattqueue.live.consent import Consents, changed_consent
@@ -50,6 +51,7 @@ from wattqueue.live.decision import Decider, Decision, Seen
 from wattqueue.live.draining import WHY, Draining
 from wattqueue.live.goal import Goal, JobGoal
 from wattqueue.live.job_tables import PendingJobs, joined, offered, with_running
+from wattqueue.live.ledger_meter import LedgerMeter, Metered, drawn_w
 from wattqueue.live.licences import REQUEUED, corrected_licences, lost_licences, measured_licences
 from wattqueue.live.load_targets import target_name
 from wattqueue.live.parking import PARKED, Parking
@@ -64,6 +66,7 @@ from wattqueue.live.tracking import CountedPower, Tracker, labels
 from wattqueue.live.world import Busy, KnownPlacement, Layout, Nodes, Occupation
 from wattqueue.model.signals import NO_SIGNALS, Cap, Signals
 from wattqueue.parts.contracts import Entries
+from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.policy.actions import Refusal, StartJob
 from wattqueue.policy.decide import PolicySnapshot
 from wattqueue.policy.domain_limits import DomainLimits
@@ -143,6 +146,8 @@ class Plan:
     """The round of the session: what it was asked, and all that it answered."""
     parked: tuple[ParkedJob, ...] = ()
     """Jobs that the goal stops; to be stored before Slurm is written to."""
+    promise: Mapping[str, float] = field(default_factory=dict)
+    """What an adaptive ledger has spent and keeps free (``LedgerMeter.figures``); empty for another ledger."""
 
 
 class RunningJob(NamedTuple):
@@ -186,6 +191,8 @@ class Planner:
         # waiting keys, what else the arrays depend on, the site's priorities, and the arrays
         self._last: tuple[Sequence[JobKey], tuple[bool, int, Cap], SitePriority, PendingJobs] | None = None
         self.tracker = Tracker(self.rules.settle_s, self.rules.margin, floor=self.rules.licence_floor)
+        ledger = self.policy.ledger
+        self.meter = LedgerMeter(ledger, memory) if isinstance(ledger, Adaptive) else None
         self.announced = Announced(Signals(self.cap), self.cap)
         self.settings = self.decider.session.needs.pass_settings(self.layout.machine.cap_scope)
         # Whether signals are needed: by parts in Python, or by what looks at load targets.
@@ -232,6 +239,7 @@ class Planner:
         held_w = sum(b.net_w for b in occupation.busy) + self._elsewhere_w(snapshot, rows, occupation.busy)
         room_w = math.inf if pool_w is None else pool_w + bare_w - held_w
         reserved = self.site.start_reserved(occupation, now_s, room_w, self.predictor.of)
+        self._read_meter(snapshot, power, occupation.busy, bool(rows.waiting), telemetry_ok=telemetry_ok)
         view = self._view(snapshot, rows, occupation, (cap_w, base), telemetry_ok=telemetry_ok)
         # goals in the order of their urgency; ``plan_writes`` sorts the writes by what they do to the pool
         late = self._late(rows)
@@ -240,6 +248,7 @@ class Planner:
             self._seen_by_parts(rows, occupation, nodes, limits) if self.decider.asks else None,
             lambda row: self._range(self.sorter.queue.row[rows.waiting[row]])[1],
         )
+        self._note_room(decision)
         if decision.now.base_added_uw:  # nodes that boot: their watts leave the pool in the round that wakes them
             base += decision.now.base_added_uw
             pool_w = self._budget(snapshot, base, bare_w)[1]
@@ -267,8 +276,28 @@ class Planner:
             goal, tuple(placed), decision.view, tuple(c.start for c in chosen), tuple(occupation.busy), cap_w,
             self.cap.in_force_w(snapshot.taken_s), base / 1e6, pool_w,
             sum(b.net_w for b in occupation.busy) + base / 1e6, labels(job.counted for job in running),
-            decision.refusals, rows, decision, parked.stored,
+            decision.refusals, rows, decision, parked.stored, self.meter.figures() if self.meter is not None else {},
         )  # fmt: skip
+
+    def _read_meter(
+        self, snapshot: Snapshot, power: Mapping[str, NodePower], busy: Sequence[Busy], waiting: bool, *,
+        telemetry_ok: bool,
+    ) -> None:  # fmt: skip
+        """Read the meter of an adaptive ledger, and put the margin that follows in force."""
+        if self.meter is None:
+            return
+        if power:
+            drawn = drawn_w(self.layout, snapshot.nodes, power, busy)
+            cap_w, base_w = self.cap.in_force_w(snapshot.taken_s), self.nodes.base_uw / 1e6
+            counted = [job.net_w for job in busy]
+            seen = Metered(drawn, base_w, cap_w, counted, waiting, known=telemetry_ok)
+            self.meter.observe(snapshot.taken_s, seen)
+        self.settings = replace(self.settings, chance=self.meter.terms)
+
+    def _note_room(self, decision: Decision) -> None:
+        """Hand the room that is left to the meter of an adaptive ledger."""
+        if self.meter is not None:
+            self.meter.fitted(int(decision.now.kernel.counter[codes.AVAILABLE]))
 
     def _seen_by_parts(
         self, rows: Sorted, occupation: Occupation, nodes: tuple[Node, ...], limits: DomainLimits | None

@@ -82,6 +82,7 @@ def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
         },
         "telemetry": {label: labels.count(label) for label in ("measured", "stale", "missing")},
         "telemetry_ok": report.telemetry_ok,
+        "promise": dict(plan.promise),
         "limits": dict(report.limits),
         "problems": [*report.problems, *telemetry.problems[:5], *unreadable],
         "writes": len(report.outcomes),

@@ -173,6 +173,8 @@ class DriverAbilities:
     """Whether the ledger can rise at the ramp of a load target."""
     telemetry: bool | None = None
     """Whether power is measured; None: the machine's own sensors tell."""
+    site_meter: bool = True
+    """Whether the power of the whole machine is metered."""
 
 
 def resolve(policy: Policy) -> Capabilities:
@@ -391,6 +393,12 @@ def require_carried_out(
 
 def require_sensors(policy: Policy, needs: Capabilities, driver: DriverAbilities, machine: Machine) -> None:
     """Raise PolicyError for a policy that counts or reads measured watts where nothing measures."""
+    if needs.ledger == codes.ADAPTIVE and not driver.site_meter:
+        raise PolicyError(
+            f"has an adaptive ledger, and {driver.name} has no source of the nodes' power",
+            where=policy.name,
+            hint='name a source in [telemetry], or use ledger = "chance"',
+        )
     if not needs.reads_sensors:
         return
     what = "a ledger of measured watts" if needs.ledger == codes.MEASURED else "a control that reads power sensors"

@@ -315,7 +315,7 @@ ROUND = DriverAbilities(
         Resume: _resume,
         DrainNode: _drain,
     },
-    ledgers=frozenset({codes.PREDICTED, codes.CHANCE, codes.MEASURED}),
+    ledgers=frozenset({codes.PREDICTED, codes.CHANCE, codes.MEASURED, codes.ADAPTIVE}),
     ranked_placement=True,
     unit_factors=True,
     planned_times=True,

@@ -54,10 +54,10 @@ from wattqueue.policy.policy import Policy
 from wattqueue.policy.run_times import ask_run_times, begin_run_times
 from wattqueue.policy.sensors import with_sensors
 from wattqueue.policy.session import Session
+from wattqueue.policy.site_meter import site_meter_of
 from wattqueue.sim.control_step import control_step_of
 from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall, recall_runs
 from wattqueue.sim.rejection import rejections
-from wattqueue.sim.site_meter import site_meter_of
 from wattqueue.sim.truth import NodeEvents, SensorReading, actual_power, build_truth
 from wattqueue.sim.world import ABILITIES, SimulatedWorld
 

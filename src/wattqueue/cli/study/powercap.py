@@ -77,7 +77,9 @@ def run(
     if ramps is not None and not months:
         raise InputError("belongs to --months", where="--ramps", hint="give --months 60")
     if months:
-        perform(_months(months, ramps, load, workers), json_file, page)
+        with ExitStack() as stack:
+            place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wattqueue-months-")))
+            perform(_months(place, months, ramps, load, workers), json_file, page, tables=tables)
         return
     choice = WorkloadSelection(workloads=workloads, days=days, load=load, seed=seed)
     # The stack removes the temporary folder also when a signal ends the run.
@@ -88,7 +90,7 @@ def run(
         perform(PowercapStudy(place, choice, traces, workers=workers, frontier=rules), json_file, page, tables=tables)
 
 
-def _months(months: int, ramps: Path | None, load: float, threads: int) -> GuaranteeStudy:
+def _months(folder: Path, months: int, ramps: Path | None, load: float, workers: int) -> GuaranteeStudy:
     """Return the study of months under a constant cap. Raises: InputError for a file that cannot be read."""
     from wattqueue.errors import InputError
     from wattqueue.formats.series import read_steps
@@ -101,4 +103,4 @@ def _months(months: int, ramps: Path | None, load: float, threads: int) -> Guara
     if ramps is not None:
         rows = read_steps(ramps)
         known = Steps(rows.time_s, rows.value)
-    return GuaranteeStudy(traces=months // MONTHS, load=load, ramps=known, threads=threads)
+    return GuaranteeStudy(folder, traces=months // MONTHS, load=load, ramps=known, workers=workers)

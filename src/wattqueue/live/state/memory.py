@@ -12,6 +12,7 @@ live_refused   when a start failed               the back-off, so that a restart
 live_origin    when a job was requeued           its place in the queue
 live_parked    before a job is stopped           telling the jobs to continue from those that a person stopped
 live_drained   before a node is drained          telling the nodes to bring back from those that a person drained
+live_ledger    at each reading of the meter     what an adaptive ledger has learned, and the allowance that is spent
 live_marks     when a mark is first seen         the user's hold, the range of nodes before a pin, re-asserted watts
 =============  ================================  =====================================================================
 
@@ -36,7 +37,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import OutputError
 from wattqueue.live.cluster import JobKey
-from wattqueue.live.state.tables import DRAINED, MARKS, METADATA, ORIGIN, PARKED, PLACED, REFUSED
+from wattqueue.live.state.tables import DRAINED, LEDGER, MARKS, METADATA, ORIGIN, PARKED, PLACED, REFUSED
 
 
 class ReleasedJob(NamedTuple):
@@ -84,6 +85,8 @@ class Refused(NamedTuple):
     reason: str
 
 
+ADAPTIVE = "adaptive"
+"""Name of the row of an adaptive ledger."""
 TABLES = (PLACED, REFUSED, ORIGIN, MARKS, PARKED)
 
 
@@ -107,13 +110,15 @@ class Memory:
     """Jobs that the controller stopped, until they are seen running again or are gone."""
     drained: dict[str, float] = field(default_factory=dict)
     """Nodes that the controller drained, and since when, until they are seen in service again."""
+    ledger: str = ""
+    """What an adaptive ledger has learned (``live.ledger_meter``), as JSON; empty for nothing."""
     unsaved: set[JobKey] = field(default_factory=set)
     problem: str = ""
     """Why a change could not be stored since the last ``sync``; empty where all could be."""
 
     def __post_init__(self) -> None:
         """Create missing tables, and load all rows."""
-        METADATA.create_all(self.engine, tables=[*TABLES, DRAINED])
+        METADATA.create_all(self.engine, tables=[*TABLES, DRAINED, LEDGER])
         with self.engine.connect() as connection:
             for row in connection.execute(select(PLACED)):
                 key = JobKey(row.name, row.submit_s)
@@ -127,6 +132,7 @@ class Memory:
                 key = JobKey(row.name, row.submit_s)
                 self.parked[key] = ParkedJob(key, *row[2:])
             self.drained = {row.name: row.since_s for row in connection.execute(select(DRAINED))}
+            self.ledger = next((row.state for row in connection.execute(select(LEDGER))), "")
             for row in connection.execute(select(MARKS)):
                 self.marks[JobKey(row.name, row.submit_s)] = frozenset(row.marks.split(","))
 
@@ -196,6 +202,16 @@ class Memory:
             return
         for name in gone:
             del self.drained[name]
+
+    def keep_ledger(self, state: str) -> None:
+        """Store what an adaptive ledger has learned; where that fails, the next reading stores it."""
+        self.ledger = state
+        try:
+            with self.engine.begin() as connection:
+                connection.execute(delete(LEDGER))
+                connection.execute(insert(LEDGER).values(name=ADAPTIVE, state=state))
+        except SQLAlchemyError as error:
+            self.problem = cause(error)
 
     def unplace(self, keys: Iterable[JobKey]) -> None:
         """Forget releases that did not happen, or whose jobs are held again."""

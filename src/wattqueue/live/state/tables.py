@@ -98,6 +98,14 @@ DRAINED = Table(
 )
 """Nodes that the controller drained: it brings no others back."""
 
+LEDGER = Table(
+    "live_ledger",
+    METADATA,
+    Column("name", String(16), primary_key=True),
+    Column("state", Text, nullable=False),
+)
+"""What an adaptive ledger has learned of the machine's meter, and the time above the cap that it counts."""
+
 ORIGIN = job_table("live_origin", Column("first_s", Float, nullable=False))
 """First submission of a requeued job: Slurm resets its submit time, but it keeps its place in the queue."""
 

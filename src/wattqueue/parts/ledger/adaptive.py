@@ -2,8 +2,9 @@
 
 A chance ledger computes its margin from what its variances say. Where these are wrong (phases that wide jobs share,
 habits that change), the cap is exceeded more often than was asked. This ledger measures that, and corrects itself:
-power above the cap raises the margin, time below it lowers it, and the seconds above the cap in the last 30 days are
-counted against an allowance. Rule 15 of docs/semantics.md; the kernels are in ``kernels/site_meter.py``.
+power that deviates from what was admitted by more than the margin raises it, other time lowers it, and the seconds
+above the cap in the last 30 days are counted against an allowance. Rule 15 of docs/semantics.md; the kernels are in
+``kernels/site_meter.py``.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ class Adaptive:
         epsilon: Share of the window that power may be above the cap.
         window_days: The window.
         aim: Share of the allowance to use, so that an unlucky month stays within it.
-        gain: How far a whole allowance spent raises the margin, in standard deviations; the rest of the time it comes
-            down by ``aim * gain`` a window while jobs wait.
+        gain: How far the margin rises where it was too small for as long as the whole allowance, in standard
+            deviations; the rest of the time it comes down by ``aim * gain`` a window while jobs wait.
         caution: How strongly the margin grows as the allowance of the last window runs out.
         begin: Standard deviations to keep free at first.
-        most: Standard deviations that are never exceeded; large enough that nothing starts.
+        most: Most standard deviations that a spent allowance asks for, relative to the greatest deviation of power in
+            the last window (``begin`` where that is greater).
         forget_s: Time constant of the ratio of power to predictions.
         own: Relative variance of a job's error, as in a chance ledger; only its ratio to ``common`` and the
             way that the margin follows the mix matter, since z is learned.
@@ -58,7 +60,7 @@ class Adaptive:
         gain: float = 16.0,
         caution: float = 2.0,
         begin: float = 4.0,
-        most: float = 50.0,
+        most: float = 1.5,
         forget_s: float = 300.0,
         own: float = 0.11,
         common: float = 0.002,
@@ -76,10 +78,10 @@ class Adaptive:
         for name, value in {**above, **from_0}.items():
             if not (0.0 <= value < math.inf and (value > 0.0 or name in from_0)):
                 raise PolicyError(f"is {value}", where=f"adaptive: {name}", hint="use a finite number, not below 0")
-        if aim > 1.0 or begin > most or late != int(late) or meter_s > window_days * DAY_S:
+        if aim > 1.0 or most < 1.0 or late != int(late) or meter_s > window_days * DAY_S:
             raise PolicyError(
-                f"are {aim}, {begin}, {late} and {meter_s}", where="adaptive: aim, begin, late, meter_s",
-                hint="aim is at most 1, begin at most most, late whole, meter_s at most the window",
+                f"are {aim}, {most}, {late} and {meter_s}", where="adaptive: aim, most, late, meter_s",
+                hint="aim is at most 1, most at least 1, late whole, meter_s at most the window",
             )  # fmt: skip
         self.epsilon, self.window_days, self.aim, self.gain = epsilon, window_days, aim, gain
         self.caution, self.begin, self.most, self.forget_s = caution, begin, most, forget_s

@@ -1,8 +1,9 @@
 """Months of generated work in which the watts of jobs surprise: habits that break, and the ramps of a real machine.
 
 ``habits_break``: from the middle on, every user has another generated user's habits, sizes and watts included, under
-the same name: what an estimator learned is wrong at once. ``with_ramps``: a job of 256 nodes runs twice a day and draws
-what a recorded machine drew, relative to its highest power, as a share of a node's maximum.
+the same name: what an estimator learned is wrong at once. ``habits_drift``: habits drift four times as far as the
+generator's. ``with_ramps``: a wide job runs twice a day and draws what a recorded machine drew, relative to its highest
+power, as a share of a node's maximum.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from wattqueue.model.steps import Steps
 from wattqueue.workload.cycle import DAY_S
 from wattqueue.workload.marconi import NODE_LEAST_W, NODE_MAX_W, generate
 
-RAMP_NODES = 256
-"""Nodes of the job that ramps: the widest that Marconi100 ran."""
+DRIFT = 4.0
+"""How much farther habits drift than the generator's: assumed."""
+RAMP_USER = "ramps"
+"""User and application of the job that ramps."""
 RAMPS_A_DAY = 2
 """How often it runs: assumed."""
 RAMP_WALL = 2.0
@@ -35,8 +38,16 @@ def habits_break(seed: int, days: float, load: float, nodes: int, at_s: float) -
     return joined([before.take(before.submit_s < at_s), after.take(after.submit_s >= at_s)])
 
 
-def with_ramps(jobs: Jobs, ramps: Steps, days: float) -> Jobs:
-    """Return the jobs and, ``RAMPS_A_DAY`` times a day, one that draws what ``ramps`` says. Watts on any scale."""
+def habits_drift(seed: int, days: float, load: float, nodes: int) -> Jobs:
+    """Return a generated trace whose users' habits drift ``DRIFT`` times as far as they do by default."""
+    return generate(np.random.default_rng(seed), days=days, load=load, nodes=nodes, drift=DRIFT)
+
+
+def with_ramps(jobs: Jobs, ramps: Steps, days: float, nodes: int) -> Jobs:
+    """Return the jobs and, ``RAMPS_A_DAY`` times a day, one of ``nodes`` nodes that draws what ``ramps`` says.
+
+    Watts on any scale.
+    """
     level = ramp_w(ramps)
     count = int(days * RAMPS_A_DAY)
     submit = np.arange(count) * (DAY_S / RAMPS_A_DAY)
@@ -46,8 +57,8 @@ def with_ramps(jobs: Jobs, ramps: Steps, days: float) -> Jobs:
         pattern, np.zeros(count), one, level, np.array([0, len(level)]), np.array([len(level) - 1]), PERIOD_S
     )
     more = Jobs.build(
-        submit, np.full(count, RAMP_NODES), run, walltime_s=run * RAMP_WALL, user=["ramps"] * count,
-        app=["ramps"] * count, mean_power_w=profiles.mean_power_w(run), max_power_w=profiles.max_power_w(run),
+        submit, np.full(count, nodes), run, walltime_s=run * RAMP_WALL, user=[RAMP_USER] * count,
+        app=[RAMP_USER] * count, mean_power_w=profiles.mean_power_w(run), max_power_w=profiles.max_power_w(run),
         origin="generated", profiles=profiles,
     )  # fmt: skip
     return joined([jobs, more])

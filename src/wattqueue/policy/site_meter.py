@@ -1,4 +1,4 @@
-"""Prepare the site meter of an adaptive ledger for the compiled loop (``kernels/site_meter.py``)."""
+"""Prepare the site meter of an adaptive ledger, for the compiled loop or a controller (``kernels/site_meter.py``)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ LEAST_SHARE = 0.1
 that fails, must not admit ten times the cap."""
 
 
-def site_meter_of(ledger: object) -> SiteMeter:
+def site_meter_of(ledger: object, least_share: float = LEAST_SHARE) -> SiteMeter:
     """Return the meter of an adaptive ledger, which has read nothing; one that never reads for another ledger."""
     if not isinstance(ledger, Adaptive):
         return no_meter()
     figures = np.zeros(at.FIGURES)
     figures[[at.PERIOD_S, at.LATE, at.NOISE, at.EPSILON]] = ledger.meter_s, ledger.late, ledger.noise, ledger.epsilon
     figures[[at.OWN, at.COMMON, at.FORGET_S]] = ledger.own, ledger.common, ledger.forget_s
-    figures[[at.GAIN, at.AIM, at.CAUTION, at.MOST_Z]] = ledger.gain, ledger.aim, ledger.caution, ledger.most
-    figures[at.LEAST_SHARE] = LEAST_SHARE
+    figures[[at.GAIN, at.AIM, at.CAUTION]] = ledger.gain, ledger.aim, ledger.caution
+    figures[[at.MOST, at.BEGIN]] = ledger.most, ledger.begin
+    figures[at.LEAST_SHARE] = least_share
     parts = max(1, round(ledger.window_days * PARTS_A_DAY))
     # A constant seed: noise is a property of the site's meter, and the same run must give the same result.
-    return new_meter(figures, ledger.begin, ledger.window_days * DAY_S, parts, np.random.default_rng(2))
+    return new_meter(figures, ledger.window_days * DAY_S, parts, np.random.default_rng(2))

@@ -1,0 +1,153 @@
+"""The meter of an adaptive ledger in a controller: the power of all nodes, and what the ledger learns of it (rule 15).
+
+What is learned, and the margin that follows, come from the kernels of the simulator (``kernels/site_meter.py``). Only
+the readings differ: a reading is the mean over the rounds of a period of what the nodes draw. A node that is not
+measured counts its maximum, so that doubt uses the allowance up; share and margin are learned only of readings during
+which most nodes were measured. Time without a controller is not counted.
+
+The licences of running jobs are what the cluster itself counts: however little jobs draw for a watt predicted, no more
+of them fit. So the share is at least 1 here; with ``track_running`` the licences follow what is measured instead.
+
+What was learned and spent is stored at each reading, and lost where the ledger's options change.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from wattqueue.kernels import codes
+from wattqueue.kernels import site_meter as at
+from wattqueue.live.cluster import Node
+from wattqueue.live.state.memory import Memory
+from wattqueue.live.telemetry.base import NodePower
+from wattqueue.live.world import Busy, Layout
+from wattqueue.parts.ledger.adaptive import Adaptive
+from wattqueue.policy.site_meter import site_meter_of
+
+GAP_S = 60.0
+"""A longer time between two rounds is not metered: nobody knows what was drawn in it."""
+TOLERANCE_W = 1.0
+"""Licences are whole watts."""
+
+
+class Metered(NamedTuple):
+    """What a round shows of the machine's power."""
+
+    drawn_w: float
+    """Power above the base; nodes that are not measured at their maximum."""
+    base_w: float
+    """Idle watts that the cap covers and no job does."""
+    cap_w: float
+    """The cap in force; inf for none."""
+    counted_w: Sequence[int]
+    """What the ledger counts for each running job."""
+    waiting: bool
+    """Whether jobs wait."""
+    known: bool
+    """Whether most nodes are measured."""
+
+
+class LedgerMeter:
+    """Reads the machine's power from round to round for an adaptive ledger."""
+
+    def __init__(self, ledger: Adaptive, memory: Memory) -> None:
+        """Go on with what ``memory`` holds of a ledger with the same options."""
+        self.memory = memory
+        self.meter = site_meter_of(ledger, least_share=1.0)
+        self._last_s = -math.inf
+        self._drawn_ws = 0.0
+        self._cap_w = 0.0
+        self._known = True
+        self._recall()
+
+    @property
+    def terms(self) -> tuple[float, float, float]:
+        """Return the terms of a chance ledger that are in force: share, z^2 own, z^2 common (pure numbers)."""
+        share, z = self._in_force()
+        figures = self.meter.figures
+        return share, z * z * float(figures[at.OWN]), z * z * float(figures[at.COMMON])
+
+    def figures(self) -> dict[str, float]:
+        """Return what the status shows: seconds above the cap and allowed in the window, deviations kept free."""
+        share, z = self._in_force()
+        spent_s, allowed_s = float(self.meter.state[at.SPENT_S]), float(self.meter.figures[at.ALLOWED_S])
+        return {"above_s": spent_s, "allowed_s": allowed_s, "deviations": z, "share": share}
+
+    def _in_force(self) -> tuple[float, float]:
+        """Return the watts drawn for a watt predicted, and the deviations to keep free."""
+        margin = np.zeros(2)
+        at.margin_once(self.meter, margin)
+        return float(margin[0]), float(margin[1])
+
+    def observe(self, now_s: float, seen: Metered) -> None:
+        """Take over what a round shows; at the end of a period a reading is learned and stored."""
+        state, since = self.meter.state, now_s - self._last_s
+        self._last_s = now_s
+        if not 0.0 < since <= GAP_S:
+            self._begin(now_s, seen.cap_w)
+            return
+        net = np.array(seen.counted_w, np.float64)
+        self._drawn_ws += seen.drawn_w * since
+        state[at.COUNTED_WS] += float(net.sum()) * since
+        state[at.COUNTED_W2S] += float((net * net).sum()) * since
+        self._cap_w, self._known = max(self._cap_w, seen.cap_w), self._known and seen.known
+        if now_s < state[at.READ_AT]:
+            return
+        if not self._known:  # an empty ledger teaches nothing but the time above the cap
+            state[[at.COUNTED_WS, at.COUNTED_W2S]] = 0.0
+        drawn_w = self._drawn_ws / (now_s - float(state[at.SINCE_S]))
+        above = drawn_w + seen.base_w > self._cap_w + TOLERANCE_W
+        at.take_reading_once(self.meter, now_s, drawn_w, above, seen.waiting and math.isfinite(self._cap_w))
+        self._begin(now_s, seen.cap_w)
+        self._store()
+
+    def fitted(self, available_uw: int) -> None:
+        """Note after a pass whether jobs fit with the share in force."""
+        if available_uw >= 0:
+            self.meter.state[at.FIT_SHARE] = self._in_force()[0]
+
+    def _begin(self, now_s: float, cap_w: float) -> None:
+        """Begin a reading."""
+        state, period_s = self.meter.state, float(self.meter.figures[at.PERIOD_S])
+        state[at.READ_AT] = (math.floor(now_s / period_s) + 1.0) * period_s
+        state[at.SINCE_S] = now_s
+        state[[at.COUNTED_WS, at.COUNTED_W2S]] = 0.0
+        self._drawn_ws, self._cap_w, self._known = 0.0, cap_w, True
+
+    def _store(self) -> None:
+        """Store what was learned."""
+        meter = self.meter
+        parts = {k: [meter.spent_s[k], meter.greatest[k]] for k in np.flatnonzero(meter.spent_s + meter.greatest)}
+        self.memory.keep_ledger(
+            json.dumps({
+                "figures": meter.figures.tolist(), "state": meter.state.tolist(), "waiting": meter.waiting.tolist(),
+                "parts": {str(k): [float(v) for v in values] for k, values in parts.items()},
+            })
+        )  # fmt: skip
+
+    def _recall(self) -> None:
+        """Go on with what was stored under the same options."""
+        kept = json.loads(self.memory.ledger) if self.memory.ledger else {}
+        if kept.get("figures") != self.meter.figures.tolist():
+            return
+        self.meter.state[:] = kept["state"]
+        self.meter.waiting[:] = kept["waiting"]
+        for k, (spent_s, greatest) in kept["parts"].items():
+            self.meter.spent_s[int(k)], self.meter.greatest[int(k)] = spent_s, greatest
+
+
+def drawn_w(layout: Layout, nodes: Sequence[Node], power: Mapping[str, NodePower], busy: Sequence[Busy]) -> float:
+    """Return the watts that nodes draw above what the cap's scope counts for idle ones.
+
+    Of nodes that are on; under the scope ``jobs`` all watts of busy ones.
+    """
+    if layout.machine.cap_scope == "jobs":
+        units = {unit for job in busy for unit in job.units}
+        return sum(power[layout.names[unit]].power_w for unit in units if layout.names[unit] in power)
+    on = [node.name for node in nodes if node.power == "on" and node.name in power]
+    return sum(power[name].power_w - layout.idle_uw[layout.unit[name]] / codes.MICRO for name in on)
