@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.live.drive import lab_machine, make_controller
@@ -20,7 +21,7 @@ from wattqueue.live.decision import require_live
 from wattqueue.live.ledger_meter import GAP_S, LedgerMeter, Metered, drawn_w
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.telemetry.base import NodePower
-from wattqueue.live.world import Layout
+from wattqueue.live.world import Busy, Layout
 from wattqueue.model.signals import Cap
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.policy.policy import load_policy
@@ -32,16 +33,17 @@ QUICK: dict[str, Any] = {
 }  # fmt: skip
 
 
+def node(name: str, partition: str) -> Node:
+    return Node(name, "idle", "on", usable=True, busy=False, partitions=(partition,))
+
+
 def meter_of(folder: Path, **options: Any) -> LedgerMeter:
-    return LedgerMeter(Adaptive(**{**QUICK, **options}), Memory(open_database(folder / "live.db")))
+    layout = Layout.of(lab_machine(4), [node(f"{p}n{i}", p) for p in ("p1", "p2") for i in range(2)], {})
+    return LedgerMeter(Adaptive(**{**QUICK, **options}), Memory(open_database(folder / "live.db")), layout)
 
 
 def seen(drawn: float, counted: tuple[int, ...] = (100, 300), *, cap: float = 500.0, known: bool = True) -> Metered:
     return Metered(drawn, 0.0, cap, counted, waiting=True, known=known)
-
-
-def node(name: str, partition: str, *, on: bool = True) -> Node:
-    return Node(name, "idle", "on" if on else "off", usable=on, busy=False, partitions=(partition,))
 
 
 def test_what_is_learned_is_the_twins(tmp_path: Path) -> None:
@@ -97,8 +99,11 @@ def test_doubt_uses_the_allowance_up_and_teaches_nothing(tmp_path: Path) -> None
 def test_watts_above_idle_are_those_of_nodes_that_are_on() -> None:
     layout = Layout.of(lab_machine(4), [node(f"{p}n{i}", p) for p in ("p1", "p2") for i in range(2)], {})
     power = {name: NodePower(180.0, "measured", 0.0, "meter") for name in layout.names}
-    nodes = [node(name, "p1", on=k > 0) for k, name in enumerate(layout.names)]
-    assert drawn_w(layout, nodes, power, ()) == pytest.approx(3 * 80.0)
+    on = np.array([False, True, True, True])
+    assert drawn_w(layout, on, power, ()) == pytest.approx(3 * 80.0)
+    job = Busy(None, 0, 0, 0.0, 100, (1, 2), ((1, 2),))  # type: ignore[arg-type]
+    machine = replace(layout.machine, cap_scope="jobs")
+    assert drawn_w(replace(layout, machine=machine), on, power, [job]) == pytest.approx(2 * 180.0)
 
 
 def test_a_margin_grows_where_jobs_draw_more_than_was_admitted(tmp_path: Path) -> None:

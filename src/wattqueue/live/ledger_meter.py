@@ -19,10 +19,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
 from wattqueue.kernels import site_meter as at
-from wattqueue.live.cluster import Node
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.world import Busy, Layout
@@ -55,9 +55,9 @@ class Metered(NamedTuple):
 class LedgerMeter:
     """Reads the machine's power from round to round for an adaptive ledger."""
 
-    def __init__(self, ledger: Adaptive, memory: Memory) -> None:
+    def __init__(self, ledger: Adaptive, memory: Memory, layout: Layout) -> None:
         """Go on with what ``memory`` holds of a ledger with the same options."""
-        self.memory = memory
+        self.memory, self.layout = memory, layout
         self.meter = site_meter_of(ledger, least_share=1.0)
         self._last_s = -math.inf
         self._drawn_ws = 0.0
@@ -83,6 +83,26 @@ class LedgerMeter:
         margin = np.zeros(2)
         at.margin_once(self.meter, margin)
         return float(margin[0]), float(margin[1])
+
+    def read(
+        self,
+        now_s: float,
+        power: Mapping[str, NodePower],
+        busy: Sequence[Busy],
+        on: NDArray[np.bool_],
+        cap_w: float,
+        base_uw: int,
+        *,
+        waiting: bool,
+        known: bool,
+    ) -> None:
+        """Take over a round: what nodes draw, if they are measured at all, and what running jobs count.
+
+        ``on`` are the units that are powered, (units,); ``base_uw`` the idle microwatts that the cap's scope counts.
+        """
+        if power:
+            drawn, counted = drawn_w(self.layout, on, power, busy), [job.net_w for job in busy]
+            self.observe(now_s, Metered(drawn, base_uw / codes.MICRO, cap_w, counted, waiting, known))
 
     def observe(self, now_s: float, seen: Metered) -> None:
         """Take over what a round shows; at the end of a period a reading is learned and stored."""
@@ -141,13 +161,13 @@ class LedgerMeter:
             self.meter.spent_s[int(k)], self.meter.greatest[int(k)] = spent_s, greatest
 
 
-def drawn_w(layout: Layout, nodes: Sequence[Node], power: Mapping[str, NodePower], busy: Sequence[Busy]) -> float:
+def drawn_w(layout: Layout, on: NDArray[np.bool_], power: Mapping[str, NodePower], busy: Sequence[Busy]) -> float:
     """Return the watts that nodes draw above what the cap's scope counts for idle ones.
 
-    Of nodes that are on; under the scope ``jobs`` all watts of busy ones.
+    Of nodes that are on, (units,); under the scope ``jobs`` all watts of busy ones.
     """
-    if layout.machine.cap_scope == "jobs":
-        units = {unit for job in busy for unit in job.units}
-        return sum(power[layout.names[unit]].power_w for unit in units if layout.names[unit] in power)
-    on = [node.name for node in nodes if node.power == "on" and node.name in power]
-    return sum(power[name].power_w - layout.idle_uw[layout.unit[name]] / codes.MICRO for name in on)
+    jobs = layout.machine.cap_scope == "jobs"
+    units = {unit for job in busy for unit in job.units} if jobs else np.flatnonzero(on)
+    idle_uw = np.zeros_like(layout.idle_uw) if jobs else layout.idle_uw
+    names = layout.names
+    return sum(power[names[u]].power_w - float(idle_uw[u]) / codes.MICRO for u in units if names[u] in power)

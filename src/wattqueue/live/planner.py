@@ -51,7 +51,7 @@ from wattqueue.live.decision import Decider, Decision, Seen
 from wattqueue.live.draining import WHY, Draining
 from wattqueue.live.goal import Goal, JobGoal
 from wattqueue.live.job_tables import PendingJobs, joined, offered, with_running
-from wattqueue.live.ledger_meter import LedgerMeter, Metered, drawn_w
+from wattqueue.live.ledger_meter import LedgerMeter
 from wattqueue.live.licences import REQUEUED, corrected_licences, lost_licences, measured_licences
 from wattqueue.live.load_targets import target_name
 from wattqueue.live.parking import PARKED, Parking
@@ -192,7 +192,7 @@ class Planner:
         self._last: tuple[Sequence[JobKey], tuple[bool, int, Cap], SitePriority, PendingJobs] | None = None
         self.tracker = Tracker(self.rules.settle_s, self.rules.margin, floor=self.rules.licence_floor)
         ledger = self.policy.ledger
-        self.meter = LedgerMeter(ledger, memory) if isinstance(ledger, Adaptive) else None
+        self.meter = LedgerMeter(ledger, memory, self.layout) if isinstance(ledger, Adaptive) else None
         self.announced = Announced(Signals(self.cap), self.cap)
         self.settings = self.decider.session.needs.pass_settings(self.layout.machine.cap_scope)
         # Whether signals are needed: by parts in Python, or by what looks at load targets.
@@ -239,7 +239,7 @@ class Planner:
         held_w = sum(b.net_w for b in occupation.busy) + self._elsewhere_w(snapshot, rows, occupation.busy)
         room_w = math.inf if pool_w is None else pool_w + bare_w - held_w
         reserved = self.site.start_reserved(occupation, now_s, room_w, self.predictor.of)
-        self._read_meter(snapshot, power, occupation.busy, bool(rows.waiting), telemetry_ok=telemetry_ok)
+        self._read_meter(now_s, power, occupation.busy, waiting=bool(rows.waiting), known=telemetry_ok)
         view = self._view(snapshot, rows, occupation, (cap_w, base), telemetry_ok=telemetry_ok)
         # goals in the order of their urgency; ``plan_writes`` sorts the writes by what they do to the pool
         late = self._late(rows)
@@ -279,20 +279,11 @@ class Planner:
             decision.refusals, rows, decision, parked.stored, self.meter.figures() if self.meter is not None else {},
         )  # fmt: skip
 
-    def _read_meter(
-        self, snapshot: Snapshot, power: Mapping[str, NodePower], busy: Sequence[Busy], waiting: bool, *,
-        telemetry_ok: bool,
-    ) -> None:  # fmt: skip
+    def _read_meter(self, now_s: float, power: Mapping[str, NodePower], busy: Sequence[Busy], **shown: bool) -> None:
         """Read the meter of an adaptive ledger, and put the margin that follows in force."""
-        if self.meter is None:
-            return
-        if power:
-            drawn = drawn_w(self.layout, snapshot.nodes, power, busy)
-            cap_w, base_w = self.cap.in_force_w(snapshot.taken_s), self.nodes.base_uw / 1e6
-            counted = [job.net_w for job in busy]
-            seen = Metered(drawn, base_w, cap_w, counted, waiting, known=telemetry_ok)
-            self.meter.observe(snapshot.taken_s, seen)
-        self.settings = replace(self.settings, chance=self.meter.terms)
+        if self.meter is not None:
+            self.meter.read(now_s, power, busy, self.nodes.on, self.cap.in_force_w(now_s), self.nodes.base_uw, **shown)
+            self.settings = replace(self.settings, chance=self.meter.terms)
 
     def _note_room(self, decision: Decision) -> None:
         """Hand the room that is left to the meter of an adaptive ledger."""

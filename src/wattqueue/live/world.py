@@ -338,6 +338,7 @@ class Nodes:
     _rows: tuple[Node, ...] = ()
     usable: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     busy: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    on: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     base_uw: int = 0
     _alone: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     """Units that were busy without a job's row in the last round."""
@@ -349,6 +350,7 @@ class Nodes:
         self._rows = nodes
         self.usable = self._units(node.name for node in nodes if node.usable)
         self.busy = self._units(node.name for node in nodes if node.busy)
+        self.on = self._units(node.name for node in nodes if node.power == "on")
         self.base_uw = base_uw(self.layout, nodes)
 
     def hidden(self, taken: set[int]) -> NDArray[np.bool_]:
