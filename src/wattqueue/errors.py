@@ -17,6 +17,7 @@ is known (file, line, key or option), and a ``hint`` wherever the reader can do 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +71,20 @@ class CampaignError(WattQueueError):
 
 class EngineError(WattQueueError):
     """An invariant of the engine was broken: a defect of WattQueue, please report it."""
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return ``did you mean X? `` for a name that is close to one of ``names``, else an empty text.
+
+    It ends with a space, so that a hint may begin with it whether it is empty or not.
+    """
+    import difflib  # errors are imported by everything, and most commands succeed
+
+    close = difflib.get_close_matches(name, list(names), 1, 0.6)
+    return f"did you mean {close[0]}? " if close else ""
+
+
+def one_of(name: str, names: Iterable[str]) -> str:
+    """Return the hint for an unknown name: the nearest of ``names``, and all of them in their order."""
+    names = list(names)
+    return f"{nearest(name, names)}one of {', '.join(names)}"

@@ -143,3 +143,18 @@ def test_check_of_a_file_without_parts(
     path.write_text("x = 1\n")
     assert wattqueue(monkeypatch, "check", str(path)) == 2
     assert "nothing.py" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "nearest"),
+    [
+        (("policies", "show", "easy+pc-maen"), "easy+pc-mean"),
+        (("simulate", "fugaku:jobz=10", "--nodes", "8", "--policy", "fcfs"), "jobs"),
+        (("simulate", "fugaku:jobs=10", "--machine", "osakka", "--policy", "fcfs"), "osaka"),
+    ],
+)
+def test_a_misspelt_name_gets_the_nearest_one(
+    argv: tuple[str, ...], nearest: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert wattqueue(monkeypatch, *argv) == 2
+    assert f"(did you mean {nearest}? one of " in capsys.readouterr().err

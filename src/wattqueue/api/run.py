@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from wattqueue.api.inputs import PathLike
 from wattqueue.api.picture import Picture
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, one_of
 from wattqueue.formats.pages import write_text
 from wattqueue.formats.rundir import folder as run_folder
 from wattqueue.formats.rundir.folder import RunRecord
@@ -125,7 +125,7 @@ class RunResult:
             raise InputError("needs the package matplotlib", where="plot", hint="pip install 'wattqueue[plot]'")
         drawn = {figure.key: (figure, kind) for figure, kind in document.pictures(self.data)}
         if name not in drawn:
-            raise InputError(f"unknown figure {name!r}", where="plot", hint=f"one of {', '.join(drawn)}")
+            raise InputError(f"unknown figure {name!r}", where="plot", hint=one_of(name, drawn))
         picture = Picture(*drawn[name])
         if path is not None:
             picture.save(path)

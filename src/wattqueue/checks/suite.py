@@ -15,7 +15,7 @@ from wattqueue.checks.in_a_run import run_checks
 from wattqueue.checks.runtime import runtime_checks
 from wattqueue.checks.samples import sample_jobs, sample_machine
 from wattqueue.checks.static import static_checks
-from wattqueue.errors import PolicyError
+from wattqueue.errors import PolicyError, one_of
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.policy.interfaces import AXES, method_of
@@ -30,7 +30,7 @@ def checks_of(axis: str, make: Make) -> Iterator[tuple[str, Check]]:
     Raises: PolicyError for an unknown axis.
     """
     if axis not in AXES:
-        raise PolicyError(f"unknown axis {axis!r}", hint=f"one of {', '.join(AXES)}")
+        raise PolicyError(f"unknown axis {axis!r}", hint=one_of(axis, AXES))
     if axis == "estimator":
         yield from estimator_checks()
     elif axis == "runtime":

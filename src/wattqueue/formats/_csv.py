@@ -26,11 +26,10 @@ fast way holds the table, the slow way one record.
 from __future__ import annotations
 
 import csv
-import difflib
 import gzip
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -49,7 +48,6 @@ __all__ = [
     "first_comments",
     "having",
     "line_of",
-    "nearest",
     "read",
     "read_facts",
     "records",
@@ -215,15 +213,6 @@ def require_rows(path: Path, good: NDArray[np.bool_], what: str, hint: str = "le
     """Raise InputError with the line of the first row that is not good. Shape (n,)."""
     if not good.all():
         raise InputError(what, where=f"{path}:{line_of(path, int(np.argmin(good)))}", hint=hint)
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Return ``did you mean X? `` for a name that is close to one of ``names``, else an empty text.
-
-    It ends with a space, so that a hint may begin with it whether it is empty or not.
-    """
-    close = difflib.get_close_matches(name, list(names), 1, 0.6)
-    return f"did you mean {close[0]}? " if close else ""
 
 
 def _tally(path: Path) -> _Tally:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, one_of
 from wattqueue.formats.toml import read_toml
 from wattqueue.model.consent import ConsentDefaults
 from wattqueue.model.jobs import Jobs
@@ -26,7 +26,7 @@ def read_consent_defaults(path: Path) -> ConsentDefaults:
     data = read_toml(path)
     for key in data:
         if key not in KEYS:
-            raise InputError(f"unknown key {key}", where=path, hint=f"known: {', '.join(KEYS)}")
+            raise InputError(f"unknown key {key}", where=path, hint=one_of(key, KEYS))
     users = data.get("users", {})
     if not isinstance(users, dict):
         raise InputError("users is no table", where=path, hint="write [users], and ada = true below it")

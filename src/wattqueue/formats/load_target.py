@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from wattqueue.errors import InputError, MachineError
+from wattqueue.errors import InputError, MachineError, nearest
 from wattqueue.formats import _csv
 from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.model.load_target import LoadTarget, LoadTargets
@@ -93,7 +93,7 @@ def _check_columns(path: Path, line: int, names: list[str]) -> None:
             raise InputError(
                 f"unknown column {_csv.shown(name)}",
                 where=where,
-                hint=f"{_csv.nearest(name, COLUMNS)}columns: {','.join(COLUMNS)}",
+                hint=f"{nearest(name, COLUMNS)}columns: {','.join(COLUMNS)}",
             )
         if names.count(name) > 1:
             raise InputError(f"two columns {name}", where=where, hint="keep one")

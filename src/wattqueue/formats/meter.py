@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from wattqueue.errors import InputError
-from wattqueue.formats._csv import NUMBER, first_comments, nearest, read_facts, records
+from wattqueue.errors import InputError, nearest
+from wattqueue.formats._csv import NUMBER, first_comments, read_facts, records
 from wattqueue.formats.epoch import parse_date
 from wattqueue.formats.source import refuse_long_lines, shown
 from wattqueue.model.bounds import TIME_S

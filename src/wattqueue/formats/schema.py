@@ -9,9 +9,10 @@ The caller raises the error, since it knows the file.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+from wattqueue.errors import nearest
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -31,8 +32,7 @@ def first_finding(error: ValidationError, known: Callable[[Place], Sequence[str]
     place = "".join(f"[{step + 1}]" if isinstance(step, int) else f".{step}" for step in first["loc"]).lstrip(".")
     if first["type"] == "extra_forbidden":
         keys = known(first["loc"])
-        close = difflib.get_close_matches(str(first["loc"][-1]), keys, 1, 0.6)
-        return f"unknown key {place}", f"did you mean {close[0]}?" if close else f"known: {', '.join(keys)}"
+        return f"unknown key {place}", nearest(str(first["loc"][-1]), keys).rstrip() or f"known: {', '.join(keys)}"
     if first["type"] == "missing":
         return f"no {place}", "add the key"
     problem = first["msg"].removeprefix("Value error, ")

@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.errors import InputError
-from wattqueue.formats._csv import NUMBER, first_comments, nearest, records
+from wattqueue.errors import InputError, nearest
+from wattqueue.formats._csv import NUMBER, first_comments, records
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.formats.offsets import Repair, repair_offset
 from wattqueue.formats.source import refuse_long_lines, shown

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, one_of
 from wattqueue.model.ear import Coefficients, Signatures, project
 
 Floats = NDArray[np.float64]
@@ -56,7 +56,7 @@ class AppProfiles:
         """
         if name not in self.hardware:
             raise InputError(
-                "no profile of this hardware", where=f"hardware {name!r}", hint=f"known: {', '.join(self.hardware)}"
+                "no profile of this hardware", where=f"hardware {name!r}", hint=one_of(name, self.hardware)
             )
         return self.hardware[name]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, one_of
 from wattqueue.model.jobs import Floats, Labels
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.model.steps import Steps
@@ -54,7 +54,7 @@ class MeterData:
             raise InputError("watts below 0", where=self.source, hint="write consumption as positive figures")
         unknown = sorted(set(self.label.names) - set(KINDS))
         if unknown:
-            raise InputError(f"label {unknown[0]!r}", where=self.source, hint=f"one of {', '.join(KINDS)}")
+            raise InputError(f"label {unknown[0]!r}", where=self.source, hint=one_of(unknown[0], KINDS))
 
     def __len__(self) -> int:
         return len(self.power_w)

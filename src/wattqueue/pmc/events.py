@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, one_of
 
 COMPONENTS = ("fetch", "branch", "alu", "fp", "l1", "l2", "l3", "memory")
 """Components of Table 1, in its order. Activity of one is events per unhalted cycle."""
@@ -84,5 +84,5 @@ def microarchitecture(name: str) -> Microarchitecture:
     """Return one micro-architecture. Raises: InputError for a name that the table does not have."""
     known = microarchitectures()
     if name not in known:
-        raise InputError(f"no events of micro-architecture {name!r}", hint=f"one of {', '.join(known)}")
+        raise InputError(f"no events of micro-architecture {name!r}", hint=one_of(name, known))
     return known[name]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from wattqueue.errors import PolicyError
+from wattqueue.errors import PolicyError, one_of
 from wattqueue.kernels import codes
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.parts.ledger.chance import Chance
@@ -316,7 +316,7 @@ def check_control(control: Control) -> None:
         )
     for event in control.events:
         if event not in EVENT_BITS:
-            raise PolicyError(f"unknown event {event!r}", where=where, hint=f"one of {', '.join(EVENT_BITS)}")
+            raise PolicyError(f"unknown event {event!r}", where=where, hint=one_of(event, EVENT_BITS))
     if period == 0.0 and not control.events:
         raise PolicyError("the control is never called", where=where, hint="set period_s, or name events")
 

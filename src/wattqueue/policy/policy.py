@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from wattqueue.errors import InputError, PolicyError
+from wattqueue.errors import InputError, PolicyError, one_of
 from wattqueue.formats.toml import read_toml
 from wattqueue.parts import contracts
 from wattqueue.parts.runtime.user_limit import UserLimit
@@ -104,7 +104,7 @@ def find_row(name: str) -> Row:
         return {"source": name, axes[0]: [name] if axes[0] == "controls" else name}
     rows = published_rows()
     if name not in rows:
-        raise PolicyError(f"no policy {name!r}", hint=f"one of {', '.join(sorted(rows))}, or a path")
+        raise PolicyError(f"no policy {name!r}", hint=f"{one_of(name, sorted(rows))}, or a path")
     return rows[name]
 
 
@@ -137,7 +137,9 @@ def policy_from_row(name: str, row: Row) -> Policy:
         raise PolicyError(f"source = {row['source']!r} is not a text", where=name, hint='write source = "..."')
     unknown = set(row) - set(ROW_DEFAULTS)
     if unknown:
-        raise PolicyError(f"unknown key {sorted(unknown)[0]!r}", where=name, hint=f"one of {', '.join(ROW_DEFAULTS)}")
+        raise PolicyError(
+            f"unknown key {sorted(unknown)[0]!r}", where=name, hint=one_of(sorted(unknown)[0], ROW_DEFAULTS)
+        )
     parts: dict[str, Any] = {axis: build_part(name, axis, row[axis]) for axis in AXES if axis != "controls"}
     listed = row["controls"] if isinstance(row["controls"], list) else [row["controls"]]
     controls = tuple(build_part(name, "controls", value) for value in listed)

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from wattqueue.errors import PolicyError
+from wattqueue.errors import PolicyError, one_of
 from wattqueue.formats.python_file import load_file
 from wattqueue.parts import contracts
 from wattqueue.policy.interfaces import AXES, METHODS, axes_of
@@ -55,7 +55,7 @@ def part_class(axis: str, name: str) -> type[Any]:
     Raises: PolicyError if there is none, or it is not a part of this axis.
     """
     if axis not in AXES:
-        raise PolicyError(f"unknown axis {axis!r}", hint=f"one of {', '.join(AXES)}")
+        raise PolicyError(f"unknown axis {axis!r}", hint=one_of(axis, AXES))
     if ".py" in name:
         found = class_from_file(name)
         if axis not in axes_of(found):
@@ -66,7 +66,7 @@ def part_class(axis: str, name: str) -> type[Any]:
             loaded: type[Any] = point.load()
             return loaded
     if name not in part_names(axis):
-        raise PolicyError(f"no {axis} part {name!r}", hint=f"one of {', '.join(part_names(axis))}")
+        raise PolicyError(f"no {axis} part {name!r}", hint=one_of(name, part_names(axis)))
     stem = name.replace("-", "_")
     module = importlib.import_module(f"wattqueue.parts.{axis}.{stem}")
     return _main_class(module, stem, name)

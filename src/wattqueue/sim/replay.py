@@ -25,7 +25,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, one_of
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
@@ -119,7 +119,7 @@ def _run(
 ) -> Run:  # fmt: skip
     """Return the run of jobs that draw ``micro`` (n,) int64 microwatts and end as ``end_of`` says."""
     if starts not in get_args(Starts):
-        raise InputError(f"unknown starts {starts!r}", where="replay", hint=f"one of {', '.join(get_args(Starts))}")
+        raise InputError(f"unknown starts {starts!r}", where="replay", hint=one_of(starts, get_args(Starts)))
     s, jobs = recorded.schedule, recorded.jobs
     earliest = jobs.submit_s if starts == "places" else s.start_s
     start, end = recorded.follow(earliest, end_of)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, one_of
 from wattqueue.model.jobs import Jobs
 from wattqueue.workload.limits import WHOLE, require
 
@@ -36,7 +36,7 @@ def refuse_unknown(workload: str) -> None:
     name, _, options = workload.partition(":")
     if "=" in options and name.isidentifier():
         raise InputError(
-            f"no generator {name!r}", where=workload, hint=f"one of {', '.join(_GENERATORS)}, or a file's name"
+            f"no generator {name!r}", where=workload, hint=f"{one_of(name, _GENERATORS)}, or a file's name"
         )
 
 
@@ -82,7 +82,7 @@ def _parsed(call: str) -> tuple[Any, dict[str, float | int]]:
         key, _, value = pair.partition("=")
         key = key.strip()
         if key not in known:
-            raise InputError(f"unknown option {key!r}", where=call, hint=f"one of {', '.join(known)}")
+            raise InputError(f"unknown option {key!r}", where=call, hint=one_of(key, known))
         if key in options:
             raise InputError(f"option {key} occurs twice", where=call, hint="write it once")
         options[key] = _number(key, value.strip(), call)

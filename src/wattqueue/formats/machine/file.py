@@ -19,7 +19,6 @@ file. What is written reads back to an equal machine.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Container, Mapping
 from dataclasses import asdict, fields
 from functools import cache
@@ -28,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wattqueue import SCHEMA_VERSION
-from wattqueue.errors import MachineError, WattQueueError
+from wattqueue.errors import MachineError, WattQueueError, one_of
 from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.schema import first_finding
 from wattqueue.formats.source import exists
@@ -59,11 +58,10 @@ def load_machine(name_or_path: str | Path) -> Machine:
     # A name that looks like a path is a file, even if it does not exist: then the error names it.
     if path.suffix == ".toml" or exists(path) or len(path.parts) > 1:
         return read_machine(path)
-    close = difflib.get_close_matches(text, catalogue(), 1, 0.5)
     raise MachineError(
         f"no machine {text!r} in the catalogue and no such file",
         where="machine",
-        hint=(f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(catalogue())}",
+        hint=one_of(text, catalogue()),
     )
 
 

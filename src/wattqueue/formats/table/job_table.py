@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue import SCHEMA_VERSION
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, nearest
 from wattqueue.formats import _csv, _parquet
 from wattqueue.formats.atomic_write import atomic_write, polars_errors
 from wattqueue.formats.source import on_disk, opened
@@ -170,7 +170,7 @@ def _check_columns(where: str, names: list[str], further: tuple[str, ...] = ()) 
             raise InputError(
                 f"unknown column {_csv.shown(name)}",
                 where=where,
-                hint=f"{_csv.nearest(name, COLUMNS)}columns of your own begin with {EXTRA}",
+                hint=f"{nearest(name, COLUMNS)}columns of your own begin with {EXTRA}",
             )
     for name in REQUIRED:
         if name not in names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.errors import PolicyError
+from wattqueue.errors import PolicyError, one_of
 from wattqueue.model.machine import Machine
 from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.contracts import Floats, Prediction
@@ -36,6 +36,6 @@ class Benchmark:
             raise PolicyError(
                 f"no benchmark {self.app!r} in the table",
                 where="benchmark",
-                hint=f"one of {', '.join(self.table.apps)}",
+                hint=one_of(self.app, self.table.apps),
             )
         return np.repeat(factors_on(self.table, machine)[row : row + 1], apps, axis=0)

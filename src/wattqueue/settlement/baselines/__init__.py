@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, one_of
 from wattqueue.settlement.baselines import caiso_10_in_10, nyiso_cbl, pjm_match_day, pjm_same_day
 from wattqueue.settlement.load_history import BaselineCase, BaselineLoad
 
@@ -25,5 +25,5 @@ BASELINES: dict[str, Rule] = {
 def rule_of(name: str, where: str) -> Rule:
     """Return a rule by its name. Raises: InputError that lists the names."""
     if name not in BASELINES:
-        raise InputError(f"no baseline {name!r}", where=where, hint=f"one of {', '.join(BASELINES)}")
+        raise InputError(f"no baseline {name!r}", where=where, hint=one_of(name, BASELINES))
     return BASELINES[name]

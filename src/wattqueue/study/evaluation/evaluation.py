@@ -14,7 +14,7 @@ import numpy as np
 
 from wattqueue import SCHEMA_VERSION, __version__
 from wattqueue.checks.leak import find_leak
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, one_of
 from wattqueue.formats.machine.file import load_machine
 from wattqueue.formats.machine.node_watts import parse_node_watts
 from wattqueue.formats.workload import Workload
@@ -102,7 +102,7 @@ def evaluate_workload(
     that is unknown or breaks its contract.
     """
     if target not in DEFAULTS:
-        raise InputError(f"unknown target {target!r}", where="--target", hint=f"one of {', '.join(DEFAULTS)}")
+        raise InputError(f"unknown target {target!r}", where="--target", hint=one_of(target, DEFAULTS))
     specs = [spec for text in estimators or [DEFAULTS[target]] for spec in text.split(",") if spec.strip()]
     if not specs:
         raise InputError("names no estimator", where="--estimator", hint="leave it out for the default ones")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, one_of
 from wattqueue.formats.machine.file import load_machine
 from wattqueue.formats.workloads.cwm import read_cwm
 from wattqueue.model.jobs import Jobs
@@ -57,7 +57,7 @@ class Variant:
         """Raise InputError for an unknown backfill."""
         if self.backfill not in BACKFILLS:
             raise InputError(
-                f"no backfill {self.backfill!r}", where="--backfill", hint=f"one of {', '.join(BACKFILLS)}"
+                f"no backfill {self.backfill!r}", where="--backfill", hint=one_of(self.backfill, BACKFILLS)
             )
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, one_of
 from wattqueue.model.jobs import Floats
 
 CORE_SD = 0.060
@@ -46,7 +46,7 @@ class Chips:
     def factor(self, app: str) -> Floats:
         """Return the factor on core watts for an application. Shape (S,). Raises: InputError for an unknown one."""
         if app not in self.apps:
-            raise InputError(f"no application {app!r}", where="chips", hint=f"one of {', '.join(self.apps)}")
+            raise InputError(f"no application {app!r}", where="chips", hint=one_of(app, self.apps))
         found: Floats = self.core * self.app[self.apps.index(app)]
         return found
 
