@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from wattqueue.errors import InputError, PolicyError
-from wattqueue.formats.ear.files import write_coefficients_csv
+from wattqueue.formats.ear.files import read_coefficients_csv, write_coefficients_csv
+from wattqueue.formats.source import sha256_of
 from wattqueue.model.ear import Coefficients
 from wattqueue.parts.estimator.ear import Ear
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.row_files import files_in, with_absolute_paths
-from wattqueue.runs.task import Task, task_files, with_hashes
+from wattqueue.runs.task import Task, policy_row, task_files, with_hashes
+from wattqueue.store.applications import ApplicationDatabase, AppRun
 
 
 @pytest.fixture
@@ -31,6 +33,29 @@ def test_profiles_of_a_site_are_read(profiles: dict[str, str]) -> None:
     assert isinstance(estimator, Ear)
     assert estimator.profiles.apps == ("lu",)
     assert estimator.profiles.on("p").power_w.tolist() == [[300.0, 150.0]]
+
+
+def test_profiles_of_the_application_database_are_read(profiles: dict[str, str], tmp_path: Path) -> None:
+    """What jobs taught the database, and no longer Table 1: the same as the table of these metrics."""
+    database = ApplicationDatabase.open(tmp_path / "apps.db")
+    named = {"coefficients": profiles["coefficients"], "database": str(tmp_path / "apps.db")}
+    part = {"part": "ear", "profiles": named}
+    with pytest.raises(InputError, match="knows no application"):
+        load_policy("eamc-priority-inc", estimator=part)
+    database.learn(
+        [AppRun("lu", "p", 2.0e9, 100.0, watts, 1.0, 1.0) for watts in (290.0, 310.0)],
+        read_coefficients_csv(tmp_path / "c.csv"),
+    )
+    database.engine.dispose()
+    before = sha256_of(tmp_path / "apps.db")
+    estimator = load_policy("eamc-priority-inc", estimator=part).estimator
+    assert isinstance(estimator, Ear)
+    assert estimator.profiles.apps == ("lu",)
+    assert estimator.profiles.on("p").power_w.tolist() == [[300.0, 150.0]]
+    assert sha256_of(tmp_path / "apps.db") == before, "reading it changes nothing, or no run could be repeated"
+    assert tmp_path / "apps.db" in files_in({"estimator": part})
+    with pytest.raises(InputError):
+        load_policy("eamc-priority-inc", estimator={"part": "ear", "profiles": {**named, "database": "no.db"}})
 
 
 @pytest.mark.parametrize(
@@ -67,11 +92,12 @@ def policy_file(folder: Path, profiles: dict[str, str]) -> Path:
 
 def test_a_changed_table_is_another_run(tmp_path: Path, profiles: dict[str, str]) -> None:
     task = Task("marconi:days=1", machine="marconi100", policy=str(policy_file(tmp_path, profiles)))
-    assert {Path(profiles["apps"]), Path(profiles["coefficients"])} < set(task_files(task).values())
-    recorded = with_hashes(task)
+    row = policy_row(task)
+    assert {Path(profiles["apps"]), Path(profiles["coefficients"])} < set(task_files(task, row).values())
+    recorded = with_hashes(task, row)
     Path(profiles["apps"]).write_text("app_id,module_index,time_s,power_w,cpi,tpi\nlu,0,100,301,1,1\n")
     with pytest.raises(InputError, match="differs from the recorded one") as raised:
-        with_hashes(recorded)
+        with_hashes(recorded, row)
     assert raised.value.where == profiles["apps"]
 
 

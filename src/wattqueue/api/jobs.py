@@ -162,4 +162,4 @@ def job_table(jobs: JobTable | Jobs | PathLike) -> JobTable:
 def _table(task: Task) -> JobTable:
     """Read or generate the workload of a task, and record the hash of its file."""
     workload = task_workload(task)
-    return JobTable(workload, with_hashes(task))
+    return JobTable(workload, with_hashes(task, {}))

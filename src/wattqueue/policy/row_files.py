@@ -4,7 +4,9 @@ A part lists in ``reads`` which of its options may name files. What such an opti
 
     table       CSV of watts by application and unit (formats.unit_factors)
     profiles    { coefficients = "c.csv", apps = "a.csv" }: EAR's coefficients of each partition, and the metrics
-                of its applications; every configuration in the first file has a partition's name
+                of its applications; every configuration in the first file has a partition's name.
+                { coefficients = "c.csv", database = "apps.db" }: the metrics that the application database holds,
+                a file or a URL; what a URL holds is not recorded with a run
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wattqueue.errors import PolicyError
+from wattqueue.errors import InputError, PolicyError
+from wattqueue.formats.ear.files import read_coefficients_csv
 from wattqueue.formats.ear.profiles import read_profiles_csv
 from wattqueue.formats.unit_factors import read_unit_factors
 from wattqueue.model.app_profiles import AppProfiles
@@ -27,15 +30,35 @@ def _table(value: Any) -> UnitTable | None:
 
 def _profiles(value: Any) -> AppProfiles | None:
     """Return application profiles, None where the option is no table. Raises: PolicyError for other keys."""
+    hint = '{ coefficients = "c.csv", apps = "a.csv" }, or database = "apps.db" in the place of apps'
     if isinstance(value, str):
-        raise PolicyError(
-            f"{value!r} is one file, and profiles need two", hint='{ coefficients = "c.csv", apps = "a.csv" }'
-        )
+        raise PolicyError(f"{value!r} is one file, and profiles need two", hint=hint)
     if not isinstance(value, Mapping):
         return None
-    if set(value) != {"coefficients", "apps"} or not all(isinstance(name, str) for name in value.values()):
-        raise PolicyError("must name two files", hint='{ coefficients = "c.csv", apps = "a.csv" }')
-    return read_profiles_csv(Path(value["coefficients"]), Path(value["apps"]), ())
+    named = set(value) in ({"coefficients", "apps"}, {"coefficients", "database"})
+    if not named or not all(isinstance(name, str) for name in value.values()):
+        raise PolicyError("must name two files", hint=hint)
+    coefficients = Path(value["coefficients"])
+    if "apps" in value:
+        return read_profiles_csv(coefficients, Path(value["apps"]), ())
+    return _of_database(value["database"], coefficients)
+
+
+def _of_database(url: str, coefficients: Path) -> AppProfiles:
+    """Return the profiles of an application database, those that are missing estimated as a live controller does.
+
+    Raises: InputError for a database that cannot be used, or knows no application of these coefficients.
+    """
+    from wattqueue.store.applications import ApplicationDatabase  # sqlalchemy: for policies that name a database only
+
+    database = ApplicationDatabase.open(url, make=False)
+    try:
+        found = database.profiles(read_coefficients_csv(coefficients))
+    finally:
+        database.engine.dispose()
+    if not found.apps:
+        raise InputError("knows no application on the hardware of the coefficients", where=url)
+    return found
 
 
 READERS: dict[str, Callable[[Any], Any]] = {"table": _table, "profiles": _profiles}

@@ -80,7 +80,8 @@ def load(
     Raises: InputError, MachineError or PolicyError; a file whose hash is not the recorded one is refused.
     """
     machine = machine or task_machine(task)
-    policy = policy_from_row(task.policy, row if row is not None else policy_row(task))
+    row = row if row is not None else policy_row(task)
+    policy = policy_from_row(task.policy, row)
     if cap is not None:
         refuse_below_idle(cap, machine, "cap", "cap")
     else:
@@ -92,7 +93,7 @@ def load(
     jobs = workload.jobs
     if task.consent is not None:
         jobs = with_defaults(jobs, read_consent_defaults(Path(task.consent)))
-    return RunInputs(with_hashes(task), jobs, workload.unusable, machine, policy, cap, targets)
+    return RunInputs(with_hashes(task, row), jobs, workload.unusable, machine, policy, cap, targets)
 
 
 def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:

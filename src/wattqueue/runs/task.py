@@ -5,6 +5,7 @@ The functions below read what a task names: its machine, its policy, its workloa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -124,8 +125,8 @@ def task_jobs(task: Task) -> tuple[Jobs, Unusable]:
     return workload.jobs, workload.unusable
 
 
-def task_files(task: Task) -> dict[str, Path]:
-    """Return the files that a task's values name, by field, and those that its policy's row names, by path.
+def task_files(task: Task, row: Mapping[str, Any]) -> dict[str, Path]:
+    """Return the files that a task's values name, by field, and those that its policy's ``row`` names, by path.
 
     Names of catalogue entries and generators are no files.
     """
@@ -137,16 +138,16 @@ def task_files(task: Task) -> dict[str, Path]:
     files = {key: path for key, path in files.items() if path.suffix}
     if not is_generated(task.workload):
         files["workload"] = Path(task.workload)
-    files |= {str(path): path for path in files_in(policy_row(task)) if path not in files.values()}
+    files |= {str(path): path for path in files_in(row) if path not in files.values()}
     return {key: path for key, path in sorted(files.items()) if path.is_file()}
 
 
-def with_hashes(task: Task) -> Task:
-    """Return the task with the hash of each file.
+def with_hashes(task: Task, row: Mapping[str, Any]) -> Task:
+    """Return the task with the hash of each file; ``row`` is its policy's, empty for a task without one.
 
     Raises: InputError if a recorded hash is another one: the file has changed since.
     """
-    hashes = {key: sha256_of(path) for key, path in task_files(task).items()}
+    hashes = {key: sha256_of(path) for key, path in task_files(task, row).items()}
     for key, recorded in task.hashes.items():
         if hashes.get(key) != recorded:
             raise InputError(

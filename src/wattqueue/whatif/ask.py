@@ -156,7 +156,7 @@ def prepare(question: Question, *, machine: Machine | None = None, workload: Wor
         read_tariff(source, epoch, repair=question.repair) if source else None
         for source in (question.prices, question.intensity)
     ]
-    setup = Setup(question, with_hashes(task), jobs, unusable, machine, caps, names, epoch, *tariffs)
+    setup = Setup(question, with_hashes(task, policy_row(task)), jobs, unusable, machine, caps, names, epoch, *tariffs)
     for name in names:
         setup.policy(name)  # an unknown name is refused now, not after minutes of runs
     refuse_uncovered(setup, float(jobs.submit_s.max()))
