@@ -12,6 +12,7 @@ from wattqueue.live.cluster import Cluster
 from wattqueue.live.consent import SiteDefaults
 from wattqueue.live.controller import Controller
 from wattqueue.live.load_targets import TargetSource
+from wattqueue.live.misnamed import MisnamedRecord
 from wattqueue.live.planner import Rules
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.shared_lease import SharedLease
@@ -53,6 +54,7 @@ def make_controller(
     accounting: JobSource | None = None,
     shared: SharedLease | None = None,
     consent: SiteDefaults | None = None,
+    misnamed: MisnamedRecord | None = None,
 ) -> Controller:
     """Everything but the loop. A second call goes on from the state in ``folder`` (or in the database ``state``)."""
     machine = machine or lab_machine()
@@ -67,6 +69,6 @@ def make_controller(
             chosen, cap, cluster, layout, rules or Rules(mode="control", write_priority=False), engine, run_dir, audit,
             sources, stale_s=3.0, applications=applications, accounting=accounting,
             record=folder / "views.jsonl" if record else None, clock=clock, boundary=boundary,
-            shared=shared, targets=targets, consent=consent,
+            shared=shared, targets=targets, consent=consent, misnamed=misnamed,
         )
     )  # fmt: skip

@@ -41,6 +41,7 @@ from wattqueue.live.learning import MeasuredJobs
 from wattqueue.live.load_targets import TargetedCap, TargetSource
 from wattqueue.live.managed import managed_machine
 from wattqueue.live.metrics import LiveMetrics, serve
+from wattqueue.live.misnamed import MisnamedRecord
 from wattqueue.live.node_limits import limits_of
 from wattqueue.live.notify import notify
 from wattqueue.live.planner import Planner, Rules
@@ -144,6 +145,8 @@ class Inputs:
     """Returns the inputs for a cluster with other nodes; None: these, with another layout."""
     consent: SiteDefaults | None = None
     """Defaults of what users allow during a load target; None where they are not asked."""
+    misnamed: MisnamedRecord | None = None
+    """What follows from users' records of misnamed jobs."""
 
 
 def refuse_second(shared: SharedLease) -> None:
@@ -190,12 +193,14 @@ def assemble(
     machine = managed_machine(config)
     applications, caps = applications_of(config), CapFile(config.cap, machine)
 
+    misnamed = misnamed_of(config, applications)
     counters, left_out = JobCounters(), list[str]()
 
     def policy_of(machine: Machine) -> Policy:
         agents, measures = config.telemetry.broker is not None, rules_of(config).track_running
         policy, left_out[:] = load_live_policy(config.policy, AppSources(applications, counters if agents else None))
         policy = policy if applications is None else applications.into(policy)
+        policy = policy if misnamed is None else misnamed.into(policy)
         meters = config.telemetry.any_node_source
         names = config.slurm.place_nodes != "never"
         require_live(policy, machine, names_nodes=names, agents=agents, measures=measures, meters=meters)
@@ -242,7 +247,7 @@ def assemble(
             config.limits, targets, [*left_out, *(one.what for one in findings)], config.record, config.away_s, clock,
             counters=counters if any(isinstance(control, AppCheck) for control in policy.controls) else None,
             record_bytes=config.record_mb * 1e6, audit_days=config.audit_days, renew=renew,
-            shared=shared, consent=None if config.consent is None else config.consent.defaults(),
+            shared=shared, consent=None if config.consent is None else config.consent.defaults(), misnamed=misnamed,
         )
     )  # fmt: skip
 
@@ -267,7 +272,7 @@ def build(given: Inputs, before: Controller | None = None) -> Controller:
     if run_history is not None:
         predictor.learn_runs(run_history.recall())
     consents = None if given.consent is None else Consents(given.consent)
-    planner = Planner(layout, policy, cap, rules, Memory(given.state), predictor, decider, consents)
+    planner = Planner(layout, policy, cap, rules, Memory(given.state), predictor, decider, consents, given.misnamed)
     recorder = None
     if given.record is not None:
         recorder = Recorder(
@@ -329,6 +334,13 @@ def applications_of(config: LiveConfig) -> Applications | None:
     """Return the configured application database. Raises: InputError for one that cannot be opened."""
     section = config.applications
     return None if section is None else Applications.open(section.database, section.coefficients, section.first_run)
+
+
+def misnamed_of(config: LiveConfig, applications: Applications | None) -> MisnamedRecord | None:
+    """Return what follows from misnamed jobs; None where the configuration asks for nothing."""
+    if applications is None or config.applications is None or config.applications.misnamed is None:
+        return None
+    return MisnamedRecord(applications.database, config.applications.misnamed.ladder())
 
 
 def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[[str], None], rounds: int = 0) -> bool:

@@ -27,6 +27,7 @@ from wattqueue.live.capfile import names_file
 from wattqueue.live.consent import SiteDefaults
 from wattqueue.live.home import home_of
 from wattqueue.live.openadr.config import OpenADRSection
+from wattqueue.model.app_check import Ladder
 
 Mode = Literal["observe", "advise", "control"]
 Seconds = Annotated[float, Field(gt=0)]
@@ -114,6 +115,22 @@ class LimitsSection(Section):
         return self
 
 
+class MisnamedSection(Section):
+    """What follows for a user from so many misnamed jobs within a window; 0: it never does (``live.misnamed``)."""
+
+    warning: Annotated[int, Field(ge=0)] = 1
+    """A line in the status."""
+    lower_priority: Annotated[int, Field(ge=0)] = 3
+    """Jobs rank behind those of all others."""
+    no_choice: Annotated[int, Field(ge=0)] = 0
+    """Names of applications are ignored."""
+    window_days: Annotated[float, Field(gt=0, le=3650)] = 30.0
+
+    def ladder(self) -> Ladder:
+        """Return it as the application database takes it."""
+        return Ladder(self.warning, self.lower_priority, self.no_choice, 86_400.0 * self.window_days)
+
+
 class ApplicationsSection(Section):
     """The application database of a policy with estimator ``ear``; without it the policy has paper 1's Table 1."""
 
@@ -122,6 +139,8 @@ class ApplicationsSection(Section):
     coefficients: Path
     """EAR coefficients by partition (CSV, as ``wattqueue apps`` writes them)."""
     first_run: Literal["estimate", "trial"] = "estimate"
+    misnamed: MisnamedSection | None = None
+    """What follows from misnamed jobs; without it nothing but their record."""
 
 
 class MetricsSection(Section):

@@ -182,6 +182,9 @@ class Controller:
         self.troubles = {text: at_s for text, at_s in self.troubles.items() if now_s - at_s < REPORTED_S}
         self.refusals = {text: at_s for text, at_s in self.refusals.items() if now_s - at_s < REPORTED_S}
         self.planner.memory.sync()
+        misnamed = self.planner.misnamed
+        if misnamed is not None:
+            self._beside("the record of misnamed jobs", lambda: misnamed.read(now_s))
         report = self._pass(None)
         if report is not None and any(isinstance(o.write, HoldJob) and not o.error for o in report.outcomes):
             report = self._pass(report) or report
@@ -355,6 +358,7 @@ class Controller:
         lines += self.demand.source.problems() if self.demand is not None else []
         lines += [
             *self.planner.placement.problems(),
+            *(self.planner.misnamed.lines() if self.planner.misnamed is not None else ()),
             *self.standing,
             *self._inspected[1],
             *self.troubles,

@@ -54,6 +54,7 @@ from wattqueue.live.job_tables import PendingJobs, joined, offered, with_running
 from wattqueue.live.ledger_meter import LedgerMeter
 from wattqueue.live.licences import REQUEUED, corrected_licences, lost_licences, measured_licences
 from wattqueue.live.load_targets import target_name
+from wattqueue.live.misnamed import MisnamedRecord
 from wattqueue.live.parking import PARKED, Parking
 from wattqueue.live.placement import ChosenStart, Naming, NodeChoice
 from wattqueue.live.predictor import Predictor
@@ -176,6 +177,8 @@ class Planner:
     decider: Decider
     consents: Consents | None = None
     """What users allow during a load target; None where the site does not ask them."""
+    misnamed: MisnamedRecord | None = None
+    """What follows from users' records of misnamed jobs; None where nothing does."""
     tracker: Tracker = field(default_factory=lambda: Tracker(10.0, 0.1))
 
     def __post_init__(self) -> None:
@@ -189,7 +192,7 @@ class Planner:
         self._seen: dict[int, KnownPlacement] = {}
         self._counted: dict[int, RunningJob] = {}
         # waiting keys, what else the arrays depend on, the site's priorities, and the arrays
-        self._last: tuple[Sequence[JobKey], tuple[bool, int, Cap], SitePriority, PendingJobs] | None = None
+        self._last: tuple[Sequence[JobKey], tuple[object, ...], SitePriority, PendingJobs] | None = None
         self.tracker = Tracker(self.rules.settle_s, self.rules.margin, floor=self.rules.licence_floor)
         ledger = self.policy.ledger
         self.meter = LedgerMeter(ledger, memory, self.layout) if isinstance(ledger, Adaptive) else None
@@ -335,8 +338,10 @@ class Planner:
         """Return what the user of a row requested, for the estimator."""
         allowed = self.layout.allowed(row.partition)
         one = self.layout.machine.partitions[next(iter(allowed))].name if len(allowed) == 1 else ""
-        app = known.app if known is not None else ""
-        return JobRequest(row.key, f"u{row.uid}", app, one, self._nodes(row), row.walltime_s)
+        user = f"u{row.uid}"
+        ignored = self.misnamed is not None and self.misnamed.ignores(user)
+        app = "" if known is None or ignored else known.app
+        return JobRequest(row.key, user, app, one, self._nodes(row), row.walltime_s)
 
     def _nodes(self, row: Job) -> int:
         """Return the nodes that a job takes: what it was given, or the least number that it accepts."""
@@ -525,7 +530,8 @@ class Planner:
     def _pending(self, rows: Sorted, priority: SitePriority, *, telemetry_ok: bool) -> PendingJobs:
         """Return the waiting jobs as arrays, those of the last round while neither queue nor priorities changed."""
         last = self._last
-        asked = (telemetry_ok, 0 if self.consents is None else self.consents.changes, self.cap)
+        behind = frozenset[str]() if self.misnamed is None else self.misnamed.order.users
+        asked = (telemetry_ok, 0 if self.consents is None else self.consents.changes, self.cap, behind)
         if last is not None and (last[0] is rows.waiting and last[1] == asked and last[2] is priority):
             return last[3]
         queue, machine = self.sorter.queue, self.layout.machine

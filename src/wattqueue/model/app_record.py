@@ -13,9 +13,15 @@ from wattqueue.model.jobs import Jobs, Labels
 
 def without_claims(jobs: Jobs, record: Mapping[str, Consequence]) -> Jobs:
     """Return the jobs with the claims of users at ``NO_CHOICE`` removed: they are predicted and run as first runs."""
-    barred = np.array([*(record.get(name, 0) >= Consequence.NO_CHOICE for name in jobs.user.names), False])
+    without = without_choice(record)
+    barred = np.array([*(name in without for name in jobs.user.names), False])
     codes = np.where(barred[jobs.user.codes], -1, jobs.app.codes).astype(np.int32)
     return replace(jobs, app=Labels(codes, jobs.app.names))
+
+
+def without_choice(record: Mapping[str, Consequence]) -> frozenset[str]:
+    """Return the users whose claims are ignored."""
+    return frozenset(user for user, what in record.items() if what >= Consequence.NO_CHOICE)
 
 
 def behind(record: Mapping[str, Consequence]) -> frozenset[str]:
