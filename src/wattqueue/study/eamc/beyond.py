@@ -22,6 +22,7 @@ from wattqueue.parts.order.priority_regret import PriorityRegret
 from wattqueue.parts.order.wait_aware import WaitAware
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate
+from wattqueue.study.eamc.tables import RESPONSE_AND_ENERGY
 from wattqueue.study.eamc.workloads import CONSERVATIVE, Case, System, paper_cases, workload
 from wattqueue.study.frame.compare import ComparisonTable, compare
 from wattqueue.study.frame.samples import Samples, sweep
@@ -54,11 +55,9 @@ PAIRS = (
     (REGRET_BY_END, V_BY_END),
 )
 """(policy, base) on the paper's workloads."""
-JUDGED = ("turnaround_s_mean", "job_energy_j")
-"""Metrics that decide whether a policy is better."""
+JUDGED = tuple(RESPONSE_AND_ENERGY)
 METRICS = {
-    "turnaround_s_mean": "response",
-    "job_energy_j": "energy",
+    **RESPONSE_AND_ENERGY,
     "makespan_s": "makespan",
     "wait_s_p95": "wait p95",
     "wait_s_p99": "wait p99",

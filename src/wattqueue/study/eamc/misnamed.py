@@ -25,6 +25,7 @@ from wattqueue.policy.policy import load_policy
 from wattqueue.report.compare.stats import estimate
 from wattqueue.sim.counters import CounterNoise, SimulatedCounters
 from wattqueue.sim.engine import Run, simulate
+from wattqueue.study.eamc.tables import RESPONSE_AND_ENERGY
 from wattqueue.study.eamc.workloads import System, workload
 from wattqueue.study.frame.compare import ComparisonTable, compare
 from wattqueue.study.frame.samples import Samples, Trial, sweep
@@ -37,13 +38,12 @@ SHARE_PERCENT = 5.0
 NAMED, MISNAMED, CHECKED = "named rightly", "misnamed", "misnamed, checked"
 RUNS = (NAMED, MISNAMED, CHECKED)
 METRICS = {
-    "job_energy_j": "energy",
+    **RESPONSE_AND_ENERGY,
     "misnamed_energy_j": "energy of misnamed",
-    "turnaround_s_mean": "response",
     "misnamed_runtime_s": "run time of misnamed",
 }
 """Compared metrics with their headings."""
-JUDGED = ("job_energy_j", "turnaround_s_mean")
+JUDGED = tuple(RESPONSE_AND_ENERGY)
 FOUND = {
     "found_percent": "misnamed jobs that were found, %",
     "identified_percent": "of these, real application named, %",

@@ -19,6 +19,8 @@ WAITS = ("wait_s_mean", "wait_s_p95", "wait_s_p99", "wait_s_max")
 """The mean of waits, and what it hides."""
 FIGURE_METRICS = ("makespan_s", "turnaround_s_mean", "runtime_s_sum", "job_energy_j")
 """Metrics of the tables that correspond to the paper's figures."""
+RESPONSE_AND_ENERGY = {"turnaround_s_mean": "response", "job_energy_j": "energy"}
+"""What decides whether a policy is better, with the headings of comparisons."""
 RATIOS = (
     ("min-runtime", "min-energy", {13: "1.12", 33: "1.17", 50: "1.21"}),
     ("min-energy", "base-slurm", {13: "0.95"}),
