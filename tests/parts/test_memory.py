@@ -2,12 +2,17 @@
 
 import numpy as np
 
+from wattqueue.formats.unusable import Unusable
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Prediction
 from wattqueue.parts.memory import nodes_for_memory, with_nodes_for_memory
 from wattqueue.parts.order.all_partitions import AllPartitions
+from wattqueue.policy.policy import load_policy
+from wattqueue.runs.perform import RunInputs, perform
+from wattqueue.runs.task import Task
 
 MACHINE = Machine(
     "m",
@@ -51,3 +56,15 @@ def test_a_job_that_fits_nowhere_as_asked_gets_more_nodes() -> None:
     two = Machine("m", MACHINE.partitions[:2])
     wider = with_nodes_for_memory(jobs_with([np.nan, 400.0, 1000.0, 1e6]), two)
     assert wider.nodes.tolist() == [2, 2, 3, 2]  # a petabyte fits nowhere: left as asked, for the engine to reject
+
+
+def test_a_run_gives_jobs_the_nodes_that_their_memory_needs_where_they_may_run() -> None:
+    """The second names the small partition, where 400 GB take three nodes; the last fits nowhere and stays as asked."""
+    memory = np.array([np.nan, 400.0, 1000.0, 1e6])
+    jobs = Jobs.build(np.zeros(4), [2] * 4, [10.0] * 4, partition=["", "small", "", ""], extra={"memory_gb": memory})
+    two = Machine("m", MACHINE.partitions[:2])
+    inputs = RunInputs(Task("(in memory)"), jobs, Unusable(), two, load_policy("easy"), Cap.none())
+    run = perform(inputs).run
+    assert run.jobs.nodes.tolist() == [2, 3, 3, 2]
+    assert run.schedule.ran.all()
+    assert run.notes["jobs with more nodes than they ask for, for their memory"] == 2

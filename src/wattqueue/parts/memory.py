@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
+from wattqueue.parts.order._eligible import allowed_by_user
 
 MEMORY = "memory_gb"
 """Column of ``Jobs.extra``: memory of the whole job in GB, NaN for none."""
@@ -40,11 +41,15 @@ def nodes_for_memory(jobs: KnownJobs, machine: Machine) -> NDArray[np.int64]:
 def with_nodes_for_memory(jobs: Jobs, machine: Machine) -> Jobs:
     """Return the jobs, wider where their memory demands it: as many nodes as the partition with most memory needs.
 
-    A job keeps one node count wherever it runs, so partitions that would need more are not offered to it (the orders
-    check with ``nodes_for_memory``). A job whose memory fits nowhere keeps its width and is rejected.
+    Of the partitions that its user allows. A job keeps one node count wherever it runs, so partitions that would need
+    more are not offered to it (the orders of EAMC check with ``nodes_for_memory``). A job whose memory fits nowhere
+    keeps its width.
     """
-    needed = nodes_for_memory(KnownJobs.of(jobs), machine)
-    fits = needed <= np.array([p.units for p in machine.partitions])
+    if MEMORY not in jobs.extra or all(p.memory_gb is None for p in machine.partitions):
+        return jobs
+    known = KnownJobs.of(jobs)
+    needed = nodes_for_memory(known, machine)
+    fits = (needed <= np.array([p.units for p in machine.partitions])) & allowed_by_user(known, machine)
     least = np.where(fits, needed, np.iinfo(np.int64).max).min(1)
     nodes = np.where(fits.any(1), np.maximum(jobs.nodes, least), jobs.nodes)
     return replace(jobs, nodes=nodes.astype(np.int32))

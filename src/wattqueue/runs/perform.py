@@ -23,6 +23,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import Metrics, metrics
 from wattqueue.model.past import Past
 from wattqueue.model.signals import Cap
+from wattqueue.parts.memory import with_nodes_for_memory
 from wattqueue.policy.policy import Policy, policy_from_row
 from wattqueue.runs.task import Task, machine_cap, policy_row, task_machine, task_workload, with_hashes
 from wattqueue.sim.engine import Progress, Run, simulate
@@ -99,11 +100,13 @@ def load(
 def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
     """Simulate, and compute every metric; where jobs carry power profiles, from their exact sum.
 
-    Energies are left out (None) where neither jobs nor machine state any watts. The run's ``notes`` get the warnings.
+    Energies are left out (None) where neither jobs nor machine state any watts. Jobs whose memory needs more nodes than
+    they ask for get these (``parts.memory``). The run's ``notes`` get the warnings.
     """
+    jobs = with_nodes_for_memory(inputs.jobs, inputs.machine)
     given: dict[str, Any] = {"cap": inputs.cap, "targets": inputs.targets, "past": inputs.past, "progress": progress}
     given["phases_s"] = inputs.task.phases_s
-    run, kept = simulate(inputs.jobs, inputs.machine, inputs.policy, **given), None
+    run, kept = simulate(jobs, inputs.machine, inputs.policy, **given), None
     if has_phases(run):
         run, kept = with_phases(run)
     figures = metrics(run.jobs, run.schedule, run.power, run.machine, run.cap, rows_unusable=len(inputs.unusable.line))
@@ -111,7 +114,7 @@ def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
         figures |= kept._asdict()
     if not watts_stated(inputs.jobs, inputs.machine):
         figures |= dict.fromkeys(("job_energy_j", "machine_energy_j", "edp_js"))
-    run.notes.update(warnings_of(inputs))
+    run.notes.update(warnings_of(inputs, jobs))
     return TaskResult(inputs, run, figures)
 
 
@@ -139,9 +142,9 @@ def watts_stated(jobs: Jobs, machine: Machine) -> bool:
     return any(stated) or any(p.max_w is not None or p.idle_w > 0 for p in machine.partitions)
 
 
-def warnings_of(inputs: RunInputs) -> dict[str, int]:
-    """Return counts of what a reader should know of the inputs."""
-    found = {}
+def warnings_of(inputs: RunInputs, jobs: Jobs) -> dict[str, int]:
+    """Return counts of what a reader should know of the inputs, and of the ``jobs`` that they became."""
+    found = {"jobs with more nodes than they ask for, for their memory": int((jobs.nodes > inputs.jobs.nodes).sum())}
     limit, most = inputs.cap.cap_w, inputs.machine.scope_max_w()
     if most is not None:
         text = f"caps above the machine's maximum of {most / 1e3:,.6g} kW, which limit nothing"

@@ -21,7 +21,7 @@ def eligible(jobs: KnownJobs, machine: Machine) -> tuple[Ints, Ints]:
     """
     fits = np.stack([jobs.nodes <= p.units for p in machine.partitions], axis=1)
     if len(machine.partitions) > 1:
-        fits &= _allowed(jobs, machine)
+        fits &= allowed_by_user(jobs, machine)
     if fits.shape[1] == 1:
         job = np.flatnonzero(fits[:, 0]).astype(np.int32)
         return job, np.zeros(len(job), np.int32)
@@ -29,7 +29,7 @@ def eligible(jobs: KnownJobs, machine: Machine) -> tuple[Ints, Ints]:
     return rows.astype(np.int32), columns.astype(np.int32)
 
 
-def _allowed(jobs: KnownJobs, machine: Machine) -> NDArray[np.bool_]:
+def allowed_by_user(jobs: KnownJobs, machine: Machine) -> NDArray[np.bool_]:
     """Return which partitions the user's choice leaves each job. Shape (n, P); an unknown name restricts nothing."""
     names = [p.name for p in machine.partitions]
     known = np.array([names.index(n) if n in names else -1 for n in (*jobs.partition.names, "")], np.int64)
