@@ -1,6 +1,7 @@
 """The capped window of paper 4: measures by hand, averages, what is left out, and a small campaign."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ from wattqueue.study.powercap.cell import (
 )
 from wattqueue.study.powercap.frontier import FAMILIES, MARGINS, RULES, Frontier, FrontierStudy
 from wattqueue.study.powercap.pictures import pictures
-from wattqueue.study.powercap.prepare import Prepared, WorkloadSelection
+from wattqueue.study.powercap.prepare import Prepared, WorkloadSelection, prepare, prepare_traces
 from wattqueue.study.powercap.runs import (
     ALL,
     BINDING,
@@ -214,11 +215,26 @@ def test_a_small_campaign(small: Runs) -> None:
 @pytest.mark.compiled
 def test_finished_runs_are_not_done_again(study: PowercapStudy, small: Runs) -> None:
     seen: list[tuple[int, int]] = []
+    kept = (study.folder / "finished.jsonl").read_bytes()
     again = study.simulate(progress=lambda *at: seen.append(at))
     assert [run.rows for runs in again.values() for run in runs] == [
         run.rows for runs in small.values() for run in runs
     ]
     assert seen == []
+    # Preparations are kept, too.
+    assert (study.folder / "finished.jsonl").read_bytes() == kept
+    first, second = (run.prepared for runs in (small, again) for run in runs[208.0][:1])
+    assert (first.trace, first.window_jobs, first.nodes_asked) == (second.trace, second.window_jobs, second.nodes_asked)
+
+
+@pytest.mark.compiled
+def test_a_preparation_opens_as_it_was_made(tmp_path: Path) -> None:
+    shared = Shared(tmp_path)
+    ((_, opened),) = prepare_traces(CHOICE, 1, shared, ["easy+pc-chance-1"], workers=1)
+    made = prepare(CHOICE, shared, ["easy+pc-chance-1"])
+    assert (opened.trace, opened.jobs, opened.window_jobs) == (made.trace, made.jobs, made.window_jobs)
+    assert opened.nodes_asked == made.nodes_asked
+    assert opened.ledger_options("easy+pc-chance-1", 1) == made.ledger_options("easy+pc-chance-1", 1)
 
 
 @pytest.fixture(scope="module")

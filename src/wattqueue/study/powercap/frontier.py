@@ -167,10 +167,10 @@ class FrontierStudy:
     def run(self, progress: Progress | None = None) -> Frontier:
         """Run all rules on all traces.
 
-        Raises: InputError if a trace has too few busy hours; CampaignError, OutputError.
+        Raises: CampaignError, also for a trace with too few busy hours; OutputError.
         """
         shared = Shared(self.folder)
-        made = prepare_traces(self.choice, self.traces, shared, RULES)
+        made = prepare_traces(self.choice, self.traces, shared, RULES, self.workers)
         cells = [(choice, prepared, self._cells(prepared)) for choice, prepared in made]
         runs = run_traces(cells, shared, self.workers, progress)
         return Frontier(runs, over_traces(runs))

@@ -2,15 +2,20 @@
 
 The trace is replayed once by EASY without a cap. The replay gives the hours at which the machine is busy (windows
 begin there), the jobs that wait and have ended at those hours, and the residuals that calibrate chance ledgers.
+Preparations are runs of a campaign themselves: with a folder they are done once.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from wattqueue.campaign.cell import Row
+from wattqueue.campaign.run import run_cells
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.windows import Trace, put_windows
 from wattqueue.errors import PolicyError
@@ -97,12 +102,53 @@ def prepare(choice: WorkloadSelection, shared: Shared, policies: Sequence[str] =
     return Prepared(trace, len(jobs), sizes, tuple(asked.tolist()), hours)
 
 
+@dataclass(frozen=True, slots=True)
+class PreparationCell:
+    """The preparation of a trace as a run of the campaign: done once for a folder, and by any worker."""
+
+    choice: WorkloadSelection
+    """How the workloads are chosen."""
+    policies: tuple[str, ...]
+    """Policies whose chance ledgers are calibrated."""
+
+    def __str__(self) -> str:
+        """Return the trace's name, for errors."""
+        return f"trace of seed {self.choice.seed}"
+
+    def identity(self) -> Mapping[str, object]:
+        """Return all inputs."""
+        return asdict(self)
+
+    def perform(self, shared: Shared) -> Row:
+        """Prepare the trace and return names and numbers of what was saved. Raises: as ``prepare``."""
+        made = prepare(self.choice, shared, self.policies)
+        hours = {name: shared.put_arrays(asdict(found)) for name, found in made.hours.items()}
+        return {
+            "ended": made.trace.ended, "ends": made.trace.ends, "windows": " ".join(made.trace.windows),
+            "begins_s": list(made.trace.begins_s), "jobs": made.jobs, "window_jobs": list(map(float, made.window_jobs)),
+            "nodes_asked": list(made.nodes_asked), "hours": json.dumps(hours),
+        }  # fmt: skip
+
+
 def prepare_traces(
-    choice: WorkloadSelection, traces: int, shared: Shared, policies: Sequence[str] = ()
+    choice: WorkloadSelection, traces: int, shared: Shared, policies: Sequence[str] = (), workers: int | None = None
 ) -> list[tuple[WorkloadSelection, Prepared]]:
-    """Prepare traces with seeds that follow each other; return each with its choice. Raises: as ``prepare``."""
+    """Prepare traces with seeds that follow each other, or open what the folder has of them.
+
+    Returns each with its choice. Raises: CampaignError for a trace with too few busy hours; OutputError.
+    """
     choices = [replace(choice, seed=choice.seed + k) for k in range(traces)]
-    return [(each, prepare(each, shared, policies)) for each in choices]
+    cells = [PreparationCell(each, tuple(policies)) for each in choices]
+    rows = run_cells(cells, shared=shared, store=shared.folder, workers=workers).to_dicts()
+    return [(each, _opened(row, shared)) for each, row in zip(choices, rows, strict=True)]
+
+
+def _opened(row: Mapping[str, Any], shared: Shared) -> Prepared:
+    """Return what a preparation saved."""
+    trace = Trace(row["ended"], row["ends"], tuple(row["windows"].split()), tuple(row["begins_s"]))
+    hours = {name: Hours(**shared.arrays(kept)) for name, kept in json.loads(row["hours"]).items()}
+    sizes = tuple(int(count) for count in row["window_jobs"])
+    return Prepared(trace, row["jobs"], sizes, tuple(row["nodes_asked"]), hours)
 
 
 def residuals(jobs: Jobs, machine: Machine, replay: Schedule, policies: Sequence[str]) -> dict[str, Hours]:

@@ -74,10 +74,10 @@ class PowercapStudy:
     def simulate(self, progress: Progress | None = None) -> Runs:
         """Prepare the workloads and run the campaign.
 
-        Raises: InputError if a trace has too few busy hours; CampaignError, OutputError.
+        Raises: CampaignError, also for a trace with too few busy hours; OutputError.
         """
         shared = Shared(self.folder)
-        made = prepare_traces(self.choice, self.traces, shared, self.policies)
+        made = prepare_traces(self.choice, self.traces, shared, self.policies, self.workers)
         cells = [
             (choice, prepared, cells_of(prepared, self.policies, self.caps, idle_w))
             for idle_w in self.idle_w
