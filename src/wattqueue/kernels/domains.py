@@ -52,6 +52,7 @@ def new_domains(start: NDArray[np.int32], of_unit: NDArray[np.int32], idle_uw: N
         np.empty(domains, np.int32),
         np.zeros(domains, np.int8),
         np.empty(units + 1, np.int32),
+        np.empty(units + 1, np.int64),
         np.zeros(jobs, np.int8),
     )
 

@@ -51,7 +51,7 @@ from wattqueue.kernels.recent_runs import PREDICTS, learn_run, plan_from_recent
 from wattqueue.kernels.schedule import schedule
 from wattqueue.kernels.sensors import periods
 from wattqueue.kernels.site_meter import READ_AT, SiteMeter, count_ledger, read_meter
-from wattqueue.kernels.speed import begin_in_domains, refresh_listed, settle
+from wattqueue.kernels.speed import begin_in_domains, settle
 from wattqueue.kernels.state import KernelView, Log, Truth
 from wattqueue.kernels.ticks import begin_phases, tick
 
@@ -368,7 +368,7 @@ def apply_starts(view: KernelView, truth: Truth, log: Log) -> int:
             note_job(view, job, as_int64(1))
     view.counter[codes.STARTS] = 0
     if truth.tally[codes.LISTED] > 0:
-        refresh_listed(view, truth, log)
+        settle(view, truth, log)
     if started and truth.request[codes.STOP_MASK] & codes.STOP_ON_START:
         truth.request[codes.HAPPENED] = codes.STOP_ON_START
         return codes.NEED_CONTROL

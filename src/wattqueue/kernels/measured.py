@@ -23,12 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, kernel
+from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.domains import EXPECTED, job_speed
 from wattqueue.kernels.entries import net_of, unit_uw
 from wattqueue.kernels.ledger import change_idle_above, change_ledger
-from wattqueue.kernels.placement import unit_partition
-from wattqueue.kernels.sensors import read_sensor, reading_is_lost, samples_shown
+from wattqueue.kernels.sensors import advance_sensor, periods, read_sensor, reading_is_lost, samples_shown
 from wattqueue.kernels.state import KernelView, SensorSamples, Truth
 from wattqueue.kernels.unit_watts import slowed_uw
 
@@ -39,7 +38,9 @@ INF = float("inf")
 def no_measured() -> SensorSamples:
     """Return the samples of a view in which nothing measures."""
     none, number, whole = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
-    return SensorSamples(number, number, whole, none, none, whole, whole, whole, number, np.empty(0, np.int8), none)
+    return SensorSamples(
+        number, number, whole, none, none, whole, whole, whole, whole, number, np.empty(0, np.int8), none
+    )
 
 
 def new_measured(
@@ -59,6 +60,7 @@ def new_measured(
         np.full(count, -INF),
         idle_uw[start[:-1]],
         np.zeros(count, np.int64),
+        idle_uw[start[:-1]],
         most_uw[start[:-1]],
         np.zeros(count, np.int32),
         np.zeros(units, np.int8),
@@ -74,13 +76,15 @@ def read_samples(view: KernelView, truth: Truth) -> None:
     """
     measured, figures, now = view.measured, truth.sensors.figures, view.num[codes.NOW]
     period = figures[codes.SAMPLE_S]
+    ended = periods(now, period)
     first, behind = samples_shown(truth, now)
     for sensor in range(len(measured.sample_uw)):
         if reading_is_lost(truth, sensor, now):
             if now - measured.end_s[sensor] > figures[codes.STALE_S]:
-                measured.sample_uw[sensor] = MISSING
+                lose_sample(view, sensor)
             continue
-        uw = read_sensor(truth, sensor, now, first, behind)
+        advance_sensor(truth, sensor, now, period, ended)
+        uw = read_sensor(truth, sensor, period, first, behind)
         set_sample(view, sensor, as_int64(uw), first * period, behind * period)
     if truth.tally[codes.AGES] != 0:
         truth.when[codes.STALE_AT] = now + figures[codes.STALE_S]
@@ -91,37 +95,50 @@ def read_samples(view: KernelView, truth: Truth) -> None:
 def lose_samples(view: KernelView, truth: Truth) -> None:
     """Let every sample be stale from now on."""
     for sensor in range(len(view.measured.sample_uw)):
-        view.measured.sample_uw[sensor] = MISSING
+        lose_sample(view, as_int64(sensor))
     truth.when[codes.STALE_AT] = INF
     count_samples(view, truth)
 
 
-@kernel
+@inlined
+def lose_sample(view: KernelView, sensor: int) -> None:
+    """Let the sample of a sensor be missing: a unit with a job counts its maximum."""
+    view.measured.sample_uw[sensor] = MISSING
+    view.measured.share_uw[sensor] = view.measured.most_uw[sensor]
+
+
+@inlined
 def set_sample(view: KernelView, sensor: int, uw: int, begin: float, end: float) -> None:
-    """Take over a sample, and what one unit has of it. Less than idle watts is idle, or counts as missing."""
+    """Take over a sample; a measured ledger shares it out. Less than idle watts is idle, or counts as missing."""
     measured = view.measured
-    units = int(measured.start[sensor + 1]) - int(measured.start[sensor])
-    idle = units * idle_unit_uw(view, sensor)
+    idle = (measured.start[sensor + 1] - measured.start[sensor]) * measured.idle_uw[sensor]
     measured.begin_s[sensor] = begin
     measured.end_s[sensor] = end
     if uw < idle * (1.0 - view.num[codes.IDLE_TOLERANCE]):
-        measured.sample_uw[sensor] = MISSING
+        lose_sample(view, sensor)
         return
     uw = max(uw, idle)
     measured.sample_uw[sensor] = uw
+    if view.counter[codes.BY_SAMPLE] != 0:
+        measured.share_uw[sensor] = share_of(view, sensor)
+
+
+@inlined
+def share_of(view: KernelView, sensor: int) -> int:
+    """Return what one unit has of its sensor's sample: even shares, or what is above idle for units with a job.
+
+    Rounded up. Numerators are not negative: a processor divides them faster.
+    """
+    measured, idle = view.measured, view.measured.idle_uw[sensor]
+    first, behind, uw = measured.start[sensor], measured.start[sensor + 1], measured.sample_uw[sensor]
+    units = as_int64(behind - first)
     if view.counter[codes.SHARE_BUSY] == 0:
-        measured.share_uw[sensor] = -(-uw // units)
-        return
+        return int((uw + units - 1) // units)
     covered = 0
-    for unit in range(measured.start[sensor], measured.start[sensor + 1]):
-        covered += int(measured.has_job[unit] != 0 and measured.since_s[unit] <= begin)
-    measured.share_uw[sensor] = idle_unit_uw(view, sensor) - (-(uw - idle) // max(covered, 1))
-
-
-@kernel
-def idle_unit_uw(view: KernelView, sensor: int) -> int:
-    """Return the idle microwatts of one unit of a sensor."""
-    return as_int64(view.units.idle_uw[unit_partition(view.units, as_int64(view.measured.start[sensor]))])
+    for unit in range(first, behind):
+        covered += int(measured.has_job[unit] != 0 and measured.since_s[unit] <= measured.begin_s[sensor])
+    covered = max(covered, 1)
+    return int(idle + (uw - units * idle + covered - 1) // covered)
 
 
 @kernel
@@ -144,13 +161,13 @@ def count_samples(view: KernelView, truth: Truth) -> None:
                 view.counter[codes.DIRTY] = 1
 
 
-@kernel
+@inlined
 def count_idle(view: KernelView, sensor: int) -> None:
     """Count what the units of a sensor that run no job draw above idle watts."""
     measured, above = view.measured, as_int64(0)
     even = view.counter[codes.SHARE_BUSY] == 0 and view.counter[codes.SCOPE_JOBS] == 0
     if even and measured.busy[sensor] > 0 and measured.sample_uw[sensor] >= 0:
-        share = measured.share_uw[sensor] - idle_unit_uw(view, sensor)
+        share = measured.share_uw[sensor] - measured.idle_uw[sensor]
         for unit in range(measured.start[sensor], measured.start[sensor + 1]):
             if measured.has_job[unit] == 0 and measured.since_s[unit] <= measured.begin_s[sensor]:
                 above += share
@@ -166,13 +183,12 @@ def measured_net(view: KernelView, truth: Truth, job: int) -> int:
     total = as_int64(0)
     if held.parked[job] != 0:
         return net_of(view, job, option, int(view.nodes[job] * view.units.idle_uw[view.units.option_partition[option]]))
+    since = measured.since_s[held.low[held.first[job]]]  # of all its units
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
         for unit in range(held.low[k], held.high[k] + 1):
             sensor = measured.of_unit[unit]
-            if measured.since_s[unit] > measured.begin_s[sensor]:
+            if since > measured.begin_s[sensor]:
                 total += expected_uw(view, truth, job, unit)
-            elif measured.sample_uw[sensor] < 0:
-                total += measured.most_uw[sensor]
             else:
                 total += measured.share_uw[sensor]
     return net_of(view, job, option, int(total))

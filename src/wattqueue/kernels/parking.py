@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, kernel
-from wattqueue.kernels.domains import clear_list, count_job, list_changed, list_job
+from wattqueue.kernels.domains import EXPECTED, TRUE, clear_list, count_job, job_speed, list_changed, list_job
 from wattqueue.kernels.entries import net_of
-from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.measured import date_job, note_job
-from wattqueue.kernels.power import account, round_us, set_physics
+from wattqueue.kernels.power import draw, round_us, true_factor, true_uw
 from wattqueue.kernels.running import running_insert, running_partition, running_remove
-from wattqueue.kernels.speed import expected_factor, expected_net, listed_fit, refresh_listed, settle
+from wattqueue.kernels.speed import expected_factor, expected_net, listed_fit, move_end, refresh_listed, settle
 from wattqueue.kernels.state import KernelView, Log, Truth
 
 INF = float("inf")
@@ -75,37 +74,18 @@ def resume_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
     if truth.tally[codes.SENSING] != 0:
         note_job(view, job, as_int64(1))
     log.parked_s[job] += now
-    before = truth.uw[job]
-    account(view, truth, job, as_int64(-1))
-    set_physics(view, truth, job)
-    account(view, truth, job, as_int64(1))
-    log.energy_j[job] += (now - log.start[job]) * ((before - truth.uw[job]) / codes.MICRO)
+    speed = job_speed(view, truth, as_int64(TRUE), job)
+    truth.factor[job] = true_factor(view, truth, job, speed)
+    draw(view, truth, log, job, true_uw(view, truth, job, speed))
     move_end(truth, job, max(now, round_us(now + truth.left[job] * truth.factor[job])))
+    speed = job_speed(view, truth, as_int64(EXPECTED), job)
     running_remove(view, job)
-    held.factor[job] = expected_factor(view, truth, job)
+    held.factor[job] = expected_factor(view, truth, job, speed)
     held.end[job] = round_us(now + held.left[job] * held.factor[job])
-    running_insert(view, job, expected_net(view, truth, job))
+    running_insert(view, job, expected_net(view, truth, job, speed))
     view.counter[codes.DIRTY] = 1
     refresh_listed(view, truth, log)
     return 0
-
-
-@kernel
-def draw(view: KernelView, truth: Truth, log: Log, job: int, uw: int) -> None:
-    """Let a running job draw other watts from now on."""
-    before = truth.uw[job]
-    account(view, truth, job, as_int64(-1))
-    truth.uw[job] = uw
-    account(view, truth, job, as_int64(1))
-    # The last stretch is billed from the start at the final watts: add what the first one differed by.
-    log.energy_j[job] += (view.num[codes.NOW] - log.start[job]) * ((before - uw) / codes.MICRO)
-
-
-@kernel
-def move_end(truth: Truth, job: int, end: float) -> None:
-    """Give a running job another true end."""
-    heap_remove(truth.ends, truth.tally, codes.HEAP, job)
-    heap_push(truth.ends, truth.tally, codes.HEAP, end, job)
 
 
 @kernel

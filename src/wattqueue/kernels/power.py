@@ -87,8 +87,14 @@ def limited_factor(view: KernelView, truth: Truth, rows: Rows, job: int, speed: 
 def set_physics(view: KernelView, truth: Truth, job: int) -> None:
     """Set the true watts and time factor of a job from its option and the limits on its units."""
     speed = job_speed(view, truth, as_int64(TRUE), job)
-    truth.uw[job] = limited_uw(view, truth, truth.by_unit, job, true_unit_uw(view, truth, job), speed)
+    truth.uw[job] = true_uw(view, truth, job, speed)
     truth.factor[job] = true_factor(view, truth, job, speed)
+
+
+@inlined
+def true_uw(view: KernelView, truth: Truth, job: int, speed: float) -> int:
+    """Return the true microwatts of the whole job at its option, slowed to ``speed``."""
+    return limited_uw(view, truth, truth.by_unit, job, true_unit_uw(view, truth, job), speed)
 
 
 @inlined
@@ -98,6 +104,18 @@ def true_factor(view: KernelView, truth: Truth, job: int, speed: float) -> float
     if truth.time_by_unit.table.shape[0] > 0:
         factor *= greatest_factor(view.held, truth.time_by_unit, job)
     return factor
+
+
+@kernel
+def draw(view: KernelView, truth: Truth, log: Log, job: int, uw: int) -> None:
+    """Let a running job draw other watts from now on."""
+    before = truth.uw[job]
+    # Take the job out of the running sums at its old watts, and put it back at the new ones.
+    add_sums(view, truth, job, as_int64(-1))
+    truth.uw[job] = uw
+    account(view, truth, job, as_int64(1))
+    # The last stretch is billed from the start at the final watts: add what the first one differed by.
+    log.energy_j[job] += (view.num[codes.NOW] - log.start[job]) * ((before - uw) / codes.MICRO)
 
 
 @inlined

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, kernel
+from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.domains import TRUE, job_speed
 from wattqueue.kernels.phases import true_unit_uw
 from wattqueue.kernels.state import Array, KernelView, Sensors, Truth
@@ -46,7 +46,8 @@ def new_sensors(
     ``start`` (S + 1,) first unit of each; ``idle_uw`` (U,) microwatts; ``figures`` as ``codes.SAMPLE_S`` and behind.
     """
     period = figures[codes.SAMPLE_S]
-    rows = math.ceil((figures[codes.AVERAGE_S] + figures[codes.POLL_S]) / period) + 3
+    least = math.ceil((figures[codes.AVERAGE_S] + figures[codes.POLL_S]) / period) + 3
+    rows = 1 << (least - 1).bit_length()  # a power of two, so that the column of a sample is found without a division
     watt = np.add.reduceat(idle_uw, start[:-1])
     number = math.floor(begin_s / period + NEAR)
     count = len(watt)
@@ -64,24 +65,23 @@ def new_sensors(
     )
 
 
-@kernel
+@inlined
 def periods(time: float, period: float) -> int:
     """Return how many whole periods have ended by ``time``."""
     return math.floor(time / period + NEAR)
 
 
-@kernel
-def advance_sensor(truth: Truth, sensor: int, now: float) -> None:
-    """Count the energy of a sensor up to ``now``, and put away the samples that have ended."""
+@inlined
+def advance_sensor(truth: Truth, sensor: int, now: float, period: float, ended: int) -> None:
+    """Count the energy of a sensor up to ``now``, and put away the samples of which ``ended`` have ended by then."""
     sensors = truth.sensors
-    period, rows = sensors.figures[codes.SAMPLE_S], sensors.energy_uj.shape[1]
+    rows = sensors.energy_uj.shape[1]
     watt, number = sensors.watt_uw[sensor], sensors.sample[sensor]
-    ended = periods(now, period)
     if number < ended:
         rest = (number + 1) * period - sensors.since_s[sensor]
-        sensors.energy_uj[sensor, number % rows] = sensors.part_uj[sensor] + watt * rest
+        sensors.energy_uj[sensor, number & (rows - 1)] = sensors.part_uj[sensor] + watt * rest
         for k in range(max(number + 1, ended - rows), ended):
-            sensors.energy_uj[sensor, k % rows] = watt * period
+            sensors.energy_uj[sensor, k & (rows - 1)] = watt * period
         sensors.sample[sensor] = ended
         sensors.part_uj[sensor] = 0.0
         sensors.since_s[sensor] = ended * period
@@ -96,8 +96,8 @@ def sense_unit(view: KernelView, truth: Truth, unit: int, uw: int) -> None:
     more = uw - sensors.unit_uw[unit]
     if more == 0:
         return
-    sensor = as_int64(view.measured.of_unit[unit])
-    advance_sensor(truth, sensor, view.num[codes.NOW])
+    sensor, now, period = as_int64(view.measured.of_unit[unit]), view.num[codes.NOW], sensors.figures[codes.SAMPLE_S]
+    advance_sensor(truth, sensor, now, period, periods(now, period))
     sensors.watt_uw[sensor] += more
     sensors.unit_uw[unit] = uw
 
@@ -107,18 +107,16 @@ def sense_job(view: KernelView, truth: Truth, job: int, sign: int) -> None:
     """Let the units of a running job draw what it really draws (1), or idle watts (-1, or suspended)."""
     held, factors = view.held, truth.by_unit
     idle = as_int64(view.units.idle_uw[view.units.option_partition[held.option[job]]])
-    differ = factors.table.shape[0] > 0
-    equal = as_int64(truth.uw[job] // view.nodes[job])
+    draws = sign > 0 and held.parked[job] == 0
+    equal = as_int64(truth.uw[job] // view.nodes[job]) if draws else idle
+    differ = draws and factors.table.shape[0] > 0
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
         for unit in range(held.low[k], held.high[k] + 1):
-            if sign < 0 or held.parked[job] != 0:
-                sense_unit(view, truth, unit, idle)
-            elif differ:
-                watt = round(true_unit_uw(view, truth, job) * factors.table[factors.row[job], unit])
-                speed = job_speed(view, truth, as_int64(TRUE), job)
-                sense_unit(view, truth, unit, as_int64(slowed_uw(view, truth, job, watt, speed)))
-            else:
-                sense_unit(view, truth, unit, equal)
+            watt = equal
+            if differ:
+                uw = round(true_unit_uw(view, truth, job) * factors.table[factors.row[job], unit])
+                watt = as_int64(slowed_uw(view, truth, job, uw, job_speed(view, truth, as_int64(TRUE), job)))
+            sense_unit(view, truth, unit, watt)
 
 
 @kernel
@@ -130,7 +128,7 @@ def sense_node(view: KernelView, truth: Truth, node: int, uw: int) -> None:
         sense_unit(view, truth, unit, as_int64((uw + (high - 1 - unit)) // (high - low)))
 
 
-@kernel
+@inlined
 def reading_is_lost(truth: Truth, sensor: int, now: float) -> bool:
     """Return whether the last poll of a sensor gave nothing."""
     sensors = truth.sensors
@@ -151,15 +149,14 @@ def samples_shown(truth: Truth, now: float) -> tuple[int, int]:
     return min(periods(poll - figures[codes.AVERAGE_S], period), behind - 1), behind
 
 
-@kernel
-def read_sensor(truth: Truth, sensor: int, now: float, first: int, behind: int) -> int:
+@inlined
+def read_sensor(truth: Truth, sensor: int, period: float, first: int, behind: int) -> int:
     """Return the microwatts that a sensor shows: the mean of samples ``first`` to ``behind`` - 1."""
     sensors = truth.sensors
-    advance_sensor(truth, sensor, now)
-    period, rows = sensors.figures[codes.SAMPLE_S], sensors.energy_uj.shape[1]
+    rows = sensors.energy_uj.shape[1]
     total = 0.0
     for k in range(first, behind):
-        sample = sensors.energy_uj[sensor, k % rows]
+        sample = sensors.energy_uj[sensor, k & (rows - 1)]
         if len(sensors.normal) > 0:
             at = (sensor * STEP_SENSOR + k * STEP_SAMPLE) % len(sensors.normal)
             sample = max(0.0, sample * (1.0 + sensors.figures[codes.NOISE] * sensors.normal[at]))

@@ -24,8 +24,8 @@ from wattqueue.kernels.domains import (
 from wattqueue.kernels.entries import net_of, unit_uw
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.measured import measured_net
-from wattqueue.kernels.phases import has_profile, sample_uw, true_unit_uw
-from wattqueue.kernels.power import account, add_sums, limited_factor, limited_uw, round_us, set_physics, true_factor
+from wattqueue.kernels.phases import has_profile, sample_uw
+from wattqueue.kernels.power import draw, limited_factor, limited_uw, round_us, true_factor, true_uw
 from wattqueue.kernels.running import running_insert, running_net, running_remove
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
 
@@ -33,61 +33,60 @@ from wattqueue.kernels.state import Array, KernelView, Log, Truth
 @kernel
 def change_speed(view: KernelView, truth: Truth, log: Log, job: int) -> None:
     """Continue a running job at its option under the limits in force, in expectation and in truth."""
-    expect_speed(view, truth, job)
-    change_truth(view, truth, log, job)
+    speed = job_speed(view, truth, as_int64(EXPECTED), job)
+    expect_speed(view, job, expected_factor(view, truth, job, speed), expected_net(view, truth, job, speed))
+    speed = job_speed(view, truth, as_int64(TRUE), job)
+    change_truth(view, truth, log, job, true_uw(view, truth, job, speed), true_factor(view, truth, job, speed))
 
 
 @kernel
-def change_truth(view: KernelView, truth: Truth, log: Log, job: int) -> None:
-    """Set the true watts of a running job, its energy so far, and its end.
+def change_truth(view: KernelView, truth: Truth, log: Log, job: int, uw: int, factor: float) -> None:
+    """Set the true watts and time factor of a running job; its energy so far and its end follow.
 
     Remaining work is (end - now) / old factor, in seconds at reference speed. The new end is that times the new
     factor, rounded to 1 µs (rule 1 of docs/semantics.md). A job that only draws other watts keeps its end.
     """
     now = view.num[codes.NOW]
-    old_uw = truth.uw[job]
-    old_factor = truth.factor[job]
-    left = truth.ends.time[truth.ends.place[job]] - now
-    # Take the job out of the running sums at its old watts, and put it back at the new ones.
-    add_sums(view, truth, job, as_int64(-1))
-    set_physics(view, truth, job)
-    account(view, truth, job, as_int64(1))
-    # The last stretch is billed from the start at the final watts: add what the first one differed by.
-    log.energy_j[job] += (now - log.start[job]) * ((old_uw - truth.uw[job]) / codes.MICRO)
-    if truth.factor[job] != old_factor:
-        heap_remove(truth.ends, truth.tally, codes.HEAP, job)
-        end = max(now, round_us(now + left / old_factor * truth.factor[job]))
-        heap_push(truth.ends, truth.tally, codes.HEAP, end, job)
+    draw(view, truth, log, job, uw)
+    if factor != truth.factor[job]:
+        left = (truth.ends.time[truth.ends.place[job]] - now) / truth.factor[job]
+        truth.factor[job] = factor
+        move_end(truth, job, max(now, round_us(now + left * factor)))
 
 
 @kernel
-def expect_speed(view: KernelView, truth: Truth, job: int) -> None:
-    """Update the view for a change of speed: expected end, predicted time factor, net watts.
+def move_end(truth: Truth, job: int, end: float) -> None:
+    """Give a running job another true end."""
+    heap_remove(truth.ends, truth.tally, codes.HEAP, job)
+    heap_push(truth.ends, truth.tally, codes.HEAP, end, job)
+
+
+@kernel
+def expect_speed(view: KernelView, job: int, factor: float, net: int) -> None:
+    """Update the view for a change of speed: predicted time factor, expected end, net watts.
 
     The job leaves the sorted blocks and comes back, because its expected end, by which they are sorted, changes.
     """
     now = view.num[codes.NOW]
     held = view.held
     running_remove(view, job)
-    old_factor = held.factor[job]
-    held.factor[job] = expected_factor(view, truth, job)
-    held.end[job] = round_us(now + (held.end[job] - now) / old_factor * held.factor[job])
-    running_insert(view, job, expected_net(view, truth, job))
+    held.end[job] = round_us(now + (held.end[job] - now) / held.factor[job] * factor)
+    held.factor[job] = factor
+    running_insert(view, job, net)
     view.counter[codes.DIRTY] = 1
 
 
 @inlined
-def expected_factor(view: KernelView, truth: Truth, job: int) -> float:
-    """Return the predicted time factor of a running job under the limits in force."""
-    return limited_factor(view, truth, view.predicted, job, job_speed(view, truth, as_int64(EXPECTED), job))
+def expected_factor(view: KernelView, truth: Truth, job: int, speed: float) -> float:
+    """Return the predicted time factor of a running job, slowed to ``speed``."""
+    return limited_factor(view, truth, view.predicted, job, speed)
 
 
 @inlined
-def expected_net(view: KernelView, truth: Truth, job: int) -> int:
-    """Return what the ledger counts for a running job: its prediction under the limits, or what is measured."""
+def expected_net(view: KernelView, truth: Truth, job: int, speed: float) -> int:
+    """Return what the ledger counts for a running job: its prediction, slowed to ``speed``, or what is measured."""
     if view.counter[codes.BY_SAMPLE] != 0:
         return measured_net(view, truth, job)
-    speed = job_speed(view, truth, as_int64(EXPECTED), job)
     option = as_int64(view.held.option[job])
     watt = unit_uw(view.predicted, job, option)
     return net_of(view, job, option, limited_uw(view, truth, view.by_unit.factors, job, watt, speed))
@@ -106,13 +105,24 @@ def switch_option(view: KernelView, truth: Truth, job: int, option: int) -> None
 
 
 @kernel
+def count_listed(view: KernelView, truth: Truth) -> None:
+    """Compute what the ledger counts for the listed jobs at their new speeds."""
+    for k in range(truth.tally[codes.LISTED]):
+        job = as_int64(truth.domains.job[k])
+        truth.domains.net[k] = expected_net(view, truth, job, job_speed(view, truth, as_int64(EXPECTED), job))
+
+
+@kernel
 def listed_fit(view: KernelView, truth: Truth) -> bool:
-    """Return whether the ledger has room for the listed jobs at their new speeds, beside all others."""
+    """Return whether the ledger has room for the listed jobs at their new speeds, beside all others.
+
+    Counts them: ``refresh_listed`` may follow.
+    """
+    count_listed(view, truth)
     more = 0
     squares = 0
     for k in range(truth.tally[codes.LISTED]):
-        job = as_int64(truth.domains.job[k])
-        net, counted = expected_net(view, truth, job), running_net(view, job)
+        net, counted = truth.domains.net[k], running_net(view, as_int64(truth.domains.job[k]))
         more += net - counted
         squares += square_w(net) - square_w(counted)
     return fits_change(view, more, squares)
@@ -120,16 +130,16 @@ def listed_fit(view: KernelView, truth: Truth) -> bool:
 
 @kernel
 def refresh_listed(view: KernelView, truth: Truth, log: Log) -> None:
-    """Continue the listed jobs at their new speeds, and empty the list."""
+    """Continue the listed jobs at their new speeds, once they are counted, and empty the list."""
     for k in range(truth.tally[codes.LISTED]):
-        job = as_int64(truth.domains.job[k])
-        factor = expected_factor(view, truth, job)
-        if factor != view.held.factor[job] or expected_net(view, truth, job) != running_net(view, job):
-            expect_speed(view, truth, job)
+        job, net = as_int64(truth.domains.job[k]), as_int64(truth.domains.net[k])
+        factor = expected_factor(view, truth, job, job_speed(view, truth, as_int64(EXPECTED), job))
+        if factor != view.held.factor[job] or net != running_net(view, job):
+            expect_speed(view, job, factor, net)
         speed = job_speed(view, truth, as_int64(TRUE), job)
-        uw = limited_uw(view, truth, truth.by_unit, job, true_unit_uw(view, truth, job), speed)
-        if uw != truth.uw[job] or true_factor(view, truth, job, speed) != truth.factor[job]:
-            change_truth(view, truth, log, job)
+        uw, factor = true_uw(view, truth, job, speed), true_factor(view, truth, job, speed)
+        if uw != truth.uw[job] or factor != truth.factor[job]:
+            change_truth(view, truth, log, job, uw, factor)
     clear_list(truth)
 
 
@@ -156,11 +166,13 @@ def limit_domains(view: KernelView, truth: Truth, log: Log, domains: Array, caps
 
 @kernel
 def settle(view: KernelView, truth: Truth, log: Log) -> None:
-    """Continue the jobs beside those that ended, or went back to the queue, at the speed that this leaves them.
+    """Continue the listed jobs, and those on touched domains, at the speed that others leave them: after ends, starts
+    and samples of profiles.
 
-    What an end gives to the others cannot be refused: the ledger follows (rule 14 of docs/semantics.md).
+    What has happened cannot be refused: the ledger follows (rule 14 of docs/semantics.md).
     """
     list_changed(view, truth)
+    count_listed(view, truth)
     refresh_listed(view, truth, log)
 
 

@@ -288,9 +288,11 @@ class SensorSamples(NamedTuple):
     end_s: Array
     """(S,) float64 end of that time."""
     share_uw: Array
-    """(S,) int64 microwatts of one unit that the sample covers."""
+    """(S,) int64 microwatts of one unit that the sample covers; the greatest ones where it is missing."""
     idle_above_uw: Array
     """(S,) int64 microwatts that idle units count above their idle watts."""
+    idle_uw: Array
+    """(S,) int64 idle microwatts of one unit."""
     most_uw: Array
     """(S,) int64 greatest microwatts of one unit."""
     busy: Array
@@ -384,6 +386,8 @@ class Domains(NamedTuple):
     """(D,) int8, 1 for a domain in ``stale``."""
     job: Array
     """(U + 1,) int32 jobs that may have to continue at another speed; ``tally[LISTED]`` of them."""
+    net: Array
+    """(U + 1,) int64 net microwatts of each of them at its new speed (``speed.count_listed``)."""
     job_mark: Array
     """(n,) int8, 1 for a job in ``job``."""
 
@@ -433,7 +437,7 @@ class Sensors(NamedTuple):
     part_uj: Array
     """(S,) float64 microjoules of that sample up to then."""
     energy_uj: Array
-    """(S, R) float64 microjoules of the last samples."""
+    """(S, R) float64 microjoules of the last samples; R is a power of two."""
     figures: Array
     """float64 seconds and shares by slot: ``SAMPLE_S`` to ``LOSS`` of ``kernels/codes.py``."""
     normal: Array

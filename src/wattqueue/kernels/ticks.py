@@ -11,9 +11,9 @@ import math
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, kernel
-from wattqueue.kernels.domains import TRUE, count_watts, list_changed, list_job, touch_domains
+from wattqueue.kernels.domains import TRUE, count_watts, list_job, touch_domains
 from wattqueue.kernels.phases import has_profile, sample_uw
-from wattqueue.kernels.speed import refresh_listed
+from wattqueue.kernels.speed import settle
 from wattqueue.kernels.state import KernelView, Log, Truth
 
 MOMENT_S = 1e-6  # times are rounded to it: work that falls short of a period by less has completed the period
@@ -30,8 +30,7 @@ def tick(view: KernelView, truth: Truth, log: Log) -> None:
             place = place_at(truth, done)
             if place != phases.place[job]:
                 show_place(view, truth, job, place)
-    list_changed(view, truth)
-    refresh_listed(view, truth, log)
+    settle(view, truth, log)
     period = truth.when[codes.TICK_PERIOD]
     at = (math.floor(now / period) + 1.0) * period
     truth.when[codes.TICK_AT] = at if at > now else at + period
