@@ -119,13 +119,14 @@ class Meter:
 
     def counted_uw(self, r: Running) -> int:
         """Share, prediction or maximum of each unit of a job."""
-        predicted = self.world.throttled(self.world.prediction, r)[0]
+        unseen = any(self.since[unit] > self.begun[self.of_unit[unit]] for unit in r.units)
+        predicted = self.world.throttled(self.world.prediction, r)[0] if unseen else []
         total = 0
-        for unit, watt in zip(r.units, predicted, strict=True):
+        for k, unit in enumerate(r.units):
             s = self.of_unit[unit]
             part = self.world.machine.partitions[self.world.unit_partition[unit]]
             if self.since[unit] > self.begun[s]:
-                total += watt
+                total += predicted[k]
             elif self.samples[s] is None:
                 total += round((part.max_w or 0.0) * 1e6)
             else:

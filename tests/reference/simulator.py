@@ -351,10 +351,11 @@ class Simulator:
 
     def fits(self, entry: int, option: int) -> bool:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
-        running = [r.net for r in self.running]
-        more = self.margin([*running, self.net(job, option)]) - self.margin(running)
-        enough = self.net(job, option) <= self.available() and self.net(job, option) + more <= self.available()
-        return self.jobs.nodes[job] <= len(self.free_units(p)) and enough
+        if self.jobs.nodes[job] > len(self.free_units(p)):
+            return False
+        net, available, running = self.net(job, option), self.available(), [r.net for r in self.running]
+        more = self.margin([*running, net]) - self.margin(running)
+        return net <= available and net + more <= available
 
     def options(self, entry: int) -> range:
         first, last = int(self.window[0][entry]), int(self.window[1][entry])
@@ -416,23 +417,28 @@ class Simulator:
             if self.depth and tried >= self.depth:
                 break
             tried += 1
-            for option in self.options(entry):
-                if self.admits(promised, entry, option):
-                    self.consume(promised, entry, option)
-                    self.launch(entry, option)
-                    for q in [q for q, r in promised.items() if r.job == job]:
-                        del promised[q]
-                    break
-            else:
-                if self.code == codes.NO_BACKFILL:
-                    closed.add(p)
-                elif self.held_back(entry):
-                    pass
-                elif self.code == codes.EASY and p not in promised:
-                    promised[p] = self.reserve(entry)
-                elif self.code == codes.LAST_END and p not in promised:
-                    ends = [r.expected for r in self.running]
-                    promised[p] = Reservation(job, max(ends, default=INF), -1, -1)
+            if self.starts(promised, entry):
+                continue
+            if self.code == codes.NO_BACKFILL:
+                closed.add(p)
+            elif self.held_back(entry):
+                pass
+            elif self.code == codes.EASY and p not in promised:
+                promised[p] = self.reserve(entry)
+            elif self.code == codes.LAST_END and p not in promised:
+                ends = [r.expected for r in self.running]
+                promised[p] = Reservation(job, max(ends, default=INF), -1, -1)
+
+    def starts(self, promised: dict[int, Reservation], entry: int) -> bool:
+        """Start an entry at its first option that may start, and drop its job's other reservations."""
+        for option in self.options(entry):
+            if self.admits(promised, entry, option):
+                self.consume(promised, entry, option)
+                self.launch(entry, option)
+                for q in [q for q, r in promised.items() if r.job == int(self.entries.job[entry])]:
+                    del promised[q]
+                return True
+        return False
 
     def shortest(self) -> None:
         """In queue order up to each partition's reservation; then everything else by planned time."""
@@ -458,14 +464,7 @@ class Simulator:
         if job not in self.queue or (self.depth and len(tried) >= self.depth):
             return
         tried.append(entry)
-        for option in self.options(entry):
-            if self.admits(promised, entry, option):
-                self.consume(promised, entry, option)
-                self.launch(entry, option)
-                for q in [q for q, r in promised.items() if r.job == job]:
-                    del promised[q]
-                return
-        if p not in promised and not self.held_back(entry):
+        if not self.starts(promised, entry) and p not in promised and not self.held_back(entry):
             promised[p] = self.reserve(entry)
 
     def keeps(self, promised: dict[int, Reservation], entry: int, option: int) -> bool:

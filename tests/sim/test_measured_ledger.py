@@ -226,7 +226,7 @@ def measured_world(seed: int) -> tuple[World, Measured, Meter]:
     world = random_world(seed, failures=seed % 3 == 0)
     sensor = PowerSensor(
         float(rng.choice([4.0, 1.12, 7.0, 30.0])),
-        float(rng.choice([4.0, 0.5, 7.0, 30.0])),
+        float(rng.choice([4.0, 3.0, 7.0, 30.0])),
         average_s=float(rng.choice([0.0, 5.0, 20.0])),
         noise=float(rng.choice([0.0, 0.1])),
         loss=float(rng.choice([0.0, 0.3])),
