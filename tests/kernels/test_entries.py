@@ -36,7 +36,7 @@ def entries() -> Iterator[tuple[str, Callable[..., Any]]]:
 def test_an_entry_is_compiled_once_for_every_world() -> None:
     for seed in range(30):
         world = random_world(seed, failures=seed % 2 == 0)
-        run_both(world, random_script(seed, world), period_s=7.0)
+        run_both(world, random_script(seed, world))
         by_snapshot(world)
     seen = {name: len(entry.dispatcher.signatures) for name, entry in entries()}  # type: ignore[attr-defined]
     assert seen["run"] == seen["set_frequency"] == seen["schedule_once"] == 1

@@ -69,41 +69,43 @@ def jobs_time(run: Run) -> tuple[float, float]:
     return float(run.jobs.submit_s.min()), float(np.nanmax(run.schedule.end_s))
 
 
-def run_both(world: World, script: Any = None, period_s: float = 0.0) -> tuple[Run, Simulator]:
-    more = {"controls": (Scripted(script, period_s),)} if script else {}
+def run_both(world: World, script: Any = None) -> tuple[Run, Simulator]:
+    """Run the engine and its twin, with a control that does what a script says every 7 s, where there is one."""
+    more = {"controls": (Scripted(script, 7.0),)} if script else {}
     simulation = world.simulation(**more)
     simulation.go()
     run = simulation.result()
-    twin = world.twin(simulation.truth.reject, script=script, period=period_s)
+    twin = world.twin(simulation.truth.reject, script=script, period=7.0)
     return run, twin
+
+
+def expect_twins(world: World, script: Any = None) -> None:
+    """Run both; starts, ends and units are equal, and the invariants of any run hold."""
+    run, twin = run_both(world, script)
+    expect_same(run, twin)
+    check_invariants(run)
 
 
 @given(SEEDS)
 def test_every_start_is_the_twins(seed: int) -> None:
-    run, twin = run_both(random_world(seed))
-    expect_same(run, twin)
-    check_invariants(run)
+    expect_twins(random_world(seed))
 
 
 @given(SEEDS)
 def test_with_the_pass_of_cwm(seed: int) -> None:
-    run, twin = run_both(bounded_world(seed, failures=seed % 3 == 0))
-    expect_same(run, twin)
-    check_invariants(run)
+    expect_twins(bounded_world(seed, failures=seed % 3 == 0))
 
 
 @given(SEEDS)
 def test_shortest_first_behind_the_reservations(seed: int) -> None:
     world = shortest_world(seed, failures=seed % 3 == 0)
-    run, twin = run_both(world, random_script(seed, world) if seed % 2 else None, period_s=7.0 if seed % 2 else 0.0)
-    expect_same(run, twin)
-    check_invariants(run)
+    expect_twins(world, script_if_odd(seed, world))
 
 
 @given(SEEDS)
 def test_with_the_pass_of_cwm_and_random_actions(seed: int) -> None:
     world = bounded_world(seed)
-    run, twin = run_both(world, random_script(seed, world), period_s=7.0)
+    run, twin = run_both(world, random_script(seed, world))
     expect_same(run, twin)
 
 
@@ -116,9 +118,7 @@ def test_with_failing_nodes(seed: int) -> None:
 @given(SEEDS)
 def test_with_random_actions(seed: int) -> None:
     world = random_world(seed, failures=seed % 2 == 0)
-    run, twin = run_both(world, random_script(seed, world), period_s=7.0)
-    expect_same(run, twin)
-    check_invariants(run)
+    expect_twins(world, random_script(seed, world))
 
 
 @pytest.mark.compiled  # many ticks: as plain Python each world takes some seconds
@@ -132,17 +132,13 @@ def test_with_phases_under_limits(seed: int) -> None:
     samples[0] = np.array([250.0, 50.0])
     jobs = replace(world.jobs, profiles=PowerProfiles.from_samples(samples, period_s=float(rng.choice([7.0, 20.0]))))
     world = replace(world, jobs=jobs, phases_s=float(rng.choice([10.0, 12.5, 40.0])))
-    run, twin = run_both(world, random_script(seed, world), period_s=7.0)
-    expect_same(run, twin)
-    check_invariants(run)
+    expect_twins(world, random_script(seed, world))
 
 
 @given(SEEDS)
 def test_with_jobs_that_are_suspended_and_nodes_that_drain(seed: int) -> None:
     world = random_world(seed, failures=seed % 2 == 0)
-    run, twin = run_both(world, random_script(seed, world, parking=True), period_s=7.0)
-    expect_same(run, twin)
-    check_invariants(run)
+    expect_twins(world, random_script(seed, world, parking=True))
 
 
 @given(SEEDS)
@@ -150,9 +146,7 @@ def test_with_windows_by_load_target(seed: int) -> None:
     """During a target jobs start at the last option of their window, at other times at the first."""
     world = targeted_world(seed)
     world = replace(world, ready=replace(world.ready, by_target=True))
-    run, twin = run_both(world, random_script(seed, world) if seed % 2 else None, period_s=7.0 if seed % 2 else 0.0)
-    expect_same(run, twin)
-    check_invariants(run)
+    expect_twins(world, script_if_odd(seed, world))
 
 
 @given(SEEDS)
@@ -162,9 +156,7 @@ def test_looking_ahead_to_the_next_target(seed: int) -> None:
     how = codes.AHEAD_SLOWED if seed % 2 else codes.AHEAD_AS_RUN
     world = replace(world, looks_ahead=how, ready=replace(world.ready, by_target=seed % 4 == 1))
     parking = seed % 3 == 0
-    run, twin = run_both(world, random_script(seed, world, parking=parking) if seed % 5 < 3 else None, period_s=7.0)
-    expect_same(run, twin)
-    check_invariants(run)
+    expect_twins(world, random_script(seed, world, parking=parking) if seed % 5 < 3 else None)
 
 
 @given(SEEDS)
@@ -172,9 +164,7 @@ def test_rising_at_the_ramp_of_a_target(seed: int) -> None:
     """After a target the ledger rises by so many watts a second since its last rise."""
     world = targeted_world(seed, ramps=True)
     world = replace(world, ramped=True, looks_ahead=seed % 3 if world.code != codes.CONSERVATIVE else 0)
-    run, twin = run_both(world, random_script(seed, world) if seed % 2 else None, period_s=7.0 if seed % 2 else 0.0)
-    expect_same(run, twin)
-    check_invariants(run)
+    expect_twins(world, script_if_odd(seed, world))
 
 
 def targeted_world(seed: int, *, ramps: bool = False) -> World:
@@ -227,6 +217,11 @@ def random_script(seed: int, world: World, *, parking: bool = False) -> Any:
         return Requeue(str(int(rng.integers(n)) + 1), kept)
 
     return script
+
+
+def script_if_odd(seed: int, world: World) -> Any:
+    """A script for every other seed."""
+    return random_script(seed, world) if seed % 2 else None
 
 
 @given(SEEDS, st.floats(0.5, 2.0), st.floats(0.0, 0.5), st.floats(0.0, 0.1))

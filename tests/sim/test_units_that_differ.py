@@ -66,7 +66,7 @@ def test_true_watts_are_those_of_the_units(seed: int) -> None:
 @given(SEEDS)
 def test_under_limits_the_slowest_unit_sets_the_speed(seed: int) -> None:
     world = true_factors(seed, failures=seed % 2 == 0)
-    run, twin = run_both(world, random_script(seed, world), period_s=7.0)
+    run, twin = run_both(world, random_script(seed, world))
     expect_same(run, twin)
     check_invariants(run)
 
