@@ -31,7 +31,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.oracles import is_oracle, jobs_for
-from wattqueue.policy.capabilities import GREEDY, resolve
+from wattqueue.policy.capabilities import EVENT_BITS, GREEDY, resolve
 from wattqueue.policy.interfaces import method_of, stated
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View
@@ -39,8 +39,6 @@ from wattqueue.sim.engine import Simulation
 from wattqueue.sim.truth import NodeEvents, actual_power
 
 LEDGERS = (codes.PREDICTED, codes.MEASURED, codes.CHANCE, codes.ADAPTIVE)
-EVENTS = {"arrival", "completion", "signal", "node", "start", "consent", "parked"}
-"""Events that a control may name."""
 MOST_JOBS = 60
 """Jobs of a run: a part in plain Python is called several times per event."""
 CAP_SHARE = 0.5
@@ -117,8 +115,8 @@ def expect_attributes(axis: str, part: Any) -> None:
         if not (period >= 0 and np.isfinite(period)):
             fail(part, "period_s is not a finite number of 0 or more", "0 means no period")
         events = stated(part, "events", {"?"})
-        if not set(events) <= EVENTS:
-            fail(part, f"events are {events!r}", f"a frozenset of {', '.join(sorted(EVENTS))}")
+        if not set(events) <= set(EVENT_BITS):
+            fail(part, f"events are {events!r}", f"a frozenset of {', '.join(sorted(EVENT_BITS))}")
         if period == 0 and not events:
             fail(part, "nothing wakes it: no period_s and no events", "set period_s, or name events")
 

@@ -9,7 +9,7 @@ the table has the jobs that are submitted later, and a compiled replay of our ow
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from wattqueue.checks.perturb import change_future
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Estimator
-from wattqueue.parts.timeline import trace_timeline
+from wattqueue.parts.timeline import Timeline, trace_timeline
 from wattqueue.parts.walk import Walked, step, walk
 
 CUTS = (0.3, 0.6, 0.9)
@@ -45,18 +45,27 @@ def find_leak(
     ways = [walk] if make().asked == "once" else [walk, step]
     for way in ways:
         before = way(make(), jobs, machine, line)
-        for cut in cuts if len(jobs) else ():
-            now = float(np.quantile(jobs.submit_s, cut, method="lower"))
-            past = np.flatnonzero(jobs.submit_s <= now)
-            for what, other, rows in (
-                ("watts, run times and starts of jobs that had not ended", change_future(jobs, line, now, rng), past),
-                ("jobs that are submitted later", jobs.take(past), np.arange(len(past))),
-            ):
-                after = way(make(), other, machine, trace_timeline(other))
-                moved = _moved(before, past, after, rows)
-                if moved is not None:
-                    return f"the prediction of row {past[moved] + 1} depends on {what} (cut at {now:g} s)"
+        for what, other, past, rows in other_futures(jobs, line, rng, cuts):
+            after = way(make(), other, machine, trace_timeline(other))
+            moved = _moved(before, past, after, rows)
+            if moved is not None:
+                return f"the prediction of row {past[moved] + 1} depends on {what}"
     return None
+
+
+def other_futures(
+    jobs: Jobs, line: Timeline, rng: np.random.Generator, cuts: tuple[float, ...] = CUTS
+) -> Iterator[tuple[str, Jobs, NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield traces that differ only after a cut of the submissions, in words what differs, and what is the same.
+
+    The last two are the rows of the jobs submitted up to the cut: in ``jobs``, and in the other trace.
+    """
+    for cut in cuts if len(jobs) else ():
+        now = float(np.quantile(jobs.submit_s, cut, method="lower"))
+        past, where = np.flatnonzero(jobs.submit_s <= now), f"(cut at {now:g} s)"
+        unknown = f"watts, run times and starts of jobs that had not ended {where}"
+        yield unknown, change_future(jobs, line, now, rng), past, past
+        yield f"jobs that are submitted later {where}", jobs.take(past), past, np.arange(len(past))
 
 
 def _moved(before: Walked, past: NDArray[np.int64], after: Walked, rows: NDArray[np.int64]) -> int | None:

@@ -16,8 +16,8 @@ import numpy as np
 
 from wattqueue.checks.common import Check, Make, contents, copied, expect_small, fail, no_jobs
 from wattqueue.checks.in_a_run import MOST_JOBS, capped, crowded, policy_with, run_in_place
-from wattqueue.checks.leak import CUTS
-from wattqueue.checks.perturb import change_future, change_later, lengthen
+from wattqueue.checks.leak import CUTS, other_futures
+from wattqueue.checks.perturb import change_later, lengthen
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Correction, FinishedRuns, OnlineRunTime
@@ -110,21 +110,15 @@ def check_no_leak(make: Make, jobs: Jobs, machine: Machine) -> None:
     if is_oracle(part):
         return
     before = planned_on_a_walk(part, jobs, machine, line)
-    for cut in CUTS if len(jobs) else ():
-        now = float(np.quantile(jobs.submit_s, cut, method="lower"))
-        past = np.flatnonzero(jobs.submit_s <= now)
-        for what, other, rows in (
-            ("run times of jobs that had not ended", change_future(jobs, line, now, rng), past),
-            ("jobs that are submitted later", jobs.take(past), np.arange(len(past))),
-        ):
-            after = planned_on_a_walk(make(), other, machine, trace_timeline(other))
-            same = np.isclose(before[past], after[rows], rtol=1e-9)
-            if not same.all():
-                fail(
-                    part,
-                    f"the planned time of row {past[np.argmin(same)] + 1} depends on {what} (cut at {now:g} s)",
-                    "use only what learn_runs() was given; an oracle declares knows_future = True",
-                )
+    for what, other, past, rows in other_futures(jobs, line, rng):
+        after = planned_on_a_walk(make(), other, machine, trace_timeline(other))
+        same = np.isclose(before[past], after[rows], rtol=1e-9)
+        if not same.all():
+            fail(
+                part,
+                f"the planned time of row {past[np.argmin(same)] + 1} depends on {what}",
+                "use only what learn_runs() was given; an oracle declares knows_future = True",
+            )
 
 
 def check_no_leak_in_a_run(make: Make, jobs: Jobs, machine: Machine) -> None:
