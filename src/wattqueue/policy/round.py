@@ -164,13 +164,18 @@ def _start(now: Round, action: StartJob) -> str:
     return start_job(now.kernel, now.names, action)
 
 
+def _other_state(now: Round, unit: int, state: int) -> str:
+    """Return why an action on a unit in ``state`` is refused: there is no such unit, or it is in another state."""
+    if not 0 <= unit < len(now.unit_state):
+        return REASONS[codes.REFUSED_OPTION]
+    return "" if now.unit_state[unit] == state else WRONG_STATE
+
+
 def _stop(now: Round, action: StopNode) -> str:
     """Shut a free node down: nothing starts there from now on, and its idle watts stay counted."""
     unit = operator.index(action.node)
-    if not 0 <= unit < len(now.unit_state):
-        return REASONS[codes.REFUSED_OPTION]
-    if now.unit_state[unit] != codes.UNIT_ON:
-        return WRONG_STATE
+    if refused := _other_state(now, unit, codes.UNIT_ON):
+        return refused
     units = now.node_units(unit)
     if not all(unit_is_free(now.kernel, each) for each in units.tolist()):
         return REASONS[codes.REFUSED_BUSY]
@@ -186,10 +191,8 @@ def _stop(now: Round, action: StopNode) -> str:
 def _drain(now: Round, action: DrainNode) -> str:
     """Have a node take no new job; it shuts down when a snapshot shows it drained and idle."""
     unit = operator.index(action.node)
-    if not 0 <= unit < len(now.unit_state):
-        return REASONS[codes.REFUSED_OPTION]
-    if now.unit_state[unit] != codes.UNIT_ON:
-        return WRONG_STATE
+    if refused := _other_state(now, unit, codes.UNIT_ON):
+        return refused
     units = now.node_units(unit)
     load_unusable(now.kernel, np.array([u for u in units.tolist() if unit_is_free(now.kernel, u)], np.int32))
     now.kernel.counter[codes.DIRTY] = 1
@@ -201,13 +204,12 @@ def _drain(now: Round, action: DrainNode) -> str:
 def _wake(now: Round, action: WakeNode) -> str:
     """Boot a node that is off: the greater of its boot and idle watts counts from now on. A drain is taken back."""
     unit = operator.index(action.node)
-    if not 0 <= unit < len(now.unit_state):
-        return REASONS[codes.REFUSED_OPTION]
-    if now.unit_state[unit] == codes.UNIT_DRAINING and unit not in (*now.drained, *now.undrained):
+    draining = not _other_state(now, unit, codes.UNIT_DRAINING)
+    if draining and unit not in (*now.drained, *now.undrained):
         now.undrained.append(unit)  # what it frees counts when it is seen in service
         return ""
-    if now.unit_state[unit] != codes.UNIT_OFF:
-        return WRONG_STATE
+    if refused := _other_state(now, unit, codes.UNIT_OFF):
+        return refused
     part = now.snapshot.machine.partitions[partition_of(now.kernel, unit)]
     units = now.node_units(unit)
     if not now.count_base(max(microwatts(part.boot_w), len(units) * microwatts(part.idle_w)) - microwatts(part.off_w)):
