@@ -460,15 +460,7 @@ class Planner:
             wanted = row.requested or (expand(placed.nodes) if placed is not None else ())
             net_w = row.watts if row.watts >= 0 else self._most(partition, row)
             occupation.under_way(row, partition, option, net_w, wanted, now_s)
-        return self._as_planned(occupation, now_s)
-
-    def _as_planned(self, occupation: Occupation, now_s: float) -> Occupation:
-        """Return who holds which unit, ends as the policy predicts them; as they are where it does not."""
-        runs = self.predictor.run_times
-        if runs is not None:
-            factors = self.predictor.factors(occupation.busy)
-            runs.saw(occupation.busy, self.sorter.requests, factors, now_s)
-            occupation.expect(*runs.expected(occupation.busy, self.sorter.requests, factors, now_s))
+        self.predictor.expect_ends(occupation, self.sorter.requests, now_s)
         return occupation
 
     def _budget(self, snapshot: Snapshot, base: int, bare_w: int) -> tuple[float, int | None]:
@@ -550,8 +542,7 @@ class Planner:
         window = self.policy.frequency.window(jobs, entries, prediction, machine, self.announced.whole(self.cap))
         row = np.zeros(0, np.int32) if prediction.row is None else prediction.row
         entries, window = offered(entries, window, prediction)
-        runs = self.predictor.run_times
-        planned_s = None if runs is None else runs.waiting_s(rows.waiting, jobs.walltime_s)
+        planned_s = self.predictor.planned_s(rows.waiting, jobs.walltime_s)
         pending = PendingJobs(jobs, prediction, row, entries, window, rank, planned_s)
         self._last = (rows.waiting, asked, priority, pending)
         return pending

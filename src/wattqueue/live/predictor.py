@@ -13,7 +13,7 @@ counts licences in whole numbers, and what the policy admits Slurm must be able 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.requests import JobRequest, MeasuredJob, request_table
 from wattqueue.live.run_times import EndedRun, RunTimes
-from wattqueue.live.world import Busy, Layout
+from wattqueue.live.world import Busy, Layout, Occupation
 from wattqueue.model.jobs import Floats, Labels
 from wattqueue.parts.contracts import Finished, Prediction
 from wattqueue.policy.session import Session
@@ -172,7 +172,19 @@ class Predictor:
         row = self._row.get(key)
         return None if row is None else (self._power[row], self._time[row])
 
-    def factors(self, busy: Sequence[Busy]) -> Floats:
+    def planned_s(self, keys: Sequence[JobKey], walltime_s: Floats) -> Floats | None:
+        """Return the planned seconds of jobs that wait; None where the policy predicts no run times. Shape (n,)."""
+        return None if self.run_times is None else self.run_times.waiting_s(keys, walltime_s)
+
+    def expect_ends(self, occupation: Occupation, requests: Mapping[JobKey, JobRequest], now_s: float) -> None:
+        """Put the ends that the policy predicts into an occupation; they stay as they are where it predicts none."""
+        if self.run_times is None:
+            return
+        factors = self._factors(occupation.busy)
+        self.run_times.saw(occupation.busy, requests, factors, now_s)
+        occupation.expect(*self.run_times.expected(occupation.busy, requests, factors, now_s))
+
+    def _factors(self, busy: Sequence[Busy]) -> Floats:
         """Return the run times of jobs at their options over those at reference speed, 1 for unknown ones. (b,)."""
         found = (self.of(one.row.key) for one in busy)
         return np.array(
