@@ -59,15 +59,20 @@ def steady() -> Measured:
         return Measured(least_ms(lambda: controller.planner.plan(snapshot, {}, telemetry_ok=True)))
 
 
+def leaving(slurm: BigSlurm, controller: Controller) -> list[Snapshot]:
+    """Return what each round sees; each time another waiting job has left squeue's list."""
+    seen = []
+    for k in range(ROUNDS):
+        slurm.without_line(5000 + 7 * k)
+        seen.append(controller.cluster.observe())
+    return seen
+
+
 @benchmark("live: view and decision in a round in which a job goes", unit="ms", at_most=20)
 def changing() -> Measured:
-    """Each time another waiting job has left squeue's list."""
+    """Each time another waiting job has left."""
     with site() as (slurm, controller):
-        snapshots = []
-        for k in range(ROUNDS):
-            slurm.without_line(5000 + 7 * k)
-            snapshots.append(controller.cluster.observe())
-        rounds = iter(snapshots)
+        rounds = iter(leaving(slurm, controller))
         return Measured(least_ms(lambda: controller.planner.plan(next(rounds), {}, telemetry_ok=True)))
 
 
@@ -81,13 +86,9 @@ def steady_with_why() -> Measured:
 
 @benchmark("live: view, decision and why.json in a round in which a job goes", unit="ms", at_most=20)
 def changing_with_why() -> Measured:
-    """Each time another waiting job has left squeue's list, and the whole file is made once more."""
+    """Each time another waiting job has left, and the whole file is made once more."""
     with site() as (slurm, controller):
-        snapshots = []
-        for k in range(ROUNDS):
-            slurm.without_line(5000 + 7 * k)
-            snapshots.append(controller.cluster.observe())
-        rounds = iter(snapshots)
+        rounds = iter(leaving(slurm, controller))
         return Measured(least_ms(lambda: explain(controller, next(rounds))))
 
 

@@ -125,7 +125,7 @@ class Job(NamedTuple):
 
     @property
     def target(self) -> str:
-        """Name under which the job is held, changed and released: components only as a whole."""
+        """Name under which the job is held and released: components only as a whole."""
         return self.whole or self.key.name
 
 
@@ -251,95 +251,82 @@ class Write:
     lowers: bool = False
     """Whether it can only lower what running jobs may draw: such a write needs no record and no store of state."""
 
+    def __init_subclass__(cls, kind: str) -> None:
+        cls.kind = kind
+
 
 @dataclass(frozen=True)
-class SetPool(Write):
+class SetPool(Write, kind="pool"):
     """Let running jobs hold ``open_w`` watts of the pool together. Running jobs keep what they hold.
 
     A cluster that counts less than they hold (``Pool.uncounted``) has to be given as much less.
     """
 
-    kind = "pool"
     open_w: int
 
 
 @dataclass(frozen=True)
-class HoldJob(Write):
+class HoldJob(Write, kind="hold"):
     """Keep a pending job from starting."""
-
-    kind = "hold"
 
 
 @dataclass(frozen=True)
-class ChangeJob(Write):
+class ChangeJob(Write, kind="update"):
     """Change fields of a job, all in one step. Of an active job only watts, limit and comment can change.
 
     ``recount``: the watts are to be counted again even where they are shown already; the resource manager may
     have freed them at a requeue.
     """
 
-    kind = "update"
     fields: JobFields
     recount: bool = False
 
 
 @dataclass(frozen=True)
-class SetJobFrequency(Write):
+class SetJobFrequency(Write, kind="frequency"):
     """Tell the steps of a job, before it starts, to use a frequency; 0 kHz removes it."""
 
-    kind = "frequency"
     khz: int = 0
 
 
 @dataclass(frozen=True)
-class ReleaseJob(Write):
+class ReleaseJob(Write, kind="release"):
     """Let a held job start as soon as the resource manager finds room."""
-
-    kind = "release"
 
 
 @dataclass(frozen=True)
-class SetPriority(Write):
+class SetPriority(Write, kind="priority"):
     """Set the priority of a job that is not held."""
 
-    kind = "priority"
     priority: int
 
 
 @dataclass(frozen=True)
-class RequeueJob(Write):
+class RequeueJob(Write, kind="requeue"):
     """Take an active job off its nodes, back into the queue, and hold it."""
 
-    kind = "requeue"
-
 
 @dataclass(frozen=True)
-class StopJob(Write):
+class StopJob(Write, kind="stop"):
     """Stop the processes of a running job: it keeps its nodes, and does no work until it is continued."""
 
-    kind = "stop"
-
 
 @dataclass(frozen=True)
-class ContinueJob(Write):
+class ContinueJob(Write, kind="continue"):
     """Let a stopped job go on."""
 
-    kind = "continue"
-
 
 @dataclass(frozen=True)
-class PowerNode(Write):
+class PowerNode(Write, kind="power"):
     """Power a node on or off. One that holds a job is never powered off."""
 
-    kind = "power"
     on: bool
 
 
 @dataclass(frozen=True)
-class SetDrain(Write):
+class SetDrain(Write, kind="drain"):
     """Have a node take no new job, or take that back. A drain of somebody else is left alone: that is an error."""
 
-    kind = "drain"
     on: bool
 
 

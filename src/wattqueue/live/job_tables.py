@@ -80,7 +80,7 @@ def joined(
     app = named(first.app, [r.app if r else "" for r in asked]) if requests else more(first.app)
 
     more_consent = None if consents is None else consents.columns([b.row.key for b in busy])
-    if more_consent is not None:  # what a person stopped, or what is about to end, is nobody's to slow down or park
+    if more_consent is not None:  # no control slows or parks what a person stopped or what is about to end
         moves = np.array([b.parked or b.row.state == "running" for b in busy], np.bool_)
         more_consent = replace(more_consent, allowed=np.where(moves, more_consent.allowed, 0.0))
     return replace(

@@ -27,27 +27,27 @@ from sqlalchemy import Column, ColumnElement, Engine, Float, Integer, Table, Tex
 
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.requests import JobRequest, MeasuredJob, ObservedJob
-from wattqueue.live.state.tables import METADATA, job_table
+from wattqueue.live.state.tables import METADATA, given, job_table
 from wattqueue.live.telemetry.base import JobEnergy
 
 
 def request_columns() -> list[Column[Any]]:
     """Return the columns of what a job asked for; a column belongs to one table."""
     return [
-        Column("user", Text, nullable=False),
-        Column("app", Text, nullable=False),
-        Column("partition", Text, nullable=False),
-        Column("nodes", Integer, nullable=False),
-        Column("walltime_s", Float, nullable=False),
+        given("user", Text),
+        given("app", Text),
+        given("partition", Text),
+        given("nodes", Integer),
+        given("walltime_s", Float),
     ]
 
 
 LEARNED = job_table(
     "live_learned",
     *request_columns(),
-    Column("start_s", Float, nullable=False),
-    Column("end_s", Float, nullable=False),
-    Column("mean_node_w", Float, nullable=False),
+    given("start_s", Float),
+    given("end_s", Float),
+    given("mean_node_w", Float),
     Column("max_node_w", Float),
     Column("predicted_node_w", Float),
 )
@@ -56,7 +56,7 @@ RUNNING = job_table(
     "live_running",
     *request_columns(),
     Column("predicted_node_w", Float),
-    Column("hardware", Text, nullable=False),
+    given("hardware", Text),
     Column("frequency_hz", Float),
 )
 """Jobs that run, or whose energy accounting has not reported yet."""

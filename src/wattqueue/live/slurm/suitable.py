@@ -1,7 +1,7 @@
 """Find the nodes that may serve a job: its features, its excluded nodes, its resources, and the site's reservations.
 
 For most jobs every node of their partitions will do. For the others the set is computed here, so that they are started
-when such a node is free and stand in nobody's way before. What cannot be computed (counts of features, alternatives in
+when such a node is free, and reserve nothing before. What cannot be computed (counts of features, alternatives in
 brackets) restricts nothing; Slurm then says so in the job's reason, and the controller takes the job back.
 
 Reservations. A node in a reservation serves its jobs alone while the reservation is active, and before that no job that

@@ -10,8 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, String, Table, Text
+from sqlalchemy.types import TypeEngine
 
 METADATA = MetaData()
+
+
+def given(name: str, kind: type[TypeEngine[Any]]) -> Column[Any]:
+    """Return a column that every row fills."""
+    return Column(name, kind, nullable=False)
 
 
 def job_table(name: str, *columns: Column[Any]) -> Table:
@@ -24,15 +30,15 @@ AUDIT = Table(
     "live_audit",
     METADATA,
     Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("time_us", BigInteger, nullable=False),
-    Column("who", Text, nullable=False),
+    given("time_us", BigInteger),
+    given("who", Text),
     Column("event", String(16), nullable=False),
-    Column("about", Integer, nullable=False),
+    given("about", Integer),
     Column("kind", String(16), nullable=False),
-    Column("target", Text, nullable=False),
-    Column("before", Text, nullable=False),
-    Column("after", Text, nullable=False),
-    Column("why", Text, nullable=False),
+    given("target", Text),
+    given("before", Text),
+    given("after", Text),
+    given("why", Text),
     Column("previous", String(64), nullable=False),
     Column("hash", String(64), nullable=False),
 )
@@ -47,8 +53,8 @@ HOLDER = Table(
     "live_lease",
     METADATA,
     Column("name", String(16), primary_key=True),
-    Column("token", Text, nullable=False),
-    Column("renewed_s", Float, nullable=False),
+    given("token", Text),
+    given("renewed_s", Float),
 )
 """The controller at work, of those that share this database (``live.state.shared_lease``)."""
 
@@ -63,30 +69,30 @@ AUDIT_BEGIN = Table(
 
 PLACED = job_table(
     "live_placed",
-    Column("since_s", Float, nullable=False),
-    Column("partition", Text, nullable=False),
-    Column("option", Integer, nullable=False),
-    Column("watts", Integer, nullable=False),
-    Column("predicted_w", Float, nullable=False),
-    Column("limit_s", Float, nullable=False),
-    Column("nodes", Text, nullable=False),
+    given("since_s", Float),
+    given("partition", Text),
+    given("option", Integer),
+    given("watts", Integer),
+    given("predicted_w", Float),
+    given("limit_s", Float),
+    given("nodes", Text),
 )
 """Jobs that the controller released, with the watts that it counted for them, until they are gone."""
 
 REFUSED = job_table(
     "live_refused",
-    Column("until_s", Float, nullable=False),
-    Column("times", Integer, nullable=False),
-    Column("reason", Text, nullable=False),
+    given("until_s", Float),
+    given("times", Integer),
+    given("reason", Text),
 )
 """Starts that Slurm refused or did not carry out in time, how often, and when they are tried again."""
 
 PARKED = job_table(
     "live_parked",
-    Column("since_s", Float, nullable=False),
-    Column("watts", Integer, nullable=False),
-    Column("limit_s", Float, nullable=False),
-    Column("why", Text, nullable=False),
+    given("since_s", Float),
+    given("watts", Integer),
+    given("limit_s", Float),
+    given("why", Text),
 )
 """Jobs that the controller stopped, with the watts and the time limit that they had: it continues no others."""
 
@@ -94,7 +100,7 @@ DRAINED = Table(
     "live_drained",
     METADATA,
     Column("name", Text, primary_key=True),
-    Column("since_s", Float, nullable=False),
+    given("since_s", Float),
 )
 """Nodes that the controller drained: it brings no others back."""
 
@@ -102,13 +108,13 @@ LEDGER = Table(
     "live_ledger",
     METADATA,
     Column("name", String(16), primary_key=True),
-    Column("state", Text, nullable=False),
+    given("state", Text),
 )
 """What an adaptive ledger has learned of the machine's meter, and the time above the cap that it counts."""
 
-ORIGIN = job_table("live_origin", Column("first_s", Float, nullable=False))
+ORIGIN = job_table("live_origin", given("first_s", Float))
 """First submission of a requeued job: Slurm resets its submit time, but it keeps its place in the queue."""
 
-MARKS = job_table("live_marks", Column("marks", Text, nullable=False))
+MARKS = job_table("live_marks", given("marks", Text))
 """Marks of jobs, separated by commas. They stand here and not in Slurm's AdminComment alone: that belongs to the site,
 and a change of it must not change what the controller does with a job."""
