@@ -168,7 +168,7 @@ def job_writes(row: Job, goal: JobGoal, frequencies: Mapping[str, int]) -> Itera
     old, new = _changes(row, goal)
     if new != JobFields():
         recount = goal.reassert and new.watts is not None and new.watts > 0 and (row.held or row.active)
-        yield ChangeJob(name, str(old), str(new), new, recount, why=why, key=key)
+        yield ChangeJob(key.name, str(old), str(new), new, recount, why=why, key=key)
     khz, now_khz = goal.frequency_khz, frequencies.get(name, 0)
     if khz is not None and now_khz != khz:
         yield SetJobFrequency(name, str(now_khz), str(khz), khz, why=why, key=key)

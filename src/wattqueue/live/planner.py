@@ -262,7 +262,7 @@ class Planner:
         back, why = self.placement.taken_back, "released outside WattQueue: the policy decides"
         adopt = [back(JobGoal(row.key, held=True, why=why), row) for row in rows.adopt]
         restored = self.placement.restored(snapshot, {one.row.key for one in chosen})
-        hand = [JobGoal(row.key, held=False, why="heterogeneous jobs are scheduled by Slurm") for row in rows.hand_over]
+        hand = self._handed_over(rows.hand_over)
         corrections = corrected_licences(self.memory, snapshot, running)
         parked = self.parking.goals(decision.now, occupation.busy, now_s, target_name(view.signals.targets, now_s))
         taken = {goal.key for goal in (*corrections, *parked.jobs)}
@@ -514,9 +514,11 @@ class Planner:
         """
         if snapshot.pool is None or self.rules.mode != "control":
             return 0
-        ours = {id(job.row) for job in busy}
-        outside = sum(max(row.watts, 0) for row in rows.running if id(row) not in ours)
-        known = sum(max(row.watts, 0) for row in (*rows.running, *rows.under_way))
+        shown, outside = (*rows.running, *rows.under_way), 0
+        if len(busy) < len(shown):  # each busy job is one of these rows
+            ours = {id(job.row) for job in busy}
+            outside = sum(max(row.watts, 0) for row in rows.running if id(row) not in ours)
+        known = sum([row.watts for row in shown if row.watts > 0])
         return outside + max(0, snapshot.pool.used - known)
 
     def _pending(self, rows: Sorted, priority: SitePriority, *, telemetry_ok: bool) -> PendingJobs:
@@ -579,6 +581,28 @@ class Planner:
                 )
             )
         return goals, placed
+
+    def _handed_over(self, components: Sequence[Job]) -> list[JobGoal]:
+        """Release jobs of several components to the cluster's own scheduler, once each component carries watts.
+
+        A component can be submitted without (the resource manager takes them on the first one alone), and the release
+        of one frees them all. Until then it has the most that its nodes can draw.
+        """
+        bare = {row.whole for row in components if row.watts < 0}
+        why = "heterogeneous jobs are scheduled by Slurm"
+        free = {row.whole: JobGoal(row.key, held=False, why=why) for row in reversed(components)}
+        watts = [
+            JobGoal(row.key, watts=self._declared_w(row), why="a component of a job")
+            for row in components
+            if row.watts < 0
+        ]
+        return [*watts, *(goal for whole, goal in free.items() if whole not in bare)]
+
+    def _declared_w(self, row: Job) -> int:
+        """Return the net watts of the most nodes that a waiting job may get, in the dearest of its partitions."""
+        return max(self.layout.most_net_w(p) for p in self.layout.allowed(row.partition)) * max(
+            row.nodes, row.most_nodes
+        )
 
     def _late(self, rows: Sorted) -> list[JobGoal]:
         """Take back jobs that were released and did not start: hold them, and refuse the start.

@@ -200,8 +200,12 @@ def release_all(
 
 
 def held_for_controller(snapshot: Snapshot) -> list[Job]:
-    """Return the jobs to release, in order of submission; of a job of several components the first one."""
+    """Return the jobs to release, in order of submission; of a job of several components the first one.
+
+    Not one of which a component carries no watts yet.
+    """
     total_w = snapshot.pool.total if snapshot.pool is not None else 0
+    bare = {row.whole for row in snapshot.jobs if row.whole and row.pending and row.watts < 0}
     found = []
     for row in sorted(snapshot.jobs, key=lambda row: (row.key.submit_s, row.number)):
         details = snapshot.details.get(row.key)
@@ -209,7 +213,7 @@ def held_for_controller(snapshot: Snapshot) -> list[Job]:
             continue
         if row.held_by == "failed" or user_holds(row, details) or _needs_controller(row, details, total_w):
             continue
-        if row.component == 0:  # one write releases all components
+        if row.component == 0 and row.whole not in bare:  # one write releases all components
             found.append(row)
     return found
 

@@ -62,6 +62,8 @@ BLOCKED_S = 1.0
 """A released job is taken back after so long where the resource manager states what else keeps it from starting."""
 Mode = Literal["observe", "advise", "control"]
 Kind = Literal["running", "free", "waiting", "hand_over", "ignored", "unknown"]
+UNDECIDED: tuple[Kind, ...] = ("free", "hand_over", "ignored", "unknown")
+"""Kinds of which the policy decides nothing."""
 _PLAIN = Details("", "", "", "", "", 0, 1, 0)  # stands in where the details of a job could not be read
 
 
@@ -77,12 +79,14 @@ class Sorted:
     """Free to start: they count nodes and watts as if they ran."""
     waiting: Sequence[JobKey] = ()
     """Keys of held jobs that the policy may start now, in queue order."""
+    aside: list[Job] = field(default_factory=list)
+    """Pending rows of which the policy does not decide in this round, in no order."""
     adopt: list[Job] = field(default_factory=list)
     """Released outside WattQueue: to be held again, so that the policy decides."""
     late: list[Job] = field(default_factory=list)
     """Released by the controller and not started in time: to be held again."""
     hand_over: list[Job] = field(default_factory=list)
-    """To be released to Slurm's own scheduler (heterogeneous jobs)."""
+    """Components of jobs that are to be released to Slurm's own scheduler as soon as all of them carry watts."""
     foreign: list[Job] = field(default_factory=list)
     """Pending and free, but not the controller's."""
     refused: int = 0
@@ -136,7 +140,7 @@ class Sorter:
         self._update(snapshot, origin, out)
         now_s, details = snapshot.taken_s, snapshot.details
         out.running = sorted(self._of("running"), key=_age)
-        out.hand_over = [row for row in sorted(self._of("hand_over"), key=_age) if row.component == 0]
+        out.hand_over = sorted(self._of("hand_over"), key=_age)
         for row in sorted(self._of("free"), key=_age):
             self._free(row, details.get(row.key, _PLAIN), placed.get(row.key), now_s, out)
         free = {row.key for row in out.foreign}
@@ -147,6 +151,8 @@ class Sorter:
         keys = self.queue.keys()
         # the same tuple as before while nothing changed: the planner then keeps its tables
         out.waiting = tuple(key for key in keys if key not in barred) if barred else keys
+        out.aside = [row for kind in UNDECIDED for row in self._of(kind) if row.pending]
+        out.aside += [self.queue.row[key] for key in barred]
         return out
 
     def _of(self, kind: Kind) -> Iterable[Job]:
@@ -220,11 +226,11 @@ class Sorter:
             return "free" if not row.held else "unknown"
         if not row.held:
             return "free"
-        if row.held_by == "failed":
+        if row.held_by == "failed" or not row.eligible or self._held_by_user(row, details):
             return "ignored"
-        if row.watts < 0 or not row.eligible or self._held_by_user(row, details):
-            return "ignored"
-        return "hand_over" if details.parts > 1 else "waiting"
+        if details.parts > 1:
+            return "hand_over"
+        return "waiting" if row.watts >= 0 else "ignored"
 
     def _held_by_user(self, row: Job, details: Details) -> bool:
         """Whether a held job's own user holds it: by its mark, or by what was remembered when it was first seen."""
@@ -261,7 +267,7 @@ class Sorter:
             if _array(row) in room:
                 room[_array(row)] -= 1
         more: set[JobKey] = set()
-        for _, key in self.queue.places:
+        for _, key, _ in self.queue.places:
             array = _array(self.queue.row[key])
             if key not in barred and array in room:
                 room[array] -= 1

@@ -29,9 +29,9 @@ from typing import NamedTuple, Protocol
 
 from wattqueue.live.cluster import ClusterError
 
-# What may become part of a command. JOB: a job, or a task of an array. WORD: a node, partition or licence.
+# What may become part of a command. JOB: a job, a task of an array, or a component. WORD: a node, partition or licence.
 # HOSTS: a comma-separated list of nodes in Slurm's bracket notation.
-JOB = re.compile(r"\d+(?:_\d+)?")
+JOB = re.compile(r"\d+(?:[_+]\d+)?")
 WORD = re.compile(r"[A-Za-z0-9_.\-]+")
 HOSTS = re.compile(r"[A-Za-z0-9_.\-\[\],]+")
 LICENCE = "watts"

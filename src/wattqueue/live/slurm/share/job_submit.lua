@@ -234,12 +234,21 @@ end
 -- Watts of the components of the heterogeneous job that is being submitted. slurmctld submits them one after the
 -- other, under one lock; the first has offset 0. All start together or none: a sum beyond the pool never starts, and
 -- backfill with bf_licenses reserves licences for each component, so that nothing else starts either.
+--
+-- Slurm accepts licences on the first component alone ("license request allowed only on leader job": srun on every
+-- release, sbatch on newer ones). The others get theirs from the controller, so all of them wait for it.
 local components_w = 0
 
-local function with_components(jd, watts)
-  local offset = jd.het_job_offset
-  if offset == nil or offset == NO_VAL or offset == 0 then components_w = 0 end
+local function with_components(component, watts)
+  if component == nil or component == 0 then components_w = 0 end
   return components_w + watts
+end
+
+-- The number of a component, nil for a plain job.
+local function component_of(jd)
+  local offset = jd.het_job_offset
+  if offset == nil or offset == NO_VAL then return nil end
+  return offset
 end
 
 -- What a user writes into a comment about load targets (wattqueue/live/consent.py reads it, and decides). A wrong tag is
@@ -294,7 +303,8 @@ function slurm_job_submit(jd, parts, uid)
     most = math.min(most, math.max(math.floor(WHOLE_POOL_W / job.dear), or_one(jd.min_nodes)))
     watts = math.min(watts, math.max(most * job.dear, job.low))
   end
-  local together = with_components(jd, watts)
+  local component = component_of(jd)
+  local together = with_components(component, watts)
   local too_much = WHOLE_POOL_W > 0 and watts > WHOLE_POOL_W
   if WHOLE_POOL_W > 0 and together > math.max(watts, WHOLE_POOL_W) then
     local text = "wattqueue: the components of this job draw up to %d W, the whole budget is %d W"
@@ -307,10 +317,17 @@ function slurm_job_submit(jd, parts, uid)
     return slurm.ERROR
   end
   components_w = together
-  jd.licenses = with_watts(jd.licenses, too_much and WHOLE_POOL_W or watts)
+  if component == nil or component == 0 then
+    jd.licenses = with_watts(jd.licenses, too_much and WHOLE_POOL_W or watts)
+  end
   -- without a maximum Slurm may give more nodes than were counted (--gpus spread over many nodes)
   if not given(jd.max_nodes) or jd.max_nodes > most then jd.max_nodes = most end
-  if working then
+  if component ~= nil then
+    -- a hold of its user is a start time: a release may not free what carries no watts yet
+    if jd.priority == 0 then jd.begin_time = HOLD_UNTIL end
+    jd.admin_comment = noted(jd.admin_comment, NEEDS_CONTROLLER)
+    jd.priority = 0
+  elseif working then
     local mark = jd.priority == 0 and USER_HELD or too_much and NEEDS_CONTROLLER or HELD
     jd.admin_comment = noted(jd.admin_comment, mark)
     jd.priority = 0
@@ -337,7 +354,8 @@ function slurm_job_modify(jd, rec, parts, uid)
     if answer ~= slurm.SUCCESS then return answer end
   end
   if jd.comment ~= nil then look_at_consent(jd.comment) end
-  local managed = string.match(rec.licenses or "", "%f[%w]" .. LICENCE .. ":") ~= nil
+  local component = given(rec.het_job_id)
+  local managed = component or string.match(rec.licenses or "", "%f[%w]" .. LICENCE .. ":") ~= nil
   if may(uid) or not managed then return slurm.SUCCESS end
   if jd.licenses ~= nil then
     return refuse("licences of this job are set by the power budget", BAD_LICENCE)
@@ -353,7 +371,7 @@ function slurm_job_modify(jd, rec, parts, uid)
   end
   -- without any mark of ours (the site changed the comment) a release is let through as well: the job
   -- carries its watts, and the controller adopts it before it begins
-  local ours = has_mark(rec.admin_comment, HELD) or has_mark(rec.admin_comment, NEEDS_CONTROLLER)
+  local ours = component or has_mark(rec.admin_comment, HELD) or has_mark(rec.admin_comment, NEEDS_CONTROLLER)
   if jd.priority == 0 then -- scontrol hold
     jd.priority, jd.begin_time = NO_VAL, HOLD_UNTIL
     return slurm.SUCCESS
