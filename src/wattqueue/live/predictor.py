@@ -149,7 +149,7 @@ class Predictor:
         maximum: an error of the estimator would go unnoticed. Options that an estimator never offers
         (infinite watts) stay excluded; time factors stay.
         """
-        row = np.fromiter((self._row[key] for key in keys), np.int32, len(keys))
+        row = np.fromiter(map(self._row.__getitem__, keys), np.int32, len(keys))
         used = max(self._used, 1)
         power = self._power[:used]
         if not telemetry_ok:

@@ -61,6 +61,7 @@ class SiteFilter:
             last = (rows.waiting, kept, tuple(key for key in rows.waiting if key not in kept))
             self._last = last
         rows.waiting = last[2]
+        rows.aside += [queue.row[key] for key in kept]
 
     def start_reserved(
         self,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ from wattqueue.parts.contracts import Entries
 FAR_S = 10 * 365.0 * 86400.0
 """A start further away than this is a hold of the user's (job_submit.lua), no time that somebody waits for."""
 
+PLAIN = re.compile(r"[\w+.\-]*", re.ASCII)
+"""Names that are the same in quotes."""
 MOST = 2**31 - 1
 """Greatest figure of a column, in watts more than any machine has."""
 
@@ -95,25 +98,31 @@ def _columns(plan: Plan, layout: Layout) -> str:
     waiting = entries.job < len(plan.sorted.waiting)  # behind them those of running jobs, for controls
     entries = Entries(entries.job[waiting], entries.partition[waiting], entries.priority[waiting])
     order = np.lexsort((entries.job, -entries.priority))
-    jobs, first, which = np.unique(entries.job[order], return_index=True, return_inverse=True)
-    by_place = np.argsort(first)
-    place = np.empty(len(jobs), np.int64)
-    place[by_place] = np.arange(len(jobs))
+    job = entries.job[order]
+    first = np.full(len(plan.sorted.waiting), -1, np.int64)
+    first[job[::-1]] = np.arange(len(job))[::-1]  # of several entries of a job the first one stands
+    jobs = job[np.flatnonzero(first[job] == np.arange(len(job)))]
+    place = np.empty(len(first), np.int64)
+    place[jobs] = np.arange(len(jobs))
     idle_w = np.array([p.idle_w for p in layout.machine.partitions])
     if layout.machine.cap_scope == "jobs":
         idle_w = np.zeros_like(idle_w)
     node_w = view.prediction.watts(entries.job, np.asarray(view.window[0])[waiting]) - idle_w[entries.partition]
     needs_w = np.maximum(np.ceil(node_w - 1e-6), 0.0) * view.jobs.nodes[entries.job]
     columns = {
-        "nodes": view.jobs.nodes[jobs[by_place]],
-        "job": place[which],
+        "nodes": view.jobs.nodes[jobs],
+        "job": place[job],
         "partition": entries.partition[order],
         "watts": np.minimum(np.rint(needs_w[order]), MOST),
     }
     # As base64 of 32-bit integers: text of so many figures takes several milliseconds of a round.
     texts = [f'"{name}":"{_encoded(column)}"' for name, column in columns.items()]
-    names = _text([str(name) for name in view.jobs.job_id[jobs[by_place]].tolist()])
-    return f'{{"names":{names},{",".join(texts)}}}'
+    return f'{{"names":{_names(view.jobs.job_id[jobs].tolist())},{",".join(texts)}}}'
+
+
+def _names(names: list[str]) -> str:
+    """Return a list of names as text; the plain ones of all clusters known need no JSON encoder (2 ms for 10,000)."""
+    return '["' + '","'.join(names) + '"]' if names and PLAIN.fullmatch("".join(names)) else _text(names)
 
 
 def _encoded(column: NDArray[Any]) -> str:
@@ -125,36 +134,36 @@ def _frees(plan: Plan, layout: Layout) -> tuple[list[int], int | None, list[tupl
 
     An end is (time, None for a job without a limit; partition; units; watts).
     """
-    parts = len(layout.machine.partitions)
-    taken = np.zeros(parts, np.int64)
-    for b in plan.busy:
-        taken[b.partition] += len(b.units)
+    parts, busy = len(layout.machine.partitions), plan.busy
+    partition = np.fromiter((b.partition for b in busy), np.int64, len(busy))
+    units = np.fromiter((len(b.units) for b in busy), np.int64, len(busy))
+    net_w = np.fromiter((b.net_w for b in busy), np.float64, len(busy))
+    end_s = np.fromiter((b.end_s for b in busy), np.float64, len(busy))
+    taken = np.bincount(partition, units, parts).astype(np.int64)
     down = np.bincount(np.searchsorted(layout.first, plan.view.unusable, side="right") - 1, minlength=parts)
     free = np.diff(layout.first) - taken - down
-    free_w = None if plan.pool_w is None else round(plan.pool_w - sum(b.net_w for b in plan.busy))
-    ends = [
-        (round(b.end_s) if math.isfinite(b.end_s) else None, b.partition, len(b.units), round(b.net_w))
-        for b in sorted(plan.busy, key=lambda b: b.end_s)
-    ]
-    return free.tolist(), free_w, ends
+    free_w = None if plan.pool_w is None else round(plan.pool_w - float(net_w.sum()))
+    order = np.argsort(end_s, kind="stable")
+    at = [None if math.isinf(end) else int(end) for end in np.rint(end_s[order]).tolist()]
+    watts = np.rint(net_w[order]).astype(np.int64).tolist()
+    return free.tolist(), free_w, list(zip(at, partition[order].tolist(), units[order].tolist(), watts, strict=True))
 
 
 def _records(snapshot: Snapshot, plan: Plan, memory: Memory, layout: Layout) -> dict[str, Record]:
     """Return the record of each job that waits without a turn of the policy, starts in this round, or is parked."""
     rows = plan.sorted
-    waiting = frozenset(rows.waiting)
     under_way = {row.key for row in rows.under_way}
     foreign = {row.key for row in (*rows.foreign, *rows.hand_over)}
     out: dict[str, Record] = {}
-    for row in snapshot.jobs:
-        if row.pending and row.key not in waiting:
-            text = rows.barred.get(row.key, "")
-            out[row.key.name] = (
-                ["site", text[:120]]
-                if text
-                else _record(row, snapshot.taken_s, memory, layout, row.key in under_way, row.key in foreign)
-            )
-        elif row.state == "stopped" and (parked := memory.parked.get(row.key)) is not None:
+    for row in rows.aside:
+        text = rows.barred.get(row.key, "")
+        out[row.key.name] = (
+            ["site", text[:120]]
+            if text
+            else _record(row, snapshot.taken_s, memory, layout, row.key in under_way, row.key in foreign)
+        )
+    for row in rows.running:
+        if row.state == "stopped" and (parked := memory.parked.get(row.key)) is not None:
             out[row.key.name] = ["parked", round(parked.since_s), parked.watts, parked.why]
     if plan.starts:
         out |= {str(plan.view.jobs.job_id[int(row)]): ["new"] for row in plan.decision.rows}

@@ -138,7 +138,10 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
     load_running(view, np.asarray(running.row, np.int32), net)
     load_unusable(view, np.asarray(s.unusable, np.int32))
     # Entries of running jobs state their windows, for controls; these jobs are in no queue.
-    load_queue(view, np.setdiff1d(s.entries.job, running.row).astype(np.int32))
+    waits = np.zeros(len(s.jobs), np.bool_)
+    waits[s.entries.job] = True
+    waits[running.row] = False
+    load_queue(view, np.flatnonzero(waits).astype(np.int32))
     return view
 
 
