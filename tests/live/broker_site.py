@@ -93,7 +93,7 @@ class BrokerSite:
         text = blocks("toml")[3].replace('"n1"', f'"{node}"').replace('"broker"', f'"localhost"\nport = {self.port}')
         text = text.replace('"password"', f'"{self.folder / node}.password"')
         text = text.replace('"ca.crt"', f'"{self.folder}/broker.crt"')
-        own = f'state_dir = "{node}/state"\npowercap = "{node}/powercap"\ncpufreq = "{node}/none"\n'
+        own = f'state_dir = "{node}/state"\npowercap = "{node}/powercap"\ncpufreq = "{node}/cpufreq"\n'
         for old, new in changes:
             assert old in text
             text = text.replace(old, new)
@@ -102,6 +102,14 @@ class BrokerSite:
         argv = [sys.executable, "-c", "from wattqueue.cli import main; main()", "agent", "run", "-c", str(path)]
         with (self.folder / f"{node}.log").open("ab") as log:
             self.children[node] = subprocess.Popen(argv, stdout=log, stderr=log, env=self.env)
+
+    def add_cpufreq(self, node: str, khz: Sequence[int]) -> Path:
+        """Give a node a processor whose frequency can be limited; returns the file that holds the limit in kHz."""
+        policy = self.folder / node / "cpufreq/policy0"
+        policy.mkdir(parents=True)
+        for name, value in (("cpuinfo_min_freq", khz[0]), ("cpuinfo_max_freq", khz[-1]), ("scaling_max_freq", khz[-1])):
+            (policy / name).write_text(f"{value}\n")
+        return policy / "scaling_max_freq"
 
     def connect(
         self, user: str, listen: str, *, name: str = "", owner: str = "", authority: str = "broker"

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.live.drive import lab_machine
-from wattqueue.errors import PolicyError
+from tests.live.fakeslurm import FakeSlurm
+from tests.live.site import eamc_machine
+from wattqueue.errors import InputError, PolicyError
 from wattqueue.kernels import codes
+from wattqueue.live.assemble import assemble
+from wattqueue.live.config import load_config
 from wattqueue.live.decision import require_live
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.policy.policy import load_policy
@@ -61,3 +66,18 @@ DRIVEN = ("easy", "conservative", "easy+pc-mean", "easy+pc-chance-1", "min-energ
 def test_rows_of_the_table_are_driven(name: str) -> None:
     policy = load_policy(name)
     assert require_live(policy, lab_machine()).pass_code != codes.CUSTOM
+
+
+@pytest.mark.parametrize("policy", ["eamc-priority-inc", "easy"])
+def test_frequencies_that_nothing_sets_are_refused_in_control_mode(policy: str, tmp_path: Path) -> None:
+    (tmp_path / "machine.toml").write_text(eamc_machine())
+    (tmp_path / "live.toml").write_text(
+        f'machine = "machine.toml"\ncap = "4000 W"\npolicy = "{policy}"\nmode = "control"\n'
+    )
+    config = load_config(tmp_path / "live.toml")
+    nodes = {"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}
+    if policy == "easy":
+        assemble(config, FakeSlurm(nodes, 1600), lambda: 1e6).run_dir.release()
+        return
+    with pytest.raises(InputError, match="chooses frequencies, and nothing sets them"):
+        assemble(config, FakeSlurm(nodes, 1600), lambda: 1e6)

@@ -65,6 +65,7 @@ from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.controls.app_check import AppCheck
+from wattqueue.parts.frequency.highest import Highest
 from wattqueue.parts.order.slurm_priority import SlurmPriority
 from wattqueue.policy.policy import Policy
 from wattqueue.store.database import open_database
@@ -210,6 +211,14 @@ def assemble(
     if config.frequency_dir is not None and not config.frequency_dir.is_dir():
         raise InputError(
             "frequency_dir is no folder", where=config.frequency_dir, hint="make it, on storage all nodes see"
+        )
+    several = len(machine.option_partition) > len(machine.partitions) and not isinstance(policy.frequency, Highest)
+    carried = config.frequency_dir is not None or config.telemetry.broker is not None
+    if config.mode == "control" and several and not carried:
+        raise InputError(
+            f"policy {policy.name} chooses frequencies, and nothing sets them: jobs would draw more than they count",
+            where="frequency_dir",
+            hint="name a folder that all nodes see, or the broker of agents in [telemetry.broker]",
         )
     sources, targets = sources_of(config), targets_of(config, machine, lambda: caps.cap)
     if cluster is None:  # after the files: what is wrong in them is found without a Slurm

@@ -161,7 +161,9 @@ class Controller:
     def __post_init__(self) -> None:
         """Create what needs the planner's parts."""
         planner = self.planner
-        self.frequencies = FrequencyChanges(planner.layout, planner.predictor, planner.memory)
+        self.frequencies = FrequencyChanges(
+            planner.layout, planner.predictor, planner.memory, at_start=not planner.rules.sets_frequency
+        )
         self.why = WhyFile(self.run_dir.folder)
         if self.teacher is not None:
             self._ran = {ran.request.key: ran for ran in self.teacher.left_running()}

@@ -6,6 +6,9 @@ its licence was raised. The watts that a slower job frees stay in its licence un
 
 The option is stored as that of the release, with a mark, so that every round (and every controller after a restart)
 finds from what is stored which frequency the nodes of a running job must have, until the job ends.
+
+Where the site gives no folder for the frequencies of starts, agents carry these as well, from the round on in which
+the job is seen to run: its nodes are known then, whoever chose them.
 """
 
 from __future__ import annotations
@@ -41,6 +44,8 @@ class FrequencyChanges:
     layout: Layout
     predictor: Predictor
     memory: Memory
+    at_start: bool = False
+    """Whether agents also carry the frequency at which a job was started."""
 
     def changes(self, options: Mapping[str, int], busy: Iterable[Busy], now_s: float) -> list[FrequencyChange]:
         """Return what follows from the options that a round decided, by job name."""
@@ -79,8 +84,9 @@ class FrequencyChanges:
     def hertz(self, snapshot: Snapshot) -> dict[str, float]:
         """Return the frequency that each node must have for the job that runs there, by node."""
         found: dict[str, float] = {}
-        for key, marks in self.memory.marks.items():
+        keys = self.memory.placed if self.at_start else [k for k, marks in self.memory.marks.items() if MARK in marks]
+        for key in keys:
             row, placed = snapshot.by_key.get(key), self.memory.placed.get(key)
-            if MARK in marks and row is not None and row.active and placed is not None:
+            if row is not None and row.active and placed is not None:
                 found |= dict.fromkeys(row.node_names, float(self.layout.machine.option_frequency_hz[placed.option]))
         return found
