@@ -4,6 +4,9 @@ VENV ?= .venv
 # One or two workers mostly wait for a real Slurm; the others keep the cores busy.
 WORKERS ?= 3
 
+# Releases of Slurm beside the installed one: all that a real Slurm decides about runs on each of them.
+RELEASES := 24.11 26.05
+
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 STAGE := tools/stage
@@ -39,6 +42,10 @@ test-slow: system $(VENV)/.dev warm ## The slow tests: longer searches, 64 emula
 	@tools/system-packages.sh releases
 	@tools/slurm-releases.sh
 	@HYPOTHESIS_PROFILE=thorough $(PYTEST) -m slow
+	@for release in $(RELEASES); do \
+	  echo "=== Slurm $$release"; \
+	  WATTQUEUE_ADVERSARIAL_S=$${WATTQUEUE_ADVERSARIAL_S:-600} WATTQUEUE_SLURM_RELEASE=$$release $(PYTEST) -m slurm tests/live || exit 1; \
+	done
 
 # tests/architecture reads the sources and runs none of them.
 coverage: $(VENV)/.dev ## Coverage of the fast tests, kernels as plain Python (continuous integration runs it)

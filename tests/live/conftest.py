@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.releases import absent, under_test
+from tests.live.releases import RELEASE, absent, under_test
 from tests.live.site import Site, bring_up
 from tests.live.slurmlab import SlurmLab, missing
 
@@ -47,15 +48,26 @@ def lab(driven: SlurmLab) -> SlurmLab:
 
 
 @pytest.fixture(scope="session")
-def driven() -> Iterator[SlurmLab]:
-    """A real Slurm with our script and a folder for the controller's account, shared by the session.
-
-    Of the release in WATTQUEUE_SLURM_RELEASE, if that is set.
-    """
+def slurm_release() -> str:
+    """The release of Slurm under test; skips, with the reason, where it is not at hand."""
     reason = absent(under_test())
     if reason is not None:
         pytest.skip(reason)
-    yield from bring_up()
+    return under_test()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With WATTQUEUE_SLURM_RELEASE, leave out what that release does not decide about."""
+    if os.environ.get(RELEASE):
+        others = [item for item in items if "slurm_release" not in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in set(others)]
+
+
+@pytest.fixture(scope="session")
+def driven(slurm_release: str) -> Iterator[SlurmLab]:
+    """A real Slurm with our script and a folder for the controller's account, shared by the session."""
+    yield from bring_up(slurm_release)
 
 
 @pytest.fixture

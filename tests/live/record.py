@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 from tests.live.slurmlab import USER, SlurmLab
-from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.slurm.guard import CONFIG
 from wattqueue.live.slurm.install import NodeWatts, Settings, script
 from wattqueue.live.slurm.observe import DETAILS, JOBS, NODES, POOL
@@ -55,7 +54,7 @@ def main() -> None:
         lab.run(["scontrol", "update", "NodeName=n4", "State=DRAIN", "Reason=recorded"])
         lab.run(["scontrol", "update", "NodeName=n3", "State=POWER_DOWN"])
         jobs_of_every_kind(lab)
-        commands = Commands(environment={"SLURM_CONF": lab.env["SLURM_CONF"]})
+        commands = lab.commands
         ReservationPool().set(commands, 1200, 1600)
         time.sleep(5.0)  # until the node is off
         for name, argv in FILES.items():

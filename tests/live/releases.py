@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 
 from tests.live.slurmlab import Done, SlurmLab, missing, wait_for
-from wattqueue.live.slurm.commands import Commands
 
 ROOTS = Path(os.environ.get("WATTQUEUE_SLURM_ROOTS", "/var/tmp/wattqueue-slurm"))  # noqa: S108 - large, and kept
 DEBIAN = {"24.11": "trixie", "26.05": "forky"}
 """The release of Debian that holds each release of Slurm."""
 RELEASES = ("22.05", *DEBIAN)
+RELEASE = "WATTQUEUE_SLURM_RELEASE"
+"""The variable that names the release of a run of the tests."""
 COMMANDS = ("sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sdiag", "sinfo", "sprio", "squeue", "srun", "sshare")
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd")
 
@@ -64,6 +65,11 @@ class ChrootLab(SlurmLab):
 
     system: Path
     holder: subprocess.Popen[bytes]
+
+    @property
+    def bin_dir(self) -> str:
+        """Wrappers that run the release's commands."""
+        return str(self.root / "bin")
 
     def enter(self, user: str | None = None) -> list[str]:
         """What runs a command inside, as ``user``."""
@@ -119,8 +125,8 @@ class ChrootLab(SlurmLab):
 
 
 def under_test() -> str:
-    """The release that the labs of all tests run: the one in WATTQUEUE_SLURM_RELEASE, or the installed one."""
-    return os.environ.get("WATTQUEUE_SLURM_RELEASE", "") or ".".join(_installed().split(".")[:2])
+    """The release of the fixture ``slurm_release``: the one in WATTQUEUE_SLURM_RELEASE, or the installed one."""
+    return os.environ.get(RELEASE, "") or ".".join(_installed().split(".")[:2])
 
 
 def each_release() -> list[object]:
@@ -129,13 +135,7 @@ def each_release() -> list[object]:
     return [pytest.param(one, marks=() if _installed().startswith(f"{one}.") else slow) for one in RELEASES]
 
 
-def commands_of(lab: SlurmLab) -> Commands:
-    """The release's own commands."""
-    inside = str(lab.root / "bin") if isinstance(lab, ChrootLab) else ""
-    return Commands(60.0, {"SLURM_CONF": lab.env["SLURM_CONF"]}, inside)
-
-
-def lab_of(release: str, folder: Path, lua: str, licences_w: int, **more: Any) -> SlurmLab:
+def lab_of(release: str, folder: Path, lua: str | None, licences_w: int, **more: Any) -> SlurmLab:
     """A lab of eight nodes; its ``bin`` holds the commands where the release is not the installed one.
 
     With accounting, as sites have it: without, Slurm 24.11 and 26.05 refuse a change of a job's partition at random

@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
-from tests.live.releases import ChrootLab, lab_of, root_of, under_test
+from tests.live.releases import lab_of, root_of, under_test
 from tests.live.slurmlab import OPERATOR, PATIENCE_S, LabError, SlurmLab, wait_for
 from wattqueue.kernels.cache import CACHE_DIR
 from wattqueue.live.slurm.install import NodeWatts, Settings, prolog, script
@@ -70,7 +70,6 @@ class Site:
         more = {"period_s": 0.3, "away_s": 5.0, **more}
         lines = [f"{k} = {v!r}" if not isinstance(v, bool) else f"{k} = {str(v).lower()}" for k, v in more.items()]
         (home / "machine.toml").write_text(machine)
-        inside = f'bin_dir = "{self.root}/bin"' if isinstance(self.lab, ChrootLab) else ""
         text = f"""
 machine = "machine.toml"
 cap = "{cap}"
@@ -81,7 +80,7 @@ record = "views.jsonl"
 [slurm]
 conf = "{self.root}/etc/slurm.conf"
 write_priority = false
-{inside}
+bin_dir = "{self.lab.bin_dir}"
 {slurm}
 """
         file = home / "live.toml"
@@ -159,6 +158,13 @@ write_priority = false
             (self.root / "gates" / job).touch()
         self.lab.wait_states(jobs, ["COMPLETED"])
 
+    def begin(self, cap: str, **more: Any) -> Path:
+        """Configure a controller, start it and wait for its first round; returns its configuration."""
+        config = self.configure(cap, **more)
+        self.start(config)
+        self.wait_up()
+        return config
+
     def kill(self) -> None:
         assert self.child is not None
         self.child.kill()
@@ -228,11 +234,6 @@ write_priority = false
         assert peak <= limit_w
         return peak
 
-    def starts(self, jobs: Sequence[str]) -> dict[str, int]:
-        """How often each job was started, by slurmctld's own log."""
-        log = (self.root / "log/slurmctld.log").read_text()
-        return {job: log.count(f"Allocate JobId={job} ") + log.count(f"Started JobId={job} in") for job in jobs}
-
     def check_audit(self) -> list[dict[str, Any]]:
         engine = open_database(self.root / "live/wattqueue-live.db")
         try:
@@ -254,7 +255,7 @@ def warm_kernels(cache: Path, account: pwd.struct_passwd) -> None:
         os.chown(path, account.pw_uid, account.pw_gid)
 
 
-def bring_up() -> Iterator[SlurmLab]:
+def bring_up(release: str) -> Iterator[SlurmLab]:
     """A lab of eight nodes with our script; the folder ``live`` belongs to the controller's account."""
     folder = Path(os.path.realpath(f"/tmp/wattqueue-drive-{os.getpid()}"))  # noqa: S108 - other users walk here
     folder.mkdir(mode=0o755)
@@ -271,7 +272,7 @@ def bring_up() -> Iterator[SlurmLab]:
     reads.chmod(0o755)
     (home / "freq").mkdir()
     os.chown(home / "freq", operator.pw_uid, operator.pw_gid)
-    lab = lab_of(under_test(), folder, script(settings), TOTAL_W, task_prolog=reads)
+    lab = lab_of(release, folder, script(settings), TOTAL_W, task_prolog=reads)
     try:
         yield lab.up()
     finally:
@@ -282,3 +283,14 @@ def bring_up() -> Iterator[SlurmLab]:
 def cap_text(net_w: int) -> str:
     """A cap that leaves so many watts above the idle watts of eight nodes."""
     return f"{8 * 100 + net_w}W"
+
+
+def eamc_machine() -> str:
+    """Paper 1's first two partitions, four nodes each, with the watts that the lab's script declares."""
+    parts = []
+    for name, frequencies in (("p1", (2.7e9, 2.4e9, 2.1e9, 1.8e9)), ("p2", (3.1e9, 2.7e9, 2.4e9, 2.1e9))):
+        parts.append(
+            f'[[partitions]]\nname = "{name}"\nnodes = 4\nfrequencies_hz = {list(frequencies)}\n'
+            "idle_w = 300.0\nmax_w = 500.0\n"
+        )
+    return 'name = "eamc-lab"\n' + "\n".join(parts)

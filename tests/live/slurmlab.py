@@ -10,17 +10,23 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar, cast
+
+import pytest
 
 from tests.live.procs import MARKER, end_all
+from wattqueue.live.slurm.commands import Commands
 
 PACKAGES = "slurm-wlm slurmdbd slurm-client munge mariadb-server lua-socket slurm-wlm-mysql-plugin prometheus"
 PROGRAMS = (
@@ -39,10 +45,18 @@ REPAIR_AFTER_S = 15.0
 """How long a node may stay in one state other than idle before the lab acts."""
 LIVE = frozenset({"PENDING", "RUNNING", "STOPPED", "SUSPENDED", "CONFIGURING", "COMPLETING"})
 """States of jobs that have not ended."""
+F = TypeVar("F")
+LAUNCH = re.compile(r"Launching batch (?:job |JobId=)(\d+) ")
+"""What slurmd logs when it starts a job's script: the first form up to 24.11."""
 USER = "news"
 OTHER_USER = "games"
 OPERATOR = "daemon"
 """The account that plays the controller: not root, operator of Slurm, nothing more."""
+
+
+def real(test: F) -> F:
+    """A test in a real Slurm; all such tests run in one worker, one after another."""
+    return cast(F, pytest.mark.slurm(pytest.mark.compiled(pytest.mark.xdist_group("slurm")(test))))
 
 
 class LabError(RuntimeError):
@@ -414,6 +428,16 @@ class SlurmLab:
             last = now
 
     # -- calls ---------------------------------------------------------------------------------
+    @property
+    def bin_dir(self) -> str:
+        """The folder of Slurm's commands, as ``[slurm] bin_dir`` names it; empty where they are on the PATH."""
+        return ""
+
+    @property
+    def commands(self) -> Commands:
+        """Slurm's commands as the driver runs them."""
+        return Commands(60.0, {"SLURM_CONF": self.env["SLURM_CONF"]}, self.bin_dir)
+
     def run(
         self,
         argv: Sequence[str],
@@ -569,6 +593,12 @@ class SlurmLab:
                 name = line.split()[0].split("=")[1]
                 self.run(["scontrol", "delete", f"ReservationName={name}"], check=False)
         self.wait_idle()
+
+    def launches(self, jobs: Iterable[str]) -> dict[str, int]:
+        """How often the script of each job was launched, by the logs of all slurmd; slurmctld 26.05 logs no start."""
+        logs = [log.read_text(errors="replace") for log in (self.root / "log").glob("slurmd.*.log")]
+        found = Counter(job for log in logs for job in LAUNCH.findall(log))
+        return {job: found[job] for job in jobs}
 
     def log_ends(self, lines: int = 12) -> str:
         """The last lines of each log, for an error's text."""

@@ -20,10 +20,10 @@ import pytest
 
 from tests.live.adversary import Adversary, Killer, Poller, create_late, drain
 from tests.live.outcomes import Outcomes, forgotten
+from tests.live.releases import lab_of
 from tests.live.site import Site, warm_kernels
-from tests.live.slurmlab import OPERATOR, SlurmLab, wait_for
+from tests.live.slurmlab import OPERATOR, wait_for
 from wattqueue.live.config import load_config
-from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.slurm.guard import Guard
 from wattqueue.live.slurm.install import install
 
@@ -49,7 +49,7 @@ NODE_W = {f"n{i}": 200.0 if i <= 4 else 150.0 for i in range(1, 9)}
 
 
 @pytest.fixture(scope="module")
-def arena(real_module: None) -> Iterator[Site]:
+def arena(slurm_release: str) -> Iterator[Site]:
     """A Slurm with GPUs and overlapping partitions, installed as a site would: by what ``live install`` derives."""
     folder = Path(os.path.realpath(f"/tmp/wattqueue-arena-{os.getpid()}"))  # noqa: S108 - other users walk here
     folder.mkdir(mode=0o755)
@@ -59,12 +59,12 @@ def arena(real_module: None) -> Iterator[Site]:
     warm_kernels(folder / "cache", operator)
     trivial = "function slurm_job_submit(a, b, c) return slurm.SUCCESS end\n"
     trivial += "function slurm_job_modify(a, b, c, d) return slurm.SUCCESS end\nreturn slurm.SUCCESS\n"
-    lab = SlurmLab(folder, nodes=8, licences_w=POOL_W, lua=trivial, gpus=4, overlap=True, extra=["MinJobAge=300"])
+    lab = lab_of(slurm_release, folder, trivial, POOL_W, gpus=4, overlap=True, extra=["MinJobAge=300"])
     try:
         lab.up()
         site = Site(lab)
         config = load_config(site.configure(f"{800 + POOL_W}W", machine=MACHINE, user=OPERATOR))
-        slurm = Commands(environment={"SLURM_CONF": lab.env["SLURM_CONF"]})
+        slurm = lab.commands
         guard = Guard.of(config, slurm)
         install(folder / "etc", guard.settings, None)
         assert [one for one in guard.check(slurm, folder / "etc") if one.fatal] == []

@@ -31,11 +31,11 @@ from tests.live.fakeslurm import FakeSlurm
 from tests.live.mirror import MACHINE, Mirrored, random_cap, random_jobs
 from tests.live.python_policies import POLICIES, LooksAhead
 from tests.live.site import TOTAL_W, Site, cap_text
+from tests.live.slurmlab import real
 from tests.live.test_replay import record
 from wattqueue.live.planner import Rules
 from wattqueue.live.replay import replay
 from wattqueue.live.slurm.cluster import SlurmCluster
-from wattqueue.live.slurm.commands import Commands
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
@@ -148,7 +148,7 @@ def on_the_real(policy: str, site: Site) -> Outcome:
         assert site.running() == wanted
     site.stop()
     released = [row["target"] for row in site.check_audit() if row["event"] == "intend" and row["kind"] == "release"]
-    return Outcome([ids.index(name) for name in released], peak, sum(site.starts(ids).values()))
+    return Outcome([ids.index(name) for name in released], peak, sum(site.lab.launches(ids).values()))
 
 
 def check(sets: Sequence[frozenset[int]], got: Outcome, policy: str) -> None:
@@ -168,9 +168,7 @@ def test_the_simulator_and_the_fake_slurm_agree(policy: str, tmp_path: Path) -> 
     check(sets, on_the_fake(policy, tmp_path), policy)
 
 
-@pytest.mark.slurm
-@pytest.mark.compiled
-@pytest.mark.xdist_group("slurm")
+@real
 @pytest.mark.parametrize(
     "policy", ["easy", pytest.param("fcfs", marks=pytest.mark.slow), pytest.param("first-fit", marks=pytest.mark.slow)]
 )
@@ -241,15 +239,13 @@ def test_a_round_over_the_fake_is_decided_alike_on_its_snapshot(feature: str, tm
     check_recording(record(tmp_path, policy_of(feature), rounds=40, cap=cap), feature, "fake")
 
 
-@pytest.mark.slurm
-@pytest.mark.compiled
-@pytest.mark.xdist_group("slurm")
+@real
 @pytest.mark.parametrize(
     "feature", ["all", *(pytest.param(name, marks=pytest.mark.slow) for name in FEATURES if name != "all")]
 )
 def test_a_round_over_a_real_slurm_is_decided_alike_on_its_snapshot(feature: str, site: Site, tmp_path: Path) -> None:
     """Administrator's right: here as root, so that nodes can be powered."""
-    commands = Commands(60.0, {"SLURM_CONF": site.lab.env["SLURM_CONF"]})
+    commands = site.lab.commands
     now_s = time.time()
     moving = Cap(np.array([-np.inf, now_s + 3.0, now_s + 6.0]), np.array([1400.0, 1000.0, 1700.0]))
     cap = moving if feature in MOVING else Cap.constant(1700.0)

@@ -11,7 +11,6 @@ import pytest
 
 from tests.live.slurmlab import OPERATOR, SlurmLab, wait_for
 from wattqueue.live.slurm.accounting import SlurmEnergy
-from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.slurm.frequencies import Frequencies
 from wattqueue.live.slurm.install import prolog
 from wattqueue.live.telemetry.base import JobEnergy
@@ -38,10 +37,6 @@ def powered(real_module: None) -> Iterator[SlurmLab]:
         lab.remove()
 
 
-def commands(lab: SlurmLab) -> Commands:
-    return Commands(environment={k: v for k, v in lab.env.items() if k == "SLURM_CONF"})
-
-
 def test_energy_of_an_ended_job_comes_from_slurmdbd(powered: SlurmLab) -> None:
     begin_s = time.time()
     job = powered.submit("-w", "n1", "--wrap=srun sleep 12", seconds=0)
@@ -49,7 +44,7 @@ def test_energy_of_an_ended_job_comes_from_slurmdbd(powered: SlurmLab) -> None:
     found: list[JobEnergy] = []
 
     def there() -> bool:
-        found[:] = [e for e in SlurmEnergy(commands(powered)).finished(begin_s - 1.0) if e.name == job]
+        found[:] = [e for e in SlurmEnergy(powered.commands).finished(begin_s - 1.0) if e.name == job]
         return len(found) == 1 and found[0].energy_j > 0
 
     wait_for("the job's energy in the accounting", there, step_s=0.5)

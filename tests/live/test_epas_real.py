@@ -31,7 +31,6 @@ from wattqueue.live.controller import Controller
 from wattqueue.live.node_limits import measured_by_agents
 from wattqueue.live.planner import Rules
 from wattqueue.live.slurm.cluster import SlurmCluster
-from wattqueue.live.slurm.commands import Commands
 from wattqueue.model.signals import Cap
 from wattqueue.parts.controls.rapl_redistribution import RaplRedistribution
 from wattqueue.policy.policy import load_policy
@@ -165,7 +164,7 @@ def run(site: Site, tmp_path: Path) -> Iterator[Run]:
         link = AgentLink(Disturbed(connection, random.Random(5)), OTHER_W)  # type: ignore[arg-type]
         policy = load_policy("pas", ledger="measured", controls=[RaplRedistribution(measure=measured_by_agents)])
         controller = make_controller(
-            SlurmCluster(Commands(environment={"SLURM_CONF": site.lab.env["SLURM_CONF"]})), tmp_path, time.time,
+            SlurmCluster(site.lab.commands), tmp_path, time.time,
             cap=Cap.constant(CAP_W), machine=lab_machine(), policy=policy, sources=(link,),
             rules=Rules(mode="control", write_priority=False, track_running=True, settle_s=3.0),
         )  # fmt: skip

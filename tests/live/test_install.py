@@ -8,28 +8,21 @@ import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar, cast
 
 import pytest
 
-from tests.live.slurmlab import OPERATOR, USER, SlurmLab, wait_for
+from tests.live.releases import lab_of
+from tests.live.slurmlab import OPERATOR, USER, SlurmLab, real, wait_for
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.consent import parse_tag
-from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.slurm.guard import staff_of
 from wattqueue.live.slurm.install import NodeWatts, Settings, install, prolog, script
 from wattqueue.live.slurm.observe import Observer
 from wattqueue.live.slurm.sizing import Shape
 
-F = TypeVar("F")
 STAFF = "bin"
 OPERATOR_UID = pwd.getpwnam(OPERATOR).pw_uid
-
-
-def real(test: F) -> F:
-    """A test in a real Slurm; all such tests run in one worker, one after another."""
-    return cast(F, pytest.mark.slurm(pytest.mark.compiled(pytest.mark.xdist_group("slurm")(test))))
 
 
 P1, P2 = Shape(16, 2, 16, 32000, (("gpu", 4),)), Shape(8, 1, 8, 32000)
@@ -46,12 +39,12 @@ def beat(file: Path, age_s: float = 0.0) -> None:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory, real_module: None) -> Iterator[SlurmLab]:
+def guarded(slurm_release: str) -> Iterator[SlurmLab]:
     """A Slurm with our script, its pool 1000 W."""
     folder = Path(os.path.realpath(f"/tmp/wattqueue-guard-{os.getpid()}"))  # noqa: S108 - other users walk here
     folder.mkdir(mode=0o755)
-    lab = SlurmLab(folder, nodes=4, licences_w=1000, lua=script(settings(folder / "run/beat")), gpus=4)
-    lab.overlap = lab.memory = True
+    lua = script(settings(folder / "run/beat"))
+    lab = lab_of(slurm_release, folder, lua, 1000, nodes=4, gpus=4, overlap=True, memory=True)
     try:
         yield lab.up()
     finally:
@@ -159,6 +152,11 @@ def test_components_of_a_heterogeneous_job_are_counted_together(slurm: SlurmLab)
     assert "1200 W" in done.err
     fits = slurm.run(["sbatch", "--parsable", "-N2", ":", "-N1", "--wrap=true"], user=USER).out.strip()
     assert slurm.field(fits, "Licenses") == "watts:600"
+    assert "watts" not in slurm.field(f"{fits}+1", "Licenses"), "Slurm takes them on the first component alone"
+    held = slurm.run(["sbatch", "--parsable", "-H", ":", "-H", "--wrap=true"], user=USER).out.strip()
+    for job in (fits, held):
+        slurm.run(["scontrol", "release", job], user=USER)
+        assert slurm.field(job, "Priority") == "0", "it waits for the watts of its second component"
     alone = slurm.submit("-N2", seconds=60)
     assert slurm.field(alone, "Licenses") == "watts:600", "a job after it starts to count anew"
 
@@ -216,7 +214,7 @@ def test_a_user_holds_and_releases_a_waiting_job_that_keeps_its_place(slurm: Slu
         slurm.run(["scontrol", "hold", job], user=OPERATOR)
     before = [slurm.field(job, name) for name in ("SubmitTime", "Licenses")]
     slurm.run(["scontrol", verb, job], user=USER)
-    observer = Observer(Commands(environment={"SLURM_CONF": slurm.env["SLURM_CONF"]}), time.time)
+    observer = Observer(slurm.commands, time.time)
     (row,) = observer.snapshot().jobs
     assert (row.held, row.eligible) == (True, False), "the controller leaves it alone"
     slurm.run(["scontrol", "release", job], user=USER)
@@ -244,7 +242,7 @@ def test_what_staff_changes_is_not_refused(slurm: SlurmLab) -> None:
     """An account with Slurm's operator level that is not the controller's: a script installed again lets it."""
     slurm.run(["sacctmgr", "-i", "add", "account", "ops", "Cluster=lab"], check=False)
     slurm.run(["sacctmgr", "-i", "add", "user", STAFF, "Account=ops", "AdminLevel=Operator"])
-    commands = Commands(environment={"SLURM_CONF": slurm.env["SLURM_CONF"]})
+    commands = slurm.commands
     uid = pwd.getpwnam(STAFF).pw_uid
     assert uid in staff_of(commands)
     wait_for("its rights", lambda: "Operator" in slurm.run(["sacctmgr", "-n", "show", "user", STAFF]).out)

@@ -9,7 +9,7 @@ import pytest
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.site import Site, cap_text
-from tests.live.slurmlab import wait_for
+from tests.live.slurmlab import real, wait_for
 from wattqueue.errors import MachineError
 from wattqueue.model.signals import Cap
 
@@ -71,14 +71,10 @@ def test_a_partition_without_any_node_is_an_error(tmp_path: Path) -> None:
         make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(CAP_W))
 
 
-@pytest.mark.slurm
-@pytest.mark.compiled
-@pytest.mark.xdist_group("slurm")
+@real
 def test_a_node_moves_to_another_partition_of_a_real_slurm(site: Site) -> None:
     """The running controller takes it up, and the next one starts over a machine file that is not right any more."""
-    config = site.configure(cap_text(1600))
-    site.start(config)
-    site.wait_up()
+    config = site.begin(cap_text(1600))
     conf = site.root / "etc/slurm.conf"
     before = conf.read_text()
     wide = site.gated("-N4", "-p", "p1")

@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from tests.live.releases import commands_of
 from tests.live.site import NET_W, Site
 from tests.live.slurmlab import OPERATOR, wait_for
 from wattqueue.live.config import load_config
@@ -21,7 +20,7 @@ def test_one_partition_is_managed_and_the_other_left_alone(site: Site) -> None:
     lab, etc = site.lab, site.root / "etc"
     before = (etc / LUA).read_text()
     file = site.configure(f"{4 * 100 + 2 * NET_W}W", slurm='only = ["p1"]', user=OPERATOR)
-    config, slurm = load_config(file), commands_of(lab)
+    config, slurm = load_config(file), lab.commands
     settings = settings_of(config, slurm)
     assert (set(settings.nodes), set(settings.free)) == ({"p1"}, {"p2"})
     try:

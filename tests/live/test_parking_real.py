@@ -20,7 +20,6 @@ from wattqueue.live.cluster import ContinueJob, JobKey, StopJob
 from wattqueue.live.consent import CONSENT, NO_CONSENT
 from wattqueue.live.planner import Rules
 from wattqueue.live.slurm.cluster import SlurmCluster
-from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.slurm.writes import commands_of
 from wattqueue.live.why import read_consent
 from wattqueue.model.load_target import LoadTarget, LoadTargets
@@ -204,7 +203,7 @@ def test_a_drained_node_stops_when_its_job_ends_and_comes_back(site: Site, tmp_p
     source, lab = Stated(), site.lab
     lab.run(["scontrol", "update", "NodeName=n8", "State=DRAIN", "Reason=its fan is loud"])
     controller = make_controller(
-        SlurmCluster(Commands(60.0, {"SLURM_CONF": lab.env["SLURM_CONF"]})), tmp_path, time.time,
+        SlurmCluster(lab.commands), tmp_path, time.time,
         cap=Cap.constant(2400.0), machine=lab_machine(), policy="dr-fcfs-drain", targets=source,
         rules=Rules("control", write_priority=False, power_nodes=True),
     )  # fmt: skip

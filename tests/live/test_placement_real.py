@@ -31,8 +31,7 @@ def begin(site: Site, cap_w: int = 1600) -> None:
     home = site.root / "live"
     write_unit_factors(home / "factors.csv", UnitTable.of_watts(["cg"], [str(k) for k in range(8)], WATTS))
     (home / "policy.toml").write_text(POLICY.replace("{home}", str(home)))
-    site.start(site.configure(cap_text(cap_w), policy=f"{home}/policy.toml:apart", start_timeout_s=3.0))
-    site.wait_up()
+    site.begin(cap_text(cap_w), policy=f"{home}/policy.toml:apart", start_timeout_s=3.0)
 
 
 def test_jobs_get_the_nodes_of_least_watts_and_their_licences(site: Site) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.site import TOTAL_W, Site
-from tests.live.slurmlab import wait_for
+from tests.live.slurmlab import real, wait_for
 from tests.store import postgres
 from wattqueue.live.cluster import JobKey, PowerNode
 from wattqueue.live.decision import Decider
@@ -23,7 +23,6 @@ from wattqueue.live.planner import Rules
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.requests import JobRequest, MeasuredJob, ObservedJob
 from wattqueue.live.slurm.cluster import SlurmCluster
-from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.state.audit import rows_of, verify
 from wattqueue.live.telemetry.base import JobEnergy
 from wattqueue.live.world import Layout
@@ -223,12 +222,10 @@ def test_state_and_audit_in_postgresql(tmp_path: Path, database: str) -> None:
     assert verdict.rows > 30
 
 
-@pytest.mark.slurm
-@pytest.mark.compiled
-@pytest.mark.xdist_group("slurm")
+@real
 def test_a_real_node_is_stopped_and_woken(site: Site, tmp_path: Path) -> None:
     """Administrator's right: here as root. The node goes down and comes back, and a job runs on it."""
-    commands = Commands(environment={"SLURM_CONF": site.lab.env["SLURM_CONF"]})
+    commands = site.lab.commands
 
     class Last:
         period_s, events = 0.5, frozenset({"arrival"})

@@ -12,7 +12,7 @@ import pytest
 
 from tests.live.adversary import Poller
 from tests.live.drive import lab_machine, make_controller
-from tests.live.releases import RELEASES, absent, commands_of, lab_of
+from tests.live.releases import RELEASES, absent, lab_of
 from tests.live.slurmlab import OTHER_USER, PATIENCE_S, SlurmLab
 from wattqueue.live.cluster import Pool
 from wattqueue.live.controller import Controller
@@ -85,7 +85,7 @@ def requeue_many(lab: SlurmLab, controller: Controller, count: int) -> dict[str,
 
 
 def test_five_hundred_requeues(release_lab: SlurmLab, tmp_path: Path, record_property: Record) -> None:
-    lab, commands = release_lab, commands_of(release_lab)
+    lab, commands = release_lab, release_lab.commands
     (lab.root / BEAT).write_text(f"control {int(time.time())}\n")
     cap = Cap.constant(8 * 100.0 + POOL_W)
     controller = make_controller(SlurmCluster(commands), tmp_path, time.time, cap=cap, machine=lab_machine())
@@ -110,7 +110,7 @@ def test_what_is_counted_of_a_job_that_completes_during_a_restart(
 ) -> None:
     """Whatever the release counts, the pool shows what jobs hold: two jobs, then one."""
     lab = release_lab
-    observer = Observer(commands_of(lab), time.time)
+    observer = Observer(lab.commands, time.time)
     completes, runs = (lab.submit("-N1", "-p", "p1", "-t", "60", seconds=6000, user=OTHER_USER) for _ in range(2))
     lab.wait_states([completes, runs], ["RUNNING"])
 

@@ -12,7 +12,6 @@ import pytest
 from tests.live.site import Site, cap_text
 from tests.live.slurmlab import wait_for
 from wattqueue.live.slurm.cluster import SlurmCluster
-from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.slurm.guard import without_watts
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
@@ -39,9 +38,7 @@ def status_problems(site: Site) -> str:
 
 def test_jobs_submitted_while_the_controller_was_away_are_held_when_it_returns(site: Site) -> None:
     """They waited for Slurm alone; from then on the policy decides about them, and their watts were counted before."""
-    config = site.configure(cap_text(200))
-    site.start(config)
-    site.wait_up()
+    config = site.begin(cap_text(200))
     site.wait_open(200)
     site.stop()
     runs = site.gated("-N1", "-p", "p1")
@@ -66,8 +63,7 @@ def test_a_job_whose_launch_failed_waits_for_a_person(site: Site) -> None:
     prolog.chmod(0o755)
     fails.touch()
     with with_configuration(site, "", f"Prolog={prolog}"):
-        site.start(site.configure(cap_text(400)))
-        site.wait_up()
+        site.begin(cap_text(400))
         job = site.gated("-N1", "-p", "p1", "-w", "n2")
         wait_for("the failure", lambda: site.lab.field(job, "Reason") == "launch_failed_requeued_held")
         wait_for("the status to report it", lambda: "launch failed" in status_problems(site), step_s=0.2)
@@ -90,8 +86,7 @@ def test_a_dependent_job_starts_soon_after_what_it_waited_for(site: Site) -> Non
     Here an hour: without the controller's own look these jobs would not start while the test waits.
     """
     with with_configuration(site, "sched_interval=1,", "sched_interval=3600,"):
-        site.start(site.configure(cap_text(600)))
-        site.wait_up()
+        site.begin(cap_text(600))
         first = site.gated("-N1", "-p", "p1")
         good = site.lab.submit("-N1", "-p", "p1", "-d", f"afterok:{first}", seconds=0.1)
         never = site.lab.submit("-N1", "-p", "p1", "-d", f"afternotok:{first}", seconds=0.1)
@@ -106,18 +101,17 @@ def test_a_dependent_job_starts_soon_after_what_it_waited_for(site: Site) -> Non
 
 def test_watts_are_taken_off_running_and_waiting_jobs_and_the_pool_is_opened(site: Site) -> None:
     """What ``live uninstall`` writes, by the controller's own account."""
-    site.start(site.configure(cap_text(200)))
-    site.wait_up()
+    site.begin(cap_text(200))
     site.wait_open(200)
     site.stop()
     jobs = [site.gated("-N1", "-p", "p1") for _ in range(2)]
     site.wait_running(jobs[:1])
-    cluster = SlurmCluster(Commands(environment={"SLURM_CONF": site.lab.env["SLURM_CONF"]}))
+    cluster = SlurmCluster(site.lab.commands)
     writes = without_watts(cluster.observe())
     assert sorted(write.kind for write in writes) == ["pool", "update", "update"]
     for write in writes:
         cluster.apply(write)
-    assert [site.lab.field(job, "Licenses") for job in jobs] == ["", ""]
+    assert {site.lab.field(job, "Licenses") for job in jobs} <= {"", "(null)"}
     assert without_watts(cluster.observe()) == []
     site.wait_running(jobs)
     site.open_gate(*jobs)

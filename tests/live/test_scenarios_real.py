@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.live.site import TOTAL_W, Site, as_operator, cap_text
+from tests.live.site import TOTAL_W, Site, as_operator, cap_text, eamc_machine
 from tests.live.slurmlab import PATIENCE_S, USER, SlurmLab, wait_for
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
@@ -27,15 +27,14 @@ def fill(lab: SlurmLab, count: int, seed: int) -> list[str]:
 
 def test_forty_jobs_under_a_cap(site: Site) -> None:
     """Never more watts admitted than the cap, every job ends, each ran once, and its views replay byte for byte."""
-    site.start(site.configure(cap_text(1000)))
-    site.wait_up()
+    site.begin(cap_text(1000))
     first = [site.gated("-N1", "-p", "p1,p2") for _ in range(5)]
     site.lab.wait_states(first, ["RUNNING"])
     jobs = [*first, *fill(site.lab, 35, 1)]
     site.wait_used(1000)
     site.open_gate(*first)
     site.wait_ended(jobs, 1000)
-    assert set(site.starts(jobs).values()) == {1}
+    assert set(site.lab.launches(jobs).values()) == {1}
     assert site.used_w() == (0, TOTAL_W - 1000)
     site.stop()
     rows = site.check_audit()
@@ -48,8 +47,7 @@ def test_forty_jobs_under_a_cap(site: Site) -> None:
 
 
 def test_the_order_is_that_of_easy(site: Site) -> None:
-    site.start(site.configure(cap_text(800)))
-    site.wait_up()
+    site.begin(cap_text(800))
     lab = site.lab
     blocker = site.gated("-N3", "-t", "60", "-p", "p1")
     lab.wait_states([blocker], ["RUNNING"])
@@ -69,8 +67,7 @@ def test_cap_lowered_and_raised_midway(site: Site) -> None:
     """The cap's file is written anew while jobs run: the pool follows, they run on, nothing more is admitted."""
     cap = site.root / "live/cap.csv"
     cap.write_text("time_s,cap_w\n0,1800\n")
-    site.start(site.configure("cap.csv"))
-    site.wait_up()
+    site.begin("cap.csv")
     jobs = [site.gated("-N1", "-p", "p1,p2") for _ in range(8)]
     site.wait_used(1000)
     running = site.running()
@@ -86,15 +83,13 @@ def test_cap_lowered_and_raised_midway(site: Site) -> None:
     site.wait_started(jobs)
     site.open_gate(*jobs)
     assert site.used_w() == (0, 0), "the whole pool is open again, no reservation stands"
-    assert set(site.starts(jobs).values()) == {1}
+    assert set(site.lab.launches(jobs).values()) == {1}
 
 
 def check_crashes(site: Site, rounds: int, seed: int) -> None:
     """SIGKILL the controller at random points of its work, start it again, and see that all comes right."""
     random_ = random.Random(seed)
-    config = site.configure(cap_text(1000))
-    site.start(config)
-    site.wait_up()
+    config = site.begin(cap_text(1000))
     jobs = fill(site.lab, 6, seed)
     peak = 0
     for _ in range(rounds):
@@ -107,7 +102,7 @@ def check_crashes(site: Site, rounds: int, seed: int) -> None:
             site.wait_up()
     peak = max(peak, site.wait_ended(jobs, 1000))
     assert peak <= 1000
-    assert set(site.starts(jobs).values()) == {1}, "no double action"
+    assert set(site.lab.launches(jobs).values()) == {1}, "no double action"
     site.stop()
     site.check_audit()
 
@@ -136,8 +131,7 @@ def test_slurmctld_restarted_and_killed_right_after_a_submit(site: Site) -> None
     A job that ended in the seconds before the kill is RUNNING in what slurmctld had saved, and stays so
     until its node registers anew or its limit is over: so a file that it wrote says that it ran.
     """
-    site.start(site.configure(cap_text(1000)))
-    site.wait_up()
+    site.begin(cap_text(1000))
     random_, ran = random.Random(3), site.root / "work"
 
     def submit(count: int, batch: str) -> dict[str, str]:
@@ -175,9 +169,7 @@ def test_slurmctld_restarted_and_killed_right_after_a_submit(site: Site) -> None
 
 
 def test_away_longer_than_stated_slurm_schedules_alone_under_the_pool(site: Site) -> None:
-    config = site.configure(cap_text(600))
-    site.start(config)
-    site.wait_up()
+    config = site.begin(cap_text(600))
     site.wait_open(600)
     assert site.child is not None
     os.kill(site.child.pid, signal.SIGSTOP)
@@ -207,8 +199,7 @@ def test_away_longer_than_stated_slurm_schedules_alone_under_the_pool(site: Site
 
 
 def test_a_user_reads_neither_state_nor_audit(site: Site) -> None:
-    site.start(site.configure(cap_text(600)))
-    site.wait_up()
+    site.begin(cap_text(600))
     home = site.root / "live"
     for file in ("wattqueue-live.db", "views.jsonl", "run/audit.head"):
         wait_for(file, (home / file).exists)
@@ -216,17 +207,6 @@ def test_a_user_reads_neither_state_nor_audit(site: Site) -> None:
         assert "Permission denied" in done.err
     done = site.lab.run(["touch", str(home / "run/beat")], user=USER, check=False)
     assert done.code != 0
-
-
-def eamc_machine() -> str:
-    """Paper 1's first two partitions, four nodes each, with the watts that the lab's script declares."""
-    parts = []
-    for name, frequencies in (("p1", (2.7e9, 2.4e9, 2.1e9, 1.8e9)), ("p2", (3.1e9, 2.7e9, 2.4e9, 2.1e9))):
-        parts.append(
-            f'[[partitions]]\nname = "{name}"\nnodes = 4\nfrequencies_hz = {list(frequencies)}\n'
-            "idle_w = 300.0\nmax_w = 500.0\n"
-        )
-    return 'name = "eamc-lab"\n' + "\n".join(parts)
 
 
 def test_eamc_gives_each_job_one_partition_and_one_frequency_that_reaches_its_step(site: Site) -> None:

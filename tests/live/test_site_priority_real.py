@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tests.live.drive import lab_machine, make_controller
-from tests.live.slurmlab import OTHER_USER, USER, SlurmLab, missing, wait_for
+from tests.live.releases import RELEASES, absent, lab_of
+from tests.live.slurmlab import OTHER_USER, USER, SlurmLab, wait_for
 from wattqueue.live.slurm.cluster import SlurmCluster
-from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.slurm.install import NodeWatts, Settings, script
 from wattqueue.live.status import BEAT
 from wattqueue.model.signals import Cap
@@ -33,10 +33,10 @@ PRIORITY = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def twins(tmp_path_factory: pytest.TempPathFactory, lab_folder: Path) -> Iterator[tuple[SlurmLab, SlurmLab]]:
+@pytest.fixture(params=RELEASES)
+def twins(request: pytest.FixtureRequest, lab_folder: Path) -> Iterator[tuple[SlurmLab, SlurmLab]]:
     """Two equal clusters, the second with our script, which holds jobs."""
-    reason = missing()
+    reason = absent(request.param)
     if reason is not None:
         pytest.skip(reason)
     nodes = {name: NodeWatts(200, 200, 16 if name == "p1" else 8) for name in ("p1", "p2")}
@@ -46,7 +46,7 @@ def twins(tmp_path_factory: pytest.TempPathFactory, lab_folder: Path) -> Iterato
             folder = lab_folder / name
             folder.mkdir(mode=0o755)
             lua = script(Settings(nodes, [], folder / BEAT, 600, 1600)) if name == "ours" else None
-            lab = SlurmLab(folder, lua=lua, licences_w=1600, extra=PRIORITY)
+            lab = lab_of(request.param, folder, lua, 1600, extra=PRIORITY)
             labs.append(lab.up())
         yield labs[0], labs[1]
     finally:
@@ -135,7 +135,7 @@ def test_two_hundred_jobs_stand_as_sprio_has_them_on_a_twin(
     last = pairs[-1][0]
     ages = ["sprio", "-h", "-j", last, "-o", "%A"]
     wait_for("Slurm to compute ages", lambda: any(float(a) > 0 for a in twin.run(ages).out.split()), step_s=1.0)
-    cluster = SlurmCluster(Commands(60.0, {"SLURM_CONF": ours.env["SLURM_CONF"]}), priorities=True)
+    cluster = SlurmCluster(ours.commands, priorities=True)
     controller = make_controller(
         cluster, tmp_path, time.time, cap=Cap.constant(2400.0), machine=lab_machine(), policy="slurm-priority"
     )

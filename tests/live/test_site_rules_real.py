@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.live.drive import lab_machine, make_controller
-from tests.live.releases import absent, commands_of, each_release, lab_of
+from tests.live.releases import absent, each_release, lab_of
 from tests.live.slurmlab import OTHER_USER, SlurmLab, wait_for
 from wattqueue.live.controller import Controller
 from wattqueue.live.report import Report
@@ -28,10 +28,9 @@ CONF = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=each_release())
-def ruled(request: pytest.FixtureRequest) -> Iterator[SlurmLab]:
-    """A lab with accounts that have limits, a feature and GPUs on some nodes, and a partition that preempts."""
-    reason = absent(request.param)
+def overlapping(release: str, extra: Sequence[str]) -> SlurmLab:
+    """A lab that is not up, with GPUs on some nodes and a partition ``debug`` over all that Slurm schedules itself."""
+    reason = absent(release)
     if reason is not None:
         pytest.skip(reason)
     folder = Path(tempfile.mkdtemp(prefix="wattqueue-rules-"))
@@ -39,7 +38,13 @@ def ruled(request: pytest.FixtureRequest) -> Iterator[SlurmLab]:
     nodes = {name: NodeWatts(NET_W, NET_W, 16 if name == "p1" else 8) for name in ("p1", "p2")}
     nodes["debug"] = NodeWatts(NET_W, NET_W, 8, held=False)
     lua = script(Settings(nodes, [], folder / BEAT, 600, TOTAL_W))
-    lab = lab_of(request.param, folder, lua, TOTAL_W, extra=CONF, gpus=2, overlap=True)
+    return lab_of(release, folder, lua, TOTAL_W, extra=extra, gpus=2, overlap=True)
+
+
+@pytest.fixture(scope="module", params=each_release())
+def ruled(request: pytest.FixtureRequest) -> Iterator[SlurmLab]:
+    """A lab with accounts that have limits, a feature on a node, and a partition that preempts."""
+    lab = overlapping(request.param, CONF)
     try:
         lab.up()
         change = ["sacctmgr", "-i"]
@@ -62,7 +67,7 @@ class Rounds:
 
     def __init__(self, lab: SlurmLab, folder: Path) -> None:
         self.lab = lab
-        cluster = SlurmCluster(commands_of(lab), priorities=True)
+        cluster = SlurmCluster(lab.commands, priorities=True)
         self.controller: Controller = make_controller(
             cluster, folder, time.time, cap=Cap.constant(8 * 100.0 + TOTAL_W), machine=lab_machine(),
             policy="slurm-priority",

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.live.drive import lab_machine, make_controller
+from tests.live.releases import lab_of
 from tests.live.slurmlab import PATIENCE_S, SlurmLab, wait_for
 from wattqueue.live.replay import replay
 from wattqueue.live.slurm.cluster import SlurmCluster
-from wattqueue.live.slurm.commands import Commands
 from wattqueue.live.slurm.install import NodeWatts, Settings, script
 from wattqueue.live.state.audit import verify
 from wattqueue.live.status import BEAT, HEAD
@@ -24,10 +24,10 @@ NODES, NET_W, OPEN_W = 64, 200, 4000
 
 
 @pytest.fixture
-def large(lab_folder: Path, real_slurm: None) -> Iterator[SlurmLab]:
+def large(lab_folder: Path, slurm_release: str) -> Iterator[SlurmLab]:
     nodes = {name: NodeWatts(NET_W, NET_W, 16 if name == "p1" else 8) for name in ("p1", "p2")}
     settings = Settings(nodes, [], lab_folder / BEAT, 600, NODES * NET_W)
-    lab = SlurmLab(lab_folder, nodes=NODES, licences_w=NODES * NET_W, lua=script(settings))
+    lab = lab_of(slurm_release, lab_folder, script(settings), NODES * NET_W, nodes=NODES)
     try:
         yield lab.up()
     finally:
@@ -43,7 +43,7 @@ def test_two_hundred_jobs_on_sixty_four_nodes(large: SlurmLab, tmp_path: Path) -
                      seconds=random_.uniform(0.2, 4.0))
         for _ in range(200)
     ]  # fmt: skip
-    cluster = SlurmCluster(Commands(60.0, {"SLURM_CONF": large.env["SLURM_CONF"]}))
+    cluster = SlurmCluster(large.commands)
     cap = Cap.constant(NODES * 100.0 + OPEN_W)
     controller = make_controller(cluster, tmp_path, time.time, cap=cap, machine=lab_machine(NODES), record=True)
     used: list[int] = []
@@ -57,9 +57,7 @@ def test_two_hundred_jobs_on_sixty_four_nodes(large: SlurmLab, tmp_path: Path) -
 
     wait_for("200 jobs to end", done, 5 * PATIENCE_S, 0.2)
     assert max(used) <= OPEN_W
-    log = (large.root / "log/slurmctld.log").read_text()
-    starts = {log.count(f"Allocate JobId={j} ") + log.count(f"_start_job: Started JobId={j} in") for j in jobs}
-    assert starts == {1}
+    assert set(large.launches(jobs).values()) == {1}
     assert verify(controller.audit.engine, head=tmp_path / HEAD).broken == 0
     lines = list(replay(tmp_path / "views.jsonl"))
     assert len(lines) > 10

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -43,7 +43,7 @@ class Counted(Commands):
 
 
 def commands(site: Site) -> Counted:
-    return Counted(environment={"SLURM_CONF": site.lab.env["SLURM_CONF"]})
+    return Counted(**vars(site.lab.commands))
 
 
 def test_a_name_with_line_ends_forges_no_row(site: Site) -> None:
@@ -177,7 +177,7 @@ def test_a_slurmctld_that_is_gone_is_an_error_of_the_command(site: Site) -> None
     site.lab.kill_controller()
     try:
         with pytest.raises(SlurmError, match="no answer in 2 s"):
-            Observer(Commands(2.0, {"SLURM_CONF": site.lab.env["SLURM_CONF"]}), time.time).snapshot()
+            Observer(replace(site.lab.commands, timeout_s=2.0), time.time).snapshot()
     finally:
         site.lab.start_controller()
         site.lab.wait_idle_or_busy()

@@ -16,7 +16,7 @@ from sqlalchemy import text
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.site import Site, as_operator, cap_text
-from tests.live.slurmlab import wait_for
+from tests.live.slurmlab import real, wait_for
 from wattqueue.errors import InputError
 from wattqueue.live.assemble import refuse_second, stand_by
 from wattqueue.live.controller import Controller
@@ -119,16 +119,12 @@ def test_a_database_that_fails_ends_writes_only_where_another_host_may_take_over
     assert bool(lease.permit()) == across_hosts
 
 
-@pytest.mark.slurm
-@pytest.mark.compiled
-@pytest.mark.xdist_group("slurm")
+@real
 def test_a_standby_of_a_real_slurm_takes_over_from_a_killed_controller(
     site: Site, record_property: Callable[[str, object], None]
 ) -> None:
     """Never a watt above the pool; the seconds of the takeover are recorded."""
-    config = site.configure(cap_text(600), takeover_s=4.0)
-    site.start(config)
-    site.wait_up()
+    config = site.begin(cap_text(600), takeover_s=4.0)
     runs = [site.gated("-N1", "-p", "p1") for _ in range(3)]
     site.wait_running(runs)
     waits = [site.gated("-N1", "-p", "p2") for _ in range(2)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.releases import RELEASES, absent, commands_of, lab_of
+from tests.live.releases import RELEASES, absent, lab_of
 from tests.live.slurmlab import OTHER_USER, SlurmLab, wait_for
 from wattqueue.live.slurm.pool import ReservationPool
 
@@ -22,17 +22,20 @@ TRIVIAL += "function slurm_job_modify(jd, rec, parts, uid) return slurm.SUCCESS 
 def overtakers(lab: SlurmLab) -> int:
     """Start five jobs that use the whole pool, then a job for the whole pool, then narrow ones; how many overtake it.
 
-    All jobs take one node of eight, so that watts alone decide; those before the wide job end one after the other.
+    All jobs take one node of eight, so that watts alone decide; those before the wide job end one after the other,
+    before their limit of a minute. The narrow ones may run for longer than until then, so that none fits before the
+    wide job's planned start. (26.05 plans in steps of ``bf_resolution``, a minute, from the whole minute on: jobs of
+    a minute fit before the planned start there, and ten of twelve rightly began.)
     """
 
-    def submit(watts: int, seconds: float) -> str:
-        where = ["-N1", "-p", "p1,p2", "-t", "1", "-L", f"watts:{watts}"]
+    def submit(watts: int, seconds: float, minutes: int = 1) -> str:
+        where = ["-N1", "-p", "p1,p2", "-t", str(minutes), "-L", f"watts:{watts}"]
         return lab.submit(*where, seconds=seconds, user=OTHER_USER)
 
     first = [submit(NET_W, 6.0 + 3.0 * k) for k in range(5)]
     lab.wait_states(first, ["RUNNING"])
     wide = submit(POOL_W, 1.0)
-    narrow = [submit(NET_W, 6.0) for _ in range(NARROW)]
+    narrow = [submit(NET_W, 6.0, 10) for _ in range(NARROW)]
 
     def settled() -> bool:
         states = lab.states()
@@ -67,7 +70,7 @@ def test_overtaking_a_job_of_many_watts(release: str, lab_folder: Path, record_p
         try:
             lab.up()
             if total > POOL_W:
-                ReservationPool().set(commands_of(lab), POOL_W, total)
+                ReservationPool().set(lab.commands, POOL_W, total)
             found[name] = overtakers(lab)
         finally:
             lab.down()

@@ -15,7 +15,7 @@ import pytest
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.site import MACHINE, ROOT, Site, as_operator, cap_text
-from tests.live.slurmlab import USER, wait_for
+from tests.live.slurmlab import USER, real, wait_for
 from tests.live.test_parking import Place
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import ReleaseJob
@@ -118,13 +118,9 @@ def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
     assert why("8").returncode == 1
 
 
-@pytest.mark.slurm
-@pytest.mark.compiled
-@pytest.mark.xdist_group("slurm")
+@real
 def test_a_user_of_a_real_slurm_reads_why_the_job_waits(site: Site) -> None:
-    config = site.configure(cap_text(200))
-    site.start(config)
-    site.wait_up()
+    config = site.begin(cap_text(200))
     runs = site.gated("-N1", "-p", "p1", "-t", "10")
     site.wait_running([runs])
     waits = site.gated("-N1", "-p", "p1", "-t", "10")

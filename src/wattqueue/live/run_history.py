@@ -20,8 +20,8 @@ from wattqueue.live.state.tables import METADATA, job_table
 RAN = job_table(
     "live_ran",
     *request_columns(),
-    Column("end_s", Float, nullable=False),
-    Column("run_s", Float, nullable=False),
+    given("end_s", Float),
+    given("run_s", Float),
 )
 """Ended jobs with their run times at reference speed."""
 
