@@ -77,4 +77,4 @@ def test_overtaking_a_job_of_many_watts(release: str, lab_folder: Path, record_p
     for name, count in found.items():
         record_property(name, count)
     sys.stderr.write(f"Slurm {release}: of {NARROW} narrower jobs started before the wide one: {found}\n")
-    assert tuple(found.values()) == (NARROW, NARROW if release == "26.05" else 0, NARROW), "what the guide says"
+    assert tuple(found.values()) == (NARROW, 0, NARROW), "what the guide says"
