@@ -26,7 +26,7 @@ class PoolMethod(Protocol):
 class ReservationPool:
     """A licence reservation withholds watts from jobs: about 6 ms, the operator role suffices.
 
-    While one stands, backfill of Slurm 22.05 does not plan for licences (bf_licenses), and wide jobs starve; so the
+    While one stands, backfill of Slurm (22.05 to 26.05) does not plan for licences, and wide jobs starve; so the
     reservation is deleted where the whole pool is open. The reservation belongs to root: a user who could name it
     (``--reservation``) could use the watts in it.
     """
