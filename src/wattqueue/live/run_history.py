@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sqlalchemy import Column, Engine, Float, insert, select
+from sqlalchemy import Engine, Float, insert, select
 
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.learning import limit_column, limit_of, of_job, request_columns
 from wattqueue.live.requests import JobRequest
 from wattqueue.live.run_times import EndedRun
-from wattqueue.live.state.tables import METADATA, job_table
+from wattqueue.live.state.tables import METADATA, given, job_table
 
 RAN = job_table(
     "live_ran",
