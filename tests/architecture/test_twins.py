@@ -81,11 +81,11 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.wall": {"entries": "time_factor wall_s"},
     "simulator.Simulator.options": {"entries": "first_option last_option"},
     "simulator.Simulator.available": {
-        "ledger": "set_budget change_ledger",
+        "ledger": "set_budget change_ledger count_again",
         "schedule": "budget_once",
         "actions": "set_margin",
     },
-    "simulator.Simulator.margin": {"chance": "square_w margin_uw"},
+    "simulator.Simulator.margin": {"chance": "square_w square_of margin_uw"},
     "simulator.Simulator.fits": {"chance": "fits_watts"},
     "simulator.Simulator.set_physics": {"power": "account add_sums set_physics round_us"},
     "simulator.Simulator.true_physics": {"power": "true_factor true_uw", "unit_watts": "greatest_factor"},
@@ -98,6 +98,11 @@ TWINS: dict[str, dict[str, str]] = {
     "meter.Meter.at_instant": {"loop": "read_telemetry", "measured": "read_samples lose_samples count_samples"},
     "meter.Meter.counted_uw": {"measured": "measured_net expected_uw"},
     "meter.Meter.idle_above": {"measured": "count_idle", "ledger": "change_idle_above"},
+    # The in-flight ledger (tests/sim/test_in_flight_ledger.py).
+    "in_flight.InFlightMeter.learn": {"measured": "note_evidence", "in_flight": "add_reading note_reading forget_job"},
+    "in_flight.InFlightMeter.predicted_uw": {"measured": "expected_job_uw"},
+    "in_flight.InFlightMeter.counted_uw": {"in_flight": "weight_of corrected corrected_uw correct_prediction"},
+    "in_flight.InFlightMeter.share_of_square": {"in_flight": "variance_left"},
     # The site meter of an adaptive ledger (tests/sim/test_adaptive_ledger.py).
     "site_meter.NaiveSiteMeter.at_instant": {"site_meter": "read_meter keep_margin"},
     "site_meter.NaiveSiteMeter.reading": {

@@ -88,6 +88,7 @@ class Meter:
         if now >= self.read_at or (self.ledger.read == "submission" and submitted):
             for s in range(len(self.sensors)):
                 self.read(s)
+            self.learn()
             self.stale_at = now + self.stale_s if self.ledger.ages else INF
             if self.ledger.read == "period":
                 self.read_at = (whole(now, self.sensor.poll_s) + 1) * self.sensor.poll_s
@@ -115,6 +116,9 @@ class Meter:
             covered = [u for u in units if u in self.running_on() and self.since[u] <= self.begun[s]]
             self.share[s] = self.idle(s) + -(-(max(uw, idle) - idle) // max(1, len(covered)))
 
+    def learn(self) -> None:
+        """Take over what the readings of this instant say of each job; nothing here."""
+
     # -- what the ledger counts ---------------------------------------------------------------------
 
     def counted_uw(self, r: Running) -> int:
@@ -132,6 +136,10 @@ class Meter:
             else:
                 total += self.share[s]
         return total
+
+    def share_of_square(self, r: Running) -> float:
+        """The variance of a job beside that of one that was never measured."""
+        return 1.0
 
     def idle_above(self) -> int:
         """What idle units count above idle: those that a sample of a busy sensor covers."""

@@ -66,6 +66,8 @@ class Running:
     parked: bool = False
     left: float = 0.0
     expected_left: float = 0.0
+    readings: list[tuple[float, float, int, int]] = field(default_factory=list)
+    """Of sensors, for an in-flight ledger: end, seconds, microwatts drawn, microwatts predicted."""
 
 
 @dataclass
@@ -300,16 +302,19 @@ class Simulator:
         if self.chance is not None:
             base = drawn - sum(r.net for r in self.running)
             budget = math.floor((self.cap_uw - base) / self.chance[0]) + base
-            drawn += self.margin([r.net for r in self.running])
+            drawn += self.margin(self.running)
         return budget - drawn
 
-    def margin(self, nets: list[int]) -> int:
-        """What a chance ledger keeps free beside jobs of these net watts."""
+    def margin(self, running: Sequence[Running], nets: Sequence[int] | None = None, new: Sequence[int] = ()) -> int:
+        """What a chance ledger keeps free beside these jobs, or were they of other net watts, and beside new ones."""
         if self.chance is None or self.cap_uw >= codes.NO_CAP:
             return 0
         _, own, common = self.chance
-        squares = sum(round((net / 1e6) ** 2) for net in nets)
-        return math.ceil(math.sqrt(own * squares + common * (sum(nets) / 1e6) ** 2) * 1e6)
+        nets = [r.net for r in running] if nets is None else nets
+        shares = [1.0 if self.meter is None else self.meter.share_of_square(r) for r in running]
+        squares = sum(round(share * round((net / 1e6) ** 2)) for share, net in zip(shares, nets, strict=True))
+        squares += sum(round((net / 1e6) ** 2) for net in new)
+        return math.ceil(math.sqrt(own * squares + common * ((sum(nets) + sum(new)) / 1e6) ** 2) * 1e6)
 
     def free_units(self, p: int) -> list[int]:
         busy = {u for r in self.running for u in r.units}
@@ -353,8 +358,8 @@ class Simulator:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
         if self.jobs.nodes[job] > len(self.free_units(p)):
             return False
-        net, available, running = self.net(job, option), self.available(), [r.net for r in self.running]
-        more = self.margin([*running, net]) - self.margin(running)
+        net, available = self.net(job, option), self.available()
+        more = self.margin(self.running, new=[net]) - self.margin(self.running)
         return net <= available and net + more <= available
 
     def options(self, entry: int) -> range:
@@ -686,8 +691,8 @@ class Simulator:
         more = sum(nets) - sum(r.net for r in jobs)
         if more <= 0 or self.cap_uw >= codes.NO_CAP:
             return True
-        others = [r.net for r in self.running if not r.begun or r.parked]
-        grown = self.margin([*others, *nets]) - self.margin([r.net for r in self.running])
+        others = [r for r in self.running if not r.begun or r.parked]
+        grown = self.margin([*others, *jobs], [*(r.net for r in others), *nets]) - self.margin(self.running)
         return more <= self.available() and more + grown <= self.available()
 
     # -- actions and node events --------------------------------------------------------------------

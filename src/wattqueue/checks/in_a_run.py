@@ -38,7 +38,7 @@ from wattqueue.policy.view import View
 from wattqueue.sim.engine import Simulation
 from wattqueue.sim.truth import NodeEvents, actual_power
 
-LEDGERS = (codes.PREDICTED, codes.MEASURED, codes.CHANCE, codes.ADAPTIVE)
+LEDGERS = (codes.PREDICTED, codes.MEASURED, codes.CHANCE, codes.ADAPTIVE, codes.IN_FLIGHT)
 MOST_JOBS = 60
 """Jobs of a run: a part in plain Python is called several times per event."""
 CAP_SHARE = 0.5

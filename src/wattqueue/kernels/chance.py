@@ -30,6 +30,14 @@ def square_w(net: int) -> int:
 
 
 @inlined
+def square_of(view: KernelView, job: int, net: int) -> int:
+    """Return what a job of ``net`` microwatts adds to the sum of squares (W^2): less where it was measured."""
+    if len(view.evidence.left) == 0:
+        return square_w(net)
+    return round(float(view.evidence.left[job]) * square_w(net))
+
+
+@inlined
 def margin_uw(view: KernelView, ledger: int, squares: int) -> int:
     """Return the microwatts that must stay free beside ``ledger`` microwatts.
 

@@ -17,12 +17,14 @@ LAST_END = 5
 SHORTEST = 6  # EASY, behind the reservations the shortest first
 
 # Ledgers.
-# A ledger is "predicted" (sum over running jobs), "measured" (telemetry), "chance" (predicted, with a margin) or
-# "adaptive" (the same, with a margin that a meter of the whole machine corrects).
+# A ledger is "predicted" (sum over running jobs), "measured" (telemetry), "chance" (predicted, with a margin),
+# "adaptive" (the same, with a margin that a meter of the whole machine corrects) or "in-flight" (predictions that
+# telemetry of each job corrects, with a margin that narrows).
 PREDICTED = 0
 MEASURED = 1
 CHANCE = 2
 ADAPTIVE = 3
+IN_FLIGHT = 4
 
 # Slots of View.num (float64).
 NOW = 0
@@ -61,11 +63,11 @@ SCOPE_MACHINE = 20
 PLANNED = 21  # the plan of the last conservative pass still stands
 STAMP = 22  # number of the profile, so that places in older ones are not mistaken for places in this
 BY_CHANCE = 23  # 1 where the ledger keeps a margin that follows from what runs
-SQUARES = 24  # sum of squares of running jobs' net watts (W^2); kept where BY_CHANCE
+SQUARES = 24  # sum of squares of running jobs' net watts (W^2), less of measured ones; kept where BY_CHANCE
 BY_TARGET = 25  # 1 where a job starts at the last option of its window during a load target, else at the first
 IN_TARGET = 26  # 1 while a load target is in force
 CORRECTION = 27  # what becomes of a planned time that is wrong, below
-BY_SAMPLE = 28  # 1 where the ledger is measured
+BY_SAMPLE = 28  # 1 where the ledger reads power sensors
 SHARE_BUSY = 29  # 1 where idle units count idle watts, and those with a job share the rest of a sample
 IDLE_ABOVE = 30  # microwatts that idle units count above their idle watts
 LOOKS_AHEAD = 31  # whether, and how, the pass counts what runs when the next load target begins, below

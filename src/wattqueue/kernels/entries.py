@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels.in_flight import forget_job
 from wattqueue.kernels.placement import give_units, take_units
 from wattqueue.kernels.ranked import choose_units
 from wattqueue.kernels.running import running_insert, running_partition, running_remove
@@ -254,6 +255,7 @@ def release_job(view: KernelView, job: int) -> None:
     """
     p = running_partition(view, job)
     running_remove(view, job)
+    forget_job(view.evidence, job)
     give_units(view, p, job)
     view.held.option[job] = -1
     view.counter[codes.DIRTY] = 1

@@ -17,18 +17,25 @@ import math
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined
-from wattqueue.kernels.chance import margin_uw, square_w
+from wattqueue.kernels.chance import margin_uw, square_of
 from wattqueue.kernels.state import KernelView
 
 
 @inlined
-def change_ledger(view: KernelView, net: int, sign: int) -> None:
+def change_ledger(view: KernelView, job: int, net: int, sign: int) -> None:
     """Add (1) or take (-1) a job of ``net`` microwatts: ledger, budget, and the margin of a chance ledger."""
+    squares = square_of(view, job, net) if view.counter[codes.BY_CHANCE] != 0 else 0
+    count_again(view, sign * net, sign * squares)
+
+
+@inlined
+def count_again(view: KernelView, more: int, squares: int) -> None:
+    """Add ``more`` microwatts to the ledger, and so many W^2 to the sum of squares of a chance ledger."""
     count = view.counter
-    count[codes.LEDGER] += sign * net
-    count[codes.AVAILABLE] -= sign * net
+    count[codes.LEDGER] += more
+    count[codes.AVAILABLE] -= more
     if count[codes.BY_CHANCE] != 0:
-        count[codes.SQUARES] += sign * square_w(net)
+        count[codes.SQUARES] += squares
         margin = margin_uw(view, count[codes.LEDGER], count[codes.SQUARES])
         if count[codes.CAP] < codes.NO_CAP:
             count[codes.AVAILABLE] -= margin - count[codes.MARGIN]

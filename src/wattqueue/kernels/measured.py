@@ -24,9 +24,11 @@ from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels.chance import square_of
 from wattqueue.kernels.domains import EXPECTED, job_speed
 from wattqueue.kernels.entries import net_of, unit_uw
-from wattqueue.kernels.ledger import change_idle_above, change_ledger
+from wattqueue.kernels.in_flight import add_reading, corrected_uw
+from wattqueue.kernels.ledger import change_idle_above, count_again
 from wattqueue.kernels.sensors import advance_sensor, periods, read_sensor, reading_is_lost, samples_shown
 from wattqueue.kernels.state import KernelView, SensorSamples, Truth
 from wattqueue.kernels.unit_watts import slowed_uw
@@ -148,16 +150,19 @@ def count_samples(view: KernelView, truth: Truth) -> None:
         return
     for sensor in range(len(view.measured.sample_uw)):
         count_idle(view, sensor)
-    running = view.running
+    running, in_flight = view.running, len(view.evidence.left) > 0
     for at in range(view.counter[codes.BLOCKS]):
         block = as_int64(running.order[at])
         for k in range(running.filled[block]):
-            net, before = measured_net(view, truth, as_int64(running.job[block, k])), as_int64(running.net[block, k])
-            if net != before:
+            job, before = as_int64(running.job[block, k]), as_int64(running.net[block, k])
+            square = square_of(view, job, before)
+            if in_flight:
+                note_evidence(view, truth, job)
+            net = as_int64(measured_net(view, truth, job))
+            if net != before or (in_flight and square_of(view, job, net) != square):
                 running.net[block, k] = net
                 running.net_sum[block] += net - before
-                change_ledger(view, before, as_int64(-1))  # not the difference: a margin sums squares
-                change_ledger(view, as_int64(net), as_int64(1))
+                count_again(view, net - before, square_of(view, job, net) - square)
                 view.counter[codes.DIRTY] = 1
 
 
@@ -183,6 +188,9 @@ def measured_net(view: KernelView, truth: Truth, job: int) -> int:
     total = as_int64(0)
     if held.parked[job] != 0:
         return net_of(view, job, option, int(view.nodes[job] * view.units.idle_uw[view.units.option_partition[option]]))
+    if len(view.evidence.left) > 0:
+        uw = corrected_uw(view.evidence, job, expected_job_uw(view, truth, job))
+        return net_of(view, job, option, as_int64(uw))
     since = measured.since_s[held.low[held.first[job]]]  # of all its units
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
         for unit in range(held.low[k], held.high[k] + 1):
@@ -203,6 +211,37 @@ def expected_uw(view: KernelView, truth: Truth, job: int, unit: int) -> int:
         watt = round(watt * factors.table[factors.row[job], unit])
     speed = job_speed(view, truth, as_int64(EXPECTED), job)
     return as_int64(slowed_uw(view, truth, job, watt, speed))
+
+
+@kernel
+def expected_job_uw(view: KernelView, truth: Truth, job: int) -> int:
+    """Return the predicted microwatts of all units of a running job under the limits in force."""
+    held, total = view.held, as_int64(0)
+    for k in range(held.first[job], held.first[job] + held.pieces[job]):
+        for unit in range(held.low[k], held.high[k] + 1):
+            total += expected_uw(view, truth, job, unit)
+    return total
+
+
+@kernel
+def note_evidence(view: KernelView, truth: Truth, job: int) -> None:
+    """Add the latest samples to what is known of a running job, where all of them are new and of its own run alone.
+
+    A job on several sensors was measured up to the oldest of their samples.
+    """
+    held, measured = view.held, view.measured
+    if held.parked[job] != 0:
+        return
+    since = measured.since_s[held.low[held.first[job]]]  # of all its units
+    end, uw = INF, as_int64(0)
+    for k in range(held.first[job], held.first[job] + held.pieces[job]):
+        for unit in range(held.low[k], held.high[k] + 1):
+            sensor = measured.of_unit[unit]
+            if since > measured.begin_s[sensor] or measured.sample_uw[sensor] < 0:
+                return
+            end = min(end, measured.end_s[sensor])
+            uw += measured.share_uw[sensor]
+    add_reading(view.evidence, job, uw, as_int64(expected_job_uw(view, truth, job)), end, since)
 
 
 @kernel

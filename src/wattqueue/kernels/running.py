@@ -181,7 +181,7 @@ def running_insert(view: KernelView, job: int, net: int) -> None:
     running.nodes_sum[block, running_partition(view, job)] += view.nodes[job]
     running.last_end[block] = running.end[block, running.filled[block] - 1]
     view.counter[codes.RUNNING] += 1
-    change_ledger(view, net, as_int64(1))
+    change_ledger(view, job, net, as_int64(1))
 
 
 @inlined
@@ -207,7 +207,7 @@ def running_remove(view: KernelView, job: int) -> None:
     running.net_sum[block] -= net
     running.nodes_sum[block, running_partition(view, job)] -= view.nodes[job]
     view.counter[codes.RUNNING] -= 1
-    change_ledger(view, net, as_int64(-1))
+    change_ledger(view, job, net, as_int64(-1))
     if last > 0:
         running.last_end[block] = running.end[block, last - 1]
     running_tidy(view, at)

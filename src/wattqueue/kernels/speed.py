@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
-from wattqueue.kernels.chance import fits_change, square_w
+from wattqueue.kernels.chance import fits_change, square_of
 from wattqueue.kernels.domains import (
     EXPECTED,
     TRUE,
@@ -122,9 +122,10 @@ def listed_fit(view: KernelView, truth: Truth) -> bool:
     more = 0
     squares = 0
     for k in range(truth.tally[codes.LISTED]):
-        net, counted = truth.domains.net[k], running_net(view, as_int64(truth.domains.job[k]))
+        job, net = as_int64(truth.domains.job[k]), as_int64(truth.domains.net[k])
+        counted = running_net(view, job)
         more += net - counted
-        squares += square_w(net) - square_w(counted)
+        squares += square_of(view, job, net) - square_of(view, job, counted)
     return fits_change(view, more, squares)
 
 

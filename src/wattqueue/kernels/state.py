@@ -304,6 +304,18 @@ class SensorSamples(NamedTuple):
 
 
 @referenced
+class Evidence(NamedTuple):
+    """What is measured of each running job (``kernels/in_flight.py``); all empty under another ledger."""
+
+    figures: Array
+    """float64 settings by slot."""
+    seen: Array
+    """(n, 4) float64 seconds measured, joules drawn and predicted in them, end of the last reading."""
+    left: Array
+    """(n,) float64 relative variance of a job's watts, as a share of that at its start."""
+
+
+@referenced
 class KernelView(NamedTuple):
     """Everything that a pass may see, and its output.
 
@@ -333,6 +345,8 @@ class KernelView(NamedTuple):
     """What running jobs hold."""
     measured: SensorSamples
     """Samples of power sensors."""
+    evidence: Evidence
+    """What they say of each job, where the ledger corrects predictions by it."""
     reserved: Reservations
     """Reservations of the last greedy pass."""
     plan: ReservationPlan

@@ -9,6 +9,7 @@ from wattqueue.live.cluster import JobKey, Snapshot
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.parking import PARKED
 from wattqueue.live.state.memory import Memory
+from wattqueue.live.tracking import CORRECTED
 
 if TYPE_CHECKING:
     from wattqueue.live.planner import RunningJob
@@ -69,5 +70,7 @@ def measured_licences(snapshot: Snapshot, running: Sequence[RunningJob], correct
             continue
         room -= max(0, wanted - now)
         word = "lowered" if wanted < now else "raised"
-        goals.append(JobGoal(job.row.key, watts=wanted, why=f"{word} to measured power plus the margin"))
+        corrected_one = job.counted.label == CORRECTED
+        what = "its corrected prediction" if corrected_one else "measured power plus the margin"
+        goals.append(JobGoal(job.row.key, watts=wanted, why=f"{word} to {what}"))
     return goals

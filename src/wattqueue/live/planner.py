@@ -68,6 +68,7 @@ from wattqueue.live.world import Busy, KnownPlacement, Layout, Nodes, Occupation
 from wattqueue.model.signals import NO_SIGNALS, Cap, Signals
 from wattqueue.parts.contracts import Entries
 from wattqueue.parts.ledger.adaptive import Adaptive
+from wattqueue.parts.ledger.in_flight import InFlight
 from wattqueue.policy.actions import Refusal, StartJob
 from wattqueue.policy.decide import PolicySnapshot
 from wattqueue.policy.domain_limits import DomainLimits
@@ -193,8 +194,9 @@ class Planner:
         self._counted: dict[int, RunningJob] = {}
         # waiting keys, what else the arrays depend on, the site's priorities, and the arrays
         self._last: tuple[Sequence[JobKey], tuple[object, ...], SitePriority, PendingJobs] | None = None
-        self.tracker = Tracker(self.rules.settle_s, self.rules.margin, floor=self.rules.licence_floor)
         ledger = self.policy.ledger
+        corrects = ledger if isinstance(ledger, InFlight) else None
+        self.tracker = Tracker(self.rules.settle_s, self.rules.margin, floor=self.rules.licence_floor, ledger=corrects)
         self.meter = LedgerMeter(ledger, memory, self.layout) if isinstance(ledger, Adaptive) else None
         self.announced = Announced(Signals(self.cap), self.cap)
         self.settings = self.decider.session.needs.pass_settings(self.layout.machine.cap_scope)
@@ -419,7 +421,7 @@ class Planner:
         placed = self.memory.placed.get(row.key)
         option = placed.option if placed is not None else int(self.layout.machine.option_start[partition])
         if (parked := self.parking.counted(row, partition)) is not None:
-            self.tracker.pause(row.key)
+            self.tracker.pause(row.key, now_s)
             return RunningJob(row, option, parked, row.watts, restarted=False)
         most = self._most(partition, row)
         given_w = max(self._given_w(row), self.parking.least_w(row)) if row.watts >= 0 else -1
@@ -427,13 +429,15 @@ class Planner:
         figure = CountedPower(licence, licence, "predicted")
         if self.rules.track_running:
             known = self.predictor.of(row.key)
+            idle_w = 0.0 if self.layout.machine.cap_scope == "jobs" else self._idle_w(partition) * row.nodes
             expected = float(known[0][option]) if known is not None else math.nan
+            if self.tracker.ledger is not None and math.isnan(expected):
+                expected = (licence + idle_w) / row.nodes
             names = row.node_names
             samples = [power[n] for n in names if n in power]
             if len(samples) < len(names):  # a node outside the machine: its share of the job is not measured
                 samples = []
             self.tracker.observe(self.sorter.requests[row.key], row.start_s, expected, samples, now_s)
-            idle_w = 0.0 if self.layout.machine.cap_scope == "jobs" else self._idle_w(partition) * row.nodes
             figure = self.tracker.figure(row.key, licence, idle_w, most)
         known_details = details.get(row.key)
         restarted = known_details is None or known_details.restarts > 0 or self.memory.marked(row.key, REQUEUED)
@@ -451,7 +455,8 @@ class Planner:
             self._seen.clear()
         for job in running:
             parked = job.counted.label == PARKED
-            occupation.running(job.row, job.option, job.counted.net_w, now_s, parked=parked)
+            left = job.counted.variance_left
+            occupation.running(job.row, job.option, job.counted.net_w, now_s, parked=parked, variance_left=left)
         for row in rows.under_way:
             # an adopted or foreign job has no stored release: its partition's first option, its own watts
             placed = self.memory.placed.get(row.key)

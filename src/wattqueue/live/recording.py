@@ -317,7 +317,7 @@ def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
         observed=Observed(np.array(jobs["start_s"], np.float64), unknown, unknown, unknown), **labels,
     )  # fmt: skip
     kinds = {"row": np.int32, "option": np.int16, "net_uw": np.int64, "first": np.int64}
-    kinds |= {"expected_end_s": np.float64}  # type: ignore[dict-item]
+    kinds |= {"expected_end_s": np.float64, "variance_left": np.float64}  # type: ignore[dict-item]
     kinds |= {"parked": np.bool_}  # type: ignore[dict-item]
     running = {n: np.array(data["running"].get(n, ()), kinds.get(n, np.int32)) for n in RUNNING}
     entries = data["entries"]

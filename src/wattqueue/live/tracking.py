@@ -10,6 +10,10 @@ because a licence that is too low voids the cap and one that is too high only co
 
 One missing sample empties the window: the job counts as its maximum again until its nodes have been
 measured again. Until the first samples after its start it counts as predicted (semantics, rule 15).
+
+Under an in-flight ledger a job counts its prediction instead, corrected by all samples of its own run so far
+(``parts.ledger.in_flight``): no maximum of recent samples, no margin of its own, and a missing sample adds nothing.
+The ledger keeps its margin over all jobs.
 """
 
 from __future__ import annotations
@@ -23,9 +27,12 @@ from typing import NamedTuple
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.requests import JobRequest, MeasuredJob
 from wattqueue.live.telemetry.base import NodePower
+from wattqueue.parts.ledger.in_flight import InFlight, JobEvidence
 
 ENOUGH = 0.5
 """Share of its run for which a job must have been measured to train the estimator."""
+CORRECTED = "corrected"
+"""Label of a job that counts its prediction, corrected by what is measured."""
 DEADBAND = 0.05
 """A licence is lowered only by more than this share: noise must not cause a write per round."""
 
@@ -48,6 +55,10 @@ class Track:
     """Time of the last sample; NaN where the next one has no predecessor."""
     started_since: bool = False
     """Whether all nodes have fresh samples, and the job started after one of them was taken."""
+    evidence: JobEvidence | None = None
+    """What was measured of the job, under an in-flight ledger."""
+    runs_since_s: float = -math.inf
+    """When the job was continued after a pause."""
 
 
 def trusted(power: NodePower, idle_w: float, max_w: float, tolerance: float) -> NodePower:
@@ -72,7 +83,10 @@ class CountedPower(NamedTuple):
     licence: int
     """Licence that Slurm should show for it."""
     label: str
-    """``predicted``, ``measured`` or ``missing``: where the figure comes from."""
+    """``predicted``, ``measured``, ``corrected`` (a prediction, by measurements) or ``missing``: where the figure comes
+    from."""
+    variance_left: float = 1.0
+    """Relative variance of the job's watts, as a share of that at its start (an in-flight ledger)."""
 
 
 @dataclass
@@ -85,6 +99,8 @@ class Tracker:
     """Share of its nodes' maximum below which no licence falls: a meter that reads too little must not void the cap."""
     margin: float
     """Share above the highest recent sample that a licence keeps."""
+    ledger: InFlight | None = field(default=None, kw_only=True)
+    """The policy's ledger, where it corrects predictions by what is measured."""
     tracks: dict[JobKey, Track] = field(default_factory=dict)
 
     def observe(
@@ -98,6 +114,7 @@ class Tracker:
         track = self.tracks.get(request.key)
         if track is None:
             track = self.tracks[request.key] = Track(request, start_s, predicted_node_w)
+            track.evidence = None if self.ledger is None else JobEvidence(self.ledger)
         fresh = bool(power) and all(p.label == "measured" for p in power)
         track.started_since = fresh and any(p.taken_s <= start_s for p in power)
         if not fresh or track.started_since:
@@ -107,6 +124,9 @@ class Tracker:
         taken_s, watts = min(p.taken_s for p in power), sum(p.power_w for p in power)
         if taken_s == track.last_s:
             return
+        if track.evidence is not None:
+            expected_w = track.predicted_node_w * request.nodes
+            track.evidence.add(watts, expected_w, taken_s, max(start_s, track.runs_since_s))
         if not math.isnan(track.last_s) and taken_s > track.last_s:
             track.energy_j += watts * (taken_s - track.last_s)
             track.covered_s += taken_s - track.last_s
@@ -115,12 +135,13 @@ class Tracker:
         while track.recent and now_s - track.recent[0][0] > 2 * self.settle_s:
             track.recent.popleft()
 
-    def pause(self, key: JobKey) -> None:
+    def pause(self, key: JobKey, now_s: float) -> None:
         """Leave out what is measured of a job while it stands still; its samples begin again afterwards."""
         track = self.tracks.get(key)
         if track is not None:
             track.recent.clear()
             track.last_s = math.nan
+            track.runs_since_s = now_s
 
     def figure(self, key: JobKey, licence: int, idle_w: float, most_net: int) -> CountedPower:
         """Return what the ledger counts, and the licence to write, for a job that now holds ``licence``.
@@ -130,18 +151,32 @@ class Tracker:
         its licence stays. One that started after a sample counts as its licence, which is the prediction.
         """
         track = self.tracks.get(key)
+        if self.ledger is not None:
+            return self._corrected(track, licence, idle_w, most_net)
         if track is not None and track.started_since:
             return CountedPower(licence, licence, "predicted")
         if track is None or not track.recent:
             return CountedPower(most_net, licence, "missing")
-        target = math.ceil(max(w for _, w in track.recent) * (1.0 + self.margin) - idle_w)
-        target = min(max(target, math.ceil(self.floor * most_net - 1e-6)), most_net)
-        if target > licence:
-            return CountedPower(target, target, "measured")
+        target = self._within(max(w for _, w in track.recent) * (1.0 + self.margin) - idle_w, most_net)
         settled = track.recent[-1][0] - track.recent[0][0] >= self.settle_s
-        if settled and target < licence * (1.0 - DEADBAND) - 1.0:
-            return CountedPower(licence, target, "measured")
-        return CountedPower(licence, licence, "measured")
+        return moved(licence, target, "measured", may_fall=settled)
+
+    def _corrected(self, track: Track | None, licence: int, idle_w: float, most_net: int) -> CountedPower:
+        """Return what a job counts under an in-flight ledger.
+
+        Its licence stays until it was measured. A job whose prediction is not known (it ran before this controller)
+        is taken to have been predicted at its licence.
+        """
+        evidence = None if track is None else track.evidence
+        if track is None or evidence is None or evidence.measured_s <= 0.0:
+            return CountedPower(licence, licence, "predicted")
+        target = self._within(evidence.corrected_w(track.predicted_node_w * track.request.nodes) - idle_w, most_net)
+        found = moved(licence, target, CORRECTED)
+        return found._replace(variance_left=evidence.variance_left)
+
+    def _within(self, net_w: float, most_net: int) -> int:
+        """Return whole net watts from the floor to the most."""
+        return min(max(math.ceil(net_w - 1e-6), math.ceil(self.floor * most_net - 1e-6)), most_net)
 
     def ended(self, running: set[JobKey]) -> list[MeasuredJob]:
         """Forget the jobs that no longer run, and return those that were measured long enough.
@@ -158,6 +193,15 @@ class Tracker:
                 peak_w = track.peak_w / track.request.nodes
                 out.append(MeasuredJob(track.request, track.start_s, end_s, mean_w, peak_w, track.predicted_node_w))
         return sorted(out, key=lambda one: (one.end_s, one.request.key))
+
+
+def moved(licence: int, target: int, label: str, *, may_fall: bool = True) -> CountedPower:
+    """Return what a job counts whose licence is to follow ``target``: up at once, down when the licence has fallen."""
+    if target > licence:
+        return CountedPower(target, target, label)
+    if may_fall and target < licence * (1.0 - DEADBAND) - 1.0:
+        return CountedPower(licence, target, label)
+    return CountedPower(licence, licence, label)
 
 
 def labels(counted: Iterable[CountedPower]) -> dict[str, int]:

@@ -204,6 +204,8 @@ class Busy(NamedTuple):
     """The same units as intervals, both ends included."""
     parked: bool = False
     """Whether the controller stopped it: its end is not known then (rule 16)."""
+    variance_left: float = 1.0
+    """Relative variance of its watts, as a share of that at its start (an in-flight ledger)."""
 
 
 class KnownPlacement(NamedTuple):
@@ -233,7 +235,9 @@ class Occupation:
     planned_s: Floats = field(default_factory=lambda: np.zeros(0))
     """Planned seconds of ``busy`` at reference speed, where run times are predicted."""
 
-    def running(self, row: Job, option: int, net_w: int, now_s: float, *, parked: bool = False) -> None:
+    def running(
+        self, row: Job, option: int, net_w: int, now_s: float, *, parked: bool = False, variance_left: float = 1.0
+    ) -> None:
         """Add a job that Slurm runs; one on nodes outside the machine holds no unit.
 
         Where another row claimed a unit before, the job keeps the rest: Slurm can show a job that
@@ -249,8 +253,8 @@ class Occupation:
         if seen.others:
             # a job across two machine partitions counts in the first; its other nodes are nobody else's
             self.withheld |= seen.others
-        if busy.option != option or busy.net_w != net_w:
-            busy = busy._replace(option=option, net_w=net_w)
+        if (busy.option, busy.net_w, busy.variance_left) != (option, net_w, variance_left):
+            busy = busy._replace(option=option, net_w=net_w, variance_left=variance_left)
         if busy.end_s <= now_s or row.state == "completing":
             # a plan needs an end in the future: what should have ended is expected to end soon
             busy = busy._replace(end_s=now_s + OVERDUE_S)
@@ -301,7 +305,7 @@ class Occupation:
 
         Job k is row ``first_row + k`` of the job table: waiting jobs come first there.
         """
-        runs = [job.runs for job in self.busy]
+        runs, left = [job.runs for job in self.busy], [job.variance_left for job in self.busy]
         count = np.fromiter(map(len, runs), np.int32, len(runs))
         ends = np.fromiter(chain.from_iterable(chain.from_iterable(runs)), np.int32).reshape(-1, 2)
         return RunningJobs(
@@ -314,6 +318,7 @@ class Occupation:
             np.ascontiguousarray(ends[:, 0]),
             np.ascontiguousarray(ends[:, 1]),
             np.fromiter((b.parked for b in self.busy), np.bool_, len(self.busy)),
+            np.array(left) if min(left, default=1.0) < 1.0 else np.zeros(0),
         )
 
     def unusable(self, usable: NDArray[np.bool_], hidden: NDArray[np.bool_]) -> Ints:

@@ -20,6 +20,7 @@ from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.arrays import kernel_array
 from wattqueue.kernels.greedy import new_reservations
+from wattqueue.kernels.in_flight import no_evidence
 from wattqueue.kernels.measured import no_measured
 from wattqueue.kernels.padding import check_padding
 from wattqueue.kernels.placement import new_held, new_units, ranked_units
@@ -204,6 +205,7 @@ def build_view(
         units,
         new_held(n, INTERVALS_A_JOB * n + machine.units + 64),
         no_measured(),
+        no_evidence(),
         new_reservations(partitions),
         new_plan(n, partitions) if settings.code == codes.CONSERVATIVE else no_plan(partitions),
         np.empty(capacity + 1, np.int32),

@@ -65,8 +65,13 @@ CORRECTIONS = {
 """Corrections of planned times, as run-time parts name them (``parts.contracts.Correction``)."""
 STOCK_MARGINS = (Predicted.margin_w, Chance.margin_w, Measured.margin_w, Adaptive.margin_w)
 """Margins that are known to be 0, so that no pass stops to ask for them."""
-LEDGER_NAMES = {codes.CHANCE: "a chance ledger", codes.ADAPTIVE: "an adaptive ledger"}
-"""Ledgers whose margin follows from what runs."""
+LEDGER_NAMES = {
+    codes.CHANCE: "a chance ledger",
+    codes.ADAPTIVE: "an adaptive ledger",
+    codes.MEASURED: "a ledger of measured watts",
+    codes.IN_FLIGHT: "a ledger of predictions that measurements correct",
+}
+"""Ledgers as messages call them."""
 GREEDY = (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY, codes.LAST_END, codes.SHORTEST)
 """Passes that test one start at a time."""
 
@@ -96,7 +101,7 @@ class Capabilities:
     chance: tuple[float, float, float] | None
     """Terms of a ledger whose margin follows from what runs (``Chance.terms``)."""
     measured: Measured | None
-    """The ledger, where it counts measured watts."""
+    """The ledger, where it reads power sensors."""
     reads_sensors: bool
     """Whether a part reads power sensors: a measured ledger, or a control with ``reads_sensors``."""
     margin_w: Callable[[View], float] | None
@@ -190,7 +195,7 @@ def resolve(policy: Policy) -> Capabilities:
     correction = correction_of(runtime)
     custom = method_of(backfill, "schedule")
     measured = None
-    if stated(ledger, "code", codes.PREDICTED) == codes.MEASURED:
+    if stated(ledger, "code", codes.PREDICTED) in (codes.MEASURED, codes.IN_FLIGHT):
         measured = ledger if isinstance(ledger, Measured) else Measured()
     depth, interval = stated(backfill, "queue_depth", 0), stated(backfill, "pass_interval_s", 0.0)
     check_knobs(backfill, depth, interval)
@@ -255,8 +260,7 @@ def resolve(policy: Policy) -> Capabilities:
 
 def ledger_name(code: int) -> str:
     """Return a ledger as messages call it."""
-    names = {codes.MEASURED: "a ledger of measured watts", **LEDGER_NAMES}
-    return names.get(code, f"ledger {code}")
+    return LEDGER_NAMES.get(code, f"ledger {code}")
 
 
 def correction_of(runtime: Any) -> int:
@@ -401,7 +405,7 @@ def require_sensors(policy: Policy, needs: Capabilities, driver: DriverAbilities
         )
     if not needs.reads_sensors:
         return
-    what = "a ledger of measured watts" if needs.ledger == codes.MEASURED else "a control that reads power sensors"
+    what = "a control that reads power sensors" if needs.measured is None else ledger_name(needs.ledger)
     there = machine.sensor is not None if driver.telemetry is None else driver.telemetry
     if not there:
         lacks = f"{driver.name} has no power sensor of {machine.name}"

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes, state
+from wattqueue.kernels.in_flight import new_evidence
 from wattqueue.kernels.padding import check_padding
 from wattqueue.kernels.plan import new_plan
 from wattqueue.kernels.schedule import schedule_once
@@ -56,6 +57,9 @@ class RunningJobs:
     """Last unit of each interval, included."""
     parked: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     """Which jobs are suspended by an action (rule 16), (r,), their ends infinite; empty: none."""
+    variance_left: Floats = field(default_factory=lambda: np.zeros(0))
+    """Relative variance of each job's watts, as a share of that at its start (an in-flight ledger), (r,); empty: all
+    of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,6 +133,9 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
     low, high = np.empty(room, np.int32), np.empty(room, np.int32)
     low[: len(running.low)], high[: len(running.high)] = running.low, running.high
     count[codes.INTERVALS] = len(running.low)
+    if len(running.variance_left):
+        view = view._replace(evidence=new_evidence(len(s.jobs), 1.0, 1.0))
+        view.evidence.left[running.row] = running.variance_left
     rows = 2 * len(running.row) + 4 * len(s.entries.job) + 64
     planned = s.settings.code == codes.CONSERVATIVE
     plan = new_plan(len(s.jobs), len(s.machine.partitions), rows) if planned else view.plan
@@ -227,6 +234,7 @@ def _running_of(kernel: state.KernelView, running: Ints, rows: Ints) -> RunningJ
         held.low[: kernel.counter[codes.INTERVALS]],
         held.high[: kernel.counter[codes.INTERVALS]],
         held.parked[running] != 0,
+        kernel.evidence.left[running] if len(kernel.evidence.left) else np.zeros(0),
     )
 
 

@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes, state
+from wattqueue.kernels.in_flight import new_evidence
 from wattqueue.kernels.measured import new_measured
 from wattqueue.model.machine import Machine
+from wattqueue.parts.ledger.in_flight import InFlight
 from wattqueue.parts.ledger.measured import Measured
 from wattqueue.policy.build import idle_uw
 
@@ -33,4 +35,6 @@ def with_sensors(view: state.KernelView, machine: Machine, ledger: Measured | No
         view.counter[codes.BY_SAMPLE] = 1
         view.counter[codes.SHARE_BUSY] = ledger.share == "busy"
     view.num[codes.IDLE_TOLERANCE] = Measured().idle_tolerance if ledger is None else ledger.idle_tolerance
+    if isinstance(ledger, InFlight):
+        view = view._replace(evidence=new_evidence(len(view.nodes), ledger.even_s, ledger.phase_share))
     return view._replace(measured=measured)

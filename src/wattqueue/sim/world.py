@@ -226,7 +226,7 @@ ABILITIES = DriverAbilities(
         Resume: _resume,
         DrainNode: _drain,
     },
-    ledgers=frozenset({codes.PREDICTED, codes.CHANCE, codes.MEASURED, codes.ADAPTIVE}),
+    ledgers=frozenset({codes.PREDICTED, codes.CHANCE, codes.MEASURED, codes.ADAPTIVE, codes.IN_FLIGHT}),
     ranked_placement=True,
     unit_factors=True,
     passes_at_completion=True,

@@ -32,6 +32,8 @@ CAPPED_S = 3 * 3600.0
 """The cap is on for the first three hours."""
 EASY = "easy"
 """The baseline, without a cap."""
+IN_FLIGHT = "easy+pc-inflight"
+"""The mean, corrected by what is measured of each job."""
 NAIVE, MAX, MEAN = "easy+pc-naive", "easy+pc-max", "easy+pc-mean"
 POLICIES = (NAIVE, MAX, MEAN, "easy+pc-real-max", "easy+pc-real-mean")
 """The paper's five estimators as policies; the real ones are oracles."""
@@ -60,8 +62,8 @@ class PowercapCell:
     idle_w: float = IDLE_W
     """Idle watts of a node."""
     sensor: PowerSensor | None = None
-    """Telemetry of the nodes; with it the ledger is the measured one, true watts follow the jobs' profiles, and only
-    what decides about the capped hours is simulated (``capped_part``)."""
+    """Telemetry of the nodes; with it the ledger is the measured one (but for ``IN_FLIGHT``), true watts follow the
+    jobs' profiles, and only what decides about the capped hours is simulated (``capped_part``)."""
     called: str = ""
     """Name in tables, where it is not the policy's."""
 
@@ -85,7 +87,8 @@ class PowercapCell:
     def loaded(self) -> Policy:
         """Load the policy, its ledger with the options."""
         if self.sensor is not None:
-            return load_policy(self.policy, ledger={"part": "measured", **dict(self.ledger)})
+            part = find_row(self.policy)["ledger"] if self.policy == IN_FLIGHT else "measured"
+            return load_policy(self.policy, ledger={"part": part, **dict(self.ledger)})
         if not self.ledger:
             return load_policy(self.policy)
         row = find_row(self.policy)["ledger"]

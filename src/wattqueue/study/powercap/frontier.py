@@ -4,8 +4,9 @@ A policy that is above the cap half of the time and below it the other half leav
 point (left below, above), and one with a margin a line of them; rules are compared at equal left below. The traces have
 had no part in the choice of any rule.
 
-The measured ledger reads telemetry that is late and noisy: nodes are read once a minute, so that the watts of a job are
-known up to a minute after it began, and each sample has an error; a hundredth of the readings is lost.
+Two ledgers read telemetry, ``measured`` and ``in-flight``. It is late and noisy: nodes are read once a minute, so that
+the watts of a job are known up to a minute after it began, and each sample has an error; a hundredth of the readings is
+lost.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from wattqueue.study.frame.report import Part, Progress
 from wattqueue.study.frame.samples import Samples
 from wattqueue.study.frame.table import Prose
 from wattqueue.study.powercap import tables
-from wattqueue.study.powercap.cell import MAX, MEAN, PowercapCell, easy_cells
+from wattqueue.study.powercap.cell import IN_FLIGHT, MAX, MEAN, PowercapCell, easy_cells
 from wattqueue.study.powercap.prepare import Prepared, WorkloadSelection, prepare_traces
 from wattqueue.study.powercap.runs import ALL, PowercapRuns, over_traces, run_traces
 
@@ -46,13 +47,16 @@ NOW = PowerSensor(20.0, 60.0, noise=0.02, loss=0.01)
 """Telemetry of the latest watts: samples of 20 s as on Marconi100, read once a minute (noise and loss are assumed)."""
 RECENT = replace(NOW, average_s=600.0)
 """The same, averaged over ten minutes."""
-MARGINS: Mapping[str, tuple[PowerSensor, tuple[float, ...]]] = {
-    "measured now": (NOW, (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 6.0)),
-    "measured, 10 min": (RECENT, (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 6.0)),
+DEVIATIONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 6.0)
+"""Standard deviations of the margin of a ledger that reads telemetry."""
+MARGINS: Mapping[str, tuple[str, PowerSensor]] = {
+    "measured now": (MEAN, NOW),
+    "measured, 10 min": (MEAN, RECENT),
+    "in flight": (IN_FLIGHT, NOW),
 }
-"""Measured ledgers: telemetry, and standard deviations of the margin."""
+"""Ledgers that read telemetry: the policy, and what it reads."""
 FAMILIES: Mapping[str, tuple[str, ...]] = {
-    **{name: tuple(f"{name}, z {z:g}" for z in margins) for name, (_, margins) in MARGINS.items()},
+    **{name: tuple(f"{name}, z {z:g}" for z in DEVIATIONS) for name in MARGINS},
     "chance": ("easy+pc-chance-1", "easy+pc-chance-0.1"),
     "quantile": ("easy+pc-quantile-1", "easy+pc-quantile-0.1"),
     **{name.removeprefix("easy+pc-"): (name,) for name in RULES[:4]},
@@ -185,8 +189,8 @@ class FrontierStudy:
                 at = replace(base, cap_percent=cap)
                 cells += [replace(at, policy=rule, ledger=known[rule]) for rule in RULES]
                 cells += [
-                    replace(at, policy=MEAN, called=name, sensor=sensor, ledger=(("deviations", z),))
-                    for family, (sensor, margins) in MARGINS.items()
-                    for name, z in zip(FAMILIES[family], margins, strict=True)
+                    replace(at, policy=policy, called=name, sensor=sensor, ledger=(("deviations", z),))
+                    for family, (policy, sensor) in MARGINS.items()
+                    for name, z in zip(FAMILIES[family], DEVIATIONS, strict=True)
                 ]
         return cells
