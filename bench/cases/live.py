@@ -121,7 +121,7 @@ def parsing_again() -> Measured:
 
 @benchmark("live: a load target for 1,000 nodes, decided, stored and handed to Slurm", unit="s", at_most=3)
 def target() -> Measured:
-    """All that runs consents and is parked in one round. What Slurm takes to answer two commands a job is not in it."""
+    """All that runs consents and is parked in one round. What Slurm takes to answer the commands is not in it."""
     with tempfile.TemporaryDirectory() as folder:
         slurm = BigSlurm(0, 1_000, running=450, running_w=200, comment=CONSENT)
         cap, source = Cap.constant(100.0 * 1_000 + slurm.used_w), Stated()

@@ -36,14 +36,20 @@ class BrokerSite:
     """A broker as in the guide, and nodes with an agent each, over trees whose power follows the limits."""
 
     def __init__(
-        self, folder: Path, nodes: Sequence[str] = ("n1", "n2"), *, limit_w: float = 150.0, period_s: float = 0.2
+        self,
+        folder: Path,
+        nodes: Sequence[str] = ("n1", "n2"),
+        *,
+        limit_w: float = 150.0,
+        period_s: float = 0.2,
+        top_hz: float = 0.0,
     ) -> None:
-        self.folder, self.period_s = folder, period_s
+        self.folder, self.period_s, self.top_hz = folder, period_s, top_hz
         self.env = {**os.environ, MARKER: str(folder)}
         (self.port,) = free_ports(1)
         self.children: dict[str, subprocess.Popen[bytes]] = {}
         self.stopped = threading.Event()
-        self.trees = {n: PowercapTree(folder / n / "powercap", [120.0, 100.0], limit_w) for n in nodes}
+        self.trees = {n: PowercapTree(folder / n / "powercap", [120.0, 100.0], limit_w, top_hz=top_hz) for n in nodes}
         self.clock = threading.Thread(target=self._tick, daemon=True)
         self.certificate("broker")
         self._passwords()
@@ -94,6 +100,9 @@ class BrokerSite:
         text = text.replace('"password"', f'"{self.folder / node}.password"')
         text = text.replace('"ca.crt"', f'"{self.folder}/broker.crt"')
         own = f'state_dir = "{node}/state"\npowercap = "{node}/powercap"\ncpufreq = "{node}/cpufreq"\n'
+        if self.top_hz:
+            more = f'[[allow]]\nlimit = "policy*"\nlow = {self.top_hz / 2}\nhigh = {self.top_hz}\n\n[[allow]]'
+            text = text.replace("[[allow]]", more, 1)
         for old, new in changes:
             assert old in text
             text = text.replace(old, new)

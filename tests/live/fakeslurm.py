@@ -34,6 +34,7 @@ from wattqueue.live.cluster import (
     Snapshot,
     StopJob,
     Write,
+    one_by_one,
 )
 from wattqueue.live.draining import FOREIGN
 from wattqueue.live.site import NOTHING, SiteConstraints
@@ -278,6 +279,10 @@ class FakeSlurm:
         self._do(write)
         if fault == "lost":
             raise ClusterError(f"{write.kind} {write.target}: carried out, the answer was lost")
+
+    def apply_together(self, writes: Sequence[Write]) -> list[str]:
+        """One after the other: each may have a fault."""
+        return one_by_one(self, writes)
 
     def check(self) -> Sequence[Finding]:
         """Whatever the test says is installed."""

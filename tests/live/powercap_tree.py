@@ -10,16 +10,28 @@ RANGE_UJ = 262_143_328_850
 
 @dataclass
 class PowercapTree:
-    """Packages of one node. ``demand_w`` is what each would draw without a limit; ``run`` lets time pass."""
+    """Packages of one node. ``demand_w`` is what each would draw without a limit; ``run`` lets time pass.
+
+    With ``top_hz`` the node has a cpufreq policy, too, from half of that frequency on; watts go with the frequency.
+    """
 
     root: Path
     demand_w: list[float]
     limit_w: float = 150.0
     most_w: float = 165.0
+    top_hz: float = 0.0
     energy_j: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.energy_j = [200.0] * len(self.demand_w)
+        if self.top_hz:
+            self.policy.mkdir(parents=True)
+            for name, hertz in (
+                ("cpuinfo_min", self.top_hz / 2),
+                ("cpuinfo_max", self.top_hz),
+                ("scaling_max", self.top_hz),
+            ):
+                (self.policy / f"{name}_freq").write_text(f"{round(hertz / 1e3)}\n")
         for k in range(len(self.demand_w)):
             zone = self.zone(k)
             zone.mkdir(parents=True)
@@ -37,6 +49,18 @@ class PowercapTree:
         """Folder of a package."""
         return self.root / f"intel-rapl:{k}"
 
+    @property
+    def policy(self) -> Path:
+        """Folder of the cpufreq policy of all cores."""
+        return self.root.parent / "cpufreq" / "policy0"
+
+    def hertz(self) -> float:
+        """Highest frequency in force."""
+        text = ""
+        while not text:  # as below
+            text = (self.policy / "scaling_max_freq").read_text()
+        return int(text) * 1e3
+
     def limits_w(self) -> list[float]:
         """Limits in force."""
         return [self._limit_w(k) for k in range(len(self.demand_w))]
@@ -49,7 +73,8 @@ class PowercapTree:
 
     def power_w(self) -> list[float]:
         """What the packages draw now."""
-        return [min(wanted, limit) for wanted, limit in zip(self.demand_w, self.limits_w(), strict=True)]
+        speed = self.hertz() / self.top_hz if self.top_hz else 1.0
+        return [min(speed * wanted, limit) for wanted, limit in zip(self.demand_w, self.limits_w(), strict=True)]
 
     def run(self, seconds: float) -> None:
         """Let the counters run on for so long."""

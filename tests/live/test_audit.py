@@ -34,7 +34,7 @@ def filled(path: Path, key: bytes = b"", head: Path | None = None) -> Audit:
     times = iter(range(1000, 2000))
     audit = Audit(open_database(path), "controller", lambda: float(next(times)), key, head)
     for _ in range(4):
-        audit.settle(audit.intend(WRITE), "done")
+        audit.settle([(number, "done") for number in audit.intend([WRITE])])
     return audit
 
 

@@ -30,19 +30,21 @@ def stated(comment: str, user: str = "cy", account: str = "all", parts: int = 1)
 @pytest.mark.parametrize(
     ("comment", "expected"),
     [
-        ("wattqueue:consent", (True, math.nan, math.nan, math.nan)),
-        ("run 7 wattqueue:consent of climate", (True, math.nan, math.nan, math.nan)),
-        ("wattqueue:no-consent", (False, math.nan, math.nan, math.nan)),
-        ("wattqueue:consent,slowdown=1.5,price=2", (True, 1.5, math.nan, 2.0)),
-        ("wattqueue:consent,until=1970-01-02T00:00Z", (True, math.nan, 86400.0, math.nan)),
-        ("wattqueue:consent,until=1970-01-02T01:00:30+01:00", (True, math.nan, 86430.0, math.nan)),
+        ("wattqueue:consent", (True, math.nan, math.nan, math.nan, math.nan)),
+        ("run 7 wattqueue:consent of climate", (True, math.nan, math.nan, math.nan, math.nan)),
+        ("wattqueue:no-consent", (False, math.nan, math.nan, math.nan, math.nan)),
+        ("wattqueue:consent,slowdown=1.5,price=2", (True, 1.5, math.nan, 2.0, math.nan)),
+        ("wattqueue:consent,until=1970-01-02T00:00Z", (True, math.nan, 86400.0, math.nan, math.nan)),
+        ("wattqueue:consent,until=1970-01-02T01:00:30+01:00", (True, math.nan, 86430.0, math.nan, math.nan)),
+        ("wattqueue:consent,checkpoint=600,slowdown=2", (True, 2.0, math.nan, math.nan, 600.0)),
     ],
 )
-def test_a_tag_states_consent_and_its_limits(comment: str, expected: tuple[bool, float, float, float]) -> None:
+def test_a_tag_states_consent_and_its_limits(comment: str, expected: tuple[float, ...]) -> None:
     found = parse_tag(comment)
     assert found is not None
     assert found.source == "job"
-    assert (found.allowed, found.slowdown, found.until_s, found.price) == pytest.approx(expected, nan_ok=True)
+    limits = (found.slowdown, found.until_s, found.price, found.checkpoint_s)
+    assert (found.allowed, *limits) == pytest.approx(expected, nan_ok=True)
 
 
 @pytest.mark.parametrize("comment", ["", "consent", "my run", "xwattqueue:consent", "wattqueue: would start now on p1"])
@@ -55,6 +57,7 @@ WRONG = [
     "wattqueue:consent,slowdown=0.5", "wattqueue:consent,slowdown=1e3", "wattqueue:consent,slowdown=nan",
     "wattqueue:consent,slowdown=2,slowdown=3", "wattqueue:consent,price=-1", "wattqueue:consent,until=tomorrow",
     "wattqueue:consent,until=2026-13-01T00:00", "wattqueue:consent,until=9999-12-31T23:59Z", "wattqueue:consent,x=1",
+    "wattqueue:consent,checkpoint=0.5", "wattqueue:consent,checkpoint",
     "wattqueue:no-consent,price=1", "wattqueue:consent wattqueue:no-consent", "wattqueue:Consent", "wattqueue:consent;",
 ]  # fmt: skip
 

@@ -14,6 +14,9 @@ from wattqueue.live.cluster import PowerNode, SetDrain
 from wattqueue.live.controller import Controller
 from wattqueue.live.decision import NO_POWER_RIGHT
 from wattqueue.live.planner import Rules
+from wattqueue.live.release import ReleaseSettings, release_all
+from wattqueue.live.restore import Restorer
+from wattqueue.live.state.memory import Memory
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap
 
@@ -100,3 +103,23 @@ def test_without_the_right_to_power_nodes_a_drain_is_refused_with_the_reason(slu
     rounds(controller, slurm, 2)
     assert slurm.drained == {}
     assert any("DrainNode" in text and NO_POWER_RIGHT in text for text in controller.refusals)
+
+
+def test_without_a_controller_drained_nodes_come_back_when_the_target_is_over(slurm: FakeSlurm, tmp_path: Path) -> None:
+    source = Stated()
+    controller = over(slurm, source, tmp_path)
+    rounds(controller, slurm, 2)
+    source.stated = target(slurm, 50.0)
+    rounds(controller, slurm, 8)
+    drained = set(slurm.drained)
+    assert {slurm.node_state(name) for name in drained} == {"off"}
+    restorer, settings = (
+        Restorer(Memory(controller.audit.engine)),
+        ReleaseSettings(controller.run_dir.folder, away_s=0.5),
+    )
+    assert release_all(settings, slurm, now_s=slurm.now_s, restorer=restorer).restored == 0
+    slurm.now_s += 50.0
+    assert release_all(settings, slurm, now_s=slurm.now_s, restorer=restorer).restored == len(drained)
+    slurm.step(5.0)
+    assert {slurm.node_state(name) for name in drained} == {"idle"}
+    assert Memory(controller.audit.engine).drained == {}

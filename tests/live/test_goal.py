@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tests.live.fakeslurm import FakeSlurm
-from wattqueue.live.apply import Applier, WriteResult
-from wattqueue.live.cluster import ChangeJob, JobKey, ReleaseJob, SetPool, Write
+from wattqueue.live.apply import TOGETHER, Applier, WriteResult, batches
+from wattqueue.live.cluster import ChangeJob, JobKey, ReleaseJob, SetPool, StopJob, Write
 from wattqueue.live.goal import Goal, JobGoal, NodeGoal, plan_writes
 
 
@@ -14,12 +16,12 @@ class Notes:
     def __init__(self) -> None:
         self.rows: list[tuple[str, str]] = []
 
-    def intend(self, write: Write) -> int:
-        self.rows.append(("intend", write.kind))
-        return len(self.rows)
+    def intend(self, writes: Sequence[Write]) -> list[int]:
+        self.rows += [("intend", write.kind) for write in writes]
+        return list(range(len(self.rows) - len(writes), len(self.rows)))
 
-    def settle(self, number: int, outcome: str) -> None:
-        self.rows.append(("settle", outcome))
+    def settle(self, outcomes: Sequence[tuple[int, str]]) -> None:
+        self.rows += [("settle", outcome) for _, outcome in outcomes]
 
 
 def make_slurm() -> FakeSlurm:
@@ -153,3 +155,31 @@ def test_a_write_that_fails_slowly_leaves_the_rest_to_the_next_round() -> None:
     outcomes = applier.apply(plan_writes(snapshot, Goal(jobs=goals)))
     assert [(o.write.target, bool(o.error)) for o in outcomes] == [("1", False), ("2", True)]
     assert [job.priority > 0 for job in jobs] == [True, False, False, False]
+
+
+def test_writes_of_one_kind_are_carried_out_together_and_recorded_one_by_one() -> None:
+    """Every job stands still before the first licence is lowered; what failed ends the writes of its job alone."""
+    slurm = make_slurm()
+    jobs = [slurm.submit(1, 100.0, watts=100) for _ in range(3)]
+    for job in jobs:
+        slurm.release(job)
+    slurm.step()
+    slurm.fault = lambda what: "fail" if isinstance(what, StopJob) and what.target == "2" else None
+    notes, seen = Notes(), slurm.observe()
+    goals = tuple(JobGoal(row.key, watts=0, stopped=True) for row in seen.jobs)
+    outcomes = Applier(slurm, notes).apply(plan_writes(seen, Goal(jobs=goals)))
+    kinds = [(one.write.kind, one.write.target) for one in outcomes if not one.error]
+    assert kinds == [("stop", "1"), ("stop", "3"), ("update", "1"), ("update", "3")]
+    assert notes.rows[:6] == [("intend", "stop")] * 3 + [
+        ("settle", "done"),
+        ("settle", "stop 2: refused"),
+        ("settle", "done"),
+    ]
+    assert [job.licences["watts"] for job in jobs] == [0, 100, 0]
+
+
+def test_batches_keep_the_order_and_have_a_limit() -> None:
+    writes: list[Write] = [StopJob(str(n), "", "", key=JobKey(str(n), 0.0)) for n in range(TOGETHER + 1)]
+    writes += [SetPool("watts", "", "", 5), *writes[:2], writes[0], ReleaseJob("7", "", ""), ReleaseJob("8", "", "")]
+    assert [len(batch) for batch in batches(writes)] == [TOGETHER, 1, 1, 2, 1, 1, 1]
+    assert [write for batch in batches(writes) for write in batch] == writes

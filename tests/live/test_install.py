@@ -342,6 +342,8 @@ def test_no_name_can_become_code(name: str) -> None:
     [
         ("wattqueue:consent", False),
         ("mine wattqueue:consent,slowdown=1.5,until=2026-11-23T08:00:00+01:00,price=2.5 too", False),
+        ("wattqueue:consent,checkpoint=600", False),
+        ("wattqueue:consent,checkpoint=0", True),
         ("wattqueue:no-consent", False),
         ("nothing about it", False),
         ("wattqueue:consnet", True),

@@ -15,13 +15,16 @@ from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from tests.live.openadr.test_live_targets import Stated
 from wattqueue.errors import OutputError
-from wattqueue.live.cluster import ChangeJob, ContinueJob, StopJob, Write
+from wattqueue.live.cluster import ChangeJob, ContinueJob, RequeueJob, StopJob, Write
 from wattqueue.live.consent import CONSENT, NO_CONSENT, SiteDefaults, consenting_w
 from wattqueue.live.controller import Controller
 from wattqueue.live.parking import AGAIN_S
 from wattqueue.live.recording import asked_of
+from wattqueue.live.release import ReleaseSettings, release_all
 from wattqueue.live.replay import replay
+from wattqueue.live.restore import CLOSE_S, Restorer
 from wattqueue.live.state.audit import rows_of, verify
+from wattqueue.live.state.memory import Memory
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap
 
@@ -210,6 +213,32 @@ def test_consent_that_is_given_during_a_target_is_taken(place: Place) -> None:
     assert job.stopped_s >= 0
 
 
+def test_a_job_with_checkpoints_is_requeued_and_starts_again_after_the_target(place: Place) -> None:
+    keeps, waits = place.submit(1, f"{CONSENT},checkpoint=10"), place.submit(1)
+    place.rounds(5)
+    place.target(0.0, 30.0, 100.0)
+    place.rounds(10)
+    assert (keeps.state, keeps.restarts, waits.stopped_s >= 0) == ("PENDING", 1, True)
+    why = [row["why"] for row in rows_of(place.controller.audit.engine) if row["kind"] == "requeue"]
+    assert why == ["a control of the policy: load target e1 of 900 W"]
+    place.rounds(150)
+    assert {job.state for job in (keeps, waits)} == {"COMPLETED"}
+
+
+def test_a_job_that_cannot_be_requeued_is_parked_instead(place: Place) -> None:
+    job = place.submit(2, f"{CONSENT},checkpoint=10")
+    place.rounds(3)
+    place.slurm.fault = lambda what: "fail" if isinstance(what, RequeueJob) else None
+    place.target(0.0, 30.0, 100.0)
+    for _ in range(2):
+        place.controller.round()
+        place.slurm.step()
+    place.rounds(3)
+    assert (job.restarts, job.stopped_s >= 0) == (0, True)
+    place.rounds(150)
+    assert job.state == "COMPLETED"
+
+
 def test_a_job_that_a_person_stopped_is_not_continued(place: Place) -> None:
     mine, theirs = place.submit(1), place.submit(1)
     place.rounds(3)
@@ -336,3 +365,50 @@ def test_what_running_jobs_with_consent_count_for_can_be_shed(tmp_path: Path) ->
     assert report is not None
     assert consenting_w(planner.consents, report.plan.busy) == 2 * NODE_W
     assert consenting_w(None, report.plan.busy) is None
+
+
+def test_without_a_controller_parked_jobs_continue_when_the_target_is_over(place: Place) -> None:
+    """``live release`` while no controller is at work; with --force, and at an uninstallation, they do so at once."""
+    soon, long = place.submit(1), place.submit(1)
+    place.rounds(3)
+    place.target(0.0, 50.0, 100.0)
+    place.rounds(3)
+    settings = ReleaseSettings(place.controller.run_dir.folder, away_s=0.5)
+    waits = release_all(
+        settings, place.slurm, now_s=place.slurm.now_s, restorer=Restorer(Memory(place.controller.audit.engine))
+    )
+    assert (waits.restored, soon.stopped_s >= 0, long.stopped_s >= 0) == (0, True, True)
+    place.slurm.go_on(soon)
+    place.slurm.now_s += 50.0
+    memory = Memory(place.controller.audit.engine)
+    done = release_all(settings, place.slurm, now_s=place.slurm.now_s, restorer=Restorer(memory))
+    assert (done.restored, done.failed) == (1, ())
+    assert (long.stopped_s < 0, long.licences["watts"]) == (True, NODE_W)
+    assert long.limit_s == pytest.approx(300.0 + 52.0, abs=61.0)
+    assert [key.name for key in memory.parked] == [soon.name], "somebody else continued it"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_parked_job_continues_before_its_time_limit_ends_it_or_by_force(place: Place, force: bool) -> None:
+    job = place.submit(2)
+    place.rounds(3)
+    place.target(0.0, 1e6, 100.0)
+    place.rounds(3)
+    settings = ReleaseSettings(place.controller.run_dir.folder, away_s=0.5)
+    if not force:
+        place.slurm.now_s = job.start_s + job.limit_s - CLOSE_S + 1.0
+    restorer = Restorer(Memory(place.controller.audit.engine))
+    assert release_all(settings, place.slurm, now_s=place.slurm.now_s, force=force, restorer=restorer).restored == 1
+    assert job.stopped_s < 0
+
+
+def test_a_parked_job_whose_watts_cannot_be_raised_does_not_go_on_without_them(place: Place) -> None:
+    job = place.submit(2)
+    place.rounds(3)
+    place.target(0.0, 60.0, 100.0)
+    place.rounds(3)
+    place.slurm.fault = lambda what: "fail" if isinstance(what, ChangeJob) else None
+    restorer = Restorer(Memory(place.controller.audit.engine))
+    settings = ReleaseSettings(place.controller.run_dir.folder, away_s=0.5)
+    done = release_all(settings, place.slurm, now_s=place.slurm.now_s, force=True, restorer=restorer)
+    assert (done.restored, len(done.failed), job.stopped_s >= 0) == (0, 1, True)

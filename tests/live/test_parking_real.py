@@ -16,6 +16,8 @@ from tests.live.openadr.test_live_targets import Stated
 from tests.live.procs import states_of
 from tests.live.site import Site, cap_text
 from tests.live.slurmlab import OPERATOR, USER, wait_for
+from tests.live.test_holds_real import run_again
+from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.cluster import ContinueJob, JobKey, StopJob
 from wattqueue.live.consent import CONSENT, NO_CONSENT
 from wattqueue.live.planner import Rules
@@ -67,12 +69,12 @@ def watch(site: Site) -> Iterator[Watch]:
     thread.join()
 
 
-def submit(site: Site, nodes: int, comment: str, partition: str = "p1") -> str:
+def submit(site: Site, nodes: int, comment: str, partition: str = "p1", *more: str) -> str:
     """A job of a process on each node; one of them writes a line every 0.1 s, until the test opens its gate."""
     gates, ticks = site.root / "gates", site.root / "work"
     gates.mkdir(exist_ok=True, mode=0o755)
     loop = f"until [ -e {gates}/$SLURM_JOB_ID ]; do echo >> {ticks}/ticks.$SLURM_JOB_ID; sleep 0.1; done"
-    return site.lab.submit(f"-N{nodes}", "-t", "10", "-p", partition, f"--comment={comment}", f"--wrap={loop}")
+    return site.lab.submit(f"-N{nodes}", "-t", "10", "-p", partition, f"--comment={comment}", f"--wrap={loop}", *more)
 
 
 def ticks(site: Site, job: str) -> int:
@@ -195,6 +197,33 @@ def test_every_process_of_a_job_on_several_nodes_stands_still(site: Site) -> Non
         site.lab.run(argv, user=OPERATOR)
     wait_for("work", lambda: min(after - was for after, was in zip(count(), before, strict=True)) > 1, step_s=0.1)
     site.lab.run(["scancel", job])
+
+
+def test_a_job_with_checkpoints_is_requeued_and_starts_again_after_the_target(site: Site) -> None:
+    """One that Slurm does not requeue (submitted with --no-requeue) is stopped instead."""
+    site.keep_beating()
+    config = site.configure(cap_text(POOL_W), policy="dr-parking", targets="targets.csv", slurm=CONFIG)
+    keeps = submit(site, 2, f"{CONSENT},checkpoint=60", "p1", "--requeue")
+    stays = submit(site, 2, f"{CONSENT},checkpoint=60", "p1", "--no-requeue")
+    site.start(config)
+    site.wait_running([keeps, stays])
+    nodes = {name for job in (keeps, stays) for name in expand(site.lab.field(job, "NodeList"))}
+    write_target(site, time.time() - 1.0, time.time() + 600.0, 50)
+    wait_state(site, keeps, "PENDING")
+    wait_state(site, stays, "STOPPED")
+    site.wait_used(0)
+    wait_for("its nodes", lambda: [site.lab.node_states()[name] for name in sorted(nodes)].count("idle") == 2)
+    assert site.lab.field(keeps, "Restarts") == "1"
+    (site.root / "live/targets.csv").unlink()
+    wait_state(site, stays, "RUNNING")
+    run_again(site, keeps)
+    wait_work(site, keeps)
+    site.wait_used(800)
+    site.open_gate(keeps, stays)
+    site.stop()
+    why = [row["why"] for row in site.check_audit() if row["event"] == "intend" and row["kind"] == "requeue"]
+    assert why
+    assert all("grid-7" in text for text in why)
 
 
 def test_a_drained_node_stops_when_its_job_ends_and_comes_back(site: Site, tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from tests.live.recordings import Recorded
 from wattqueue.live.cluster import (
     ChangeJob,
+    ContinueJob,
     HoldJob,
     JobFields,
     JobKey,
@@ -18,6 +22,7 @@ from wattqueue.live.cluster import (
     SetJobFrequency,
     SetPool,
     SetPriority,
+    StopJob,
     Write,
 )
 from wattqueue.live.slurm.cluster import SlurmCluster
@@ -158,3 +163,51 @@ def test_a_command_that_fails_is_an_error_with_its_first_words() -> None:
 def test_a_row_of_squeue_gives_the_target_of_each_write() -> None:
     part = "9+1|10|1795331207|PENDING|JobHeldUser|p2|1|1|UNLIMITED|watts:200|0|65534|N/A|||(null)|1"
     assert parse_job(part).target == "9", "components are held and released as a whole"
+
+
+@dataclass
+class Refusing(Recorded):
+    """A Slurm that refuses commands about some jobs, as scancel and scontrol do: a message, and the others are done."""
+
+    refused: frozenset[str] = frozenset()
+    done: Counter[str] = field(default_factory=Counter)
+
+    def run(self, argv: Sequence[str]) -> CommandResult:
+        named = [word.removeprefix("JobId=") for word in argv if word[0].isdigit() or word.startswith("JobId=")]
+        jobs = [job for text in named for job in text.split(",")]
+        self.done.update(job for job in jobs if job not in self.refused)
+        answer = super().run(argv)
+        bad = self.refused & set(jobs)
+        return answer._replace(code=1, err="Invalid job id specified") if bad else answer
+
+
+def test_writes_of_one_shape_are_the_same_commands() -> None:
+    slurm = Refusing()
+    jobs = [str(n) for n in range(10, 40)]
+    errors = SlurmCluster(slurm).apply_together([StopJob(job, "", "") for job in jobs])
+    assert errors == [""] * 30
+    assert slurm.writes == [("scancel", "--signal=STOP", *jobs), ("scancel", "--signal=STOP", "--full", *jobs)]
+    slurm = Refusing()
+    changes = [ChangeJob(job, "", "", JobFields(watts=0, limit_s=60.0 * (int(job) % 2 + 1))) for job in jobs]
+    assert SlurmCluster(slurm).apply_together(changes) == [""] * 30
+    even, odd = ",".join(jobs[::2]), ",".join(jobs[1::2])
+    assert slurm.writes == [
+        ("scontrol", "update", f"JobId={even}", "Licenses=watts:0", "TimeLimit=1"),
+        ("scontrol", "update", f"JobId={odd}", "Licenses=watts:0", "TimeLimit=2"),
+    ]
+
+
+def test_of_writes_together_those_that_slurm_refuses_have_an_error_and_the_others_are_done() -> None:
+    slurm = Refusing(refused=frozenset({"12", "33"}))
+    jobs = [str(n) for n in range(10, 40)]
+    errors = SlurmCluster(slurm).apply_together([ContinueJob(job, "", "") for job in jobs])
+    assert {job for job, error in zip(jobs, errors, strict=True) if error} == {"12", "33"}
+    assert set(slurm.done) == set(jobs) - {"12", "33"}
+    assert len(slurm.writes) < 2 * len(jobs)
+
+
+def test_a_name_that_is_no_job_keeps_a_command_of_many_from_being_run() -> None:
+    slurm = Recorded()
+    errors = SlurmCluster(slurm).apply_together([StopJob("7", "", ""), StopJob("8 --all", "", "")])
+    assert all(errors)
+    assert slurm.writes == []

@@ -31,6 +31,7 @@ def three_jobs() -> Jobs:
         ("greatest_slowdown", 0.9),
         ("latest_end_s", 1e12),
         ("price_per_added_hour", -1),
+        ("checkpoint_s", 0),
     ],
 )
 def test_a_figure_outside_its_range_is_refused_with_column_and_row(column: str, value: float) -> None:

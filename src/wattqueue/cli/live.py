@@ -37,6 +37,7 @@ from wattqueue.errors import InputError
 
 if TYPE_CHECKING:
     from wattqueue.live.cluster import Node
+    from wattqueue.live.restore import Restorer
     from wattqueue.live.slurm.cluster import SlurmCluster
     from wattqueue.live.slurm.guard import Guard
 
@@ -158,8 +159,11 @@ def uninstall(
 ) -> None:
     """Take the power budget out of a Slurm: open the pool, take watts off jobs, remove the files.
 
+    Parked jobs continue, and drained nodes take jobs again. Limits of nodes end when the controller's word expires.
+
     Exit status 3: a controller is at work, or jobs are held for one, so nothing was done.
     """
+    from wattqueue.live.cluster import SetPool
     from wattqueue.live.config import load_config
     from wattqueue.live.release import AT_WORK, at_work, held_for_controller, read_settings
     from wattqueue.live.slurm import install as files
@@ -175,9 +179,16 @@ def uninstall(
         step = f"stop {who}" if who else f"release {len(held)} held jobs (wattqueue live release --force)"
         print(f"nothing is done before this: {step}")
         raise typer.Exit(AT_WORK)
-    for one in without_watts(snapshot):
+    restorer = _restorer(settings.state)
+    writes = without_watts(snapshot)
+    if restorer is not None:  # into the open pool, and before jobs lose their watts
+        opened = sum(isinstance(one, SetPool) for one in writes)
+        writes[opened:opened] = restorer.writes(snapshot, time.time(), now=True)
+    for one in writes:
         if write:
             cluster.apply(one)
+            if restorer is not None:
+                restorer.note(one)
         print(f"{'done: ' if write else ''}{one.kind} {one.target}: {one.after}")
     present = [path for name in UNITS if units is not None and (path := units / name).exists()]
     for path in present:
@@ -339,6 +350,8 @@ def release(
 ) -> None:
     """While the controller is away: release the jobs it holds; Slurm schedules alone, under the pool.
 
+    Jobs that were parked for a load target continue, and drained nodes come back, when it is over; with --force now.
+
     Exit status: 0 if every release succeeded, 1 if some failed, 2 if Slurm cannot be read, 3 while a controller runs.
     """
     from wattqueue.live.release import TIMEOUT_S, BestEffortLog, read_settings, release_all
@@ -358,11 +371,25 @@ def release(
 
         return audit_of(load_config(config), open_database(settings.state), "release")
 
-    done = release_all(settings, cluster, force=force, say=_say, journal=BestEffortLog(audit))
+    done = release_all(
+        settings, cluster, force=force, say=_say, journal=BestEffortLog(audit), restorer=_restorer(settings.state)
+    )
     for text in done.failed:
         _say(text)
-    print(f"released {done.released} jobs" + (f": {done.at_work} is at work" if done.at_work else ""))
+    taken_back = f", took {done.restored} parked jobs and drained nodes back" if done.restored else ""
+    print(f"released {done.released} jobs{taken_back}" + (f": {done.at_work} is at work" if done.at_work else ""))
     raise typer.Exit(done.exit_status)
+
+
+def _restorer(state: str) -> Restorer | None:
+    """Return what takes back what a controller did for a load target; None where its state cannot be read."""
+    try:
+        from wattqueue.live.restore import restorer_of
+
+        return restorer_of(state)
+    except Exception as error:  # noqa: BLE001 - a release must work whatever has ended the controller
+        _say(f"what the controller parked and drained is not known: {error}")
+        return None
 
 
 @app.command()

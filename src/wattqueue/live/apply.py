@@ -1,13 +1,16 @@
-"""Carry writes out one by one, each recorded in a journal before and after.
+"""Carry writes out in order, each recorded in a journal before and after.
 
 ``goal.plan_writes`` decides what to write and in which order; this module does it and reports what happened. It holds
-three decisions about failure:
+four decisions:
 
 * **Intent before effect.** The journal has a row before the write, and a second one with the outcome. A crash in
   between leaves an intent without outcome; what the cluster shows in the next round then tells which it was.
 * **A failure stays local, unless it is about the budget.** A failed write ends the other writes of its job in this
   round. Where the pool could not be set, or a job not be held or requeued, nothing is started in this round either:
   there may be no room for it.
+* **Writes of one kind go together.** Neighbours in the list that may be carried out together (``Write.together``:
+  stops, continuations, changes of jobs) are a batch of at most ``TOGETHER``, and their rows are recorded at
+  once: a load target that parks hundreds of jobs is in force within seconds.
 * **A slow failure ends the round's writing.** Each of the writes behind it might stall as long, and the snapshot that
   they were planned on grows old. The next round plans again.
 
@@ -19,14 +22,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from wattqueue.errors import OutputError
 from wattqueue.live.cluster import (
     Cluster,
-    ClusterError,
     HoldJob,
     JobKey,
     ReleaseJob,
@@ -34,10 +36,13 @@ from wattqueue.live.cluster import (
     SetPool,
     SetPriority,
     Write,
+    one_by_one,
 )
 
 LEFT_OUT = "left out"
 """Beginning of the outcome of a write that was not tried: an earlier one failed, or it could not be recorded."""
+TOGETHER = 100
+"""Writes that are carried out together at most."""
 SLOW_S = 2.0
 """A write that fails after so long ends the round's writing: the next one might stall as well."""
 
@@ -52,12 +57,12 @@ class WriteResult(NamedTuple):
 class Journal(Protocol):
     """What records each write, before and after. The audit log is one. Raises OutputError where it cannot record."""
 
-    def intend(self, write: Write) -> int:
-        """Record that a write is about to be done; returns its number for ``settle``."""
+    def intend(self, writes: Sequence[Write]) -> list[int]:
+        """Record that writes are about to be done; returns their numbers for ``settle``."""
         ...
 
-    def settle(self, number: int, outcome: str) -> None:
-        """Record the outcome of write ``number``: ``done``, or the error."""
+    def settle(self, outcomes: Sequence[tuple[int, str]]) -> None:
+        """Record the outcomes of writes by their numbers: ``done``, or the error."""
         ...
 
 
@@ -68,7 +73,7 @@ class Applier:
     The known slow failure: Slurm 22.05 waits 5 s for a job whose accounting index was lost when slurmctld stopped, then
     refuses the update, and does so for ever.
 
-    ``boundary`` is called before and after each write: where the tests kill the controller;
+    ``boundary`` is called before and after each batch of writes: where the tests kill the controller;
     ``clock`` counts seconds.
 
     A write that cannot be recorded in the journal (full disk) is carried out only if it lowers: holding the cap must
@@ -83,50 +88,71 @@ class Applier:
     def apply(self, writes: Sequence[Write], permit: Callable[[], str] = str) -> list[WriteResult]:
         """Do each write in order; returns the outcomes of those that were reached.
 
-        ``permit`` is called before each write and returns a reason to end the batch (empty for none); it raises
-        LeaseLostError where another process writes now. It is asked per write and not per batch, since a process can be
-        stopped and resumed between any two writes.
+        ``permit`` is called before each batch and returns a reason to end (empty for none); it raises LeaseLostError
+        where another process writes now. It is asked so often since a process can be stopped and resumed at any time.
 
         Raises nothing but what ``permit`` raises: a write that fails is an outcome.
         """
         outcomes: list[WriteResult] = []
         failed: set[JobKey] = set()
         blocked = False
-        for write in writes:
-            if write.key in failed or (blocked and isinstance(write, ReleaseJob | SetPriority)):
-                outcomes.append(WriteResult(write, f"{LEFT_OUT}: an earlier write failed"))
+        for batch in batches(writes):
+            due = []
+            for write in batch:
+                if write.key in failed or (blocked and isinstance(write, ReleaseJob | SetPriority)):
+                    outcomes.append(WriteResult(write, f"{LEFT_OUT}: an earlier write failed"))
+                else:
+                    due.append(write)
+            if not due:
                 continue
             if permit():
                 break
-            try:
-                number = self.journal.intend(write)
-            except OutputError as problem:
-                if not write.lowers:
-                    outcomes.append(WriteResult(write, f"{LEFT_OUT}: it could not be recorded: {problem}"))
-                    if write.key is not None:  # a release without its change would start the job on other watts
-                        failed.add(write.key)
-                    continue
-                number = 0
-            self.boundary("before")
             begin_s = self.clock()
-            error = self._do(write)
-            self.boundary("done")
-            with contextlib.suppress(OutputError):  # an intent without outcome: the next snapshot tells the outcome
-                self.journal.settle(number, error or "done")
-            self.boundary("after")
-            if error and write.key is not None:
-                failed.add(write.key)
+            done = self._recorded(due)
+            outcomes += done
+            # of a job whose write failed or was left out nothing more: a release without its change would start it on
+            # other watts
+            failed |= {one.write.key for one in done if one.error and one.write.key is not None}
+            tried = [one for one in done if one.error and not one.error.startswith(LEFT_OUT)]
             # a pool or a job's watts that could not be lowered leaves no room to start anything on
-            blocked |= bool(error) and isinstance(write, SetPool | HoldJob | RequeueJob)
-            outcomes.append(WriteResult(write, error))
-            if error and self.clock() - begin_s > SLOW_S:
+            blocked |= any(isinstance(one.write, SetPool | HoldJob | RequeueJob) for one in tried)
+            if tried and self.clock() - begin_s > SLOW_S:
                 break
         return outcomes
 
-    def _do(self, write: Write) -> str:
-        """Carry one write out; returns its error, empty for none."""
+    def _recorded(self, batch: Sequence[Write]) -> list[WriteResult]:
+        """Carry a batch out, recorded before and after; return the outcomes."""
         try:
-            self.cluster.apply(write)
-        except ClusterError as error:
-            return str(error)
-        return ""
+            numbers = self.journal.intend(batch)
+        except OutputError as problem:
+            text = f"{LEFT_OUT}: it could not be recorded: {problem}"
+            kept = [write for write in batch if write.lowers]
+            left = [WriteResult(write, text) for write in batch if not write.lowers]
+            return [*left, *self._done(kept)]
+        self.boundary("before")
+        done = self._done(batch)
+        self.boundary("done")
+        with contextlib.suppress(OutputError):  # an intent without outcome: the next snapshot tells the outcome
+            self.journal.settle([(number, one.error or "done") for number, one in zip(numbers, done, strict=True)])
+        self.boundary("after")
+        return done
+
+    def _done(self, batch: Sequence[Write]) -> list[WriteResult]:
+        """Carry a batch out; return the outcomes."""
+        errors = one_by_one(self.cluster, batch) if len(batch) < 2 else self.cluster.apply_together(batch)
+        return [WriteResult(write, error) for write, error in zip(batch, errors, strict=True)]
+
+
+def batches(writes: Sequence[Write]) -> Iterator[list[Write]]:
+    """Yield writes in their order, neighbours that may be carried out together in one list."""
+    batch: list[Write] = []
+    keys: set[JobKey | None] = set()
+    for write in writes:
+        alike = write.together and bool(batch) and type(write) is type(batch[0]) and write.key not in keys
+        if batch and not (alike and len(batch) < TOGETHER):
+            yield batch
+            batch, keys = [], set()
+        batch.append(write)
+        keys.add(write.key)
+    if batch:
+        yield batch

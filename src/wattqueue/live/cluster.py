@@ -250,9 +250,11 @@ class Write:
     """The job that it changes; a write that fails ends the other writes of its job."""
     lowers: bool = False
     """Whether it can only lower what running jobs may draw: such a write needs no record and no store of state."""
+    together: ClassVar[bool] = False
+    """Whether many of this kind may be carried out together: each may be repeated, and none depends on another."""
 
-    def __init_subclass__(cls, kind: str) -> None:
-        cls.kind = kind
+    def __init_subclass__(cls, kind: str, *, together: bool = False) -> None:
+        cls.kind, cls.together = kind, together
 
 
 @dataclass(frozen=True)
@@ -271,7 +273,7 @@ class HoldJob(Write, kind="hold"):
 
 
 @dataclass(frozen=True)
-class ChangeJob(Write, kind="update"):
+class ChangeJob(Write, kind="update", together=True):
     """Change fields of a job, all in one step. Of an active job only watts, limit and comment can change.
 
     ``recount``: the watts are to be counted again even where they are shown already; the resource manager may
@@ -307,12 +309,12 @@ class RequeueJob(Write, kind="requeue"):
 
 
 @dataclass(frozen=True)
-class StopJob(Write, kind="stop"):
+class StopJob(Write, kind="stop", together=True):
     """Stop the processes of a running job: it keeps its nodes, and does no work until it is continued."""
 
 
 @dataclass(frozen=True)
-class ContinueJob(Write, kind="continue"):
+class ContinueJob(Write, kind="continue", together=True):
     """Let a stopped job go on."""
 
 
@@ -358,12 +360,30 @@ class Cluster(Protocol):
     def apply(self, write: Write) -> None:
         """Carry one write out; it has taken effect when this returns.
 
-        One at a time, since each has a row in the journal before it and after it (``live.apply``).
-
         Raises: ClusterError where it was not carried out, or where that is not known. The next snapshot shows it.
+        """
+        ...
+
+    def apply_together(self, writes: Sequence[Write]) -> list[str]:
+        """Carry out writes of one kind (``Write.together``) and return the error of each, empty for none.
+
+        ``one_by_one`` is a correct implementation; a driver may do better.
         """
         ...
 
     def check(self) -> Sequence[Finding]:
         """Compare what is installed on the cluster with what the configuration needs, at the start."""
         ...
+
+
+def one_by_one(cluster: Cluster, writes: Sequence[Write]) -> list[str]:
+    """Carry writes out one after the other; return the error of each, empty for none."""
+    return [_error_of(cluster, write) for write in writes]
+
+
+def _error_of(cluster: Cluster, write: Write) -> str:
+    try:
+        cluster.apply(write)
+    except ClusterError as error:
+        return str(error)
+    return ""

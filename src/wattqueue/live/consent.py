@@ -7,6 +7,9 @@ A user writes a *tag* into the comment of a job (``sbatch --comment``, or later 
 ``wattqueue:consent,slowdown=1.5,until=2026-11-23T08:00,price=2.5``
     Within limits: run time at most 1.5 times that at full speed, an end by then, a price for an added hour. ``until``
     is a time of the controller's host, or has a zone (``Z``, ``+01:00``).
+``wattqueue:consent,checkpoint=600``
+    The job writes a checkpoint every 600 s of its work and goes on from the last one when it is started again: it is
+    requeued where others are parked, and its nodes are free for others.
 ``wattqueue:no-consent``
     The job may not, whatever the default of its user is.
 
@@ -33,10 +36,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.live.cluster import Details, JobKey
+from wattqueue.live.apply import LEFT_OUT, WriteResult
+from wattqueue.live.cluster import Details, JobKey, RequeueJob
 from wattqueue.live.world import Busy
 from wattqueue.model.bounds import TIME_S
-from wattqueue.model.consent import PRICE, SLOWDOWN, Consent
+from wattqueue.model.consent import CHECKPOINT, COLUMNS, PRICE, SLOWDOWN, Consent
 from wattqueue.policy.capabilities import EVENT_BITS
 
 WORD = "wattqueue:"
@@ -58,6 +62,8 @@ class StatedConsent(NamedTuple):
     """Latest end, seconds since the epoch."""
     price: float = math.nan
     """For an added hour, in the currency of the tariff."""
+    checkpoint_s: float = math.nan
+    """Seconds of work between two checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +106,7 @@ def parse_tag(comment: str) -> StatedConsent | None:
                 f"limit {name[:20]!r} is unknown or doubled", where="comment", hint=f"{', '.join(_LIMITS)}"
             )
         found[name] = _LIMITS[name](text)
-    slowdown, until_s, price = (found.get(name, math.nan) for name in _LIMITS)
-    return StatedConsent(True, "job", slowdown, until_s, price)
+    return StatedConsent(True, "job", *(found.get(name, math.nan) for name in _LIMITS))
 
 
 def _slowdown(text: str) -> float:
@@ -110,6 +115,10 @@ def _slowdown(text: str) -> float:
 
 def _price(text: str) -> float:
     return _number(text, "price", PRICE.low, PRICE.high)
+
+
+def _checkpoint(text: str) -> float:
+    return _number(text, "checkpoint", CHECKPOINT.low, CHECKPOINT.high)
 
 
 def _until(text: str) -> float:
@@ -132,7 +141,8 @@ def _number(text: str, name: str, low: float, high: float) -> float:
     return float(text)
 
 
-_LIMITS = {"slowdown": _slowdown, "until": _until, "price": _price}
+_LIMITS = {"slowdown": _slowdown, "until": _until, "price": _price, "checkpoint": _checkpoint}
+"""What may follow the consent, in the order of ``StatedConsent``."""
 
 
 @dataclass
@@ -146,16 +156,21 @@ class Consents:
     defaults: SiteDefaults
     changes: int = 0
     moved: bool = False
-    """Whether the last ``follow`` found another consent of a job that was known before."""
+    """Whether the last ``follow`` found another consent of a job that was known before, or a refused requeue."""
+    refused: set[JobKey] = field(default_factory=set)
+    """Jobs that the resource manager did not requeue (submitted with ``--no-requeue``, say): they are parked."""
+    _noted: bool = False
+    """Whether a job could not be requeued since the last ``follow``."""
     _known: dict[JobKey, tuple[Details, StatedConsent]] = field(default_factory=dict)
     _last: Mapping[JobKey, Details] | None = None
 
     def follow(self, details: Mapping[JobKey, Details]) -> None:
         """Read the comments that are new or were changed."""
-        self.moved = False
+        self.moved, self._noted = self._noted, False
         if details is self._last:
             return
         self._last, before = details, self._known
+        self.refused &= details.keys()
         self._known = {}
         for key, one in details.items():
             old = before.get(key)
@@ -175,9 +190,21 @@ class Consents:
 
     def columns(self, keys: Sequence[JobKey]) -> Consent:
         """Return the consent of some jobs as columns of a job table."""
-        rows = [self.of(key) for key in keys]
-        table = np.array([(r.allowed, r.slowdown, r.until_s, r.price) for r in rows], np.float64).reshape(-1, 4)
+        table = np.full((len(keys), 5), np.nan)
+        for k, key in enumerate(keys):
+            row = self.of(key)
+            table[k] = row.allowed, row.slowdown, row.until_s, row.price, row.checkpoint_s
+            if key in self.refused:
+                table[k, 4] = np.nan
         return Consent(*(np.ascontiguousarray(column) for column in table.T))
+
+    def note(self, outcomes: Iterable[WriteResult]) -> None:
+        """Remember the jobs that could not be requeued."""
+        for write, error in outcomes:
+            if isinstance(write, RequeueJob) and write.key is not None and error and not error.startswith(LEFT_OUT):
+                self.refused.add(write.key)
+                self.changes += 1
+                self._noted = True
 
     def counts(self, keys: Iterable[JobKey]) -> dict[str, int]:
         """Return how many of these jobs consent, do not, and have a wrong tag, for the status."""
@@ -211,5 +238,4 @@ def joined_consent(first: Consent | None, more: Consent | None) -> Consent | Non
     """Return the consent of two tables one after the other; None where nobody reads it."""
     if first is None or more is None:
         return None
-    names = ("allowed", "greatest_slowdown", "latest_end_s", "price_per_added_hour")
-    return Consent(*(np.concatenate((getattr(first, name), getattr(more, name))) for name in names))
+    return Consent(*(np.concatenate((getattr(first, name), getattr(more, name))) for name in COLUMNS))

@@ -469,7 +469,7 @@ class Controller:
             self.planner.placement.keep_names(plan.goal.jobs)
             self.planner.memory.place(plan.placed)
             self.planner.memory.park(plan.parked)
-            self.planner.memory.drain((n.name for n in plan.goal.nodes if n.drained), snapshot.taken_s)
+            self.planner.memory.drain((n.name for n in plan.goal.nodes if n.drained), plan.until_s)
         except OutputError:  # the status shows why, as the memory's problem
             writes = [write for write in writes if write.lowers]
         # frequencies of jobs that ended are removed here: the job itself only reads its own
@@ -483,6 +483,8 @@ class Controller:
         self._settle(snapshot, plan, outcomes)
         self.planner.draining.note(outcomes)
         self.planner.parking.note(outcomes)
+        if self.planner.consents is not None:
+            self.planner.consents.note(outcomes)
         failed = {outcome.write.key for outcome in outcomes if outcome.error}
         raised = [change for change in changes if change.raises and change.placed.key not in failed]
         self._beside("a frequency", lambda: self.frequencies.store(raised))

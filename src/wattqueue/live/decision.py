@@ -23,9 +23,19 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Prediction
-from wattqueue.policy.actions import Action, DrainNode, Refusal, StartJob, StopNode, WakeNode
+from wattqueue.policy.actions import (
+    Action,
+    DrainNode,
+    Refusal,
+    Resume,
+    SetFrequency,
+    StartJob,
+    StopNode,
+    Suspend,
+    WakeNode,
+)
 from wattqueue.policy.build import check_prediction
-from wattqueue.policy.capabilities import Capabilities, require_carried_out, resolve
+from wattqueue.policy.capabilities import EVENT_BITS, Capabilities, require_carried_out, resolve
 from wattqueue.policy.decide import PolicySnapshot
 from wattqueue.policy.domain_limits import DomainLimits
 from wattqueue.policy.events import EventWatch
@@ -216,6 +226,8 @@ class Decider:
         )
         self.orders = NodeOrders(patience_s)
         self.events = EventWatch()
+        self._retry = 0
+        """Event by which the controls are asked again in the next round, for what was refused in this one."""
         needs = self.session.needs
         self.asks = bool(needs.controls) or needs.pass_in_python
         """Whether a part looks at the round at all."""
@@ -231,9 +243,13 @@ class Decider:
             states, happened = unit_states(self.layout, seen.nodes, seen.drained), 0
             if self.session.needs.controls:
                 happened = self.events.observe(seen.waiting, (*seen.running, *seen.under_way), view.cap_w, states)
-            happened |= seen.happened
+            happened |= seen.happened | self._retry
             moment = Moment(states, frozenset(seen.under_way), happened, seen.limits, seen.parked_w)
-        return self.answer(view, moment, most)
+        decision = self.answer(view, moment, most)
+        # an agent may be silent for a moment, or the resource manager have no room yet
+        refused = any(isinstance(one.action, SetFrequency | Suspend | Resume) for one in decision.refusals)
+        self._retry = EVENT_BITS["signal"] if refused else 0
+        return decision
 
     def answer(self, view: PolicySnapshot, moment: Moment | None, most: Callable[[int], int]) -> Decision:
         """Ask the session about one round: in a controller, and again in a replay of what it recorded."""
@@ -258,12 +274,12 @@ class Decider:
                 self.events.ask(unit, codes.UNIT_ON)
         passed = session.schedule(now) if session.pass_is_due(view.now_s) else None
         answers = Answers(actions, passed, margin_w)
-        wider, last = grow(view, now, greatest, self.layout, lambda more: self._again(now, more, answers))
+        wider, last = grow(view, now, greatest, self.layout, lambda more: self._repeat(now, more, answers))
         starts, rows = tuple(last.starts()), tuple(last.start_rows())
         asked = Asked(view, moment, ranges)
         return Decision(wider, last, starts, rows, answers, session.take_refusals(), asked)
 
-    def _again(self, first: Round, wider: PolicySnapshot, answers: Answers) -> Round | None:
+    def _repeat(self, first: Round, wider: PolicySnapshot, answers: Answers) -> Round | None:
         """Return the round decided again with greater jobs; None where not all of it fits any more."""
         again = first.wider(wider)
         return again if repeat(again, self.session.needs, answers) else None

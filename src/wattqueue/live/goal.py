@@ -11,8 +11,8 @@ the jobs' watts below the budget after *every* prefix of the list:
 
 1. a smaller pool, first of all: no start of the resource manager's own can then use the watts that are to be given up;
 2. what lowers a job's watts or takes a release back;
-3. requeues and stops of nodes, then stops of jobs, each followed by the lowering of its watts;
-4. what raises a running job's watts, into room that the lowering has made; a stopped job continues after that;
+3. requeues and stops of nodes, then stops of jobs, and after all of these the lowering of their watts;
+4. what raises a running job's watts, into room that the lowering has made; stopped jobs continue after that;
 5. a larger pool;
 6. starts, in the order in which the policy decided them.
 
@@ -131,6 +131,9 @@ def plan_writes(snapshot: Snapshot, goal: Goal) -> list[Write]:
         else:
             lowering += writes
     requeue = [w for key, why in goal.requeue for w in _requeue(snapshot, key, why)]
+    # together by kind, so that each kind is carried out at once
+    parking.sort(key=lambda write: not isinstance(write, StopJob))
+    raising.sort(key=lambda write: isinstance(write, ContinueJob))
     pool = list(_pool(snapshot, goal))
     grows = bool(pool) and int(pool[0].after) > int(pool[0].before)
     power = [w for node in goal.nodes for w in _power(snapshot, node)]

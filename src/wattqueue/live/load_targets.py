@@ -82,6 +82,12 @@ def target_name(targets: LoadTargets, now_s: float) -> str:
     return f"load target {name} of {targets.limit[row]:.6g} W".replace("  ", " ")
 
 
+def target_end_s(targets: LoadTargets, now_s: float) -> float:
+    """Return the end of the target in force; the present where there is none."""
+    row = targets.in_force(now_s)
+    return now_s if row < 0 else float(targets.end_s[row])
+
+
 def in_words(targets: LoadTargets) -> str:
     """Return targets as the audit log has them, the first ten."""
     rows = [targets.row(row) for row in range(min(len(targets), 10))]

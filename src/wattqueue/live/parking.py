@@ -17,8 +17,9 @@ forgotten when it was continued as a whole.
 A stop is sent again after some seconds (``AGAIN_S``): a resource manager may show a job as stopped whose processes were
 not yet started when the signal was sent, or whose node missed it. Slurm 22.05 on a busy machine did.
 
-Its nodes stay its own. Its time limit runs on in the cluster, so it is moved ahead of the clock while the job is
-parked, and at the end to what it was and the time of the pause.
+Its nodes stay its own. Its time limit runs on in the cluster, so it is moved ahead of the clock where it comes close,
+and at the end to what it was and the time of the pause. Hundreds of jobs are therefore parked by equal changes, which a
+driver carries out together.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from typing import NamedTuple
 
 from wattqueue.live.apply import WriteResult
 from wattqueue.live.cluster import ContinueJob, Job, JobKey
+from wattqueue.live.draining import WHY
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.state.memory import Memory, ParkedJob
 from wattqueue.live.tracking import CountedPower
@@ -38,7 +40,8 @@ from wattqueue.policy.capabilities import EVENT_BITS
 from wattqueue.policy.round import Round
 
 GRACE_S = 7200.0
-"""A parked job's limit is kept so far ahead of the clock: it survives a controller that is away for half of that."""
+"""A parked job's limit is moved so far ahead of the clock when less than half of that is left: the job survives a
+controller that is away for so long."""
 AGAIN_S = (5.0, 20.0, 60.0)
 """Seconds after which the stop of a parked job is sent again."""
 PARKED = "parked"
@@ -51,6 +54,8 @@ class ParkingGoals(NamedTuple):
     jobs: tuple[JobGoal, ...] = ()
     stored: tuple[ParkedJob, ...] = ()
     """Jobs to store before the first of them is stopped."""
+    requeue: tuple[tuple[JobKey, str], ...] = ()
+    """Jobs to requeue, each with the reason."""
 
 
 @dataclass
@@ -100,24 +105,29 @@ class Parking:
         done = [o.write.key for o in outcomes if isinstance(o.write, ContinueJob) and not o.error]
         self.memory.unpark([key for key in done if key is not None])
 
-    def goals(self, now: Round, busy: Iterable[Busy], now_s: float, why: str) -> ParkingGoals:
-        """Return what follows from the actions of a round, and what parked jobs lack. ``why``: the load target."""
+    def goals(self, now: Round, busy: Sequence[Busy], now_s: float, why: str, until_s: float) -> ParkingGoals:
+        """Return what follows from the actions of a round, and what parked jobs lack.
+
+        ``why`` and ``until_s``: the load target in force, and its end.
+        """
         stop, go_on = set(now.suspended), set(now.resumed)
+        held = {one.row.key.name: one.row.key for one in busy} if now.requeued else {}
+        requeue = tuple((held[name], f"{WHY}: {why}") for name in now.requeued)
         if not stop and not go_on and not self.memory.parked:
             self.asked = set()
-            return ParkingGoals()
+            return ParkingGoals(requeue=requeue)
         goals, stored = [], []
         self.asked = set()
         for one in busy:
             row, name, known = one.row, one.row.key.name, self.memory.parked.get(one.row.key)
             if name in stop:
-                parked = ParkedJob(row.key, now_s, max(row.watts, 0), row.walltime_s, why)
+                parked = ParkedJob(row.key, now_s, max(row.watts, 0), row.walltime_s, why, until_s)
                 stored.append(parked)
                 goals.append(self._held(row, one.partition, parked, now_s, f"parked: {why}")._replace(stopped=True))
                 self.asked.add(row.key)
             elif known is not None and one.parked:
                 goals.append(
-                    _continued(row, known, now_s)
+                    continued(row, known, now_s)
                     if name in go_on
                     else self._held(row, one.partition, known, now_s, f"parked still: {known.why}")._replace(
                         stopped=True, again=self._again(known, now_s)
@@ -125,9 +135,9 @@ class Parking:
                 )
             elif known is not None and row.state == "running":
                 goals.append(
-                    _continued(row, known, now_s)._replace(why=f"it runs again, and all of it has to: {known.why}")
+                    continued(row, known, now_s)._replace(why=f"it runs again, and all of it has to: {known.why}")
                 )
-        return ParkingGoals(tuple(goals), tuple(stored))
+        return ParkingGoals(tuple(goals), tuple(stored), requeue)
 
     def _again(self, parked: ParkedJob, now_s: float) -> bool:
         """Whether the stop of a parked job is to be sent again now."""
@@ -136,12 +146,10 @@ class Parking:
         return due > done
 
     def _held(self, row: Job, partition: int, parked: ParkedJob, now_s: float, why: str) -> JobGoal:
-        """Return the goal of a job while it is parked. Its limit is written again when half of the time is over."""
-        limit_s = _moved(parked, now_s)
-        ahead = row.walltime_s - limit_s >= GRACE_S / 2.0
-        return JobGoal(
-            row.key, watts=self._idle_w(row, partition), limit_s=None if ahead else limit_s + GRACE_S, why=why
-        )
+        """Return the goal of a job while it is parked. Its limit is moved when half of the grace is left."""
+        ahead = row.start_s + row.walltime_s - now_s >= GRACE_S / 2.0
+        limit_s = None if ahead else _moved(parked, now_s) + GRACE_S
+        return JobGoal(row.key, watts=self._idle_w(row, partition), limit_s=limit_s, why=why)
 
     def _idle_w(self, row: Job, partition: int) -> int:
         """Return the licence of a parked job: the idle watts of its nodes, where the cap's scope is jobs alone."""
@@ -155,8 +163,8 @@ def _moved(parked: ParkedJob, now_s: float) -> float:
     return parked.limit_s + max(0.0, now_s - parked.since_s)
 
 
-def _continued(row: Job, parked: ParkedJob, now_s: float) -> JobGoal:
-    """Return the goal of a job that goes on."""
+def continued(row: Job, parked: ParkedJob, now_s: float) -> JobGoal:
+    """Return the goal of a parked job that goes on: its watts, its time limit and the pause, and it runs."""
     why = f"continues after {max(0.0, now_s - parked.since_s):.0f} s: {parked.why}"
     watts = parked.watts if row.watts < parked.watts else None
     return JobGoal(row.key, watts=watts, limit_s=_moved(parked, now_s), why=why, stopped=False)

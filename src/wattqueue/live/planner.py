@@ -48,12 +48,12 @@ from wattqueue.live.capfile import Announced
 from wattqueue.live.cluster import Details, Job, JobKey, Node, Snapshot
 from wattqueue.live.consent import Consents, changed_consent
 from wattqueue.live.decision import Decider, Decision, Seen
-from wattqueue.live.draining import WHY, Draining
+from wattqueue.live.draining import Draining
 from wattqueue.live.goal import Goal, JobGoal
 from wattqueue.live.job_tables import PendingJobs, joined, offered, with_running
 from wattqueue.live.ledger_meter import LedgerMeter
 from wattqueue.live.licences import REQUEUED, corrected_licences, lost_licences, measured_licences
-from wattqueue.live.load_targets import target_name
+from wattqueue.live.load_targets import target_end_s, target_name
 from wattqueue.live.misnamed import MisnamedRecord
 from wattqueue.live.parking import PARKED, Parking
 from wattqueue.live.placement import ChosenStart, Naming, NodeChoice
@@ -73,7 +73,6 @@ from wattqueue.policy.actions import Refusal, StartJob
 from wattqueue.policy.decide import PolicySnapshot
 from wattqueue.policy.domain_limits import DomainLimits
 from wattqueue.policy.policy import Policy
-from wattqueue.policy.round import Round
 
 PRIORITY_TOP = 2_000_000_000
 """Slurm priority of the first job that a round releases; the next ones count down, so Slurm keeps the order."""
@@ -150,6 +149,8 @@ class Plan:
     """Jobs that the goal stops; to be stored before Slurm is written to."""
     promise: Mapping[str, float] = field(default_factory=dict)
     """What an adaptive ledger has spent and keeps free (``LedgerMeter.figures``); empty for another ledger."""
+    until_s: float = 0.0
+    """End of the load target in force; the time of the round without one."""
 
 
 class RunningJob(NamedTuple):
@@ -235,8 +236,7 @@ class Planner:
         self.site.keep_back(snapshot, rows, self.sorter.queue, occupation.taken)
         base = self.nodes.base_uw
         # backfill of Slurm 22.05 with bf_licenses starts others on the licences of suspended jobs, and a resume
-        # checks nothing: their watts leave the pool, like those of running jobs without a licence
-        # jobs without a licence hold units and watts that Slurm does not count
+        # checks nothing: their watts leave the pool, like those of jobs without a licence, which Slurm does not count
         bare_w = sum(
             b.net_w for b in occupation.busy if b.row.active and (b.row.watts < 0 or b.row.state == "suspended")
         )
@@ -266,7 +266,8 @@ class Planner:
         restored = self.placement.restored(snapshot, {one.row.key for one in chosen})
         hand = self._handed_over(rows.hand_over)
         corrections = corrected_licences(self.memory, snapshot, running)
-        parked = self.parking.goals(decision.now, occupation.busy, now_s, target_name(view.signals.targets, now_s))
+        target, until_s = target_name(view.signals.targets, now_s), target_end_s(view.signals.targets, now_s)
+        parked = self.parking.goals(decision.now, occupation.busy, now_s, target, until_s)
         taken = {goal.key for goal in (*corrections, *parked.jobs)}
         licences = measured_licences(snapshot, running, taken) if self.rules.track_running else []
         corrections = [goal for goal in corrections if goal.key not in {one.key for one in parked.jobs}]
@@ -274,7 +275,7 @@ class Planner:
             pool_w,
             (*corrections, *licences, *parked.jobs, *late, *adopt, *restored, *hand, *goals),
             self.draining.goals(decision.now, snapshot.by_node),
-            self._requeues(decision.now, occupation),
+            parked.requeue,
             why_pool=f"cap {cap_w:.0f} W",
         )
         return Plan(
@@ -282,6 +283,7 @@ class Planner:
             self.cap.in_force_w(snapshot.taken_s), base / 1e6, pool_w,
             sum(b.net_w for b in occupation.busy) + base / 1e6, labels(job.counted for job in running),
             decision.refusals, rows, decision, parked.stored, self.meter.figures() if self.meter is not None else {},
+            until_s,
         )  # fmt: skip
 
     def _read_meter(self, now_s: float, power: Mapping[str, NodePower], busy: Sequence[Busy], **shown: bool) -> None:
@@ -307,11 +309,6 @@ class Planner:
             self.parking.resumes_w(busy), self.parking.happened(rows.running) | changed_consent(self.consents),
             self.memory.drained,
         )  # fmt: skip
-
-    def _requeues(self, now: Round, occupation: Occupation) -> tuple[tuple[JobKey, str], ...]:
-        """Return the jobs to requeue, as the controls of the policy asked."""
-        busy = {b.row.key.name: b.row.key for b in occupation.busy} if now.requeued else {}
-        return tuple((busy[name], WHY) for name in now.requeued)
 
     def ran(self, busy: Busy) -> ObservedJob:
         """Return a running job with its request, its prediction and where it runs."""

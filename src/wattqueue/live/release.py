@@ -34,14 +34,29 @@ import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wattqueue.errors import InputError, OutputError
-from wattqueue.live.cluster import Cluster, ClusterError, Details, Job, ReleaseJob, Snapshot, Write
+from wattqueue.live.cluster import (
+    Cluster,
+    ContinueJob,
+    Details,
+    Job,
+    JobKey,
+    PowerNode,
+    ReleaseJob,
+    SetDrain,
+    Snapshot,
+    Write,
+    one_by_one,
+)
 from wattqueue.live.home import home_of
 from wattqueue.live.lease import Lease, LeaseLostError, is_young, read_lease
 from wattqueue.live.sorting import NEEDS_CONTROLLER, user_holds
 from wattqueue.live.status import read_beat
+
+if TYPE_CHECKING:  # it imports more of the package than a release may depend on
+    from wattqueue.live.restore import Restorer
 
 AT_WORK = 3
 """Exit status where a controller is at work (or another release): nothing was done, and nothing is wrong."""
@@ -73,7 +88,9 @@ class Released(NamedTuple):
 
     released: int = 0
     failed: tuple[str, ...] = ()
-    """Jobs that could not be released, each with the reason."""
+    """What could not be released or taken back, each with the reason."""
+    restored: int = 0
+    """Parked jobs that go on, and drained nodes that take jobs again."""
     at_work: str = ""
     """Who is at work, so that nothing was done; empty where the release went ahead."""
 
@@ -166,10 +183,12 @@ def release_all(
     now_s: float | None = None,
     say: Say = lambda _: None,
     journal: BestEffortLog | None = None,
+    restorer: Restorer | None = None,
 ) -> Released:
     """Release every job that is held for the controller, unless a controller is at work.
 
     ``force`` releases although the lease is young: the controller then stops. ``now_s`` stands in for the clock.
+    ``restorer`` takes back what the controller did for a load target: what is due, all of it with ``force``.
 
     Raises: ClusterError where the cluster cannot be observed.
     """
@@ -181,22 +200,41 @@ def release_all(
         return Released(at_work=who)
     lease = _take_over(settings, now_s, say)
     snapshot = cluster.observe()
-    released, failed = 0, []
     # one command per job, not a comma list: one job that Slurm refuses must not take the others with it
+    writes: list[Write] = [
+        ReleaseJob(row.target, "held", "released", why="the controller is away", key=row.key)
+        for row in held_for_controller(snapshot)
+    ]
+    if restorer is not None:
+        writes += restorer.writes(snapshot, now_s, now=force)
+    done: list[Write] = []
+    failed: dict[JobKey | None, str] = {}
+    problems = []
+    lost = ""
     try:
-        for row in held_for_controller(snapshot):
+        for write in writes:
+            if write.key is not None and write.key in failed:
+                continue  # a job whose watts could not be raised does not go on
             if lease is not None and not lease.held():
                 raise lease.lost()
-            error = _release(cluster, row, journal)
-            released += not error
+            error = _carry_out(cluster, write, journal)
             if error:
-                failed.append(f"job {row.target}: {error}")
+                failed[write.key] = error
+                problems.append(
+                    f"{'node' if isinstance(write, SetDrain | PowerNode) else 'job'} {write.target}: {error}"
+                )
+            else:
+                done.append(write)
+                if restorer is not None:
+                    restorer.note(write)
     except LeaseLostError:
-        return Released(released, tuple(failed), at_work="a controller that was started meanwhile")
+        lost = "a controller that was started meanwhile"
     finally:
         if lease is not None:
             lease.drop()
-    return Released(released, tuple(failed))
+    released = sum(isinstance(write, ReleaseJob) for write in done)
+    restored = sum(isinstance(write, ContinueJob | SetDrain) for write in done)
+    return Released(released, tuple(problems), restored, lost)
 
 
 def held_for_controller(snapshot: Snapshot) -> list[Job]:
@@ -261,11 +299,12 @@ class BestEffortLog:
 
     def intend(self, write: Write) -> int:
         """Record a write that is about to be done."""
-        return int(self._try("intend", write) or 0)
+        numbers = self._try("intend", [write])
+        return int(numbers[0]) if numbers else 0
 
     def settle(self, number: int, outcome: str) -> None:
         """Record its outcome."""
-        self._try("settle", number, outcome)
+        self._try("settle", [(number, outcome)])
 
     def _try(self, name: str, *arguments: Any) -> Any:
         if self.audit is None:
@@ -277,15 +316,10 @@ class BestEffortLog:
             return None
 
 
-def _release(cluster: Cluster, row: Job, journal: BestEffortLog | None) -> str:
-    """Release one job; return the error, empty for none."""
-    write = ReleaseJob(row.target, "held", "released", why="the controller is away", key=row.key)
+def _carry_out(cluster: Cluster, write: Write, journal: BestEffortLog | None) -> str:
+    """Carry a write out; return the error, empty for none."""
     number = journal.intend(write) if journal is not None else 0
-    error = ""
-    try:
-        cluster.apply(write)
-    except ClusterError as problem:
-        error = str(problem)
+    (error,) = one_by_one(cluster, [write])
     if journal is not None:
         journal.settle(number, error or "done")
     return error

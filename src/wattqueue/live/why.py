@@ -115,14 +115,16 @@ def _when(wanted: float, have: float, now_s: float, ends: Sequence[tuple[float |
 
 def consent_sentence(name: str, record: Record) -> str:
     """Return the consent of a job as a sentence for its user."""
-    allowed, source, slowdown, until_s, price = record
+    allowed, source, slowdown, until_s, price, checkpoint_s = record
     if source == "wrong":
         return f"job {name}: its comment holds a wrong consent tag, so it is neither slowed down nor parked"
     by = "its comment says so" if source == "job" else f"a default of its {source}"
-    text = "may be slowed down or parked" if allowed else "is neither slowed down nor parked"
+    done = "slowed down or parked" if checkpoint_s is None else "slowed down or requeued"
+    text = f"may be {done}" if allowed else "is neither slowed down nor parked"
     limits = [f"run time at most {slowdown:g} times that at full speed"] if slowdown is not None else []
     limits += [f"end by {_at(until_s)}"] if until_s is not None else []
     limits += [f"{price:g} for an added hour"] if price is not None else []
+    limits += [f"a checkpoint every {checkpoint_s:g} s"] if checkpoint_s is not None else []
     return f"job {name}: {text} during a load target ({'; '.join([by, *limits])})"
 
 

@@ -83,7 +83,7 @@ def _text(value: Any) -> str:
 
 def _consent(stated: StatedConsent) -> Record:
     """Return the record of a job's consent: whether it is given, what decides, and the limits that are stated."""
-    limits = (stated.slowdown, stated.until_s, stated.price)
+    limits = (stated.slowdown, stated.until_s, stated.price, stated.checkpoint_s)
     return [int(stated.allowed), stated.source, *(None if np.isnan(limit) else limit for limit in limits)]
 
 

@@ -26,11 +26,14 @@ SLOWDOWN = Bound(1, 1e6, "", "2 is a job that may take twice its run time at ful
 """Greatest run time of a job, as a multiple of the one at full speed."""
 PRICE = Bound(0, 1e9, "", "what the user asks for one hour of added turnaround, in the currency of the tariff")
 """Price of an added hour."""
+CHECKPOINT = Bound(1, 1e9, "s", "600 is a job that keeps its work every 600 s, and may be requeued for a load target")
+"""Seconds of work between two checkpoints of a job."""
 LIMITS = {
     "allowed": ALLOWED,
     "greatest_slowdown": SLOWDOWN,
     "latest_end_s": bounds.TIME_S,
     "price_per_added_hour": PRICE,
+    "checkpoint_s": CHECKPOINT,
 }
 """The columns of a job table that state consent, each with its range."""
 COLUMNS = tuple(LIMITS)
@@ -52,6 +55,9 @@ class Consent:
     """The job may be slowed down only where it is still expected to end by then; NaN: no limit."""
     price_per_added_hour: Floats
     """What the user asks for an hour of added turnaround, in the currency of the tariff; NaN: nothing."""
+    checkpoint_s: Floats
+    """The job keeps its work at the end of every so many seconds of it, at reference speed, counted from its last
+    start, and may be requeued where others are suspended; NaN: it keeps none, and is not requeued."""
 
     def __post_init__(self) -> None:
         for name, bound in LIMITS.items():

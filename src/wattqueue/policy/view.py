@@ -216,6 +216,18 @@ class View:
             unit = np.maximum(unit - self.kernel.units.idle_uw[self.machine.option_partition[options]], 0)
         return np.asarray(unit * self.kernel.nodes[jobs] / codes.MICRO, np.float64)
 
+    def counted_net_w(self, jobs: Ints) -> Floats:
+        """Return the watts that the ledger counts for running jobs now, predicted or measured. Shape (k,).
+
+        Without the idle watts of their units, as ``net_watts``; NaN for a job that does not run.
+        """
+        blocks = self.kernel.running
+        used = blocks.order[: int(self.kernel.counter[codes.BLOCKS])]
+        filled = np.arange(blocks.job.shape[1]) < blocks.filled[used][:, None]
+        counted = np.full(len(self.kernel.nodes), np.nan)
+        counted[blocks.job[used][filled]] = blocks.net[used][filled] / codes.MICRO
+        return counted[jobs]
+
     def time_factors_of(self, jobs: Ints, options: NDArray[Any]) -> Floats:
         """Return the predicted run time of each job at its option, relative to that at reference speed. Shapes (k,)."""
         found = time_factors(self.kernel.predicted, jobs, options)

@@ -8,13 +8,23 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from wattqueue.live.cluster import ChangeJob, Finding, Pool, SetDrain, SetJobFrequency, SetPool, Snapshot, Write
+from wattqueue.live.cluster import (
+    ChangeJob,
+    Finding,
+    Pool,
+    SetDrain,
+    SetJobFrequency,
+    SetPool,
+    Snapshot,
+    Write,
+    one_by_one,
+)
 from wattqueue.live.draining import FOREIGN
 from wattqueue.live.slurm.commands import Slurm, SlurmError, must
 from wattqueue.live.slurm.frequencies import Frequencies
 from wattqueue.live.slurm.observe import Observer
 from wattqueue.live.slurm.pool import PoolMethod, ReservationPool
-from wattqueue.live.slurm.writes import DRAIN_REASON, commands_of
+from wattqueue.live.slurm.writes import DRAIN_REASON, commands_of, shape
 
 
 @dataclass
@@ -76,6 +86,35 @@ class SlurmCluster:
                     must(self.slurm, argv)
         except OSError as error:
             raise SlurmError(f"{write.kind} {write.target}: {error}") from error
+
+    def apply_together(self, writes: Sequence[Write]) -> list[str]:
+        """Carry writes of one kind out, those of one shape by the same commands; return the error of each.
+
+        Where a command reports an error, half of the jobs are tried by themselves, and so on: Slurm's messages do not
+        name the job in each release. No command can do harm by being repeated.
+        """
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for k, write in enumerate(writes):
+            alike.setdefault(shape(write, self._licences(write)), []).append(k)
+        errors = [""] * len(writes)
+        for places in alike.values():
+            for k, error in zip(places, self._all([writes[k] for k in places]), strict=True):
+                errors[k] = error
+        return errors
+
+    def _all(self, writes: Sequence[Write]) -> list[str]:
+        """Carry out writes of one shape; return the error of each."""
+        if len(writes) == 1:
+            return one_by_one(self, writes)
+        try:
+            commands = commands_of(writes[0], self._licences(writes[0]), self._seen_pool().total, writes[1:])
+            answers = [self.slurm.run(argv) for argv in commands]
+        except SlurmError as error:  # no answer: single commands would each wait as long
+            return [str(error)] * len(writes)
+        if all(answer.code == 0 and not answer.err.strip() for answer in answers):
+            return [""] * len(writes)
+        half = len(writes) // 2
+        return [*self._all(writes[:half]), *self._all(writes[half:])]
 
     def _require_ours(self, write: SetDrain) -> None:
         """Raise SlurmError for a node that somebody else drained: its reason is not ours."""

@@ -9,8 +9,9 @@ Old rows are removed (``Audit.prune``); the table of the begin then names the la
 chain starts there. A log that lacks rows which the head names was deleted or cut off: the next controller reports it,
 keeps the old head in a file of its own, and notes it in the first row that it writes (``Audit.lost``).
 
-Order of writing: the row first, then the head. A controller killed in between leaves a head that is
-one row behind, which ``verify`` accepts; a head further behind, or ahead, is reported.
+Order of writing: the row first, then the head; the rows of writes that are carried out together are written at once.
+A controller killed in between leaves a head that is behind by so many rows (``TOGETHER``), which ``verify`` accepts if
+it names its row rightly; a head further behind, or ahead, is reported.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import contextlib
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
+from wattqueue.live.apply import TOGETHER
 from wattqueue.live.cluster import Write
 from wattqueue.live.state.memory import cause
 from wattqueue.live.state.tables import AUDIT, AUDIT_BEGIN
@@ -113,16 +115,16 @@ class Audit:
             connection.execute(insert(AUDIT_BEGIN).values(number=row.number, hash=row.hash, seal=mark))
             return connection.execute(delete(AUDIT).where(AUDIT.c.number <= number)).rowcount
 
-    def intend(self, write: Write) -> int:
-        """Record a write that is about to be done, and return the number of its row.
+    def intend(self, writes: Sequence[Write]) -> list[int]:
+        """Record writes that are about to be done, and return the numbers of their rows.
 
-        Raises: OutputError where it cannot be recorded.
+        Raises: OutputError where they cannot be recorded; then none of them is.
         """
-        return self._append("intend", 0, write.kind, write.target, write.before, write.after, write.why)
+        return self._append([("intend", 0, w.kind, w.target, w.before, w.after, w.why) for w in writes])
 
-    def settle(self, number: int, outcome: str) -> None:
-        """Record the outcome of the write of row ``number``."""
-        self._append("settle", number, "", "", "", outcome, "")
+    def settle(self, outcomes: Sequence[tuple[int, str]]) -> None:
+        """Record outcomes, each with the number of the row of its write."""
+        self._append([("settle", number, "", "", "", outcome, "") for number, outcome in outcomes])
 
     def note(self, event: str, why: str) -> None:
         """Record an event that is no write: the controller started, stopped, took over another cap.
@@ -130,25 +132,31 @@ class Audit:
         A note that cannot be written is left out: nothing depends on it.
         """
         with contextlib.suppress(OutputError):
-            self._append("note", 0, event[:16], "", "", "", why)
+            self._append([("note", 0, event[:16], "", "", "", why)])
 
-    def _append(self, *values: Any) -> int:
-        """Append a row, then move the head; return the row's number.
+    def _append(self, values: Sequence[tuple[Any, ...]]) -> list[int]:
+        """Append rows in one transaction, then move the head; return their numbers.
 
         Raises: OutputError where either cannot be written (full disk, damaged database). The next row follows the
         last one that was stored, so the chain stays whole.
         """
-        number, previous = self._last[0] + 1, self._last[1]
+        time_us, (number, previous) = round(self.clock() * 1e6), self._last
         names = ("event", "about", "kind", "target", "before", "after", "why")
-        row = dict(zip(names, values, strict=True))
-        row |= {"number": number, "time_us": round(self.clock() * 1e6), "who": self.who, "previous": previous}
-        row["hash"] = seal(row, self.key)
+        rows = []
+        for one in values:
+            number += 1
+            row = dict(zip(names, one, strict=True))
+            row |= {"number": number, "time_us": time_us, "who": self.who, "previous": previous}
+            previous = row["hash"] = seal(row, self.key)
+            rows.append(row)
+        if not rows:
+            return []
         try:
             with self.engine.begin() as connection:
-                connection.execute(insert(AUDIT).values(row))
-            self._last = (number, row["hash"])
+                connection.execute(insert(AUDIT), rows)
+            self._last = (number, previous)
             if self.head is not None:
-                atomic_text(self.head, f"{number} {row['hash']}\n", mode=0o600, sync=False)
+                atomic_text(self.head, f"{number} {previous}\n", mode=0o600, sync=False)
         except SQLAlchemyError as error:
             self.problem = f"the audit log cannot be written: {cause(error)}"
             raise OutputError(self.problem, where=self.engine.url.database) from error
@@ -156,7 +164,7 @@ class Audit:
             self.problem = str(error)
             raise
         self.problem = ""
-        return number
+        return [row["number"] for row in rows]
 
 
 def seal(row: Mapping[str, Any], key: bytes) -> str:
@@ -241,15 +249,15 @@ def verify(engine: Engine, key: bytes = b"", head: Path | None = None) -> ChainC
             count, _, tip = head.read_text().strip().partition(" ")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot be read: {error}", where=head) from error
-        if (count, tip) != (str(number), previous) and not _one_ahead(engine, count, tip, number):
+        if (count, tip) != (str(number), previous) and not _just_behind(engine, count, tip, number):
             return ChainCheck(number, number, f"the log ends at row {number}, its head names row {count}")
     return ChainCheck(number)
 
 
-def _one_ahead(engine: Engine, count: str, tip: str, number: int) -> bool:
-    """Whether the head names the row before the last: a controller was killed between row and head."""
-    if count != str(number - 1):
+def _just_behind(engine: Engine, count: str, tip: str, number: int) -> bool:
+    """Whether the head names one of the last rows, and rightly: a controller was killed between rows and head."""
+    if not (count.isdigit() and number - TOGETHER <= int(count) < number):
         return False
     with engine.connect() as connection:
-        last = connection.execute(select(AUDIT.c.previous).where(AUDIT.c.number == number)).scalar()
-    return bool(last == tip)
+        following = select(AUDIT.c.previous).where(AUDIT.c.number == int(count) + 1)
+        return bool(connection.execute(following).scalar() == tip)

@@ -72,6 +72,8 @@ class ParkedJob(NamedTuple):
     """Its time limit before; inf for none."""
     why: str
     """The load target, for its user and the audit log."""
+    until_s: float
+    """End of the target, as it was known then: who takes over without a controller continues the job after it."""
 
 
 class Refused(NamedTuple):
@@ -109,7 +111,7 @@ class Memory:
     parked: dict[JobKey, ParkedJob] = field(default_factory=dict)
     """Jobs that the controller stopped, until they are seen running again or are gone."""
     drained: dict[str, float] = field(default_factory=dict)
-    """Nodes that the controller drained, and since when, until they are seen in service again."""
+    """Nodes that the controller drained, each with the end of the target, until they are seen in service again."""
     ledger: str = ""
     """What an adaptive ledger has learned (``live.ledger_meter``), as JSON; empty for nothing."""
     unsaved: set[JobKey] = field(default_factory=set)
@@ -131,7 +133,7 @@ class Memory:
             for row in connection.execute(select(PARKED)):
                 key = JobKey(row.name, row.submit_s)
                 self.parked[key] = ParkedJob(key, *row[2:])
-            self.drained = {row.name: row.since_s for row in connection.execute(select(DRAINED))}
+            self.drained = {row.name: row.until_s for row in connection.execute(select(DRAINED))}
             self.ledger = next((row.state for row in connection.execute(select(LEDGER))), "")
             for row in connection.execute(select(MARKS)):
                 self.marks[JobKey(row.name, row.submit_s)] = frozenset(row.marks.split(","))
@@ -176,18 +178,21 @@ class Memory:
         """Forget that jobs were stopped: they run again."""
         self._save([key for key in keys if self.parked.pop(key, None) is not None])
 
-    def drain(self, names: Iterable[str], since_s: float) -> None:
-        """Store nodes that are about to be drained. Raises: OutputError where they cannot be; then none may be."""
+    def drain(self, names: Iterable[str], until_s: float) -> None:
+        """Store nodes that are about to be drained, with the end of the load target.
+
+        Raises: OutputError where they cannot be; then none may be.
+        """
         new = [name for name in names if name not in self.drained]
         if not new:
             return
         try:
             with self.engine.begin() as connection:
-                connection.execute(insert(DRAINED), [{"name": name, "since_s": since_s} for name in new])
+                connection.execute(insert(DRAINED), [{"name": name, "until_s": until_s} for name in new])
         except SQLAlchemyError as error:
             self.problem = cause(error)
             raise OutputError(f"the state cannot be written: {self.problem}", where=self.engine.url.database) from error
-        self.drained |= dict.fromkeys(new, since_s)
+        self.drained |= dict.fromkeys(new, until_s)
 
     def undrain(self, names: Iterable[str]) -> None:
         """Forget that nodes were drained. One that cannot be removed from the database is forgotten at a later call."""

@@ -93,6 +93,7 @@ PARKED = job_table(
     given("watts", Integer),
     given("limit_s", Float),
     given("why", Text),
+    given("until_s", Float),
 )
 """Jobs that the controller stopped, with the watts and the time limit that they had: it continues no others."""
 
@@ -100,7 +101,7 @@ DRAINED = Table(
     "live_drained",
     METADATA,
     Column("name", Text, primary_key=True),
-    given("since_s", Float),
+    given("until_s", Float),
 )
 """Nodes that the controller drained: it brings no others back."""
 

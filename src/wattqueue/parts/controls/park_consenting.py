@@ -1,4 +1,4 @@
-"""Suspend running jobs whose users consent while a load target is exceeded, and continue them after it."""
+"""Suspend or requeue running jobs whose users consent while a load target is exceeded; they go on after it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.parts.actions import Action, Resume, Suspend
+from wattqueue.parts.actions import Action, Requeue, Resume, Suspend
 
 if TYPE_CHECKING:
     from wattqueue.policy.view import View
@@ -18,15 +18,19 @@ Rows = NDArray[np.int32]
 
 
 class ParkConsenting:
-    """At each signal, bring the ledger below the limit by suspending as few consenting jobs as possible.
+    """At each signal, bring the ledger below the limit by parking as few consenting jobs as possible.
+
+    A job that states how often it writes a checkpoint (``checkpoint_s``) is requeued and keeps its work up to the last
+    one: its units are free for others, and it has its old place in the queue. Any other is suspended. Both are chosen
+    alike.
 
     A suspended job is expected to wait for the end of the target, all of them equally long, so the added turnaround is
     least where the fewest jobs are suspended: those that free the most watts, the last of them the smallest that
     suffices. That is exact for one target whose end every suspended job waits for. Where all together do not suffice,
     all are suspended.
 
-    A job is left alone where the pause would pass its ``latest_end_s``, or its run time the ``greatest_slowdown``, both
-    by its time limit.
+    A job is left alone where the pause, and the work to be done again, would pass its ``latest_end_s``, or its run time
+    the ``greatest_slowdown``, both by its time limit.
 
     Without a target in force, suspended jobs continue as far as the limit has watts, before anything else starts: first
     those whose users have withdrawn their consent, then those with the earliest ``latest_end_s``. During a target only
@@ -45,13 +49,16 @@ class ParkConsenting:
         return self._continue(view)
 
     def _park(self, view: View, excess_w: float) -> list[Action]:
-        """Return the jobs whose suspension frees so many watts, or all that may be suspended."""
+        """Return the jobs that free so many watts when they are suspended or requeued, or all that may be."""
         rows = np.setdiff1d(view.running, view.suspended).astype(np.int32)
         rows = rows[_given(view, rows)]
-        freed = view.net_watts_of(rows, view.job_options(rows)) - _idle_w(view, rows)
-        good = (freed > 0) & _within_limits(view, rows)
-        rows, freed = rows[good], freed[good]
-        return [Suspend(view.job_id(int(row))) for row in rows[fewest(freed, excess_w)]]
+        kept, lost = _checkpoints(view, rows)
+        requeues = ~np.isnan(kept)
+        freed = view.net_watts_of(rows, view.job_options(rows)) - np.where(requeues, 0.0, _idle_w(view, rows))
+        good = np.flatnonzero((freed > 0) & _within_limits(view, rows, lost))
+        names = view.job_ids(rows.tolist())
+        chosen = good[fewest(freed[good], excess_w)]
+        return [Requeue(names[k], float(kept[k])) if requeues[k] else Suspend(names[k]) for k in chosen]
 
     def _continue(self, view: View) -> list[Action]:
         """Return the suspended jobs that may go on now."""
@@ -101,12 +108,29 @@ def _idle_w(view: View, rows: Rows) -> Floats:
     return watts
 
 
-def _within_limits(view: View, rows: Rows) -> NDArray[np.bool_]:
+def _checkpoints(view: View, rows: Rows) -> tuple[Floats, Floats]:
+    """Return the work that each job has kept since its last start, and the seconds that it would do again. Shapes (k,).
+
+    Work is in seconds at reference speed, NaN for jobs without checkpoints, which do nothing again.
+    """
+    if view.jobs.consent is None:
+        return np.full(len(rows), np.nan), np.zeros(len(rows))
+    options = view.job_options(rows)
+    factor = view.time_factors_of(rows, options)
+    planned = np.array([view.planned_s(int(row), int(option)) for row, option in zip(rows, options, strict=True)])
+    done = np.maximum(0.0, planned - np.maximum(0.0, view.expected_end_s[rows] - view.now_s)) / factor
+    every = view.jobs.consent.checkpoint_s[rows]
+    # a rounding below a multiple is that multiple
+    kept: Floats = np.floor(done / every + 1e-9) * every
+    return kept, np.where(np.isnan(kept), 0.0, np.maximum(0.0, done - kept) * factor)
+
+
+def _within_limits(view: View, rows: Rows, lost: Floats) -> NDArray[np.bool_]:
     """Return which jobs may wait for the end of the target by the limits of their users. Shape (k,)."""
     consent, targets = view.jobs.consent, view.signals.targets
     if consent is None:
         return np.zeros(len(rows), np.bool_)
-    end = view.expected_end_s[rows] + float(targets.end_s[targets.in_force(view.now_s)]) - view.now_s
+    end = view.expected_end_s[rows] + lost + float(targets.end_s[targets.in_force(view.now_s)]) - view.now_s
     full = view.machine.option_start[view.machine.option_partition[view.job_options(rows)]]
     most = consent.greatest_slowdown[rows] * view.jobs.walltime_s[rows] * view.time_factors_of(rows, full)
     run_s, latest = end - view.jobs.observed.start_s[rows], consent.latest_end_s[rows]

@@ -65,7 +65,9 @@ class SlowConsenting:
         """Return which slowed jobs may go to full speed: withdrawn ones, then those that lose most by waiting."""
         if not len(rows):
             return []
-        needed, gained = _gain(view, rows, full, slow)
+        # what a slowed job counts for may be measured: more than predicted, and then less is needed
+        _, gained = _gain(view, rows, full, slow)
+        needed = view.net_watts_of(rows, full) - view.counted_net_w(rows)
         first, last = view.job_windows(rows)
         order = np.lexsort((-gained / np.maximum(needed, 1e-6), first != last))
         chosen = order[np.cumsum(needed[order]) <= view.available_w]

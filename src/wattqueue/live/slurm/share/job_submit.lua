@@ -258,6 +258,7 @@ local function is_limit(name, value)
   local figure = string.match(value, NUMBER) ~= nil and string.sub(value, -1) ~= "." and tonumber(value)
   if name == "slowdown" then return figure and figure >= 1 end
   if name == "price" then return figure and figure >= 0 end
+  if name == "checkpoint" then return figure and figure >= 1 end
   return name == "until" and string.match(value, "^%d%d%d%d%-%d%d%-%d%dT%d%d:%d%d[%d:Z+-]*$") ~= nil
 end
 
@@ -284,7 +285,7 @@ local function look_at_consent(comment)
   end
   if wrong ~= nil or tags > 1 then
     local text = "wattqueue: the comment states no consent to load targets, this job is neither slowed down nor parked. "
-    slurm.log_user(text .. "Write one tag: wattqueue:consent[,slowdown=1.5][,until=2026-11-23T08:00][,price=2] or wattqueue:no-consent")
+    slurm.log_user(text .. "Write one tag: wattqueue:consent[,slowdown=1.5][,until=2026-11-23T08:00][,price=2][,checkpoint=600] or wattqueue:no-consent")
   end
 end
 
