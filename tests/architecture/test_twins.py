@@ -131,7 +131,7 @@ TWINS: dict[str, dict[str, str]] = {
     },
     "simulator.Simulator.begin": {"speed": "begin_in_domains"},
     "simulator.Simulator.act": {
-        "actions": "set_frequency set_domain_caps stop_node wake_node drain_node",
+        "actions": "is_running is_unit set_frequency set_domain_caps stop_node wake_node drain_node",
         "speed": "switch_option limit_domains",
         "drains": "change_for_a_time begin_drain end_drain",
         "nodes": "stop_unit wake_unit drain_unit",

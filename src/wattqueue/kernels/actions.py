@@ -11,7 +11,7 @@ jobs that they reach; without room in the ledger they change it back.
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, by_reference, entry
+from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined
 from wattqueue.kernels.chance import fits_watts
 from wattqueue.kernels.domains import clear_list, list_changed, list_job
 from wattqueue.kernels.entries import (
@@ -125,6 +125,18 @@ def set_margin(view: KernelView, margin_uw: int) -> None:
         set_budget(view)
 
 
+@inlined
+def is_running(log: Log, job: int) -> bool:
+    """Return whether a number is that of a job that runs."""
+    return bool(0 <= job < len(log.state) and log.state[job] == codes.RUNNING_NOW)
+
+
+@inlined
+def is_unit(truth: Truth, unit: int) -> bool:
+    """Return whether a number is that of a unit."""
+    return bool(0 <= unit < len(truth.unit_state))
+
+
 @entry
 def set_frequency(view: KernelView, truth: Truth, log: Log, job: int, option: int) -> int:
     """Run ``job`` at another option of its partition; return 0, or why not.
@@ -134,7 +146,7 @@ def set_frequency(view: KernelView, truth: Truth, log: Log, job: int, option: in
     that was started at this very instant is refused: its true end is set when the instant is over.
     """
     view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
-    if job < 0 or job >= len(log.state) or log.state[job] != codes.RUNNING_NOW or view.held.parked[job] != 0:
+    if not is_running(log, job) or view.held.parked[job] != 0:
         return codes.REFUSED_STATE
     before = as_int64(view.held.option[job])
     if option < 0 or option >= len(view.units.option_partition):
@@ -175,52 +187,42 @@ def set_domain_caps(view: KernelView, truth: Truth, log: Log, domains: Array, ca
 def stop_node(view: KernelView, truth: Truth, unit: int) -> int:
     """Shut the node of a unit down."""
     view, truth = by_reference(view), by_reference(truth)
-    if unit < 0 or unit >= len(truth.unit_state):
-        return codes.REFUSED_OPTION
-    return stop_unit(view, truth, unit)
+    return stop_unit(view, truth, unit) if is_unit(truth, unit) else codes.REFUSED_OPTION
 
 
 @entry
 def drain_node(view: KernelView, truth: Truth, unit: int) -> int:
     """Stop the node of a unit when its jobs have ended."""
     view, truth = by_reference(view), by_reference(truth)
-    if unit < 0 or unit >= len(truth.unit_state):
-        return codes.REFUSED_OPTION
-    return drain_unit(view, truth, unit)
+    return drain_unit(view, truth, unit) if is_unit(truth, unit) else codes.REFUSED_OPTION
 
 
 @entry
 def suspend(view: KernelView, truth: Truth, log: Log, job: int) -> int:
     """Suspend a running job: it keeps its units, which draw idle watts."""
     view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
-    if job < 0 or job >= len(log.state) or log.state[job] != codes.RUNNING_NOW:
-        return codes.REFUSED_STATE
-    return suspend_job(view, truth, log, job)
+    return suspend_job(view, truth, log, job) if is_running(log, job) else codes.REFUSED_STATE
 
 
 @entry
 def resume(view: KernelView, truth: Truth, log: Log, job: int) -> int:
     """Continue a suspended job."""
     view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
-    if job < 0 or job >= len(log.state) or log.state[job] != codes.RUNNING_NOW:
-        return codes.REFUSED_STATE
-    return resume_job(view, truth, log, job)
+    return resume_job(view, truth, log, job) if is_running(log, job) else codes.REFUSED_STATE
 
 
 @entry
 def wake_node(view: KernelView, truth: Truth, unit: int) -> int:
     """Boot the stopped node of a unit."""
     view, truth = by_reference(view), by_reference(truth)
-    if unit < 0 or unit >= len(truth.unit_state):
-        return codes.REFUSED_OPTION
-    return wake_unit(view, truth, unit)
+    return wake_unit(view, truth, unit) if is_unit(truth, unit) else codes.REFUSED_OPTION
 
 
 @entry
 def requeue(view: KernelView, truth: Truth, log: Log, job: int, kept_s: float) -> int:
     """Put a running job back at its previous place in the queue; so many seconds of its work are kept."""
     view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
-    if job < 0 or job >= len(log.state) or log.state[job] != codes.RUNNING_NOW:
+    if not is_running(log, job):
         return codes.REFUSED_STATE
     if kept_s > 0.0:
         keep_work(view, truth, log, job, kept_s)
