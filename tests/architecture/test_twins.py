@@ -32,12 +32,11 @@ TWINS: dict[str, dict[str, str]] = {
         "snapshot": "load_running load_queue load_unusable",
     },
     "simulator.Simulator.greedy": {
-        "greedy": "pass_greedy begin_pass refresh_candidates follow_candidates leaf_of_rank next_partition "
+        "greedy": "try_in_order begin_pass refresh_candidates follow_candidates leaf_of_rank next_partition "
         "find_candidate try_entry drop_reservations entry_not_started bound_by_last_end",
     },
     "simulator.Simulator.shortest": {
-        "shortest": "pass_shortest try_heads seek_heads try_shortest shortest_partition find_shortest place_of before "
-        "passes",
+        "shortest": "try_shortest shortest_partition find_shortest place_of before passes",
         "greedy": "candidate_limits",
     },
     "simulator.Simulator.late": {"overruns": "next_overrun overrun_time"},

@@ -1,5 +1,7 @@
 """The greedy passes: none, first-fit, EASY and cwm, over some partitions (rules 7 and 8 of docs/semantics.md).
 
+``try_in_order`` is also the first half of EASY with shortest-first backfilling (``kernels/shortest.py``).
+
 The rules are stated for one list: entries of all partitions in one queue order, each tried once. Done literally, that
 costs a test for each queued entry at each event: with 100,000 queued jobs far too much. The pass visits the same
 entries in the same order, but only those that may start:
@@ -56,13 +58,13 @@ def new_reservations(partitions: int) -> Reservations:
 
 
 @inlined
-def pass_greedy(view: KernelView) -> None:
-    """Run one pass; starts go to the view's buffer, reservations stay for the next pass of arrivals only.
+def try_in_order(view: KernelView) -> int:
+    """Try entries in queue order; return how many. Starts go to the view's buffer.
 
-    Complexity: O((starts + partitions + 1) log m) tree searches, plus O(running blocks) for each reservation.
+    Reservations stay for the next pass of arrivals only. Complexity: O((starts + partitions + 1) log m) tree searches,
+    plus O(running blocks) for each reservation.
     """
-    first_rank = begin_pass(view)
-    refresh_candidates(view, first_rank)
+    refresh_candidates(view, begin_pass(view))
     tried = 0
     while tried < view.counter[codes.DEPTH]:
         p = next_partition(view)
@@ -81,7 +83,7 @@ def pass_greedy(view: KernelView) -> None:
             entry_not_started(view, p, entry)
         if view.reserved.candidate[p] == leaf:
             view.reserved.candidate[p] = find_candidate(view, p, leaf + 1)
-    view.counter[codes.TRIED] = tried
+    return tried
 
 
 @inlined
@@ -119,9 +121,12 @@ def refresh_candidates(view: KernelView, rank: int) -> None:
     """Search every partition's next candidate at ``rank`` or behind it.
 
     Needed at the begin of a pass, and after a start that dropped a reservation: entries behind it may fit now.
+    Shortest first, a partition with a reservation has none: the others are not tried in queue order.
     """
     for p in range(len(view.units.free)):
-        view.reserved.candidate[p] = find_candidate(view, p, leaf_of_rank(view, p, rank))
+        view.reserved.candidate[p] = -1
+        if view.counter[codes.CODE] != codes.SHORTEST or view.reserved.entry[p] < 0:
+            view.reserved.candidate[p] = find_candidate(view, p, leaf_of_rank(view, p, rank))
 
 
 @inlined
@@ -290,9 +295,12 @@ def entry_not_started(view: KernelView, p: int, entry: int) -> None:
     """Apply what follows when ``entry`` does not start.
 
     No backfilling: its partition's pass is over. EASY (either order), cwm: it becomes its partition's reservation, if
-    there is none yet; not where the next load target holds it back. First-fit: nothing.
+    there is none yet; not where the next load target holds it back. First-fit: nothing. Shortest first, the partition's
+    other entries are not tried in queue order.
     """
     code = view.counter[codes.CODE]
+    if code == codes.SHORTEST:
+        view.reserved.candidate[p] = -1
     if code == codes.NO_BACKFILL:
         view.reserved.entry[p] = CLOSED
         view.reserved.candidate[p] = -1

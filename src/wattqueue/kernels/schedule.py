@@ -10,10 +10,10 @@ from __future__ import annotations
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import by_reference, entry, inlined
 from wattqueue.kernels.ahead import look_ahead
-from wattqueue.kernels.greedy import pass_greedy
+from wattqueue.kernels.greedy import try_in_order
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.plan import pass_conservative
-from wattqueue.kernels.shortest import pass_shortest
+from wattqueue.kernels.shortest import try_shortest
 from wattqueue.kernels.state import KernelView
 
 
@@ -29,10 +29,11 @@ def schedule(view: KernelView) -> None:
             look_ahead(view)
         if view.counter[codes.CODE] == codes.CONSERVATIVE:
             pass_conservative(view)
-        elif view.counter[codes.CODE] == codes.SHORTEST:
-            pass_shortest(view)
         else:
-            pass_greedy(view)
+            tried = try_in_order(view)
+            if view.counter[codes.CODE] == codes.SHORTEST:
+                tried = try_shortest(view, tried)
+            view.counter[codes.TRIED] = tried
     view.num[codes.LAST_PASS] = view.num[codes.NOW]
 
 

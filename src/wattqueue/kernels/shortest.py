@@ -1,10 +1,10 @@
 """EASY with shortest-first backfilling: the queue in order up to the reservations, then the others by planned time.
 
-The pass has two parts (rule 8 of docs/semantics.md). ``try_heads`` goes through the queue as EASY does, and leaves a
-partition at its first entry that does not start: the reservation. ``try_shortest`` tries what is queued besides, of all
-partitions, by (planned time, queue order). Entries that cannot start are skipped by a search in the tree
-(``find_shortest``): as in ``greedy``, free units, free watts and leftovers only shrink during a pass, so the next entry
-to start is always the shortest of those that pass now.
+The pass has two parts (rule 8 of docs/semantics.md). ``greedy.try_in_order`` goes through the queue as for EASY, and
+leaves a partition at its first entry that does not start: the reservation. ``try_shortest`` tries what is queued
+besides, of all partitions, by (planned time, queue order). Entries that cannot start are skipped by a search in the
+tree (``find_shortest``): as in ``greedy``, free units, free watts and leftovers only shrink during a pass, so the next
+entry to start is always the shortest of those that pass now.
 """
 
 from __future__ import annotations
@@ -13,17 +13,7 @@ from typing import NamedTuple
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
-from wattqueue.kernels.greedy import (
-    begin_pass,
-    candidate_limits,
-    drop_reservations,
-    entry_not_started,
-    find_candidate,
-    follow_candidates,
-    leaf_of_rank,
-    next_partition,
-    try_entry,
-)
+from wattqueue.kernels.greedy import candidate_limits, drop_reservations, entry_not_started, try_entry
 from wattqueue.kernels.state import KernelView, Tree
 from wattqueue.kernels.tree import FAN, SHIFT, Limits
 
@@ -37,49 +27,7 @@ class Place(NamedTuple):
     rank: int
 
 
-@inlined
-def pass_shortest(view: KernelView) -> None:
-    """Run one pass; starts go to the view's buffer, reservations stay for the next pass of arrivals only."""
-    tried = try_heads(view, begin_pass(view))
-    view.counter[codes.TRIED] = try_shortest(view, tried)
-
-
-@inlined
-def try_heads(view: KernelView, first_rank: int) -> int:
-    """Try entries in queue order from a rank on, in each partition up to its reservation; return how many."""
-    seek_heads(view, first_rank)
-    tried = 0
-    while tried < view.counter[codes.DEPTH]:
-        p = next_partition(view)
-        if p < 0:
-            break
-        tried += 1
-        leaf = view.reserved.candidate[p]
-        entry = view.entries.start[p] + leaf
-        if not try_entry(view, p, entry):
-            entry_not_started(view, p, entry)
-            view.reserved.candidate[p] = -1
-            continue
-        rank = view.entries.rank[entry]
-        if drop_reservations(view, view.entries.job[entry], p):
-            seek_heads(view, rank + 1)
-        else:
-            follow_candidates(view)
-        if view.reserved.candidate[p] == leaf:
-            view.reserved.candidate[p] = find_candidate(view, p, leaf + 1)
-    return tried
-
-
-@inlined
-def seek_heads(view: KernelView, rank: int) -> None:
-    """Search the next entry at ``rank`` or behind it in each partition without a reservation."""
-    for p in range(len(view.units.free)):
-        view.reserved.candidate[p] = -1
-        if view.reserved.entry[p] < 0:
-            view.reserved.candidate[p] = find_candidate(view, p, leaf_of_rank(view, p, rank))
-
-
-@inlined
+@kernel
 def try_shortest(view: KernelView, tried: int) -> int:
     """Try what is queued besides the reservations by planned time; return how many were tried, with those before.
 
