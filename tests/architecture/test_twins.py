@@ -85,7 +85,7 @@ TWINS: dict[str, dict[str, str]] = {
         "actions": "set_margin",
     },
     "simulator.Simulator.margin": {"chance": "square_w square_of margin_uw"},
-    "simulator.Simulator.fits": {"chance": "fits_watts"},
+    "simulator.Simulator.fits": {"chance": "fits_watts most_net"},
     "simulator.Simulator.set_physics": {"power": "account add_sums set_physics round_us"},
     "simulator.Simulator.true_physics": {"power": "true_factor true_uw", "unit_watts": "greatest_factor"},
     "simulator.Simulator.sample_uw": {"phases": "has_profile true_unit_uw sample_uw"},

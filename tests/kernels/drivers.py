@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from wattqueue.kernels import codes
 from wattqueue.kernels._numba import at_least, at_most, by_reference, entry, least_of, trailing_zeros
 from wattqueue.kernels.bits import lowest_bit, mask, run_length
+from wattqueue.kernels.chance import fits_watts, margin_uw, most_net
 from wattqueue.kernels.greedy import reserve
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.placement import (
@@ -53,6 +55,23 @@ def insert_running(view: KernelView, job: int, net: int) -> None:
 @entry
 def remove_running(view: KernelView, job: int) -> None:
     running_remove(by_reference(view), job)
+
+
+@entry
+def keep_margin_of(view: KernelView) -> None:
+    """The margin of what the ledger counts."""
+    view = by_reference(view)
+    view.counter[codes.MARGIN] = margin_uw(view, view.counter[codes.LEDGER], view.counter[codes.SQUARES])
+
+
+@entry
+def may_start(view: KernelView, net: int) -> bool:
+    return fits_watts(by_reference(view), net)
+
+
+@entry
+def most_to_search(view: KernelView) -> int:
+    return most_net(by_reference(view))
 
 
 @entry

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import inlined
+from wattqueue.kernels._numba import inlined, kernel
 from wattqueue.kernels.state import KernelView
 
 
@@ -58,6 +58,26 @@ def fits_watts(view: KernelView, net: int) -> bool:
         return True
     more = margin_uw(view, count[codes.LEDGER] + net, count[codes.SQUARES] + square_w(net)) - count[codes.MARGIN]
     return bool(net + more <= count[codes.AVAILABLE])
+
+
+@kernel
+def most_net(view: KernelView) -> int:
+    """Return the greatest net microwatts that may start beside what runs, or a little more: a bound for searches.
+
+    With B watts free and kept free together, x fits where x + sqrt(own (S + x^2) + common (L + x)^2) <= B: below the
+    smaller root of (1 - own - common) x^2 - 2 (B + common L) x + B^2 - own S - common L^2. One watt more, and one
+    standard deviation of one watt, cover the rounding of squares and margins.
+    """
+    count, own, common = view.counter, view.num[codes.CHANCE_OWN], view.num[codes.CHANCE_COMMON]
+    available = count[codes.AVAILABLE]
+    if count[codes.BY_CHANCE] == 0 or count[codes.CAP] >= codes.NO_CAP or available <= 0:
+        return int(available)
+    free, ledger = (available + count[codes.MARGIN]) / codes.MICRO, count[codes.LEDGER] / codes.MICRO
+    middle = free + common * ledger
+    rest = max(free * free - own * count[codes.SQUARES] - common * ledger * ledger, 0.0)
+    root = math.sqrt(max(middle * middle - (1.0 - own - common) * rest, 0.0))
+    most = rest / (middle + root) + 1.0 + math.sqrt(own)
+    return int(min(float(available), math.ceil(most * codes.MICRO)))
 
 
 @inlined

@@ -26,7 +26,7 @@ import numpy as np
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.ahead import fits_ahead, is_held_back, take_ahead
-from wattqueue.kernels.chance import fits_watts
+from wattqueue.kernels.chance import fits_watts, most_net
 from wattqueue.kernels.entries import (
     first_option,
     last_option,
@@ -204,7 +204,7 @@ def candidate_limits(view: KernelView, p: int) -> Limits:
     # Pruned: skip entries that cannot start. Not with a queue depth, which counts every entry that is tried.
     if prune and view.counter[codes.DEPTH] >= codes.ANY_NEED:
         need = view.units.free[p]
-        watt = view.counter[codes.AVAILABLE]
+        watt = as_int64(most_net(view))
         if reserves and view.reserved.time[p] < INF:
             # Slightly wider than exact: this only prunes, the test at the leaf decides.
             now = view.num[codes.NOW]
