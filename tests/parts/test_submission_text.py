@@ -19,6 +19,7 @@ from wattqueue.parts.estimator.history_mean import HistoryMean
 from wattqueue.parts.estimator.submission_text import SubmissionText
 from wattqueue.parts.submitted_text import WIDTH, SubmittedText, hashed, name_grams, script_words
 from wattqueue.parts.timeline import WEEK_S, trace_timeline
+from wattqueue.study.evaluation.evaluation import text_remarks
 from wattqueue.study.evaluation.scores import cold_users
 from wattqueue.workload.submissions import script, tenths, with_texts
 
@@ -104,6 +105,15 @@ def test_rows_of_jobs_add_up_name_user_and_texts() -> None:
     # The same script, name and user in another table: the same vector.
     few = SubmittedText(jobs.take(np.arange(7, 9))).rows(np.array([0, 1]))
     assert abs(whole[7:9] - few).sum() == pytest.approx(0.0)
+
+
+def test_what_a_trace_has_is_said_with_the_published_errors_of_other_data() -> None:
+    found, published = text_remarks(written(20))
+    assert found == "Texts of submissions: 1 job name; script (20 jobs)."
+    assert "They are of other data" in published
+    assert text_remarks(Jobs.build([0.0], [1], [1.0]))[0] == (
+        "Texts of submissions: no job names; no script, submit_line, job_environment."
+    )
 
 
 @pytest.mark.parametrize("wrong", [{"alpha": 0.0}, {"alpha": np.inf}, {"fit_rows": 0}])

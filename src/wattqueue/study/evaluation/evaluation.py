@@ -22,6 +22,7 @@ from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.parts.features import TEXTS
 from wattqueue.parts.timeline import job_watts, trace_timeline
+from wattqueue.report import words
 from wattqueue.study.evaluation.evaluate import Clock, Evaluated, evaluate_all, maker
 from wattqueue.study.evaluation.page import html
 
@@ -119,8 +120,8 @@ def evaluate_workload(
 def text_remarks(jobs: Jobs) -> list[str]:
     """Return what the texts of this trace are, and the published errors."""
     columns = [name for name in TEXTS if name in jobs.extra]
-    names = f"{len(jobs.app.names):,} job names" if jobs.app.names else "no job names"
-    rest = ", ".join(f"{name} ({int(sum(map(bool, jobs.extra[name]))):,} jobs)" for name in columns)
+    names = words.count(len(jobs.app.names), "job name") if jobs.app.names else "no job names"
+    rest = ", ".join(f"{name} ({words.count(sum(map(bool, jobs.extra[name])), 'job')})" for name in columns)
     return [f"Texts of submissions: {names}; {rest or 'no ' + ', '.join(TEXTS)}.", PUBLISHED_ONLINE]
 
 
