@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from bench.harness import Measured, benchmark
+from bench.harness import Measured, benchmark, digest
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import plain_machine
@@ -48,15 +48,17 @@ def by_limits() -> tuple[float, Run]:
     return timed_cpu(lambda: simulate(jobs, machine, load_policy("easy")))
 
 
-def beyond_limits(row: str) -> Measured:
-    """Return the processor seconds of a row beyond those of EASY by limits."""
+def beyond_limits(row: str, *, exact: bool = True) -> Measured:
+    """Return the processor seconds of a row beyond those of EASY by limits, with a digest of all starts.
+
+    ``exact``: whether predictions are the same to the last bit on every machine; without it there is no digest.
+    """
     jobs, machine = million(), plain_machine(marconi.NODES)
     base, _ = by_limits()
     seconds, run = timed_cpu(lambda: simulate(jobs, machine, load_policy(row)))
     wait = float((run.schedule.start_s - jobs.submit_s).mean())
     detail = {"cpu_s": seconds, "easy_cpu_s": base, "wait_s_mean": wait}
-    # Without a digest: models differ in their last bits from machine to machine. The twin's tests hold the starts.
-    return Measured(seconds - base, None, detail)
+    return Measured(seconds - base, digest(run.schedule.start_s) if exact else None, detail)
 
 
 @benchmark("run times of recent jobs, learned and predicted", unit="jobs/s", at_least=5_000_000)
@@ -76,7 +78,7 @@ def recent() -> Measured:
     walk()
     part.seconds(KnownJobs.of(jobs), plain_machine(1))
     seconds, _ = timed_cpu(walk)
-    return Measured(COUNT / seconds, None, {"cpu_s": seconds})
+    return Measured(COUNT / seconds, digest(out), {"cpu_s": seconds})
 
 
 @benchmark("EASY++ of a million jobs, beyond EASY by limits", unit="s", at_most=5)
@@ -93,5 +95,8 @@ def nearest() -> Measured:
 
 @benchmark("boosted run times of a million jobs, trained each week, beyond EASY by limits", unit="s", at_most=120)
 def boosted() -> Measured:
-    """Training some 80 times, and an ensemble asked at each submission."""
-    return beyond_limits("easy+rt-boosted")
+    """Training some 80 times, and an ensemble asked at each submission.
+
+    Trained models differ in their last bits from machine to machine; tests hold what the trees answer.
+    """
+    return beyond_limits("easy+rt-boosted", exact=False)
