@@ -217,6 +217,8 @@ def expected_uw(view: KernelView, truth: Truth, job: int, unit: int) -> int:
 def expected_job_uw(view: KernelView, truth: Truth, job: int) -> int:
     """Return the predicted microwatts of all units of a running job under the limits in force."""
     held, total = view.held, as_int64(0)
+    if view.by_unit.factors.table.shape[0] == 0:  # the same for each of its units
+        return int(view.nodes[job] * expected_uw(view, truth, job, as_int64(held.low[held.first[job]])))
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
         for unit in range(held.low[k], held.high[k] + 1):
             total += expected_uw(view, truth, job, unit)
