@@ -19,16 +19,46 @@ Cost: one more pass in rounds in which a job with a range starts, none in others
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from wattqueue.kernels import codes
+from wattqueue.live.cluster import Job
 from wattqueue.live.world import Layout
 from wattqueue.policy.actions import StartJob
 from wattqueue.policy.decide import PolicySnapshot
 from wattqueue.policy.round import Round
+
+RANGE = "nodes="
+"""Mark with the range of nodes of a job before it was pinned, as ``nodes=1-4``."""
+
+
+def range_mark(least: int, most: int) -> str:
+    """Return the mark that stores a range of nodes."""
+    return f"{RANGE}{least}-{most}"
+
+
+def node_range(row: Job, marks: Iterable[str], layout: Layout) -> tuple[int, int]:
+    """Return the least and the greatest number of nodes of a waiting job.
+
+    One that was pinned for a start that did not happen shows that number only; its range was stored as a mark.
+    """
+    for mark in marks:
+        if mark.startswith(RANGE):
+            low, _, high = mark.removeprefix(RANGE).partition("-")
+            return int(low), int(high)
+    least = least_nodes(row, layout)
+    return least, max(least, row.most_nodes)
+
+
+def least_nodes(row: Job, layout: Layout) -> int:
+    """Return the least nodes of a waiting job: as stated, or what its CPUs need (squeue shows 1 for ``-n 64``)."""
+    partitions = [layout.machine.partitions[p] for p in layout.allowed(row.partition)]
+    cores = [p.sockets_per_node * p.cores_per_socket for p in partitions]
+    fewest = min((c for c in cores if c > 1), default=0)
+    return max(row.nodes, math.ceil(row.cpus / fewest) if fewest else 1)
 
 
 def grow(

@@ -55,6 +55,7 @@ from wattqueue.live.ledger_meter import LedgerMeter
 from wattqueue.live.licences import REQUEUED, corrected_licences, lost_licences, measured_licences
 from wattqueue.live.load_targets import target_end_s, target_name
 from wattqueue.live.misnamed import MisnamedRecord
+from wattqueue.live.moldable import node_range, range_mark
 from wattqueue.live.parking import PARKED, Parking
 from wattqueue.live.placement import ChosenStart, Naming, NodeChoice
 from wattqueue.live.predictor import Predictor
@@ -78,8 +79,6 @@ PRIORITY_TOP = 2_000_000_000
 """Slurm priority of the first job that a round releases; the next ones count down, so Slurm keeps the order."""
 FIRST_BACKOFF_S = 30.0
 """Back-off after the first refusal: about two scheduling periods of Slurm; doubles with each further refusal."""
-RANGE = "nodes="
-"""Mark with the range of nodes of a job before it was pinned, as ``nodes=1-4``."""
 LONGEST_BACKOFF_S = 3600.0
 """Longest back-off: a job that could start again should not wait longer than this for being tried."""
 BLOCKED_BACKOFF_S = 300.0
@@ -319,11 +318,10 @@ class Planner:
 
     def keep_ranges(self, snapshot: Snapshot, placed: Sequence[ReleasedJob]) -> None:
         """Store the range of nodes of jobs that are about to be pinned."""
-        rows = [snapshot.by_key[one.key] for one in placed if one.key in snapshot.by_key]
-        for row in rows:
+        for row in (snapshot.by_key[one.key] for one in placed if one.key in snapshot.by_key):
             least, most = self._range(row)
             if most > least:
-                self.memory.mark([row.key], f"{RANGE}{least}-{most}")
+                self.memory.mark([row.key], range_mark(least, most))
 
     def refuse(self, key: JobKey, reason: str, now_s: float, longest_s: float = LONGEST_BACKOFF_S) -> None:
         """Store a start that failed: it is tried again after 30 s, then twice as long, up to an hour."""
@@ -346,24 +344,9 @@ class Planner:
         """Return the nodes that a job takes: what it was given, or the least number that it accepts."""
         return self._range(row)[0] if row.pending else row.nodes
 
-    def _least_nodes(self, row: Job) -> int:
-        """Return the least nodes of a waiting job: as stated, or what its CPUs need (squeue shows 1 for ``-n 64``)."""
-        partitions = [self.layout.machine.partitions[p] for p in self.layout.allowed(row.partition)]
-        cores = [p.sockets_per_node * p.cores_per_socket for p in partitions]
-        fewest = min((c for c in cores if c > 1), default=0)
-        return max(row.nodes, math.ceil(row.cpus / fewest) if fewest else 1)
-
     def _range(self, row: Job) -> tuple[int, int]:
-        """Return the least and the greatest number of nodes of a waiting job.
-
-        One that was pinned for a start that did not happen shows that number only; its range was stored as a mark.
-        """
-        for mark in self.memory.marks.get(row.key, ()):
-            if mark.startswith(RANGE):
-                low, _, high = mark.removeprefix(RANGE).partition("-")
-                return int(low), int(high)
-        least = self._least_nodes(row)
-        return least, max(least, row.most_nodes)
+        """Return the least and the greatest number of nodes of a waiting job."""
+        return node_range(row, self.memory.marks.get(row.key, ()), self.layout)
 
     def _given_w(self, row: Job) -> int:
         """Return the net watts that a running job must hold for the nodes that it was given.
@@ -426,7 +409,8 @@ class Planner:
         figure = CountedPower(licence, licence, "predicted")
         if self.rules.track_running:
             known = self.predictor.of(row.key)
-            idle_w = 0.0 if self.layout.machine.cap_scope == "jobs" else self._idle_w(partition) * row.nodes
+            machine = self.layout.machine
+            idle_w = 0.0 if machine.cap_scope == "jobs" else machine.partitions[partition].idle_w * row.nodes
             expected = float(known[0][option]) if known is not None else math.nan
             if self.tracker.ledger is not None and math.isnan(expected):
                 expected = (licence + idle_w) / row.nodes
@@ -439,10 +423,6 @@ class Planner:
         known_details = details.get(row.key)
         restarted = known_details is None or known_details.restarts > 0 or self.memory.marked(row.key, REQUEUED)
         return RunningJob(row, option, figure, given_w, restarted)
-
-    def _idle_w(self, partition: int) -> float:
-        """Return the idle watts of one node of a machine partition."""
-        return self.layout.machine.partitions[partition].idle_w
 
     def _occupation(self, rows: Sorted, running: Sequence[RunningJob], now_s: float) -> Occupation:
         """Return who holds which unit: running jobs, then those under way on what they leave."""
