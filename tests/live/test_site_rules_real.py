@@ -232,3 +232,51 @@ def test_a_preempted_job_waits_again_and_runs_again(rounds: Rounds) -> None:
     assert most[0] <= TOTAL_W
     open_gate(lab, low)
     rounds.until("its end", lambda: lab.states()[low] == "COMPLETED", look)
+
+
+@pytest.fixture(params=each_release())
+def suspending(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rounds]:
+    """A controller over a lab whose partition ``debug`` may suspend the jobs of others."""
+    lab = overlapping(request.param, [line.replace("=REQUEUE", "=SUSPEND,GANG") for line in CONF])
+    try:
+        lab.up()
+        lab.run(["scontrol", "update", "PartitionName=debug", "PriorityTier=10"])
+        (lab.root / BEAT).write_text(f"control {int(time.time())}\n")
+        yield Rounds(lab, tmp_path)
+    finally:
+        lab.down()
+        lab.remove()
+
+
+def test_a_suspended_job_keeps_its_watts_and_goes_on(suspending: Rounds) -> None:
+    """Slurm preempts no job that has whole nodes by suspending it; an administrator suspends it.
+
+    Its watts are withheld from the pool while it stands still, and the controller starts no job on its nodes.
+    """
+    rounds, lab = suspending, suspending.lab
+    low = gated(lab, "-N4", "-t", "30", "-p", "p2")
+    rounds.until("the low one", lambda: lab.states()[low] == "RUNNING")
+    high = gated(lab, "-N4", "-t", "5", "-p", "debug", "-w", "n[5-8]")
+    rounds.until("Slurm to look at it", lambda: lab.field(high, "Reason") == "Resources")
+    assert lab.states()[low] == "RUNNING", "whole nodes are not shared in time"
+    lab.run(["scancel", high])
+    waits = gated(lab, "-N1", "-t", "30", "-p", "p2")
+    lab.run(["scontrol", "suspend", low])
+
+    def withheld_w() -> int:
+        pool = rounds.round().snapshot.pool
+        return 0 if pool is None else pool.total - pool.open_w
+
+    rounds.until("its watts to be withheld", lambda: withheld_w() >= 4 * NET_W)
+    assert lab.field(low, "Licenses") == f"watts:{4 * NET_W}"
+    other = gated(lab, "-N1", "-t", "30", "-p", "p1")
+    rounds.until("a job elsewhere", lambda: lab.states()[other] == "RUNNING")
+    assert lab.states()[waits] == "PENDING", "the nodes are the suspended job's"
+    lab.run(["scontrol", "resume", low])
+    rounds.until("it to go on", lambda: lab.states()[low] == "RUNNING")
+    rounds.until("the pool to be open", lambda: withheld_w() == 0)
+    assert rounds.refused() == {}
+    open_gate(lab, low)
+    rounds.until("the next one", lambda: lab.states()[waits] == "RUNNING")
+    open_gate(lab, waits, other)
+    rounds.until("all to end", lambda: {lab.states()[job] for job in (low, waits, other)} == {"COMPLETED"})
