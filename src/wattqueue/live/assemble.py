@@ -208,18 +208,7 @@ def assemble(
         return policy
 
     policy = policy_of(machine)
-    if config.frequency_dir is not None and not config.frequency_dir.is_dir():
-        raise InputError(
-            "frequency_dir is no folder", where=config.frequency_dir, hint="make it, on storage all nodes see"
-        )
-    several = len(machine.option_partition) > len(machine.partitions) and not isinstance(policy.frequency, Highest)
-    carried = config.frequency_dir is not None or config.telemetry.broker is not None
-    if config.mode == "control" and several and not carried:
-        raise InputError(
-            f"policy {policy.name} chooses frequencies, and nothing sets them: jobs would draw more than they count",
-            where="frequency_dir",
-            hint="name a folder that all nodes see, or the broker of agents in [telemetry.broker]",
-        )
+    _require_frequencies(config, machine, policy)
     sources, targets = sources_of(config), targets_of(config, machine, lambda: caps.cap)
     if cluster is None:  # after the files: what is wrong in them is found without a Slurm
         # a cap that cannot be read now says nothing about the pool that was installed
@@ -259,6 +248,22 @@ def assemble(
             shared=shared, consent=None if config.consent is None else config.consent.defaults(), misnamed=misnamed,
         )
     )  # fmt: skip
+
+
+def _require_frequencies(config: LiveConfig, machine: Machine, policy: Policy) -> None:
+    """Raise InputError where a policy chooses frequencies that nothing can set."""
+    if config.frequency_dir is not None and not config.frequency_dir.is_dir():
+        raise InputError(
+            "frequency_dir is no folder", where=config.frequency_dir, hint="make it, on storage all nodes see"
+        )
+    several = len(machine.option_partition) > len(machine.partitions) and not isinstance(policy.frequency, Highest)
+    carried = config.frequency_dir is not None or config.telemetry.broker is not None
+    if config.mode == "control" and several and not carried:
+        raise InputError(
+            f"policy {policy.name} chooses frequencies, and nothing sets them: jobs would draw more than they count",
+            where="frequency_dir",
+            hint="name a folder that all nodes see, or the broker of agents in [telemetry.broker]",
+        )
 
 
 def build(given: Inputs, before: Controller | None = None) -> Controller:

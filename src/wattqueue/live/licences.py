@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from typing import TYPE_CHECKING
 
 from wattqueue.live.cluster import JobKey, Snapshot
@@ -32,6 +32,19 @@ def lost_licences(memory: Memory, snapshot: Snapshot, key: JobKey) -> bool:
     details, marked = snapshot.details.get(key), memory.marked
     requeued = (details is not None and details.restarts > 0) or marked(key, REQUEUED)
     return requeued and not marked(key, REASSERTED)
+
+
+def licences_of_running(
+    memory: Memory, snapshot: Snapshot, running: Sequence[RunningJob], other: Collection[JobKey], *, follow: bool
+) -> list[JobGoal]:
+    """Return goals for licences whose count Slurm may have lost, and for those that follow what is measured.
+
+    ``other`` are jobs whose licence is decided elsewhere. ``follow`` is whether licences follow measured watts.
+    """
+    corrections = [goal for goal in corrected_licences(memory, snapshot, running) if goal.key not in other]
+    if not follow:
+        return corrections
+    return corrections + measured_licences(snapshot, running, {*other, *(goal.key for goal in corrections)})
 
 
 def corrected_licences(memory: Memory, snapshot: Snapshot, running: Sequence[RunningJob]) -> list[JobGoal]:

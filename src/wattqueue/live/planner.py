@@ -52,7 +52,7 @@ from wattqueue.live.draining import Draining
 from wattqueue.live.goal import Goal, JobGoal
 from wattqueue.live.job_tables import PendingJobs, joined, offered, with_running
 from wattqueue.live.ledger_meter import LedgerMeter
-from wattqueue.live.licences import REQUEUED, corrected_licences, lost_licences, measured_licences
+from wattqueue.live.licences import REQUEUED, licences_of_running, lost_licences
 from wattqueue.live.load_targets import target_end_s, target_name
 from wattqueue.live.misnamed import MisnamedRecord
 from wattqueue.live.moldable import node_range, range_mark
@@ -264,15 +264,13 @@ class Planner:
         adopt = [back(JobGoal(row.key, held=True, why=why), row) for row in rows.adopt]
         restored = self.placement.restored(snapshot, {one.row.key for one in chosen})
         hand = self._handed_over(rows.hand_over)
-        corrections = corrected_licences(self.memory, snapshot, running)
         target, until_s = target_name(view.signals.targets, now_s), target_end_s(view.signals.targets, now_s)
         parked = self.parking.goals(decision.now, occupation.busy, now_s, target, until_s)
-        taken = {goal.key for goal in (*corrections, *parked.jobs)}
-        licences = measured_licences(snapshot, running, taken) if self.rules.track_running else []
-        corrections = [goal for goal in corrections if goal.key not in {one.key for one in parked.jobs}]
+        other = {goal.key for goal in parked.jobs}
+        licences = licences_of_running(self.memory, snapshot, running, other, follow=self.rules.track_running)
         goal = Goal(
             pool_w,
-            (*corrections, *licences, *parked.jobs, *late, *adopt, *restored, *hand, *goals),
+            (*licences, *parked.jobs, *late, *adopt, *restored, *hand, *goals),
             self.draining.goals(decision.now, snapshot.by_node),
             parked.requeue,
             why_pool=f"cap {cap_w:.0f} W",

@@ -183,16 +183,16 @@ class PredictionStudy:
     def _text_sets(self, jobs: int, machine: Machine) -> list[DataSet]:
         """Return estimators on jobs with texts, and on the same with scripts that are another job's."""
 
-        def told() -> Jobs:
+        def with_scripts() -> Jobs:
             return with_texts(self._generated(jobs)[0], np.random.default_rng(self.seed))
 
         def shuffled() -> Jobs:
-            made = told()
-            other = np.random.default_rng(self.seed).permutation(len(made))
+            made, rng = with_scripts(), np.random.default_rng(self.seed)
+            other = rng.permutation(len(made))
             return replace(made, extra={**made.extra, "script": made.extra["script"][other]})
 
         return [
-            DataSet(TEXTS_DATA, told, machine, ["last-job", "history-mean", "app-mean", "linear", TEXT]),
+            DataSet(TEXTS_DATA, with_scripts, machine, ["last-job", "history-mean", "app-mean", "linear", TEXT]),
             DataSet("generated, scripts shuffled", shuffled, machine, [TEXT]),
         ]
 
