@@ -21,16 +21,16 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined
-from wattqueue.kernels.state import JobEvidence
+from wattqueue.kernels.state import KernelEvidence
 
 INF = float("inf")
 
-# Slots of JobEvidence.figures.
+# Slots of KernelEvidence.figures.
 EVEN_S = 0  # seconds of measurement that say as much as the prediction
 PHASE = 1  # share of the variance at the start that stays, however long a job was measured
 FIGURES = 2
 
-# Columns of JobEvidence.seen.
+# Columns of KernelEvidence.seen.
 SECONDS = 0  # time that readings stand for
 DRAWN_J = 1  # joules that they show, and that were predicted for the same time
 PREDICTED_J = 2
@@ -38,18 +38,18 @@ UNTIL_S = 3  # end of the last reading
 COLUMNS = 4
 
 
-def no_evidence() -> JobEvidence:
+def no_evidence() -> KernelEvidence:
     """Return what stands for no in-flight ledger."""
-    return JobEvidence(np.empty(0), np.empty((0, COLUMNS)), np.empty(0))
+    return KernelEvidence(np.empty(0), np.empty((0, COLUMNS)), np.empty(0))
 
 
-def new_evidence(jobs: int, even_s: float, phase: float) -> JobEvidence:
+def new_evidence(jobs: int, even_s: float, phase: float) -> KernelEvidence:
     """Return the evidence of so many jobs, of which nothing is measured."""
     figures = np.zeros(FIGURES)
     figures[[EVEN_S, PHASE]] = even_s, phase
     seen = np.zeros((jobs, COLUMNS))
     seen[:, UNTIL_S] = -INF
-    return JobEvidence(figures, seen, np.ones(jobs))
+    return KernelEvidence(figures, seen, np.ones(jobs))
 
 
 @inlined
@@ -75,7 +75,7 @@ def corrected(predicted: float, drawn: float, expected: float, weight: float, se
 
 
 @inlined
-def corrected_uw(evidence: JobEvidence, job: int, predicted_uw: int) -> int:
+def corrected_uw(evidence: KernelEvidence, job: int, predicted_uw: int) -> int:
     """Return the microwatts of a running job, of which ``predicted_uw`` are predicted now."""
     seen = evidence.seen
     seconds = seen[job, SECONDS]
@@ -87,7 +87,7 @@ def corrected_uw(evidence: JobEvidence, job: int, predicted_uw: int) -> int:
 
 
 @inlined
-def add_reading(evidence: JobEvidence, job: int, uw: int, predicted_uw: int, end: float, since: float) -> None:
+def add_reading(evidence: KernelEvidence, job: int, uw: int, predicted_uw: int, end: float, since: float) -> None:
     """Add a reading that ends at ``end`` to what is known of a job that runs as it does since ``since``.
 
     It stands for the time since the one before it, or since ``since``. One that is no newer adds nothing.
@@ -104,7 +104,7 @@ def add_reading(evidence: JobEvidence, job: int, uw: int, predicted_uw: int, end
 
 
 @inlined
-def forget_job(evidence: JobEvidence, job: int) -> None:
+def forget_job(evidence: KernelEvidence, job: int) -> None:
     """Forget what was measured of a job that ended or goes back to the queue."""
     if len(evidence.left) > 0:
         evidence.seen[job, :] = 0.0
@@ -113,12 +113,12 @@ def forget_job(evidence: JobEvidence, job: int) -> None:
 
 
 @entry
-def note_reading(evidence: JobEvidence, uw: int, predicted_uw: int, end: float, since: float) -> None:
+def note_reading(evidence: KernelEvidence, uw: int, predicted_uw: int, end: float, since: float) -> None:
     """Add a reading of the only job of ``evidence``, outside of a simulation."""
     add_reading(by_reference(evidence), as_int64(0), uw, predicted_uw, end, since)
 
 
 @entry
-def correct_prediction(evidence: JobEvidence, predicted_uw: int) -> int:
+def correct_prediction(evidence: KernelEvidence, predicted_uw: int) -> int:
     """Return the microwatts of the only job of ``evidence``, outside of a simulation."""
     return corrected_uw(by_reference(evidence), as_int64(0), predicted_uw)

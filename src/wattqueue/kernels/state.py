@@ -304,7 +304,7 @@ class SensorSamples(NamedTuple):
 
 
 @referenced
-class JobEvidence(NamedTuple):
+class KernelEvidence(NamedTuple):
     """What is measured of each running job (``kernels/in_flight.py``); all empty under another ledger."""
 
     figures: Array
@@ -345,7 +345,7 @@ class KernelView(NamedTuple):
     """What running jobs hold."""
     measured: SensorSamples
     """Samples of power sensors."""
-    evidence: JobEvidence
+    evidence: KernelEvidence
     """What they say of each job, where the ledger corrects predictions by it."""
     reserved: Reservations
     """Reservations of the last greedy pass."""
