@@ -20,9 +20,8 @@ from wattqueue.parts.runtime.last_two import LastTwo
 from wattqueue.parts.runtime.nearest import Nearest
 from wattqueue.parts.runtime.recent_quantile import RecentQuantile
 from wattqueue.parts.runtime.true_runtime import TrueRuntime
-from wattqueue.policy.capabilities import require_carried_out, resolve
+from wattqueue.policy.capabilities import DriverAbilities, require_carried_out, resolve
 from wattqueue.policy.policy import load_policy
-from wattqueue.policy.round import ROUND
 from wattqueue.sim.engine import simulate
 
 JOBS, MACHINE = sample_jobs(80), sample_machine()
@@ -143,11 +142,11 @@ def test_options_out_of_range(make: Any, where: str) -> None:
     assert caught.value.where == where
 
 
-def test_the_live_controller_refuses_predicted_run_times() -> None:
+def test_a_driver_that_plans_by_limits_refuses_predicted_run_times() -> None:
     policy = load_policy("easy++")
     prediction = policy.estimator.predict(KnownJobs.of(JOBS), MACHINE)
     with pytest.raises(PolicyError, match="predicted run times"):
-        require_carried_out(policy, resolve(policy), ROUND, 0, MACHINE, prediction)
+        require_carried_out(policy, resolve(policy), DriverAbilities("this driver", {}), 0, MACHINE, prediction)
 
 
 def test_a_row_without_a_run_time_part_is_planned_by_limits() -> None:
