@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,7 +57,11 @@ def make_controller(
     consent: SiteDefaults | None = None,
     misnamed: MisnamedRecord | None = None,
 ) -> Controller:
-    """Everything but the loop. A second call goes on from the state in ``folder`` (or in the database ``state``)."""
+    """Everything but the loop. A second call goes on from the state in ``folder`` (or in the database ``state``).
+
+    With a clock of the test's, a round takes no time: one that compiles its pass for more than ``OLD_SNAPSHOT_S``
+    would else write nothing.
+    """
     machine = machine or lab_machine()
     layout = Layout.of(machine, cluster.observe().nodes, {})
     engine = open_database(state or folder / "live.db")
@@ -64,7 +69,7 @@ def make_controller(
     audit = Audit(engine, "controller", clock, b"", folder / HEAD)
     run_dir = RunDir(folder / "run")
     run_dir.folder.mkdir(exist_ok=True)
-    return build(
+    controller = build(
         Inputs(
             chosen, cap, cluster, layout, rules or Rules(mode="control", write_priority=False), engine, run_dir, audit,
             sources, stale_s=3.0, applications=applications, accounting=accounting,
@@ -72,3 +77,6 @@ def make_controller(
             shared=shared, targets=targets, consent=consent, misnamed=misnamed,
         )
     )  # fmt: skip
+    if clock is not time.time:
+        controller.applier.clock = clock
+    return controller
