@@ -12,7 +12,7 @@ live_refused   when a start failed               the back-off, so that a restart
 live_origin    when a job was requeued           its place in the queue
 live_parked    before a job is stopped           telling the jobs to continue from those that a person stopped
 live_drained   before a node is drained          telling the nodes to bring back from those that a person drained
-live_ledger    at each reading of the meter     what an adaptive ledger has learned, and the allowance that is spent
+live_ledger    at each reading of the meter      what an adaptive ledger has learned, and the allowance that is spent
 live_marks     when a mark is first seen         the user's hold, the range of nodes before a pin, re-asserted watts
 =============  ================================  =====================================================================
 
