@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -104,7 +105,8 @@ bin_dir = "{self.lab.bin_dir}"
     def keep_beating(self) -> None:
         """Have job_submit.lua hold what comes until a controller writes its own heartbeat, or ``set_beat`` is called.
 
-        A thread renews heartbeat and lease: one in the future is no heartbeat.
+        A thread renews heartbeat and lease, in place: one in the future is no heartbeat, and one that a controller
+        writes meanwhile is another file.
         """
         run_dir = self.root / "live/run"
         run_dir.mkdir(exist_ok=True)
@@ -112,16 +114,20 @@ bin_dir = "{self.lab.bin_dir}"
         os.chown(run_dir, home.st_uid, home.st_gid)
         self.end_beating()
         self.set_beat(0.0)
-        stopped, written = self._stop_beating, (run_dir / "beat").stat()
+        stopped, path = self._stop_beating, run_dir / "beat"
+        written = path.stat()
 
         def beat() -> None:
             nonlocal written
             while not stopped.wait(1.0):
-                now = (run_dir / "beat").stat()
-                if (now.st_ino, now.st_mtime_ns) != (written.st_ino, written.st_mtime_ns):
-                    return  # a controller's own
-                self._write_beat(0.0)
-                written = (run_dir / "beat").stat()
+                with path.open("r+") as file:
+                    now = os.fstat(file.fileno())
+                    if (now.st_ino, now.st_mtime_ns) != (written.st_ino, written.st_mtime_ns):
+                        return  # a controller's own
+                    file.write(f"control {int(time.time())}\n")
+                    file.flush()
+                    written = os.fstat(file.fileno())
+                self._renew_lease(int(time.time()))
 
         threading.Thread(target=beat, daemon=True).start()
 
@@ -142,9 +148,17 @@ bin_dir = "{self.lab.bin_dir}"
         written.write_text(f"control {at_s}\n")
         os.chown(written, run.stat().st_uid, run.stat().st_gid)
         written.replace(run / "beat")
-        if (run / "lease").exists():
-            token = (run / "lease").read_text().partition(" ")[0]
-            (run / "lease").write_text(f"{token} {at_s:012d}\n")
+        self._renew_lease(at_s)
+
+    def _renew_lease(self, at_s: int) -> None:
+        """Give the lease another time, in place and of the same length.
+
+        A controller never finds it empty, which would end it, and one that takes it meanwhile puts another file there.
+        """
+        with contextlib.suppress(FileNotFoundError), (self.root / "live/run/lease").open("r+") as file:
+            token = file.read().partition(" ")[0]
+            file.seek(0)
+            file.write(f"{token} {at_s:012d}\n")
 
     def gated(self, *options: str) -> str:
         """Submit a job that ends when the test says so (``open_gate``), not after some seconds."""
