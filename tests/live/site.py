@@ -197,11 +197,15 @@ bin_dir = "{self.lab.bin_dir}"
         beat, since_s = self.root / "live/run/beat", self.started_s if since_s is None else since_s
 
         def there() -> bool:
-            if self.child is None or self.child.poll() is not None:
-                raise AssertionError(self.log.read_text()[-3000:])
+            self.require_up()
             return beat.exists() and beat.stat().st_mtime >= since_s
 
         wait_for("the controller's beat", there, step_s=0.1)
+
+    def require_up(self) -> None:
+        """Raise with the end of its log where the controller has ended."""
+        if self.child is None or self.child.poll() is not None:
+            raise AssertionError(self.log.read_text()[-3000:])
 
     def running(self) -> list[str]:
         """Jobs that run, in order of their ids."""

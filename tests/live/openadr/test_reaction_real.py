@@ -1,4 +1,4 @@
-"""How long it takes from an event of a VTN to the stop of enough jobs, over a real Slurm.
+"""How long it takes from a load target to the stop of enough jobs, over a real Slurm: from a file, and from a VTN.
 
 Nothing is asserted about the times; they are printed, for docs/guide/demand-response-live.md.
 """
@@ -29,6 +29,7 @@ def run_targets(site: Site, jobs: list[str], state: Callable[[], object], lift: 
     """State and lift targets; return the seconds from each to the stop of so many jobs that the pool is within it."""
 
     def parked() -> bool:
+        site.require_up()
         if site.used_w()[0] > LEFT_W:
             return False
         still = sum(states_of(str(site.root), f"SLURM_JOB_ID={job}") == {"T"} for job in jobs)
@@ -62,6 +63,20 @@ def begin(site: Site, slurm: str, **more: str) -> list[str]:
     site.start(config)
     site.wait_running(jobs)
     return jobs
+
+
+def test_targets_from_a_file(site: Site, record_property: Callable[[str, object], None]) -> None:
+    """A target is stated by a file that appears, and lifted by its removal."""
+    jobs = begin(site, "[consent]", targets="targets.csv")
+    file = site.root / "live/targets.csv"
+
+    def state() -> None:
+        now_s, part = time.time(), file.with_suffix(".part")
+        part.write_text(f"start_s,end_s,limit,unit,notice_s\n{now_s - 1},{now_s + 900},{800 + LEFT_W},W,3600\n")
+        part.rename(file)
+
+    print_times("from a file", run_targets(site, jobs, state, file.unlink), record_property)
+    site.open_gate(*jobs)
 
 
 def test_targets_from_a_vtn(site: Site, grid: Grid, record_property: Callable[[str, object], None]) -> None:
