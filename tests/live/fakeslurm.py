@@ -378,7 +378,7 @@ class FakeSlurm:
         if isinstance(write, RequeueJob) and job.state != "RUNNING":
             raise ClusterError("Requested operation is presently disabled")
         if isinstance(write, StopJob | ContinueJob) and job.state != "RUNNING":
-            raise ClusterError("Job is pending execution")
+            return  # left out by its state
         if isinstance(write, HoldJob | ReleaseJob) and job.state != "PENDING":
             raise ClusterError("Job is no longer pending execution")
         if isinstance(write, SetPriority) and job.priority == 0:

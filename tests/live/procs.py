@@ -27,6 +27,18 @@ def states_of(value: str, setting: str) -> set[str]:
     return {state for _, state, environ in _processes() if wanted <= environ}
 
 
+def states_by(value: str, name: str) -> dict[str, set[str]]:
+    """States of a lab's processes by what their environment gives a name, such as SLURM_JOB_ID."""
+    found: dict[str, set[str]] = {}
+    start = f"{name}=".encode()
+    for _, state, environ in _processes():
+        if f"{MARKER}={value}".encode() in environ:
+            for one in environ:
+                if one.startswith(start):
+                    found.setdefault(one[len(start) :].decode(), set()).add(state)
+    return found
+
+
 def _processes() -> Iterator[tuple[int, str, set[bytes]]]:
     """Id, state and environment of every process that has one; the caller and zombies left out."""
     for entry in Path("/proc").iterdir():

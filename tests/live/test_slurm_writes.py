@@ -186,7 +186,8 @@ def test_writes_of_one_shape_are_the_same_commands() -> None:
     jobs = [str(n) for n in range(10, 40)]
     errors = SlurmCluster(slurm).apply_together([StopJob(job, "", "") for job in jobs])
     assert errors == [""] * 30
-    assert slurm.writes == [("scancel", "--signal=STOP", *jobs), ("scancel", "--signal=STOP", "--full", *jobs)]
+    stop = ("scancel", "--signal=STOP", "--state=RUNNING")
+    assert slurm.writes == [(*stop, *jobs), (*stop, "--full", *jobs)]
     slurm = Refusing()
     changes = [ChangeJob(job, "", "", JobFields(watts=0, limit_s=60.0 * (int(job) % 2 + 1))) for job in jobs]
     assert SlurmCluster(slurm).apply_together(changes) == [""] * 30
