@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import pytest
 from tests.live.drive import lab_machine, make_controller
 from tests.live.openadr.test_live_targets import Stated
 from tests.live.procs import states_of
-from tests.live.site import Site, cap_text
+from tests.live.site import Site, as_operator, cap_text
 from tests.live.slurmlab import OPERATOR, USER, wait_for
 from tests.live.test_holds_real import run_again
 from wattqueue.formats.slurm.hostlist import expand
@@ -170,6 +171,27 @@ def test_a_target_parks_consenting_jobs_alone_and_a_killed_controller_continues_
         (kind, job) for kind in ("stop", "continue") for job in (stays, leaves)
     }
     assert all("grid-7" in row["why"] for row in rows)
+
+
+def test_an_uninstallation_continues_what_is_parked(site: Site) -> None:
+    site.keep_beating()
+    config = site.configure(cap_text(POOL_W), policy="dr-parking", targets="targets.csv", slurm=CONFIG)
+    parked, other = submit(site, 1, CONSENT), submit(site, 2, "no tag")
+    site.start(config)
+    site.wait_running([parked, other])
+    write_target(site, time.time() - 1.0, time.time() + 600.0, 450)
+    wait_state(site, parked, "STOPPED")
+    site.stop()
+    assert site.lab.states()[parked] == "STOPPED", "the end of a controller continues no job"
+
+    argv = as_operator("live", "uninstall", "--config", str(config), "--into", str(site.root / "live"), "--write")
+    done = subprocess.run(argv, check=False, env=site.env, capture_output=True, text=True, timeout=60.0)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"done: continue {parked}" in done.stdout
+    wait_state(site, parked, "RUNNING")
+    wait_work(site, parked)
+    assert {site.lab.field(job, "Licenses") for job in (parked, other)} <= {"", "(null)"}
+    site.open_gate(parked, other)
 
 
 def test_every_process_of_a_job_on_several_nodes_stands_still(site: Site) -> None:
