@@ -139,7 +139,8 @@ def test_watts_that_slurm_returns_twice_are_withheld(site: Site, slurm_release: 
     wide = site.gated("-N2", "-p", "p2")
     site.kill()
     site.lab.run(["scontrol", "release", wide])  # as an administrator may
-    assert site.lab.wait_considered(wide) == "Licenses", "the pool is 400 W, of which one job holds 200 W"
+    # 400 W of which one job holds 200 W; the node that was started again takes a moment to come back
+    wait_for("the pool to hold it back", lambda: site.lab.field(wide, "Reason") == "Licenses", step_s=0.1)
     assert site.running() == [runs]
     site.open_gate(runs)
     site.start(config)

@@ -73,9 +73,9 @@ def queue_up(site: Site, count: int, nodes: int = 4, seconds: int = 60) -> None:
     """So many jobs wait."""
     site.keep_beating()
     job = f"sbatch -Q -o /dev/null -N{nodes} -t 60 -p p1 --wrap='sleep {seconds}'"
-    script = f"for i in $(seq {count}); do {job} || exit 1; "
-    script += "done"
-    done = site.lab.run(["/bin/sh", "-c", f"{script}; true"], timeout_s=1200.0)
+    script = f"for i in $(seq {count}); do {job} || exit 1; done; true"
+    path = os.pathsep.join(filter(None, (site.lab.bin_dir, os.environ["PATH"])))  # the commands of this release
+    done = site.lab.run(["/bin/sh", "-c", script], timeout_s=1200.0, env={"PATH": path})
     assert done.code == 0
 
 
