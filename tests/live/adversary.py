@@ -21,8 +21,12 @@ from tests.live.slurmlab import OTHER_USER, USER, Done, SlurmLab
 from wattqueue.formats.slurm.hostlist import expand
 
 ACTIVE = "RUNNING,CONFIGURING,SUSPENDED,STOPPED,RESIZING,SIGNALING,STAGE_OUT"
+SHARED = ("s", "s", "s,p2", "debug,s")
+"""Lists of partitions with the one whose jobs share nodes and carry no watts."""
 LATE = "late"
 """A partition that the site creates while everything runs: neither the machine file nor the script knows it."""
+LISTS = ("p1", "p2", "p1,p2", "debug", "debug,p2", LATE, f"p1,{LATE}", "p2,debug,p1", *SHARED)
+"""Partitions that jobs name."""
 
 
 @dataclass
@@ -117,7 +121,7 @@ class Adversary:
         name = f"a{self.steps}"
         options = [*self.size(), "-t", str(r.randint(1, 3)), "-J", name]
         if "-p" not in options:
-            options += ["-p", r.choice(["p1", "p2", "p1,p2", "debug", "debug,p2", LATE, f"p1,{LATE}", "p2,debug,p1"])]
+            options += ["-p", r.choice(LISTS)]
         kind = r.random()
         tasks: tuple[str, ...] = ("",)
         if kind < 0.1:
@@ -138,7 +142,7 @@ class Adversary:
         wrap = f"--wrap=sleep {r.uniform(0.2, 4.0):.1f}; echo $SLURM_JOB_ID >> {ran}/{name}.$SLURM_ARRAY_TASK_ID"
         argv = ["sbatch", "--parsable", "-o", "/dev/null"]
         if 0.45 <= kind < 0.5:
-            argv += [*options, ":", "-N1", "-p", r.choice(["p1", "debug", LATE]), wrap]
+            argv += [*options, ":", "-N1", "-p", r.choice(["p1", "debug", LATE, "s"]), wrap]
         else:
             argv += [*options, wrap]
         done = self.site.lab.run(argv, user=r.choice([USER, OTHER_USER]), check=False, timeout_s=100.0)
@@ -166,7 +170,7 @@ class Adversary:
             ["scontrol", "hold", job],
             ["scontrol", "update", f"JobId={job}", "Licenses=watts:1"],
             ["scontrol", "update", f"JobId={job}", "NumNodes=1-8"],
-            ["scontrol", "update", f"JobId={job}", f"Partition={r.choice(['debug', LATE, 'p1'])}"],
+            ["scontrol", "update", f"JobId={job}", f"Partition={r.choice(['debug', LATE, 'p1', 's'])}"],
             ["scontrol", "update", f"JobId={job}", "Nice=0"],
             ["scontrol", "update", f"JobId={job}", "TimeLimit=2"],
             ["scontrol", "requeue", job],
@@ -179,6 +183,7 @@ class Adversary:
             ["scontrol", "requeuehold", job],
             ["scontrol", "suspend", job],
             ["scontrol", "update", f"JobId={job}", "AdminComment=the site's own"],
+            ["scontrol", "update", f"JobId={job}", "Partition=s"],
         ]
         if r.random() < 0.6:
             self.site.lab.run(r.choice(by_user), user=user, check=False, timeout_s=100.0)

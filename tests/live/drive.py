@@ -15,6 +15,7 @@ from wattqueue.live.controller import Controller
 from wattqueue.live.load_targets import TargetSource
 from wattqueue.live.misnamed import MisnamedRecord
 from wattqueue.live.planner import Rules
+from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.shared_lease import SharedLease
 from wattqueue.live.status import HEAD, RunDir
@@ -56,6 +57,7 @@ def make_controller(
     shared: SharedLease | None = None,
     consent: SiteDefaults | None = None,
     misnamed: MisnamedRecord | None = None,
+    shared_nodes: SharedNodes | None = None,
 ) -> Controller:
     """Everything but the loop. A second call goes on from the state in ``folder`` (or in the database ``state``).
 
@@ -75,6 +77,7 @@ def make_controller(
             sources, stale_s=3.0, applications=applications, accounting=accounting,
             record=folder / "views.jsonl" if record else None, clock=clock, boundary=boundary,
             shared=shared, targets=targets, consent=consent, misnamed=misnamed,
+            shared_nodes=shared_nodes or SharedNodes(),
         )
     )  # fmt: skip
     if clock is not time.time:

@@ -80,6 +80,8 @@ class FakeJob:
     stopped_s: float = -1.0
     """Since when its processes stand still; -1 where they do not. Its time limit runs on."""
     account: str = "all"
+    cpus: int = 0
+    """CPUs of one node that it needs in a partition that shares nodes; 0 for whole nodes."""
     freed: bool = False
     """Whether Slurm counts none of its licences though it shows them (``frees_requeued``)."""
 
@@ -100,6 +102,8 @@ class FakeSlurm:
     boot_s: float = 2.0
     start_delay_s: float = 0.0
     hold_new: bool = True
+    shared: frozenset[str] = frozenset()
+    """Partitions that share nodes: their jobs take CPUs of one node, and job_submit.lua leaves them alone."""
     returned_twice_w: int = 0
     """Licences that Slurm counts too few: a restart of slurmctld while jobs completed leaves it so."""
     frees_requeued: bool = False
@@ -145,13 +149,21 @@ class FakeSlurm:
             {"watts": watts},
         )
         job = replace(job, **more)  # type: ignore[arg-type]
-        if self.hold_new:
+        if self.shared.issuperset(partition.split(",")):
+            pass
+        elif self.hold_new:
             job.priority, job.reason, job.mark = 0, "JobHeldUser", job.mark or "wattqueue:held"
         else:
             self.last_priority -= 1
             job.priority = self.last_priority
         self.jobs[job.id] = job
         return job
+
+    def submit_shared(self, cpus: int, runtime_s: float, partition: str) -> FakeJob:
+        """A job of some CPUs arrives in a partition that shares nodes: without watts, and held by nobody."""
+        self.last_priority -= 1
+        own = {"priority": self.last_priority, "cpus": cpus, "licences": dict[str, int]()}
+        return self.submit(1, runtime_s, watts=0, partition=partition, **own)  # type: ignore[arg-type]
 
     @property
     def used_w(self) -> int:
@@ -208,7 +220,7 @@ class FakeSlurm:
         for job in sorted(waiting, key=lambda j: (-j.priority, j.id)):
             if job.begin_s > self.now_s or job.dependency != "(null)" or self.now_s - job.begin_s < self.start_delay_s:
                 continue
-            free = [n for n in self.partitions[job.partition.split(",")[0]] if self.node_state(n) == "idle"]
+            free = self._free(job)
             if job.requested:
                 free = [n for n in job.requested if n in free]
             free = [n for n in free if n not in job.excluded]
@@ -224,6 +236,19 @@ class FakeSlurm:
                 job.starts += 1
                 self.peak_w = max(self.peak_w, self.used_w)
 
+    def _free(self, job: FakeJob) -> list[str]:
+        """Nodes of its partition on which a job could start."""
+        partition = job.partition.split(",")[0]
+        names = self.partitions[partition]
+        if partition not in self.shared:
+            return [n for n in names if self.node_state(n) == "idle"]
+        open_ = [n for n in names if self.node_state(n) in ("idle", "mixed", "allocated")]
+        return [n for n in open_ if self.cpus_in_use(n) + (job.cpus or self.cpus) <= self.cpus]
+
+    def cpus_in_use(self, name: str) -> int:
+        """CPUs of a node that running jobs hold."""
+        return sum(j.cpus or self.cpus for j in self.running() if name in j.held_nodes)
+
     def node_state(self, name: str) -> str:
         """State of a node in a word."""
         if name in self.down:
@@ -233,6 +258,8 @@ class FakeSlurm:
         busy = any(name in j.held_nodes for j in self.running())
         if name in self.drained:
             return "draining" if busy else "drained"
+        if busy and self.cpus_in_use(name) < self.cpus:
+            return "mixed"
         return "allocated" if busy else "idle"
 
     # -- what people do ------------------------------------------------------------------------
@@ -308,7 +335,7 @@ class FakeSlurm:
         row = Job(
             JobKey(job.name, float(int(job.submit_s))), job.id,
             "pending" if pending else "running" if job.stopped_s < 0 else "stopped", job.reason,
-            job.partition, job.nodes, job.nodes * self.cpus, 60.0 * round(job.limit_s / 60.0),
+            job.partition, job.nodes, job.cpus or job.nodes * self.cpus, 60.0 * round(job.limit_s / 60.0),
             job.licences.get("watts", -1), job.priority, job.uid, start_s, job.held_nodes if not pending else (),
             job.requested, job.dependency == "(null)" and not (held and start_s > self.now_s), held, most, "",
             (job.nodes, most), native=tuple(name for name in job.licences if name != "watts"),
@@ -340,7 +367,8 @@ class FakeSlurm:
     def _node(self, name: str, partitions: tuple[str, ...]) -> Node:
         state = self.node_state(name)
         power: Power = self.power[name][0] if name in self.power else "on"
-        return Node(name, state, power, state in ("idle", "allocated"), state == "allocated", partitions)
+        busy = state in ("allocated", "mixed")
+        return Node(name, state, power, state == "idle" or busy, busy, partitions)
 
     def _do(self, write: Write) -> None:
         match write:
@@ -405,7 +433,9 @@ class FakeSlurm:
         if new.watts is not None:
             if new.watts > self.total_w:
                 raise ClusterError("Invalid license specification")
-            if recount or new.watts != job.licences.get("watts"):  # slurmctld drops an update to the same text
+            if new.watts < 0:
+                job.licences.pop("watts", None)
+            elif recount or new.watts != job.licences.get("watts"):  # slurmctld drops an update to the same text
                 job.licences["watts"], job.freed = new.watts, False
         if new.node_count is not None:
             job.nodes, job.most_nodes = new.node_count

@@ -112,6 +112,8 @@ class Done:
 class SlurmLab:
     """A Slurm of ``nodes`` emulated nodes: the first half in partition p1, the rest in p2.
 
+    The last ``shared`` of them are in neither, but in partition ``s``, whose jobs share nodes.
+
     ``licences_w`` is the count of the ``watts`` licence in slurm.conf. ``accounting`` adds MariaDB
     and slurmdbd; ``energy`` gives each slurmd a /sys of its own with pm_counters and cpufreq files;
     ``gpus`` gives each node of p1 so many GPUs (device files of the machine's loop devices: nothing is done to them);
@@ -125,6 +127,7 @@ class SlurmLab:
     energy: bool = False
     gpus: int = 0
     overlap: bool = False
+    shared: int = 0
     memory: bool = False
     """Whether memory is a consumable resource, so that --mem-per-cpu decides the number of nodes."""
     lua: str | None = None
@@ -162,7 +165,8 @@ class SlurmLab:
 
     def configure(self) -> None:
         """Write slurm.conf, slurmdbd.conf, cgroup.conf and the plugins' files."""
-        etc, half = self.root / "etc", self.nodes // 2
+        etc, whole_nodes = self.root / "etc", self.nodes - self.shared
+        half = whole_nodes // 2
         common = "NodeHostname=localhost NodeAddr=127.0.0.1 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=32000"
         gres = f" Gres=gpu:{self.gpus}" if self.gpus else ""
         node_lines = [
@@ -177,7 +181,10 @@ class SlurmLab:
             (etc / "gres.conf").write_text(devices)
         whole = "MaxTime=INFINITE OverSubscribe=EXCLUSIVE State=UP"
         lines.append(f"PartitionName=p1 Nodes=n[1-{half}] Default=YES {whole}")
-        lines.append(f"PartitionName=p2 Nodes=n[{half + 1}-{self.nodes}] {whole}")
+        lines.append(f"PartitionName=p2 Nodes=n[{half + 1}-{whole_nodes}] {whole}")
+        if self.shared:
+            nodes = f"n[{whole_nodes + 1}-{self.nodes}]"
+            lines.append(f"PartitionName=s Nodes={nodes} MaxTime=INFINITE OverSubscribe=NO State=UP")
         if self.overlap:
             lines.append(f"PartitionName=debug Nodes=ALL {whole}")
         (etc / "slurm.conf").write_text("\n".join([*lines, *self.extra, ""]))

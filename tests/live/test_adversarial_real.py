@@ -30,6 +30,7 @@ from wattqueue.live.slurm.install import install
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("arena")]
 Record = Callable[[str, object], None]
 POOL_W = 900
+SHARED = {"nodes": 10, "shared": 2}
 LOOK_S = 20.0
 """Time between two looks at the jobs that ended; slurmctld forgets them after ``MinJobAge``."""
 MACHINE = """
@@ -44,8 +45,15 @@ name = "p2"
 nodes = 4
 idle_w = 100.0
 max_w = 250.0
+[[partitions]]
+name = "s"
+nodes = 2
+idle_w = 50.0
+max_w = 150.0
 """
-NODE_W = {f"n{i}": 200.0 if i <= 4 else 150.0 for i in range(1, 9)}
+NODE_W = {f"n{i}": 200.0 if i <= 4 else 150.0 for i in range(1, 9)} | {"n9": 0.0, "n10": 0.0}
+"""Watts of a busy node that the pool stands for. Jobs share n9 and n10, whose maximum is beside the pool always."""
+CAP_W = 800 + POOL_W + 2 * 150
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +67,11 @@ def arena(slurm_release: str) -> Iterator[Site]:
     warm_kernels(folder / "cache", operator)
     trivial = "function slurm_job_submit(a, b, c) return slurm.SUCCESS end\n"
     trivial += "function slurm_job_modify(a, b, c, d) return slurm.SUCCESS end\nreturn slurm.SUCCESS\n"
-    lab = lab_of(slurm_release, folder, trivial, POOL_W, gpus=4, overlap=True, extra=["MinJobAge=300"])
+    lab = lab_of(slurm_release, folder, trivial, POOL_W, gpus=4, overlap=True, extra=["MinJobAge=300"], **SHARED)
     try:
         lab.up()
         site = Site(lab)
-        config = load_config(site.configure(f"{800 + POOL_W}W", machine=MACHINE, user=OPERATOR))
+        config = load_config(site.configure(f"{CAP_W}W", machine=MACHINE, slurm='shared = ["s"]', user=OPERATOR))
         slurm = lab.commands
         guard = Guard.of(config, slurm)
         install(folder / "etc", guard.settings, None)

@@ -35,10 +35,11 @@ from tests.live.slurmlab import real
 from tests.live.test_replay import record
 from wattqueue.live.planner import Rules
 from wattqueue.live.replay import replay
+from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
-from wattqueue.model.machine import Machine
+from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap, Signals
 from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.parts.frequency.highest import Highest
@@ -116,9 +117,26 @@ def simulated(policy: str) -> tuple[list[frozenset[int]], Outcome]:
     return sets, Outcome(order, math.ceil(peak), sum(len(s) for s in sets))
 
 
-def on_the_fake(policy: str, folder: Path) -> Outcome:
+SHARED = SharedNodes((Partition("s", 2, idle_w=50.0, max_w=150.0),))
+
+
+def with_shared() -> FakeSlurm:
+    """The fake with two shared nodes beside the lab's."""
+    parts = {"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)], "s": ["s1", "s2"]}
+    return FakeSlurm(parts, TOTAL_W, shared=frozenset({"s"}))
+
+
+def on_the_fake(policy: str, folder: Path, *, shared: bool = False) -> Outcome:
+    """With ``shared`` beside two nodes of 150 W that jobs share, under a cap that covers them, too."""
     slurm = FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, TOTAL_W)
-    controller = make_controller(slurm, folder, lambda: slurm.now_s, cap=Cap.constant(800.0 + POOL_W), policy=policy)
+    cap_w, nodes = 800.0 + POOL_W, SharedNodes()
+    if shared:
+        slurm, cap_w, nodes = with_shared(), cap_w + 300.0, SHARED
+        for _ in range(11):
+            slurm.submit_shared(1, 20.0, "s")
+    controller = make_controller(
+        slurm, folder, lambda: slurm.now_s, cap=Cap.constant(cap_w), policy=policy, shared_nodes=nodes
+    )
     jobs = [
         slurm.submit(j.nodes, j.seconds, watts=NET_W * j.nodes, limit_s=60.0 * j.limit_min, partition=j.partition)
         for j in WORKLOAD
@@ -166,6 +184,12 @@ def test_the_simulator_and_the_fake_slurm_agree(policy: str, tmp_path: Path) -> 
     sets, own = simulated(policy)
     check(sets, own, policy)
     check(sets, on_the_fake(policy, tmp_path), policy)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+def test_shared_nodes_change_no_decision_about_the_others(policy: str, tmp_path: Path) -> None:
+    sets, _ = simulated(policy)
+    check(sets, on_the_fake(policy, tmp_path, shared=True), policy)
 
 
 @real
@@ -237,6 +261,29 @@ def test_a_round_over_the_fake_is_decided_alike_on_its_snapshot(feature: str, tm
     moving = Cap(np.array([-np.inf, start_s + 10.0, start_s + 20.0]), np.array([1400.0, 1000.0, 1700.0]))
     cap = moving if feature in MOVING else Cap.constant(1700.0)
     check_recording(record(tmp_path, policy_of(feature), rounds=40, cap=cap), feature, "fake")
+
+
+@pytest.mark.parametrize("feature", ["plain", "looking ahead", "controls", "margin", "run times"])
+def test_a_round_beside_shared_nodes_is_decided_alike_on_its_snapshot(feature: str, tmp_path: Path) -> None:
+    """They are drained and come back, so what the cap leaves for the others moves without the cap."""
+    slurm = with_shared()
+    start_s = slurm.now_s
+    cap = Cap(np.array([-np.inf, start_s + 10.0, start_s + 20.0]), np.array([1700.0, 1300.0, 2000.0]))
+    controller = make_controller(
+        slurm, tmp_path, lambda: slurm.now_s, cap=cap, policy=policy_of(feature), record=True, shared_nodes=SHARED,
+        rules=Rules("control", write_priority=False, power_nodes=True, start_timeout_s=10.0),
+        machine=lab_machine(8, (2e9, 1e9)),
+    )  # fmt: skip
+    for k in range(40):
+        slurm.drained = {"s1": "the site's own"} if 5 <= k < 25 else {}
+        if k % 3 == 0:
+            slurm.submit(1 + k % 2, 3.0 + k % 4, watts=NET_W * (1 + k % 2), partition="p1,p2")
+        assert controller.round() is not None
+        slurm.step()
+    check_recording(tmp_path / "views.jsonl", feature, "fake")
+    views = [json.loads(line) for line in (tmp_path / "views.jsonl").read_text().splitlines()]
+    caps = [one["view"]["cap_w"] for one in views if "view" in one]
+    assert len(set(caps)) > 3
 
 
 @real

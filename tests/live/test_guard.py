@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.recordings import JOB_HEADER, Recorded
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, MachineError
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import LiveConfig, load_config
 from wattqueue.live.home import home_of
@@ -239,3 +239,72 @@ def test_doctor_examines_an_installation(tmp_path: Path) -> None:
     (tmp_path / "job_submit.lua").write_text("return slurm.SUCCESS\n")
     found = {check.name: check for check in examine_live(config, slurm, lambda: 1e6) if check.state == "no"}
     assert "not WattQueue's" in found["installation"].found
+
+
+SHARED = '[slurm]\nshared = ["p2"]\n'
+
+
+def test_shared_nodes_leave_the_pool_and_their_jobs_carry_no_watts(tmp_path: Path) -> None:
+    """Of 1,000 W come off 200 W of p1's idle nodes and 2 x 250 W; without sharing 600 W are left, p1 draws 400 W."""
+    guard = Guard.of(make_config(tmp_path, SHARED), make_slurm("debug n1,m1"))
+    assert (set(guard.settings.nodes), guard.settings.free) == ({"p1", "debug"}, ["p2"])
+    assert guard.settings.whole_pool_w == 300
+    assert not guard.settings.nodes["debug"].held
+    assert guard.shared_lines() == ["2 shared nodes (p2) count 500 W, whatever runs there"]
+    assert Guard.of(make_config(tmp_path), make_slurm()).shared_lines() == []
+    half = Guard.of(make_config(tmp_path, SHARED), make_slurm()).settings
+    assert 'local FREE = { ["p2"] = true }' in script(half)
+
+
+def test_a_percentage_is_of_shared_nodes_too(tmp_path: Path) -> None:
+    config = make_config(tmp_path, SHARED).model_copy(update={"cap": "90%"})
+    assert Guard.of(config, make_slurm()).settings.whole_pool_w == round(0.9 * 1100 - 500 - 200)
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('[slurm]\nshared = ["p3"]\n', "slurm.shared"),
+        ('[slurm]\nshared = ["p2"]\nonly = ["p1", "p2"]\n', "slurm.shared"),
+        ('[slurm]\nshared = ["p1", "p2"]\n', "slurm.shared"),
+    ],
+)
+def test_a_wrong_list_of_shared_partitions_is_refused(tmp_path: Path, text: str, where: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Guard.of(make_config(tmp_path, text), make_slurm())
+    assert caught.value.where == where
+
+
+def test_a_node_that_is_shared_and_managed_is_refused(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    slurm.texts["nodes"] = slurm.texts["nodes"].replace("m[1-2]", "m[1-2],n2")
+    config = make_config(tmp_path, 'mode = "control"\n' + SHARED)
+    with pytest.raises(MachineError) as caught:
+        Guard.of(config, slurm)
+    assert caught.value.where == "slurm.shared"
+    guard = Guard.of(make_config(tmp_path, SHARED), make_slurm())
+    installed(tmp_path, slurm, guard)
+    with pytest.raises(MachineError):
+        assemble(config, SlurmCluster(slurm))
+
+
+def test_a_partition_is_shared_in_script_and_configuration_alike(tmp_path: Path) -> None:
+    """Jobs without watts on managed nodes end a controller; jobs that wait for nobody are reported."""
+    plain = Guard.of(make_config(tmp_path), make_slurm()).settings
+    shared = Guard.of(make_config(tmp_path, SHARED), make_slurm()).settings
+    assert any("p2" in one.what and one.fatal for one in differences(script(shared), plain))
+    (found,) = [one for one in differences(script(plain), shared) if "p2" in one.what]
+    assert not found.fatal
+    assert differences(script(shared), shared) == []
+
+
+def test_doctor_says_what_shared_nodes_count(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    config = make_config(tmp_path, 'mode = "control"\n' + SHARED)
+    installed(tmp_path, slurm, Guard.of(config, slurm))
+    found = {check.name: check for check in examine_live(config, slurm, lambda: 1e6)}
+    assert found["shared nodes"].found == "2 shared nodes (p2) count 500 W, whatever runs there"
+    assert found["partitions"].state == "yes"
+    slurm.texts["nodes"] = slurm.texts["nodes"].replace("m[1-2]", "m[1-3]")
+    found = {check.name: check for check in examine_live(config, slurm, lambda: 1e6)}
+    assert "shared partition p2 has 3 nodes, the machine file 2" in found["partitions"].found

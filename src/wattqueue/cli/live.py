@@ -135,6 +135,8 @@ def install(
     if units is not None:
         for line in write_units(units, settings, config):
             print(line)
+    for text in guard.shared_lines():
+        print(text)
     print("slurm.conf needs these lines:")
     for line in files.slurm_conf_lines(into, guard.settings, settings.frequency_dir):
         print(f"  {line}")
@@ -143,7 +145,7 @@ def install(
     findings = guard.check(cluster.slurm, into)
     for one in findings:
         print(f"{'error' if one.fatal else 'warning'}: {one.what}")
-    for text in inspect_partitions(guard.layout, nodes):
+    for text in inspect_partitions(guard.layout, nodes, guard.shared):
         print(f"note: {text}")
     # Without --write nothing was installed, so findings are information and no failure.
     if write and any(one.fatal for one in findings):
@@ -271,6 +273,10 @@ def _lines(values: dict[str, Any]) -> list[tuple[str, str]]:
     rows.append(("measured", "not measured" if values["measured_w"] is None else watts(values["measured_w"])))
     if pool is not None:
         rows.append(("pool", f"{pool['used']:,} of {pool['open']:,} W (of {pool['total']:,} in slurm.conf)"))
+    shared = values.get("shared_nodes", {"open": 0, "closed": 0})
+    if shared["open"] or shared["closed"]:
+        closed = f", {shared['closed']:,} drained and empty" if shared["closed"] else ""
+        rows.append(("shared nodes", f"{watts(shared['counted_w'])} ({shared['open']:,} at their maximum{closed})"))
     rows += [(group, _counts(values[group])) for group in ("jobs", "nodes", "telemetry")]
     if not values["telemetry_ok"]:
         rows.append(("telemetry is lost", "admitting by maxima, raising nothing"))

@@ -39,7 +39,7 @@ from wattqueue.live.decision import Decider, require_live
 from wattqueue.live.job_counters import JobCounters
 from wattqueue.live.learning import MeasuredJobs
 from wattqueue.live.load_targets import TargetedCap, TargetSource
-from wattqueue.live.managed import managed_machine
+from wattqueue.live.managed import managed_machine, shared_nodes
 from wattqueue.live.metrics import LiveMetrics, serve
 from wattqueue.live.misnamed import MisnamedRecord
 from wattqueue.live.node_limits import limits_of
@@ -48,6 +48,7 @@ from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.recording import Recorder
 from wattqueue.live.run_history import RunHistory
+from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.slurm.accounting import SlurmEnergy
 from wattqueue.live.slurm.connect import commands_for, connect
 from wattqueue.live.state.audit import Audit
@@ -148,6 +149,8 @@ class Inputs:
     """Defaults of what users allow during a load target; None where they are not asked."""
     misnamed: MisnamedRecord | None = None
     """What follows from users' records of misnamed jobs."""
+    shared_nodes: SharedNodes = field(default_factory=SharedNodes)
+    """Partitions whose nodes jobs share."""
 
 
 def refuse_second(shared: SharedLease) -> None:
@@ -191,8 +194,10 @@ def assemble(
     Raises: InputError, MachineError or ClusterError naming the part of the configuration that cannot be used; in
     control mode also where what is installed on the cluster contradicts it.
     """
-    machine = managed_machine(config)
-    applications, caps = applications_of(config), CapFile(config.cap, machine)
+    machine, common = managed_machine(config), shared_nodes(config)
+    # a percentage is of all that the cap covers; of as many nodes as the machine file states, until Slurm is read
+    whole = replace(machine, partitions=(*machine.partitions, *common.partitions))
+    applications, caps = applications_of(config), CapFile(config.cap, whole)
 
     misnamed = misnamed_of(config, applications)
     counters, left_out = JobCounters(), list[str]()
@@ -209,7 +214,7 @@ def assemble(
 
     policy = policy_of(machine)
     _require_frequencies(config, machine, policy)
-    sources, targets = sources_of(config), targets_of(config, machine, lambda: caps.cap)
+    sources, targets = sources_of(config), targets_of(config, whole, lambda: caps.cap)
     if cluster is None:  # after the files: what is wrong in them is found without a Slurm
         # a cap that cannot be read now says nothing about the pool that was installed
         readable = config.model_copy(update={"cap": "none"}) if caps.closed else config
@@ -219,13 +224,16 @@ def assemble(
     if config.mode == "control" and dangerous:
         hint = "run `wattqueue live install --write` with this configuration, and follow what it prints"
         raise InputError(dangerous[0], where="job_submit.lua", hint=hint)
-    layout = layout_of(config, cluster.observe().nodes, machine)
+    nodes = cluster.observe().nodes
+    layout = layout_of(config, nodes, machine, common)
     if layout.listed:  # other nodes than in the machine file: tables by node and caps in percent are of these
-        policy, caps = policy_of(layout.machine), CapFile(config.cap, layout.machine)
+        policy = policy_of(layout.machine)
+    if layout.listed or common.partitions:
+        caps = CapFile(config.cap, common.with_shared(layout.machine, nodes))
 
     def renew(given: Inputs, nodes: Sequence[Node]) -> Inputs:
-        layout = layout_of(config, nodes, machine)
-        cap = CapFile(config.cap, layout.machine)
+        layout = layout_of(config, nodes, machine, common)
+        cap = CapFile(config.cap, common.with_shared(layout.machine, nodes))
         if cap.closed and isinstance(given.cap, CapFile) and not given.cap.closed:
             cap = given.cap  # a file that cannot be read now leaves the last cap in force
         return replace(given, policy=policy_of(layout.machine), cap=cap, layout=layout)
@@ -246,6 +254,7 @@ def assemble(
             counters=counters if any(isinstance(control, AppCheck) for control in policy.controls) else None,
             record_bytes=config.record_mb * 1e6, audit_days=config.audit_days, renew=renew,
             shared=shared, consent=None if config.consent is None else config.consent.defaults(), misnamed=misnamed,
+            shared_nodes=common,
         )
     )  # fmt: skip
 
@@ -286,7 +295,10 @@ def build(given: Inputs, before: Controller | None = None) -> Controller:
     if run_history is not None:
         predictor.learn_runs(run_history.recall())
     consents = None if given.consent is None else Consents(given.consent)
-    planner = Planner(layout, policy, cap, rules, Memory(given.state), predictor, decider, consents, given.misnamed)
+    planner = Planner(
+        layout, policy, cap, rules, Memory(given.state), predictor, decider, consents, given.misnamed,
+        shared=given.shared_nodes,
+    )  # fmt: skip
     recorder = None
     if given.record is not None:
         recorder = Recorder(
@@ -333,12 +345,13 @@ def with_nodes(given: Inputs, nodes: Sequence[Node]) -> Inputs:
     return replace(given, layout=Layout.of(layout.machine, nodes, renamed))
 
 
-def layout_of(config: LiveConfig, nodes: Sequence[Node], machine: Machine) -> Layout:
+def layout_of(config: LiveConfig, nodes: Sequence[Node], machine: Machine, shared: SharedNodes) -> Layout:
     """Match the nodes of the cluster with the units of the machine.
 
-    Raises: MachineError where a partition has no nodes, or a maximum is not stated.
+    Raises: MachineError where a partition has no nodes, a maximum is not stated, or a managed node is shared.
     """
     layout = Layout.of(machine, nodes, config.slurm.partitions)
+    shared.refuse_mixed(layout, nodes)
     for p in range(len(machine.partitions)):
         layout.most_net_w(p)  # raises where the maximum is missing: better now than in a round
     return layout

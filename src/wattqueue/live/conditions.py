@@ -26,7 +26,7 @@ class Conditions(NamedTuple):
     over_cap_w: float = 0.0
     """Counted watts above the cap that the site states."""
     cap_below_idle_w: float = 0.0
-    """Watts by which the cap is below what idle nodes draw."""
+    """Watts by which the cap is below what counts without any job: idle nodes, and shared ones."""
     cap_unreadable: bool = False
     """Whether the content of the cap's file is not in force."""
     foreign: tuple[str, ...] = ()
@@ -37,14 +37,18 @@ class Conditions(NamedTuple):
     """Jobs whose start failed again and again."""
     failed: tuple[str, ...] = ()
     """Jobs that are held since their launch failed."""
+    shared_w: float = 0.0
+    """Watts that shared nodes count."""
 
     def lines(self, stated_w: float, *, observing: bool = False) -> list[str]:
         """Return a line for each condition that holds; ``observing``: the controller controls nothing."""
         found = []
         if self.cap_below_idle_w:
+            shared = f" and shared ones count ({self.shared_w:,.0f} W)" if self.shared_w else ""
+            way_out = "; drain shared nodes to let other jobs start" if self.shared_w else ""
             found.append(
-                f"the cap of {stated_w:,.0f} W is {self.cap_below_idle_w:,.0f} W below what idle nodes draw: "
-                "the pool is closed, and the cap cannot be held"
+                f"the cap of {stated_w:,.0f} W is {self.cap_below_idle_w:,.0f} W below what idle nodes draw{shared}: "
+                f"the pool is closed, and the cap cannot be held{way_out}"
             )
         if self.over_cap_w:
             reason = (
@@ -90,6 +94,7 @@ def conditions(
         _names(bare),
         stuck,
         _names([row for row in snapshot.jobs if row.held_by == "failed"]),
+        plan.shared.watts,
     )
 
 

@@ -46,6 +46,8 @@ class SlurmSection(Section):
     """Machine partition of a Slurm partition where their names differ."""
     only: tuple[str, ...] = ()
     """Machine partitions to manage, by name; empty: all of the machine file. Jobs elsewhere are left alone."""
+    shared: tuple[str, ...] = ()
+    """Machine partitions whose nodes jobs share: Slurm schedules them, and each node counts its maximum once."""
     pool: Literal["reservation", "reconfigure"] = "reservation"
     """How the pool follows the cap: by a licence reservation, or by rewriting a file that slurm.conf includes."""
     pool_file: Path | None = None

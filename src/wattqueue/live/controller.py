@@ -69,6 +69,7 @@ from wattqueue.live.goal import Goal, JobGoal, plan_writes
 from wattqueue.live.licences import REASSERTED, REQUEUED
 from wattqueue.live.load_targets import TargetedCap, in_words
 from wattqueue.live.node_limits import NodeLimits
+from wattqueue.live.node_power import mostly_measured, node_power
 from wattqueue.live.partitions import fits, inspect_partitions
 from wattqueue.live.planner import BLOCKED_BACKOFF_S, LONGEST_BACKOFF_S, Plan, Planner
 from wattqueue.live.recording import Recorder
@@ -81,7 +82,6 @@ from wattqueue.live.state.shared_lease import SharedLease
 from wattqueue.live.status import RunDir
 from wattqueue.live.teaching import Teacher
 from wattqueue.live.telemetry.base import NodePower, Telemetry
-from wattqueue.live.tracking import trusted
 from wattqueue.live.why_file import WhyFile
 
 LONGEST_WAIT_S = 30.0
@@ -229,7 +229,8 @@ class Controller:
         self.failures = 0
         self.troubles |= dict.fromkeys(snapshot.problems, self.clock())
         if snapshot.nodes is not self._inspected[0]:
-            self._inspected = (snapshot.nodes, inspect_partitions(self.planner.layout, snapshot.nodes))
+            planner = self.planner
+            self._inspected = (snapshot.nodes, inspect_partitions(planner.layout, snapshot.nodes, planner.shared))
             self.outdated = not fits(self.planner.layout, snapshot.nodes)
         self._take_cap()
         power = self._power(snapshot) if earlier is None else earlier.power
@@ -370,34 +371,20 @@ class Controller:
 
     def _power(self, snapshot: Snapshot) -> dict[str, NodePower]:
         """Read telemetry, and return the power that counts for each node: measured, or its maximum."""
-        if not self.telemetry.sources:
-            return {}
-        layout, now_s = self.planner.layout, self.clock()
-        off = {node.name for node in snapshot.nodes if node.power != "on"}
-        low: list[str] = []
-        self.telemetry.read(now_s)
-        out = {}
-        for p, partition in enumerate(layout.machine.partitions):
-            most = partition.max_w if partition.max_w is not None else float("inf")
-            for unit in range(int(layout.first[p]), int(layout.first[p + 1])):
-                name = layout.names[unit]
-                sample = self.telemetry.node(name, most, now_s)
-                if name not in off:  # a node that is off draws less than idle, and rightly
-                    counted = trusted(sample, partition.idle_w, most, self.planner.rules.idle_tolerance)
-                    low += [name] if counted.label != sample.label else []
-                    sample = counted
-                out[name] = sample
+        planner, now_s = self.planner, self.clock()
+        tolerance = planner.rules.idle_tolerance
+        power, low = node_power(self.telemetry, planner.layout, planner.shared, snapshot, tolerance, now_s)
         if low:
-            text = f"{len(low)} nodes are measured far below idle and count as their maximum: is the source in watts?"
+            text = f"{low} nodes are measured far below idle and count as their maximum: is the source in watts?"
             self.troubles[text] = now_s
-        return out
+        return power
 
     def _telemetry_ok(self, power: dict[str, NodePower]) -> bool:
         """Whether predictions may be trusted: most nodes are measured, or no telemetry is configured.
 
         One round without measurements is tolerated (a scrape may be late), a second one is not.
         """
-        if not power or sum(p.label == "measured" for p in power.values()) * 2 >= len(power):
+        if mostly_measured(power, self.planner.layout.names):
             self.blind_rounds = 0
             return True
         self.blind_rounds += 1

@@ -66,7 +66,8 @@ class LiveMetrics:
         self.counted = gauge("cluster_counted_power_watts", "Power that the ledger counts in the cap's scope.")
         self.cap = gauge("cluster_power_cap_watts", "The cap in force; +Inf without one.")
         self.over_cap = gauge("counted_over_cap_watts", "Counted power above the cap that the site states.")
-        self.below_idle = gauge("cap_below_idle_watts", "Watts by which the cap is below what idle nodes draw.")
+        self.below_idle = gauge("cap_below_idle_watts", "Watts by which the cap is below idle and shared nodes.")
+        self.shared = gauge("shared_nodes_watts", "Watts that nodes count which jobs share, each its maximum once.")
         self.unreadable = gauge("cap_unreadable", "1 while the content of the cap's file is not in force.")
         self.last_round = gauge("last_round_timestamp_seconds", "Time of the last round that saw the cluster.")
         self.pool = gauge(
@@ -121,6 +122,7 @@ class LiveMetrics:
         found = report.conditions
         self.over_cap.set(found.over_cap_w)
         self.below_idle.set(found.cap_below_idle_w)
+        self.shared.set(plan.shared.watts)
         self.unreadable.set(found.cap_unreadable)
         self.last_round.set(report.snapshot.taken_s)
         for state in ("stuck", "failed", "unlicensed"):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from wattqueue.live.cluster import Node
+from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.world import Layout
 
 
@@ -27,13 +28,27 @@ def fits(layout: Layout, nodes: Iterable[Node]) -> bool:
     return all(set(layout.names[first[row] : first[row + 1]]) == inside for row, inside in found.items())
 
 
-def inspect_partitions(layout: Layout, nodes: Iterable[Node]) -> list[str]:
-    """Return what a person should know: partitions that the machine file lacks, and those with other nodes."""
+def inspect_partitions(layout: Layout, nodes: Sequence[Node], shared: SharedNodes | None = None) -> list[str]:
+    """Return what a person should know: partitions that the machine file lacks, and those with other nodes.
+
+    ``shared`` are the partitions whose nodes jobs share.
+    """
     found = []
     for name, inside in sorted(members_of(nodes).items()):
         row = layout.partition_of.get(name)
         managed = inside & layout.unit.keys()
-        if row is None and managed:
+        one = None if shared is None else shared.partition(name)
+        if one is not None and managed:
+            found.append(
+                f"shared partition {name} holds {len(managed)} managed nodes, where its jobs would run without watts: "
+                f"these nodes count their maximum beside what jobs hold, until they are in one of the two alone"
+            )
+        elif one is not None and len(inside) != one.nodes:
+            found.append(
+                f"shared partition {name} has {len(inside)} nodes, the machine file {one.nodes}, whose maximum counts "
+                f"for each: correct the file, and install again"
+            )
+        elif one is None and row is None and managed:
             found.append(
                 f"partition {name} holds {len(managed)} managed nodes and is not in the machine file: its jobs "
                 f"count at its dearest node, and the resource manager schedules them"

@@ -7,7 +7,7 @@ an instant:
 1. classify jobs (``Sorter``) and nodes (``Nodes``), predict the jobs that are new;
 2. count running jobs: their licence, or what was measured;
 3. occupy units: running jobs first, then those under way;
-4. the budget: the cap less idle watts is the pool that Slurm should hold;
+4. the budget: the cap less shared nodes and idle watts is the pool that Slurm should hold (``live.budget``);
 5. build the policy's snapshot and have the session decide on it (``Decider``): controls, then the pass;
 6. turn its starts and actions, the jobs to take back and the licences to move into a goal.
 
@@ -25,7 +25,7 @@ planner corrects these cases, each in the round in which it is seen:
 - a running job that was given more nodes than were counted gets the watts of all of them (``_given_w``);
 - a requeued job has its watts written again, because some releases of Slurm free them (``_lost_licences``);
 - a running job without watts (from before the installation) is taken off the pool at its nodes' maximum
-  (``_budget``), because no licence will ever stand for it;
+  (``live.budget``), because no licence will ever stand for it;
 - a measured licence never falls below a share of the maximum (``Tracker.floor``), and a reading that no powered
   node can have counts as the maximum (``tracking.trusted``).
 
@@ -44,6 +44,7 @@ import numpy as np
 
 from wattqueue.formats.slurm.hostlist import compress, expand
 from wattqueue.kernels import codes
+from wattqueue.live.budget import Budget, elsewhere_w, pool_under, uncounted_w
 from wattqueue.live.capfile import Announced
 from wattqueue.live.cluster import Details, Job, JobKey, Node, Snapshot
 from wattqueue.live.consent import Consents, changed_consent
@@ -60,6 +61,7 @@ from wattqueue.live.parking import PARKED, Parking
 from wattqueue.live.placement import ChosenStart, Naming, NodeChoice
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.requests import JobRequest, ObservedJob
+from wattqueue.live.shared_nodes import SharedCount, SharedNodes
 from wattqueue.live.site_filter import SiteFilter, SitePriority, with_priorities
 from wattqueue.live.sorting import USER_HELD, Mode, Sorted, Sorter
 from wattqueue.live.state.memory import Memory, ParkedJob, Refused, ReleasedJob
@@ -132,7 +134,7 @@ class Plan:
     stated_w: float
     """The cap as the site states it, inf for none."""
     idle_w: float
-    """Watts of idle nodes in the cap's scope."""
+    """Watts that count without any job: of idle nodes in the cap's scope, and of shared nodes."""
     pool_w: int | None
     """Licences that Slurm should leave open; None where the licence is not configured."""
     counted_w: float
@@ -150,6 +152,8 @@ class Plan:
     """What an adaptive ledger has spent and keeps free (``LedgerMeter.figures``); empty for another ledger."""
     until_s: float = 0.0
     """End of the load target in force; the time of the round without one."""
+    shared: SharedCount = field(default_factory=SharedCount)
+    """What shared nodes count; in ``idle_w`` and ``counted_w`` already."""
 
 
 class RunningJob(NamedTuple):
@@ -181,6 +185,8 @@ class Planner:
     misnamed: MisnamedRecord | None = None
     """What follows from users' records of misnamed jobs; None where nothing does."""
     tracker: Tracker = field(default_factory=lambda: Tracker(10.0, 0.1))
+    shared: SharedNodes = field(default_factory=SharedNodes)
+    """Partitions whose nodes jobs share."""
 
     def __post_init__(self) -> None:
         """Create the parts that keep state from round to round."""
@@ -188,7 +194,7 @@ class Planner:
         self.placement = NodeChoice(self.layout, self.policy, self.predictor, memory, rules.place_nodes)
         self.sorter = Sorter(self.layout, rules.mode, rules.start_timeout_s, self._request, marked=memory.marked)
         self.nodes, self.parking, self.site = Nodes(self.layout), Parking(self.layout, memory), SiteFilter(self.layout)
-        self.draining = Draining(self.layout, memory)
+        self.draining, self.budget = Draining(self.layout, memory), Budget(self.shared)
         # caches by row identity, valid while the observer hands out the same row objects
         self._seen: dict[int, KnownPlacement] = {}
         self._counted: dict[int, RunningJob] = {}
@@ -202,6 +208,11 @@ class Planner:
         self.settings = self.decider.session.needs.pass_settings(self.layout.machine.cap_scope)
         # Whether signals are needed: by parts in Python, or by what looks at load targets.
         self._looks_ahead = self.decider.asks or self.settings.by_target or bool(self.settings.looks_ahead)
+
+    @property
+    def left(self) -> Cap:
+        """What the site's cap leaves beside shared nodes: the cap that the policy and its parts know."""
+        return self.budget.left_of(self.cap)
 
     def plan(
         self,
@@ -229,17 +240,14 @@ class Planner:
         ended(rows, now_s)
         nodes = self.decider.orders.expected(snapshot.nodes, now_s)
         self.nodes.update(nodes)
+        self.budget.update(snapshot)
         self.predictor.predict(self.sorter.fresh, now_s, self.sorter.requests)
         running = self._all_running(rows.running, power, now_s, snapshot.details)
         occupation = self._occupation(rows, running, now_s)
         self.site.keep_back(snapshot, rows, self.sorter.queue, occupation.taken)
         base = self.nodes.base_uw
-        # backfill of Slurm 22.05 with bf_licenses starts others on the licences of suspended jobs, and a resume
-        # checks nothing: their watts leave the pool, like those of jobs without a licence, which Slurm does not count
-        bare_w = sum(
-            b.net_w for b in occupation.busy if b.row.active and (b.row.watts < 0 or b.row.state == "suspended")
-        )
-        cap_w, pool_w = self._budget(snapshot, base, bare_w)
+        bare_w, left_w = uncounted_w(occupation.busy), self.left.in_force_w(now_s)
+        cap_w, pool_w = pool_under(left_w, snapshot.pool, base, bare_w)
         held_w = sum(b.net_w for b in occupation.busy) + self._elsewhere_w(snapshot, rows, occupation.busy)
         room_w = math.inf if pool_w is None else pool_w + bare_w - held_w
         reserved = self.site.start_reserved(occupation, now_s, room_w, self.predictor.of)
@@ -255,7 +263,7 @@ class Planner:
         self._note_room(decision)
         if decision.now.base_added_uw:  # nodes that boot: their watts leave the pool in the round that wakes them
             base += decision.now.base_added_uw
-            pool_w = self._budget(snapshot, base, bare_w)[1]
+            pool_w = pool_under(left_w, snapshot.pool, base, bare_w)[1]
         started = [self.sorter.queue.row[rows.waiting[row]] for row in decision.rows[: self.rules.starts_a_cycle]]
         chosen = self.placement.choose(decision, started, self.rules.starts_a_cycle)
         chosen = self.site.together([*reserved, *chosen])
@@ -263,7 +271,9 @@ class Planner:
         back, why = self.placement.taken_back, "released outside WattQueue: the policy decides"
         adopt = [back(JobGoal(row.key, held=True, why=why), row) for row in rows.adopt]
         restored = self.placement.restored(snapshot, {one.row.key for one in chosen})
-        hand = self._handed_over(rows.hand_over)
+        shared, hand = self.budget.counted, self._handed_over(rows.hand_over)
+        if self.rules.mode == "control":
+            hand += self.shared.leaving(rows.aside, lambda row: self.sorter.user_holds(row, snapshot.details))
         target, until_s = target_name(view.signals.targets, now_s), target_end_s(view.signals.targets, now_s)
         parked = self.parking.goals(decision.now, occupation.busy, now_s, target, until_s)
         other = {goal.key for goal in parked.jobs}
@@ -273,20 +283,20 @@ class Planner:
             (*licences, *parked.jobs, *late, *adopt, *restored, *hand, *goals),
             self.draining.goals(decision.now, snapshot.by_node),
             parked.requeue,
-            why_pool=f"cap {cap_w:.0f} W",
+            why_pool=f"cap {cap_w:.0f} W" + (f" beside {shared.watts:.0f} W of shared nodes" if shared.open else ""),
         )
         return Plan(
             goal, tuple(placed), decision.view, tuple(c.start for c in chosen), tuple(occupation.busy), cap_w,
-            self.cap.in_force_w(snapshot.taken_s), base / 1e6, pool_w,
-            sum(b.net_w for b in occupation.busy) + base / 1e6, labels(job.counted for job in running),
+            self.cap.in_force_w(now_s), base / 1e6 + shared.watts, pool_w,
+            sum(b.net_w for b in occupation.busy) + base / 1e6 + shared.watts, labels(job.counted for job in running),
             decision.refusals, rows, decision, parked.stored, self.meter.figures() if self.meter is not None else {},
-            until_s,
+            until_s, shared,
         )  # fmt: skip
 
     def _read_meter(self, now_s: float, power: Mapping[str, NodePower], busy: Sequence[Busy], **shown: bool) -> None:
         """Read the meter of an adaptive ledger, and put the margin that follows in force."""
         if self.meter is not None:
-            self.meter.read(now_s, power, busy, self.nodes.on, self.cap.in_force_w(now_s), self.nodes.base_uw, **shown)
+            self.meter.read(now_s, power, busy, self.nodes.on, self.left.in_force_w(now_s), self.nodes.base_uw, **shown)
             self.settings = replace(self.settings, chance=self.meter.terms)
 
     def _note_room(self, decision: Decision) -> None:
@@ -381,6 +391,8 @@ class Planner:
         Without measurements this depends on the row alone, so unchanged rows are taken from the last
         round.
         """
+        if self.shared.partitions:  # jobs outside the machine hold nothing that is counted for them
+            rows = [row for row in rows if any(name in self.layout.unit for name in row.node_names)]
         if self.rules.track_running:
             return [self._running(row, power, now_s, details) for row in rows]
         known, self._counted = self._counted, {}
@@ -443,22 +455,6 @@ class Planner:
         self.predictor.expect_ends(occupation, self.sorter.requests, now_s)
         return occupation
 
-    def _budget(self, snapshot: Snapshot, base: int, bare_w: int) -> tuple[float, int | None]:
-        """Return the cap for the policy, and the pool that Slurm should hold: the cap less idle watts, whole.
-
-        The pool cannot be greater than the licence's total in slurm.conf. ``bare_w`` is what running
-        jobs without a licence may draw (they started before the installation): Slurm does not count
-        them, so the pool is smaller by it. The policy gets the cap that the pool stands for, so that it
-        never plans on watts that Slurm will not admit; its own ledger counts the bare jobs.
-        """
-        cap_w = self.cap.in_force_w(snapshot.taken_s)
-        total = snapshot.pool.total if snapshot.pool is not None else None
-        if not math.isfinite(cap_w):
-            return (cap_w if total is None else base / 1e6 + total + bare_w), total
-        room = math.floor(cap_w - base / 1e6 + 1e-6) - bare_w
-        room = max(0, room if total is None else min(room, total))
-        return base / 1e6 + room + bare_w, room
-
     def _view(
         self, snapshot: Snapshot, rows: Sorted, occupation: Occupation, budget: tuple[float, int], *, telemetry_ok: bool
     ) -> PolicySnapshot:
@@ -473,7 +469,7 @@ class Planner:
         alike = pending.rank is None and prediction.unit_factor is None  # tables by node have a row an application
         named = self.sorter.requests if self.decider.asks and alike else {}
         jobs = joined(pending.jobs, busy, named, self.consents)
-        signals = self.announced.at(self.cap, snapshot.taken_s) if self._looks_ahead else NO_SIGNALS
+        signals = self.announced.at(self.left, snapshot.taken_s) if self._looks_ahead else NO_SIGNALS
         entries, window = pending.entries, pending.window
         if self.decider.asks and self.settings.by_target:
             known = np.array([self.predictor.of(b.row.key) is not None for b in busy], np.bool_)
@@ -486,26 +482,14 @@ class Planner:
         )  # fmt: skip
 
     def _elsewhere_w(self, snapshot: Snapshot, rows: Sorted, busy: Sequence[Busy]) -> int:
-        """Return watts of the pool that are not for the policy to use.
-
-        They are held by running jobs outside the machine, or by jobs that no row shows: the pool is
-        read after the jobs, so one may have started in between. A job under way may be that very job;
-        its watts are counted already and account for some of the difference.
-        """
-        if snapshot.pool is None or self.rules.mode != "control":
-            return 0
-        shown, outside = (*rows.running, *rows.under_way), 0
-        if len(busy) < len(shown):  # each busy job is one of these rows
-            ours = {id(job.row) for job in busy}
-            outside = sum(max(row.watts, 0) for row in rows.running if id(row) not in ours)
-        known = sum([row.watts for row in shown if row.watts > 0])
-        return outside + max(0, snapshot.pool.used - known)
+        """Return watts of the pool that are not for the policy to use; none where nothing is controlled."""
+        return elsewhere_w(snapshot.pool if self.rules.mode == "control" else None, rows, busy)
 
     def _pending(self, rows: Sorted, priority: SitePriority, *, telemetry_ok: bool) -> PendingJobs:
         """Return the waiting jobs as arrays, those of the last round while neither queue nor priorities changed."""
         last = self._last
         behind = frozenset[str]() if self.misnamed is None else self.misnamed.order.users
-        asked = (telemetry_ok, 0 if self.consents is None else self.consents.changes, self.cap, behind)
+        asked = (telemetry_ok, 0 if self.consents is None else self.consents.changes, self.left, behind)
         if last is not None and (last[0] is rows.waiting and last[1] == asked and last[2] is priority):
             return last[3]
         queue, machine = self.sorter.queue, self.layout.machine
@@ -521,7 +505,7 @@ class Planner:
         jobs, prediction, rank = self.placement.tell_apart(jobs, prediction, telemetry_ok=telemetry_ok)
         ranked = with_priorities(jobs, rows.waiting, priority, self.layout)
         entries = self._allowed(self.policy.order.entries(ranked, prediction, machine), allowed)
-        window = self.policy.frequency.window(jobs, entries, prediction, machine, self.announced.whole(self.cap))
+        window = self.policy.frequency.window(jobs, entries, prediction, machine, self.announced.whole(self.left))
         row = np.zeros(0, np.int32) if prediction.row is None else prediction.row
         entries, window = offered(entries, window, prediction)
         planned_s = self.predictor.planned_s(rows.waiting, jobs.walltime_s)

@@ -80,6 +80,9 @@ def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
             "busy": sum(len(r.node_names) for r in rows.running),
             "off": sum(n.power != "on" for n in report.snapshot.nodes),
         },
+        "shared_nodes": {
+            "counted_w": plan.shared.watts, "open": plan.shared.open, "closed": plan.shared.closed,
+        },
         "telemetry": {label: labels.count(label) for label in ("measured", "stale", "missing")},
         "telemetry_ok": report.telemetry_ok,
         "promise": dict(plan.promise),

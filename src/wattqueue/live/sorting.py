@@ -232,6 +232,11 @@ class Sorter:
             return "hand_over"
         return "waiting" if row.watts >= 0 else "ignored"
 
+    def user_holds(self, row: Job, details: Mapping[JobKey, Details]) -> bool:
+        """Whether a held job's own user holds it; taken to be so while its details are not known."""
+        known = details.get(row.key)
+        return known is None or self._held_by_user(row, known)
+
     def _held_by_user(self, row: Job, details: Details) -> bool:
         """Whether a held job's own user holds it: by its mark, or by what was remembered when it was first seen."""
         return user_holds(row, details) or (row.held_by == "user" and self.marked(row.key, USER_HELD))

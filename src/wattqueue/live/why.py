@@ -147,8 +147,10 @@ def sentence(name: str, record: Record) -> str:
             return f"job {name}: did not start {times} times ({reason}); tried again at {_at(until_s)}"
         case ["later", start_s]:
             return f"job {name}: its user asked for a start at {_at(start_s)}"
-        case ["elsewhere", partition]:
-            return f"job {name}: partition {partition} is scheduled by Slurm alone, without a power budget"
+        case ["elsewhere" | "shared" as kind, partition]:
+            shared = "and does not wait for watts: its nodes count their maximum whatever runs there"
+            outside = shared if kind == "shared" else "without a power budget"
+            return f"job {name}: partition {partition} is scheduled by Slurm alone, {outside}"
         case ["parked", since_s, watts, why]:
             text = f"parked since {_at(since_s)} with the consent of its user: {why}"
             return f"job {name}: {text}; it continues as soon as the limit has its {watts:,} W"

@@ -160,7 +160,9 @@ def _records(snapshot: Snapshot, plan: Plan, memory: Memory, layout: Layout) -> 
         out[row.key.name] = (
             ["site", text[:120]]
             if text
-            else _record(row, snapshot.taken_s, memory, layout, row.key in under_way, row.key in foreign)
+            else _record(
+                row, snapshot.taken_s, memory, layout, plan.shared.partitions, row.key in under_way, row.key in foreign
+            )
         )
     for row in rows.running:
         if row.state == "stopped" and (parked := memory.parked.get(row.key)) is not None:
@@ -170,11 +172,13 @@ def _records(snapshot: Snapshot, plan: Plan, memory: Memory, layout: Layout) -> 
     return out
 
 
-def _record(row: Job, now_s: float, memory: Memory, layout: Layout, under_way: bool, foreign: bool) -> Record:
+def _record(
+    row: Job, now_s: float, memory: Memory, layout: Layout, shared: frozenset[str], under_way: bool, foreign: bool
+) -> Record:
     """Return the record of a job that the policy does not decide about in this round."""
     refused = memory.refused.get(row.key)
     if not layout.allowed(row.partition):
-        return ["elsewhere", row.partition]
+        return ["shared" if shared.issuperset(row.partition.split(",")) else "elsewhere", row.partition]
     if row.held_by == "failed":
         return ["failed"]
     if row.held and row.start_s > now_s + FAR_S:

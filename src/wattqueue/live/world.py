@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import MachineError
-from wattqueue.live.cluster import Job, Node
+from wattqueue.live.cluster import Job, Node, Power
 from wattqueue.model.jobs import Floats, Ints
-from wattqueue.model.machine import Machine
+from wattqueue.model.machine import Machine, Partition
 from wattqueue.policy.decide import RunningJobs
 
 NO_LIMIT_S = 365.0 * 86400.0
@@ -401,11 +401,14 @@ def base_uw(layout: Layout, nodes: Sequence[Node]) -> int:
         unit = layout.unit.get(node.name)
         if node.power != "on" and unit is not None:
             partition = layout.machine.partitions[int(np.searchsorted(layout.first, unit, side="right")) - 1]
-            figure = {"off": partition.off_w, "booting": partition.boot_w, "stopping": partition.shutdown_w}[node.power]
-            total += round(max(figure, partition.idle_w if node.power != "off" else 0.0) * 1e6) - int(
-                layout.idle_uw[unit]
-            )
+            total += round(resting_w(partition, node.power) * 1e6) - int(layout.idle_uw[unit])
     return total
+
+
+def resting_w(partition: Partition, power: Power) -> float:
+    """Return the watts that a node counts while no job can run on it, by its power state."""
+    figure = {"on": 0.0, "off": partition.off_w, "booting": partition.boot_w, "stopping": partition.shutdown_w}[power]
+    return max(figure, partition.idle_w if power != "off" else 0.0)
 
 
 def key_order(row: Job, first_s: float | None = None) -> tuple[float, int, int]:

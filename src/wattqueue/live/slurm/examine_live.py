@@ -37,7 +37,9 @@ def examine_live(
             )
         if not findings:
             yield Check(AREA, "installation", YES, "job_submit.lua, licences and slurm.conf fit the configuration")
-        texts = inspect_partitions(guard.layout, cluster.observe().nodes)
+        for text in guard.shared_lines():
+            yield Check(AREA, "shared nodes", YES, text)
+        texts = inspect_partitions(guard.layout, cluster.observe().nodes, guard.shared)
         for text in texts:
             yield Check(AREA, "partitions", PART, text)
         if not texts:

@@ -13,7 +13,8 @@ Partitions. The machine file names some Slurm partitions, with each node in exac
 partitions overlap: a ``debug`` partition over the nodes of all others is the rule. A partition that the machine
 file does not name but that holds managed nodes is *covering*: its jobs declare the watts of its dearest node,
 nobody holds them, and Slurm schedules them under the pool. A partition without managed nodes is *free*: its jobs
-carry no watts.
+carry no watts. So is one that shares its nodes (``[slurm] shared``): each of its nodes counts its maximum, and the
+pool is smaller by it.
 
 Jobs that were submitted before the installation carry no watts either. :func:`missing_watts` returns the updates
 that give them some: for a waiting job with its number of nodes pinned, for a running one by the nodes it holds.
@@ -26,7 +27,8 @@ import math
 import os
 import pwd
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +38,8 @@ from wattqueue.formats.cap import parse_cap
 from wattqueue.live.cluster import ChangeJob, Finding, JobFields, Node, SetPool, Snapshot, Write
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.goal import JobGoal, job_writes
-from wattqueue.live.managed import managed_machine
+from wattqueue.live.managed import managed_machine, shared_nodes
+from wattqueue.live.shared_nodes import SharedCount, SharedNodes
 from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, read
 from wattqueue.live.slurm.install import LUA, NodeWatts, Settings, differences
 from wattqueue.live.slurm.observe import NODES, POOL, complete_lines, parse_nodes, parse_pool
@@ -61,6 +64,7 @@ def layout_of(config: LiveConfig, slurm: Slurm, machine: Machine) -> Layout:
         hint = "live needs a machine where sinfo answers; [slurm] conf = FILE names another slurm.conf"
         raise SlurmError(error.what, where=error.where, hint=hint) from error
     layout = Layout.of(machine, rows, config.slurm.partitions)
+    shared_nodes(config).refuse_mixed(layout, rows)
     for p in range(len(machine.partitions)):
         layout.most_net_w(p)  # raises where the maximum is missing: better now than in a round
     return layout
@@ -74,15 +78,17 @@ def _node_rows(slurm: Slurm) -> list[tuple[Node, Shape]]:
 def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
     """Return the settings of job_submit.lua for this configuration and the Slurm as it is now.
 
-    The pool is what the highest cap leaves above idle. Raises as :func:`layout_of`; InputError for an unknown account.
+    The pool is what the highest cap leaves above idle and beside shared nodes. Raises as :func:`layout_of`; InputError
+    for an unknown account.
     """
     machine = managed_machine(config)
     layout = layout_of(config, slurm, machine)
+    shared, rows_of_nodes = shared_nodes(config), _node_rows(slurm)
     values = slurm_config(slurm)
     memory = "MEMORY" in values.get("SelectTypeParameters", "").upper()
     shapes: dict[str, list[Shape]] = {}
     members: dict[str, list[str]] = {}
-    for row, shape in _node_rows(slurm):
+    for row, shape in rows_of_nodes:
         # without CR_Memory Slurm bounds nothing by memory, and a bound of ours would count nodes that nobody gets
         shapes.setdefault(row.partitions[0], []).append(shape if memory else shape._replace(memory_mb=0))
         members.setdefault(row.partitions[0], []).append(row.name)
@@ -99,7 +105,7 @@ def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
     default = values.get("DefMemPerCPU", "")
     return Settings(
         nodes, [uid_of(config)], config.run_dir.resolve() / BEAT, math.ceil(config.away_s),
-        whole_pool(config, layout.machine),
+        whole_pool(config, layout.machine, shared, [row for row, _ in rows_of_nodes]),
         free, int(default) if memory and default.isdigit() else 0, staff_of(slurm),
     )  # fmt: skip
 
@@ -144,12 +150,19 @@ def uid_of(config: LiveConfig) -> int:
         raise InputError(f"no account {config.user!r}", where="user", hint=hint) from error
 
 
-def whole_pool(config: LiveConfig, machine: Machine) -> int:
-    """Return the watts of the licence in slurm.conf: the highest cap less idle watts, or what all nodes can draw."""
+def whole_pool(
+    config: LiveConfig, machine: Machine, shared: SharedNodes | None = None, nodes: Sequence[Node] = ()
+) -> int:
+    """Return the watts of the licence in slurm.conf: the highest cap less idle watts, or what all nodes can draw.
+
+    Less what shared nodes count at most: it holds before the controller's first round, too.
+    """
     most = machine.scope_max_w()
     if most is None:
         raise InputError("max_w is not stated", where=machine.name, hint="live needs it of every partition")
-    highest = float(parse_cap(config.cap, machine, below_idle=True).cap_w.max())
+    shared = shared or SharedNodes()
+    covered = shared.with_shared(machine, nodes)
+    highest = float(parse_cap(config.cap, covered, below_idle=True).cap_w.max()) - shared.most_of_all_w(nodes)
     return max(0, math.floor(min(highest, most) - machine.scope_idle_w()))
 
 
@@ -165,11 +178,23 @@ class Guard:
 
     settings: Settings
     layout: Layout
+    shared: SharedNodes = field(default_factory=SharedNodes)
+    shared_count: SharedCount = field(default_factory=SharedCount)
+    """What the shared nodes count now, by their states alone."""
 
     @classmethod
     def of(cls, config: LiveConfig, slurm: Slurm) -> Guard:
-        """Derive both from a configuration. Raises as :func:`settings_of`."""
-        return cls(settings_of(config, slurm), layout_of(config, slurm, managed_machine(config)))
+        """Derive all of it from a configuration. Raises as :func:`settings_of`."""
+        shared, layout = shared_nodes(config), layout_of(config, slurm, managed_machine(config))
+        count = shared.count([row for row, _ in _node_rows(slurm)])
+        return cls(settings_of(config, slurm), layout, shared, count)
+
+    def shared_lines(self) -> list[str]:
+        """Return what a person should know about shared nodes; empty where there are none."""
+        if not self.shared.partitions:
+            return []
+        names, count = ", ".join(sorted(self.shared_count.partitions)), self.shared_count
+        return [f"{count.open} shared nodes ({names}) count {count.watts:,.0f} W, whatever runs there"]
 
     def check(self, slurm: Slurm, folder: Path | None = None) -> list[Finding]:
         """Compare Slurm and the installed job_submit.lua with what should be there.

@@ -76,7 +76,7 @@ class Settings(NamedTuple):
     away_s: int
     whole_pool_w: int
     free: Sequence[str] = ()
-    """Slurm partitions without any managed node: their jobs carry no watts."""
+    """Slurm partitions without any managed node, shared ones among them: their jobs carry no watts."""
     default_mb_per_cpu: int = 0
     """DefMemPerCPU of slurm.conf where memory is a consumable resource, else 0."""
     staff: Sequence[int] = ()
@@ -146,6 +146,7 @@ def differences(installed: str, settings: Settings) -> list[Finding]:
         if watts.get(name, node.watts if node.held is False else -1) < node.watts:
             text = f"partition {name}: it declares {watts.get(name, 0)} W for a node that can draw {node.watts} W"
             out.append(Finding(text, fatal=True))
+    out += _other_free(found, installed, settings)
     if found.get("STAFF") != wanted["STAFF"]:
         out.append(Finding("accounts with Slurm's operator level: others than at the installation", fatal=False))
     names = {"VERSION": "its version is that of another release", "WHOLE_POOL_W": "the whole pool", "AWAY_S": "away_s"}
@@ -154,6 +155,19 @@ def differences(installed: str, settings: Settings) -> list[Finding]:
             text = f"{what}: {found.get(key, 'not stated')} installed, {wanted[key]} configured"
             out.append(Finding(text, fatal=False))
     return out
+
+
+def _other_free(found: Mapping[str, str], installed: str, settings: Settings) -> list[Finding]:
+    """Return the partitions whose jobs carry watts in only one of script and configuration."""
+    free = set(re.findall(r'\["([^"]+)"\]', found.get("FREE", "")))
+    held = set(re.findall(r'\["([^"]+)"\] = \{ watts = [^{]*held = true', installed))
+    bare = [
+        Finding(f"partition {name}: its jobs carry no watts, and it has managed nodes", fatal=True)
+        for name in settings.nodes
+        if name in free
+    ]
+    stuck = "its jobs carry watts and wait for the controller, which does not schedule it"
+    return bare + [Finding(f"partition {name}: {stuck}", fatal=False) for name in settings.free if name in held]
 
 
 def _settings_of(text: str) -> dict[str, str]:

@@ -20,7 +20,7 @@ def find_inexact(slurm: Slurm, values: Mapping[str, str], managed: Collection[st
     for name, how in sorted(shared.items()):
         text = (
             f"partition {name} shares nodes among jobs (OverSubscribe={how}): each job counts whole nodes, "
-            "so jobs on one node count it several times; set OverSubscribe=EXCLUSIVE"
+            "so jobs on one node count it several times; set OverSubscribe=EXCLUSIVE, or name it in [slurm] shared"
         )
         yield Finding(text, fatal=False)
     if "bf_licenses" not in values.get("SchedulerParameters", "").split(","):

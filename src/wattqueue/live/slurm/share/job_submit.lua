@@ -12,7 +12,7 @@
 -- [[wattqueue settings
 local VERSION = ""
 local NODE = {} -- by partition: watts of its dearest node, least watts it can do with, nodes, shapes of its nodes
-local FREE = {} -- partitions without any managed node: their jobs carry no watts
+local FREE = {} -- partitions without any managed node, or whose nodes are shared: their jobs carry no watts
 local DEAREST = 0 -- watts of the dearest managed node, for a partition that is in neither list
 local OPERATORS = {}
 local STAFF = {} -- accounts with Slurm's operator or administrator level at the installation
@@ -222,13 +222,18 @@ local function declared(jd, parts)
   return { low = low, high = high, most = most, dear = dear, least = least, ours = ours }
 end
 
+-- A list of licences with these watts in place of any others; nil for none.
 local function with_watts(licences, watts)
   local kept = {}
   for piece in string.gmatch(licences or "", "[^,]+") do
     if string.match(piece, "^[^:=]*") ~= LICENCE then table.insert(kept, piece) end
   end
-  table.insert(kept, string.format("%s:%d", LICENCE, watts))
+  if watts ~= nil then table.insert(kept, string.format("%s:%d", LICENCE, watts)) end
   return table.concat(kept, ",")
+end
+
+local function names_watts(licences)
+  return string.match(licences or "", "%f[%w]" .. LICENCE .. "%f[^%w]") ~= nil
 end
 
 -- Watts of the components of the heterogeneous job that is being submitted. slurmctld submits them one after the
@@ -295,7 +300,12 @@ function slurm_job_submit(jd, parts, uid)
     if answer ~= slurm.SUCCESS then return answer end
   end
   local job = declared(jd, parts)
-  if job.most == 0 then return slurm.SUCCESS end
+  local component = component_of(jd)
+  if job.most == 0 then
+    with_components(component, 0) -- a first component begins another job, also where it carries no watts itself
+    if names_watts(jd.licenses) then jd.licenses = with_watts(jd.licenses, nil) end -- a user's own would take the pool
+    return slurm.SUCCESS
+  end
   look_at_consent(jd.comment)
   local working = at_work() and job.ours
   local watts, most = job.high, job.most
@@ -304,7 +314,6 @@ function slurm_job_submit(jd, parts, uid)
     most = math.min(most, math.max(math.floor(WHOLE_POOL_W / job.dear), or_one(jd.min_nodes)))
     watts = math.min(watts, math.max(most * job.dear, job.low))
   end
-  local component = component_of(jd)
   local together = with_components(component, watts)
   local too_much = WHOLE_POOL_W > 0 and watts > WHOLE_POOL_W
   if WHOLE_POOL_W > 0 and together > math.max(watts, WHOLE_POOL_W) then
@@ -357,6 +366,12 @@ function slurm_job_modify(jd, rec, parts, uid)
   if jd.comment ~= nil then look_at_consent(jd.comment) end
   local component = given(rec.het_job_id)
   local managed = component or string.match(rec.licenses or "", "%f[%w]" .. LICENCE .. ":") ~= nil
+  if not may(uid) and not managed and names_watts(jd.licenses) then
+    return refuse("the licence watts is set by the power budget", BAD_LICENCE)
+  end
+  if not may(uid) and not managed and jd.partition ~= nil and declared({ partition = jd.partition }, parts).most > 0 then
+    return refuse("jobs of that partition carry watts: cancel the job and submit it there", POLICY)
+  end
   if may(uid) or not managed then return slurm.SUCCESS end
   if jd.licenses ~= nil then
     return refuse("licences of this job are set by the power budget", BAD_LICENCE)

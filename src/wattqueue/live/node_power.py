@@ -1,0 +1,51 @@
+"""Read what nodes draw: measured, or their maximum, for every node that the cap covers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from wattqueue.live.cluster import Snapshot
+from wattqueue.live.shared_nodes import SharedNodes
+from wattqueue.live.telemetry.base import NodePower, Telemetry
+from wattqueue.live.tracking import trusted
+from wattqueue.live.world import Layout
+
+
+def node_power(
+    telemetry: Telemetry, layout: Layout, shared: SharedNodes, snapshot: Snapshot, tolerance: float, now_s: float
+) -> tuple[dict[str, NodePower], int]:
+    """Return the power that counts for each node by name, and how many are measured far below idle.
+
+    ``tolerance`` is the share by which a reading may be below idle; below that it counts as the maximum. A node that
+    is off draws less than idle, and rightly. Empty without telemetry.
+    """
+    if not telemetry.sources:
+        return {}, 0
+    off = {node.name for node in snapshot.nodes if node.power != "on"}
+    telemetry.read(now_s)
+    out, low = {}, 0
+    for name, idle_w, most_w in _figures(layout, shared, snapshot):
+        sample = telemetry.node(name, most_w, now_s)
+        if name not in off:
+            counted = trusted(sample, idle_w, most_w, tolerance)
+            low += counted.label != sample.label
+            sample = counted
+        out[name] = sample
+    return out, low
+
+
+def _figures(layout: Layout, shared: SharedNodes, snapshot: Snapshot) -> Iterator[tuple[str, float, float]]:
+    """Yield name, idle watts and maximum of each node that the cap covers."""
+    for p, one in enumerate(layout.machine.partitions):
+        most_w = one.max_w if one.max_w is not None else float("inf")
+        for unit in range(int(layout.first[p]), int(layout.first[p + 1])):
+            yield layout.names[unit], one.idle_w, most_w
+    for name, one in shared.members(snapshot.nodes).items():
+        if name not in layout.unit:
+            yield name, one.idle_w, float(one.max_w or 0.0)
+
+
+def mostly_measured(power: Mapping[str, NodePower], managed: Collection[str]) -> bool:
+    """Whether at least half of the managed nodes are measured; also where no telemetry is configured."""
+    found = [power[name].label == "measured" for name in managed if name in power]
+    return not power or 2 * sum(found) >= len(found)
