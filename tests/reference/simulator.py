@@ -452,8 +452,10 @@ class Simulator:
         for entry in self.queued_entries():
             if int(self.entries.partition[entry]) not in promised:
                 self.attempt(promised, tried, entry)
+        # What a load target holds back has no reservation, and is tried once more: a queue depth counts both.
         for entry in sorted(self.queued_entries(), key=lambda e: (self.shortest_wall(e), self.rank[e])):
-            if entry not in tried:
+            reserved = promised.get(int(self.entries.partition[entry]))
+            if reserved is None or reserved.job != int(self.entries.job[entry]):
                 self.attempt(promised, tried, entry)
 
     def shortest_wall(self, entry: int) -> float:

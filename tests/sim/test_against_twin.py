@@ -160,6 +160,14 @@ def test_looking_ahead_to_the_next_target(seed: int) -> None:
 
 
 @given(SEEDS)
+def test_shortest_first_looking_ahead_to_the_next_target(seed: int) -> None:
+    """Where a target holds an entry back, its partition is tried on in queue order up to the reservation."""
+    how = codes.AHEAD_SLOWED if seed % 2 else codes.AHEAD_AS_RUN
+    world = replace(targeted_world(seed), code=codes.SHORTEST, looks_ahead=how, depth=seed % 7)
+    expect_twins(world, script_if_odd(seed, world))
+
+
+@given(SEEDS)
 def test_rising_at_the_ramp_of_a_target(seed: int) -> None:
     """After a target the ledger rises by so many watts a second since its last rise."""
     world = targeted_world(seed, ramps=True)

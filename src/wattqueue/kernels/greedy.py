@@ -295,12 +295,10 @@ def entry_not_started(view: KernelView, p: int, entry: int) -> None:
     """Apply what follows when ``entry`` does not start.
 
     No backfilling: its partition's pass is over. EASY (either order), cwm: it becomes its partition's reservation, if
-    there is none yet; not where the next load target holds it back. First-fit: nothing. Shortest first, the partition's
-    other entries are not tried in queue order.
+    there is none yet; not where the next load target holds it back. First-fit: nothing. Shortest first, a partition
+    with a reservation has no other entries that are tried in queue order.
     """
     code = view.counter[codes.CODE]
-    if code == codes.SHORTEST:
-        view.reserved.candidate[p] = -1
     if code == codes.NO_BACKFILL:
         view.reserved.entry[p] = CLOSED
         view.reserved.candidate[p] = -1
@@ -308,6 +306,8 @@ def entry_not_started(view: KernelView, p: int, entry: int) -> None:
         return
     elif (code == codes.EASY or code == codes.SHORTEST) and view.reserved.entry[p] < 0:
         reserve(view, p, entry)
+        if code == codes.SHORTEST:
+            view.reserved.candidate[p] = -1
     elif code == codes.LAST_END and view.reserved.entry[p] < 0:
         bound_by_last_end(view, p, entry)
 
