@@ -40,6 +40,8 @@ def expect_sound(view: state.KernelView, twin: RunningList, budget: int) -> None
         stays = [twin.jobs[int(job)] for job in running.job[block, :filled]]
         assert running.last_end[block] == stays[-1].end
         assert running.net_sum[block] == sum(stay.net for stay in stays)
+        squares = sum(round((stay.net / codes.MICRO) ** 2) for stay in stays)
+        assert running.square_sum[block] == (squares if view.counter[codes.BY_CHANCE] else 0)
         for p in range(running.nodes_sum.shape[1]):
             assert running.nodes_sum[block, p] == sum(stay.nodes for stay in stays if stay.partition == p)
 
@@ -66,6 +68,7 @@ def test_blocks_hold_what_a_list_holds(seed: int) -> None:
     view.units.free[:] = rng.integers(0, 4, 2)
     budget = int(rng.integers(0, 2_000)) * 1_000_000
     view.counter[codes.AVAILABLE] = budget
+    view.counter[codes.BY_CHANCE] = int(rng.integers(2))  # with a variance of 0: no margin
     twin = RunningList()
     grow = 0.5
     for step in range(2 * MOST):

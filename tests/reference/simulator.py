@@ -76,6 +76,10 @@ class Reservation:
     time: float
     nodes: float
     watts: float
+    beside: Sequence[Running] = ()
+    """Running jobs that have not ended at that time."""
+    started: list[int] = field(default_factory=list)
+    """Net microwatts of the reserved job, and of jobs started since that have not ended then."""
 
 
 @dataclass
@@ -479,30 +483,37 @@ class Simulator:
         for q, r in promised.items():
             if r.job == job or self.now + self.wall(job, option) <= r.time:
                 continue
-            if self.net(job, option) > r.watts or (q == p and self.jobs.nodes[job] > r.nodes):
+            if self.taken(r, self.net(job, option)) > r.watts or (q == p and self.jobs.nodes[job] > r.nodes):
                 return False
         return True
+
+    def taken(self, r: Reservation, net: int) -> int:
+        """What a job takes of the watts left over: its own, and what the margin of a chance ledger grows by."""
+        return net + self.margin(r.beside, new=[*r.started, net]) - self.margin(r.beside, new=r.started)
 
     def consume(self, promised: dict[int, Reservation], entry: int, option: int) -> None:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
         for q, r in promised.items():
             if r.job != job and self.now + self.wall(job, option) > r.time:
-                r.watts -= self.net(job, option)
+                r.watts -= self.taken(r, self.net(job, option))
+                r.started.append(self.net(job, option))
                 if q == p:
                     r.nodes -= int(self.jobs.nodes[job])
 
     def reserve(self, entry: int) -> Reservation:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
-        option = int(self.window[1][entry])
+        net = self.promised_net(job, int(self.window[1][entry]))
         for time in sorted({r.expected for r in self.running}):
             ended = [r for r in self.running if r.expected <= time]
             nodes = len(self.free_units(p)) - int(self.jobs.nodes[job])
             nodes += sum(len(r.units) for r in ended if self.machine.option_partition[r.option] == p)
-            watts = self.available() + sum(r.net for r in ended) - self.promised_net(job, option)
+            beside = [r for r in self.running if r.expected > time]
+            watts = self.available() + self.margin(self.running) + sum(r.net for r in ended) - net
+            watts -= self.margin(beside, new=[net])
             if nodes >= 0 and watts >= 0:
                 if self.promise[job] == INF:
                     self.promise[job] = time
-                return Reservation(job, time, nodes, watts)
+                return Reservation(job, time, nodes, watts, beside, [net])
         return Reservation(job, INF, 0, 0)
 
     def late(self) -> list[Running]:

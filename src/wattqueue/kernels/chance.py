@@ -9,8 +9,8 @@ fold the quantile for the allowed probability into ``own`` and ``common``, and `
     margin = sqrt(own * sum x^2 + common * (sum x)^2)
 
 The margin grows with each start, by an amount that depends on what runs: a start must fit with the margin that it
-causes. All sums are integers (microwatts; squares in whole W^2), so that they do not depend on the order of starts and
-ends.
+causes, and a reservation counts the margin of what runs at its shadow time, with the reserved job. All sums are
+integers (microwatts; squares in whole W^2), so that they do not depend on the order of starts and ends.
 """
 
 from __future__ import annotations
@@ -38,6 +38,12 @@ def square_of(view: KernelView, job: int, net: int) -> int:
 
 
 @inlined
+def square_kept(view: KernelView, job: int, net: int) -> int:
+    """Return ``square_of`` under a chance ledger, 0 under others."""
+    return square_of(view, job, net) if view.counter[codes.BY_CHANCE] != 0 else 0
+
+
+@inlined
 def margin_uw(view: KernelView, ledger: int, squares: int) -> int:
     """Return the microwatts that must stay free beside ``ledger`` microwatts.
 
@@ -49,12 +55,32 @@ def margin_uw(view: KernelView, ledger: int, squares: int) -> int:
 
 
 @inlined
+def keeps_margin(view: KernelView) -> bool:
+    """Return whether watts stay free that follow from what runs: under a chance ledger, below a cap."""
+    return bool(view.counter[codes.BY_CHANCE] != 0 and view.counter[codes.CAP] < codes.NO_CAP)
+
+
+@inlined
+def margin_beside(view: KernelView, ledger: int, squares: int) -> int:
+    """Return the microwatts that must stay free beside such a ledger; 0 where none must."""
+    return margin_uw(view, ledger, squares) if keeps_margin(view) else 0
+
+
+@inlined
+def with_margin(view: KernelView, net: int, ledger: int, squares: int) -> int:
+    """Return what a job of ``net`` microwatts takes beside a ledger: its own, and what the margin grows by."""
+    if not keeps_margin(view):
+        return net
+    return net + margin_uw(view, ledger + net, squares + square_w(net)) - margin_uw(view, ledger, squares)
+
+
+@inlined
 def fits_watts(view: KernelView, net: int) -> bool:
     """Return whether a job of ``net`` microwatts may start beside what runs (rule 13 of docs/semantics.md)."""
     count = view.counter
     if net > count[codes.AVAILABLE]:
         return False
-    if count[codes.BY_CHANCE] == 0 or count[codes.CAP] >= codes.NO_CAP:
+    if not keeps_margin(view):
         return True
     more = margin_uw(view, count[codes.LEDGER] + net, count[codes.SQUARES] + square_w(net)) - count[codes.MARGIN]
     return bool(net + more <= count[codes.AVAILABLE])

@@ -21,12 +21,22 @@ first new entry.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.ahead import fits_ahead, is_held_back, take_ahead
-from wattqueue.kernels.chance import fits_watts, most_net
+from wattqueue.kernels.chance import (
+    fits_watts,
+    keeps_margin,
+    margin_beside,
+    most_net,
+    square_kept,
+    square_w,
+    with_margin,
+)
 from wattqueue.kernels.entries import (
     first_option,
     last_option,
@@ -46,11 +56,26 @@ INF = float("inf")
 CLOSED = -2  # a partition whose pass is over
 
 
+class Left(NamedTuple):
+    """What is left over beside a reserved job at a later time, and what counts then with it."""
+
+    nodes: int
+    """Units; negative while some are missing."""
+    watt: int
+    """Microwatts, of which a chance ledger keeps its margin free; negative while some are missing."""
+    ledger: int
+    """Net microwatts of the jobs that run then."""
+    squares: int
+    """The sum of their squares (W^2)."""
+
+
 def new_reservations(partitions: int) -> Reservations:
     """Make the reservations of a greedy pass: none."""
     return Reservations(
         np.full(partitions, -1, np.int32),
         np.zeros(partitions),
+        np.zeros(partitions, np.int64),
+        np.zeros(partitions, np.int64),
         np.zeros(partitions, np.int64),
         np.zeros(partitions, np.int64),
         np.full(partitions, -1, np.int64),
@@ -254,7 +279,11 @@ def keeps_reservations(view: KernelView, p: int, job: int, option: int, watt: in
     for q in range(len(view.units.free)):
         if reserved.entry[q] < 0 or end <= reserved.time[q] or view.entries.job[reserved.entry[q]] == job:
             continue
-        if watt > reserved.watt[q] or (q == p and view.nodes[job] > reserved.nodes[q]):
+        if q == p and view.nodes[job] > reserved.nodes[q]:
+            return False
+        if watt > reserved.watt[q]:
+            return False
+        if with_margin(view, watt, as_int64(reserved.ledger[q]), as_int64(reserved.squares[q])) > reserved.watt[q]:
             return False
     return True
 
@@ -268,7 +297,10 @@ def consume_leftovers(view: KernelView, p: int, job: int, watt: int, end: float)
     reserved = view.reserved
     for q in range(len(view.units.free)):
         if reserved.entry[q] >= 0 and end > reserved.time[q] and view.entries.job[reserved.entry[q]] != job:
-            reserved.watt[q] -= watt
+            reserved.watt[q] -= with_margin(view, watt, as_int64(reserved.ledger[q]), as_int64(reserved.squares[q]))
+            if keeps_margin(view):
+                reserved.ledger[q] += watt
+                reserved.squares[q] += square_w(watt)
             if q == p:
                 reserved.nodes[q] -= view.nodes[job]
 
@@ -326,27 +358,31 @@ def bound_by_last_end(view: KernelView, p: int, entry: int) -> None:
 def reserve(view: KernelView, p: int, entry: int) -> None:
     """Promise ``entry`` its shadow time, at the lowest frequency of its window, on its worst units (rule 12).
 
-    ``nodes`` and ``watt`` are what would be left over beside the job, negative while something is missing. Whole
-    blocks of running jobs are skipped by their sums while these do not suffice: from 158,976 nodes with 30,000 running
-    jobs some 500 blocks are looked at instead of all jobs.
+    ``left`` is what would be left over beside the job, negative while something is missing. Whole blocks of running
+    jobs are skipped by their sums while these do not suffice: from 158,976 nodes with 30,000 running jobs some 500
+    blocks are looked at instead of all jobs.
     """
     job = as_int64(view.entries.job[entry])
-    nodes = view.units.free[p] - view.nodes[job]
-    watt = view.counter[codes.AVAILABLE] - promised_net(view, entry)
-    running = view.running
+    count, running, net = view.counter, view.running, promised_net(view, entry)
     view.reserved.entry[p] = entry
     view.reserved.time[p] = INF
     view.reserved.nodes[p] = 0
     view.reserved.watt[p] = 0
+    watt = count[codes.AVAILABLE] - net
+    if keeps_margin(view):
+        watt += count[codes.MARGIN]
+    left = Left(
+        view.units.free[p] - view.nodes[job], watt, count[codes.LEDGER] + net, count[codes.SQUARES] + square_w(net)
+    )
     at = 0
-    while at < view.counter[codes.BLOCKS]:
+    while at < count[codes.BLOCKS]:
         block = as_int64(running.order[at])
-        if nodes + running.nodes_sum[block, p] >= 0 and watt + running.net_sum[block] >= 0:
+        behind = after_ends(left, running.nodes_sum[block, p], running.net_sum[block], running.square_sum[block])
+        if suffices(view, behind):
             break
-        nodes += running.nodes_sum[block, p]
-        watt += running.net_sum[block]
+        left = behind
         at += 1
-    find_shadow(view, p, at, nodes, watt)
+    find_shadow(view, p, at, left)
     if units_differ(view) and view.reserved.time[p] == INF:
         note_beyond(view, entry)
     if len(view.planned.promise) > 0 and view.planned.promise[job] == INF:
@@ -354,29 +390,45 @@ def reserve(view: KernelView, p: int, entry: int) -> None:
 
 
 @inlined
-def find_shadow(view: KernelView, p: int, at: int, nodes: int, watt: int) -> None:
+def find_shadow(view: KernelView, p: int, at: int, left: Left) -> None:
     """Set the shadow time: the first expected end, from the block at position ``at`` on, at which nothing is missing.
 
-    ``nodes`` and ``watt`` are what is left over before that block. Ends of one instant count together. Where no end
-    suffices, the time stays infinite and nothing is left over: only a higher cap could start the job.
+    ``left`` is what is left over before that block. Ends of one instant count together. Where no end suffices, the
+    time stays infinite and nothing is left over: only a higher cap could start the job.
     """
-    running = view.running
+    running, reserved = view.running, view.reserved
     k = 0
     while at < view.counter[codes.BLOCKS]:
         block = as_int64(running.order[at])
         end = running.end[block, k]
         job = as_int64(running.job[block, k])
-        watt += running.net[block, k]
-        if view.units.option_partition[view.held.option[job]] == p:
-            nodes += view.nodes[job]
+        net = as_int64(running.net[block, k])
+        freed = view.nodes[job] if view.units.option_partition[view.held.option[job]] == p else 0
+        left = after_ends(left, freed, net, square_kept(view, job, net))
         k += 1
         if k == running.filled[block]:
             at += 1
             k = 0
         if at < view.counter[codes.BLOCKS] and running.end[running.order[at], k] == end:
             continue
-        if nodes >= 0 and watt >= 0:
-            view.reserved.time[p] = end
-            view.reserved.nodes[p] = nodes
-            view.reserved.watt[p] = watt
+        if suffices(view, left):
+            reserved.time[p] = end
+            reserved.nodes[p] = left.nodes
+            reserved.watt[p] = left.watt - margin_beside(view, left.ledger, left.squares)
+            reserved.ledger[p] = left.ledger
+            reserved.squares[p] = left.squares
             return
+
+
+@inlined
+def after_ends(left: Left, nodes: int, net: int, squares: int) -> Left:
+    """Return what is left over once jobs have ended that hold so many units, net microwatts and W^2."""
+    return Left(left.nodes + nodes, left.watt + net, left.ledger - net, left.squares - squares)
+
+
+@inlined
+def suffices(view: KernelView, left: Left) -> bool:
+    """Return whether nothing is missing, with the margin of a chance ledger for what runs then."""
+    if left.nodes < 0 or left.watt < 0:
+        return False
+    return bool(left.watt >= margin_beside(view, left.ledger, left.squares))

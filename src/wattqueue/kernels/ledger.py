@@ -17,15 +17,14 @@ import math
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined
-from wattqueue.kernels.chance import margin_uw, square_of
+from wattqueue.kernels.chance import margin_uw, square_kept
 from wattqueue.kernels.state import KernelView
 
 
 @inlined
 def change_ledger(view: KernelView, job: int, net: int, sign: int) -> None:
     """Add (1) or take (-1) a job of ``net`` microwatts: ledger, budget, and the margin of a chance ledger."""
-    squares = square_of(view, job, net) if view.counter[codes.BY_CHANCE] != 0 else 0
-    count_again(view, sign * net, sign * squares)
+    count_again(view, sign * net, sign * square_kept(view, job, net))
 
 
 @inlined

@@ -162,6 +162,7 @@ def count_samples(view: KernelView, truth: Truth) -> None:
             if net != before or (in_flight and square_of(view, job, net) != square):
                 running.net[block, k] = net
                 running.net_sum[block] += net - before
+                running.square_sum[block] += square_of(view, job, net) - square
                 count_again(view, net - before, square_of(view, job, net) - square)
                 view.counter[codes.DIRTY] = 1
 

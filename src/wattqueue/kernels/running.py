@@ -10,7 +10,7 @@ blocks of up to 64 rows; ``order`` lists the blocks in use by time, then the spa
     net     ...                                      net microwatts that the ledger counts
     filled    3            2         3
     last_end 12           20        30               for the search of a block
-    net_sum, nodes_sum                               sums over the rows, for whole blocks at once
+    net_sum, nodes_sum, square_sum                   sums over the rows, for whole blocks at once
 
 * Insertion finds the block by a binary search over the blocks and shifts at most 63 rows; a full block is cut in two.
 * Removal shifts rows, and joins a sparse block with a sparse neighbour, so that blocks stay few.
@@ -29,6 +29,7 @@ import numpy as np
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels.chance import square_kept
 from wattqueue.kernels.ledger import change_ledger
 from wattqueue.kernels.state import KernelView, RunningBlocks
 
@@ -51,6 +52,7 @@ def new_running(capacity: int, partitions: int) -> RunningBlocks:
         np.zeros(blocks),
         np.zeros(blocks, np.int64),
         np.zeros((blocks, partitions), np.int64),
+        np.zeros(blocks, np.int64),
         np.arange(blocks, dtype=np.int32),
     )
 
@@ -88,11 +90,14 @@ def running_sum(view: KernelView, block: int) -> None:
     for p in range(len(view.units.free)):
         running.nodes_sum[block, p] = 0
     net = 0
+    squares = 0
     for k in range(running.filled[block]):
         job = as_int64(running.job[block, k])
         net += running.net[block, k]
+        squares += square_kept(view, job, as_int64(running.net[block, k]))
         running.nodes_sum[block, running_partition(view, job)] += view.nodes[job]
     running.net_sum[block] = net
+    running.square_sum[block] = squares
     if running.filled[block] > 0:
         running.last_end[block] = running.end[block, running.filled[block] - 1]
 
@@ -178,6 +183,7 @@ def running_insert(view: KernelView, job: int, net: int) -> None:
     running.net[block, k] = net
     running.filled[block] += 1
     running.net_sum[block] += net
+    running.square_sum[block] += square_kept(view, job, net)
     running.nodes_sum[block, running_partition(view, job)] += view.nodes[job]
     running.last_end[block] = running.end[block, running.filled[block] - 1]
     view.counter[codes.RUNNING] += 1
@@ -205,6 +211,7 @@ def running_remove(view: KernelView, job: int) -> None:
         running.net[block, i] = running.net[block, i + 1]
     running.filled[block] = last
     running.net_sum[block] -= net
+    running.square_sum[block] -= square_kept(view, job, as_int64(net))
     running.nodes_sum[block, running_partition(view, job)] -= view.nodes[job]
     view.counter[codes.RUNNING] -= 1
     change_ledger(view, job, net, as_int64(-1))

@@ -134,6 +134,8 @@ class RunningBlocks(NamedTuple):
     """(B,) int64 sum of ``net``."""
     nodes_sum: Array
     """(B, P) int64 units of the block's jobs in each partition."""
+    square_sum: Array
+    """(B,) int64 what the jobs add to the sum of squares of a chance ledger (W^2); 0 under other ledgers."""
     order: Array
     """(B,) int32 blocks in use by time, then the spare ones."""
 
@@ -220,7 +222,11 @@ class Reservations(NamedTuple):
     nodes: Array
     """(P,) int64 units left over at the shadow time."""
     watt: Array
-    """(P,) int64 microwatts left over at the shadow time."""
+    """(P,) int64 microwatts left over at the shadow time, beside the margin of a chance ledger."""
+    ledger: Array
+    """(P,) int64 net microwatts counted at the shadow time, with the reserved job's; kept for a chance ledger."""
+    squares: Array
+    """(P,) int64 the sum of their squares (W^2); kept for a chance ledger."""
     candidate: Array
     """(P,) int64 next entry to try, counted from the partition's first; -1 for none."""
 

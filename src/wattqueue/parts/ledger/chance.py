@@ -25,8 +25,8 @@ class Chance:
     ``share``: watts drawn for a watt predicted; ``own``: variance of a job's relative error; ``common``: the part
     of it that all running jobs share, their correlation times their variance. All three come from residuals of
     the past (``parts.calibrate``); the defaults are those of generated Marconi100 jobs predicted by
-    history-mean. Reservations count predictions with the margin of the present mix. Only the greedy passes (none,
-    first-fit, EASY) support it: they test one start at a time, a plan would need the margin of every future mix.
+    history-mean. A reservation counts the margin of what still runs at its shadow time, with the reserved job. Only
+    the greedy passes (none, first-fit, EASY) support it: a plan would need the margin of each of its instants.
 
     Raises: PolicyError for an epsilon outside (0, 0.5], a share that is not above 0, or a negative variance.
     """
