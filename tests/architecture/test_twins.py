@@ -52,7 +52,8 @@ TWINS: dict[str, dict[str, str]] = {
     "recent_runs.tree_sum": {"boosted_trees": "leaf_value boosted_rows"},
     "simulator.Simulator.keeps": {"greedy": "keeps_reservations"},
     "simulator.Simulator.consume": {"greedy": "consume_leftovers"},
-    "simulator.Simulator.reserve": {"greedy": "reserve"},
+    "simulator.Simulator.taken": {"chance": "with_margin"},
+    "simulator.Simulator.reserve": {"greedy": "reserve after_ends suffices", "chance": "margin_beside"},
     "simulator.Simulator.conservative": {
         "plan": "pass_conservative begin_plan is_overdue build_profile advance_profile plan_entry withdraw_plan "
         "start_planned start_on_very_units",
@@ -84,7 +85,7 @@ TWINS: dict[str, dict[str, str]] = {
         "schedule": "budget_once",
         "actions": "set_margin",
     },
-    "simulator.Simulator.margin": {"chance": "square_w square_of margin_uw"},
+    "simulator.Simulator.margin": {"chance": "square_w square_of square_kept keeps_margin margin_uw"},
     "simulator.Simulator.fits": {"chance": "fits_watts most_net"},
     "simulator.Simulator.set_physics": {"power": "account add_sums set_physics round_us"},
     "simulator.Simulator.true_physics": {"power": "true_factor true_uw", "unit_watts": "greatest_factor"},

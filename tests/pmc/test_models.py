@@ -80,7 +80,8 @@ def test_vt_predicts_each_socket_by_its_own_weights() -> None:
     np.testing.assert_allclose(found.peak_w[0], (app.level @ TRUE).max(axis=0))
     assert found.mean_w.shape == (2, 3)
     separate = SeparateTraining([training.on([k]) for k in range(3)])
-    np.testing.assert_array_equal(variability_trained(separate, [app]).peak_w, found.peak_w[:1])
+    # To a last bit: a product of another shape sums in another order on some processors.
+    np.testing.assert_allclose(variability_trained(separate, [app]).peak_w, found.peak_w[:1], rtol=1e-14)
 
 
 def test_pr_scales_the_profile_socket_by_one_benchmark() -> None:
