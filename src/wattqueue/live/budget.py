@@ -70,7 +70,8 @@ def uncounted_w(busy: Iterable[Busy]) -> int:
     Backfill of Slurm 22.05 with bf_licenses starts others on the licences of suspended jobs, and a resume checks
     nothing.
     """
-    return sum(b.net_w for b in busy if b.row.active and (b.row.watts < 0 or b.row.state == "suspended"))
+    # the common case first: most of ten thousand jobs have a licence and run
+    return sum([b.net_w for b in busy if (b.row.watts < 0 or b.row.state == "suspended") and b.row.active])
 
 
 def elsewhere_w(pool: Pool | None, rows: Sorted, busy: Sequence[Busy]) -> int:

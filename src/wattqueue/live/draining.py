@@ -7,12 +7,12 @@ A drained node that has become idle is powered down where that can be done; else
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from wattqueue.kernels import codes
 from wattqueue.live.apply import WriteResult
-from wattqueue.live.cluster import Node, SetDrain
+from wattqueue.live.cluster import Node, SetDrain, Snapshot
 from wattqueue.live.goal import NodeGoal
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.world import Layout
@@ -37,7 +37,7 @@ class Draining:
             back = [n for n in self.memory.drained if n not in found or (found[n].power == "on" and found[n].usable)]
             self.memory.undrain(back)
 
-    def goals(self, now: Round, nodes: Mapping[str, Node]) -> tuple[NodeGoal, ...]:
+    def goals(self, now: Round, snapshot: Snapshot) -> tuple[NodeGoal, ...]:
         """Return what follows from the actions of a round, and which drained nodes are idle."""
         names, known = self.layout.names, self.memory.drained
         woken = {names[unit] for unit, state in now.powered.items() if state == codes.UNIT_BOOTING}
@@ -49,6 +49,7 @@ class Draining:
         ]
         out += [NodeGoal(names[unit], None, WHY, drained=True) for unit in now.drained]
         out += [NodeGoal(name, True if name in woken else None, WHY, drained=False) for name in sorted(back)]
+        nodes = snapshot.by_node if known else {}
         idle = [n for n in known if n in nodes and nodes[n].state == "drained" and n not in back]
         return (*out, *(NodeGoal(name, False, "its jobs have ended", drained=True) for name in sorted(idle)))
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.consent import Consents, joined_consent
+from wattqueue.live.occupied import BusyColumns
 from wattqueue.live.requests import JobRequest
-from wattqueue.live.world import NO_LIMIT_S, Busy
+from wattqueue.live.world import Busy
 from wattqueue.model.jobs import Ints, Labels
 from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.machine import Machine
@@ -47,7 +48,7 @@ class PendingJobs(NamedTuple):
 
 def joined(
     first: KnownJobs,
-    busy: Sequence[Busy],
+    running: BusyColumns,
     requests: Mapping[JobKey, JobRequest] = NOBODY,
     consents: Consents | None = None,
 ) -> KnownJobs:
@@ -56,14 +57,12 @@ def joined(
     Busy jobs have the user and the application of their ``requests``, for controls, and no other labels: no pass uses
     them. Observed are the starts of those that run; what is under way has none.
     """
+    busy = running.busy
     if not busy:
         return first
     count = len(busy)
-    wall = np.fromiter((min(b.row.walltime_s, NO_LIMIT_S) for b in busy), np.float64, count)
-
-    start = [b.row.start_s if b.row.active else np.nan for b in busy]
     unknown = Observed.nothing(len(first) + count)
-    observed = replace(unknown, start_s=np.concatenate((first.observed.start_s, np.array(start, np.float64))))
+    observed = replace(unknown, start_s=np.concatenate((first.observed.start_s, running.start_s)))
 
     def more(labels: Labels) -> Labels:
         """Extend a column of labels by unknown ones."""
@@ -86,10 +85,10 @@ def joined(
     return replace(
         first,
         consent=joined_consent(first.consent, more_consent),
-        job_id=np.concatenate((first.job_id, np.array([b.row.key.name for b in busy], object))),
-        submit_s=np.concatenate((first.submit_s, np.fromiter((b.row.key.submit_s for b in busy), np.float64, count))),
-        nodes=np.concatenate((first.nodes, np.fromiter((len(b.units) for b in busy), np.int32, count))),
-        walltime_s=np.concatenate((first.walltime_s, wall)),
+        job_id=np.concatenate((first.job_id, running.names)),
+        submit_s=np.concatenate((first.submit_s, running.submit_s)),
+        nodes=np.concatenate((first.nodes, running.nodes)),
+        walltime_s=np.concatenate((first.walltime_s, running.walltime_s)),
         user=user,
         app=app,
         partition=more(first.partition),

@@ -36,6 +36,7 @@ snapshot planned twice gives a goal that needs no further write.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -57,7 +58,8 @@ from wattqueue.live.licences import REQUEUED, licences_of_running, lost_licences
 from wattqueue.live.load_targets import target_end_s, target_name
 from wattqueue.live.misnamed import MisnamedRecord
 from wattqueue.live.moldable import node_range, range_mark
-from wattqueue.live.parking import PARKED, Parking
+from wattqueue.live.occupied import PlacedJobs, busy_columns
+from wattqueue.live.parking import Parking
 from wattqueue.live.placement import ChosenStart, Naming, NodeChoice
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.requests import JobRequest, ObservedJob
@@ -67,7 +69,7 @@ from wattqueue.live.sorting import USER_HELD, Mode, Sorted, Sorter
 from wattqueue.live.state.memory import Memory, ParkedJob, Refused, ReleasedJob
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.tracking import CountedPower, Tracker, labels
-from wattqueue.live.world import Busy, KnownPlacement, Layout, Nodes, Occupation
+from wattqueue.live.world import Busy, Layout, Nodes, Occupation
 from wattqueue.model.signals import NO_SIGNALS, Cap, Signals
 from wattqueue.parts.contracts import Entries
 from wattqueue.parts.ledger.adaptive import Adaptive
@@ -169,6 +171,9 @@ class RunningJob(NamedTuple):
     """Whether it was requeued before, or that is not known yet."""
 
 
+_ROW = operator.attrgetter("row")
+
+
 @dataclass
 class Planner:
     """Plans round after round for one cluster and one policy. The module's docstring describes a round."""
@@ -196,8 +201,8 @@ class Planner:
         self.nodes, self.parking, self.site = Nodes(self.layout), Parking(self.layout, memory), SiteFilter(self.layout)
         self.draining, self.budget = Draining(self.layout, memory), Budget(self.shared)
         # caches by row identity, valid while the observer hands out the same row objects
-        self._seen: dict[int, KnownPlacement] = {}
-        self._counted: dict[int, RunningJob] = {}
+        self.placed, self._columns = PlacedJobs(self.layout), busy_columns((), None)
+        self._counted: list[RunningJob] = []
         # waiting keys, what else the arrays depend on, the site's priorities, and the arrays
         self._last: tuple[Sequence[JobKey], tuple[object, ...], SitePriority, PendingJobs] | None = None
         ledger = self.policy.ledger
@@ -248,11 +253,14 @@ class Planner:
         base = self.nodes.base_uw
         bare_w, left_w = uncounted_w(occupation.busy), self.left.in_force_w(now_s)
         cap_w, pool_w = pool_under(left_w, snapshot.pool, base, bare_w)
-        held_w = sum(b.net_w for b in occupation.busy) + self._elsewhere_w(snapshot, rows, occupation.busy)
+        elsewhere = self._elsewhere_w(snapshot, rows, occupation.busy)
+        held_w = sum([b.net_w for b in occupation.busy]) + elsewhere
         room_w = math.inf if pool_w is None else pool_w + bare_w - held_w
         reserved = self.site.start_reserved(occupation, now_s, room_w, self.predictor.of)
         self._read_meter(now_s, power, occupation.busy, waiting=bool(rows.waiting), known=telemetry_ok)
-        view = self._view(snapshot, rows, occupation, (cap_w, base), telemetry_ok=telemetry_ok)
+        if reserved:  # a job that starts now is no job elsewhere
+            elsewhere = self._elsewhere_w(snapshot, rows, occupation.busy)
+        view = self._view(snapshot, rows, occupation, (cap_w, base, float(elsewhere)), telemetry_ok=telemetry_ok)
         # goals in the order of their urgency; ``plan_writes`` sorts the writes by what they do to the pool
         late = self._late(rows)
         decision = self.decider.decide(
@@ -281,7 +289,7 @@ class Planner:
         goal = Goal(
             pool_w,
             (*licences, *parked.jobs, *late, *adopt, *restored, *hand, *goals),
-            self.draining.goals(decision.now, snapshot.by_node),
+            self.draining.goals(decision.now, snapshot),
             parked.requeue,
             why_pool=f"cap {cap_w:.0f} W" + (f" beside {shared.watts:.0f} W of shared nodes" if shared.open else ""),
         )
@@ -395,13 +403,12 @@ class Planner:
             rows = [row for row in rows if any(name in self.layout.unit for name in row.node_names)]
         if self.rules.track_running:
             return [self._running(row, power, now_s, details) for row in rows]
-        known, self._counted = self._counted, {}
-        for row in rows:
-            job = known.get(id(row))
-            if job is None or job.row is not row:
-                job = self._running(row, power, now_s, details)
-            self._counted[id(row)] = job
-        return list(self._counted.values())
+        last = self._counted
+        if len(last) == len(rows) and all(map(operator.is_, rows, map(_ROW, last))):
+            return last
+        known = {id(job.row): job for job in last}  # the rows are alive, so no id stands for two
+        self._counted = [known.get(id(row)) or self._running(row, power, now_s, details) for row in rows]
+        return self._counted
 
     def _running(
         self, row: Job, power: Mapping[str, NodePower], now_s: float, details: Mapping[JobKey, Details]
@@ -436,14 +443,7 @@ class Planner:
 
     def _occupation(self, rows: Sorted, running: Sequence[RunningJob], now_s: float) -> Occupation:
         """Return who holds which unit: running jobs, then those under way on what they leave."""
-        occupation = Occupation(self.layout, seen=self._seen)
-        # placements are kept by the identity of rows; those of rows that are gone are dropped together
-        if len(self._seen) > 2 * len(running) + 1000:
-            self._seen.clear()
-        for job in running:
-            parked = job.counted.label == PARKED
-            left = job.counted.variance_left
-            occupation.running(job.row, job.option, job.counted.net_w, now_s, parked=parked, variance_left=left)
+        occupation = self.placed.occupation(running, now_s)
         for row in rows.under_way:
             # an adopted or foreign job has no stored release: its partition's first option, its own watts
             placed = self.memory.placed.get(row.key)
@@ -456,19 +456,24 @@ class Planner:
         return occupation
 
     def _view(
-        self, snapshot: Snapshot, rows: Sorted, occupation: Occupation, budget: tuple[float, int], *, telemetry_ok: bool
+        self,
+        snapshot: Snapshot,
+        rows: Sorted,
+        occupation: Occupation,
+        budget: tuple[float, int, float],
+        *,
+        telemetry_ok: bool,
     ) -> PolicySnapshot:
-        cap_w, base = budget
+        cap_w, base, elsewhere_w = budget
         pending = self._pending(rows, snapshot.site.priority, telemetry_ok=telemetry_ok)
         busy = occupation.busy
         known = self.predictor.rows(busy if self.decider.asks else (), len(busy), pending.prediction)
-        running = occupation.as_running(len(pending.jobs))
+        columns = self._columns = busy_columns(busy, self._columns)
         unusable = occupation.unusable(self.nodes.usable, self.nodes.hidden(occupation.taken))
-        elsewhere_w = float(self._elsewhere_w(snapshot, rows, busy))
         prediction = replace(pending.prediction, row=np.concatenate((pending.row, known)))
         alike = pending.rank is None and prediction.unit_factor is None  # tables by node have a row an application
         named = self.sorter.requests if self.decider.asks and alike else {}
-        jobs = joined(pending.jobs, busy, named, self.consents)
+        jobs, running = joined(pending.jobs, columns, named, self.consents), columns.as_running(len(pending.jobs))
         signals = self.announced.at(self.left, snapshot.taken_s) if self._looks_ahead else NO_SIGNALS
         entries, window = pending.entries, pending.window
         if self.decider.asks and self.settings.by_target:

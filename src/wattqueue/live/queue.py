@@ -11,7 +11,8 @@ policy's business and come later, as entries. ``_order`` holds the slots in that
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
@@ -27,6 +28,8 @@ from wattqueue.model.known_jobs import KnownJobs
 
 Place = tuple[float, int, int]
 """Position of a job among those of equal priority: first submission, job id, array task (semantics, rule 5)."""
+MOST_PATCHES = 8
+"""Changes of a round that are applied to the order one by one."""
 COLUMNS = ("submit", "nodes", "wall", "user", "app", "partition", "allowed")
 
 
@@ -75,6 +78,8 @@ class Queue:
         self._column: dict[str, NDArray[Any]] = {name: np.zeros(64) for name in COLUMNS}
         self._order = np.zeros(0, np.int64)
         self._keys: tuple[JobKey, ...] = ()
+        self._patches = 0
+        """Changes since the order was asked for."""
 
     def __len__(self) -> int:
         """Return the number of waiting jobs, those in back-off included."""
@@ -94,7 +99,8 @@ class Queue:
         if slot >= len(self._ids):
             self._grow()
         place = key_order(row, first_s)
-        insort(self.places, (place, key, slot))
+        at = bisect_left(self.places, (place, key))
+        self.places.insert(at, (place, key, slot))
         self.slot[key], self.row[key], self._place[key] = slot, row, place
         codes = self._codes
         values = (
@@ -104,7 +110,7 @@ class Queue:
         for name, value in zip(COLUMNS, values, strict=True):
             self._column[name][slot] = value
         self._ids[slot] = key.name
-        self.changed = True
+        self._patch(lambda: ((*self._keys[:at], key, *self._keys[at:]), np.insert(self._order, at, slot)))
 
     def remove(self, key: JobKey) -> None:
         """Take out a job that no longer waits; nothing happens for one that is not here."""
@@ -113,10 +119,11 @@ class Queue:
             return
         place = self._place.pop(key)
         # places are unique by key, so the bisection finds exactly this entry
-        del self.places[bisect_left(self.places, (place, key))]
+        at = bisect_left(self.places, (place, key))
+        del self.places[at]
         del self.row[key]
         self.free.append(slot)
-        self.changed = True
+        self._patch(lambda: (self._keys[:at] + self._keys[at + 1 :], np.delete(self._order, at)))
 
     def keys(self) -> tuple[JobKey, ...]:
         """Return the keys in queue order. The same tuple object as before while nothing changed."""
@@ -138,8 +145,16 @@ class Queue:
         )  # fmt: skip
         return jobs, column["allowed"][order].astype(np.int64)
 
+    def _patch(self, change: Callable[[], tuple[tuple[JobKey, ...], NDArray[np.int64]]]) -> None:
+        """Apply one change to keys and order; the rest of many waits for ``_refresh``, which costs as much as some."""
+        self._patches += 1
+        self.changed = self.changed or self._patches > MOST_PATCHES
+        if not self.changed:
+            self._keys, self._order = change()
+
     def _refresh(self) -> None:
-        """Rebuild the order after a change."""
+        """Rebuild the order after many changes."""
+        self._patches = 0
         if self.changed:
             self._keys = tuple(map(itemgetter(1), self.places))
             self._order = np.fromiter(map(itemgetter(2), self.places), np.int64, len(self.places))

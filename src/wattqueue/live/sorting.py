@@ -118,7 +118,8 @@ class Sorter:
     """Requests of all jobs that run, wait or are under way."""
     fresh: list[JobRequest] = field(default_factory=list)
     """Requests of jobs whose row is new in this round: those to predict."""
-    _rows: dict[int, Job] = field(default_factory=dict)
+    _rows: tuple[Job, ...] = ()
+    """Rows of the last snapshot."""
     _kind: dict[int, Kind] = field(default_factory=dict)
     _lists: dict[Kind, dict[int, Job]] = field(default_factory=dict)
     _throttles: dict[tuple[str, float], int] = field(default_factory=dict)
@@ -164,28 +165,27 @@ class Sorter:
 
         A row that changed is gone under its old identity and new under another.
         """
-        jobs = snapshot.jobs
-        same = len(jobs) == len(self._rows) and all(map(operator.is_, jobs, self._rows.values()))
-        rows = self._rows if same else dict(zip(map(id, jobs), jobs, strict=True))
-        gone = set[int]() if same else self._rows.keys() - rows.keys()
-        new = [] if same else [number for number in rows if number not in self._rows]
-        new += [number for number in self._lists.get("unknown", ()) if number not in gone]
+        old, rows = _apart(self._rows, snapshot.jobs)
+        gone = old.keys() - rows.keys()
+        unknown = self._lists.get("unknown", {})
+        new = {number: row for number, row in rows.items() if number not in old}
+        new |= {number: row for number, row in unknown.items() if number not in gone}
         for number in gone:
-            row, kind = self._rows[number], self._kind.pop(number)
+            row, kind = old[number], self._kind.pop(number)
             self._lists[kind].pop(number, None)
             if kind == "waiting" and self.queue.row.get(row.key) is row:
                 self.queue.remove(row.key)
-        self._rows = rows  # the old rows stayed alive until here, so no id stood for two
+        self._rows = snapshot.jobs  # the old rows stayed alive until here, so no id stood for two
         self.fresh = []
-        for number in new:
-            row, details = rows[number], snapshot.details.get(rows[number].key)
+        for number, row in new.items():
+            details = snapshot.details.get(row.key)
             if row.pending and not row.held:
                 out.user_released.append(row.key)
             elif row.held and details is not None and user_holds(row, details):
                 out.user_held.append(row.key)
             self._add(number, row, details, origin)
-        if len(self.requests) > 2 * len(rows) + 1000:
-            keep = {row.key for row in rows.values()}
+        if len(self.requests) > 2 * len(snapshot.jobs) + 1000:
+            keep = {row.key for row in snapshot.jobs}
             self.requests = {key: value for key, value in self.requests.items() if key in keep}
 
     def _add(self, number: int, row: Job, details: Details | None, origin: Mapping[JobKey, float]) -> None:
@@ -279,6 +279,24 @@ class Sorter:
                 if room[array] < 0:
                     more.add(key)
         return more
+
+
+def _apart(old: Sequence[Job], new: Sequence[Job]) -> tuple[dict[int, Job], dict[int, Job]]:
+    """Return the rows of two lists between their common beginning and their common end, by identity.
+
+    Most rounds change few rows of many thousands, and often at one place of the list.
+    """
+    head = _alike(old, new)
+    tail = min(_alike(reversed(old), reversed(new)), min(len(old), len(new)) - head)
+    parts = (rows[head : len(rows) - tail] for rows in (old, new))
+    before, after = ({id(row): row for row in part} for part in parts)
+    return before, after
+
+
+def _alike(one: Iterable[Job], other: Iterable[Job]) -> int:
+    """Return at how many places from the first on two lists hold the same objects."""
+    same = list(map(operator.is_, one, other))
+    return same.index(False) if False in same else len(same)
 
 
 def user_holds(row: Job, details: Details) -> bool:

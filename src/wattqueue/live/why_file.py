@@ -49,6 +49,9 @@ class WhyFile:
     _entries: Any = None
     """The policy's entries of which ``_turns`` is the text."""
     _turns: str = ""
+    _running: Any = None
+    """Ends and watts of running jobs of which ``_ends`` is the text."""
+    _ends: str = ""
 
     def write(
         self, snapshot: Snapshot, plan: Plan, memory: Memory, layout: Layout, consents: Consents | None = None
@@ -57,9 +60,9 @@ class WhyFile:
         if 0.0 <= snapshot.taken_s - self._at_s < self.every_s:
             return
         self._at_s = snapshot.taken_s
-        free, free_w, ends = _frees(plan, layout)
+        free, free_w = _free(plan, layout)
         body = (
-            f'"free":{_text(free)},"free_w":{_text(free_w)},"ends":{_text(ends)},'
+            f'"free":{_text(free)},"free_w":{_text(free_w)},"ends":{self._ends_of(plan, layout)},'
             f'"turns":{self._turns_of(plan, layout)},"jobs":{_text(_records(snapshot, plan, memory, layout))}'
         )
         if consents is not None:
@@ -68,6 +71,14 @@ class WhyFile:
             text = f'{{"time_s":{snapshot.taken_s:.0f},{body}}}\n'
             atomic_text(self.folder / WHY, text, mode=0o644, sync=False)
             self._last = body
+
+    def _ends_of(self, plan: Plan, layout: Layout) -> str:
+        """Return when running jobs end as text, that of the last time where the same jobs run with the same ends."""
+        running = plan.view.running
+        known, now = self._running, (running.expected_end_s, running.net_uw)
+        if known is None or now[0] is not known[0] or now[1] is not known[1]:
+            self._running, self._ends = now, _text(_ends(plan, layout))
+        return self._ends
 
     def _turns_of(self, plan: Plan, layout: Layout) -> str:
         """Return the columns of the waiting jobs as text, that of the last time where the queue is the same."""
@@ -97,7 +108,7 @@ def _columns(plan: Plan, layout: Layout) -> str:
     entries = view.entries
     waiting = entries.job < len(plan.sorted.waiting)  # behind them those of running jobs, for controls
     entries = Entries(entries.job[waiting], entries.partition[waiting], entries.priority[waiting])
-    order = np.lexsort((entries.job, -entries.priority))
+    order = _policy_order(entries)
     job = entries.job[order]
     first = np.full(len(plan.sorted.waiting), -1, np.int64)
     first[job[::-1]] = np.arange(len(job))[::-1]  # of several entries of a job the first one stands
@@ -120,6 +131,15 @@ def _columns(plan: Plan, layout: Layout) -> str:
     return f'{{"names":{_names(view.jobs.job_id[jobs].tolist())},{",".join(texts)}}}'
 
 
+def _policy_order(entries: Entries) -> NDArray[np.int64]:
+    """Return the order of entries by priority, highest first, and by job; most queues are in that order already."""
+    priority, job = entries.priority, entries.job
+    falls = priority[1:] < priority[:-1]
+    if (falls | ((priority[1:] == priority[:-1]) & (job[1:] >= job[:-1]))).all():
+        return np.arange(len(job))
+    return np.lexsort((job, -priority))
+
+
 def _names(names: list[str]) -> str:
     """Return a list of names as text; the plain ones of all clusters known need no JSON encoder (2 ms for 10,000)."""
     return '["' + '","'.join(names) + '"]' if names and PLAIN.fullmatch("".join(names)) else _text(names)
@@ -129,24 +149,34 @@ def _encoded(column: NDArray[Any]) -> str:
     return base64.b64encode(column.astype("<i4").tobytes()).decode("ascii")
 
 
-def _frees(plan: Plan, layout: Layout) -> tuple[list[int], int | None, list[tuple[int | None, int, int, int]]]:
-    """Return the nodes free in each partition, the watts free, and what running jobs hold, in the order of their ends.
+def _held(plan: Plan, layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return partition, units and watts of each busy job. Shapes (b,)."""
+    running = plan.view.running
+    partition = layout.machine.option_partition[running.option].astype(np.int64)
+    return partition, plan.view.jobs.nodes[running.row].astype(np.int64), running.net_uw / 1e6
 
-    An end is (time, None for a job without a limit; partition; units; watts).
-    """
-    parts, busy = len(layout.machine.partitions), plan.busy
-    partition = np.fromiter((b.partition for b in busy), np.int64, len(busy))
-    units = np.fromiter((len(b.units) for b in busy), np.int64, len(busy))
-    net_w = np.fromiter((b.net_w for b in busy), np.float64, len(busy))
-    end_s = np.fromiter((b.end_s for b in busy), np.float64, len(busy))
+
+def _free(plan: Plan, layout: Layout) -> tuple[list[int], int | None]:
+    """Return the nodes free in each partition, and the watts free."""
+    partition, units, net_w = _held(plan, layout)
+    parts = len(layout.machine.partitions)
     taken = np.bincount(partition, units, parts).astype(np.int64)
     down = np.bincount(np.searchsorted(layout.first, plan.view.unusable, side="right") - 1, minlength=parts)
     free = np.diff(layout.first) - taken - down
-    free_w = None if plan.pool_w is None else round(plan.pool_w - float(net_w.sum()))
+    return free.tolist(), None if plan.pool_w is None else round(plan.pool_w - float(net_w.sum()))
+
+
+def _ends(plan: Plan, layout: Layout) -> list[tuple[int | None, int, int, int]]:
+    """Return what running jobs hold, in the order of their ends.
+
+    An end is (time, None for a job without a limit; partition; units; watts).
+    """
+    partition, units, net_w = _held(plan, layout)
+    end_s = plan.view.running.expected_end_s
     order = np.argsort(end_s, kind="stable")
     at = [None if math.isinf(end) else int(end) for end in np.rint(end_s[order]).tolist()]
     watts = np.rint(net_w[order]).astype(np.int64).tolist()
-    return free.tolist(), free_w, list(zip(at, partition[order].tolist(), units[order].tolist(), watts, strict=True))
+    return list(zip(at, partition[order].tolist(), units[order].tolist(), watts, strict=True))
 
 
 def _records(snapshot: Snapshot, plan: Plan, memory: Memory, layout: Layout) -> dict[str, Record]:

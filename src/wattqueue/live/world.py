@@ -21,7 +21,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +30,6 @@ from wattqueue.errors import MachineError
 from wattqueue.live.cluster import Job, Node, Power
 from wattqueue.model.jobs import Floats, Ints
 from wattqueue.model.machine import Machine, Partition
-from wattqueue.policy.decide import RunningJobs
 
 NO_LIMIT_S = 365.0 * 86400.0
 """Planned time of a job without a limit: long enough to be behind every reservation, finite for the kernels."""
@@ -213,7 +211,7 @@ class KnownPlacement(NamedTuple):
 
     row: Job
     busy: Busy
-    """The job as it counted when it was seen first, with the end that its limit gives."""
+    """The job as it counted in the last round, with the end that its limit gives."""
     others: frozenset[int]
     """Its units outside the partition of its first node."""
 
@@ -235,10 +233,8 @@ class Occupation:
     planned_s: Floats = field(default_factory=lambda: np.zeros(0))
     """Planned seconds of ``busy`` at reference speed, where run times are predicted."""
 
-    def running(
-        self, row: Job, option: int, net_w: int, now_s: float, *, parked: bool = False, variance_left: float = 1.0
-    ) -> None:
-        """Add a job that Slurm runs; one on nodes outside the machine holds no unit.
+    def running(self, row: Job, option: int, net_w: int, *, variance_left: float = 1.0) -> None:
+        """Add a job that Slurm runs, with the end that its limit gives; one on nodes outside the machine holds no unit.
 
         Where another row claimed a unit before, the job keeps the rest: Slurm can show a job that
         just ended and its successor on one node in the same list.
@@ -248,18 +244,14 @@ class Occupation:
             seen = self._placement(row, option, net_w)
             if seen is None:
                 return
-            self.seen[id(row)] = seen
         busy = seen.busy
+        if (busy.option, busy.net_w, busy.variance_left) != (option, net_w, variance_left):
+            busy = busy._replace(option=option, net_w=net_w, variance_left=variance_left)
+            seen = seen._replace(busy=busy)
+        self.seen[id(row)] = seen
         if seen.others:
             # a job across two machine partitions counts in the first; its other nodes are nobody else's
             self.withheld |= seen.others
-        if (busy.option, busy.net_w, busy.variance_left) != (option, net_w, variance_left):
-            busy = busy._replace(option=option, net_w=net_w, variance_left=variance_left)
-        if busy.end_s <= now_s or row.state == "completing":
-            # a plan needs an end in the future: what should have ended is expected to end soon
-            busy = busy._replace(end_s=now_s + OVERDUE_S)
-        if parked:
-            busy = busy._replace(end_s=math.inf, parked=True)
         if not self.taken.isdisjoint(busy.units):
             free = tuple(u for u in busy.units if u not in self.taken)
             busy = busy._replace(units=free, runs=tuple(intervals(free)))
@@ -299,27 +291,6 @@ class Occupation:
     def expect(self, busy: list[Busy], planned_s: Floats) -> None:
         """Take the same jobs with their predicted ends, and the planned seconds behind these. Shape (b,)."""
         self.busy, self.planned_s = busy, planned_s
-
-    def as_running(self, first_row: int) -> RunningJobs:
-        """Return the running jobs as a policy's snapshot holds them.
-
-        Job k is row ``first_row + k`` of the job table: waiting jobs come first there.
-        """
-        runs, left = [job.runs for job in self.busy], [job.variance_left for job in self.busy]
-        count = np.fromiter(map(len, runs), np.int32, len(runs))
-        ends = np.fromiter(chain.from_iterable(chain.from_iterable(runs)), np.int32).reshape(-1, 2)
-        return RunningJobs(
-            np.arange(first_row, first_row + len(self.busy), dtype=np.int32),
-            np.array([b.option for b in self.busy], np.int16),
-            np.array([b.end_s for b in self.busy], np.float64),
-            np.array([b.net_w for b in self.busy], np.int64) * 1_000_000,
-            np.cumsum(count, dtype=np.int64) - count,
-            count,
-            np.ascontiguousarray(ends[:, 0]),
-            np.ascontiguousarray(ends[:, 1]),
-            np.fromiter((b.parked for b in self.busy), np.bool_, len(self.busy)),
-            np.array(left) if min(left, default=1.0) < 1.0 else np.zeros(0),
-        )
 
     def unusable(self, usable: NDArray[np.bool_], hidden: NDArray[np.bool_]) -> Ints:
         """Return the units that no job may start on and no known job holds. Shape (u,).
