@@ -235,13 +235,7 @@ class Planner:
         sorted jobs and the time before new jobs are predicted: completions are learned first (semantics, rule 2).
         ``limits``: of nodes, as their agents state them; None without agents.
         """
-        now_s, memory = snapshot.taken_s, self.memory
-        if self.consents is not None:
-            self.consents.follow(snapshot.details)
-        rows = self.sorter.sort(snapshot, memory.placed, memory.refused, memory.origin)
-        self.placement.forget_names(snapshot)
-        memory.mark(rows.user_held, USER_HELD)
-        memory.mark(rows.user_released, USER_HELD, present=False)
+        now_s, rows = snapshot.taken_s, self._sorted(snapshot)
         ended(rows, now_s)
         nodes = self.decider.orders.expected(snapshot.nodes, now_s)
         self.nodes.update(nodes)
@@ -300,6 +294,17 @@ class Planner:
             decision.refusals, rows, decision, parked.stored, self.meter.figures() if self.meter is not None else {},
             until_s, shared,
         )  # fmt: skip
+
+    def _sorted(self, snapshot: Snapshot) -> Sorted:
+        """Return the jobs of a snapshot by what is to be done with them, and remember what their users do."""
+        memory = self.memory
+        if self.consents is not None:
+            self.consents.follow(snapshot.details)
+        rows = self.sorter.sort(snapshot, memory.placed, memory.refused, memory.origin)
+        self.placement.forget_names(snapshot)
+        memory.mark(rows.user_held, USER_HELD)
+        memory.mark(rows.user_released, USER_HELD, present=False)
+        return rows
 
     def _read_meter(self, now_s: float, power: Mapping[str, NodePower], busy: Sequence[Busy], **shown: bool) -> None:
         """Read the meter of an adaptive ledger, and put the margin that follows in force."""
