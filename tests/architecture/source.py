@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -24,6 +24,11 @@ class Module:
     def tree(self) -> ast.Module:
         return ast.parse(self.path.read_text(encoding="utf-8"), str(self.path))
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the tree, walked once."""
+        return tuple(ast.walk(self.tree))
+
     @property
     def area(self) -> str:
         """The first part of the name: ``kernels`` of ``kernels.tree``."""
@@ -41,7 +46,7 @@ class Module:
     def aliases(self) -> dict[str, str]:
         """What each imported name stands for: ``np`` -> ``numpy``, ``njit`` -> ``numba.njit``."""
         found: dict[str, str] = {}
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 for a in node.names:
                     found[a.asname or a.name.partition(".")[0]] = a.name if a.asname else a.name.partition(".")[0]
@@ -61,12 +66,12 @@ class Module:
 
     def calls(self) -> Iterator[tuple[ast.Call, str]]:
         """Every call, with the full name of what is called."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Call):
                 yield node, self.full_name(node.func)
 
     def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 yield node
 
@@ -81,6 +86,27 @@ def modules() -> tuple[Module, ...]:
             parts.pop()
         found.append(Module(path, ".".join(parts)))
     return tuple(found)
+
+
+def of_every_module(rule: Callable[[Module], None]) -> Callable[[], None]:
+    """Make one test of a rule that every module keeps; it names all modules that do not.
+
+    One test a module and rule would be 7,500 tests, which take longer to collect and hand out than to run.
+    """
+
+    def test() -> None:
+        broken = []
+        for module in modules():
+            try:
+                rule(module)
+            except AssertionError as error:
+                broken.append(f"{module.name or 'wattqueue'}: {error}")
+        assert not broken, "\n".join(broken)
+
+    test.__name__ = rule.__name__
+    test.__doc__ = rule.__doc__
+    test.__module__ = rule.__module__
+    return test
 
 
 def run_time_imports(module: Module) -> Iterator[tuple[ast.stmt, str]]:

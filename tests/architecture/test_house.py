@@ -7,9 +7,7 @@ import subprocess
 import sys
 from functools import cache
 
-import pytest
-
-from tests.architecture.source import PACKAGE, ROOT, Module, modules, run_time_imports
+from tests.architecture.source import PACKAGE, ROOT, Module, modules, of_every_module, run_time_imports
 
 FLOORS = [
     {"errors", "lazy"},
@@ -91,8 +89,6 @@ CLOCKS = {
 GIVEN_RANDOM = {"Generator", "BitGenerator", "SeedSequence", "PCG64", "Philox"}
 """What may be used of numpy.random; ``default_rng`` too, where it gets a seed."""
 
-each_module = pytest.mark.parametrize("module", modules(), ids=lambda m: m.name or "wattqueue")
-
 
 def floor_of(area: str) -> int:
     for i, areas in enumerate(FLOORS):
@@ -114,7 +110,7 @@ def target_area(name: str) -> str:
     return second if (PACKAGE / second).is_dir() or (PACKAGE / f"{second}.py").is_file() else ""
 
 
-@each_module
+@of_every_module
 def test_imports_follow_the_arrows(module: Module) -> None:
     if module.area.startswith("__") or not module.area:
         return
@@ -144,7 +140,7 @@ MAY_KNOW_SLURM = {"live.assemble": "connects what a configuration names"}
 """Modules outside the driver that may import it, besides the command line."""
 
 
-@each_module
+@of_every_module
 def test_the_driver_of_slurm_is_known_where_controllers_are_assembled(module: Module) -> None:
     """Everything else in ``live`` works on the neutral types of ``live.cluster``."""
     if module.name.startswith("live.slurm") or module.area == "cli" or module.name in MAY_KNOW_SLURM:
@@ -157,7 +153,7 @@ def test_the_driver_of_slurm_is_known_where_controllers_are_assembled(module: Mo
     assert not wrong
 
 
-@each_module
+@of_every_module
 def test_only_one_folder_imports_the_compiler(module: Module) -> None:
     wrong = [
         f"{module.at(node)} imports {name}"
@@ -187,7 +183,7 @@ def referenced() -> frozenset[str]:
     return frozenset(c.name for c in classes if any(ast.unparse(d) == "referenced" for d in c.decorator_list))
 
 
-@each_module
+@of_every_module
 def test_an_entry_passes_tuples_on_by_reference(module: Module) -> None:
     """Handed on as they are, they would be words without a type in fast mode, and copied in others."""
     if module.area != "kernels":
@@ -215,7 +211,7 @@ def opens(name: str) -> bool:
     return name in OPENING or name.endswith(OPENING_METHODS) or name.startswith(OPENING_ROOTS)
 
 
-@each_module
+@of_every_module
 def test_only_some_open_files(module: Module) -> None:
     if module.area in MAY_OPEN or module.name in OPENS_TOO:
         return
@@ -231,21 +227,21 @@ def reads_own_clock_or_chance(node: ast.Call, name: str) -> bool:
     return not (what in GIVEN_RANDOM or (what == "default_rng" and (node.args or node.keywords)))
 
 
-@each_module
+@of_every_module
 def test_time_and_chance_are_handed_in(module: Module) -> None:
     if module.area in OWN_CLOCK or module.name in CLOCK_TOO:
         return
     assert not [f"{module.at(node)} {name}" for node, name in module.calls() if reads_own_clock_or_chance(node, name)]
 
 
-@each_module
+@of_every_module
 def test_sizes(module: Module) -> None:
     assert module.lines <= 600, f"{module.path.relative_to(ROOT)} has {module.lines} lines"
     long = [f"{module.at(f)} {f.name}" for f in module.functions() if (f.end_lineno or 0) - f.lineno + 1 > 80]
     assert not long, "functions of more than 80 lines"
 
 
-@each_module
+@of_every_module
 def test_every_module_says_what_it_is(module: Module) -> None:
     assert ast.get_docstring(module.tree)
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ast
 
-import pytest
-
-from tests.architecture.source import Module, modules
+from tests.architecture.source import Module, modules, of_every_module
 
 ONE_PLACE = "policy.interfaces"
 """Parts are structural, and much of their interfaces is optional: here it is looked up, by name."""
@@ -39,7 +37,7 @@ def probes(module: Module) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("module", modules(), ids=lambda m: m.name or "wattqueue")
+@of_every_module
 def test_nothing_else_asks_what_an_object_has(module: Module) -> None:
     found = probes(module)
     if module.name == ONE_PLACE or module.name in NO_PARTS:
