@@ -61,7 +61,7 @@ from wattqueue.live.telemetry.base import JobSource, Telemetry, TelemetrySource
 from wattqueue.live.telemetry.pm_counters import PmCounters
 from wattqueue.live.telemetry.powercap import Powercap
 from wattqueue.live.telemetry.prometheus import Prometheus
-from wattqueue.live.warm_up import warm_up
+from wattqueue.live.warm_up import run_small_rounds, warm_up
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
@@ -403,7 +403,7 @@ def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[
     try:
         if targets is not None:
             targets.start(say)
-        compiled = warm_up(stop, say) or not stop.is_set()
+        compiled = warm_up(stop, say, lambda: run_small_rounds(controller.planner)) or not stop.is_set()
         while not stop.is_set():
             begin = time.monotonic()
             controller = controller.renewed()

@@ -1,31 +1,55 @@
-"""Compile the scheduling pass before the first round, in a thread, so that signals are answered meanwhile.
+"""Compile the kernels of a round before the first one, in a thread, so that signals are answered meanwhile.
 
 The first pass of a version compiles for some twenty seconds, within one call that no signal handler can interrupt. In
-the first round it would delay the first status, the heartbeat and the answer to SIGTERM by that time, in silence.
+the first round it would delay the first status, the heartbeat and the answer to SIGTERM by that time, in silence; and
+what a round writes would be left out, since its snapshot is too old by then (``controller.OLD_SNAPSHOT_S``).
+
+Parts of a policy have kernels of their own: meters of ledgers, histories, run times. So a copy of the policy runs a few
+rounds on two invented jobs. Nothing is written, and nothing that the copy learns is kept.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
+import math
+import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from wattqueue.kernels import codes
+from wattqueue.live.cluster import Details, Job, JobKey, Node, Pool, Snapshot
+from wattqueue.live.decision import Decider
 from wattqueue.live.notify import notify
+from wattqueue.live.planner import Planner
+from wattqueue.live.predictor import Predictor
+from wattqueue.live.requests import JobRequest, MeasuredJob
+from wattqueue.live.run_times import EndedRun
+from wattqueue.live.state.memory import Memory
+from wattqueue.live.telemetry.base import NodePower
+from wattqueue.live.world import Layout
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
+from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs, decide
+from wattqueue.store.database import open_database
 
 PATIENCE_S = 1.0
 """A pass that is compiled already is loaded within this time; a longer wait is announced."""
 LOOK_S = 0.1
 WATCHDOG_S = 5.0
 """Time between two signs of life to systemd while the pass is compiled."""
+ROUNDS, STEP_S = 6, 30.0
+"""Small rounds and the time between two: an adaptive ledger reads its meter once a minute."""
+MOST_W = 200.0
+"""Watts of a node in the small rounds."""
 
 
 def run_small_pass() -> int:
@@ -44,8 +68,60 @@ def run_small_pass() -> int:
     return len(decide(snapshot))
 
 
+def run_small_rounds(planner: Planner) -> int:
+    """Run a few rounds of a copy of a planner's policy, so that all its kernels are compiled; return its starts.
+
+    A job runs and ends, is learned from, and others wait, long enough for a meter to be read (``live.ledger_meter``).
+    """
+    layout, now_s = planner.layout, 1e6
+    run_small_pass()  # first: a policy that holds a connection cannot be copied
+    with tempfile.TemporaryDirectory() as folder:
+        policy = copy.deepcopy(planner.policy)
+        engine = open_database(Path(folder) / "state.db")
+        try:
+            decider = Decider(policy, layout, power_nodes=False, patience_s=planner.rules.start_timeout_s)
+            rules = replace(planner.rules, mode="control")
+            cap = Cap.constant(2.0 * sum(p.nodes * (p.max_w or 0.0) for p in layout.machine.partitions))
+            small = Planner(layout, policy, cap, rules, Memory(engine), Predictor(decider.session, layout), decider)
+            starts = 0
+            for k in range(ROUNDS):
+                if k == ROUNDS // 2:
+                    _learn(small, now_s)
+                snapshot = _small_snapshot(layout, now_s, ended=k > ROUNDS // 2)
+                power = {name: NodePower(MOST_W, "measured", now_s, "invented") for name in layout.names}
+                starts += len(small.plan(snapshot, power, telemetry_ok=True).starts)
+                now_s += STEP_S
+        finally:
+            engine.dispose()
+    return starts
+
+
+def _small_snapshot(layout: Layout, now_s: float, *, ended: bool) -> Snapshot:
+    """Return a cluster of idle nodes with one running job, unless it has ended, and one or two that wait."""
+    partition = layout.slurm_partition[0]
+    node = layout.names[0]
+    runs = Job(
+        JobKey("1", 0.0), 1, "running", "", partition, 1, 1, 3600.0, 1, 1, 1, now_s - 100.0, (node,), (), True, "", 1
+    )
+    waits = runs._replace(
+        key=JobKey("2", 1.0), number=2, state="pending", held_by="operator", priority=0, start_s=math.nan, node_names=()
+    )
+    jobs = (waits, waits._replace(key=JobKey("3", 2.0), number=3)) if ended else (runs, waits)
+    nodes = tuple(Node(name, "idle", "on", True, not ended and name == node, (partition,)) for name in layout.names)
+    details = {row.key: Details("app", "u1", "", "", "", 0, 1, 0) for row in jobs}
+    return Snapshot(now_s, jobs, nodes, Pool(10**9, sum(row.watts for row in jobs if row.active), 0), details)
+
+
+def _learn(planner: Planner, now_s: float) -> None:
+    """Teach the parts of a planner a job that has ended."""
+    request = JobRequest(JobKey("0", 0.0), "u1", "app", "", 1, 3600.0)
+    hardware = planner.layout.machine.partitions[0].name
+    planner.predictor.learn([MeasuredJob(request, now_s - 90.0, now_s, MOST_W, MOST_W, MOST_W, hardware)])
+    planner.predictor.learn_runs([EndedRun(request, now_s, 90.0)])
+
+
 def warm_up(stop: threading.Event, say: Callable[[str], None], work: Callable[[], object] = run_small_pass) -> bool:
-    """Compile the pass; return False as soon as ``stop`` is set, although the thread still compiles.
+    """Compile kernels by running ``work``; return False as soon as ``stop`` is set, although the thread still compiles.
 
     The process must then end without waiting for the thread: what it does cannot be interrupted. An error of the work
     is left to the first round, which meets it again.

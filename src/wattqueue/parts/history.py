@@ -195,6 +195,8 @@ class HistoryBase(OnlineBase):
         """Add finished jobs to the history of their users (and of their applications). Shapes (k,)."""
         from wattqueue.kernels.history import history_learn_rows
 
+        # columns of a table would have the kernel compiled once more, for strided arrays
+        end_s, watts = np.ascontiguousarray(end_s), np.ascontiguousarray(watts)
         history_learn_rows(self._known(), self._user[rows], end_s, watts)
         if self._pairs is not None and self._apps is not None:
             history_learn_rows(self._apps, self._pairs.code[rows], end_s, watts)
