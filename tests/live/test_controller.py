@@ -226,6 +226,7 @@ def killed_at(point: int, tmp_path: Path) -> tuple[int, FakeSlurm, list[FakeJob]
     return passed, slurm, jobs
 
 
+@pytest.mark.compiled
 def test_killed_after_every_write_boundary_it_converges(tmp_path: Path) -> None:
     (tmp_path / "0").mkdir()
     boundaries, _, _ = killed_at(0, tmp_path / "0")

@@ -44,6 +44,7 @@ def _one_thread() -> Iterator[None]:
         yield
 
 
+@pytest.mark.compiled
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(SMALL)  # type: ignore[untyped-decorator]
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
