@@ -44,6 +44,19 @@ class SharedCount(NamedTuple):
         return self.uw / 1e6
 
 
+class Members(NamedTuple):
+    """The shared nodes of a cluster."""
+
+    partition: Mapping[str, Partition] = {}
+    """By name, each with the partition in which it counts most."""
+    drained: Mapping[str, Node] = {}
+    """Those that take no job."""
+    names: frozenset[str] = frozenset()
+    """The cluster's names of their partitions."""
+    open_uw: int = 0
+    """What they count together if all are open."""
+
+
 @dataclass
 class SharedNodes:
     """Partitions whose nodes jobs share; without any the default.
@@ -56,8 +69,8 @@ class SharedNodes:
     scope: CapScope = "machine"
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Partitions of the machine file by the cluster's names, where these differ."""
-    _members: tuple[Sequence[Node], dict[str, Partition]] = ((), {})
-    """Nodes of the last snapshot, and those that are shared with the partition in which they count most."""
+    _last: tuple[Sequence[Node], Members] = field(default_factory=lambda: ((), Members()))
+    """Nodes of the last snapshot, and the shared ones among them."""
 
     def __post_init__(self) -> None:
         for one in self.partitions:
@@ -75,16 +88,28 @@ class SharedNodes:
         """Whether every partition of a job's list (``p1,p2``) is shared."""
         return bool(self.partitions) and all(self.partition(name) is not None for name in partitions.split(","))
 
-    def members(self, nodes: Sequence[Node]) -> dict[str, Partition]:
+    def members(self, nodes: Sequence[Node]) -> Mapping[str, Partition]:
         """Return the shared nodes by name, each with the partition in which it counts most."""
-        if nodes is not self._members[0]:
+        return self._look(nodes).partition
+
+    def _look(self, nodes: Sequence[Node]) -> Members:
+        """Return the shared ones among nodes; looked up again for other nodes only."""
+        if nodes is not self._last[0]:
             found: dict[str, Partition] = {}
+            drained, names = {}, set[str]()
             for node in nodes if self.partitions else ():
-                for one in filter(None, map(self.partition, node.partitions)):
+                for name in node.partitions:
+                    one = self.partition(name)
+                    if one is None:
+                        continue
+                    names.add(name)
                     if node.name not in found or self.most_w(one) > self.most_w(found[node.name]):
                         found[node.name] = one
-            self._members = (nodes, found)
-        return self._members[1]
+                    if node.state == DRAINED:
+                        drained[node.name] = node
+            open_uw = sum(round(self.most_w(one) * 1e6) for one in found.values())
+            self._last = (nodes, Members(found, drained, frozenset(names), open_uw))
+        return self._last[1]
 
     def most_w(self, partition: Partition) -> float:
         """Return the watts that an open node counts in the cap's scope."""
@@ -96,21 +121,17 @@ class SharedNodes:
         A node is looked up in them before it counts as empty: one whose jobs are all suspended may be shown without a
         job, and they go on without being started.
         """
-        members = self.members(nodes)
-        if not members:
-            return SharedCount()
-        states = {node.name: node for node in nodes if node.name in members}
-        drained = {name for name, node in states.items() if node.state == DRAINED}
-        if drained:
-            drained -= {name for row in jobs if row.active for name in row.node_names}
-        uw = 0
-        for name, partition in members.items():
-            if name not in drained:
-                uw += round(self.most_w(partition) * 1e6)
-            elif self.scope == "machine":
-                uw += round(resting_w(partition, states[name].power) * 1e6)
-        names = {name for node in states.values() for name in node.partitions if self.partition(name) is not None}
-        return SharedCount(uw, len(members) - len(drained), len(drained), frozenset(names))
+        members = self._look(nodes)
+        closed = members.drained
+        if closed:
+            busy = {name for row in jobs if row.active for name in row.node_names}
+            closed = {name: node for name, node in closed.items() if name not in busy}
+        uw = members.open_uw
+        for name, node in closed.items():
+            partition = members.partition[name]
+            rests_w = resting_w(partition, node.power) if self.scope == "machine" else 0.0
+            uw += round(rests_w * 1e6) - round(self.most_w(partition) * 1e6)
+        return SharedCount(uw, len(members.partition) - len(closed), len(closed), members.names)
 
     def most_of_all_w(self, nodes: Sequence[Node]) -> float:
         """Return what the shared nodes count if all are open."""
