@@ -117,6 +117,28 @@ def check_second_reconcile(site: Site, config: Path) -> None:
     site.lab.run(["scancel", *running, *waiting])
 
 
+@pytest.mark.parametrize(
+    ("parts", "watts"),
+    [(("p1", "debug"), [200, 200]), (("debug", "debug,p2"), [200, 200]), (("p2", "p2"), [150, 150]), (("s", "debug"), [0, 200])],
+)
+def test_each_component_carries_watts_on_whichever_partition(
+    arena: Site, parts: tuple[str, str], watts: list[int]
+) -> None:
+    """``debug`` holds all nodes and the machine file does not name it; jobs on ``s`` carry none."""
+    arena.start(arena.root / "live/live.toml")
+    arena.wait_up()
+    try:
+        job = arena.lab.submit("-N1", "-t5", "-p", parts[0], ":", "-N1", "-t5", "-p", parts[1], seconds=300)
+        names = [f"{job}+0", f"{job}+1"]
+        arena.lab.wait_states(names, ["RUNNING"])
+        found = [arena.lab.field(name, "Licenses") for name in names]
+        assert found == [f"watts:{one}" if one else "(null)" for one in watts]
+        arena.lab.run(["scancel", job])
+        arena.wait_used(0)
+    finally:
+        arena.stop()
+
+
 def keep(site: Site) -> None:
     """Copy the logs and the audit database to a folder that outlives the lab, and say where."""
     kept = Path(tempfile.mkdtemp(prefix="wattqueue-kept-"))

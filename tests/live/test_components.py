@@ -9,7 +9,7 @@ import pytest
 
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
-from wattqueue.live.cluster import ChangeJob, Job, ReleaseJob, Snapshot
+from wattqueue.live.cluster import ChangeJob, HoldJob, Job, ReleaseJob, Snapshot
 from wattqueue.live.goal import plan_writes
 from wattqueue.live.release import held_for_controller
 from wattqueue.live.slurm.writes import commands_of
@@ -59,3 +59,36 @@ def test_the_release_fallback_frees_no_job_of_which_a_component_carries_no_watts
         marked = {key: one._replace(mark="the site's own") for key, one in seen.details.items()}
         assert [row.key.name for row in held_for_controller(replace(seen, details=marked))] == expected
     assert held_for_controller(components(slurm, (200, 400))) == [], "marked as the controller's alone"
+
+
+def test_a_component_on_a_partition_that_the_machine_file_lacks_counts_its_dearest_node(tmp_path: Path) -> None:
+    """Its job waits until it does: the release of the first component would start it uncounted."""
+    fake = FakeSlurm({"p1": ["n1", "n2"], "p2": ["m1", "m2"], "debug": ["n1", "n2", "m1", "m2"], "free": ["x1"]}, 1600)
+    fake.submit(1, 50.0, watts=200, partition="p1")
+    fake.submit(2, 50.0, watts=400, partition="p2,debug")
+    controller = make_controller(fake, tmp_path, lambda: fake.now_s, cap=Cap.constant(400.0 + 800.0))
+    for partition, mark, expected in (
+        ("p2,debug", "wattqueue:needs-controller", ["watts 400 of 1+1"]),
+        ("debug", "wattqueue:needs-controller", ["watts 400 of 1+1"]),
+        ("debug", "held by the site", []),
+        ("free", "wattqueue:needs-controller", ["release of 1"]),
+    ):
+        seen = components(fake, (200, -1))
+        first, second = seen.jobs
+        details = {**seen.details, second.key: seen.details[second.key]._replace(mark=mark)}
+        seen = replace(seen, jobs=(first, second._replace(partition=partition)), details=details)
+        plan = controller.planner.plan(seen, {}, telemetry_ok=True)
+        done = [
+            f"watts {w.fields.watts} of {w.target}" if isinstance(w, ChangeJob) else f"release of {w.target}"
+            for w in plan_writes(seen, plan.goal)
+            if isinstance(w, ChangeJob | ReleaseJob)
+        ]
+        assert done == expected, (partition, mark)
+
+
+def test_a_component_that_was_freed_without_watts_is_held_again(slurm: FakeSlurm, tmp_path: Path) -> None:
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(400.0 + 800.0))
+    seen = components(slurm, (200, -1))
+    seen = replace(seen, jobs=tuple(row._replace(held_by="", reason="Priority") for row in seen.jobs))
+    plan = controller.planner.plan(seen, {}, telemetry_ok=True)
+    assert [w.target for w in plan_writes(seen, plan.goal) if isinstance(w, HoldJob)] == ["1"]

@@ -164,6 +164,19 @@ def test_components_of_a_heterogeneous_job_are_counted_together(slurm: SlurmLab)
 
 
 @real
+@pytest.mark.parametrize("change", ["release", "Priority=5", "Nice=5"])
+def test_nobody_starts_a_component_that_carries_no_watts(slurm: SlurmLab, change: str) -> None:
+    """Not even an administrator: what frees the first component frees the others, which nothing counts yet."""
+    job = slurm.run(["sbatch", "--parsable", "-N1", ":", "-N1", "--wrap=sleep 60"], user=USER).out.strip()
+    argv = ["scontrol", "release", job] if change == "release" else ["scontrol", "update", f"JobId={job}", change]
+    assert slurm.run(argv, check=False).code != 0
+    assert slurm.field(f"{job}+1", "Priority") == "0"
+    slurm.run(["scontrol", "update", f"JobId={job}+1", "Licenses=watts:300"])
+    slurm.run(["scontrol", "release", job])
+    slurm.wait_states([f"{job}+0", f"{job}+1"], ["RUNNING"])
+
+
+@real
 def test_a_job_that_needs_a_lower_frequency_waits_for_the_controller(slurm: SlurmLab) -> None:
     job = slurm.submit("-N4", "-p", "debug,p1", seconds=60)
     assert slurm.field(job, "Licenses") == "watts:1000"

@@ -121,7 +121,7 @@ def test_eleven_jobs_on_two_nodes_count_two_nodes(shared: tuple[Site, Path]) -> 
 
 
 def test_no_job_leaves_a_shared_partition_without_watts(shared: tuple[Site, Path]) -> None:
-    """Users cannot; what staff move into it runs there without watts; a component there needs none."""
+    """Neither users nor staff; what staff move into it runs there without watts; a component there needs none."""
     site, _ = shared
     lab = site.lab
     asked = site.gated("-n1", "-p", "p2", "-L", "watts:400", "--begin=now+3600")
@@ -130,6 +130,9 @@ def test_no_job_leaves_a_shared_partition_without_watts(shared: tuple[Site, Path
         done = lab.run(["scontrol", "update", f"JobId={asked}", change], user=USER, check=False)
         assert done.code != 0, change
     assert lab.run(["scontrol", "update", f"JobId={asked}", "TimeLimit=5"], user=USER, check=False).code == 0
+    assert lab.run(["scontrol", "update", f"JobId={asked}", "Partition=p1"], check=False).code != 0
+    lab.run(["scontrol", "update", f"JobId={asked}", "Partition=p1", "Licenses=watts:200"])
+    assert lab.field(asked, "Partition") == "p1", "an administrator who gives it its watts may move it"
     lab.run(["scancel", asked])
 
     running = [site.gated("-N1", "-p", "p1") for _ in range(2)]

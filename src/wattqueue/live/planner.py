@@ -48,6 +48,7 @@ from wattqueue.kernels import codes
 from wattqueue.live.budget import Budget, elsewhere_w, pool_under, uncounted_w
 from wattqueue.live.capfile import Announced
 from wattqueue.live.cluster import Details, Job, JobKey, Node, Snapshot
+from wattqueue.live.components import handed_over
 from wattqueue.live.consent import Consents, changed_consent
 from wattqueue.live.decision import Decider, Decision, Seen
 from wattqueue.live.draining import Draining
@@ -273,7 +274,7 @@ class Planner:
         back, why = self.placement.taken_back, "released outside WattQueue: the policy decides"
         adopt = [back(JobGoal(row.key, held=True, why=why), row) for row in rows.adopt]
         restored = self.placement.restored(snapshot, {one.row.key for one in chosen})
-        shared, hand = self.budget.counted, self._handed_over(rows.hand_over)
+        shared, hand = self.budget.counted, handed_over(self.layout, snapshot.nodes, rows.hand_over, rows.aside)
         if self.rules.mode == "control":
             hand += self.shared.leaving(rows.aside, lambda row: self.sorter.user_holds(row, snapshot.details))
         target, until_s = target_name(view.signals.targets, now_s), target_end_s(view.signals.targets, now_s)
@@ -393,7 +394,7 @@ class Planner:
         names = row.node_names
         unit = self.layout.unit.get(names[0]) if names else None
         if unit is not None:
-            return int(np.searchsorted(self.layout.first, unit, side="right")) - 1
+            return self.layout.row_of(unit)
         return min(self.layout.allowed(row.partition), default=0)
 
     def _all_running(
@@ -555,28 +556,6 @@ class Planner:
                 )
             )
         return goals, placed
-
-    def _handed_over(self, components: Sequence[Job]) -> list[JobGoal]:
-        """Release jobs of several components to the cluster's own scheduler, once each component carries watts.
-
-        A component can be submitted without (the resource manager takes them on the first one alone), and the release
-        of one frees them all. Until then it has the most that its nodes can draw.
-        """
-        bare = {row.whole for row in components if row.watts < 0}
-        why = "heterogeneous jobs are scheduled by Slurm"
-        free = {row.whole: JobGoal(row.key, held=False, why=why) for row in reversed(components)}
-        watts = [
-            JobGoal(row.key, watts=self._declared_w(row), why="a component of a job")
-            for row in components
-            if row.watts < 0
-        ]
-        return [*watts, *(goal for whole, goal in free.items() if whole not in bare)]
-
-    def _declared_w(self, row: Job) -> int:
-        """Return the net watts of the most nodes that a waiting job may get, in the dearest of its partitions."""
-        return max(self.layout.most_net_w(p) for p in self.layout.allowed(row.partition)) * max(
-            row.nodes, row.most_nodes
-        )
 
     def _late(self, rows: Sorted) -> list[JobGoal]:
         """Take back jobs that were released and did not start: hold them, and refuse the start.

@@ -6,7 +6,8 @@ Each row of a snapshot has one *kind*, found once when the row is new:
 - ``free``: pending and not held, so Slurm may start it at any moment. What is to be done with it depends
   on time as well (see ``Sorter._free``);
 - ``waiting``: held for the controller; stands in the queue;
-- ``hand_over``: held, but only Slurm can schedule it (heterogeneous jobs);
+- ``hand_over``: held, but only Slurm can schedule it (components of heterogeneous jobs; also those on managed nodes of
+  a partition that the machine file does not name);
 - ``unknown``: held, and its details have not been read yet; classified again in the next round;
 - ``ignored``: on other partitions, held by its user, held since its launch failed, or not eligible (dependency,
   begin time).
@@ -218,19 +219,27 @@ class Sorter:
         """
         if row.active:
             return "running"
-        if not row.pending or not self.layout.allowed(row.partition):
+        if not row.pending:
             return "ignored"
+        if not self.layout.allowed(row.partition):
+            # a component on managed nodes of a partition that the machine file does not name was held for the controller
+            ours = details is not None and details.parts > 1 and row.held and NEEDS_CONTROLLER in details.mark
+            return "hand_over" if ours and self.mode == "control" and self._waits(row, details) else "ignored"
         if self.mode != "control":
             return "waiting" if row.eligible and not row.held else "ignored"
         if details is None:
             return "free" if not row.held else "unknown"
         if not row.held:
             return "free"
-        if row.held_by == "failed" or not row.eligible or self._held_by_user(row, details):
+        if not self._waits(row, details):
             return "ignored"
         if details.parts > 1:
             return "hand_over"
         return "waiting" if row.watts >= 0 else "ignored"
+
+    def _waits(self, row: Job, details: Details) -> bool:
+        """Whether a held job waits for nothing but the controller."""
+        return row.held_by != "failed" and row.eligible and not self._held_by_user(row, details)
 
     def user_holds(self, row: Job, details: Mapping[JobKey, Details]) -> bool:
         """Whether a held job's own user holds it; taken to be so while its details are not known."""
@@ -248,7 +257,9 @@ class Sorter:
         counting after ``start_timeout_s``: it may be kept from starting by something that the
         controller cannot see (a limit, a reservation), and must not block the policy for ever.
         """
-        if details.parts > 1 or row.watts < 0:
+        if details.parts > 1 and row.watts < 0:
+            out.adopt.append(row)  # Slurm would start it uncounted
+        elif details.parts > 1 or row.watts < 0:
             since_s = self.foreign_since.setdefault(row.key, now_s)
             out.foreign.append(row)
             if now_s - since_s > self.start_timeout_s:

@@ -122,6 +122,10 @@ class Layout:
         """Results of ``allowed`` by partition list: a site has few distinct lists and many jobs."""
         return {}
 
+    def row_of(self, unit: int) -> int:
+        """Return the machine partition of a unit."""
+        return int(np.searchsorted(self.first, unit, side="right")) - 1
+
     def allowed(self, partition: str) -> frozenset[int]:
         """Return the machine partitions that a job's partition list (``p1,p2``) lets it use."""
         known = self._allowed.get(partition)
@@ -264,7 +268,7 @@ class Occupation:
         units = [self.layout.unit[n] for n in row.node_names if n in self.layout.unit]
         if not units:
             return None
-        partition = int(np.searchsorted(self.layout.first, units[0], side="right")) - 1
+        partition = self.layout.row_of(units[0])
         low, high = self.layout.first[partition], self.layout.first[partition + 1]
         mine = tuple(sorted(u for u in units if low <= u < high))
         end_s = row.start_s + min(row.walltime_s, NO_LIMIT_S)
@@ -371,7 +375,7 @@ def base_uw(layout: Layout, nodes: Sequence[Node]) -> int:
     for node in nodes:
         unit = layout.unit.get(node.name)
         if node.power != "on" and unit is not None:
-            partition = layout.machine.partitions[int(np.searchsorted(layout.first, unit, side="right")) - 1]
+            partition = layout.machine.partitions[layout.row_of(unit)]
             total += round(resting_w(partition, node.power) * 1e6) - int(layout.idle_uw[unit])
     return total
 

@@ -31,8 +31,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap
 from wattqueue.live.cluster import ChangeJob, Finding, JobFields, Node, SetPool, Snapshot, Write
@@ -94,7 +92,7 @@ def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
         members.setdefault(row.partitions[0], []).append(row.name)
     nodes: dict[str, NodeWatts] = {}
     for name, names in members.items():
-        rows = sorted({_row_of(layout, node) for node in names if node in layout.unit})
+        rows = sorted({layout.row_of(layout.unit[node]) for node in names if node in layout.unit})
         if rows:
             # a covering partition may span machine partitions: its dearest node counts for all
             watts, least = (max(_watts_of(layout, row)[k] for row in rows) for k in (0, 1))
@@ -123,11 +121,6 @@ def staff_of(slurm: Slurm) -> tuple[int, ...]:
             with contextlib.suppress(KeyError):
                 found.add(pwd.getpwnam(name).pw_uid)
     return tuple(sorted(found))
-
-
-def _row_of(layout: Layout, node: str) -> int:
-    """The machine partition of a node."""
-    return int(np.searchsorted(layout.first, layout.unit[node], side="right")) - 1
 
 
 def _watts_of(layout: Layout, row: int) -> tuple[int, int]:
@@ -252,7 +245,7 @@ def missing_watts(snapshot: Snapshot, layout: Layout, settings: Settings) -> lis
             continue
         held = [name for name in row.node_names if name in layout.unit] if row.active else []
         if held:
-            watts = sum(layout.most_net_w(_row_of(layout, name)) for name in held)
+            watts = sum(layout.most_net_w(layout.row_of(layout.unit[name])) for name in held)
             running.append(job_writes(row, JobGoal(row.key, watts=watts, why="it ran before the installation"), {}))
         elif row.pending:
             dear = max((settings.nodes[p].watts for p in row.partition.split(",") if p in settings.nodes), default=-1)

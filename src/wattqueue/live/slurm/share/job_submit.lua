@@ -222,6 +222,11 @@ local function declared(jd, parts)
   return { low = low, high = high, most = most, dear = dear, least = least, ours = ours }
 end
 
+-- Whether one of these partitions (a list as in a submission) holds managed nodes.
+local function counts(partition, parts)
+  return declared({ partition = partition }, parts).most > 0
+end
+
 -- A list of licences with these watts in place of any others; nil for none.
 local function with_watts(licences, watts)
   local kept = {}
@@ -358,6 +363,12 @@ local BAD_LICENCE = slurm.ESLURM_INVALID_LICENSES or 2048 -- "Invalid license sp
 local POLICY = slurm.ESLURM_ACCOUNTING_POLICY or 2050 -- "Job violates accounting/QOS policy (...)"
 local IS_HELD = 2042 -- "Job is in held state, pending scheduler release"
 
+-- Whether a change frees a held job: a release, a priority, or a nice value (22.05 releases a held job for one).
+local function frees(jd, rec)
+  local priority = jd.priority ~= nil and jd.priority ~= NO_VAL and jd.priority ~= 0
+  return rec.priority == 0 and (priority or (jd.nice ~= nil and jd.nice ~= NO_VAL))
+end
+
 function slurm_job_modify(jd, rec, parts, uid)
   if site ~= nil and site.slurm_job_modify ~= nil then
     local answer = site.slurm_job_modify(jd, rec, parts, uid)
@@ -366,11 +377,16 @@ function slurm_job_modify(jd, rec, parts, uid)
   if jd.comment ~= nil then look_at_consent(jd.comment) end
   local component = given(rec.het_job_id)
   local managed = component or string.match(rec.licenses or "", "%f[%w]" .. LICENCE .. ":") ~= nil
+  local bare = not names_watts(rec.licenses) and not names_watts(jd.licenses)
+  -- administrators as well: what would start a job that nothing counts
+  if may(uid) and bare and component and frees(jd, rec) and counts(rec.partition, parts) then
+    return refuse("the controller has not given this component its watts yet, without which nothing counts it", IS_HELD)
+  end
+  if bare and jd.partition ~= nil and counts(jd.partition, parts) and not (may(uid) and counts(rec.partition, parts)) then
+    return refuse("jobs of that partition carry watts: cancel the job and submit it there", POLICY)
+  end
   if not may(uid) and not managed and names_watts(jd.licenses) then
     return refuse("the licence watts is set by the power budget", BAD_LICENCE)
-  end
-  if not may(uid) and not managed and jd.partition ~= nil and declared({ partition = jd.partition }, parts).most > 0 then
-    return refuse("jobs of that partition carry watts: cancel the job and submit it there", POLICY)
   end
   if may(uid) or not managed then return slurm.SUCCESS end
   if jd.licenses ~= nil then

@@ -1,0 +1,55 @@
+"""Jobs of several components (Slurm's heterogeneous jobs): released as a whole, once each component carries its watts.
+
+The resource manager alone schedules them. It takes licences on the first component only, so the others get theirs from
+the controller; until then all of them are held (job_submit.lua), and the release of one would free them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from wattqueue.live.cluster import Job, Node
+from wattqueue.live.goal import JobGoal
+from wattqueue.live.world import Layout
+
+
+def handed_over(layout: Layout, nodes: Iterable[Node], held: Sequence[Job], aside: Iterable[Job]) -> list[JobGoal]:
+    """Return the watts of components that carry none, and the release of each job whose components all count.
+
+    ``held`` are the components that are held for the controller, ``aside`` the pending jobs of which it decides
+    nothing. A job waits for a component that somebody else holds, or that cannot be given watts.
+    """
+    if not held:
+        return []
+    most_w = _dearest(layout, nodes)
+    jobs = {row.whole for row in held}
+    ours = {row.key for row in held}
+    bare = [row for row in held if row.watts < 0 and _counted_w(row, most_w)]
+    waits = {row.whole for row in bare}
+    for row in aside:
+        if row.whole in jobs and row.key not in ours and (row.held or (row.watts < 0 and _counted_w(row, most_w))):
+            waits.add(row.whole)
+    watts = [JobGoal(row.key, watts=_counted_w(row, most_w), why="a component of a job") for row in bare]
+    why = "heterogeneous jobs are scheduled by Slurm"
+    free = {row.whole: JobGoal(row.key, held=False, why=why) for row in reversed(held) if row.whole not in waits}
+    return [*watts, *free.values()]
+
+
+def _dearest(layout: Layout, nodes: Iterable[Node]) -> dict[str, int]:
+    """Return the net watts of the dearest managed node of each partition of the cluster; none where it has none.
+
+    A partition that the machine file does not name may hold managed nodes: its jobs count, too.
+    """
+    found: dict[str, int] = {}
+    for node in nodes:
+        unit = layout.unit.get(node.name)
+        if unit is not None:
+            watts = layout.most_net_w(layout.row_of(unit))
+            for name in node.partitions:
+                found[name] = max(found.get(name, 0), watts)
+    return found
+
+
+def _counted_w(row: Job, most_w: dict[str, int]) -> int:
+    """Return the net watts of the most nodes that a waiting job may get, in the dearest of its partitions."""
+    return max((most_w.get(name, 0) for name in row.partition.split(",")), default=0) * max(row.nodes, row.most_nodes)
