@@ -119,7 +119,12 @@ def check_second_reconcile(site: Site, config: Path) -> None:
 
 @pytest.mark.parametrize(
     ("parts", "watts"),
-    [(("p1", "debug"), [200, 200]), (("debug", "debug,p2"), [200, 200]), (("p2", "p2"), [150, 150]), (("s", "debug"), [0, 200])],
+    [
+        (("p1", "debug"), [200, 200]),
+        (("debug", "debug,p2"), [200, 200]),
+        (("p2", "p2"), [150, 150]),
+        (("s", "debug"), [0, 200]),
+    ],
 )
 def test_each_component_carries_watts_on_whichever_partition(
     arena: Site, parts: tuple[str, str], watts: list[int]

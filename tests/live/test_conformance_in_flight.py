@@ -5,6 +5,7 @@ Power is read as on a Cray (pm_counters), from files that the test writes; licen
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,8 +32,9 @@ from wattqueue.policy.policy import Policy, load_policy
 IDLE_W = 100.0
 EVEN_S = 2.0
 """After so long a job's own measurements weigh as much as its prediction."""
-DRAWS_W = (180.0, 250.0)
-"""Watts of the two jobs' nodes; both jobs are predicted at 300 W, the maximum of a node."""
+DRAWS_W = {"p1": 180.0, "p2": 250.0}
+"""Watts of each node of a partition, at all times: a job's first reading is then its own. One job runs on each,
+predicted at 300 W, the maximum of a node."""
 FLOOR_W = 40
 """No licence falls below a fifth of the most that the node draws above idle."""
 
@@ -43,8 +45,8 @@ class Driven:
 
     cluster: Cluster
     clock: Callable[[], float]
-    submit: Callable[[], str]
-    """Submits a held job of one node that runs on and on, and returns its name."""
+    submit: Callable[[str], str]
+    """Submits a held job of one node to a partition, which runs on and on, and returns its name."""
     nodes: tuple[str, ...]
     wait: Callable[[], object]
     """Lets a short time pass."""
@@ -54,17 +56,19 @@ def fake() -> Driven:
     parts = {"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"n{i}" for i in range(5, 9)]}
     slurm = FakeSlurm(parts, TOTAL_W)
     names = tuple(f"n{i}" for i in range(1, 9))
-    return Driven(
-        slurm, lambda: slurm.now_s, lambda: slurm.submit(1, 900.0, watts=NET_W).name, names, lambda: slurm.step(0.5)
-    )
+
+    def submit(partition: str) -> str:
+        return slurm.submit(1, 900.0, watts=NET_W, partition=partition).name
+
+    return Driven(slurm, lambda: slurm.now_s, submit, names, lambda: slurm.step(0.5))
 
 
 def real(site: Site) -> Driven:
     lab: SlurmLab = site.lab
     site.keep_beating()
 
-    def submit() -> str:
-        return lab.submit("-N1", "-t60", "-pp1", "--wrap=sleep 1000")
+    def submit(partition: str) -> str:
+        return lab.submit("-N1", "-t60", "-p", partition, "--wrap=sleep 1000")
 
     return Driven(SlurmCluster(lab.commands), time.time, submit, lab.names, lambda: time.sleep(0.5))
 
@@ -103,26 +107,20 @@ class Followed:
         place.mkdir(exist_ok=True)
         SlurmLab.write_counters(place, power_w + (-6.0, 2.0, 4.0)[self.rounds % 3], 0.0)
 
-    def round(self, draws_w: dict[str, float]) -> None:
-        """One round, after a short time in which the nodes drew that; others idle."""
+    def round(self) -> None:
+        """One round, and a short time after it."""
         self.rounds += 1
-        for node in self.driven.nodes:
-            self.set_power(node, draws_w.get(node, IDLE_W))
+        for k, node in enumerate(self.driven.nodes):
+            self.set_power(node, DRAWS_W["p1" if k < 4 else "p2"])
         assert self.controller.round() is not None
         assert not self.controller.troubles
         self.driven.wait()
 
-    def watts(self, names: list[str]) -> list[int]:
-        """The licences that the cluster counts for these jobs."""
-        rows = {row.key.name: row for row in self.driven.cluster.observe().jobs}
-        return [rows[name].watts for name in names]
-
-    def left(self, names: list[str]) -> list[float]:
-        """The relative variance of each job's watts, as a share of that at its start."""
+    def left(self) -> dict[str, float]:
+        """The relative variance of the watts of each job that holds nodes, as a share of that at its start."""
         report = self.controller.last
         assert report is not None
-        found = {busy.row.key.name: busy.variance_left for busy in report.plan.busy}
-        return [found[name] for name in names]
+        return {busy.row.key.name: busy.variance_left for busy in report.plan.busy}
 
 
 @pytest.fixture
@@ -140,23 +138,25 @@ def followed(driven_by: Driven, tmp_path: Path) -> Followed:
 
 def test_a_job_counts_what_was_measured_of_it_within_an_interval_that_narrows(followed: Followed) -> None:
     driven = followed.driven
-    names = [driven.submit() for _ in DRAWS_W]
-    where: dict[str, float] = {}
-    for _ in range(200):
-        followed.round(where)
+    names = [driven.submit(partition) for partition in DRAWS_W]
+    rows = {row.key.name: row for row in driven.cluster.observe().jobs}
+    seen = {name: [rows[name].watts] for name in names}
+    left: dict[str, list[float]] = {name: [1.0] for name in names}
+    both_s = math.inf
+    while driven.clock() - both_s < 10.0 * EVEN_S:
+        followed.round()
         rows = {row.key.name: row for row in driven.cluster.observe().jobs}
+        narrowed = followed.left()
+        for name in names:
+            if rows[name].state == "running":
+                seen[name].append(rows[name].watts)
+                left[name].append(narrowed.get(name, 1.0))
         if all(rows[name].state == "running" for name in names):
-            break
-    assert followed.watts(names) == [NET_W, NET_W], "nothing was measured yet: the prediction counts"
-    where = {rows[name].node_names[0]: watts for name, watts in zip(names, DRAWS_W, strict=True)}
-    seen, left = [followed.watts(names)], [[1.0, 1.0]]
-    begin_s = driven.clock()
-    while driven.clock() - begin_s < 10.0 * EVEN_S:
-        followed.round(where)
-        seen.append(followed.watts(names))
-        left.append(followed.left(names))
-    for k, draws_w in enumerate(DRAWS_W):
-        watts, share = [row[k] for row in seen], [row[k] for row in left]
+            both_s = min(both_s, driven.clock())
+        assert followed.rounds < 400
+    for name, draws_w in zip(names, DRAWS_W.values(), strict=True):
+        watts, share = seen[name], left[name]
+        assert watts[0] == NET_W, "nothing is measured yet: the prediction counts"
         target_w = draws_w - IDLE_W
         assert len(set(watts)) >= 3, f"it moves step by step: {watts}"
         # less than a tenth of the weight is the prediction's by now, and a licence is not lowered by less than 5 %
@@ -164,6 +164,6 @@ def test_a_job_counts_what_was_measured_of_it_within_an_interval_that_narrows(fo
         assert all(FLOOR_W < one <= NET_W for one in watts)
         assert all(later <= sooner for sooner, later in pairwise(share)), share
         assert share[-1] < 0.35, "the noise of phases is left, and little of the error"
-    assert seen[-1][0] < seen[-1][1], "each counts what was measured of this job, not of its user's"
+    assert seen[names[0]][-1] < seen[names[1]][-1], "each counts what was measured of this job, not of its user's"
     decisions = list(replay(followed.folder.parent / "views.jsonl", policy()))
     assert [number for number, recorded, again in decisions if recorded != again] == []

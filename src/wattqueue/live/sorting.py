@@ -222,9 +222,7 @@ class Sorter:
         if not row.pending:
             return "ignored"
         if not self.layout.allowed(row.partition):
-            # a component on managed nodes of a partition that the machine file does not name was held for the controller
-            ours = details is not None and details.parts > 1 and row.held and NEEDS_CONTROLLER in details.mark
-            return "hand_over" if ours and self.mode == "control" and self._waits(row, details) else "ignored"
+            return "hand_over" if self._bare_component(row, details) else "ignored"
         if self.mode != "control":
             return "waiting" if row.eligible and not row.held else "ignored"
         if details is None:
@@ -236,6 +234,15 @@ class Sorter:
         if details.parts > 1:
             return "hand_over"
         return "waiting" if row.watts >= 0 else "ignored"
+
+    def _bare_component(self, row: Job, details: Details | None) -> bool:
+        """Whether job_submit.lua holds a component for the controller although it decides nothing about its partition.
+
+        The machine file does not name the partition, and it holds managed nodes.
+        """
+        if self.mode != "control" or details is None or details.parts <= 1 or not row.held:
+            return False
+        return NEEDS_CONTROLLER in details.mark and self._waits(row, details)
 
     def _waits(self, row: Job, details: Details) -> bool:
         """Whether a held job waits for nothing but the controller."""
