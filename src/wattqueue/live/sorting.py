@@ -225,10 +225,8 @@ class Sorter:
             return "hand_over" if self._bare_component(row, details) else "ignored"
         if self.mode != "control":
             return "waiting" if row.eligible and not row.held else "ignored"
-        if details is None:
-            return "free" if not row.held else "unknown"
-        if not row.held:
-            return "free"
+        if not row.held or details is None:
+            return "unknown" if row.held else "free"
         if not self._waits(row, details):
             return "ignored"
         if details.parts > 1:
