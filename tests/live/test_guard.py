@@ -21,7 +21,7 @@ from wattqueue.live.slurm.examine_live import examine_live
 from wattqueue.live.slurm.guard import Guard, missing_watts
 from wattqueue.live.slurm.install import NodeWatts, changes, differences, install, script, uninstall
 from wattqueue.live.slurm.observe import Observer
-from wattqueue.live.slurm.sharing import PARTITIONS
+from wattqueue.live.slurm.sharing import PARTITIONS, shared_partitions
 
 MACHINE = """
 name = "m"
@@ -190,6 +190,22 @@ def test_shared_nodes_and_a_backfill_without_licences_are_found(tmp_path: Path) 
     set_config(slurm, "SelectType", "select/linear")
     set_config(slurm, "SchedulerParameters", "bf_interval=1,bf_licenses")
     assert not any("shares nodes" in one.what or "bf_licenses" in one.what for one in guard.check(slurm))
+
+
+def test_whole_nodes_are_known_in_the_words_of_each_release() -> None:
+    """26.05 prints whole nodes as Exclusive=NODE, and OverSubscribe=NO for whole and for shared nodes."""
+    lines = {
+        "whole22": "ExclusiveUser=NO OverSubscribe=EXCLUSIVE", "shared22": "ExclusiveUser=YES OverSubscribe=NO",
+        "whole26": "Exclusive=NODE OverSubscribe=NO", "shared26": "Exclusive=NO OverSubscribe=NO",
+        "user26": "Exclusive=USER OverSubscribe=NO", "force26": "Exclusive=NO OverSubscribe=FORCE:2",
+    }  # fmt: skip
+    text = "".join(f"PartitionName={name} {fields} State=UP\n" for name, fields in lines.items())
+    assert shared_partitions(with_partitions(make_slurm(), text), {}) == {
+        "shared22": "OverSubscribe=NO",
+        "shared26": "Exclusive=NO OverSubscribe=NO",
+        "user26": "Exclusive=USER OverSubscribe=NO",
+        "force26": "Exclusive=NO OverSubscribe=FORCE:2",
+    }
 
 
 def test_a_dry_run_shows_the_difference_and_writes_nothing(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def find_inexact(slurm: Slurm, values: Mapping[str, str], managed: Collection[st
     shared = {name: how for name, how in shared_partitions(slurm, values).items() if name in managed}
     for name, how in sorted(shared.items()):
         text = (
-            f"partition {name} shares nodes among jobs (OverSubscribe={how}): each job counts whole nodes, "
+            f"partition {name} shares nodes among jobs ({how}): each job counts whole nodes, "
             "so jobs on one node count it several times; set OverSubscribe=EXCLUSIVE, or name it in [slurm] shared"
         )
         yield Finding(text, fatal=False)
@@ -29,9 +29,10 @@ def find_inexact(slurm: Slurm, values: Mapping[str, str], managed: Collection[st
 
 
 def shared_partitions(slurm: Slurm, values: Mapping[str, str]) -> dict[str, str]:
-    """Return the partitions in which several jobs may run on one node, with their OverSubscribe.
+    """Return the partitions in which several jobs may run on one node, with the settings that allow it.
 
-    Empty where jobs get whole nodes anyway (select/linear), or where Slurm does not answer.
+    Empty where jobs get whole nodes anyway (select/linear), or where Slurm does not answer. Slurm prints whole nodes
+    as ``OverSubscribe=EXCLUSIVE`` (22.05, 24.11) or as ``Exclusive=NODE OverSubscribe=NO`` (26.05).
     """
     if values.get("SelectType", "").endswith("linear"):
         return {}
@@ -42,7 +43,8 @@ def shared_partitions(slurm: Slurm, values: Mapping[str, str]) -> dict[str, str]
     found = {}
     for line in answer.out.splitlines() if answer.code == 0 else ():
         fields = dict(piece.split("=", 1) for piece in line.split() if "=" in piece)
-        how = fields.get("OverSubscribe", "EXCLUSIVE")
-        if how != "EXCLUSIVE" and "PartitionName" in fields:
-            found[fields["PartitionName"]] = how
+        whole = fields.get("OverSubscribe", "EXCLUSIVE") == "EXCLUSIVE" or fields.get("Exclusive") == "NODE"
+        if not whole and "PartitionName" in fields:
+            shown = (f"{key}={fields[key]}" for key in ("Exclusive", "OverSubscribe") if key in fields)
+            found[fields["PartitionName"]] = " ".join(shown)
     return found
