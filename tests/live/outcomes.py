@@ -24,6 +24,8 @@ FINAL = frozenset(
 )
 STORE_MARGIN_S = 1.0
 """What is logged so long before the file's time may be missing in it: it is written after the jobs were read."""
+RESTORED = "] Recovered JobId="
+"""What slurmctld logs at its start for each job of its store, and for each step."""
 NAMED = re.compile(r"JobId=(\d+)(?:[_+][\d*]+)?(?:\((\d+)\))?")
 
 
@@ -64,21 +66,22 @@ class Outcomes:
         return {file.name: len(file.read_text().split()) for file in (self.site.root / "work").glob("a*.*")}
 
     def violations(self, accepted: Mapping[str, tuple[int, Iterable[str]]], forgotten: set[int]) -> list[str]:
-        """What contradicts "every job ends exactly once".
+        """What contradicts "every job ends exactly once"; that nothing could be checked is a contradiction, too.
 
         ``accepted`` has the id and the tasks of each job that sbatch accepted, by its name; ``forgotten`` the ids of
         jobs that a crash may have forgotten.
         """
         completions = self.completions()
-        found = []
+        found, checked = [], 0
         for name, (job_id, tasks) in accepted.items():
             for task in tasks:
                 key = f"{name}.{task}"
                 ends, ran = self.ends.get(key, set()), completions.get(key, 0)
                 ids = {job_id, *(end.job_id for end in ends)}
                 if not ids & forgotten:
+                    checked += 1
                     found += [f"{key} ({sorted(ends)}, {ran} completions): {why}" for why in _contradictions(ends, ran)]
-        return found
+        return found if checked else ["no job was durable: nothing was checked"]
 
 
 def _contradictions(ends: set[End], completions: int) -> Iterable[str]:
@@ -100,13 +103,14 @@ def _contradictions(ends: set[End], completions: int) -> Iterable[str]:
 def forgotten(log: str, crashes: Iterable[Crash]) -> set[int]:
     """Ids of the jobs that slurmctld's log names between the last store of the state and a crash.
 
-    A task of an array is logged as ``JobId=5_1(7)``: both numbers count.
+    A task of an array is logged as ``JobId=5_1(7)``: both numbers count. A job that a restart read from the store is
+    no change of it: where a crash follows before the next store, the restart's list of all jobs is in between.
     """
-    windows = [(crash.stored_s - STORE_MARGIN_S, crash.killed_s) for crash in crashes]  # then it lists what it restored
+    windows = [(crash.stored_s - STORE_MARGIN_S, crash.killed_s) for crash in crashes]
     found: set[int] = set()
     for line in log.splitlines():
         named = NAMED.findall(line)
-        if named and line.startswith("["):
+        if named and line.startswith("[") and RESTORED not in line:
             at_s = datetime.fromisoformat(line[1 : line.index("]")]).timestamp()  # the log's times are local
             if any(low <= at_s <= high for low, high in windows):
                 found.update(int(number) for pair in named for number in pair if number)
