@@ -15,6 +15,7 @@ import pytest
 
 from tests.campaign.cluster import ROOT, Cluster, cluster, wait_for
 from tests.campaign.processes import members
+from tests.live.releases import root_of, under_test
 from tests.live.slurmlab import SlurmLab, missing
 from wattqueue.campaign.dask import opened_backend, scheduler_address, slurm_cluster
 from wattqueue.campaign.file import SlurmTable
@@ -320,6 +321,8 @@ def slurm() -> Iterator[SlurmLab]:
     reason = missing()
     if reason is not None:
         pytest.skip(reason)
+    if root_of(under_test()) is not None:
+        pytest.skip("Dask calls the sbatch of the installed Slurm")
     folder = Path(tempfile.mkdtemp(prefix="wattqueue-lab-"))
     lab = SlurmLab(folder, nodes=2, accounting=False)
     try:

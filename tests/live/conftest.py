@@ -12,7 +12,7 @@ import pytest
 
 from tests.live.releases import RELEASE, absent, under_test
 from tests.live.site import Site, bring_up
-from tests.live.slurmlab import SlurmLab, missing
+from tests.live.slurmlab import SlurmLab
 
 
 @pytest.fixture
@@ -22,22 +22,6 @@ def lab_folder() -> Iterator[Path]:
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
-def real_slurm() -> None:
-    """Skips, with the reason, where no real Slurm can be brought up."""
-    reason = missing()
-    if reason is not None:
-        pytest.skip(reason)
-
-
-@pytest.fixture(scope="module")
-def real_module() -> None:
-    """As ``real_slurm``, for fixtures of a module."""
-    reason = missing()
-    if reason is not None:
-        pytest.skip(reason)
 
 
 @pytest.fixture
@@ -57,9 +41,9 @@ def slurm_release() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With WATTQUEUE_SLURM_RELEASE, leave out what that release does not decide about."""
+    """With WATTQUEUE_SLURM_RELEASE, leave out what needs no Slurm; the rest takes the release named there."""
     if os.environ.get(RELEASE):
-        others = [item for item in items if "slurm_release" not in getattr(item, "fixturenames", ())]
+        others = [item for item in items if item.get_closest_marker("slurm") is None]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in set(others)]
 

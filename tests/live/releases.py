@@ -11,16 +11,13 @@ import pwd
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import Any, TypeVar
 
 from tests.live.slurmlab import Done, SlurmLab, missing, wait_for
 
 ROOTS = Path(os.environ.get("WATTQUEUE_SLURM_ROOTS", "/var/tmp/wattqueue-slurm"))  # noqa: S108 - large, and kept
 DEBIAN = {"24.11": "trixie", "26.05": "forky"}
 """The release of Debian that holds each release of Slurm."""
-RELEASES = ("22.05", *DEBIAN)
 RELEASE = "WATTQUEUE_SLURM_RELEASE"
 """The variable that names the release of a run of the tests."""
 COMMANDS = ("sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sdiag", "sinfo", "sprio", "squeue", "srun", "sshare")
@@ -79,28 +76,36 @@ class ChrootLab(SlurmLab):
 
     def up(self) -> SlurmLab:
         """Mount what the release needs, write wrappers of its commands into ``bin``, and bring the lab up."""
-        inner = f"{self.system}{self.root}"
-        mounts = [
-            "mount --make-rprivate /", f"mkdir -p {inner}", f"mount -t proc proc {self.system}/proc",
-            f"mount --rbind /dev {self.system}/dev", f"mount --rbind /sys {self.system}/sys",
-            f"mount -t tmpfs tmpfs {self.system}/run", f"mount --bind {self.root} {inner}",
-            f"touch {self.system}/etc/hosts", f"mount --bind /etc/hosts {self.system}/etc/hosts",
-            f"touch {self.root}/ready",
-        ]  # fmt: skip
-        script = " && ".join([*mounts, "exec sleep 1000000"])
+        script = " && ".join([*self.mounts(), f"touch {self.root}/ready", "exec sleep 1000000"])
         self.holder = subprocess.Popen(["unshare", "-m", "/bin/sh", "-c", script], env=self.env, start_new_session=True)
         wait_for("the mounts", (self.root / "ready").exists)
         for command in COMMANDS:
             wrapper = self.root / "bin" / command
             # as the caller: the controller's account may enter by its capabilities (``site.as_operator``)
             inside = f"nsenter -t {self.holder.pid} -m chroot {self.system}"
-            wrapper.write_text(f'#!/bin/sh\nexec {inside} {command} "$@"\n')
+            # by its whole path: with ``bin`` on the PATH, and there inside as well, the wrapper would find itself
+            wrapper.write_text(f'#!/bin/sh\nexec {inside} /usr/bin/{command} "$@"\n')
             wrapper.chmod(0o755)
         return super().up()
 
     def down(self) -> None:
         super().down()
         self.holder.wait(60.0)
+
+    def mounts(self) -> list[str]:
+        """Commands of a shell that mount what the release needs, in the namespace of its daemons."""
+        inner = f"{self.system}{self.root}"
+        return [
+            "mount --make-rprivate /", f"mkdir -p {inner}", f"mount -t proc proc {self.system}/proc",
+            f"mount --rbind /dev {self.system}/dev", f"mount --rbind /sys {self.system}/sys",
+            f"mount -t tmpfs tmpfs {self.system}/run", f"mount --bind {self.root} {inner}",
+            f"touch {self.system}/etc/hosts", f"mount --bind /etc/hosts {self.system}/etc/hosts",
+        ]  # fmt: skip
+
+    def with_sys(self, tree: Path, argv: Sequence[str]) -> list[str]:
+        script = f"mount --make-rprivate / && mount --bind {tree} {self.system}/sys"
+        script += f" && exec chroot {self.system} {' '.join(argv)}"
+        return ["nsenter", "-t", str(self.holder.pid), "-m", "unshare", "-m", "/bin/sh", "-c", script]
 
     def configure(self) -> None:
         super().configure()
@@ -129,21 +134,26 @@ def under_test() -> str:
     return os.environ.get(RELEASE, "") or ".".join(_installed().split(".")[:2])
 
 
-def each_release() -> list[object]:
-    """Parameters for tests of every release: the installed one in every suite, the others in the slow one."""
-    slow = pytest.mark.slow
-    return [pytest.param(one, marks=() if _installed().startswith(f"{one}.") else slow) for one in RELEASES]
+Installed = TypeVar("Installed", bound=SlurmLab)
+Other = TypeVar("Other", bound=ChrootLab)
 
 
-def lab_of(release: str, folder: Path, lua: str | None, licences_w: int, **more: Any) -> SlurmLab:
+def lab_of(release: str, folder: Path, lua: str | None = None, licences_w: int = 100_000, **more: Any) -> SlurmLab:
     """A lab of eight nodes; its ``bin`` holds the commands where the release is not the installed one.
 
     With accounting, as sites have it: without, Slurm 24.11 and 26.05 refuse a change of a job's partition at random
     ("Resource temporarily unavailable", 30 to 80 in a hundred). 26.05 knows no user ``nobody``.
     """
+    return lab_as(SlurmLab, ChrootLab, release, folder, lua=lua, licences_w=licences_w, **more)
+
+
+def lab_as(
+    installed: type[Installed], other: type[Other], release: str, folder: Path, **more: Any
+) -> Installed | Other:
+    """A lab of one class where the release is the installed one, else of the other."""
     root = root_of(release)
     if root is None:
-        return SlurmLab(folder, lua=lua, licences_w=licences_w, **more)
-    lab = ChrootLab(folder, lua=lua, licences_w=licences_w, **more)
+        return installed(folder, **more)
+    lab = other(folder, **more)
     lab.system = root
     return lab

@@ -49,11 +49,17 @@ max_w = 300.0
 
 def as_operator(*arguments: str) -> list[str]:
     """The command line under the controller's own account; it may read (not write) an interpreter of root's."""
-    # the commands of another release of Slurm are in a folder that it has to enter
-    more = ",+sys_admin,+sys_chroot,+sys_ptrace" if root_of(under_test()) is not None else ""
-    keep = (f"--inh-caps=+dac_read_search{more}", f"--ambient-caps=+dac_read_search{more}")
-    drop = ("setpriv", f"--reuid={OPERATOR}", f"--regid={OPERATOR}", "--clear-groups", *keep)
+    drop = ("setpriv", f"--reuid={OPERATOR}", f"--regid={OPERATOR}", "--clear-groups", *kept_rights())
     return [*drop, sys.executable, "-c", "from wattqueue.cli import main; main()", *arguments]
+
+
+def kept_rights() -> tuple[str, str]:
+    """Options of setpriv: an account may read an interpreter of root's, and run commands of another release of Slurm.
+
+    Those commands are in a folder that it has to enter.
+    """
+    more = ",+sys_admin,+sys_chroot,+sys_ptrace" if root_of(under_test()) is not None else ""
+    return f"--inh-caps=+dac_read_search{more}", f"--ambient-caps=+dac_read_search{more}"
 
 
 class Site:

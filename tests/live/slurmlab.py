@@ -386,9 +386,13 @@ class SlurmLab:
         if self.energy:
             tree = self.root / "sys" / name
             self._make_sys(tree)
-            script = f"mount --make-rprivate / && mount --bind {tree} /sys && exec {' '.join(argv)}"
-            argv = ["unshare", "-m", "/bin/sh", "-c", script]
+            argv = self.with_sys(tree, argv)
         self.start(f"slurmd.{name}", argv)
+
+    def with_sys(self, tree: Path, argv: Sequence[str]) -> list[str]:
+        """What starts a daemon that sees ``tree`` as its /sys."""
+        script = f"mount --make-rprivate / && mount --bind {tree} /sys && exec {' '.join(argv)}"
+        return ["unshare", "-m", "/bin/sh", "-c", script]
 
     def _make_sys(self, tree: Path) -> None:
         counters = tree / "cray/pm_counters"

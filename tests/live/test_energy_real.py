@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.releases import lab_of
 from tests.live.slurmlab import OPERATOR, SlurmLab, wait_for
 from wattqueue.live.slurm.accounting import SlurmEnergy
 from wattqueue.live.slurm.frequencies import Frequencies
@@ -20,13 +21,12 @@ pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("
 
 
 @pytest.fixture(scope="module")
-def powered(real_module: None) -> Iterator[SlurmLab]:
+def powered(slurm_release: str) -> Iterator[SlurmLab]:
     """Two nodes that measure: n1 draws 300 W, n2 draws 180 W."""
     folder = Path(os.path.realpath(f"/tmp/wattqueue-energy-{os.getpid()}"))  # noqa: S108 - other users walk here
     folder.mkdir(mode=0o755)
-    lab = SlurmLab(
-        folder, nodes=2, energy=True, task_prolog=folder / "etc/prolog.sh", node_w={"n1": 300.0, "n2": 180.0}
-    )
+    draws_w = {"n1": 300.0, "n2": 180.0}
+    lab = lab_of(slurm_release, folder, nodes=2, energy=True, task_prolog=folder / "etc/prolog.sh", node_w=draws_w)
     (folder / "freq").mkdir(mode=0o755)
     (folder / "etc/prolog.sh").write_text(prolog(folder / "freq"))
     (folder / "etc/prolog.sh").chmod(0o755)

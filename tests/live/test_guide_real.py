@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from tests.live.procs import MARKER
-from tests.live.site import ROOT, warm_kernels
+from tests.live.releases import ChrootLab, lab_as
+from tests.live.site import ROOT, kept_rights, warm_kernels
 from tests.live.slurmlab import OPERATOR, Done, SlurmLab, wait_for
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
@@ -37,36 +38,29 @@ max_w = 300.0
 """
 
 
-class GuideLab(SlurmLab):
+class Guided(SlurmLab):
     """A Slurm whose slurmctld sees /etc and /var/lib of the test's own."""
 
     holder: subprocess.Popen[bytes]
 
-    def open_namespace(self) -> None:
-        """Make the namespace, and keep it with a process that does nothing else."""
+    def make_folders(self) -> list[str]:
+        """Make the folders; returns the commands that mount them."""
         shutil.copytree("/etc", self.root / "etcroot", symlinks=True)
         (self.root / "etcroot/systemd/system").mkdir(parents=True, exist_ok=True)
         (self.root / "etcroot/wattqueue").mkdir()
         (self.root / "varlib").mkdir()
-        binds = f"mount --bind {self.root}/etcroot /etc && mount --bind {self.root}/varlib /var/lib"
-        script = f"mount --make-rprivate / && {binds} && touch {self.root}/ready && exec sleep 3600"
-        self.holder = subprocess.Popen(["unshare", "-m", "/bin/sh", "-c", script], env=self.env)
-        wait_for("the namespace", (self.root / "ready").exists)
+        return [f"mount --bind {self.root}/etcroot /etc", f"mount --bind {self.root}/varlib /var/lib"]
 
     @property
-    def enter(self) -> list[str]:
+    def inside(self) -> list[str]:
         """What runs a command in the namespace."""
         return ["nsenter", "-t", str(self.holder.pid), "-m"]
-
-    def start(self, name: str, argv: Sequence[str]) -> None:
-        """Start a daemon; slurmctld in the namespace."""
-        super().start(name, [*self.enter, *argv] if name == "slurmctld" else argv)
 
     def wattqueue(self, *arguments: str) -> Done:
         """Run the command as root in a shell of the namespace."""
         program = Path(shutil.which("python3") or "").parent
         env = {"PYTHONPATH": str(ROOT / "src"), "PATH": f"{program}:{self.env['PATH']}"}
-        return self.run([*self.enter, str(executable()), "live", *arguments], env=env, check=False)
+        return self.run([*self.inside, str(executable()), *arguments], env=env, check=False)
 
     def as_unit(self, unit: str) -> list[str]:
         """ExecStart of an installed unit, under its account and with a root that it may not write."""
@@ -77,13 +71,41 @@ class GuideLab(SlurmLab):
         assert "env " not in command, "and env finds no virtual environment"
         variables = " ".join(re.findall(r"^Environment=(.*)$", text, re.MULTILINE))
         ids = f"--reuid={account.pw_uid} --regid={account.pw_gid} --clear-groups"
-        keep = "--inh-caps=+dac_read_search --ambient-caps=+dac_read_search"  # an interpreter of root's, for the test
+        keep = " ".join(kept_rights())
         script = (
             f"mount -o remount,bind,ro / && mount -o remount,bind,ro /etc && "
             f"exec env -i PATH=/usr/bin:/bin PYTHONPATH={ROOT}/src {variables} "
             f"SLURM_CONF={self.env['SLURM_CONF']} {MARKER}={self.root} setpriv {ids} {keep} {command}"
         )
-        return [*self.enter, "unshare", "-m", "/bin/sh", "-c", script]
+        return [*self.inside, "unshare", "-m", "/bin/sh", "-c", script]
+
+
+class GuideLab(Guided):
+    """The installed Slurm; slurmctld alone is in the namespace."""
+
+    def up(self) -> SlurmLab:
+        """Make the namespace, keep it with a process that does nothing else, and bring the lab up."""
+        script = " && ".join(
+            ["mount --make-rprivate /", *self.make_folders(), f"touch {self.root}/ready", "exec sleep 3600"]
+        )
+        self.holder = subprocess.Popen(["unshare", "-m", "/bin/sh", "-c", script], env=self.env)
+        wait_for("the namespace", (self.root / "ready").exists)
+        return super().up()
+
+    def start(self, name: str, argv: Sequence[str]) -> None:
+        """Start a daemon; slurmctld in the namespace."""
+        super().start(name, [*self.inside, *argv] if name == "slurmctld" else argv)
+
+    def down(self) -> None:
+        super().down()
+        self.holder.wait(60.0)
+
+
+class GuideChroot(Guided, ChrootLab):
+    """A Slurm of another release; its Debian sees the same /var/lib, where the heartbeat is."""
+
+    def mounts(self) -> list[str]:
+        return [*super().mounts(), *self.make_folders(), f"mount --bind {self.root}/varlib {self.system}/var/lib"]
 
 
 def executable() -> Path:
@@ -93,26 +115,24 @@ def executable() -> Path:
 
 
 @pytest.fixture
-def guide(real_slurm: None) -> Iterator[GuideLab]:
+def guide(slurm_release: str) -> Iterator[Guided]:
     folder = Path(os.path.realpath(f"/tmp/wattqueue-guide-{os.getpid()}"))  # noqa: S108 - other users walk here
     folder.mkdir(mode=0o755)
-    lab = GuideLab(folder, nodes=4, licences_w=800)
+    lab = lab_as(GuideLab, GuideChroot, slurm_release, folder, licences_w=800, nodes=4)
     try:
-        lab.open_namespace()
+        lab.up()
         yield lab
     finally:
         lab.down()
-        lab.holder.kill()
-        lab.holder.wait(60.0)
         lab.remove()
 
 
-def test_the_guide_as_written(guide: GuideLab) -> None:
+def test_the_guide_as_written(guide: Guided) -> None:
     lab = guide
-    lab.up()
     etc, home = lab.root / "etcroot/wattqueue", lab.root / "varlib/wattqueue"
     (etc / "cluster.toml").write_text(MACHINE)
     observe = f'machine = "cluster.toml"\npolicy = "easy"\ncap = "1000W"\n[slurm]\nconf = "{lab.root}/etc/slurm.conf"\n'
+    observe += f'bin_dir = "{lab.bin_dir}"\n'
     (etc / "live.toml").write_text(observe)
     config = ("--config", "/etc/wattqueue/live.toml")
     # before anything is installed: a job runs, another waits, neither carries watts
@@ -122,13 +142,17 @@ def test_the_guide_as_written(guide: GuideLab) -> None:
 
     # 5: the account comes first; install refuses to guess it
     into = ("--write", "--into", str(lab.root / "etc"), "--units", "/etc/systemd/system")
-    refused = lab.wattqueue("install", *config, *into)
+    refused = lab.wattqueue("live", "install", *config, *into)
     assert refused.code == 2
     assert "user" in refused.err
     (etc / "live.toml").write_text(f'user = "{OPERATOR}"\nmode = "control"\n{observe}')
 
-    # 6: install, add the lines that it prints, install again
-    first = lab.wattqueue("install", *config, *into)
+    # 6: look at what would change, install, add the lines that it prints, install again
+    tried = lab.wattqueue("live", "install", *config, *into, "--dry-run")
+    assert tried.code == 0, tried.err
+    assert "+local WHOLE_POOL_W = " in tried.out
+    assert not (lab.root / "etc/job_submit.lua").exists()
+    first = lab.wattqueue("live", "install", *config, *into)
     assert first.code == 1, first.err + first.out
     assert "JobSubmitPlugins" in first.out
     conf = lab.root / "etc/slurm.conf"
@@ -137,11 +161,13 @@ def test_the_guide_as_written(guide: GuideLab) -> None:
     conf.write_text("\n".join([*kept, *lines, ""]))
     lab.restart_controller()
     lab.wait_idle_or_busy()
-    second = lab.wattqueue("install", *config, *into, "--apply")
+    second = lab.wattqueue("live", "install", *config, *into, "--apply")
     assert second.code == 0, second.err + second.out
     assert lab.field(early, "Licenses") == "watts:200"
     assert lab.field(waiting, "Licenses") == "watts:400"
     assert "Used=200" in lab.run(["scontrol", "-o", "show", "lic"]).out
+
+    assert "nothing would change" in lab.wattqueue("live", "install", *config, *into, "--dry-run").out
 
     # 7: start the unit; systemd makes its StateDirectory
     home.mkdir(mode=0o711)
@@ -163,8 +189,37 @@ def test_the_guide_as_written(guide: GuideLab) -> None:
     timer = lab.run(lab.as_unit("wattqueue-live-release.service"), check=False)
     assert timer.code == 3, timer.err
 
+    doctor = lab.wattqueue("doctor", "--live", "/etc/wattqueue/live.toml")
+    found = re.findall(r"^  (\w+) +(\S+) ", doctor.out.partition("\nLive\n")[2].partition("\n\n")[0], re.MULTILINE)
+    assert found == [("yes", name) for name in ("heartbeat", "pool", "installation", "partitions")], doctor.out
+
     # later somebody changes the account in the configuration, and forgets to install again
     (etc / "live.toml").write_text(f'user = "games"\nmode = "control"\n{observe}')
-    forgotten = lab.wattqueue(*config, "--rounds", "1")
+    forgotten = lab.wattqueue("live", *config, "--rounds", "1")
     assert forgotten.code == 2
     assert "job_submit.lua" in forgotten.err
+
+    # and takes it out again, once no controller is at work and no job waits for one: what runs goes on without watts
+    (etc / "live.toml").write_text(f'user = "{OPERATOR}"\nmode = "control"\n{observe}')
+    out = ("--write", "--into", str(lab.root / "etc"), "--units", str(lab.root / "etcroot/systemd/system"))
+    at_work = lab.wattqueue("live", "uninstall", *config, *out)
+    assert at_work.code == 3, at_work.err + at_work.out
+    controller = lab.daemons.pop("controller")
+    controller.terminate()
+    controller.wait(60.0)
+    held = lab.wattqueue("live", "uninstall", *config, *out)
+    assert held.code == 3, held.err + held.out
+    released = lab.wattqueue("live", "release", *config, "--force")
+    assert released.code == 0, released.err + released.out
+    removed = lab.wattqueue("live", "uninstall", *config, *out)
+    assert removed.code == 0, removed.err + removed.out
+    assert not (lab.root / "etc/job_submit.lua").exists()
+    assert not list((lab.root / "etcroot/systemd/system").glob("wattqueue-*"))
+    assert {lab.field(job, "Licenses") for job in (early, waiting)} <= {"", "(null)"}
+    assert lab.states()[early] == "RUNNING"
+    conf.write_text("\n".join(kept))
+    lab.restart_controller()
+    lab.wait_idle_or_busy()
+    free = lab.submit("-N1", "-p", "p2", seconds=1)
+    lab.wait_states([free], ["COMPLETED"])
+    assert lab.field(free, "Licenses") in ("", "(null)")

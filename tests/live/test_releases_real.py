@@ -1,4 +1,4 @@
-"""What each release of Slurm at hand counts: watts of requeued jobs, and of jobs that complete during a restart."""
+"""What the release of Slurm under test counts: watts of requeued jobs, and of jobs that complete during a restart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.live.adversary import Poller
 from tests.live.drive import lab_machine, make_controller
-from tests.live.releases import RELEASES, absent, lab_of
+from tests.live.releases import lab_of
 from tests.live.slurmlab import OTHER_USER, PATIENCE_S, SlurmLab
 from wattqueue.live.cluster import Pool
 from wattqueue.live.controller import Controller
@@ -28,15 +28,12 @@ NET_W, TOTAL_W, POOL_W, JOBS = 200, 1600, 1000, 14
 REQUEUES = 500
 
 
-@pytest.fixture(params=RELEASES)
-def release_lab(request: pytest.FixtureRequest, lab_folder: Path) -> Iterator[SlurmLab]:
-    """A lab of one release; skipped, with the reason, where it is not at hand."""
-    reason = absent(request.param)
-    if reason is not None:
-        pytest.skip(reason)
+@pytest.fixture
+def release_lab(slurm_release: str, lab_folder: Path) -> Iterator[SlurmLab]:
+    """A lab of the release under test."""
     nodes = {name: NodeWatts(NET_W, NET_W, 16 if name == "p1" else 8) for name in ("p1", "p2")}
     lua = script(Settings(nodes, [], lab_folder / BEAT, 600, TOTAL_W))
-    lab = lab_of(request.param, lab_folder, lua, TOTAL_W)
+    lab = lab_of(slurm_release, lab_folder, lua, TOTAL_W)
     try:
         yield lab.up()
     finally:

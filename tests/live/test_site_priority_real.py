@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.live.drive import lab_machine, make_controller
-from tests.live.releases import RELEASES, absent, lab_of
+from tests.live.releases import lab_of
 from tests.live.slurmlab import OTHER_USER, USER, SlurmLab, wait_for
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.install import NodeWatts, Settings, script
@@ -33,12 +33,9 @@ PRIORITY = (
 )  # fmt: skip
 
 
-@pytest.fixture(params=RELEASES)
-def twins(request: pytest.FixtureRequest, lab_folder: Path) -> Iterator[tuple[SlurmLab, SlurmLab]]:
+@pytest.fixture
+def twins(slurm_release: str, lab_folder: Path) -> Iterator[tuple[SlurmLab, SlurmLab]]:
     """Two equal clusters, the second with our script, which holds jobs."""
-    reason = absent(request.param)
-    if reason is not None:
-        pytest.skip(reason)
     nodes = {name: NodeWatts(200, 200, 16 if name == "p1" else 8) for name in ("p1", "p2")}
     labs = []
     try:
@@ -46,7 +43,7 @@ def twins(request: pytest.FixtureRequest, lab_folder: Path) -> Iterator[tuple[Sl
             folder = lab_folder / name
             folder.mkdir(mode=0o755)
             lua = script(Settings(nodes, [], folder / BEAT, 600, 1600)) if name == "ours" else None
-            lab = lab_of(request.param, folder, lua, 1600, extra=PRIORITY)
+            lab = lab_of(slurm_release, folder, lua, 1600, extra=PRIORITY)
             labs.append(lab.up())
         yield labs[0], labs[1]
     finally:

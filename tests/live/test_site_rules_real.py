@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.drive import lab_machine, make_controller
-from tests.live.releases import absent, each_release, lab_of
+from tests.live.releases import lab_of
 from tests.live.slurmlab import OTHER_USER, SlurmLab, wait_for
 from wattqueue.live.controller import Controller
 from wattqueue.live.report import Report
@@ -30,9 +30,6 @@ CONF = (
 
 def overlapping(release: str, extra: Sequence[str]) -> SlurmLab:
     """A lab that is not up, with GPUs on some nodes and a partition ``debug`` over all that Slurm schedules itself."""
-    reason = absent(release)
-    if reason is not None:
-        pytest.skip(reason)
     folder = Path(tempfile.mkdtemp(prefix="wattqueue-rules-"))
     folder.chmod(0o755)
     nodes = {name: NodeWatts(NET_W, NET_W, 16 if name == "p1" else 8) for name in ("p1", "p2")}
@@ -41,10 +38,10 @@ def overlapping(release: str, extra: Sequence[str]) -> SlurmLab:
     return lab_of(release, folder, lua, TOTAL_W, extra=extra, gpus=2, overlap=True)
 
 
-@pytest.fixture(scope="module", params=each_release())
-def ruled(request: pytest.FixtureRequest) -> Iterator[SlurmLab]:
+@pytest.fixture(scope="module")
+def ruled(slurm_release: str) -> Iterator[SlurmLab]:
     """A lab with accounts that have limits, a feature on a node, and a partition that preempts."""
-    lab = overlapping(request.param, CONF)
+    lab = overlapping(slurm_release, CONF)
     try:
         lab.up()
         change = ["sacctmgr", "-i"]
@@ -234,10 +231,10 @@ def test_a_preempted_job_waits_again_and_runs_again(rounds: Rounds) -> None:
     rounds.until("its end", lambda: lab.states()[low] == "COMPLETED", look)
 
 
-@pytest.fixture(params=each_release())
-def suspending(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rounds]:
+@pytest.fixture
+def suspending(slurm_release: str, tmp_path: Path) -> Iterator[Rounds]:
     """A controller over a lab whose partition ``debug`` may suspend the jobs of others."""
-    lab = overlapping(request.param, [line.replace("=REQUEUE", "=SUSPEND,GANG") for line in CONF])
+    lab = overlapping(slurm_release, [line.replace("=REQUEUE", "=SUSPEND,GANG") for line in CONF])
     try:
         lab.up()
         lab.run(["scontrol", "update", "PartitionName=debug", "PriorityTier=10"])

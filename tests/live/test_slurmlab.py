@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.procs import MARKER, end_all, marked
+from tests.live.releases import lab_of
 from tests.live.slurmlab import USER, LabError, SlurmLab, wait_for
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
@@ -24,6 +26,23 @@ def test_runs_a_job_with_accounting_and_leaves_nothing(lab: SlurmLab) -> None:
     assert "license/watts=200" in rows
 
 
+def test_a_command_that_a_script_names_is_that_of_the_release(lab: SlurmLab, slurm_release: str) -> None:
+    """With the folder of the lab's commands on the PATH, where they must not find themselves."""
+    path = ":".join(filter(None, (lab.bin_dir, lab.env["PATH"])))
+    done = lab.run(["/bin/sh", "-c", "sinfo -V; sinfo -h -N -o %N"], env={"PATH": path}, timeout_s=60.0)
+    assert done.out.split()[1].startswith(f"{slurm_release}.")
+    assert set(done.out.split()[2:]) == set(lab.names)
+
+
+def test_each_lab_is_of_the_release_under_test() -> None:
+    """A lab made by its class would be the installed Slurm, whatever release a run names."""
+    made = re.compile(r"(?<!class )\b(SlurmLab|ChrootLab|GuideLab)\(")
+    allowed = {"releases.py", "record.py", "test_outcomes.py", Path(__file__).name}  # the last ones run no Slurm
+    files = [path for path in Path(__file__).parent.rglob("*.py") if path.name not in allowed]
+    assert len(files) > 50
+    assert [path.name for path in files if made.search(path.read_text())] == []
+
+
 def test_listens_on_loopback_alone(lab: SlurmLab) -> None:
     ours = set(lab.ports)
     listening = {}
@@ -36,28 +55,29 @@ def test_listens_on_loopback_alone(lab: SlurmLab) -> None:
     assert set(listening.values()) == {"0100007F"}
 
 
-def test_down_leaves_no_process(lab_folder: Path, real_slurm: None) -> None:
-    small = SlurmLab(lab_folder, nodes=2, accounting=False).up()
+def test_down_leaves_no_process(lab_folder: Path, slurm_release: str) -> None:
+    small = lab_of(slurm_release, lab_folder, nodes=2, accounting=False).up()
     small.submit(seconds=600.0)
     assert len(marked(str(lab_folder))) >= 4
     small.down()
     assert marked(str(lab_folder)) == []
 
 
-def test_failed_start_leaves_no_process_and_says_why(lab_folder: Path, real_slurm: None) -> None:
-    broken = SlurmLab(lab_folder, nodes=2, accounting=False, extra=["NoSuchOption=1"])
+def test_failed_start_leaves_no_process_and_says_why(lab_folder: Path, slurm_release: str) -> None:
+    broken = lab_of(slurm_release, lab_folder, nodes=2, accounting=False, extra=["NoSuchOption=1"])
     with pytest.raises(LabError, match="NoSuchOption"):
         broken.up()
     assert marked(str(lab_folder)) == []
 
 
-def test_watchdog_ends_the_lab_of_a_killed_test(lab_folder: Path, real_slurm: None) -> None:
+def test_watchdog_ends_the_lab_of_a_killed_test(lab_folder: Path, slurm_release: str) -> None:
     program = (
-        "import sys, time; from pathlib import Path; from tests.live.slurmlab import SlurmLab;"
-        "SlurmLab(Path(sys.argv[1]), nodes=2, accounting=False).up(); print('up', flush=True); time.sleep(600)"
+        "import sys, time; from pathlib import Path; from tests.live.releases import lab_of;"
+        "lab_of(sys.argv[2], Path(sys.argv[1]), nodes=2, accounting=False).up();"
+        "print('up', flush=True); time.sleep(600)"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", program, str(lab_folder)], stdout=subprocess.PIPE, cwd=ROOT, text=True
+        [sys.executable, "-c", program, str(lab_folder), slurm_release], stdout=subprocess.PIPE, cwd=ROOT, text=True
     ) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline().strip() == "up"
