@@ -94,12 +94,13 @@ class ChrootLab(SlurmLab):
 
     def mounts(self) -> list[str]:
         """Commands of a shell that mount what the release needs, in the namespace of its daemons."""
-        inner = f"{self.system}{self.root}"
+        system, root = self.system, self.root
+        empty = [f"mount -t tmpfs tmpfs {system}/{folder}" for folder in ("run", "tmp")]
         return [
-            "mount --make-rprivate /", f"mkdir -p {inner}", f"mount -t proc proc {self.system}/proc",
-            f"mount --rbind /dev {self.system}/dev", f"mount --rbind /sys {self.system}/sys",
-            f"mount -t tmpfs tmpfs {self.system}/run", f"mount --bind {self.root} {inner}",
-            f"touch {self.system}/etc/hosts", f"mount --bind /etc/hosts {self.system}/etc/hosts",
+            "mount --make-rprivate /", *empty, f"mkdir -p {system}{root}", f"mount --bind {root} {system}{root}",
+            f"mount -t proc proc {system}/proc", f"mount --rbind /dev {system}/dev",
+            f"mount --rbind /sys {system}/sys",
+            f"touch {system}/etc/hosts", f"mount --bind /etc/hosts {system}/etc/hosts",
         ]  # fmt: skip
 
     def with_sys(self, tree: Path, argv: Sequence[str]) -> list[str]:
@@ -125,7 +126,8 @@ class ChrootLab(SlurmLab):
         env: Mapping[str, str] | None = None,
     ) -> Done:
         if argv[0] in COMMANDS:
-            return super().run([*self.enter(user), *argv], timeout_s=timeout_s, check=check, env=env)
+            where = ["env", "-C", str(self.root / "work")]  # as without a chroot: jobs write their output there
+            return super().run([*self.enter(user), *where, *argv], timeout_s=timeout_s, check=check, env=env)
         return super().run(argv, user=user, timeout_s=timeout_s, check=check, env=env)
 
 
