@@ -34,7 +34,7 @@ from wattqueue.study.powercap.month_cell import BREAK, DRIFT, GENERATED, PHASES_
 MONTHS = 3
 """Months of a trace that are judged."""
 FIRST_SEED = 1_001
-"""Of the traces; the ledger's settings were chosen on traces of seeds 1 to 3."""
+"""Of the traces; the ledger's settings were chosen on traces of seeds 1 to 20."""
 
 
 class Rule(NamedTuple):
