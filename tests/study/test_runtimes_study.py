@@ -11,6 +11,7 @@ import pytest
 
 from wattqueue.cli.study import runtimes
 from wattqueue.errors import InputError, PolicyError
+from wattqueue.formats.machine.file import load_machine
 from wattqueue.formats.read import read_workload
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.study.frame.claim import Verdict
@@ -18,7 +19,7 @@ from wattqueue.study.frame.samples import Samples
 from wattqueue.study.runtimes.choice import EASY, Choice, settings
 from wattqueue.study.runtimes.study import POLICIES, RecordedTrace, RunTimesStudy, judged
 from wattqueue.study.runtimes.tables import harm_table
-from wattqueue.study.runtimes.trial import METRICS, TraceCase, halves
+from wattqueue.study.runtimes.trial import MACHINE, METRICS, TraceCase, cap_above_idle, halves
 
 WAITS = ("wait_s_mean", "wait_s_p95", "wait_s_p99", "wait_s_max")
 
@@ -49,6 +50,13 @@ def test_a_cap_admits_four_nodes_in_five() -> None:
     capped = TraceCase(jobs, 5, capped=True).draw(0)(EASY)
     assert capped["wait_s_mean"] == pytest.approx(10 / 5)
     assert TraceCase(jobs, 5).draw(0)(EASY)["wait_s_mean"] == 0
+
+
+def test_the_cap_of_generated_jobs_adds_idle_watts_only_where_it_covers_them() -> None:
+    machine = load_machine(MACHINE)
+    assert cap_above_idle(machine).cap_w.tolist() == [350e3], "its cap covers what jobs draw above idle"
+    whole = replace(machine, cap_scope="machine")
+    assert cap_above_idle(whole).cap_w.tolist() == [350e3 + machine.idle_w]
 
 
 def test_halves_are_by_submission() -> None:

@@ -74,7 +74,7 @@ class GeneratedCase:
         """Generate the jobs of one seed; the trial simulates them."""
         machine = load_machine(MACHINE)
         jobs = generate(np.random.default_rng(seed), days=self.days, load=self.load, nodes=machine.units)
-        cap = Cap.constant(idle_w(machine) + ABOVE_IDLE_W) if self.capped else None
+        cap = cap_above_idle(machine) if self.capped else None
         parts = {"estimator": CAP_ESTIMATOR} if self.capped else {}
 
         def trial(name: str) -> dict[str, float]:
@@ -83,9 +83,9 @@ class GeneratedCase:
         return trial
 
 
-def idle_w(machine: Machine) -> float:
-    """Return the watts of the machine when it is idle."""
-    return float(sum(part.idle_w * part.units for part in machine.partitions))
+def cap_above_idle(machine: Machine) -> Cap:
+    """Return the cap of the generated jobs in the machine's scope; a cap on dynamic watts leaves idle watts out."""
+    return Cap.constant(machine.scope_idle_w() + ABOVE_IDLE_W)
 
 
 def measures(run: Run) -> dict[str, float]:
