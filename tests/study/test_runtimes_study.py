@@ -59,6 +59,16 @@ def test_the_cap_of_generated_jobs_adds_idle_watts_only_where_it_covers_them() -
     assert cap_above_idle(whole).cap_w.tolist() == [350e3 + machine.idle_w]
 
 
+def test_all_tables_are_written_as_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "tables.md"
+    runtimes.run(policy=["easy-sjbf"], seeds=1, days=1.0, threads=1, tables=file)
+    text = file.read_text()
+    assert text.startswith("# ")
+    assert text.count("| easy-sjbf |") == 4, "three loads, and the cap"
+    assert "| late |" in text
+    assert "easy-sjbf" in capsys.readouterr().out
+
+
 def test_halves_are_by_submission() -> None:
     jobs = jobs_of([(5, 1, 1, 1), (1, 1, 1, 1), (3, 1, 1, 1), (2, 1, 1, 1), (4, 1, 1, 1)])
     first, second = halves(jobs)

@@ -27,6 +27,7 @@ def run(
     threads: Annotated[int, typer.Option(min=1, max=1_024, help="Simulations at a time.")] = os.cpu_count() or 1,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
     page: Annotated[Path | None, typer.Option("--html", help="Write all tables here.")] = None,
+    tables: Annotated[Path | None, typer.Option("--markdown", help="Write all tables as Markdown here.")] = None,
 ) -> None:
     """EASY with predicted run times against users' limits, with and without a cap.
 
@@ -37,4 +38,4 @@ def run(
     from wattqueue.study.runtimes.study import POLICIES, RecordedTrace, RunTimesStudy
 
     traces = tuple(map(RecordedTrace.parse, trace or ()))
-    perform(RunTimesStudy(traces, seeds, days, threads, policy or POLICIES), json_file, page)
+    perform(RunTimesStudy(traces, seeds, days, threads, policy or POLICIES), json_file, page, tables=tables)
