@@ -98,6 +98,12 @@ ANY_NEED = NEVER - 1
 ANY_WATT = 1 << 62
 MICRO = 1e6
 
+
+def microwatts(watts: float) -> int:
+    """Return watts as kernels count them."""
+    return round(watts * MICRO)
+
+
 # Job states, as model.schedule.State; WAITING and RUNNING_NOW exist only inside a run.
 NOT_STARTED = 0
 COMPLETED = 1

@@ -174,7 +174,7 @@ class NodeChoice:
 
     def _net_uw(self, unit_w: float, factor: Floats, units: Sequence[int]) -> int:
         """Return the net microwatts of a job on these units, rounded unit by unit (rule 12 of docs/semantics.md)."""
-        total = int(np.rint(round(unit_w * codes.MICRO) * factor[list(units)]).astype(np.int64).sum())
+        total = int(np.rint(codes.microwatts(unit_w) * factor[list(units)]).astype(np.int64).sum())
         idle = 0 if self.layout.machine.cap_scope == "jobs" else int(self.layout.idle_uw[list(units)].sum())
         return max(0, total - idle)
 
@@ -242,7 +242,7 @@ def counted_uw(decision: Decision, at: int, start: StartJob) -> int:
         total = int(np.rint(unit_uw * factor[code][list(start.nodes)]).astype(np.int64).sum())
     if view.machine.cap_scope == "jobs":
         return total
-    idle = round(view.machine.partitions[start.partition].idle_w * codes.MICRO)
+    idle = codes.microwatts(view.machine.partitions[start.partition].idle_w)
     return max(0, total - idle * len(start.nodes))
 
 

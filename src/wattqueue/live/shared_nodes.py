@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from wattqueue.errors import MachineError
+from wattqueue.kernels.codes import microwatts
 from wattqueue.live.cluster import Job, Node
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.world import Layout, resting_w
@@ -107,7 +108,7 @@ class SharedNodes:
                         found[node.name] = one
                     if node.state == DRAINED:
                         drained[node.name] = node
-            open_uw = sum(round(self.most_w(one) * 1e6) for one in found.values())
+            open_uw = sum(microwatts(self.most_w(one)) for one in found.values())
             self._last = (nodes, Members(found, drained, frozenset(names), open_uw))
         return self._last[1]
 
@@ -130,7 +131,7 @@ class SharedNodes:
         for name, node in closed.items():
             partition = members.partition[name]
             rests_w = resting_w(partition, node.power) if self.scope == "machine" else 0.0
-            uw += round(rests_w * 1e6) - round(self.most_w(partition) * 1e6)
+            uw += microwatts(rests_w) - microwatts(self.most_w(partition))
         return SharedCount(uw, len(members.partition) - len(closed), len(closed), members.names)
 
     def most_of_all_w(self, nodes: Sequence[Node]) -> float:

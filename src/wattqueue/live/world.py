@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import MachineError
+from wattqueue.kernels.codes import microwatts
 from wattqueue.live.cluster import Job, Node, Power
 from wattqueue.model.jobs import Floats, Ints
 from wattqueue.model.machine import Machine, Partition
@@ -106,7 +107,7 @@ class Layout:
     @cached_property
     def idle_uw(self) -> NDArray[np.int64]:
         """Idle microwatts of each unit. Shape (units,)."""
-        return np.repeat([round(p.idle_w * 1e6) for p in self.machine.partitions], np.diff(self.first)).astype(np.int64)
+        return np.repeat([microwatts(p.idle_w) for p in self.machine.partitions], np.diff(self.first)).astype(np.int64)
 
     @cached_property
     def slurm_partition(self) -> dict[int, str]:
@@ -376,7 +377,7 @@ def base_uw(layout: Layout, nodes: Sequence[Node]) -> int:
         unit = layout.unit.get(node.name)
         if node.power != "on" and unit is not None:
             partition = layout.machine.partitions[layout.row_of(unit)]
-            total += round(resting_w(partition, node.power) * 1e6) - int(layout.idle_uw[unit])
+            total += microwatts(resting_w(partition, node.power)) - int(layout.idle_uw[unit])
     return total
 
 

@@ -101,7 +101,7 @@ def _rows_in(column: NDArray[Any], table: state.Rows, job: Any) -> Any:
 
 def idle_uw(machine: Machine) -> NDArray[np.int64]:
     """Return the idle microwatts of one unit of each partition. Shape (P,)."""
-    return np.array([round(p.idle_w * codes.MICRO) for p in machine.partitions], np.int64)
+    return np.array([codes.microwatts(p.idle_w) for p in machine.partitions], np.int64)
 
 
 def queue_entries(jobs: KnownJobs, entries: Entries, window: Window, machine: Machine) -> state.EntryTable:
@@ -242,7 +242,7 @@ def fill_counters(view: state.KernelView, machine: Machine, settings: PassSettin
     count[codes.SCOPE_JOBS] = machine.cap_scope == "jobs"
     count[codes.SCOPE_MACHINE] = machine.cap_scope == "machine"
     if machine.cap_scope == "machine":
-        count[codes.BASE] = sum(p.units * round(p.idle_w * codes.MICRO) for p in machine.partitions)
+        count[codes.BASE] = sum(p.units * codes.microwatts(p.idle_w) for p in machine.partitions)
     if settings.chance is not None:
         count[codes.BY_CHANCE] = 1
         view.num[[codes.CHANCE_SHARE, codes.CHANCE_OWN, codes.CHANCE_COMMON]] = settings.chance

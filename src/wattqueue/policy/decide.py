@@ -114,14 +114,14 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
     count, held, running = view.counter, view.held, s.running
     if s.base_uw is not None:
         count[codes.BASE] = s.base_uw
-    count[codes.CAP] = codes.NO_CAP if s.cap_w * codes.MICRO >= codes.NO_CAP else round(s.cap_w * codes.MICRO)
+    count[codes.CAP] = codes.NO_CAP if s.cap_w * codes.MICRO >= codes.NO_CAP else codes.microwatts(s.cap_w)
     count[codes.IN_TARGET] = s.signals.targets.in_force(s.now_s) >= 0
     if s.settings.looks_ahead:
         ahead_s, ahead_w = next_target(s.signals, np.array([s.now_s]))
         view.num[codes.AHEAD_S] = ahead_s[0]
-        count[codes.AHEAD_CAP] = round(ahead_w[0] * codes.MICRO) if ahead_s[0] < np.inf else codes.NO_CAP
+        count[codes.AHEAD_CAP] = codes.microwatts(ahead_w[0]) if ahead_s[0] < np.inf else codes.NO_CAP
     # Not into MARGIN: that slot is the ledger's own, and a chance ledger computes it from what runs.
-    count[codes.BASE] += round(s.margin_w * codes.MICRO)
+    count[codes.BASE] += codes.microwatts(s.margin_w)
     count[codes.IDLE_ABOVE] = s.idle_above_uw
     held.option[running.row] = running.option
     held.end[running.row] = running.expected_end_s

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes, state
+from wattqueue.kernels.codes import microwatts
 from wattqueue.kernels.schedule import budget_once
 from wattqueue.kernels.snapshot import load_unusable
 from wattqueue.policy.actions import (
@@ -292,11 +293,6 @@ def _acts(now: Round, row: int, job: str) -> bool:
     """Return whether a job holds units in the snapshot, and this round has not asked for anything about it."""
     running = row >= 0 and now.kernel.held.option[row] >= 0 and row in now.snapshot.running.row
     return running and job not in now.under_way and job not in (*now.requeued, *now.suspended, *now.resumed)
-
-
-def microwatts(watts: float) -> int:
-    """Return watts as the ledger counts them."""
-    return round(watts * codes.MICRO)
 
 
 def partition_of(kernel: state.KernelView, unit: int) -> int:

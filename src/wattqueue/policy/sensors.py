@@ -24,7 +24,7 @@ def with_sensors(view: state.KernelView, machine: Machine, ledger: Measured | No
 
     ``ledger``: count running jobs by them; None leaves the ledger as it is, and samples are for parts to read.
     """
-    most = np.array([round((p.max_w or 0.0) * codes.MICRO) for p in machine.partitions], np.int64)
+    most = np.array([codes.microwatts(p.max_w or 0.0) for p in machine.partitions], np.int64)
     measured = new_measured(
         machine.sensor_start,
         machine.sensor_of_unit,

@@ -335,7 +335,7 @@ class Session:
 def set_margin(kernel: state.KernelView, margin_w: float) -> None:
     """Keep watts free below the cap. A chance ledger computes its own margin, start by start, and keeps that."""
     if not kernel.counter[codes.BY_CHANCE]:
-        act.set_margin(kernel, round(margin_w * codes.MICRO))
+        act.set_margin(kernel, codes.microwatts(margin_w))
 
 
 def run_pass(driver: Driver, view: View, needs: Capabilities, answers: PassAnswers) -> list[tuple[Start, int]]:

@@ -152,7 +152,7 @@ def power_of(jobs: Jobs, machine: Machine, schedule: Schedule, micro: NDArray[np
     engine, so that both give the same watts.
     """
     rows = np.flatnonzero(schedule.ran)
-    idle = np.array([round(p.idle_w * codes.MICRO) for p in machine.partitions], np.int64)
+    idle = np.array([codes.microwatts(p.idle_w) for p in machine.partitions], np.int64)
     part = machine.option_partition[schedule.option[rows]]
     size = jobs.nodes[rows].astype(np.int64)
     change = np.stack([micro[rows], idle[part] * size, size])

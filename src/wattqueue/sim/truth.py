@@ -197,7 +197,7 @@ def build_truth(
     if len(events.unit) and (events.unit.min() < 0 or events.unit.max() >= units):
         raise InputError(f"node events name a unit outside 0..{units - 1}")
     tally = np.zeros(codes.TALLY_SLOTS, np.int64)
-    tally[codes.OTHER_UW] = sum(p.units * round(p.idle_w * codes.MICRO) for p in machine.partitions)
+    tally[codes.OTHER_UW] = sum(p.units * codes.microwatts(p.idle_w) for p in machine.partitions)
     node_order = np.lexsort((events.unit, events.up, events.time_s))  # of one instant: down before up, then by unit
     when = np.full(codes.WHEN_SLOTS, np.inf)
     when[[codes.PASS_INTERVAL, codes.CONTROL_STEPS_LEFT, codes.PASS_AT_COMPLETION]] = 0.0

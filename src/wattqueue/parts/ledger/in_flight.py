@@ -18,6 +18,7 @@ from typing import ClassVar
 from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
 from wattqueue.kernels import in_flight as at
+from wattqueue.kernels.codes import microwatts
 from wattqueue.parts.ledger.measured import Measured, Read, Share
 
 
@@ -97,8 +98,3 @@ class JobEvidence:
     def corrected_w(self, predicted_w: float) -> float:
         """Return what a prediction counts now."""
         return float(at.correct_prediction(self._evidence, microwatts(predicted_w)) / codes.MICRO)
-
-
-def microwatts(watts: float) -> int:
-    """Return watts as kernels count them."""
-    return round(watts * codes.MICRO)
