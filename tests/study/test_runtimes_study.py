@@ -117,6 +117,13 @@ def test_harm_is_each_figure_over_easys_without_oracles() -> None:
     assert harm_table([samples]).rows == [["easy++, s", "-10", "+5", "+10", "+100"]]
 
 
+def test_a_change_over_no_wait_at_all_is_left_out_of_what_harms() -> None:
+    values = {(EASY, m): 0.0 if m == "wait_s_p95" else 100.0 for m in METRICS} | {("easy++", m): 90.0 for m in METRICS}
+    values["easy++", "wait_s_max"] = 200.0
+    samples = Samples({("s", policy, metric): np.array([value]) for (policy, metric), value in values.items()})
+    assert harm_table([samples]).rows == [["easy++, s", "-10", "–", "-10", "+100"]]
+
+
 def test_published_figures_of_a_trace_that_was_not_simulated_are_left_out() -> None:
     assert judged(Samples({})).rows == []
     assert "No published figure" in judged(Samples({})).summary

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from wattqueue.policy.oracles import marked_policy, oracles_of
 from wattqueue.policy.policy import load_policy
 from wattqueue.study.frame.samples import Samples, change_percent
@@ -31,10 +33,10 @@ def setting_table(samples: Samples, setting: str, note: str = "") -> Table:
 def harm_table(every: Iterable[Samples]) -> Table:
     """Return where a policy without knowledge of the future is worse than EASY by ``HARM_PERCENT`` or more."""
     rows = [
-        [f"{policy}, {setting}", *(f"{value:+.0f}" for value in changes)]
+        [f"{policy}, {setting}", *("–" if np.isnan(value) else f"{value:+.0f}" for value in changes)]
         for samples in every
         for setting, policy, changes in _changes(samples)
-        if max(changes) >= HARM_PERCENT
+        if np.nanmax(changes) >= HARM_PERCENT
     ]
     title = f"Where it harms: {HARM_PERCENT:g} % or more above EASY in one of these, per cent of change"
     note = "" if rows else "Nowhere."
