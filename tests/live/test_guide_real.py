@@ -192,6 +192,10 @@ def test_the_guide_as_written(guide: Guided) -> None:
     doctor = lab.wattqueue("doctor", "--live", "/etc/wattqueue/live.toml")
     found = re.findall(r"^  (\w+) +(\S+) ", doctor.out.partition("\nLive\n")[2].partition("\n\n")[0], re.MULTILINE)
     assert found == [("yes", name) for name in ("heartbeat", "pool", "installation", "partitions")], doctor.out
+    lab.run(["scontrol", "update", "PartitionName=p2", "OverSubscribe=NO"])
+    shares = lab.wattqueue("doctor", "--live", "/etc/wattqueue/live.toml").out
+    assert re.findall(r"partition (\w+) shares nodes", shares) == ["p2"], shares
+    lab.run(["scontrol", "update", "PartitionName=p2", "OverSubscribe=EXCLUSIVE"])
 
     # later somebody changes the account in the configuration, and forgets to install again
     (etc / "live.toml").write_text(f'user = "games"\nmode = "control"\n{observe}')
