@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.adversary import Adversary, Killer, Poller, create_late, drain
+from tests.live.adversary import LATE, Adversary, Killer, Poller, create_late, drain
 from tests.live.outcomes import Outcomes, forgotten
 from tests.live.releases import lab_of
 from tests.live.site import Site, warm_kernels
-from tests.live.slurmlab import OPERATOR, wait_for
+from tests.live.slurmlab import OPERATOR, SlurmLab, wait_for
 from wattqueue.live.config import load_config
 from wattqueue.live.slurm.guard import Guard
 from wattqueue.live.slurm.install import install
@@ -140,6 +140,40 @@ def test_each_component_carries_watts_on_whichever_partition(
         assert found == [f"watts:{one}" if one else "(null)" for one in watts]
         arena.lab.run(["scancel", job])
         arena.wait_used(0)
+    finally:
+        arena.stop()
+
+
+def wait_released(lab: SlurmLab, job: str) -> None:
+    """Wait until nobody holds a job."""
+    wait_for(f"the release of {job}", lambda: lab.field(job, "Priority") != "0", step_s=0.2)
+
+
+def test_components_that_a_restart_orphaned_block_nobody(arena: Site) -> None:
+    """Their first component named a partition that the restart forgot: Slurm can neither start nor cancel them.
+
+    They were released and carry watts. Slurm plans nodes for them, and starts nothing else there until they are held.
+    """
+    lab = arena.lab
+    arena.start(arena.root / "live/live.toml")
+    arena.wait_up()
+    try:
+        first = [arena.gated("-N1", "-t", "60", "-p", "p1") for _ in range(4)]
+        arena.wait_running(first)
+        for second in ("p1", "debug"):
+            options = ["-N1", "-t5", "-p", LATE, ":", "-N1", "-t5", "-p", second]
+            wait_released(lab, f"{lab.submit(*options, seconds=300)}+1")
+        time.sleep(6.0)  # slurmctld saves its state every 5 s
+        lab.restart_controller()
+        rows = [row.split("|") for row in lab.run(["squeue", "-h", "-a", "-t", "PD", "-o", "%i|%A"]).out.split()]
+        assert [name.rpartition("+")[2] for name, _ in rows] == ["1", "1"], "the first components are gone"
+        numbers = [number for _, number in rows]
+        wait_for("them to be held", lambda: {lab.field(n, "Priority") for n in numbers} == {"0"}, step_s=0.2)
+        arena.open_gate(*first)
+        later = [arena.gated("-N1", "-t", "60", "-p", "p1") for _ in range(4)]
+        arena.wait_running(later)
+        arena.open_gate(*later)
+        assert {lab.field(n, "Priority") for n in numbers} == {"0"}
     finally:
         arena.stop()
 

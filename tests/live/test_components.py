@@ -10,6 +10,7 @@ import pytest
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.live.cluster import ChangeJob, HoldJob, Job, ReleaseJob, Snapshot
+from wattqueue.live.conditions import conditions
 from wattqueue.live.goal import plan_writes
 from wattqueue.live.release import held_for_controller
 from wattqueue.live.slurm.writes import commands_of
@@ -92,3 +93,33 @@ def test_a_component_that_was_freed_without_watts_is_held_again(slurm: FakeSlurm
     seen = replace(seen, jobs=tuple(row._replace(held_by="", reason="Priority") for row in seen.jobs))
     plan = controller.planner.plan(seen, {}, telemetry_ok=True)
     assert [w.target for w in plan_writes(seen, plan.goal) if isinstance(w, HoldJob)] == ["1"]
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("partition", ["p1,p2", "debug"])
+def test_a_component_whose_first_one_is_gone_is_held_and_stays_held(
+    slurm: FakeSlurm, tmp_path: Path, held: bool, partition: str
+) -> None:
+    """Slurm can neither start nor cancel it, and plans nodes for it as long as it is not held."""
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(400.0 + 800.0))
+    seen = components(slurm, (200, 400))
+    second = seen.jobs[1]._replace(partition=partition)
+    row = second if held else second._replace(held_by="", reason="Resources")
+    seen = replace(seen, jobs=(row,))
+    report = controller.planner.plan(seen, {}, telemetry_ok=True)
+    writes = [(type(w), w.target) for w in plan_writes(seen, report.goal) if w.key is not None]
+    assert writes == ([] if held else [(HoldJob, str(row.number))]), "by its own number: 1 names a job that is gone"
+    assert report.sorted.orphans == [row]
+    found = conditions(seen, report, (), True, cap_unreadable=False, cap_unknown=False)
+    assert "first one is gone" in (line := found.lines(1200.0)[0])
+    assert row.key.name in line
+
+
+def test_an_orphan_in_a_partition_that_is_not_managed_is_left_alone(slurm: FakeSlurm, tmp_path: Path) -> None:
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(400.0 + 800.0))
+    seen = components(slurm, (200, 400))
+    row = seen.jobs[1]._replace(partition="elsewhere", watts=-1, held_by="", reason="Resources")
+    details = {row.key: seen.details[row.key]._replace(mark="")}
+    plan = controller.planner.plan(replace(seen, jobs=(row,), details=details), {}, telemetry_ok=True)
+    assert plan.sorted.orphans == []
+    assert plan.goal.jobs == ()

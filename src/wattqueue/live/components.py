@@ -12,6 +12,24 @@ from wattqueue.live.cluster import Job, Node
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.world import Layout
 
+ORPHANED = "its first component is gone: it can neither start nor be cancelled, and would keep nodes from others"
+
+
+def orphans(jobs: Iterable[Job], components: Iterable[Job]) -> list[Job]:
+    """Return those of the pending ``components`` whose first one is no longer among ``jobs``.
+
+    A restart of slurmctld forgets a job whose first component names a partition that was deleted, and keeps the others.
+    Slurm plans nodes for them all the same.
+    """
+    later = [row for row in components if row.component > 0 and row.pending]
+    first = {row.whole for row in jobs if row.whole and row.component == 0} if later else set()
+    return [row for row in later if row.whole not in first]
+
+
+def left_over(components: Iterable[Job]) -> list[JobGoal]:
+    """Return goals that hold these orphans, each by its own number."""
+    return [JobGoal(row.key, held=True, why=ORPHANED, alone=True) for row in components if not row.held]
+
 
 def handed_over(layout: Layout, nodes: Iterable[Node], held: Sequence[Job], aside: Iterable[Job]) -> list[JobGoal]:
     """Return the watts of components that carry none, and the release of each job whose components all count.

@@ -39,6 +39,8 @@ class Conditions(NamedTuple):
     """Jobs that are held since their launch failed."""
     shared_w: float = 0.0
     """Watts that shared nodes count."""
+    orphans: tuple[str, ...] = ()
+    """Components of jobs whose first component is gone."""
 
     def lines(self, stated_w: float, *, observing: bool = False) -> list[str]:
         """Return a line for each condition that holds; ``observing``: the controller controls nothing."""
@@ -58,6 +60,10 @@ class Conditions(NamedTuple):
         for names, what in (
             (self.unlicensed, "run without watts, and are taken off the pool at the maximum of their nodes"),
             (self.foreign, "wait for Slurm alone (they carry no watts, or have several components)"),
+            (
+                self.orphans,
+                "are components whose first one is gone, which nobody can start or cancel: held",
+            ),
             (self.failed, "are held because their launch failed, and wait for a person"),
         ):
             if names:
@@ -95,6 +101,7 @@ def conditions(
         stuck,
         _names([row for row in snapshot.jobs if row.held_by == "failed"]),
         plan.shared.watts,
+        _names(plan.sorted.orphans),
     )
 
 

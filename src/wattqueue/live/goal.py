@@ -81,6 +81,8 @@ class JobGoal(NamedTuple):
     """
     again: bool = False
     """Stop a job that is shown as stopped, once more."""
+    alone: bool = False
+    """Write to one component by its own number: the job that it belongs to is gone."""
 
 
 class NodeGoal(NamedTuple):
@@ -161,7 +163,7 @@ def job_writes(row: Job, goal: JobGoal, frequencies: Mapping[str, int]) -> Itera
     A hold comes before the change: between the two a released job with lowered watts could start. The priority
     comes after the release, since a held job has none.
     """
-    name, key, why = row.target, row.key, goal.why
+    name, key, why = str(row.number) if goal.alone else row.target, row.key, goal.why
     if goal.held and row.pending and row.held_by in ("", "manager"):
         # what the resource manager held itself, it may release at the change
         yield HoldJob(name, "held by it" if row.held else "released", "held", why=why, key=key)

@@ -48,7 +48,7 @@ from wattqueue.kernels import codes
 from wattqueue.live.budget import Budget, elsewhere_w, pool_under, uncounted_w
 from wattqueue.live.capfile import Announced
 from wattqueue.live.cluster import Details, Job, JobKey, Node, Snapshot
-from wattqueue.live.components import handed_over
+from wattqueue.live.components import handed_over, left_over
 from wattqueue.live.consent import Consents, changed_consent
 from wattqueue.live.decision import Decider, Decision, Seen
 from wattqueue.live.draining import Draining
@@ -283,7 +283,7 @@ class Planner:
         licences = licences_of_running(self.memory, snapshot, running, other, follow=self.rules.track_running)
         goal = Goal(
             pool_w,
-            (*licences, *parked.jobs, *late, *adopt, *restored, *hand, *goals),
+            (*licences, *parked.jobs, *late, *adopt, *restored, *left_over(rows.orphans), *hand, *goals),
             self.draining.goals(decision.now, snapshot),
             parked.requeue,
             why_pool=f"cap {cap_w:.0f} W" + (f" beside {shared.watts:.0f} W of shared nodes" if shared.open else ""),

@@ -50,6 +50,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from wattqueue.live.cluster import Details, Job, JobKey, Snapshot
+from wattqueue.live.components import orphans
 from wattqueue.live.queue import Queue
 from wattqueue.live.requests import JobRequest
 from wattqueue.live.state.memory import Refused, ReleasedJob
@@ -88,6 +89,8 @@ class Sorted:
     """Released by the controller and not started in time: to be held again."""
     hand_over: list[Job] = field(default_factory=list)
     """Components of jobs that are to be released to Slurm's own scheduler as soon as all of them carry watts."""
+    orphans: list[Job] = field(default_factory=list)
+    """Components whose first one is gone, held or not: nobody can start or cancel them."""
     foreign: list[Job] = field(default_factory=list)
     """Pending and free, but not the controller's."""
     refused: int = 0
@@ -123,6 +126,8 @@ class Sorter:
     """Rows of the last snapshot."""
     _kind: dict[int, Kind] = field(default_factory=dict)
     _lists: dict[Kind, dict[int, Job]] = field(default_factory=dict)
+    _components: dict[int, Job] = field(default_factory=dict)
+    """Rows of components but the first ones, of every kind."""
     _throttles: dict[tuple[str, float], int] = field(default_factory=dict)
     """Tasks that may run at once, by array (``sbatch --array=1-100%5``)."""
 
@@ -142,8 +147,13 @@ class Sorter:
         self._update(snapshot, origin, out)
         now_s, details = snapshot.taken_s, snapshot.details
         out.running = sorted(self._of("running"), key=_age)
-        out.hand_over = sorted(self._of("hand_over"), key=_age)
-        for row in sorted(self._of("free"), key=_age):
+        held, pending = self._of("hand_over"), self._of("free")
+        # what carries no watts and is not held for the controller stands in a partition that is not its concern
+        counted = [row for k, row in self._components.items() if row.watts >= 0 or self._kind[k] == "hand_over"]
+        out.orphans = orphans(snapshot.jobs, counted)
+        lost = {row.key for row in out.orphans}
+        out.hand_over = sorted((row for row in held if row.key not in lost), key=_age)
+        for row in sorted((row for row in pending if row.key not in lost), key=_age):
             self._free(row, details.get(row.key, _PLAIN), placed.get(row.key), now_s, out)
         free = {row.key for row in out.foreign}
         self.foreign_since = {k: v for k, v in self.foreign_since.items() if k in free}
@@ -174,6 +184,7 @@ class Sorter:
         for number in gone:
             row, kind = old[number], self._kind.pop(number)
             self._lists[kind].pop(number, None)
+            self._components.pop(number, None)
             if kind == "waiting" and self.queue.row.get(row.key) is row:
                 self.queue.remove(row.key)
         self._rows = snapshot.jobs  # the old rows stayed alive until here, so no id stood for two
@@ -197,6 +208,8 @@ class Sorter:
             self._lists[old].pop(number, None)
         self._kind[number] = kind
         self._lists.setdefault(kind, {})[number] = row
+        if row.component > 0:
+            self._components[number] = row
         if kind in ("ignored", "unknown", "hand_over"):
             return
         request = self.requests.get(row.key)
