@@ -57,17 +57,14 @@ class Conditions(NamedTuple):
                 "nothing is controlled in this mode" if observing else "nothing starts, and no running job is ended"
             )
             found.append(f"counted power is {self.over_cap_w:,.0f} W above the cap of {stated_w:,.0f} W: {reason}")
-        for names, what in (
-            (self.unlicensed, "run without watts, and are taken off the pool at the maximum of their nodes"),
-            (self.foreign, "wait for Slurm alone (they carry no watts, or have several components)"),
-            (
-                self.orphans,
-                "are components whose first one is gone, which nobody can start or cancel: held",
-            ),
-            (self.failed, "are held because their launch failed, and wait for a person"),
+        for names, verbs, what in (
+            (self.unlicensed, ("runs", "run"), "without watts, taken off the pool at the maximum of the nodes"),
+            (self.foreign, ("waits", "wait"), "for Slurm alone (no watts, or several components)"),
+            (self.orphans, ("stays", "stay"), "held: the first component is gone, so nobody can start or cancel it"),
+            (self.failed, ("waits", "wait"), "for a person, held because the launch failed"),
         ):
             if names:
-                found.append(f"{_count(names)} {what}: {_first(names)}")
+                found.append(f"{_count(names)} {verbs[len(names) > 1]} {what}: {_first(names)}")
         found += [f"job {r.key.name} failed to start {r.times} times: {r.reason}" for r in self.stuck[:STUCK_AFTER]]
         if len(self.stuck) > STUCK_AFTER:
             found.append(f"and {len(self.stuck) - STUCK_AFTER} more jobs failed to start")
