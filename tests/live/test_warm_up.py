@@ -119,9 +119,9 @@ print(len(before), sorted({name for name, _ in compiled() - before}))
 def test_no_round_meets_a_kernel_that_is_not_compiled(policy: str, tmp_path: Path) -> None:
     """In a process of its own: here other tests have compiled them all."""
     env = {k: v for k, v in os.environ.items() if k != "NUMBA_DISABLE_JIT"}
-    done = subprocess.run(
-        [sys.executable, "-c", MISSED, str(tmp_path), policy], env=env, capture_output=True, text=True, check=False
-    )
+    argv = [sys.executable, "-c", MISSED, str(tmp_path), policy]
+    root = Path(__file__).parents[2]  # the script imports from tests
+    done = subprocess.run(argv, env=env, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     count, missed = done.stdout.split(maxsplit=1)
     assert missed.strip() == "[]"
