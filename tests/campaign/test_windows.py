@@ -19,6 +19,7 @@ from wattqueue.campaign.task_cell import TaskCell
 from wattqueue.errors import CampaignError
 from wattqueue.formats.cap import parse_cap
 from wattqueue.formats.workloads.swf import read_swf
+from wattqueue.model.jobs import Jobs
 from wattqueue.model.metrics import metrics
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate
@@ -162,3 +163,13 @@ def test_a_finished_campaign_that_grows_cuts_its_windows_again(tmp_path: Path) -
         whole = run_campaign(plan_of(path), tmp_path / "whole", two)
     assert (whole.runs, whole.performed) == (18, 18)
     assert whole.path.read_bytes() == wider.path.read_bytes()
+
+
+def test_a_process_keeps_few_tables_open(tmp_path: Path) -> None:
+    """Each mapped column holds a file descriptor; all of many tables would be more than a process may have."""
+    shared = Shared(tmp_path)
+    names = [shared.put_jobs(Jobs.build(np.array([float(k)]), np.array([1]), np.array([10.0]))) for k in range(40)]
+    assert len(set(names)) == len(names)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert [float(shared.jobs(name).submit_s[0]) for name in names] == list(range(40))
+    assert len(list(Path("/proc/self/fd").iterdir())) - before < 256

@@ -19,9 +19,9 @@ from wattqueue.formats import columns
 from wattqueue.model.jobs import Jobs
 
 Arrays = dict[str, NDArray[Any]]
-OPEN_TABLES = 32
-"""Tables that a process keeps open. Each of a table's fifteen columns or so holds a file descriptor while it is mapped,
-and a process commonly has 1,024 of them."""
+OPEN_TABLES = 8
+"""Job tables, and sets of arrays, that a process keeps open. Each of their columns (fifteen to forty) holds a file
+descriptor while it is mapped. A process commonly has 1,024 of them, and what uses ``select`` fails above that."""
 
 
 @dataclass(frozen=True)

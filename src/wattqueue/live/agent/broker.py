@@ -28,6 +28,9 @@ KEEP_ALIVE_S = 10
 """After half again as long without a word the broker declares a client gone."""
 
 
+NOT_YET = "not connected yet"
+
+
 class Arrived(NamedTuple):
     """A message, and the node that its topic names."""
 
@@ -50,7 +53,7 @@ class Connection:
     name: str
     listen: str
     arrived: queue.SimpleQueue[Arrived] = field(default_factory=queue.SimpleQueue)
-    problem: str = "not connected yet"
+    problem: str = NOT_YET
     """Why there is no connection; empty while there is one."""
     _client: mqtt.Client = field(init=False)
 
@@ -97,7 +100,8 @@ class Connection:
         self.problem = f"no connection to {self.section.host}:{self.section.port}: {reason}"
 
     def _gone(self, _client: mqtt.Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
-        self.problem = self.problem or f"no connection to the broker: {reason}"
+        if self.problem in ("", NOT_YET):  # what the broker refused says more
+            self.problem = f"no connection to the broker: {reason}"
 
     def _message(self, _client: mqtt.Client, _data: Any, message: mqtt.MQTTMessage) -> None:
         self.arrived.put(Arrived(message.topic.rpartition("/")[2], bytes(message.payload)))
