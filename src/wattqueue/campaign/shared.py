@@ -20,8 +20,7 @@ from wattqueue.model.jobs import Jobs
 
 Arrays = dict[str, NDArray[Any]]
 OPEN_TABLES = 8
-"""Job tables, and sets of arrays, that a process keeps open. Each of their columns (fifteen to forty) holds a file
-descriptor while it is mapped. A process commonly has 1,024 of them, and what uses ``select`` fails above that."""
+"""Job tables, and sets of arrays, that a process keeps open, with the mapped columns (file descriptors) of each."""
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,9 @@ MARK = "README"
 """A file by which a worker on another machine recognises that it sees the same folder."""
 _MOST_BYTES = 64 << 20
 """Largest table description that is read."""
-_MOST_OPEN = 4096
-"""Columns that one process keeps mapped."""
+_MOST_OPEN = 256
+"""Columns that one process keeps mapped. Each holds a file descriptor, of which a process commonly has 1,024; what uses
+``select`` fails above that."""
 
 
 def put_mark(folder: Path) -> None:
