@@ -208,6 +208,13 @@ bin_dir = "{self.lab.bin_dir}"
 
         wait_for("the controller's beat", there, step_s=0.1)
 
+    def said(self) -> str:
+        """The controller's last status and the end of its output, for the message of a test that fails."""
+        status = self.root / "live/run/status.json"
+        ended = "" if self.child is None or self.child.poll() is None else f"it ended with {self.child.returncode}\n"
+        output = self.log.read_text()[-3000:] if self.log.exists() else ""
+        return f"{ended}{status.read_text() if status.exists() else 'no status'}\n{output}"
+
     def require_up(self) -> None:
         """Raise with the end of its log where the controller has ended."""
         if self.child is None or self.child.poll() is not None:

@@ -16,7 +16,7 @@ from tests.live.drive import lab_machine, make_controller
 from tests.live.openadr.test_live_targets import Stated
 from tests.live.procs import states_of
 from tests.live.site import Site, as_operator, cap_text
-from tests.live.slurmlab import OPERATOR, USER, wait_for
+from tests.live.slurmlab import OPERATOR, USER, LabError, wait_for
 from tests.live.test_holds_real import run_again
 from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.cluster import ContinueJob, JobKey, StopJob
@@ -91,7 +91,10 @@ def write_target(site: Site, begin_s: float, end_s: float, net_w: int) -> None:
 
 
 def wait_state(site: Site, job: str, state: str) -> float:
-    return wait_for(f"job {job} {state}", lambda: site.lab.states().get(job) == state, step_s=0.1)
+    try:
+        return wait_for(f"job {job} {state}", lambda: site.lab.states().get(job) == state, step_s=0.1)
+    except LabError as error:
+        raise LabError(f"{error}\n{site.said()}") from error
 
 
 def process_states(site: Site, job: str) -> set[str]:
