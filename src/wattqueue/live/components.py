@@ -16,14 +16,16 @@ ORPHANED = "its first component is gone: it can neither start nor be cancelled, 
 
 
 def orphans(jobs: Iterable[Job], components: Iterable[Job]) -> list[Job]:
-    """Return those of the pending ``components`` whose first one is no longer among ``jobs``.
+    """Return those of the ``components`` that wait and whose first one is no longer among ``jobs``.
+
+    ``components`` are none of the first ones.
 
     A restart of slurmctld forgets a job whose first component names a partition that was deleted, and keeps the others.
     Slurm plans nodes for them all the same.
     """
-    later = [row for row in components if row.component > 0 and row.pending]
-    first = {row.whole for row in jobs if row.whole and row.component == 0} if later else set()
-    return [row for row in later if row.whole not in first]
+    waiting = [row for row in components if row.pending]
+    first = {row.whole for row in jobs if row.whole and row.component == 0} if waiting else set()
+    return [row for row in waiting if row.whole not in first]
 
 
 def left_over(components: Iterable[Job]) -> list[JobGoal]:

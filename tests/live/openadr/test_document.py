@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import paho.mqtt.client as mqtt
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from paho.mqtt.enums import CallbackAPIVersion
 
 from tests.live.openadr.grid import Grid, Json, client, rules
 from wattqueue.errors import InputError
+from wattqueue.live.agent.broker import Connection
+from wattqueue.live.agent.config import BrokerSection
 from wattqueue.live.openadr import reading, reports
 from wattqueue.live.openadr.notifier import MqttNotifier, MqttOffer
 from wattqueue.live.openadr.objects import VtnEvent, VtnProgram, parse, parse_as
@@ -172,6 +176,18 @@ def test_a_token_is_sent_to_no_broker_without_tls() -> None:
     plain = MqttNotifier(asked, offer("mqtt://broker.example", **stated), [], lambda: None)
     with pytest.raises(InputError, match="gets no token"):
         plain.open()
+
+
+def test_a_connection_that_ends_before_the_broker_answers_states_why() -> None:
+    one = MqttNotifier(client("https://vtn.example"), offer("mqtt://localhost", method="ANONYMOUS"), [], lambda: None)
+    agents = Connection(BrokerSection(host="localhost"), "controller", "state/+")
+    paho = mqtt.Client(CallbackAPIVersion.VERSION2)
+    for connection in (one, agents):
+        connection._gone(paho, None, None, "Unspecified error", None)
+        assert connection.problem.endswith("Unspecified error")
+        connection.problem = "the broker refuses the connection: Not authorized"
+        connection._gone(paho, None, None, "Unspecified error", None)
+        assert connection.problem.endswith("Not authorized"), "what the broker said is the better reason"
 
 
 def test_certificates_that_cannot_be_used_are_a_clear_error_without_the_key() -> None:

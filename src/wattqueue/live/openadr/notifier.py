@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 PLAIN_PORT, TLS_PORT = 1883, 8883
 TLS_SCHEMES = {"mqtts": True, "ssl": True, "mqtt": False, "tcp": False}
 """Whether a scheme of a broker's URL means TLS."""
+NOT_YET = "not connected yet"
 
 
 class _Authentication(BaseModel):
@@ -103,7 +104,7 @@ class MqttNotifier:
     offer: MqttOffer
     topics: list[str]
     wake: Callable[[], None]
-    problem: str = "not connected yet"
+    problem: str = NOT_YET
     _mqtt: mqtt.Client = field(init=False, repr=False)
 
     def open(self) -> None:
@@ -168,7 +169,8 @@ class MqttNotifier:
         self.problem = f"no connection to the VTN's broker: {type(error).__name__}"
 
     def _gone(self, _client: mqtt.Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
-        self.problem = self.problem or f"no connection to the VTN's broker: {reason}"
+        if self.problem in ("", NOT_YET):  # what the broker refused says more
+            self.problem = f"no connection to the VTN's broker: {reason}"
 
     def _message(self, _client: mqtt.Client, _data: Any, _message: mqtt.MQTTMessage) -> None:
         self.wake()
