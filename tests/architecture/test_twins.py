@@ -33,7 +33,7 @@ TWINS: dict[str, dict[str, str]] = {
     },
     "simulator.Simulator.greedy": {
         "greedy": "try_in_order begin_pass refresh_candidates follow_candidates leaf_of_rank next_partition "
-        "find_candidate try_entry drop_reservations entry_not_started bound_by_last_end",
+        "find_candidate try_entry drop_reservations entry_not_started bound_by_last_end note_earlier_shadows",
     },
     "simulator.Simulator.shortest": {
         "shortest": "try_shortest shortest_partition find_shortest place_of before passes",
@@ -53,7 +53,7 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.keeps": {"greedy": "keeps_reservations"},
     "simulator.Simulator.consume": {"greedy": "consume_leftovers"},
     "simulator.Simulator.taken": {"chance": "with_margin"},
-    "simulator.Simulator.reserve": {"greedy": "reserve after_ends suffices", "chance": "margin_beside"},
+    "simulator.Simulator.reserve": {"greedy": "reserve left_beside after_ends suffices", "chance": "margin_beside"},
     "simulator.Simulator.conservative": {
         "plan": "pass_conservative begin_plan is_overdue build_profile advance_profile plan_entry withdraw_plan "
         "start_planned start_on_very_units",

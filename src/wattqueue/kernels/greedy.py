@@ -117,10 +117,11 @@ def begin_pass(view: KernelView) -> int:
 
     Entries tried before still do not fit: resources are the same (DIRTY is 0), the reservations are the same, and time
     has only moved towards the shadow times, which makes it harder to end before them. This needs ranks that arrivals
-    only append to (FCFS_RANKS): a new entry in front could start, or take the reservation.
+    only append to (FCFS_RANKS): a new entry in front could start, or take the reservation. Starts of the last pass that
+    changed a reservation otherwise than a whole pass would make this one whole (WHOLE_NEXT).
     """
     count = view.counter
-    whole = count[codes.DIRTY] != 0 or count[codes.FCFS_RANKS] == 0 or count[codes.DROPPED] != 0
+    whole = count[codes.DIRTY] != 0 or count[codes.FCFS_RANKS] == 0 or count[codes.WHOLE_NEXT] != 0
     whole = whole or count[codes.DEPTH] < codes.ANY_NEED
     # What the next load target leaves over changes with each start and each second.
     whole = whole or (count[codes.LOOKS_AHEAD] != 0 and view.num[codes.AHEAD_S] < INF)
@@ -135,7 +136,7 @@ def begin_pass(view: KernelView) -> int:
         if first_rank < 0:
             return codes.ANY_NEED
         return int(first_rank)
-    count[codes.DROPPED] = 0
+    count[codes.WHOLE_NEXT] = 0
     for p in range(len(view.units.free)):
         view.reserved.entry[p] = -1
     return 0
@@ -262,6 +263,7 @@ def try_entry(view: KernelView, p: int, entry: int) -> bool:
             end = view.num[codes.NOW] + wall_s(view, job, option)
             if view.counter[codes.LOOKS_AHEAD] != 0:
                 take_ahead(view, entry, job, option)
+            note_earlier_shadows(view, job, end)
             start_entry(view, entry, option)
             consume_leftovers(view, p, job, watt, end)
             return True
@@ -289,6 +291,25 @@ def keeps_reservations(view: KernelView, p: int, job: int, option: int, watt: in
 
 
 @inlined
+def note_earlier_shadows(view: KernelView, job: int, end: float) -> None:
+    """Make the next pass a whole one where the start of ``job``, until ``end``, moves a shadow time forward.
+
+    A reserved entry that fits now waits for the reservation of another partition, and its shadow time is the first end
+    of a running job (rule 8). The start adds an end before that. What an entry lacks no earlier end gives back: the job
+    that starts takes at least as much until then. To be called before the start takes units and watts.
+    """
+    reserved = view.reserved
+    partitions = len(view.units.free)
+    if partitions == 1:
+        return  # the only reservation is held back by none
+    for q in range(partitions):
+        entry = as_int64(reserved.entry[q])
+        if entry >= 0 and end < reserved.time[q] and view.entries.job[entry] != job:
+            if suffices(view, left_beside(view, q, entry)):
+                view.counter[codes.WHOLE_NEXT] = 1
+
+
+@inlined
 def consume_leftovers(view: KernelView, p: int, job: int, watt: int, end: float) -> None:
     """Subtract a start that outlives a shadow time from what is left over there.
 
@@ -309,7 +330,7 @@ def consume_leftovers(view: KernelView, p: int, job: int, watt: int, end: float)
 def drop_reservations(view: KernelView, job: int, p: int) -> bool:
     """Drop the reservations of a job that started in partition p in other partitions; return whether it had one.
 
-    The partition's next entry that does not start gets a new one. DROPPED makes the next pass a whole one, because
+    The partition's next entry that does not start gets a new one. WHOLE_NEXT makes the next pass a whole one, because
     entries that were passed over while the reservation stood may start without it.
     """
     dropped = False
@@ -317,7 +338,7 @@ def drop_reservations(view: KernelView, job: int, p: int) -> bool:
         entry = as_int64(view.reserved.entry[q])
         if entry >= 0 and q != p and view.entries.job[entry] == job:
             view.reserved.entry[q] = -1
-            view.counter[codes.DROPPED] = 1
+            view.counter[codes.WHOLE_NEXT] = 1
             dropped = True
     return dropped
 
@@ -363,19 +384,14 @@ def reserve(view: KernelView, p: int, entry: int) -> None:
     blocks are looked at instead of all jobs.
     """
     job = as_int64(view.entries.job[entry])
-    count, running, net = view.counter, view.running, promised_net(view, entry)
+    running = view.running
     view.reserved.entry[p] = entry
     view.reserved.time[p] = INF
     view.reserved.nodes[p] = 0
     view.reserved.watt[p] = 0
-    watt = count[codes.AVAILABLE] - net
-    if keeps_margin(view):
-        watt += count[codes.MARGIN]
-    left = Left(
-        view.units.free[p] - view.nodes[job], watt, count[codes.LEDGER] + net, count[codes.SQUARES] + square_w(net)
-    )
+    left = left_beside(view, p, entry)
     at = 0
-    while at < count[codes.BLOCKS]:
+    while at < view.counter[codes.BLOCKS]:
         block = as_int64(running.order[at])
         behind = after_ends(left, running.nodes_sum[block, p], running.net_sum[block], running.square_sum[block])
         if suffices(view, behind):
@@ -387,6 +403,17 @@ def reserve(view: KernelView, p: int, entry: int) -> None:
         note_beyond(view, entry)
     if len(view.planned.promise) > 0 and view.planned.promise[job] == INF:
         view.planned.promise[job] = view.reserved.time[p]
+
+
+@inlined
+def left_beside(view: KernelView, p: int, entry: int) -> Left:
+    """Return what would be left over now beside ``entry`` of partition p, at the watts that a reservation counts."""
+    count, net = view.counter, promised_net(view, entry)
+    watt = count[codes.AVAILABLE] - net
+    if keeps_margin(view):
+        watt += count[codes.MARGIN]
+    nodes = view.units.free[p] - view.nodes[view.entries.job[entry]]
+    return Left(nodes, watt, count[codes.LEDGER] + net, count[codes.SQUARES] + square_w(net))
 
 
 @inlined
