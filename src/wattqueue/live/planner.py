@@ -6,8 +6,9 @@ an instant:
 
 1. classify jobs (``Sorter``) and nodes (``Nodes``), predict the jobs that are new;
 2. count running jobs: their licence, or what was measured;
-3. occupy units: running jobs first, then those under way;
-4. the budget: the cap less shared nodes and idle watts is the pool that Slurm should hold (``live.budget``);
+3. occupy units by running jobs;
+4. the budget: the cap less shared nodes and idle watts is the pool that Slurm should hold (``live.budget``); room is
+   kept for jobs that wait and may start at any moment (``live.pending_room``), which are no power;
 5. build the policy's snapshot and have the session decide on it (``Decider``): controls, then the pass;
 6. turn its starts and actions, the jobs to take back and the licences to move into a goal.
 
@@ -61,6 +62,7 @@ from wattqueue.live.misnamed import MisnamedRecord
 from wattqueue.live.moldable import node_range, range_mark
 from wattqueue.live.occupied import PlacedJobs, busy_columns
 from wattqueue.live.parking import Parking
+from wattqueue.live.pending_room import PendingRoom
 from wattqueue.live.placement import ChosenStart, Naming, NodeChoice
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.requests import JobRequest, ObservedJob
@@ -141,7 +143,7 @@ class Plan:
     pool_w: int | None
     """Licences that Slurm should leave open; None where the licence is not configured."""
     counted_w: float
-    """What the ledger counts in the cap's scope, idle watts included."""
+    """Power in the cap's scope: of the jobs that hold nodes, and idle watts."""
     labels: dict[str, int]
     """Running jobs by where their watts come from."""
     refusals: tuple[Refusal, ...]
@@ -157,6 +159,8 @@ class Plan:
     """End of the load target in force; the time of the round without one."""
     shared: SharedCount = field(default_factory=SharedCount)
     """What shared nodes count; in ``idle_w`` and ``counted_w`` already."""
+    reserved_w: float = 0.0
+    """Watts kept for jobs that wait and may start at any moment; they are no power."""
 
 
 class RunningJob(NamedTuple):
@@ -200,6 +204,7 @@ class Planner:
         self.placement = NodeChoice(self.layout, self.policy, self.predictor, memory, rules.place_nodes)
         self.sorter = Sorter(self.layout, rules.mode, rules.start_timeout_s, self._request, marked=memory.marked)
         self.nodes, self.parking, self.site = Nodes(self.layout), Parking(self.layout, memory), SiteFilter(self.layout)
+        self.pending_room = PendingRoom(self.layout, rules.start_timeout_s)
         self.draining, self.budget = Draining(self.layout, memory), Budget(self.shared)
         # caches by row identity, valid while the observer hands out the same row objects
         self.placed, self._columns = PlacedJobs(self.layout), busy_columns((), None)
@@ -243,18 +248,17 @@ class Planner:
         self.budget.update(snapshot)
         self.predictor.predict(self.sorter.fresh, now_s, self.sorter.requests)
         running = self._all_running(rows.running, power, now_s, snapshot.details)
-        occupation = self._occupation(rows, running, now_s)
-        self.site.keep_back(snapshot, rows, self.sorter.queue, occupation.taken)
+        occupation = self.placed.occupation(running, now_s)
+        holding = list(occupation.busy)  # what holds nodes; what is added to ``occupation`` waits, and is no power
         base = self.nodes.base_uw
-        bare_w, left_w = uncounted_w(occupation.busy), self.left.in_force_w(now_s)
+        bare_w, left_w = uncounted_w(holding), self.left.in_force_w(now_s)
         cap_w, pool_w = pool_under(left_w, snapshot.pool, base, bare_w)
-        elsewhere = self._elsewhere_w(snapshot, rows, occupation.busy)
-        held_w = sum([b.net_w for b in occupation.busy]) + elsewhere
-        room_w = math.inf if pool_w is None else pool_w + bare_w - held_w
+        held_w, elsewhere = sum([b.net_w for b in holding]), self._elsewhere_w(snapshot, rows, holding)
+        room_w = math.inf if pool_w is None else pool_w + bare_w - held_w - elsewhere
+        room_w -= self._keep_room(rows, occupation, room_w, now_s)
+        self.site.keep_back(snapshot, rows, self.sorter.queue, occupation.taken)
         reserved = self.site.start_reserved(occupation, now_s, room_w, self.predictor.of)
-        self._read_meter(now_s, power, occupation.busy, waiting=bool(rows.waiting), known=telemetry_ok)
-        if reserved:  # a job that starts now is no job elsewhere
-            elsewhere = self._elsewhere_w(snapshot, rows, occupation.busy)
+        self._read_meter(now_s, power, holding, waiting=bool(rows.waiting), known=telemetry_ok)
         view = self._view(snapshot, rows, occupation, (cap_w, base, float(elsewhere)), telemetry_ok=telemetry_ok)
         # goals in the order of their urgency; ``plan_writes`` sorts the writes by what they do to the pool
         late = self._late(rows)
@@ -291,9 +295,9 @@ class Planner:
         return Plan(
             goal, tuple(placed), decision.view, tuple(c.start for c in chosen), tuple(occupation.busy), cap_w,
             self.cap.in_force_w(now_s), base / 1e6 + shared.watts, pool_w,
-            sum(b.net_w for b in occupation.busy) + base / 1e6 + shared.watts, labels(job.counted for job in running),
+            held_w + base / 1e6 + shared.watts, labels(job.counted for job in running),
             decision.refusals, rows, decision, parked.stored, self.meter.figures() if self.meter is not None else {},
-            until_s, shared,
+            until_s, shared, float(sum([b.net_w for b in occupation.busy[len(holding) :]])),
         )  # fmt: skip
 
     def _sorted(self, snapshot: Snapshot) -> Sorted:
@@ -447,19 +451,32 @@ class Planner:
         restarted = known_details is None or known_details.restarts > 0 or self.memory.marked(row.key, REQUEUED)
         return RunningJob(row, option, figure, given_w, restarted)
 
-    def _occupation(self, rows: Sorted, running: Sequence[RunningJob], now_s: float) -> Occupation:
-        """Return who holds which unit: running jobs, then those under way on what they leave."""
-        occupation = self.placed.occupation(running, now_s)
+    def _keep_room(self, rows: Sorted, occupation: Occupation, room_w: float, now_s: float) -> int:
+        """Add the jobs that wait to who holds which unit, on what running ones leave; return the watts kept for them.
+
+        Jobs that were released first, then those that only the cluster schedules, as far as ``live.pending_room`` says.
+        """
+        first, others = len(occupation.busy), {id(row) for row in rows.foreign}
         for row in rows.under_way:
-            # an adopted or foreign job has no stored release: its partition's first option, its own watts
-            placed = self.memory.placed.get(row.key)
-            partition = self._partition(row)
-            option = placed.option if placed is not None else int(self.layout.machine.option_start[partition])
-            wanted = row.requested or (expand(placed.nodes) if placed is not None else ())
-            net_w = row.watts if row.watts >= 0 else self._most(partition, row)
-            occupation.under_way(row, partition, option, net_w, wanted, now_s)
+            if id(row) not in others:
+                self._reserve(row, occupation, now_s)
+        room_w -= sum([b.net_w for b in occupation.busy[first:]])
+        foreign = [row for row in rows.under_way if id(row) in others]
+        free = (self.nodes.usable, occupation.taken)
+        for row in self.pending_room.kept(foreign, self._partition, free, room_w, now_s):
+            self._reserve(row, occupation, now_s)
         self.predictor.expect_ends(occupation, self.sorter.requests, now_s)
-        return occupation
+        return sum([b.net_w for b in occupation.busy[first:]])
+
+    def _reserve(self, row: Job, occupation: Occupation, now_s: float) -> None:
+        """Keep nodes and watts for a job that waits and that may start at any moment."""
+        # an adopted or foreign job has no stored release: its partition's first option, its own watts
+        placed = self.memory.placed.get(row.key)
+        partition = self._partition(row)
+        option = placed.option if placed is not None else int(self.layout.machine.option_start[partition])
+        wanted = row.requested or (expand(placed.nodes) if placed is not None else ())
+        net_w = row.watts if row.watts >= 0 else self._most(partition, row)
+        occupation.under_way(row, partition, option, net_w, wanted, now_s)
 
     def _view(
         self,

@@ -65,6 +65,7 @@ def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
         "mode": mode,
         "cap_w": None if plan.stated_w == float("inf") else plan.stated_w,
         "counted_w": plan.counted_w,
+        "reserved_w": plan.reserved_w,
         "over_cap_w": report.conditions.over_cap_w,
         "measured_w": measured_w(report),
         "pool_w": None if pool is None else {

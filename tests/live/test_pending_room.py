@@ -1,0 +1,167 @@
+"""What waits reserves room and is no power: jobs that Slurm alone schedules neither stop others nor lose their room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.live.drive import make_controller
+from tests.live.fakeslurm import FakeJob, FakeSlurm
+from tests.live.test_controller import Meter
+from wattqueue.live.cluster import Snapshot
+from wattqueue.live.conditions import conditions
+from wattqueue.live.controller import Controller
+from wattqueue.live.ledger_meter import LedgerMeter, Metered
+from wattqueue.live.planner import Plan
+from wattqueue.live.state.memory import ReleasedJob
+from wattqueue.live.telemetry.base import NodePower
+from wattqueue.model.signals import Cap
+
+IDLE_W, POOL_W, TIMEOUT_S = 800.0, 600, 30.0
+
+
+def make_slurm(total_w: int = POOL_W) -> FakeSlurm:
+    return FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, total_w)
+
+
+def make(slurm: FakeSlurm, folder: Path) -> Controller:
+    return make_controller(slurm, folder, lambda: slurm.now_s, cap=Cap.constant(IDLE_W + POOL_W))
+
+
+def of_components(seen: Snapshot, groups: Sequence[Sequence[FakeJob]]) -> Snapshot:
+    """The same Slurm in which each group of jobs is one released job of several components, and waits."""
+    rows, details = {row.number: row for row in seen.jobs}, dict(seen.details)
+    for group in groups:
+        whole = str(group[0].id)
+        for k, job in enumerate(group):
+            row = rows[job.id]
+            key = row.key._replace(name=f"{whole}+{k}")
+            rows[job.id] = row._replace(key=key, whole=whole, component=k, held_by="", reason="Resources")
+            details[key] = seen.details[row.key]._replace(parts=2)
+    return replace(seen, jobs=tuple(rows.values()), details=details)
+
+
+def planned(controller: Controller, seen: Snapshot) -> Plan:
+    return controller.planner.plan(seen, {}, telemetry_ok=True)
+
+
+def over_w(seen: Snapshot, plan: Plan) -> float:
+    return conditions(seen, plan, (), True, cap_unreadable=False, cap_unknown=False).over_cap_w
+
+
+def running(slurm: FakeSlurm, watts: int, partition: str = "p1", nodes: int = 1) -> FakeJob:
+    """A job that runs already."""
+    job = slurm.submit(nodes, 1e6, watts=watts, partition=partition)
+    job.state, job.reason, job.start_s = "RUNNING", "None", slurm.now_s
+    job.held_nodes = tuple(name for name in slurm.partitions[partition] if slurm.node_state(name) == "idle")[:nodes]
+    return job
+
+
+def test_components_that_wait_are_no_power(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    controller = make(slurm, tmp_path)
+    running(slurm, 450)
+    group = [slurm.submit(1, 50.0, watts=200, partition=name) for name in ("p1", "p2")]
+    seen = of_components(slurm.observe(), [group])
+    plan = planned(controller, seen)
+    assert (over_w(seen, plan), plan.counted_w) == (0.0, IDLE_W + 450.0)
+    assert plan.reserved_w > 0
+
+
+def test_a_released_job_whose_watts_slurm_gave_to_another_is_no_power(tmp_path: Path) -> None:
+    """A job of a partition that the machine file does not name started on them; Slurm starts ours later."""
+    slurm = make_slurm()
+    slurm.partitions["debug"] = [*slurm.partitions["p1"], *slurm.partitions["p2"]]
+    controller = make(slurm, tmp_path)
+    ours = slurm.submit(1, 50.0, watts=300)
+    slurm.release(ours)
+    key = slurm.observe().jobs[0].key
+    controller.planner.memory.place([ReleasedJob(key, slurm.now_s, "p1", 0, 300, 300.0, 3600.0, "n1")])
+    running(slurm, 400, "debug", 2)
+    seen = slurm.observe()
+    plan = planned(controller, seen)
+    assert [row.key.name for row in plan.sorted.under_way] == [ours.name]
+    assert (over_w(seen, plan), plan.counted_w) == (0.0, IDLE_W + 400.0)
+
+
+@pytest.mark.parametrize("what", ["watts", "nodes"])
+def test_jobs_of_components_that_cannot_start_do_not_stop_the_others(tmp_path: Path, what: str) -> None:
+    """One after the other waits for Slurm: for watts, or for nodes of p2. A job of the policy fits all the while."""
+    slurm = make_slurm()
+    controller = make(slurm, tmp_path)
+    running(slurm, 300 if what == "watts" else 0, "p2", 4)
+    ours = slurm.submit(1, 50.0, watts=200, partition="p1")
+    groups: list[list[FakeJob]] = []
+    for _ in range(20):
+        groups.append([slurm.submit(1, 50.0, watts=350 if what == "watts" else 100, partition=p) for p in ("p1", "p2")])
+        plan = planned(controller, of_components(slurm.observe(), groups))
+        if plan.placed:
+            break
+        slurm.now_s += TIMEOUT_S / 2.0
+    assert [one.key.name for one in plan.placed] == [ours.name]
+
+
+def test_a_job_of_components_that_fits_keeps_its_room(tmp_path: Path) -> None:
+    """The liveness twin: what Slurm is about to start is not overtaken."""
+    slurm = make_slurm()
+    controller = make(slurm, tmp_path)
+    slurm.submit(1, 50.0, watts=200)
+    group = [slurm.submit(1, 50.0, watts=250, partition=name) for name in ("p1", "p2")]
+    plan = planned(controller, of_components(slurm.observe(), [group]))
+    assert plan.placed == ()
+    assert plan.reserved_w == 500.0
+
+
+def test_the_oldest_job_of_components_gets_what_becomes_free_for_a_while(tmp_path: Path) -> None:
+    """The other twin: jobs of the policy do not take every watt before it."""
+    slurm = make_slurm()
+    controller = make(slurm, tmp_path)
+    slurm.submit(1, 50.0, watts=200)
+    ends = [running(slurm, 200, "p1"), running(slurm, 200, "p2")]
+    group = [slurm.submit(1, 50.0, watts=250, partition=name) for name in ("p1", "p2")]
+    assert planned(controller, of_components(slurm.observe(), [group])).placed == ()
+    slurm.now_s += 10.0
+    ends[0].state = "COMPLETED"
+    assert planned(controller, of_components(slurm.observe(), [group])).placed == ()
+    slurm.now_s += TIMEOUT_S
+    assert len(planned(controller, of_components(slurm.observe(), [group])).placed) == 1
+
+
+def test_a_job_without_watts_that_waits_is_no_power(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    controller = make(slurm, tmp_path)
+    running(slurm, 600)
+    bare = slurm.submit(2, 50.0, watts=0, partition="p2", priority=9)
+    bare.licences, bare.priority, bare.reason = {}, 9, "None"
+    seen = slurm.observe()
+    plan = planned(controller, seen)
+    assert (over_w(seen, plan), plan.counted_w) == (0.0, IDLE_W + 600.0)
+    assert plan.reserved_w == 400.0, "Slurm would start it without asking for watts: nobody else starts on them"
+
+
+def test_the_meter_of_a_ledger_learns_of_jobs_that_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Watts of a job that waits are drawn by nobody: taken for drawn, they would teach that jobs draw less."""
+    slurm = make_slurm()
+    cap = Cap.constant(IDLE_W + POOL_W)
+    controller = make_controller(
+        slurm, tmp_path, lambda: slurm.now_s, cap=cap, policy="easy+pc-adaptive-1", sources=(Meter(slurm),)
+    )
+    counted: list[list[int]] = []
+
+    def observe(self: LedgerMeter, now_s: float, seen: Metered) -> None:
+        counted.append(list(seen.counted_w))
+
+    monkeypatch.setattr(LedgerMeter, "observe", observe)
+    running(slurm, 100)
+    group = [slurm.submit(1, 50.0, watts=100, partition=name) for name in ("p1", "p2")]
+    power = {
+        name: NodePower(150.0, "measured", 0.0, "meter") for name in [*slurm.partitions["p1"], *slurm.partitions["p2"]]
+    }
+    plan = controller.planner.plan(of_components(slurm.observe(), [group]), power, telemetry_ok=True)
+    assert counted == [[100]]
+    assert len(plan.busy) == 3
+    assert np.isclose(plan.counted_w, IDLE_W + 100.0)
