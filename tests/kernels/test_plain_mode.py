@@ -19,6 +19,7 @@ from wattqueue.kernels.cache import CACHE_DIR
 from wattqueue.kernels.mode import MODE
 
 ROOT = Path(__file__).parents[2]
+MODES = ("fast", "plain", "checked", "python")
 DIGESTS = (
     "EASY under a cap, 500,000 jobs",
     "EASY over two partitions",
@@ -32,11 +33,15 @@ DIGESTS = (
 profiles."""
 
 
-def in_mode(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def in_mode(name: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run this interpreter in a mode; a cache that was compiled before serves."""
-    own = {"WATTQUEUE_PLAIN_NUMBA": str(int(name == "plain")), "NUMBA_DISABLE_JIT": str(int(name == "python"))}
+    own = {
+        "WATTQUEUE_PLAIN_NUMBA": str(int(name == "plain")),
+        "WATTQUEUE_CHECKED_NUMBA": str(int(name == "checked")),
+        "NUMBA_DISABLE_JIT": str(int(name == "python")),
+    }
     path = os.pathsep.join((str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")))
-    environment = {**os.environ, **own, "WATTQUEUE_CACHE_DIR": str(CACHE_DIR.parent), "PYTHONPATH": path}
+    environment = {**os.environ, **own, **more, "WATTQUEUE_CACHE_DIR": str(CACHE_DIR.parent), "PYTHONPATH": path}
     return subprocess.run(
         [sys.executable, *arguments], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -44,8 +49,8 @@ def in_mode(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_each_mode_has_a_cache_of_its_own() -> None:
     look = "from wattqueue.kernels.cache import CACHE_DIR; print(CACHE_DIR.name)"
-    names = [in_mode(mode, "-c", look).stdout.strip() for mode in ("fast", "plain", "python")]
-    assert [name.split("-")[:2] for name in names] == [["kernels", mode] for mode in ("fast", "plain", "python")]
+    names = [in_mode(mode, "-c", look).stdout.strip() for mode in MODES]
+    assert [name.split("-")[:2] for name in names] == [["kernels", mode] for mode in MODES]
     assert len({name.split("-")[2] for name in names}) == 1
 
 
@@ -54,6 +59,42 @@ def test_each_mode_has_a_cache_of_its_own() -> None:
 @pytest.mark.skipif(MODE != "fast", reason="started from the other modes it would start itself")
 def test_the_kernel_tests_pass_in_plain_mode() -> None:
     done = in_mode("plain", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", "tests/kernels")
+    assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-2_000:]
+
+
+OUTSIDE = """
+import numpy as np
+from wattqueue.kernels._numba import entry, kernel
+
+@kernel
+def past_the_end(column, k):
+    column[np.uint64(k)] += 1
+
+@entry
+def write(column, k):
+    past_the_end(column, k)
+
+write(np.zeros(3, np.int64), 3)
+"""
+
+
+@pytest.mark.compiled
+def test_an_index_outside_its_array_is_an_error_in_checked_mode(tmp_path: Path) -> None:
+    script = tmp_path / "outside.py"
+    script.write_text(OUTSIDE)
+    done = in_mode("checked", str(script))
+    assert done.returncode == 1
+    assert "IndexError" in done.stderr
+
+
+@pytest.mark.compiled
+@pytest.mark.slow
+@pytest.mark.skipif(MODE != "fast", reason="started from the other modes it would start itself")
+@pytest.mark.parametrize("folder", ["kernels", "sim", "policy"])
+def test_no_kernel_leaves_an_array(folder: str) -> None:
+    """Fewer examples than usual: a checked run takes some 40 times as long."""
+    arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", f"tests/{folder}")
+    done = in_mode("checked", *arguments, HYPOTHESIS_PROFILE="ci-plain")
     assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-2_000:]
 
 

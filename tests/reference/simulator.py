@@ -248,7 +248,7 @@ class Simulator:
         return uw if self.machine.cap_scope == "jobs" else max(uw, idle) - idle
 
     def wall(self, job: int, option: int) -> float:
-        return self.planned[job] * self.factor(self.prediction, job, option)
+        return max(self.planned[job] * self.factor(self.prediction, job, option), 1e-6)
 
     def node_units(self, unit: int) -> list[int]:
         """The units of the node in which ``unit`` stands: power is switched by the node."""

@@ -440,10 +440,10 @@ class EitherOfTwo:
 
 
 def test_a_job_too_short_for_the_clock_waits_for_units_all_the_same() -> None:
-    # Times are rounded to 1 us, so job 1 ends when it begins, and units are asked for at no later row.
+    # Its end is the next microsecond: units are asked for at no later row.
     machine = Machine("m", (Partition("a", 2, frequencies_hz=(2e9, 1e9), idle_w=50.0, max_w=100.0),))
     policy = replace(load_policy("conservative"), frequency=EitherOfTwo())
-    jobs = jobs_of([(0.0, 2, 100.0), (1.0, 2, 1e-9)])
+    jobs = jobs_of([(0.0, 2, 100.0), (1.0, 2, 1e-6)])
     assert simulate(jobs, machine, policy).schedule.start_s.tolist() == [0.0, 100.0]
 
 

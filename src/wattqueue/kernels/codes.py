@@ -97,6 +97,7 @@ NEVER = 1 << 30  # the need of a leaf that is not queued
 ANY_NEED = NEVER - 1
 ANY_WATT = 1 << 62
 MICRO = 1e6
+CLOCK_S = 1e-6  # least planned time: a later instant in float64 than its begin (bounds.DURATION_S)
 
 
 def microwatts(watts: float) -> int:

@@ -138,9 +138,11 @@ def note_beyond(view: KernelView, entry: int) -> None:
 def wall_s(view: KernelView, job: int, option: int) -> float:
     """Return the planned time of ``job`` at ``option``, in seconds.
 
-    The walltime, or a predicted run time, stretched with the speed (rule 3 of docs/semantics.md).
+    The walltime, or a predicted run time, stretched with the speed (rule 3 of docs/semantics.md); at least a
+    microsecond. An end that equals its begin would take nothing from a plan, which would then give away units that
+    are held.
     """
-    return float(view.planned.seconds[job]) * time_factor(view.predicted, job, option)
+    return max(float(view.planned.seconds[job]) * time_factor(view.predicted, job, option), codes.CLOCK_S)
 
 
 @inlined

@@ -53,7 +53,6 @@ from wattqueue.kernels.state import KernelView, ReservationPlan
 INF = float("inf")
 PLAN_ROWS = 4096
 """Rows of a new plan; the engine enlarges it while it runs (``wider_plan``)."""
-OVERDUE_S = 1e-6  # a job past its expected end holds its units at least to the next microsecond
 
 
 def new_plan(n: int, partitions: int, rows: int = PLAN_ROWS) -> ReservationPlan:
@@ -141,7 +140,7 @@ def is_overdue(view: KernelView) -> bool:
 def build_profile(view: KernelView) -> None:
     """Write the profile of running jobs alone: free units and watts from now on, a row for each distinct expected end.
 
-    A job past its expected end is expected to end in a microsecond (``OVERDUE_S``): its units are not free now.
+    A job past its expected end is expected to end in a microsecond (``CLOCK_S``): its units are not free now.
     """
     plan = view.plan
     running = view.running
@@ -155,7 +154,7 @@ def build_profile(view: KernelView) -> None:
     for at in range(view.counter[codes.BLOCKS]):
         block = as_int64(running.order[at])
         for k in range(running.filled[block]):
-            end = max(running.end[block, k], now + OVERDUE_S)
+            end = max(running.end[block, k], now + codes.CLOCK_S)
             if end > plan.time[row]:
                 row += 1
                 plan.time[row] = end
@@ -208,7 +207,7 @@ def plan_entry(view: KernelView, p: int, entry: int) -> bool:
     ):
         view.plan.begin[job] = view.plan.time[row]
         take_rows(view, p, row, behind, view.plan.time[row] + wall, need, watt)
-        if row == view.counter[codes.PROFILE_HEAD]:
+        if row == view.counter[codes.PROFILE_HEAD] and need <= view.units.free[p]:
             view.plan.entry[job] = -1
             start_entry(view, entry, last)
             return True
@@ -267,15 +266,14 @@ def start_planned(view: KernelView, entry: int, option: int) -> None:
 def fits_now(view: KernelView, p: int, job: int, option: int) -> bool:
     """Return whether ``job`` fits at ``option`` from now until its expected end.
 
-    The first row is compared by itself, because a planned time may be too short for the clock to move on: then no row
-    lies between now and the end.
+    Free units are compared, too: ``take_units`` looks for them without an end.
     """
     end = view.num[codes.NOW] + wall_s(view, job, option)
     head = as_int64(view.counter[codes.PROFILE_HEAD])
     need = as_int64(view.nodes[job])
     watt = net_watt(view, job, option)
-    if view.plan.nodes[p, head] < need or view.plan.watt[head] < watt:
-        return False  # asked by itself: a walltime may be too short for the clock, and end now
+    if view.units.free[p] < need or view.plan.nodes[p, head] < need or view.plan.watt[head] < watt:
+        return False
     filled = as_int64(view.counter[codes.PROFILE])
     behind = first_low(view.plan, p, head + 1, filled, end, need, watt)
     return behind == filled or view.plan.time[behind] >= end

@@ -131,9 +131,14 @@ CAP_W = Bound(0, 1e12, "W", "caps are kept in 64-bit microwatts; for no cap writ
 TIME_S = Bound(-(2**33), 2**33, "s", "beyond, float64 cannot hold the microsecond to which times are rounded")
 """An instant on a trace's clock; Unix time reaches the limit in the year 2242 (rule 1 of docs/semantics.md)."""
 
-DURATION_S = Bound(1e-9, 2**32, "s", "longer than 136 years; a mark for 'unlimited' or 'no value' is no run time")
-"""A run time or walltime. Traces write 2**31 - 1 s for "no limit", which must stay readable; a run below the
-microsecond of the clock ends when it begins."""
+DURATION_S = Bound(
+    1e-6,
+    2**32,
+    "s",
+    "times are kept to the microsecond; more than 136 years, a mark for 'unlimited' or 'no value', is no run time",
+)
+"""A run time or walltime. Traces write 2**31 - 1 s for "no limit", which must stay readable. Any instant within TIME_S
+plus the lower limit is a later instant in float64."""
 
 MEMORY_GB = Bound(1e-6, 1e9, "GB", "memory of one node in GB, not in bytes or MB")
 """Memory of a node; the lower limit keeps the nodes that a job's memory needs countable."""

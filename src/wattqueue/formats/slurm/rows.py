@@ -39,7 +39,7 @@ from wattqueue.formats.slurm.energy import Chosen, JobSteps, Plausible, choose
 from wattqueue.formats.slurm.fields import SACCT_LINE
 from wattqueue.formats.slurm.records import CollectedRuns, JobRecords, Longs
 from wattqueue.formats.slurm.steps import LONGEST_S, column, elapsed_s, figure_j, steps_of
-from wattqueue.model.bounds import COUNT, UNITS
+from wattqueue.model.bounds import COUNT, DURATION_S, UNITS
 from wattqueue.model.jobs import Floats
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ def _limit(frame: pl.DataFrame) -> Floats:
         bare = column(frame, "elapsed").str.contains(r"^\d+$").any()
         value = np.where(np.isnan(value), durations(frame["timelimit"], 1.0 if bare else 60.0), value)
     # Written as a negation, so that NaN is caught as well.
-    value[~((value > 0) & (value < LONGEST_S))] = np.nan
+    value[~((value >= DURATION_S.low) & (value < LONGEST_S))] = np.nan
     return value
 
 

@@ -13,9 +13,9 @@ Kernels do not allocate: they get every array from outside. ``bind`` prepares an
 tuples.
 
 What stands behind these names depends on the mode (``kernels/mode.py``): ``fast.py`` for speed, with every
-undocumented point of numba that WattQueue uses (docs/adr/0009 lists them); ``plain.py`` with documented numba only;
-or plain Python functions. The test suite runs in all three ways. Only entries become
-cached machine code (``kernels/cache.py``).
+undocumented point of numba that WattQueue uses (docs/adr/0009 lists them); ``plain.py`` with documented numba only,
+with or without a check of each index; or plain Python functions. The test suite runs in all these ways. Only entries
+become cached machine code (``kernels/cache.py``).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if MODE == "fast":
         least_of,
         trailing_zeros,
     )
-elif MODE == "plain":
+elif MODE in {"plain", "checked"}:
     from wattqueue.kernels._numba.plain import (
         at_least,
         at_most,

@@ -16,16 +16,20 @@ from numba import njit
 
 from wattqueue.kernels._numba import words
 from wattqueue.kernels.cache import CACHE_DIR
+from wattqueue.kernels.mode import MODE
 
 __all__ = ["at_least", "at_most", "bind", "by_reference", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 
+CHECKS = MODE == "checked"
+"""Whether an index outside its array raises IndexError, instead of reading or writing what lies there."""
+
 
 def kernel(function: F) -> F:
     """Mark an inner kernel."""
-    return cast("F", njit(error_model="numpy")(function))
+    return cast("F", njit(error_model="numpy", boundscheck=CHECKS)(function))
 
 
 inlined = kernel
@@ -37,7 +41,7 @@ def entry(function: F) -> F:
     before = config.CACHE_DIR
     config.CACHE_DIR = str(CACHE_DIR)  # the setting of NUMBA_CACHE_DIR; other users of numba keep theirs
     try:
-        return cast("F", njit(error_model="numpy", nogil=True, cache=True)(function))
+        return cast("F", njit(error_model="numpy", boundscheck=CHECKS, nogil=True, cache=True)(function))
     finally:
         config.CACHE_DIR = before
 
