@@ -108,8 +108,12 @@ TWINS: dict[str, dict[str, str]] = {
     "site_meter.NaiveSiteMeter.reading": {
         "site_meter": "read_power take_reading take_reading_once mean_w deviation count_ledger"
     },
+    "site_meter.NaiveSiteMeter.averages": {"site_meter": "learn_share"},
     "site_meter.NaiveSiteMeter.share": {"site_meter": "share_in_force"},
-    "site_meter.NaiveSiteMeter.z_in_force": {"site_meter": "learn_reading z_in_force margin_once"},
+    "site_meter.NaiveSiteMeter.learned": {"site_meter": "learn_reading"},
+    "site_meter.NaiveSiteMeter.z_in_force": {"site_meter": "z_in_force margin_once"},
+    "site_meter.NaiveSiteMeter.holds_back": {"site_meter": "holds_back holds_back_once note_held"},
+    "site_meter.NaiveSiteMeter.may_fall": {"site_meter": "may_fall"},
     "site_meter.NaiveSiteMeter.recent": {"site_meter": "spend"},
     "simulator.Simulator.date": {"measured": "note_job date_job"},
     "simulator.Simulator.tick": {"ticks": "tick show_place place_at begin_phases"},

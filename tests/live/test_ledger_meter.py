@@ -43,12 +43,13 @@ def meter_of(folder: Path, **options: Any) -> LedgerMeter:
 
 
 def seen(drawn: float, counted: tuple[int, ...] = (100, 300), *, cap: float = 500.0, known: bool = True) -> Metered:
-    return Metered(drawn, 0.0, cap, counted, waiting=True, known=known)
+    return Metered(drawn, 0.0, cap, counted, known=known)
 
 
 def test_what_is_learned_is_the_twins(tmp_path: Path) -> None:
     ledger = Adaptive(**QUICK)
     meter, twin = meter_of(tmp_path), NaiveSiteMeter(ledger)
+    meter.meter.state[at.HELD] = 1.0
     watts = [380.0, 420.0, 560.0, 600.0, 450.0, 390.0]
     for second in range(61):
         meter.observe(float(second), seen(watts[max(second - 1, 0) // 10]))

@@ -366,6 +366,9 @@ class Simulator:
         more = self.margin(self.running, new=[net]) - self.margin(self.running)
         return net <= available and net + more <= available
 
+    def all_options(self, entry: int) -> range:
+        return range(int(self.window[0][entry]), int(self.window[1][entry]) + 1)
+
     def options(self, entry: int) -> range:
         first, last = int(self.window[0][entry]), int(self.window[1][entry])
         if self.targets is not None:
@@ -880,6 +883,7 @@ class Simulator:
             coming += [float(self.events.time_s[nodes[0]])] if nodes else []
             coming += [float(self.cap.time_s[signals[0]])] if signals else []
             coming += [self.now + 10.0] if self.rise is not None else []
+            coming += [self.site.read_at] if self.site is not None and self.queue and self.site.may_fall(self) else []
             if min(coming) == INF and (self.script is None or ticks > 500):
                 break
             moving = any(not r.parked for r in self.running)
@@ -989,7 +993,7 @@ class Simulator:
         other = sum(self.node_state_uw(units, self.unit_state[units[0]]) for units in self.nodes) - idle
         self.steps.append((self.now, jobs_uw, other, idle, len(busy)))
         if self.site is not None:
-            self.site.ledgers.append((self.now, [r.net for r in self.running]))
+            self.site.end_instant(self)
         if self.meter is not None:
             self.meter.history.append((self.now, self.drawn_uw()))
 

@@ -16,18 +16,18 @@ from tests.sim.test_against_twin import Scripted, expect_same, random_script
 from tests.sim.workloads import random_world
 from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
-from wattqueue.kernels.site_meter import GREATEST, SPENT_S, Z
+from wattqueue.kernels.site_meter import GREATEST, SPENT_S, Z, margin_once
 from wattqueue.model.jobs import Jobs
-from wattqueue.model.machine import plain_machine
+from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.signals import Cap
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.parts.order.fcfs import Fcfs
-from wattqueue.policy.policy import load_policy
+from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.site_meter import LEAST_SHARE
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Simulation, simulate
-from wattqueue.sim.truth import NodeEvents
+from wattqueue.sim.truth import NodeEvents, actual_power
 
 EXACT: dict[str, Any] = {"meter_s": 10.0, "late": 0, "noise": 0.0, "common": 0.0, "own": 0.0}
 """A meter without faults, and no margin."""
@@ -40,11 +40,16 @@ def begun(jobs: Jobs, cap_w: float, *, true_w: float = 100.0, **ledger: Any) -> 
     policy = replace(policy, estimator=load_policy("easy", estimator="oracle-mean").estimator)
     drawn = load_policy("easy", estimator="oracle-mean").estimator
     machine = plain_machine(10, 0.0, 400.0)
-    from wattqueue.sim.truth import actual_power
-
     assert drawn is not None
     actual = actual_power(replace(said, mean_power_w=np.full(len(jobs), true_w)), machine)
     simulation = Simulation(said, machine, policy, Cap.constant(cap_w), actual, NodeEvents.none())
+    simulation.go()
+    return simulation
+
+
+def known(jobs: Jobs, machine: Machine, policy: Policy, cap_w: float) -> Simulation:
+    """A finished run of jobs that draw what is predicted."""
+    simulation = Simulation(jobs, machine, policy, Cap.constant(cap_w), actual_power(jobs, machine), NodeEvents.none())
     simulation.go()
     return simulation
 
@@ -111,13 +116,63 @@ def test_a_spent_allowance_asks_for_what_would_have_kept_the_cap() -> None:
     assert start.tolist() == [0.0] * 4 + [500.0, 500.0, 1_000.0, 1_100.0]
 
 
-def test_the_margin_comes_down_while_jobs_wait_and_the_cap_holds() -> None:
-    window = 1_000.0 / 86_400.0
-    jobs = alike(20, 1_000.0)
-    simulation = begun(jobs, 250.0, epsilon=0.1, window_days=window, aim=0.5, gain=8.0, begin=4.0, own=0.0025)
-    # Three jobs never fit (300 W); two fit with a margin of at most 50 W. z falls by 8 * 0.5 in a window of 1,000 s.
-    assert simulation.log.start[1] == 0.0
-    assert simulation.parts.meter.state[Z] == 0.0
+FALLING: dict[str, Any] = {
+    "epsilon": 0.1, "window_days": 1_000.0 / 86_400.0, "aim": 0.5, "gain": 8.0, "begin": 4.0, "own": 0.0025,
+}  # fmt: skip
+"""z falls by 8 * 0.5 in a window of 1,000 s; a job of 100 W has a deviation of 5 W."""
+
+
+def test_the_margin_comes_down_while_it_holds_a_job_back() -> None:
+    # Two jobs need 200 W and sqrt(2) 5 W for each deviation: of 220 W, they fit from z = 2.83 on.
+    simulation = begun(alike(3, 1_000.0), 220.0, **FALLING)
+    assert simulation.log.start.tolist() == [0.0, 300.0, 1_000.0]
+    # Three need 300 W: no margin holds the third one back, and z stays.
+    assert simulation.parts.meter.state[Z] == pytest.approx(2.8)
+    # Of 250 W two fit at once, and the third one never beside them.
+    simulation = begun(alike(3, 1_000.0), 250.0, **FALLING)
+    assert simulation.log.start.tolist() == [0.0, 0.0, 1_000.0]
+    assert simulation.parts.meter.state[Z] == 4.0
+
+
+def test_meters_are_read_while_jobs_only_wait() -> None:
+    # One job needs 100 W and 5 W for each deviation: of 110 W, it fits from z = 2 on. Nothing else happens meanwhile.
+    assert begun(alike(2), 110.0, **FALLING).log.start.tolist() == [500.0, 600.0]
+
+
+def test_a_run_ends_where_the_margin_cannot_come_down() -> None:
+    assert np.isnan(begun(alike(2), 110.0, **{**FALLING, "gain": 0.0}).log.start).all()
+    # Nor does it end before a share above 1, which holds back a job that fits the cap exactly, is forgotten.
+    assert begun(alike(2), 100.0, true_w=110.0, late=2).log.start.tolist() == [0.0, 130.0]
+    # Nor does a margin matter where the job does not fit without one.
+    simulation = begun(alike(2), 90.0, **FALLING)
+    assert np.isnan(simulation.log.start).all()
+    assert simulation.parts.meter.state[Z] == 4.0
+
+
+@pytest.mark.compiled
+def test_noise_of_the_meter_does_not_raise_the_margin() -> None:
+    """100 nodes that idle at 95 W beside small jobs of known watts: a hundredth of a reading is more than a job."""
+    rng = np.random.default_rng(1)
+    n = 100
+    jobs = Jobs.build(np.sort(rng.uniform(0.0, 50_000.0, n)), rng.integers(1, 40, n), rng.uniform(600.0, 20_000.0, n))
+    jobs = replace(jobs, mean_power_w=np.full(n, 190.0))
+    found = {}
+    for noise in (0.0, 0.01):
+        policy = load_policy("easy", estimator="oracle-mean", ledger=Adaptive(noise=noise))
+        simulation = known(jobs, plain_machine(100, 95.0, 190.738), policy, 15_259.0)
+        assert simulation.result().schedule.ran.all()
+        found[noise] = float(simulation.parts.meter.state[Z])
+    assert found[0.01] < found[0.0] + 1.0
+
+
+def test_a_share_that_noise_explains_is_not_believed() -> None:
+    # A job of 100 W in 10,000 W of idle watts: readings vary by 100 W.
+    policy = load_policy("easy", estimator="oracle-mean", ledger=Adaptive(noise=0.01, late=0))
+    jobs = replace(Jobs.build([0.0], [1], [6_000.0]), mean_power_w=np.full(1, 200.0))
+    simulation = known(jobs, plain_machine(100, 100.0, 200.0), policy, 15_000.0)
+    in_force = np.zeros(2)
+    margin_once(simulation.parts.meter, in_force)
+    assert in_force[0] == pytest.approx(1.0, abs=0.3)
 
 
 @settings(max_examples=8)

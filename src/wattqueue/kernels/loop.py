@@ -50,7 +50,7 @@ from wattqueue.kernels.ramp import begin_ramp, climb, note_rise
 from wattqueue.kernels.recent_runs import PREDICTS, learn_run, plan_from_recent
 from wattqueue.kernels.schedule import schedule
 from wattqueue.kernels.sensors import periods
-from wattqueue.kernels.site_meter import READ_AT, SiteMeter, count_ledger, read_meter
+from wattqueue.kernels.site_meter import READ_AT, SiteMeter, count_ledger, may_fall, note_held, read_meter
 from wattqueue.kernels.speed import begin_in_domains, settle
 from wattqueue.kernels.state import KernelView, Log, Truth
 from wattqueue.kernels.ticks import begin_phases, tick
@@ -96,7 +96,7 @@ def run(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int:
         elif phase == PASS:
             code = decide_pass(view, truth)
         else:
-            code = apply_starts(view, truth, log)
+            code = apply_starts(view, truth, log, parts.meter)
         if code >= 0:
             return code
 
@@ -105,12 +105,15 @@ def run(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int:
 def next_time(view: KernelView, truth: Truth, parts: InLoop) -> float:
     """Return the time of the next event, inf where the run is over.
 
-    Signals, timers, node events and due controls keep a run alive only while jobs run or wait. A queue that only a
+    Signals, timers, node events and due controls keep a run alive only while jobs run or wait; readings of the site
+    meter while jobs run, or wait for a margin that may still come down. A queue that only a
     control could still move gets ``CONTROL_STEPS_LEFT`` more calls of the controls, so that a policy that never wakes
     the nodes its jobs need does not run for ever.
     """
     tally = truth.tally
     time = min(truth.when[codes.PASS_AT], INF)
+    if view.counter[codes.QUEUED] > 0 and may_fall(view, parts.meter):
+        time = min(time, parts.meter.state[READ_AT])
     if tally[codes.HEAP] > 0 and truth.ends.time[0] < INF:  # else all running jobs are suspended
         time = min(time, truth.ends.time[0], truth.when[codes.TICK_AT], truth.when[codes.SAMPLE_AT])
         time = min(time, parts.meter.state[READ_AT])
@@ -340,7 +343,7 @@ def next_pass(view: KernelView, truth: Truth) -> float:
 
 
 @inlined
-def apply_starts(view: KernelView, truth: Truth, log: Log) -> int:
+def apply_starts(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> int:
     """Let the jobs of the buffer of starts run: true watts, end, log; write the power step of this instant.
 
     The true end is rounded to 1 µs only where the speed is not the reference speed, so that times of a trace stay as
@@ -374,6 +377,7 @@ def apply_starts(view: KernelView, truth: Truth, log: Log) -> int:
         return codes.NEED_CONTROL
     if view.num[codes.RAMP_UW] != 0.0:
         note_rise(view)
+    note_held(view, meter)
     write_power(view, truth, log)
     truth.tally[codes.PHASE] = ADVANCE
     return -1

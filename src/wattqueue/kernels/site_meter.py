@@ -4,13 +4,16 @@ A reading is the mean true power, in the cap's scope, since the reading before; 
 mean of what the ledger counted in the same time stands beside it. Of each reading three things
 are learned (rule 15 of docs/semantics.md):
 
-    share      watts drawn for a watt predicted: two averages, of power and of the ledger, that forget with ``FORGET_S``
+    share      watts drawn for a watt predicted: two averages, of power and the ledger, that forget with ``FORGET_S``;
+               nearer to 1 where the noise of the meter is large beside the ledger's standard deviation
     spent      seconds above the cap in the last ``WINDOW_S``, of which ``epsilon`` times the window is the allowance
     deviation  standard deviations by which power was above what had been admitted: power over the share at which jobs
-               fitted last, less the ledger, over the ledger's standard deviation for z = 1. The cap is exceeded where
-               it is greater than the z with which the last job was admitted
+               fitted last, less the ledger, over the standard deviation of the ledger for z = 1 and of the reading
+               together. With an exact meter, the cap is exceeded where it is greater than the z with which the last
+               job was admitted
     greatest   greatest deviation in the last ``WINDOW_S``
-    z          the number of standard deviations to keep free; each reading moves it by
+    z          the number of standard deviations to keep free; each reading during which the margin held a job back
+               (``holds_back``), or that is above the cap, moves it by
 
                    GAIN * (seconds of a deviation above z - AIM * epsilon * seconds) / (epsilon * WINDOW_S)
 
@@ -20,8 +23,8 @@ does not cover yet raises it. What is in force is z - CAUTION log(1 - spent / al
 (Angelopoulos, Candes and Tibshirani 2023, eq. 5) at a bound of the scores: at ``MOST`` times the greatest deviation.
 The margin itself is that of a chance ledger (``kernels/chance.py``).
 
-The simulator reads the meter in its loop (``read_meter``); a live controller hands in what it read
-(``take_reading_once``).
+The simulator reads the meter in its loop (``read_meter``), also while jobs only wait and the margin may still come
+down (``may_fall``); a live controller hands in what it read (``take_reading_once``).
 """
 
 from __future__ import annotations
@@ -33,17 +36,18 @@ import numpy as np
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined, kernel, referenced
-from wattqueue.kernels.chance import margin_uw
+from wattqueue.kernels.chance import fits_watts, keeps_margin, margin_uw
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.sensors import periods
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
+from wattqueue.kernels.tree import Limits, class_of, tree_next
 
 INF = float("inf")
 
 # Slots of SiteMeter.figures.
 PERIOD_S = 0
 LATE = 1  # readings that come in between a reading and its use
-NOISE = 2  # standard deviation of a reading, relative to its watts
+NOISE = 2  # standard deviation of a reading, relative to its watts: of the simulated meter, and what is allowed for
 ALLOWED_S = 3  # epsilon x window: seconds above the cap in a window
 EPSILON = 4
 OWN = 5  # variances of a chance ledger, for z = 1
@@ -72,11 +76,18 @@ COUNTED_AT = 10
 COUNTED_W2S = 11  # the same of the sum of squares
 FIT_SHARE = 12  # share at which jobs fitted last
 GREATEST = 13  # greatest deviation in the window
-STATE = 14
+HELD = 14  # 1 where the margin held a job back at the end of the last instant
+HELD_S = 15  # seconds since the reading before in which it did
+LEDGER_W2 = 16  # averages that forget: variance of the ledger for z = 1, and of a reading by its noise
+NOISE_W2 = 17
+STATE = 18  # a new slot is appended: what controllers have stored is read by position
 
-# Columns of SiteMeter.waiting.
-SPAN_S, DRAWN_W, COUNTED_W, ABOVE_S, WAITED, DEVIATION = 0, 1, 2, 3, 4, 5
-COLUMNS = 6
+# Columns of SiteMeter.waiting; a new one is appended, too.
+SPAN_S, DRAWN_W, COUNTED_W, ABOVE_S, LEARNS, DEVIATION, OF_LEDGER_W2, OF_NOISE_W2 = 0, 1, 2, 3, 4, 5, 6, 7
+COLUMNS = 8
+
+UNKNOWN = -1.0
+"""Stands in ``COUNTED_WS`` for a reading that teaches nothing but the time above the cap."""
 
 
 @referenced
@@ -88,8 +99,8 @@ class SiteMeter(NamedTuple):
     state: Array
     """float64 by slot."""
     waiting: Array
-    """(LATE + 1, 6) float64 readings that are not used yet: seconds, watts drawn and counted, seconds above the cap, 1
-    where jobs waited, deviation."""
+    """(LATE + 1, 8) float64 readings that are not used yet: seconds, watts drawn and counted, seconds above the cap, 1
+    where z is learned, deviation, variances of the ledger and of the noise."""
     spent_s: Array
     """(W,) float64 seconds above the cap in each part of the window."""
     greatest: Array
@@ -134,7 +145,51 @@ def count_ledger(view: KernelView, meter: SiteMeter, now: float) -> None:
     if state[READ_AT] < INF:
         state[COUNTED_WS] += view.counter[codes.LEDGER] / codes.MICRO * (now - state[COUNTED_AT])
         state[COUNTED_W2S] += view.counter[codes.SQUARES] * (now - state[COUNTED_AT])
+        state[HELD_S] += state[HELD] * (now - state[COUNTED_AT])
         state[COUNTED_AT] = now
+
+
+@inlined
+def note_held(view: KernelView, meter: SiteMeter) -> None:
+    """Note at the end of an instant whether the margin holds a job back. For each instant of a run with a meter."""
+    if meter.state[READ_AT] < INF:
+        meter.state[HELD] = 1.0 if holds_back(view) else 0.0
+
+
+@kernel
+def holds_back(view: KernelView) -> bool:
+    """Return whether the margin keeps a job from starting, or the share does where it is above 1.
+
+    In some partition, the first entry in queue order that fits into the free units and, at the least that it draws,
+    beside the ledger under the cap, does not fit there with them. Reservations are not looked at.
+    """
+    tree, count = view.tree, view.counter
+    if not keeps_margin(view) or count[codes.QUEUED] == 0:
+        return False
+    left = count[codes.CAP] - count[codes.BASE] - count[codes.LEDGER] - count[codes.IDLE_ABOVE]
+    left = as_int64(max(left, count[codes.AVAILABLE] + count[codes.MARGIN]))
+    for p in range(len(view.units.free)):
+        free = as_int64(view.units.free[p])
+        if free <= 0 or left < 0:
+            continue
+        by_need, by_watt = class_of(tree.need_step, free), class_of(tree.watt_step, left)
+        found = tree_next(
+            tree, p, 0, Limits(free, left, INF, as_int64(codes.ANY_NEED), as_int64(codes.ANY_WATT), by_need, by_watt)
+        )
+        if found >= 0 and not fits_watts(view, as_int64(tree.watt[tree.offset[p, 0] + found])):
+            return True
+    return False
+
+
+@inlined
+def may_fall(view: KernelView, meter: SiteMeter) -> bool:
+    """Return whether readings can still let the margin, or a share above 1, come down for a job that it holds back."""
+    figures, state = meter.figures, meter.state
+    if state[READ_AT] == INF or state[HELD] == 0.0:
+        return False
+    if state[SPENT_S] > 0.0 or (state[Z] > 0.0 and figures[GAIN] * figures[AIM] > 0.0):
+        return True
+    return bool(state[LEDGER_W] > 0.0 and view.counter[codes.RUNNING] == 0)
 
 
 @kernel
@@ -149,6 +204,7 @@ def read_meter(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> No
     state[SINCE_S] = now
     state[COUNTED_WS] = 0.0
     state[COUNTED_W2S] = 0.0
+    state[HELD_S] = 0.0
     state[ROW] = max(truth.tally[codes.POWER_ROWS] - 1, 0)
     meter.cap_uw[0] = view.counter[codes.CAP]
     keep_margin(view, meter)
@@ -166,35 +222,38 @@ def read_power(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> No
         watts = max(0.0, watts * (1.0 + meter.figures[NOISE] * meter.normal[int(state[COUNT]) % len(meter.normal)]))
     cap = max(meter.cap_uw[0], view.counter[codes.CAP])
     above = cap < codes.NO_CAP and watts * codes.MICRO > cap + 1.0
-    waited = cap < codes.NO_CAP and view.counter[codes.QUEUED] > 0
-    take_reading(meter, now, watts - view.counter[codes.BASE] / codes.MICRO, above, waited)
+    take_reading(meter, now, watts, view.counter[codes.BASE] / codes.MICRO, above)
 
 
 @kernel
-def take_reading(meter: SiteMeter, now: float, drawn_w: float, above: bool, waited: bool) -> None:
+def take_reading(meter: SiteMeter, now: float, read_w: float, base_w: float, above: bool) -> None:
     """Put a reading among those that are not used yet, and learn of the one that is known by now.
 
-    ``drawn_w`` is mean power above the base from ``state[SINCE_S]`` to ``now``, ``above`` whether the cap was exceeded,
-    ``waited`` whether jobs waited under a cap. What the ledger counted meanwhile is in ``state``.
+    ``read_w`` is mean power from ``state[SINCE_S]`` to ``now``, of which ``base_w`` is the base, ``above`` whether the
+    cap was exceeded. What the ledger counted meanwhile, and for how long the margin held a job back, is in ``state``.
     """
-    state, count = meter.state, int(meter.state[COUNT])
+    state, figures, count = meter.state, meter.figures, int(meter.state[COUNT])
     span = now - state[SINCE_S]
     at = count % len(meter.waiting)
     row = meter.waiting[at]
-    row[SPAN_S], row[DRAWN_W], row[COUNTED_W] = span, drawn_w, state[COUNTED_WS] / span
-    row[ABOVE_S], row[WAITED] = span if above else 0.0, 1.0 if waited else 0.0
-    row[DEVIATION] = deviation(meter, drawn_w, row[COUNTED_W], state[COUNTED_W2S] / span)
+    row[SPAN_S], row[DRAWN_W], row[COUNTED_W] = span, read_w - base_w, state[COUNTED_WS] / span
+    row[ABOVE_S], row[LEARNS] = span if above else 0.0, 1.0 if above or state[HELD_S] > 0.0 else 0.0
+    row[OF_LEDGER_W2] = figures[OWN] * state[COUNTED_W2S] / span + figures[COMMON] * row[COUNTED_W] * row[COUNTED_W]
+    row[OF_NOISE_W2] = (figures[NOISE] * read_w) ** 2
+    row[DEVIATION] = deviation(meter, row)
     state[COUNT] = count + 1
-    if state[COUNT] > meter.figures[LATE]:
+    if state[COUNT] > figures[LATE]:
         learn_reading(meter, int(state[COUNT]) % len(meter.waiting), now)
 
 
 @kernel
-def deviation(meter: SiteMeter, drawn_w: float, counted_w: float, squares_w2: float) -> float:
+def deviation(meter: SiteMeter, row: Array) -> float:
     """Return the standard deviations by which power was above what had been admitted; 0 for an empty ledger."""
-    figures = meter.figures
-    spread = math.sqrt(figures[OWN] * squares_w2 + figures[COMMON] * counted_w * counted_w)
-    return (drawn_w / meter.state[FIT_SHARE] - counted_w) / spread if spread > 0.0 else 0.0
+    fitted = meter.state[FIT_SHARE]
+    spread = math.sqrt(row[OF_LEDGER_W2] + row[OF_NOISE_W2] / (fitted * fitted))
+    if row[COUNTED_W] <= 0.0 or spread == 0.0:
+        return 0.0
+    return float((row[DRAWN_W] / fitted - row[COUNTED_W]) / spread)
 
 
 @kernel
@@ -217,19 +276,32 @@ def mean_w(view: KernelView, truth: Truth, log: Log, row: int, since: float) -> 
 
 @kernel
 def learn_reading(meter: SiteMeter, row: int, now: float) -> None:
-    """Learn of one reading: share, spent, greatest deviation and z."""
+    """Learn of one reading: spent, greatest deviation, z, and share."""
     figures, state, known = meter.figures, meter.state, meter.waiting
     span, above, deviated = known[row, SPAN_S], known[row, ABOVE_S], known[row, DEVIATION]
-    waited = known[row, WAITED] != 0.0 or above > 0.0
-    spend(meter, above, deviated if waited else 0.0, now)
-    if waited:
+    learns = known[row, LEARNS] != 0.0
+    spend(meter, above, deviated if learns else 0.0, now)
+    if learns:
         missed = span if deviated > state[Z] else 0.0
         moved = figures[GAIN] * (missed - figures[AIM] * figures[EPSILON] * span) / figures[ALLOWED_S]
         state[Z] = max(state[Z] + moved, 0.0)
-    if known[row, COUNTED_W] > 0.0:
-        weight = 1.0 - math.exp(-span / figures[FORGET_S]) if state[LEDGER_W] > 0.0 else 1.0
+    learn_share(meter, row)
+
+
+@inlined
+def learn_share(meter: SiteMeter, row: int) -> None:
+    """Learn the watts drawn for a watt predicted; of an empty ledger, that nothing is known of what will run next."""
+    state, known = meter.state, meter.waiting
+    counted = known[row, COUNTED_W]
+    if counted == 0.0:
+        state[POWER_W] = state[LEDGER_W] = state[LEDGER_W2] = state[NOISE_W2] = 0.0
+    elif counted > 0.0:
+        forgets = state[LEDGER_W] > 0.0
+        weight = 1.0 - math.exp(-known[row, SPAN_S] / meter.figures[FORGET_S]) if forgets else 1.0
         state[POWER_W] += weight * (known[row, DRAWN_W] - state[POWER_W])
-        state[LEDGER_W] += weight * (known[row, COUNTED_W] - state[LEDGER_W])
+        state[LEDGER_W] += weight * (counted - state[LEDGER_W])
+        state[LEDGER_W2] += weight * (known[row, OF_LEDGER_W2] - state[LEDGER_W2])
+        state[NOISE_W2] += weight * (known[row, OF_NOISE_W2] - state[NOISE_W2])
 
 
 @kernel
@@ -242,27 +314,35 @@ def spend(meter: SiteMeter, above: float, deviated: float, now: float) -> None:
         state[SLOT] = slot
     passed = slot > state[SLOT]
     for k in range(max(int(state[SLOT]) + 1, slot - parts + 1), slot + 1):
-        state[SPENT_S] -= meter.spent_s[k % parts]
         meter.spent_s[k % parts] = 0.0
         meter.greatest[k % parts] = 0.0
     state[SLOT] = slot
     meter.spent_s[slot % parts] += above
-    state[SPENT_S] += above
     meter.greatest[slot % parts] = max(meter.greatest[slot % parts], deviated)
     if passed:
         state[GREATEST] = 0.0
+        state[SPENT_S] = 0.0  # summed up again: no rest of a rounding is spent for ever
         for k in range(parts):
             state[GREATEST] = max(state[GREATEST], meter.greatest[k])
+            state[SPENT_S] += meter.spent_s[k]
+    else:
+        state[SPENT_S] += above
     state[GREATEST] = max(state[GREATEST], deviated)
 
 
 @kernel
 def share_in_force(meter: SiteMeter) -> float:
-    """Return the watts drawn for a watt predicted."""
+    """Return the watts drawn for a watt predicted: between 1 and what was metered, by how far that can be trusted.
+
+    A ratio of metered to predicted watts varies by the ledger's standard deviation, and by the noise of the meter. The
+    weight of what was metered is the ledger's part of the variance: one job on a large machine shows little.
+    """
     state = meter.state
     if state[LEDGER_W] <= 0.0:
         return 1.0
-    return float(max(state[POWER_W] / state[LEDGER_W], meter.figures[LEAST_SHARE]))
+    variance = state[LEDGER_W2] + state[NOISE_W2]
+    weight = state[LEDGER_W2] / variance if variance > 0.0 else 1.0
+    return float(max(1.0 + weight * (state[POWER_W] / state[LEDGER_W] - 1.0), meter.figures[LEAST_SHARE]))
 
 
 @kernel
@@ -289,10 +369,17 @@ def keep_margin(view: KernelView, meter: SiteMeter) -> None:
 
 
 @entry
-def take_reading_once(meter: SiteMeter, now: float, drawn_w: float, above: bool, waited: bool) -> None:
+def take_reading_once(meter: SiteMeter, now: float, read_w: float, base_w: float, above: bool) -> None:
     """Take a reading and learn, for callers in Python that read the meter themselves."""
     meter = by_reference(meter)
-    take_reading(meter, now, drawn_w, above, waited)
+    take_reading(meter, now, read_w, base_w, above)
+
+
+@entry
+def holds_back_once(view: KernelView) -> bool:
+    """Return whether the margin keeps a job from starting, for callers in Python."""
+    view = by_reference(view)
+    return holds_back(view)
 
 
 @entry

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
 from wattqueue.kernels import site_meter as at
+from wattqueue.kernels.state import KernelView
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.world import Busy, Layout
@@ -46,8 +47,6 @@ class Metered(NamedTuple):
     """The cap in force; inf for none."""
     counted_w: Sequence[int]
     """What the ledger counts for each running job."""
-    waiting: bool
-    """Whether jobs wait."""
     known: bool
     """Whether most nodes are measured."""
 
@@ -93,7 +92,6 @@ class LedgerMeter:
         cap_w: float,
         base_uw: int,
         *,
-        waiting: bool,
         known: bool,
     ) -> None:
         """Take over a round: what nodes draw, if they are measured at all, and what running jobs count.
@@ -102,7 +100,7 @@ class LedgerMeter:
         """
         if power:
             drawn, counted = drawn_w(self.layout, on, power, busy), [job.net_w for job in busy]
-            self.observe(now_s, Metered(drawn, base_uw / codes.MICRO, cap_w, counted, waiting, known))
+            self.observe(now_s, Metered(drawn, base_uw / codes.MICRO, cap_w, counted, known))
 
     def observe(self, now_s: float, seen: Metered) -> None:
         """Take over what a round shows; at the end of a period a reading is learned and stored."""
@@ -115,28 +113,30 @@ class LedgerMeter:
         self._drawn_ws += seen.drawn_w * since
         state[at.COUNTED_WS] += float(net.sum()) * since
         state[at.COUNTED_W2S] += float((net * net).sum()) * since
+        state[at.HELD_S] += state[at.HELD] * since
         self._cap_w, self._known = max(self._cap_w, seen.cap_w), self._known and seen.known
         if now_s < state[at.READ_AT]:
             return
-        if not self._known:  # an empty ledger teaches nothing but the time above the cap
-            state[[at.COUNTED_WS, at.COUNTED_W2S]] = 0.0
+        if not self._known:
+            state[[at.COUNTED_WS, at.COUNTED_W2S]] = at.UNKNOWN, 0.0
         drawn_w = self._drawn_ws / (now_s - float(state[at.SINCE_S]))
         above = drawn_w + seen.base_w > self._cap_w + TOLERANCE_W
-        at.take_reading_once(self.meter, now_s, drawn_w, above, seen.waiting and math.isfinite(self._cap_w))
+        at.take_reading_once(self.meter, now_s, drawn_w + seen.base_w, seen.base_w, above)
         self._begin(now_s, seen.cap_w)
         self._store()
 
-    def fitted(self, available_uw: int) -> None:
-        """Note after a pass whether jobs fit with the share in force."""
-        if available_uw >= 0:
+    def passed(self, view: KernelView) -> None:
+        """Note after a pass whether jobs fit with the share in force, and whether the margin holds a job back."""
+        if view.counter[codes.AVAILABLE] >= 0:
             self.meter.state[at.FIT_SHARE] = self._in_force()[0]
+        self.meter.state[at.HELD] = float(at.holds_back_once(view))
 
     def _begin(self, now_s: float, cap_w: float) -> None:
         """Begin a reading."""
         state, period_s = self.meter.state, float(self.meter.figures[at.PERIOD_S])
         state[at.READ_AT] = (math.floor(now_s / period_s) + 1.0) * period_s
         state[at.SINCE_S] = now_s
-        state[[at.COUNTED_WS, at.COUNTED_W2S]] = 0.0
+        state[[at.COUNTED_WS, at.COUNTED_W2S, at.HELD_S]] = 0.0
         self._drawn_ws, self._cap_w, self._known = 0.0, cap_w, True
 
     def _store(self) -> None:
@@ -155,8 +155,9 @@ class LedgerMeter:
         kept = json.loads(self.memory.ledger) if self.memory.ledger else {}
         if kept.get("figures") != self.meter.figures.tolist():
             return
-        self.meter.state[:] = kept["state"]
-        self.meter.waiting[:] = kept["waiting"]
+        # What an earlier version stored has fewer slots; new ones are appended.
+        self.meter.state[: len(kept["state"])] = kept["state"]
+        self.meter.waiting[:, : len(kept["waiting"][0])] = kept["waiting"]
         for k, (spent_s, greatest) in kept["parts"].items():
             self.meter.spent_s[int(k)], self.meter.greatest[int(k)] = spent_s, greatest
 

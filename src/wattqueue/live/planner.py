@@ -45,7 +45,6 @@ from typing import NamedTuple
 import numpy as np
 
 from wattqueue.formats.slurm.hostlist import compress, expand
-from wattqueue.kernels import codes
 from wattqueue.live.budget import Budget, elsewhere_w, pool_under, uncounted_w
 from wattqueue.live.capfile import Announced
 from wattqueue.live.cluster import Details, Job, JobKey, Node, Snapshot
@@ -258,7 +257,7 @@ class Planner:
         room_w -= self._keep_room(rows, occupation, room_w, now_s)
         self.site.keep_back(snapshot, rows, self.sorter.queue, occupation.taken)
         reserved = self.site.start_reserved(occupation, now_s, room_w, self.predictor.of)
-        self._read_meter(now_s, power, holding, waiting=bool(rows.waiting), known=telemetry_ok)
+        self._read_meter(now_s, power, holding, known=telemetry_ok)
         view = self._view(snapshot, rows, occupation, (cap_w, base, float(elsewhere)), telemetry_ok=telemetry_ok)
         # goals in the order of their urgency; ``plan_writes`` sorts the writes by what they do to the pool
         late = self._late(rows)
@@ -267,7 +266,7 @@ class Planner:
             self._seen_by_parts(rows, occupation, nodes, limits) if self.decider.asks else None,
             lambda row: self._range(self.sorter.queue.row[rows.waiting[row]])[1],
         )
-        self._note_room(decision)
+        self._note_pass(decision)
         if decision.now.base_added_uw:  # nodes that boot: their watts leave the pool in the round that wakes them
             base += decision.now.base_added_uw
             pool_w = pool_under(left_w, snapshot.pool, base, bare_w)[1]
@@ -311,16 +310,17 @@ class Planner:
         memory.mark(rows.user_released, USER_HELD, present=False)
         return rows
 
-    def _read_meter(self, now_s: float, power: Mapping[str, NodePower], busy: Sequence[Busy], **shown: bool) -> None:
+    def _read_meter(self, now_s: float, power: Mapping[str, NodePower], busy: Sequence[Busy], *, known: bool) -> None:
         """Read the meter of an adaptive ledger, and put the margin that follows in force."""
         if self.meter is not None:
-            self.meter.read(now_s, power, busy, self.nodes.on, self.left.in_force_w(now_s), self.nodes.base_uw, **shown)
+            self.meter.read(now_s, power, busy, self.nodes.on, self.left.in_force_w(now_s), self.nodes.base_uw,
+                            known=known)  # fmt: skip
             self.settings = replace(self.settings, chance=self.meter.terms)
 
-    def _note_room(self, decision: Decision) -> None:
-        """Hand the room that is left to the meter of an adaptive ledger."""
+    def _note_pass(self, decision: Decision) -> None:
+        """Hand what a pass left to the meter of an adaptive ledger."""
         if self.meter is not None:
-            self.meter.fitted(int(decision.now.kernel.counter[codes.AVAILABLE]))
+            self.meter.passed(decision.now.kernel)
 
     def _seen_by_parts(
         self, rows: Sorted, occupation: Occupation, nodes: tuple[Node, ...], limits: DomainLimits | None

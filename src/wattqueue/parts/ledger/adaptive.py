@@ -2,9 +2,10 @@
 
 A chance ledger computes its margin from what its variances say. Where these are wrong (phases that wide jobs share,
 habits that change), the cap is exceeded more often than was asked. This ledger measures that, and corrects itself:
-power that deviates from what was admitted by more than the margin raises it, other time lowers it, and the seconds
-above the cap in the last 30 days are counted against an allowance. Rule 15 of docs/semantics.md; the kernels are in
-``kernels/site_meter.py``.
+power that deviates from what was admitted by more than the margin raises it, time during which it holds a job back
+lowers it, and the seconds above the cap in the last 30 days are counted against an allowance. The noise of the meter is
+allowed for: a deviation is relative to what predictions and noise explain together. Rule 15 of docs/semantics.md; the
+kernels are in ``kernels/site_meter.py``.
 """
 
 from __future__ import annotations
@@ -31,18 +32,19 @@ class Adaptive:
         window_days: The window.
         aim: Share of the allowance to use, so that an unlucky month stays within it.
         gain: How far the margin rises where it was too small for as long as the whole allowance, in standard
-            deviations; the rest of the time it comes down by ``aim * gain`` a window while jobs wait.
+            deviations; the rest of the time it comes down by ``aim * gain`` a window while it holds a job back.
         caution: How strongly the margin grows as the allowance of the last window runs out.
         begin: Standard deviations to keep free at first.
         most: Most standard deviations that a spent allowance asks for, relative to the greatest deviation of power in
             the last window (``begin`` where that is greater).
         forget_s: Time constant of the ratio of power to predictions.
-        own: Relative variance of a job's error, as in a chance ledger; only its ratio to ``common`` and the
-            way that the margin follows the mix matter, since z is learned.
+        own: Relative variance of a job's error, as in a chance ledger; only its ratio to ``common`` and to the noise,
+            and the way that the margin follows the mix, matter, since z is learned.
         common: Relative variance that all jobs share.
         meter_s: Seconds between two readings of the meter; a reading is the mean since the one before.
         late: Readings by which the meter is late.
-        noise: Standard deviation of a reading, relative to its watts.
+        noise: Standard deviation of a reading, relative to its watts: what is allowed for, and in a simulation what the
+            meter has.
 
     Raises: PolicyError for figures out of range.
     Reference: Gibbs and Candes 2021, 10.48550/arXiv.2106.00170; Angelopoulos, Candes and Tibshirani 2023,
