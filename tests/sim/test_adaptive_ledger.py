@@ -165,7 +165,7 @@ def test_noise_of_the_meter_does_not_raise_the_margin() -> None:
     assert found[0.01] < found[0.0] + 1.0
 
 
-def test_a_share_that_noise_explains_is_not_believed() -> None:
+def test_a_share_that_noise_explains_is_not_used() -> None:
     # A job of 100 W in 10,000 W of idle watts: readings vary by 100 W.
     policy = load_policy("easy", estimator="oracle-mean", ledger=Adaptive(noise=0.01, late=0))
     jobs = replace(Jobs.build([0.0], [1], [6_000.0]), mean_power_w=np.full(1, 200.0))
