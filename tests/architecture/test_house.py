@@ -234,6 +234,18 @@ def test_time_and_chance_are_handed_in(module: Module) -> None:
     assert not [f"{module.at(node)} {name}" for node, name in module.calls() if reads_own_clock_or_chance(node, name)]
 
 
+DIGIT_TESTS = {"isdigit", "isdecimal", "isnumeric"}
+"""Methods of str that hold for texts which ``int`` refuses, or reads in other scripts: ``bounds.is_whole`` does not."""
+
+
+@of_every_module
+def test_whole_numbers_are_recognised_in_one_place(module: Module) -> None:
+    if module.name == "model.bounds":
+        return
+    for node in module.nodes:
+        assert not (isinstance(node, ast.Attribute) and node.attr in DIGIT_TESTS), module.at(node)
+
+
 @of_every_module
 def test_sizes(module: Module) -> None:
     assert module.lines <= 600, f"{module.path.relative_to(ROOT)} has {module.lines} lines"

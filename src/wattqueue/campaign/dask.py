@@ -27,6 +27,7 @@ from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.work import Done, WorkerReport, perform, report_worker
 from wattqueue.errors import CampaignError, InputError
 from wattqueue.formats.duration import duration_s
+from wattqueue.model.bounds import is_whole
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -74,7 +75,7 @@ def scheduler_address(cluster: str) -> str:
     """Return ``dask://host:port`` as Dask writes it. Raises: InputError."""
     scheme, found, place = cluster.partition("://")
     host, colon, port = place.rpartition(":")
-    if not (found and scheme in SCHEMES and host and colon and port.isdigit() and int(port) < 65_536):
+    if not (found and scheme in SCHEMES and host and colon and is_whole(port) and int(port) < 65_536):
         raise InputError(f"{cluster!r} is not a cluster", where="--cluster", hint="write dask://host:port, or slurm")
     return f"{SCHEMES[scheme]}://{place}"
 

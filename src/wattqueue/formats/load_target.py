@@ -24,6 +24,7 @@ import numpy as np
 from wattqueue.errors import InputError, MachineError, nearest
 from wattqueue.formats import _csv
 from wattqueue.formats.atomic_write import atomic_write
+from wattqueue.model.bounds import is_whole
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
@@ -122,4 +123,4 @@ def _target(path: Path, line: int, fields: dict[str, str]) -> LoadTarget:
 def _line(path: Path, error: InputError | MachineError, found: list[tuple[LoadTarget, int]]) -> str:
     """Return the file and line of a target that an error names by its number."""
     number = str(error.where).split()[2] if error.where is not None else ""
-    return f"{path}:{found[int(number) - 1][1]}" if number.isdigit() else str(path)
+    return f"{path}:{found[int(number) - 1][1]}" if is_whole(number) else str(path)

@@ -24,7 +24,7 @@ from wattqueue.errors import InputError, nearest
 from wattqueue.formats._csv import NUMBER, first_comments, read_facts, records
 from wattqueue.formats.epoch import parse_date
 from wattqueue.formats.source import refuse_long_lines, shown
-from wattqueue.model.bounds import TIME_S
+from wattqueue.model.bounds import TIME_S, is_whole
 from wattqueue.model.jobs import Labels
 from wattqueue.model.meter import KINDS, MeterData
 
@@ -71,7 +71,7 @@ def _stated_interval(path: Path, facts: dict[str, str]) -> int | None:
     text = facts.get("interval_s")
     if text is None:
         return None
-    if not text.isdigit() or not 1 <= int(text) <= 3_600:
+    if not is_whole(text) or not 1 <= int(text) <= 3_600:
         raise InputError(f"interval_s={text}", where=f"{path}:1", hint="whole seconds, such as 900")
     return int(text)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import atexit
 import gzip
 import hashlib
+import io
 import os
 import shutil
 import stat
@@ -24,7 +25,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from wattqueue.errors import InputError
 
@@ -37,6 +38,10 @@ CHECK = "check the path and its permissions"
 
 Used for every OSError that has no more specific cause.
 """
+LEAST_UNPACKED = 64 << 20
+"""Bytes that any gzip file may unpack to."""
+MOST_RATIO = 200
+"""Beyond ``LEAST_UNPACKED``, how many times its own size a gzip file may unpack to; gzip itself reaches 1,030."""
 GZIP_MAGIC = b"\x1f\x8b"
 """First two bytes of every gzip file (RFC 1952)."""
 
@@ -124,8 +129,8 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
             if raw.peek(2)[:2] != GZIP_MAGIC:
                 yield raw
                 return
-            with gzip.open(raw) as plain:
-                yield cast("IO[bytes]", plain)
+            with gzip.open(raw) as plain, io.BufferedReader(_Bounded(plain, raw, path)) as bounded:
+                yield cast("IO[bytes]", bounded)
     except IsADirectoryError as error:
         raise InputError("is a directory, not a file", where=path, hint="name the file itself") from error
     except FileNotFoundError as error:
@@ -136,6 +141,31 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         ) from error
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", where=path, hint=CHECK) from error
+
+
+class _Bounded(io.RawIOBase):
+    """The content of a gzip file, up to a limit that follows from what was read of the file itself.
+
+    A file of 2 MB may hold 2 GB of zeros; traces and tables of text become some 5 to 60 times as long.
+    """
+
+    def __init__(self, plain: gzip.GzipFile, raw: IO[bytes], path: Path) -> None:
+        self._plain, self._raw, self._path, self._count = plain, raw, path, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        piece = self._plain.read(len(buffer))
+        self._count += len(piece)
+        if self._count > max(LEAST_UNPACKED, MOST_RATIO * self._raw.tell()):
+            raise InputError(
+                f"unpacks to more than {MOST_RATIO} times its size",
+                where=self._path,
+                hint="no trace or table of text does; unpack it yourself if it is one",
+            )
+        buffer[: len(piece)] = piece
+        return len(piece)
 
 
 def line_blocks(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import MachineError
 from wattqueue.kernels.codes import microwatts
 from wattqueue.live.cluster import Job, Node, Power
+from wattqueue.model.bounds import is_whole
 from wattqueue.model.jobs import Floats, Ints
 from wattqueue.model.machine import Machine, Partition
 
@@ -187,7 +188,7 @@ class Layout:
 
 def _natural(name: str) -> list[tuple[int, str]]:
     """Return a sort key by which digits compare as numbers."""
-    return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in _NATURAL.split(name)]
+    return [(int(piece), "") if is_whole(piece) else (-1, piece) for piece in _NATURAL.split(name)]
 
 
 class Busy(NamedTuple):

@@ -146,6 +146,9 @@ MEMORY_GB = Bound(1e-6, 1e9, "GB", "memory of one node in GB, not in bytes or MB
 TRANSITION_S = Bound(0, 604_800, "s", "a node boots or shuts down within a week")
 """Time that a unit takes to boot or to shut down."""
 
+PERIOD_S = Bound(1e-3, 31_622_400, "s", "what happens more often than each millisecond keeps a run from getting on")
+"""Seconds between two readings, samples, calls of a control or passes; at most a year."""
+
 FREQUENCY_HZ = Bound(1e6, 1e11, "Hz", "frequencies are in hertz: 2.4 GHz is 2.4e9")
 """Clock frequency of a unit. The lower limit catches frequencies in GHz, MHz or kHz."""
 
@@ -162,3 +165,11 @@ SIGNAL = Bound(-1e9, 1e9, "", "prices and intensities are in the unit of the opt
 
 COUNT = Bound(1, 2**31 - 1, "", "a whole number that fits 32 bits")
 """Other whole numbers: queue depth, processors of a node, seeds of options that are stored in 32 bits."""
+
+
+def is_whole(text: str) -> bool:
+    """Return whether a text is a whole number of 1 to 18 ASCII digits: ``int`` takes it, and int64 holds it.
+
+    ``str.isdigit`` also holds for "²", which ``int`` refuses, for digits of other scripts, and for thousands of digits.
+    """
+    return len(text) <= 18 and text.isascii() and text.isdecimal()

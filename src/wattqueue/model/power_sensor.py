@@ -12,6 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from wattqueue.errors import InputError
+from wattqueue.model.bounds import PERIOD_S
 from wattqueue.model.jobs import Floats
 from wattqueue.model.steps import Steps
 
@@ -38,6 +39,8 @@ class SensorReadings:
         return watts
 
 
+MOST_SAMPLES = 100_000
+"""Samples that a reading may span, or that come between two readings: a day of samples of a second."""
 Covers = Literal["node", "socket", "unit"]
 """What one sensor measures."""
 
@@ -54,7 +57,7 @@ class PowerSensor:
         loss: Probability that a reading is lost.
         covers: What one sensor measures; never less than a unit.
 
-    Raises: InputError for periods that are not above 0, and shares out of range.
+    Raises: InputError for periods outside ``bounds.PERIOD_S``, and shares out of range.
     """
 
     sample_s: float
@@ -65,12 +68,15 @@ class PowerSensor:
     covers: Covers = field(default="node", kw_only=True)
 
     def __post_init__(self) -> None:
-        if not (0 < self.sample_s < np.inf and 0 < self.poll_s < np.inf and 0 <= self.average_s < np.inf):
+        PERIOD_S.require(self.sample_s, "sample_s", where="power sensor")
+        PERIOD_S.require(self.poll_s, "poll_s", where="power sensor")
+        if self.average_s != 0.0:
+            PERIOD_S.require(self.average_s, "average_s", where="power sensor", hint="0 for the latest sample alone")
+        if self.average_s + self.poll_s > MOST_SAMPLES * self.sample_s:
             raise InputError(
-                f"samples of {self.sample_s} s, read each {self.poll_s} s, averaged over {self.average_s} s",
-                where="power sensor",
-                hint="periods are above 0",
-            )
+                f"a reading spans {(self.average_s + self.poll_s) / self.sample_s:,.0f} samples", where="power sensor",
+                hint=f"at most {MOST_SAMPLES:,}: each is kept for each sensor",
+            )  # fmt: skip
         if self.covers not in get_args(Covers):
             raise InputError(f"covers {self.covers!r}", where="power sensor", hint="node, socket or unit")
         if not (0 <= self.noise < np.inf and 0 <= self.loss <= 1):

@@ -59,8 +59,9 @@ class PowerProfiles:
             raise InputError("a pattern resumes outside itself", where="power profiles")
         if n and (self.pattern.min() < -1 or self.pattern.max() >= patterns):
             raise InputError(f"pattern numbers must be -1 to {patterns - 1}", where="power profiles")
-        if not (self.period_s > 0 and np.isfinite(self.base_w).all() and np.isfinite(self.scale_w).all()):
-            raise InputError("period, base and scale must be finite, the period above 0", where="power profiles")
+        bounds.PERIOD_S.require(self.period_s, "period_s", where="power profiles")
+        if not (np.isfinite(self.base_w).all() and np.isfinite(self.scale_w).all()):
+            raise InputError("base and scale must be finite", where="power profiles")
 
     @classmethod
     def from_samples(cls, samples: Sequence[ArrayLike], period_s: float = PERIOD_S) -> Self:

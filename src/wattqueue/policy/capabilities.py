@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
 from wattqueue.errors import PolicyError, one_of
 from wattqueue.kernels import codes
+from wattqueue.model.bounds import PERIOD_S
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.parts.ledger.chance import Chance
 from wattqueue.parts.ledger.measured import Measured
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from wattqueue.policy.policy import Policy
     from wattqueue.policy.view import View
 
-LEAST_PERIOD_S = 1e-3
-"""Shortest period of a control. Float64 cannot hold a smaller step than 1e-6 s at the times of Unix clocks."""
 EVENT_BITS = {
     "arrival": codes.STOP_ON_ARRIVAL,
     "completion": codes.STOP_ON_COMPLETION,
@@ -297,12 +294,13 @@ def require_complete(policy: Policy) -> None:
 
 
 def check_knobs(backfill: object, depth: Any, interval_s: Any) -> None:
-    """Raise PolicyError for knobs of a backfill that are below 0 or not finite."""
-    if depth < 0 or not 0 <= interval_s < np.inf:
-        raise PolicyError(
-            f"queue_depth is {depth}, pass_interval_s {interval_s}",
-            where=type(backfill).__name__,
-            hint="0 tries the whole queue, and has a pass at every event; both must be finite, and 0 or more",
+    """Raise PolicyError for a queue depth below 0 and an interval that is neither 0 nor a period."""
+    where = type(backfill).__name__
+    if depth < 0:
+        raise PolicyError(f"queue_depth is {depth}", where=where, hint="0 tries the whole queue")
+    if interval_s != 0:
+        PERIOD_S.require(
+            interval_s, "pass_interval_s", where=where, kind=PolicyError, hint="0 has a pass at every event"
         )
 
 
@@ -314,10 +312,8 @@ def check_control(control: Control) -> None:
     """
     where = type(control).__name__
     period = float(control.period_s)
-    if not (period == 0.0 or LEAST_PERIOD_S <= period < np.inf):
-        raise PolicyError(
-            f"period_s is {period}", where=where, hint=f"0 for no period, or seconds from {LEAST_PERIOD_S}"
-        )
+    if period != 0.0:
+        PERIOD_S.require(period, "period_s", where=where, kind=PolicyError, hint="0 for no period")
     for event in control.events:
         if event not in EVENT_BITS:
             raise PolicyError(f"unknown event {event!r}", where=where, hint=one_of(event, EVENT_BITS))

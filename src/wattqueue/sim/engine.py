@@ -260,9 +260,12 @@ class Simulation:
         self.truth.tally[codes.NEXT_SIGNAL] = 1
 
     def go(self, progress: Progress | None = None) -> None:
-        """Run to the end. ``progress`` is called each ``_EVENTS_A_STEP`` events."""
+        """Run to the end. ``progress`` is called each ``_EVENTS_A_STEP`` events.
+
+        The loop returns that often without it, too: only here does Python act on a signal such as SIGTERM.
+        """
         tally = self.truth.tally
-        tally[codes.EVENT_LIMIT] = _EVENTS_A_STEP if progress else np.iinfo(np.int64).max
+        tally[codes.EVENT_LIMIT] = _EVENTS_A_STEP
         world, resume, act = self.world, self._bound_run(), self._bound_controls()
         while True:
             code = resume()

@@ -25,6 +25,7 @@ from wattqueue.kernels.domains import new_domains
 from wattqueue.kernels.heap import new_heap
 from wattqueue.kernels.phases import no_phases
 from wattqueue.kernels.sensors import new_sensors, no_sensors
+from wattqueue.model.bounds import PERIOD_S
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
@@ -38,8 +39,6 @@ from wattqueue.policy.by_unit import unit_factors, without_factors
 from wattqueue.policy.sensors import unit_idle_uw
 
 Array = NDArray[np.float64]
-LEAST_TICK_S = 1e-3
-"""Shortest time between two samples of power profiles: float64 holds no smaller step at the times of Unix clocks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,8 +164,7 @@ def profile_period(jobs: Jobs, phases_s: float) -> float:
     """Return the period of the power profiles. Raises: InputError where watts cannot follow them each ``phases_s``."""
     if jobs.profiles is None or (jobs.profiles.pattern < 0).all():
         raise InputError("phases_s without power profiles", where="jobs", hint="leave it out: watts are constant")
-    if not LEAST_TICK_S <= phases_s < np.inf:
-        raise InputError(f"phases_s is {phases_s}", hint=f"finite, and at least {LEAST_TICK_S} s")
+    PERIOD_S.require(phases_s, "phases_s")
     return jobs.profiles.period_s
 
 

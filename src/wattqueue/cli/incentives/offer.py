@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from wattqueue.formats.duration import duration_s
+from wattqueue.model.bounds import is_whole
 
 
 def run(
@@ -78,7 +79,7 @@ def _time_of_day(text: str) -> float:
     from wattqueue.errors import InputError
 
     hours, _, minutes = text.strip().partition(":")
-    good = hours.isdigit() and minutes.isdigit() and int(hours) < 24 and int(minutes) < 60
+    good = is_whole(hours) and is_whole(minutes) and int(hours) < 24 and int(minutes) < 60
     if not good:
         raise InputError(f"{text.strip()!r} is not a time of day", where="--from", hint="for example 08:00,18:30")
     return int(hours) * 3_600.0 + int(minutes) * 60.0

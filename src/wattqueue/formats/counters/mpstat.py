@@ -13,6 +13,7 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.formats.source import opened, shown
+from wattqueue.model.bounds import is_whole
 from wattqueue.model.jobs import Floats
 
 RECORD = "record with: mpstat -P ALL 1"
@@ -37,7 +38,7 @@ def read_mpstat(path: Path, cpus: Collection[int] | None = None) -> Floats:
         if "CPU" in words and "%idle" in words:
             names = words[words.index("CPU") :]
             # A block with its own header is an interval; the last ones sum up ("Average:" in mpstat's own language).
-            if words[0][:1].isdigit():
+            if is_whole(words[0][:1]):
                 intervals.append((line, {}))
             else:
                 names = []
@@ -45,7 +46,7 @@ def read_mpstat(path: Path, cpus: Collection[int] | None = None) -> Floats:
             cells = words[-len(names) :]
             if len(words) < len(names):
                 raise InputError(f"{shown(text)} has fewer fields than the header", where=f"{path}:{line}", hint=RECORD)
-            if cells[0].isdigit():
+            if is_whole(cells[0]):
                 idle = _share(cells[names.index("%idle")], f"{path}:{line}")
                 intervals[-1][1][int(cells[0])] = 1.0 - idle
     if not intervals:

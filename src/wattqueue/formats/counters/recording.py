@@ -14,12 +14,15 @@ from wattqueue.formats.counters.mpstat import read_mpstat
 from wattqueue.formats.counters.perf_stat import read_perf_stat
 from wattqueue.formats.counters.readings import read_counters_csv
 from wattqueue.formats.source import opened, shown
+from wattqueue.model.bounds import is_whole
 from wattqueue.model.jobs import Floats
 from wattqueue.pmc.counters import COUNTER_BITS, CounterTrace
 from wattqueue.pmc.events import plain
 
 PACKAGE_ENERGY = "energy-pkg"
 """perf's event of a socket's joules (``power/energy-pkg/``), without the name of its PMU."""
+MOST_CPUS = 65_536
+"""Numbers of CPUs are below it: eight times as many as Linux is built for at most."""
 T = TypeVar("T")
 
 
@@ -87,10 +90,13 @@ def cpu_numbers(text: str) -> set[int]:
     """Return the CPUs of a list such as ``0-15,32``. Raises: InputError."""
     found: set[int] = set()
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        if not (first.isdigit() and (last or first).isdigit()):
-            raise InputError(f"{shown(text)} is no list of CPUs", where="--cpus", hint="such as 0-15,32-47")
-        found.update(range(int(first), int(last or first) + 1))
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not (is_whole(first) and is_whole(last) and int(first) <= int(last) < MOST_CPUS):
+            raise InputError(
+                f"{shown(text)} is no list of CPUs", where="--cpus", hint=f"such as 0-15,32-47, below {MOST_CPUS:,}"
+            )
+        found.update(range(int(first), int(last) + 1))
     return found
 
 

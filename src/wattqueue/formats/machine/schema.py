@@ -77,8 +77,8 @@ class SensorFile(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     # Seconds of a sample, and between two readings.
-    sample_s: Annotated[float, Field(gt=0)]
-    poll_s: Annotated[float, Field(gt=0)]
+    sample_s: Annotated[float, _within(bounds.PERIOD_S)]
+    poll_s: Annotated[float, _within(bounds.PERIOD_S)]
     covers: Covers | None = None
     average_s: Figure | None = None
     # Errors of a simulated sensor: deviation of a sample relative to its watts, probability that a reading is lost.

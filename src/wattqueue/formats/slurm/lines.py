@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.formats.slurm.fields import FIELDS, FIGURES, SACCT_LINE, WANTED, Header, parse_header
 from wattqueue.formats.source import line_blocks
+from wattqueue.model.bounds import is_whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -274,7 +275,7 @@ def _fits(header: Header, row: list[str]) -> bool:
     A join at the wrong place would move a word such as a state into a column of times.
     """
     figures = [v for name, v in zip(header.names, row, strict=True) if name in FIGURES and v]
-    return all(v[0].isdigit() or v.lower() in {"unknown", "none"} for v in figures)
+    return all(is_whole(v[0]) or v.lower() in {"unknown", "none"} for v in figures)
 
 
 def _merged(header: Header, frame: pl.DataFrame, repaired: list[tuple[int, list[str]]]) -> pl.DataFrame:

@@ -31,7 +31,7 @@ from wattqueue.formats.atomic_write import atomic_write, polars_errors
 from wattqueue.formats.source import on_disk, opened
 from wattqueue.formats.table import profile_column
 from wattqueue.model import consent
-from wattqueue.model.bounds import DURATION_S, TIME_S, UNIT_W, UNITS
+from wattqueue.model.bounds import DURATION_S, TIME_S, UNIT_W, UNITS, is_whole
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.profiles import PowerProfiles
 
@@ -238,7 +238,7 @@ def _origin(path: Path, facts: dict[str, str]) -> str:
     jobs. A table without the fact was written by hand or by another tool and counts as measured.
     """
     version = facts.get("schema_version", str(SCHEMA_VERSION))
-    if not version.isdigit() or int(version) > SCHEMA_VERSION:
+    if not is_whole(version) or int(version) > SCHEMA_VERSION:
         raise InputError(
             f"schema version {_csv.shown(version)}, this program reads up to {SCHEMA_VERSION}",
             where=path,

@@ -35,7 +35,7 @@ from wattqueue.formats.source import shown
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
 from wattqueue.formats.workload_format import NOT, SURE, ReadOptions, WorkloadFile, WorkloadFormat
-from wattqueue.model.bounds import DURATION_S, TIME_S, UNITS
+from wattqueue.model.bounds import DURATION_S, TIME_S, UNITS, is_whole
 from wattqueue.model.jobs import Jobs, Labels
 
 # Types of profiles, compared in small letters: Batsim 1 to 4 write ``delay``, Batsim 5 writes ``DelayProfile``.
@@ -163,7 +163,7 @@ def _jobs(rows: list[tuple[str, float, int, float, float, str]]) -> Jobs:
     """Return the job table of the rows, in order of submission; jobs of one instant keep the order of the file."""
     ids, submit, size, duration, walltime, profile = zip(*rows, strict=True)
     # Numbers are kept as int64 only if every id is one; 18 digits always fit.
-    whole = all(name.isdecimal() and len(name) <= 18 for name in ids)
+    whole = all(is_whole(name) for name in ids)
     return Jobs.build(
         submit,
         size,

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.live.openadr.config import OpenADRSection, require_encrypted
 from wattqueue.live.openadr.objects import TokenAnswer, parse
+from wattqueue.model.bounds import is_whole
 
 if TYPE_CHECKING:
     import httpx
@@ -244,4 +245,4 @@ def trusted(section: OpenADRSection) -> ssl.SSLContext:
 
 def _seconds(text: str) -> float | None:
     """Return the seconds of a Retry-After; None for a date or nothing."""
-    return float(text) if text.isdigit() and len(text) < 8 else None
+    return float(text) if is_whole(text) and len(text) < 8 else None

@@ -22,6 +22,7 @@ from wattqueue.errors import InputError
 from wattqueue.live.openadr.client import VtnClient
 from wattqueue.live.openadr.config import CallbackSection, OpenADRSection
 from wattqueue.live.openadr.objects import SubscriptionObject, parse
+from wattqueue.model.bounds import is_whole
 
 MOST_BYTES = 1 << 20
 """Most bytes of a call."""
@@ -126,7 +127,7 @@ def _handler_of(hook: Webhook) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             """Answer a call."""
             stated = self.headers.get("Content-Length", "")
-            if not stated.isdigit() or int(stated) > MOST_BYTES:
+            if not is_whole(stated) or int(stated) > MOST_BYTES:
                 self._answer(hook._count(413, "too long"))  # noqa: SLF001 - one piece with it
                 return
             body = self.rfile.read(int(stated))

@@ -8,6 +8,7 @@ from pathlib import Path
 from wattqueue.errors import OutputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.slurm.commands import JOB, SlurmError
+from wattqueue.model.bounds import is_whole
 
 
 @dataclass
@@ -27,7 +28,7 @@ class Frequencies:
         found = {}
         for file in self.folder.iterdir():
             text = file.read_text().strip() if JOB.fullmatch(file.name) else ""
-            if text.isdigit():
+            if is_whole(text):
                 found[file.name] = int(text)
         return found
 

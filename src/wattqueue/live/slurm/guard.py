@@ -46,6 +46,7 @@ from wattqueue.live.slurm.sharing import find_inexact
 from wattqueue.live.slurm.sizing import Shape
 from wattqueue.live.status import BEAT
 from wattqueue.live.world import Layout
+from wattqueue.model.bounds import is_whole
 from wattqueue.model.machine import Machine
 
 CONFIG = ("scontrol", "show", "config")
@@ -104,7 +105,7 @@ def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
     return Settings(
         nodes, [uid_of(config)], config.run_dir.resolve() / BEAT, math.ceil(config.away_s),
         whole_pool(config, layout.machine, shared, [row for row, _ in rows_of_nodes]),
-        free, int(default) if memory and default.isdigit() else 0, staff_of(slurm),
+        free, int(default) if memory and is_whole(default) else 0, staff_of(slurm),
     )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, read
 from wattqueue.live.slurm.dependencies import Dependencies
 from wattqueue.live.slurm.site import SiteReader
 from wattqueue.live.slurm.sizing import Needs, Shape, can_hold, least_nodes_of, parse_gres
+from wattqueue.model.bounds import is_whole
 
 _COLUMNS = (
     "JobArrayID", "JobID", "SubmitTime", "State", "Reason", "Partition", "NumNodes", "NumCPUs", "TimeLimit",
@@ -315,7 +316,7 @@ def with_size(row: Job, needs: Needs, shapes: dict[str, list[tuple[Shape, int]]]
 
 def _arrays(jobs: Iterable[Job]) -> set[int]:
     """Ids of the arrays and of the jobs of several components among these jobs."""
-    return {int(name) for row in jobs for name in (row.array, row.whole) if name.isdigit()}
+    return {int(name) for row in jobs for name in (row.array, row.whole) if is_whole(name)}
 
 
 def _later(row: Job, now_s: float) -> bool:
@@ -339,7 +340,7 @@ def complete_lines(text: str, command: str) -> list[str]:
 def is_header(line: str) -> bool:
     """Whether a line is squeue's header for JOB_FIELDS: as many names, where a job has its number second."""
     names = line.split("|")
-    return len(names) == len(_COLUMNS) and not names[1].isdigit()
+    return len(names) == len(_COLUMNS) and not is_whole(names[1])
 
 
 def parse_job(line: str) -> Job:
@@ -379,9 +380,9 @@ def parse_job(line: str) -> Job:
         "",
         (least, most_nodes),
         array if task else "",
-        int(task) if task.isdigit() else 0,
+        int(task) if is_whole(task) else 0,
         whole if component else "",
-        int(component) if component.isdigit() else 0,
+        int(component) if is_whole(component) else 0,
         state == "PENDING" and priority != "0" and reason.partition(",")[0] not in PATIENT,
         others,
     )
@@ -416,7 +417,7 @@ def parse_nodes(line: str) -> tuple[tuple[Node, Shape], ...]:
     """Nodes of one line of sinfo with NODE_FIELDS. Raises SlurmError for any other line."""
     parts = line.split("|")
     figures = [piece.rstrip("+") for piece in parts[3:7]]
-    if len(parts) != 8 or not all(piece.isdigit() for piece in figures):
+    if len(parts) != 8 or not all(is_whole(piece) for piece in figures):
         raise SlurmError(f"sinfo printed {line[:80]!r}, which is no line of nodes")
     names, state, partition = parts[:3]
     cpus, memory, sockets, cores = map(int, figures)

@@ -42,6 +42,7 @@ from wattqueue.live.slurm.suitable import (
     parse_features,
     parse_reservations,
 )
+from wattqueue.model.bounds import is_whole
 
 CONFIG = ("scontrol", "show", "config")
 AGES_S = {"config": 60.0, "associations": 30.0, "shares": 30.0, "facts": 10.0, "nodes": 5.0}
@@ -243,7 +244,7 @@ class SiteReader:
         others = row.native if isinstance(row.native, tuple) else ()
         for piece in others:
             name, _, count = str(piece).partition(":")
-            if f"licence {name}" in self._limits and (count or "1").isdigit():
+            if f"licence {name}" in self._limits and is_whole(count or "1"):
                 yield LimitUse(f"licence {name}", float(count or 1))
         facts = self._facts.get(row.key)
         if not enforced or facts is None:
@@ -335,6 +336,6 @@ def other_licences(text: str) -> dict[str, int]:
     for line in text.splitlines():
         fields = dict(piece.split("=", 1) for piece in line.split() if "=" in piece)
         name = fields.get("LicenseName", LICENCE)
-        if name != LICENCE and fields.get("Total", "").isdigit():
+        if name != LICENCE and is_whole(fields.get("Total", "")):
             found[name] = int(fields["Total"]) - int(fields.get("Reserved", 0) or 0)
     return found

@@ -34,6 +34,7 @@ from wattqueue.live.apply import TOGETHER
 from wattqueue.live.cluster import Write
 from wattqueue.live.state.memory import cause
 from wattqueue.live.state.tables import AUDIT, AUDIT_BEGIN
+from wattqueue.model.bounds import is_whole
 from wattqueue.store.database import open_database
 
 START = "0" * 64
@@ -84,7 +85,7 @@ class Audit:
             return
         if head[0] <= self._last[0]:
             for kept in sorted(self.head.parent.glob(f"{self.head.name}.*")):
-                if kept.suffix[1:].isdigit():
+                if is_whole(kept.suffix[1:]):
                     self.lost = (
                         f"rows of the audit log were deleted earlier: {kept} names the last of them; remove it then"
                     )
@@ -256,7 +257,7 @@ def verify(engine: Engine, key: bytes = b"", head: Path | None = None) -> ChainC
 
 def _just_behind(engine: Engine, count: str, tip: str, number: int) -> bool:
     """Whether the head names one of the last rows, and rightly: a controller was killed between rows and head."""
-    if not (count.isdigit() and number - TOGETHER <= int(count) < number):
+    if not (is_whole(count) and number - TOGETHER <= int(count) < number):
         return False
     with engine.connect() as connection:
         following = select(AUDIT.c.previous).where(AUDIT.c.number == int(count) + 1)

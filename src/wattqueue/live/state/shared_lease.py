@@ -26,6 +26,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from wattqueue.live.lease import LeaseLostError, is_young
 from wattqueue.live.state.memory import cause
 from wattqueue.live.state.tables import HOLDER, METADATA
+from wattqueue.model.bounds import is_whole
 
 NAME = "controller"
 
@@ -114,7 +115,7 @@ class SharedLease:
 def _gone(token: str) -> bool:
     """Whether a token is that of a process of this host that has ended."""
     host, pid = token.split("/")[:2]
-    if host != socket.gethostname() or not pid.isdigit():
+    if host != socket.gethostname() or not is_whole(pid):
         return False
     try:
         os.kill(int(pid), 0)

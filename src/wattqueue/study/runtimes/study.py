@@ -9,6 +9,7 @@ from typing import Any
 
 from wattqueue.errors import InputError
 from wattqueue.formats.read import read_workload
+from wattqueue.model.bounds import is_whole
 from wattqueue.policy.policy import find_row
 from wattqueue.study.frame.claim import ClaimTable
 from wattqueue.study.frame.published import published
@@ -45,7 +46,7 @@ class RecordedTrace:
     def parse(cls, text: str) -> RecordedTrace:
         """Return FILE:NODES. Raises: InputError for another form."""
         file, _, nodes = text.rpartition(":")
-        if not file or not nodes.isdigit() or int(nodes) < 1:
+        if not file or not is_whole(nodes) or int(nodes) < 1:
             raise InputError(f"{text!r} is no trace with its nodes", where="--trace", hint="write FILE:NODES")
         return cls(Path(file), int(nodes))
 

@@ -11,6 +11,7 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.model.bounds import is_whole
 from wattqueue.model.jobs import Floats
 from wattqueue.pmc.events import LEVELS
 
@@ -48,7 +49,7 @@ class Code:
     def processes(self) -> int:
         """Return how many processes run, each on a socket: the number behind a name of NAS-MZ, else 1."""
         tail = self.name.rpartition(".")[2]
-        return int(tail) if tail.isdigit() else 1
+        return int(tail) if is_whole(tail) else 1
 
     def kind_of(self) -> NDArray[np.int64]:
         """Return the kind of each process: processes of a kind do the same. Shape (processes,)."""
