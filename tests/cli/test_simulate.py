@@ -148,4 +148,4 @@ def test_a_wide_job_is_rejected_and_listed(trace: Path, tmp_path: Path) -> None:
     assert done.returncode == 0
     rows = (out / "jobs.csv").read_text().splitlines()
     rejected = [row for row in rows if "REJECTED" in row]
-    assert len(rejected) == json.loads((out / "metrics.json").read_text())["jobs_rejected"] > 0
+    assert len(rejected) == json.loads((out / "metrics.json").read_text())["jobs_never_ran"] > 0

@@ -47,7 +47,7 @@ def example(origin: str = "measured", facts: dict[str, Any] | None = None) -> Ru
     )  # fmt: skip
     schedule = Schedule(
         np.array([State.COMPLETED, State.KILLED, State.REJECTED, State.NOT_STARTED], np.int8),
-        np.array([0, 0, Reason.TOO_WIDE, 0], np.int8),
+        np.array([0, 0, Reason.TOO_WIDE, Reason.QUEUED], np.int8),
         np.array([0, 1.25, NAN, NAN]),
         np.array([100, 21.25, NAN, NAN]),
         np.array([1, 2, -1, -1], np.int16),
@@ -96,7 +96,7 @@ def test_jobs_csv(tmp_path: Path) -> None:
     assert (killed["waiting_time"], killed["stretch"], killed["bounded_slowdown"]) == ("1", "1.05", "1.05")
     assert (killed["partition"], killed["frequency_hz"], killed["allocated_resources"]) == ("b", "", "9")
     assert killed["mean_power_w"] == "20"
-    for row, state, why in ((rows[2], "REJECTED", "too wide"), (rows[3], "NOT_STARTED", "")):
+    for row, state, why in ((rows[2], "REJECTED", "too wide"), (rows[3], "NOT_STARTED", "still queued at the end")):
         assert (row["success"], row["final_state"], row["reason"]) == ("0", state, why)
         for name in (*BATSIM[6:-1], "partition", "frequency_hz", "predicted_w", "mean_power_w", "bounded_slowdown"):
             assert row[name] == ""

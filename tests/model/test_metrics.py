@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
-from wattqueue.model.metrics import cap_figures, energies, job_figures, mape_percent, metrics, span
+from wattqueue.model.metrics import cap_figures, energies, job_figures, mape_percent, metrics, span, waits_so_far
 from wattqueue.model.quantities import quantity
 from wattqueue.model.schedule import PowerSeries, Schedule, State
 from wattqueue.model.signals import Cap
@@ -57,12 +57,15 @@ def test_by_hand() -> None:
     assert found["jobs"] == 5
     assert found["jobs_completed"] == 2
     assert found["jobs_killed"] == 1
-    assert found["jobs_rejected"] == 1
-    assert found["jobs_not_started"] == 1
+    assert found["jobs_never_ran"] == 2
     assert found["rows_unusable"] == 7
     assert found["wait_s_mean"] == 60  # 0, 90, 90
     assert found["wait_s_median"] == 90
     assert found["wait_s_p95"] == 90
+    # The rejected job never waits; the one that never ran has waited 90 s when the run ends.
+    assert found["all_wait_s_mean"] == (0 + 90 + 90 + 90) / 4
+    assert found["node_wait_s_mean"] == (2 * 0 + 1 * 90 + 2 * 90) / 5
+    assert found["energy_per_node_h_j"] == pytest.approx(14_850 * 3600 / (2 * 100 + 1 * 5 + 2 * 20))
     assert found["turnaround_s_mean"] == pytest.approx((100 + 95 + 110) / 3)
     assert found["turnaround_s_median"] == 100
     assert found["turnaround_s_p99"] == pytest.approx(100 + 0.98 * 10)
@@ -98,6 +101,13 @@ def test_a_cap_that_changes_between_the_steps() -> None:
     assert found.cap_over_j == 50 * 20 + 3 * 110 + 2 * 60
     used = 50 * 120 + 5 * 210 + 15 * 120
     assert found.power_utilization == pytest.approx(used / (53 * 100 + 7 * 150 + 10 * 500))
+
+
+def test_a_job_that_never_ran_waits_at_least_up_to_the_last_submission() -> None:
+    jobs = Jobs.build([0, 0, 500], [1, 1, 1], [100, 5, 5])
+    ran = schedule([State.COMPLETED, State.NOT_STARTED, State.NOT_STARTED], [0, NAN, NAN], [100, NAN, NAN], [1, 0, 0],
+                   [1, NAN, NAN])  # fmt: skip
+    assert waits_so_far(jobs, ran.state, ran.start_s, ran.end_s).tolist() == [0, 500, 0]
 
 
 def test_no_cap_no_figures() -> None:

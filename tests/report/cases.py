@@ -12,7 +12,7 @@ from wattqueue.formats.rundir.folder import RunRecord
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.metrics import metrics
-from wattqueue.model.schedule import PowerSeries, Schedule, State
+from wattqueue.model.schedule import PowerSeries, Reason, Schedule, State
 from wattqueue.model.signals import Cap
 from wattqueue.report.compare.groups import Member
 from wattqueue.report.load import of_record
@@ -112,9 +112,13 @@ def generated(jobs: int, units: int = 64, seed: int = 1, cap_share: float = 0.8,
 
 
 def generated_record(
-    jobs: int, units: int = 64, seed: int = 1, cap_share: float = 0.8, policy: str = "easy"
-) -> RunRecord:
-    """Jobs of a seeded generator, each put on the units that are free first. The cap is not looked at."""
+    jobs: int, units: int = 64, seed: int = 1, cap_share: float = 0.8, policy: str = "easy", *,
+    used: int | None = None, left: int = 0,
+) -> RunRecord:  # fmt: skip
+    """Jobs of a seeded generator, each put on the units that are free first. The cap is not looked at.
+
+    ``used`` units are taken, all by default; the last ``left`` jobs never run.
+    """
     chance = np.random.default_rng(seed)
     size = np.minimum(np.round(chance.lognormal(1.0, 1.0, jobs)) + 1, units // 2).astype(np.int32)
     runtime = np.round(np.clip(chance.lognormal(6.0, 1.3, jobs), 10, 86_400))  # whole seconds, as traces have them
@@ -132,9 +136,9 @@ def generated_record(
     machine = Machine(
         "generated", (Partition("batch", units, frequencies_hz=(2.6e9, 2.0e9), idle_w=90.0, max_w=480.0),)
     )
-    start, held = place(table, units)
+    start, held = place(table, used or units)
     option = (chance.random(jobs) < 0.4).astype(np.int16)
-    schedule = schedule_of(table, start, held, option)
+    schedule = unfinished(schedule_of(table, start, held, option), left)
     schedule = replace(schedule, predicted_w=schedule.predicted_w * chance.normal(1.0, 0.1, jobs))
     power = power_fast(table, schedule, machine)
     cap = Cap.constant(cap_share * float(power.machine_w.max()))
@@ -142,6 +146,22 @@ def generated_record(
     task = {"workload": "test:load=0.85", "policy": policy, "cap": f"{cap_share:.0%} of the peak", "seed": seed}
     facts = {"task": task, "policy": {"estimator": "history-mean", "order": "fcfs", "backfill": "easy"}}
     return RunRecord(table, machine, cap, schedule, power, found, facts)
+
+
+def unfinished(schedule: Schedule, left: int) -> Schedule:
+    """The same schedule, whose last jobs were still queued at the end."""
+    gone = np.arange(len(schedule.state)) >= len(schedule.state) - left
+    times = [np.where(gone, np.nan, column) for column in (schedule.start_s, schedule.end_s)]
+    return replace(
+        schedule,
+        state=np.where(gone, State.NOT_STARTED, schedule.state).astype(np.int8),
+        reason=np.where(gone, Reason.QUEUED, schedule.reason).astype(np.int8),
+        start_s=times[0],
+        end_s=times[1],
+        option=np.where(gone, -1, schedule.option).astype(np.int16),
+        energy_j=np.where(gone, 0.0, schedule.energy_j),
+        unit_count=np.where(gone, 0, schedule.unit_count).astype(np.int32),
+    )
 
 
 def member(policy: str, seed: int, *, units: int = 64, jobs: int = 400) -> Member:

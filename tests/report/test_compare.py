@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,9 +20,9 @@ from wattqueue.formats.rundir.folder import write_run
 from wattqueue.report.compare import figures, table
 from wattqueue.report.compare.document import report
 from wattqueue.report.compare.groups import Group, Member, grouped
-from wattqueue.report.compare.stats import estimate, paired
+from wattqueue.report.compare.stats import Estimate, estimate, paired
 from wattqueue.report.figures import pareto
-from wattqueue.report.load import load_members
+from wattqueue.report.load import load_members, of_record
 
 
 def with_metrics(seeds: dict[int, dict[str, float]], label: str) -> Group:
@@ -109,7 +110,8 @@ def test_pairs_are_found_by_seed_not_by_place() -> None:
     assert cell.pairs.difference.n == 2
     assert cell.pairs.difference.mean == pytest.approx((-10 - 1) / 2)
     assert cell.value is not None
-    assert cell.difference_percent == pytest.approx(100 * (168 - 610 / 3) / (610 / 3))
+    assert cell.value.mean == 168  # of all its runs
+    assert cell.difference_percent == pytest.approx(100 * (249.5 - 255) / 255)  # over the seeds of both
     assert cell.better is True
     assert cell.certain is False
 
@@ -136,9 +138,9 @@ def test_points_on_the_front() -> None:
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     where = tmp_path_factory.mktemp("runs")
-    for policy, units in (("easy", 48), ("fcfs", 40)):
+    for policy, used in (("easy", 48), ("fcfs", 40)):
         for seed in (1, 2, 3):
-            write_run(where / f"{policy}-{seed}", generated_record(300, units, seed, policy=policy))
+            write_run(where / f"{policy}-{seed}", generated_record(300, 48, seed, policy=policy, used=used))
     return sorted(where.iterdir())
 
 
@@ -179,6 +181,63 @@ def test_files_say_the_same(folders: list[Path]) -> None:
     assert int(wait["pairs"]) == 3
     assert float(wait["ci95_low"]) < float(wait["mean"]) < float(wait["ci95_high"])
     assert 0 <= float(wait["p_paired_t"]) <= 1
+
+
+def closed() -> table.Comparison:
+    """A run beside one that left 60 of its 80 jobs."""
+    records = {"easy": generated_record(80, 16), "adapt": generated_record(80, 16, policy="adapt", left=60)}
+    return table.compare(grouped([Member(name, r.facts, of_record(r)) for name, r in records.items()]))
+
+
+def test_a_run_that_left_jobs_is_better_and_worse_in_nothing() -> None:
+    found = closed()
+    cells = {row[1].metric: row[1] for row in found.rows}
+    assert cells["machine_energy_j"].value is not None
+    assert {name for name, cell in cells.items() if cell.difference_percent is not None} == {"energy_per_node_h_j"}
+    assert all(cell.better is None for name, cell in cells.items() if name != "energy_per_node_h_j")
+    assert all(cell.pairs is None for cell in cells.values())
+    assert cells["jobs_never_ran"].value == Estimate(1, 60)
+    assert table.shown(cells["all_wait_s_mean"]).startswith("≥ ")
+    (said,) = table.not_comparable(found)
+    assert "adapt: 60 of 80 jobs never ran (still queued at the end)" in said
+    assert "20 jobs that ran in both" in said
+    rows = list(csv.DictReader(io.StringIO(table.to_csv(found))))
+    assert {row["not_comparable"] for row in rows if row["group"] == "easy"} == {""}
+    assert all("60 of 80 jobs never ran" in row["not_comparable"] for row in rows if row["group"] == "adapt")
+    whole = json.loads(table.to_json(found))
+    assert whole["groups"][1]["common_jobs"]["jobs"] == 20
+
+
+def test_the_page_of_unequal_work_names_no_winner() -> None:
+    text = report(closed()).replace("\u00a0", " ")
+    assert "Not comparable: adapt: 60 of 80 jobs never ran (still queued at the end)." in text
+    assert 'id="fig-pareto"' not in text
+    assert not re.search(r"needs the least|Further left is better|highest peak|longest queue", text)
+
+
+def test_own_figures_do_not_depend_on_what_a_run_is_compared_with() -> None:
+    runs = {"a": generated_record(80, 16), "b": generated_record(80, 16, policy="b", used=12)}
+    runs["c"] = generated_record(80, 16, policy="c", left=70)
+    members = {name: Member(name, r.facts, of_record(r)) for name, r in runs.items()}
+    values = []
+    for other in ("a", "c"):
+        rows = table.compare(grouped([members["b"], members[other]])).rows
+        values.append({row[0].metric: table.shown(row[0]) for row in rows})
+    assert values[0] == values[1]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True), (400, False), (1280, True)], ids=str)
+def test_page_of_unequal_work(browser: Browser, tmp_path: Path, width: int, *, dark: bool) -> None:
+    page = tmp_path / "compare.html"
+    page.write_text(report(closed()), encoding="utf-8")
+    browser.open(page, width=width, dark=dark)
+    expect_clean(browser)
+    charts = look(browser)
+    assert [c["key"] for c in charts] == ["power", "queue", "utilization", "wait", "slowdown"]
+    expect_drawn(charts)
+    assert browser.js("document.documentElement.scrollWidth") <= width
+    assert browser.js(CUT) == []
 
 
 @pytest.mark.browser

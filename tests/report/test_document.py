@@ -141,7 +141,7 @@ def test_the_headline_counts_what_ran_and_what_the_cap_did(page: str) -> None:
     assert lede is not None
     assert all(figure in lede[1] for figure in ("<strong>3 jobs</strong>", "10 nodes", "3 min 30 s", "30 s</strong>"))
     assert "<strong>was exceeded for 60 s</strong>" in text
-    assert "<strong>1 job</strong> rejected." in text
+    assert "<strong>1 of 4 jobs never ran (too wide).</strong>" in text
 
 
 def test_names_from_outside_cannot_break_out_of_the_page() -> None:

@@ -18,8 +18,8 @@ CALL = [sys.executable, "-c", "from wattqueue.cli import main; main()"]
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     where = tmp_path_factory.mktemp("runs")
-    for policy, units in (("easy", 48), ("fcfs", 40), ("sjf", 36)):
-        write_run(where / policy, generated_record(200, units, 1, policy=policy))
+    for policy, used in (("easy", 48), ("fcfs", 40), ("sjf", 36)):
+        write_run(where / policy, generated_record(200, 48, 1, policy=policy, used=used))
     return sorted(where.iterdir())
 
 

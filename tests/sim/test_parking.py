@@ -17,6 +17,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.recorded_schedule import RecordedSchedule
+from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
 from wattqueue.policy.actions import Action, DrainNode, Requeue, Resume, SetFrequency, Suspend, WakeNode
 from wattqueue.policy.policy import load_policy
@@ -175,9 +176,10 @@ def test_a_measured_ledger_counts_a_suspended_job_as_idle_and_a_resumed_one_as_p
     assert done.schedule.end_s.tolist() == [160.0, 75.0]
 
 
-def test_a_job_that_is_never_resumed_ends_the_run_as_not_started() -> None:
+def test_a_job_that_is_never_resumed_never_ran() -> None:
     done = run(Jobs.build([0.0], [1], [60.0], mean_power_w=[100.0]), At({20.0: [Suspend("1")]}))
     assert not done.schedule.ran.any()
+    assert done.schedule.reason.tolist() == [Reason.SUSPENDED]
 
 
 @pytest.mark.parametrize("policy", ["easy", "conservative"])

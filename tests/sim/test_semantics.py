@@ -179,6 +179,7 @@ def test_a_job_that_can_never_run_again_is_not_started() -> None:
     events = NodeEvents(np.array([30.0]), np.array([1], np.int32), np.array([False]))
     run = simulate(jobs_of([(0.0, 2, 50.0)]), plain_machine(2), load_policy("easy"), events=events)
     assert run.schedule.state.tolist() == [State.NOT_STARTED]
+    assert run.schedule.reason.tolist() == [Reason.QUEUED]
     assert np.isnan(run.schedule.start_s).all()
 
 
@@ -215,7 +216,7 @@ def test_a_prediction_never_rejects() -> None:
     policy = load_policy("easy", estimator="oracle-mean")
     run = simulate(jobs, plain_machine(2, 0.0, 100.0), policy, cap=Cap.constant(150.0))
     assert run.schedule.state.tolist() == [State.NOT_STARTED]
-    assert run.schedule.reason.tolist() == [Reason.NONE]
+    assert run.schedule.reason.tolist() == [Reason.NEVER_FITS]
 
 
 def test_a_cap_needs_known_watts() -> None:

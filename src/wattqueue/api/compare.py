@@ -18,7 +18,7 @@ from wattqueue.formats.pages import write_files, write_text
 from wattqueue.formats.results import results_frame
 from wattqueue.report.compare.document import report
 from wattqueue.report.compare.groups import Member, grouped
-from wattqueue.report.compare.table import Comparison, flat, to_csv, to_json
+from wattqueue.report.compare.table import Comparison, flat, not_comparable, to_csv, to_json
 from wattqueue.report.compare.table import compare as compare_groups
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ class RunComparison:
     """Groups, and one row per metric with one cell per group."""
 
     def __repr__(self) -> str:
-        return f"<comparison of {', '.join(group.label for group in self.comparison.groups)}>"
+        closed = "; ".join(not_comparable(self.comparison))
+        said = f"; {closed}" if closed else ""
+        return f"<comparison of {', '.join(group.label for group in self.comparison.groups)}{said}>"
 
     @cached_property
     def frame(self) -> pl.DataFrame:

@@ -35,13 +35,21 @@ TABLE = "border-collapse:collapse;border:0;margin:0;table-layout:auto;font-size:
 """Notebooks have rules of their own for tables (centred, fixed columns), which are set back here."""
 HEAD = f"{CELL};font-weight:600;border-bottom:1px solid currentColor"
 SHOWN = (
-    *("jobs_completed", "jobs_killed", "jobs_rejected", "wait_s_mean", "wait_s_p95", "bounded_slowdown_mean"),
+    *(
+        "jobs_completed",
+        "jobs_killed",
+        "jobs_never_ran",
+        "all_wait_s_mean",
+        "wait_s_mean",
+        "wait_s_p95",
+        "bounded_slowdown_mean",
+    ),
     *("makespan_s", "utilization", "job_energy_j", "machine_energy_j", "power_utilization"),
     *("cap_overshoot_w", "cap_over_s", "mape_percent"),
 )
 """Metrics that are shown at once; a fold holds the others."""
-QUIET = ("jobs_killed", "jobs_rejected")
-"""Metrics that are shown at once only where they are not 0."""
+QUIET = ("jobs_killed", "jobs_never_ran", "all_wait_s_mean")
+"""Metrics that are shown at once only where they say something (``metric_table.says_nothing``)."""
 FIRST_ROWS = 5
 """Rows of a job table that are shown."""
 
@@ -54,7 +62,7 @@ def run_html(run: RunResult) -> str:
     data = run.data
     picture = power_svg(power.figure(data)) if data.has_watts else ""
     found = metric_table.rows(run.record.metrics)
-    zero = {name for name in QUIET if not run.record.metrics.get(name)}
+    zero = {name for name in QUIET if metric_table.says_nothing(name, run.record.metrics)}
     main = [row for row in found if row.name in SHOWN and row.name not in zero]
     more = [row for row in found if row not in main]
     half = (len(main) + 1) // 2
@@ -86,17 +94,22 @@ def comparison_html(found: RunComparison) -> str:
 
     Metrics are those of ``SHOWN``; ``RunComparison.frame`` has all of them.
     """
-    from wattqueue.report.compare.table import difference, shown
+    from wattqueue.report.compare.table import difference, not_comparable, says_nothing, shown
 
     comparison = found.comparison
     rows = []
     for cells in comparison.rows:
-        if cells[0].metric in SHOWN:
+        if cells[0].metric in SHOWN and not says_nothing(cells):
             what = metric_table.known(cells[0].metric)
             values = [" ".join(filter(None, (shown(c), f"({difference(c)})" if difference(c) else ""))) for c in cells]
             rows.append([what.label if what else cells[0].metric, *values])
     heads = ["", *(group.label for group in comparison.groups)]
-    return _framed("Comparison", f"differences are from {comparison.groups[0].label}", _table(heads, rows), _list(()))
+    return _framed(
+        "Comparison",
+        f"differences are from {comparison.groups[0].label}",
+        _table(heads, rows),
+        _list(not_comparable(comparison)),
+    )
 
 
 def study_html(study: CapStudy) -> str:

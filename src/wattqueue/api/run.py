@@ -19,6 +19,7 @@ from wattqueue.errors import InputError, one_of
 from wattqueue.formats.pages import write_text
 from wattqueue.formats.rundir import folder as run_folder
 from wattqueue.formats.rundir.folder import RunRecord
+from wattqueue.model.comparability import WorkDone
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.oracles import marked
@@ -49,7 +50,13 @@ class RunResult:
     """Remarks of the simulator, with the number of times that each applies; empty for a run that was read."""
 
     def __repr__(self) -> str:
-        return f"<run of {len(self.record.jobs):,} jobs on {self.machine.name}: {self.label}>"
+        said = f"; {self.work.text}" if self.work.text else ""
+        return f"<run of {len(self.record.jobs):,} jobs on {self.machine.name}: {self.label}{said}>"
+
+    @cached_property
+    def work(self) -> WorkDone:
+        """Return how many jobs never ran and why, and what decides whether two runs may be compared."""
+        return WorkDone.of(self.record.jobs, self.record.schedule)
 
     @cached_property
     def metrics(self) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.table import Table
 
 ROWS = (
-    *("jobs_total", "jobs_completed", "jobs_killed", "jobs_rejected", "jobs_not_started"),
-    *("wait_s_mean", "wait_s_p95", "bounded_slowdown_mean", "utilization", "makespan_s"),
+    *("jobs", "jobs_completed", "jobs_killed", "jobs_never_ran"),
+    *("all_wait_s_mean", "wait_s_mean", "wait_s_p95", "bounded_slowdown_mean", "utilization", "makespan_s"),
     *("job_energy_j", "machine_energy_j", "power_utilization", "cap_overshoot_w", "cap_over_s"),
 )
 """Metrics of the table, in its order."""
-QUIET = {"jobs_killed", "jobs_rejected", "jobs_not_started"}
-"""Metrics whose rows are left out where they are 0 for every run."""
+QUIET = {"jobs", "jobs_killed", "jobs_never_ran", "all_wait_s_mean"}
+"""Metrics whose rows are left out where they say nothing (``metric_table.says_nothing``) for every run."""
 
 
 def show(title: str, columns: Sequence[tuple[str, Mapping[str, Any]]], console: Console | None = None) -> None:
@@ -28,7 +28,7 @@ def show(title: str, columns: Sequence[tuple[str, Mapping[str, Any]]], console: 
     ``columns`` are in the order of printing; metrics by the names of docs/semantics.md, None for a figure that does
     not exist. ``console`` is for tests.
     """
-    from wattqueue.report.metric_table import label, readable
+    from wattqueue.report.metric_table import label, readable_of, says_nothing
 
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("Metric")
@@ -37,7 +37,9 @@ def show(title: str, columns: Sequence[tuple[str, Mapping[str, Any]]], console: 
     for name in ROWS:
         values = [figures.get(name) for _, figures in columns]
         # Without a cap, for example, its metrics do not exist in any run.
-        if all(v is None for v in values) or (name in QUIET and not any(values)):
+        if all(v is None for v in values):
             continue
-        table.add_row(label(name), *(readable(name, v) for v in values))
+        if name in QUIET and all(says_nothing(name, figures) for _, figures in columns):
+            continue
+        table.add_row(label(name), *(readable_of(name, figures) for _, figures in columns))
     (console or Console()).print(table)

@@ -20,9 +20,18 @@ if TYPE_CHECKING:
     from wattqueue.report.compare.table import Comparison, MetricDifference
 
 MAIN = (
-    *("wait_s_mean", "wait_s_p95", "turnaround_s_mean", "bounded_slowdown_mean", "makespan_s", "utilization"),
-    *("job_energy_j", "machine_energy_j", "power_utilization", "cap_overshoot_w", "cap_over_s", "jobs_killed"),
-    "jobs_rejected",
+    *(
+        "jobs_never_ran",
+        "all_wait_s_mean",
+        "wait_s_mean",
+        "wait_s_p95",
+        "turnaround_s_mean",
+        "bounded_slowdown_mean",
+        "makespan_s",
+        "utilization",
+    ),
+    *("job_energy_j", "machine_energy_j", "energy_per_node_h_j"),
+    *("power_utilization", "cap_overshoot_w", "cap_over_s", "jobs_killed"),
 )
 """Metrics of the table in the terminal; the files and the page have all of them."""
 
@@ -44,6 +53,7 @@ def run(
     """
     from rich.console import Console
 
+    from wattqueue.cli._never_ran import say_never_ran
     from wattqueue.formats.pages import write_files
     from wattqueue.report.compare.document import report
     from wattqueue.report.compare.groups import grouped
@@ -55,6 +65,7 @@ def run(
         names = ("compare.csv", "compare.json", "compare.html")
         texts = (to_csv(comparison), to_json(comparison), report(comparison))
         write_files(out, dict(zip(names, texts, strict=True)))
+    say_never_ran((member.name, member.run.work) for group in comparison.groups for member in group.members)
     console = Console()
     console.print(terminal_table(comparison, everything=everything))
     if out is not None:
@@ -69,6 +80,7 @@ def terminal_table(comparison: Comparison, *, everything: bool) -> Table:
     from rich.table import Table
 
     from wattqueue.report import metric_table
+    from wattqueue.report.compare.table import says_nothing
 
     table = Table(caption=_caption(comparison), caption_justify="left")
     table.add_column("Metric")
@@ -76,7 +88,7 @@ def terminal_table(comparison: Comparison, *, everything: bool) -> Table:
         many = f"\n{len(group.members)} seeds" if len(group.members) > 1 else ""
         table.add_column(f"{group.label}{many}", justify="right")
     for row in comparison.rows:
-        if everything or row[0].metric in MAIN:
+        if everything or (row[0].metric in MAIN and not says_nothing(row)):
             table.add_row(metric_table.label(row[0].metric), *(_cell(cell) for cell in row))
     return table
 
@@ -102,9 +114,9 @@ def _caption(comparison: Comparison) -> str:
 
     A sign is explained only where it occurs.
     """
-    from wattqueue.report.compare.table import any_intervals, any_pairs
+    from wattqueue.report.compare.table import any_intervals, any_pairs, not_comparable
 
-    said = [f"Differences are from {comparison.groups[0].label}."]
+    said = [*not_comparable(comparison), f"Differences are from {comparison.groups[0].label}."]
     if any_intervals(comparison):
         said.append("± is half of the 95 % interval over seeds.")
     if any_pairs(comparison):

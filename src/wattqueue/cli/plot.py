@@ -57,9 +57,10 @@ def _figures(folders: list[Path]) -> list[Drawn]:
     """Return the figures of one run, or those that overlay several. Raises InputError for a directory named twice."""
     from wattqueue.report.compare import document as comparison
     from wattqueue.report.compare.groups import grouped
+    from wattqueue.report.compare.table import compare
     from wattqueue.report.document import pictures
     from wattqueue.report.load import load, load_members
 
     if len(folders) == 1:
         return pictures(load(folders[0]))
-    return comparison.pictures(grouped(load_members(folders)))
+    return comparison.pictures(compare(grouped(load_members(folders))))

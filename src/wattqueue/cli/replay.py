@@ -30,9 +30,11 @@ def run(
 
     A cap delays no job here: its excess is reported.
     """
+    from wattqueue.cli._never_ran import say_never_ran
     from wattqueue.cli._table import show
     from wattqueue.cli.simulate import remark
     from wattqueue.errors import InputError
+    from wattqueue.model.comparability import WorkDone
     from wattqueue.runs.replay import perform_replay, read_source, workload_of
 
     if out is not None and out.exists() and schedule.exists() and out.samefile(schedule):
@@ -49,5 +51,6 @@ def run(
             write_report(out / "report.html", record)
     show(f"{schedule.name} on {record.machine.name}", [(f"replay, starts {starts}", record.metrics)])
     remark(notes, record.jobs.origin, 0)
+    say_never_ran([("", WorkDone.of(record.jobs, record.schedule))])
     if out is not None:
         typer.echo(f"wrote {out}")

@@ -26,9 +26,11 @@ def run(
 
     Inputs are found by the recorded paths and must have the recorded SHA-256.
     """
+    from wattqueue.cli._never_ran import say_never_ran
     from wattqueue.cli._progress import running
     from wattqueue.errors import InputError
     from wattqueue.formats.rundir.folder import write_run
+    from wattqueue.model.comparability import WorkDone
     from wattqueue.runs.perform import perform
     from wattqueue.runs.record import record, recorded_inputs
 
@@ -38,6 +40,7 @@ def run(
     inputs = recorded_inputs(folder)
     with running(len(inputs.jobs), "repeating") as progress:
         outcome = perform(inputs, progress)
+    say_never_ran([("", WorkDone.of(outcome.run.jobs, outcome.run.schedule))])
     with tempfile.TemporaryDirectory(prefix="wattqueue-rerun-") as scratch:
         target = out or Path(scratch) / "run"
         write_run(target, record(outcome))

@@ -52,8 +52,10 @@ def run(  # typer reads the annotations: names and defaults here are the options
     )  # fmt: skip
     # All inputs are read before the progress bar begins, so that an error of a file is not drawn over.
     inputs = load(task)
+    from wattqueue.cli._never_ran import say_never_ran
     from wattqueue.cli._progress import running
     from wattqueue.cli._table import show
+    from wattqueue.model.comparability import WorkDone
 
     with running(len(inputs.jobs), "simulating") as progress:
         outcome = perform(inputs, progress)
@@ -69,6 +71,7 @@ def run(  # typer reads the annotations: names and defaults here are the options
     heading = marked(heading, oracles_of(inputs.policy))
     show(f"{Path(workload).name} on {inputs.machine.name}", [(heading, outcome.metrics)])
     remark(outcome.run.notes, inputs.jobs.origin, len(inputs.unusable))
+    say_never_ran([("", WorkDone.of(outcome.run.jobs, outcome.run.schedule))])
     if out is not None:
         names = ", ".join(
             ("jobs.csv", "metrics.json", "power.parquet", "run.toml", *(("report.html",) if report else ()))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
@@ -19,10 +20,13 @@ from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps, excess_w, held, with_times
 from wattqueue.model.sums import sum_of_products
 
+HOUR_S = 3_600.0
 TAU_S = 10.0
 """Shortest run time in seconds that a bounded slowdown divides by: very short jobs would dominate the mean."""
 QUANTILES = {"median": 0.50, "p95": 0.95, "p99": 0.99}
 """Quantiles over jobs, by the ending of their names; linear interpolation."""
+ENERGIES = ("job_energy_j", "machine_energy_j", "energy_per_node_h_j", "edp_js")
+"""Metrics that do not exist where neither jobs nor machine state any watts."""
 Metrics = dict[str, float | int | None]
 """Metrics by name; None where a figure does not exist (no job ran, no cap was in force)."""
 
@@ -69,10 +73,12 @@ def metrics(
         **_counts(schedule),
         "rows_unusable": rows_unusable,
         **_per_job(jobs, schedule),
+        **_waits(jobs, schedule),
         "makespan_s": span_s,
         "utilization": energy["busy_unit_s"] / available if available > 0 else None,
         "job_energy_j": energy["jobs_j"],
         "machine_energy_j": energy["machine_j"],
+        "energy_per_node_h_j": _per_node_h(energy["machine_j"], jobs, schedule),
         "edp_js": energy["machine_j"] * span_s,
         **cap_figures(power, machine, cap, begin, end)._asdict(),
         "mape_percent": mape_percent(schedule),
@@ -94,6 +100,18 @@ def span(jobs: Jobs, schedule: Schedule) -> tuple[float, float]:
     begin = float(jobs.submit_s.min())
     ended = schedule.ran
     return begin, float(schedule.end_s.max(where=ended, initial=begin))
+
+
+def waits_so_far(jobs: Jobs, state: NDArray[np.int8], start_s: Floats, end_s: Floats) -> Floats:
+    """Return the waits of all jobs that were not rejected; of one that never ran, up to the end of the run. Shape (k,).
+
+    The end of the run is its last end or its last submission, whichever is later: the wait of a job that never ran is
+    at least what is returned. A rejected job never waits (rule 4 of docs/semantics.md).
+    """
+    ran = np.isfinite(end_s)
+    last = max(float(end_s.max(where=ran, initial=-np.inf)), float(jobs.submit_s.max(initial=-np.inf)))
+    waited: Floats = (np.where(ran, start_s, last) - jobs.submit_s)[state != State.REJECTED]
+    return waited
 
 
 def energies(power: PowerSeries, machine: Machine, begin_s: float, end_s: float) -> dict[str, float]:
@@ -178,8 +196,7 @@ def _counts(schedule: Schedule) -> Metrics:
         "jobs": len(schedule.state),
         "jobs_completed": int(found[State.COMPLETED]),
         "jobs_killed": int(found[State.KILLED]),
-        "jobs_rejected": int(found[State.REJECTED]),
-        "jobs_not_started": int(found[State.NOT_STARTED]),
+        "jobs_never_ran": int(found[State.REJECTED] + found[State.NOT_STARTED]),
     }
 
 
@@ -196,3 +213,26 @@ def _per_job(jobs: Jobs, schedule: Schedule) -> Metrics:
         for i, ending in enumerate(QUANTILES):
             found[f"{name}_{ending}"] = None if points is None else float(points[i])
     return found
+
+
+def _waits(jobs: Jobs, schedule: Schedule) -> Metrics:
+    """Return waits over all jobs, those that never ran among them, and the mean wait weighted by nodes."""
+    every = waits_so_far(jobs, schedule.state, schedule.start_s, schedule.end_s)
+    ran = schedule.ran
+    nodes, wait = jobs.nodes[ran].astype(np.float64), (schedule.start_s - jobs.submit_s)[ran]
+    return {
+        "all_wait_s_mean": float(every.mean()) if len(every) else None,
+        "all_wait_s_p95": float(np.quantile(every, QUANTILES["p95"], overwrite_input=True)) if len(every) else None,
+        "node_wait_s_mean": sum_of_products(nodes, wait) / float(nodes.sum()) if len(nodes) else None,
+    }
+
+
+def _per_node_h(machine_j: float, jobs: Jobs, schedule: Schedule) -> float | None:
+    """Return the machine's energy for each node-hour of work that was completed; None where no job ran.
+
+    Work is counted at reference speed (rule 3), so that a job which was slowed down is no more work.
+    """
+    ran = schedule.ran
+    work_s = np.minimum(jobs.runtime_s, jobs.walltime_s)[ran]
+    done = sum_of_products(jobs.nodes[ran].astype(np.float64), work_s)
+    return machine_j * HOUR_S / done if done > 0 else None

@@ -26,11 +26,21 @@ class State(IntEnum):
 
 
 class Reason(IntEnum):
-    """Why a job was rejected at submission (rule 4 of docs/semantics.md)."""
+    """Why a job never ran. ``model.never_ran`` has the words for each; files hold the words."""
 
     NONE = 0
     TOO_WIDE = 1
+    """Rejected: more units than a partition has (rule 4 of docs/semantics.md)."""
     TOO_MUCH_POWER = 2
+    """Rejected: the machine's own figures exceed every cap to come (rule 4)."""
+    LEDGER = 3
+    """Its prediction with the margin of that job alone exceeds every cap to come."""
+    NEVER_FITS = 4
+    """Its predicted watts exceed every cap to come."""
+    QUEUED = 5
+    """Still in the queue at the end of the run."""
+    SUSPENDED = 6
+    """Suspended, and not resumed before the end of the run."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +56,7 @@ class Schedule:
     state: NDArray[np.int8]
     """A ``State``."""
     reason: NDArray[np.int8]
-    """A ``Reason``; NONE unless rejected."""
+    """A ``Reason``; NONE for jobs that ran, and where a record states none."""
     start_s: Floats
     """Last start on the trace's clock, NaN where there was none."""
     end_s: Floats

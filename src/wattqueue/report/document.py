@@ -13,9 +13,8 @@ from html import escape
 from importlib.resources import files
 
 from wattqueue import __version__
-from wattqueue.model.schedule import State
 from wattqueue.policy.oracles import marked
-from wattqueue.report import words
+from wattqueue.report import metric_table, words
 from wattqueue.report.cards import together
 from wattqueue.report.figure import Figure
 from wattqueue.report.figures import gantt, power, prediction, queue, users, waiting
@@ -195,11 +194,9 @@ def lede(run: RunData) -> str:
     """Return the run in one or two sentences (HTML): size, wait, the cap, and jobs that never ran."""
     wait = run.wait_s
     ran = len(wait)
+    stuck = f" <strong>{escape(run.work.text)}.</strong>" if run.work.text else ""
     if not ran:
-        return f"None of {words.count(len(run.jobs), 'job')} ran."
-    lost = ((State.REJECTED, "rejected"), (State.NOT_STARTED, "never started"))
-    counts = [(int((run.state == state).sum()), what) for state, what in lost]
-    stuck = "".join(f" <strong>{words.count(n, 'job')}</strong> {what}." for n, what in counts if n)
+        return f"None of {words.count(len(run.jobs), 'job')} ran.{stuck}"
     kept = ""
     if len(run.caps_w):
         over_s = run.kept.cap_over_s
@@ -207,9 +204,18 @@ def lede(run: RunData) -> str:
         kept = f" The cap <strong>{kept_as}</strong>."
     return (
         f"<strong>{words.count(ran, 'job')}</strong> on {words.count(run.units, run.unit)} over "
-        f"{words.span(run.last_s - run.first_s)} waited <strong>{words.span(float(wait.mean()))}</strong> on average."
+        f"{words.span(run.last_s - run.first_s)} waited <strong>{words.span(float(wait.mean()))}</strong> on average"
+        f"{_over_all(run)}."
         f"{kept}{stuck}"
     )
+
+
+def _over_all(run: RunData) -> str:
+    """Return the mean wait over all jobs as the end of a sentence; empty where all jobs ran."""
+    name = "all_wait_s_mean"
+    if not metric_table.is_bound(name, run.metrics) or run.metrics.get(name) is None:
+        return ""
+    return f" ({metric_table.readable_of(name, run.metrics)} over all jobs)"
 
 
 ZOOM = (

@@ -15,15 +15,19 @@ from wattqueue.report.run import Metric
 
 GROUPS = {
     "Jobs": ("jobs", "rows_"),
-    "Service for users": ("wait_s", "turnaround_s", "bounded_slowdown", "queued_jobs"),
+    "Service for users": ("wait_s", "all_wait_s", "node_wait_s", "turnaround_s", "bounded_slowdown", "queued_jobs"),
     "The machine": ("makespan_s", "utilization", "busy_units"),
-    "Energy": ("job_energy_j", "machine_energy_j", "edp_js"),
+    "Energy": ("job_energy_j", "machine_energy_j", "energy_per_node_h_j", "edp_js"),
     "The cap": ("power_utilization", "cap_"),
     "Prediction": ("mape_percent",),
 }
 """Prefixes of the names in each group; a metric with another prefix is listed last, under FURTHER."""
 FURTHER = "Further"
 """Heading of metrics that belong to no group."""
+BOUNDS = ("all_wait_s",)
+"""Prefixes of metrics that are lower bounds where some job never ran."""
+QUIET = frozenset({"jobs_killed", "jobs_never_ran"})
+"""Counts that are shown among the main metrics only where they are not 0."""
 SHARES = frozenset({"utilization", "power_utilization"})
 """Metrics of unit 1 that are shares and print as percent."""
 
@@ -59,7 +63,7 @@ class MetricRow:
 
 def rows(metrics: Mapping[str, Metric]) -> list[MetricRow]:
     """Return all metrics that have a value, group by group, in the order in which they came."""
-    found = [_row(name, value) for name, value in metrics.items() if name != "schema_version" and value is not None]
+    found = [_row(name, metrics) for name, value in metrics.items() if name != "schema_version" and value is not None]
     order = [*GROUPS, FURTHER]
     return sorted(found, key=lambda row: order.index(row.group))
 
@@ -78,11 +82,35 @@ def known(name: str) -> Quantity | None:
         return None
 
 
-def _row(name: str, value: Metric) -> MetricRow:
+def _row(name: str, metrics: Mapping[str, Metric]) -> MetricRow:
     """Return one metric with label, meaning and readable value."""
     what = known(name)
     group = next((g for g, starts in GROUPS.items() if name.startswith(starts)), FURTHER)
-    return MetricRow(group, name, label(name), what.meaning if what else "", readable(name, value))
+    return MetricRow(group, name, label(name), what.meaning if what else "", readable_of(name, metrics))
+
+
+def readable_of(name: str, metrics: Mapping[str, Metric]) -> str:
+    """Return a metric of a run as ``readable`` does, with ≥ where jobs that never ran make it a lower bound."""
+    value = metrics.get(name)
+    return at_least(readable(name, value), bound=value is not None and is_bound(name, metrics))
+
+
+def is_bound(name: str, metrics: Mapping[str, Metric]) -> bool:
+    """Return whether a metric of a run is a lower bound: a wait that had not ended when the run did."""
+    # Without the jobs that never ran both means are over the same jobs; rejected ones are in neither.
+    return name.startswith(BOUNDS) and metrics.get("all_wait_s_mean") != metrics.get("wait_s_mean")
+
+
+def at_least(text: str, *, bound: bool) -> str:
+    """Return the text of a figure, with ≥ before it where it is a lower bound."""
+    return f"≥ {text}" if bound else text
+
+
+def says_nothing(name: str, metrics: Mapping[str, Metric]) -> bool:
+    """Return whether a row of a run's metric can be left out: a count of 0, or a bound where every job ran."""
+    if name == "jobs":
+        return not metrics.get("jobs_never_ran")
+    return not (is_bound(name, metrics) if name.startswith(BOUNDS) else metrics.get(name))
 
 
 def readable(name: str, value: Metric) -> str:

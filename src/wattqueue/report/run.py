@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.model.comparability import WorkDone
 from wattqueue.model.jobs import Floats, Ints, Jobs
 from wattqueue.model.machine import Machine
-from wattqueue.model.metrics import CapFigures, cap_figures, span
+from wattqueue.model.metrics import TAU_S, CapFigures, cap_figures, span, waits_so_far
 from wattqueue.model.ranges import ranges
 from wattqueue.model.schedule import PowerSeries, Schedule, State
 from wattqueue.model.signals import Cap
@@ -119,6 +120,7 @@ class RunData:
         start_s: Start, NaN for jobs that never ran.
         end_s: End, NaN for jobs that never ran.
         state: ``State`` of each job.
+        work: What decides whether the run may be compared with another.
         unit_w: True mean power of one unit while the job ran; NaN where no watts are known.
         predicted_w: What the ledger counted for one unit.
         frequency_hz: Frequency at the start, NaN where none is stated.
@@ -138,6 +140,7 @@ class RunData:
     start_s: Floats
     end_s: Floats
     state: NDArray[np.int8]
+    work: WorkDone
     unit_w: Floats
     predicted_w: Floats
     frequency_hz: Floats
@@ -180,6 +183,7 @@ class RunData:
             schedule.start_s,
             schedule.end_s,
             schedule.state,
+            WorkDone.of(jobs, schedule),
             unit_w,
             schedule.predicted_w / jobs.nodes,
             frequency,
@@ -254,6 +258,19 @@ class RunData:
         """Return the waits of the jobs that ran, in their order. Shape (number that ran,)."""
         ran = self.ran
         return (self.start_s - self.jobs.submit_s)[ran]
+
+    def waits_so_far(self, *, slowdown: bool = False) -> Floats:
+        """Return waits, or bounded slowdowns, of all jobs that were not rejected; bounds for those that never ran.
+
+        A job that never ran counts up to the end of the run, and its slowdown as if it ran then. Shape (k,).
+        """
+        waits = waits_so_far(self.jobs, self.state, self.start_s, self.end_s)
+        if not slowdown:
+            return waits
+        kept = self.state != State.REJECTED
+        work_s = np.minimum(self.jobs.runtime_s, self.jobs.walltime_s)
+        run_s = np.where(self.ran, self.end_s - self.start_s, work_s)[kept]
+        return np.asarray(np.maximum(1.0, (waits + run_s) / np.maximum(run_s, TAU_S)), np.float64)
 
     @property
     def bounded_slowdown(self) -> Floats:

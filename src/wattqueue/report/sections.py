@@ -11,6 +11,8 @@ from wattqueue.report import metric_table, provenance, words
 from wattqueue.report.run import RunData
 
 TILES = (
+    "jobs_never_ran",
+    "all_wait_s_mean",
     "wait_s_mean",
     "bounded_slowdown_mean",
     "utilization",
@@ -21,6 +23,10 @@ TILES = (
 """Metrics of the tiles; their names are those of the table of metrics."""
 
 
+QUIET = ("jobs_never_ran", "all_wait_s_mean")
+"""Tiles that are shown only where some job never ran."""
+
+
 def tiles(run: RunData) -> str:
     """Return the values that a reader looks for first, as a row of tiles (HTML).
 
@@ -29,9 +35,9 @@ def tiles(run: RunData) -> str:
     """
     notes = {"job_energy_j": provenance.energy_note(run)}
     shown = [
-        (metric_table.label(key), metric_table.readable(key, run.metrics[key]), notes.get(key, ""))
+        (metric_table.label(key), metric_table.readable_of(key, run.metrics), notes.get(key, ""))
         for key in TILES
-        if run.metrics.get(key) is not None
+        if run.metrics.get(key) is not None and not (key in QUIET and metric_table.says_nothing(key, run.metrics))
     ]
     bad = ""
     if len(run.caps_w):

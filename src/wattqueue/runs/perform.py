@@ -20,8 +20,9 @@ from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
-from wattqueue.model.metrics import Metrics, metrics
+from wattqueue.model.metrics import ENERGIES, Metrics, metrics
 from wattqueue.model.past import Past
+from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
 from wattqueue.parts.memory import with_nodes_for_memory
 from wattqueue.policy.policy import Policy, policy_from_row
@@ -113,7 +114,7 @@ def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
     if kept is not None:
         figures |= kept._asdict()
     if not watts_stated(inputs.jobs, inputs.machine):
-        figures |= dict.fromkeys(("job_energy_j", "machine_energy_j", "edp_js"))
+        figures |= dict.fromkeys(ENERGIES)
     run.notes.update(warnings_of(inputs, jobs))
     return TaskResult(inputs, run, figures)
 
@@ -121,7 +122,7 @@ def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
 def refuse_if_none_fits(outcome: TaskResult) -> None:
     """Refuse a run in which every job was rejected: machine and workload do not belong together. Raises: InputError."""
     jobs, machine = outcome.inputs.jobs, outcome.inputs.machine
-    if outcome.metrics["jobs_rejected"] != len(jobs):
+    if not (outcome.run.schedule.state == State.REJECTED).all():
         return
     widest = max(partition.units for partition in machine.partitions)
     least = int(jobs.nodes.min())

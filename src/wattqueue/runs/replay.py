@@ -12,7 +12,7 @@ from wattqueue.formats.rundir.folder import JOBS, RUN, RunRecord, read_run
 from wattqueue.formats.source import sha256_of
 from wattqueue.live.recorded_schedule import read_recording
 from wattqueue.model.jobs import Jobs
-from wattqueue.model.metrics import metrics
+from wattqueue.model.metrics import ENERGIES, metrics
 from wattqueue.model.recorded_schedule import RecordedSchedule
 from wattqueue.model.signals import Cap
 from wattqueue.runs.perform import watts_stated
@@ -91,7 +91,7 @@ def perform_replay(
     if kept is not None:
         figures |= kept._asdict()
     if not watts_stated(run.jobs, run.machine):
-        figures |= dict.fromkeys(("job_energy_j", "machine_energy_j", "edp_js"))
+        figures |= dict.fromkeys(ENERGIES)
     facts = replay_facts(source, starts, workload if jobs is not None else "", cap)
     watts = source.watts if jobs is None else ""
     record = RunRecord(run.jobs, run.machine, run.cap, run.schedule, run.power, figures, facts, watts=watts)

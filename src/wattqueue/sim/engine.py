@@ -40,7 +40,7 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.past import Past
-from wattqueue.model.schedule import PowerSeries, Schedule
+from wattqueue.model.schedule import PowerSeries, Reason, Schedule
 from wattqueue.model.signals import Cap, Signals
 from wattqueue.model.steps import rows_at
 from wattqueue.parts.contracts import Entries, Prediction
@@ -57,7 +57,7 @@ from wattqueue.policy.session import Session
 from wattqueue.policy.site_meter import site_meter_of
 from wattqueue.sim.control_step import control_step_of
 from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall, recall_runs
-from wattqueue.sim.rejection import rejections
+from wattqueue.sim.rejection import rejections, state_reasons
 from wattqueue.sim.truth import NodeEvents, SensorReading, actual_power, build_truth
 from wattqueue.sim.world import ABILITIES, SimulatedWorld
 
@@ -291,13 +291,14 @@ class Simulation:
             raise EngineError("the run ended while jobs were running")
 
     def _leave_suspended(self) -> None:
-        """Count jobs that were suspended and never resumed as not started; what they drew stays in their energy."""
+        """Count jobs that were suspended and not resumed as never ran; what they drew stays in their energy."""
         log, parked = self.log, self.view.held.parked
         left = np.flatnonzero((log.state == codes.RUNNING_NOW) & (parked != 0))
         now_s = self.view.num[codes.NOW]
         log.energy_j[left] += (now_s - log.start[left]) * (self.truth.uw[left] / codes.MICRO)
         log.parked_s[left] += now_s
         log.state[left] = codes.WAITING
+        log.reason[left] = Reason.SUSPENDED
 
     def _bound_run(self) -> Callable[[], int]:
         """Return the loop, bound to the arrays of this run; to be asked for again when one of them was replaced."""
@@ -381,6 +382,7 @@ class Simulation:
         for column in (log.start, log.end):
             column[~ran] = np.nan
         log.state[log.state == codes.WAITING] = codes.NOT_STARTED
+        state_reasons(self.jobs, self.view, self.cap, log)
         log.option[~ran] = -1
         predicted = self._predicted()
         predicted[~ran] = np.nan

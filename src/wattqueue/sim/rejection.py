@@ -1,7 +1,8 @@
 """Find the jobs that are rejected at submission, because no entry of them could ever run (rule 4 of docs/semantics.md).
 
 A job that could never start would hold a reservation for ever. Decided once, before the run: it depends on the
-machine and the cap only, never on what an estimator will have learned.
+machine and the cap only, never on what an estimator will have learned. After the run every other job that never ran
+gets its reason (``model.never_ran``).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
 from wattqueue.kernels.actions import least_nets
-from wattqueue.kernels.state import KernelView
+from wattqueue.kernels.state import KernelView, Log
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
@@ -32,6 +33,21 @@ def rejections(jobs: Jobs, view: KernelView, cap: Cap, *, machine_figures: bool)
     highest = cap.highest_from(jobs.submit_s) * codes.MICRO
     reason[(reason == Reason.NONE) & (least > np.rint(highest))] = Reason.TOO_MUCH_POWER
     return reason
+
+
+def state_reasons(jobs: Jobs, view: KernelView, cap: Cap, log: Log) -> None:
+    """Give each job that never ran, and has no reason yet, the one that holds at the end of the run.
+
+    A job whose predicted watts exceed every cap from its submission on never fits; any other is still queued.
+    """
+    left = (log.state == codes.NOT_STARTED) & (log.reason == Reason.NONE)
+    if not left.any():
+        return
+    log.reason[left] = Reason.QUEUED
+    if cap.limited:
+        least = least_net_uw(view, machine_figures=True) + view.counter[codes.BASE]
+        highest = np.rint(cap.highest_from(jobs.submit_s) * codes.MICRO)
+        log.reason[left & (least > highest)] = Reason.NEVER_FITS
 
 
 def least_net_uw(view: KernelView, *, machine_figures: bool) -> NDArray[np.float64]:

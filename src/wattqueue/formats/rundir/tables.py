@@ -36,6 +36,7 @@ from wattqueue.model.bounds import TIME_S
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import job_figures
+from wattqueue.model.never_ran import REASONS
 from wattqueue.model.schedule import PowerSeries, Reason, Schedule, State
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import with_times
@@ -50,8 +51,6 @@ STATES = {
     State.REJECTED: "REJECTED",
 }
 """``final_state``: Batsim's words where it has one."""
-REASONS = {Reason.NONE: "", Reason.TOO_WIDE: "too wide", Reason.TOO_MUCH_POWER: "too much power"}
-"""``reason`` of a rejected job: it never fits this machine or this cap (semantics, rule 4)."""
 BATSIM = (
     "job_id",
     "submission_time",

@@ -13,24 +13,34 @@ from wattqueue.report import metric_table
 from wattqueue.report.cards import Html, card, grid
 from wattqueue.report.compare import figures
 from wattqueue.report.compare.groups import Group
-from wattqueue.report.compare.table import Comparison, MetricDifference, any_intervals, any_pairs, difference, shown
+from wattqueue.report.compare.table import (
+    Comparison,
+    MetricDifference,
+    any_intervals,
+    any_pairs,
+    difference,
+    not_comparable,
+    shown,
+)
 from wattqueue.report.document import Drawn, figures_html, page
 
 
-def pictures(groups: tuple[Group, ...]) -> list[Drawn]:
+def pictures(comparison: Comparison) -> list[Drawn]:
     """Return all figures of a comparison with their kinds, in the order of the page.
 
-    Power is left out where no run states watts; energy against turnaround where any value is missing.
+    Power is left out where no run states watts; energy against turnaround where any value is missing. Figures that
+    rank groups have those that did the same work only.
     """
+    groups, ranked = comparison.groups, comparison.all_open
     watts = any(member.run.has_watts for group in groups for member in group.members)
-    found: list[Drawn] = [(figures.power(groups), "overlay")] if watts else []
+    found: list[Drawn] = [(figures.power(groups, ranked=ranked), "overlay")] if watts else []
     found += [
-        (figures.waiting_jobs(groups), "overlay"),
+        (figures.waiting_jobs(groups, ranked=ranked), "overlay"),
         (figures.utilization(groups), "overlay"),
-        (figures.distribution(groups, "wait"), "cdfs"),
-        (figures.distribution(groups, "slowdown"), "cdfs"),
+        (figures.distribution(groups, "wait", ranked=ranked), "cdfs"),
+        (figures.distribution(groups, "slowdown", ranked=ranked), "cdfs"),
     ]
-    front = figures.trade_off(groups)
+    front = figures.trade_off(comparison.comparable)
     return [(front, "pareto"), *found] if front is not None else found
 
 
@@ -41,7 +51,7 @@ def report(comparison: Comparison) -> str:
     run.
     """
     groups = comparison.groups
-    drawn = pictures(groups)
+    drawn = pictures(comparison)
     names = [group.label for group in groups]
     return page(
         title=" and ".join(names) if len(names) == 2 else f"{len(names)} configurations side by side",
@@ -74,6 +84,7 @@ def _eyebrow(groups: tuple[Group, ...]) -> str:
 def _lede(comparison: Comparison) -> str:
     """Return the differences of mean wait and energy from the first group in a sentence (HTML)."""
     base = escape(comparison.groups[0].label)
+    closed = " ".join(f"<strong>{escape(said)}</strong>" for said in not_comparable(comparison))
     by_name = {row[0].metric: row for row in comparison.rows}
     parts = []
     for k, group in enumerate(comparison.groups[1:4], 1):
@@ -84,7 +95,8 @@ def _lede(comparison: Comparison) -> str:
         ]
         if shown_for:
             parts.append(f"{escape(group.label)} has {' and '.join(shown_for)}")
-    return f"Against {base}: {'; '.join(parts)}." if parts else f"Differences are from {base}."
+    said = f"Against {base}: {'; '.join(parts)}." if parts else "" if closed else f"Differences are from {base}."
+    return " ".join(filter(None, (closed, said)))
 
 
 def table_html(comparison: Comparison) -> str:
@@ -119,7 +131,7 @@ def _p(cell: MetricDifference) -> str:
 
 def _note(comparison: Comparison) -> str:
     """Return the explanation below the table (HTML): reference, intervals, p values."""
-    said = [f"Differences are from {escape(comparison.groups[0].label)}."]
+    said = [*map(escape, not_comparable(comparison)), f"Differences are from {escape(comparison.groups[0].label)}."]
     if any_intervals(comparison):
         said.append("± is half of the 95 % confidence interval over seeds (Student’s t).")
     n = any_pairs(comparison)

@@ -23,6 +23,8 @@ from wattqueue.report.run import RunData
 
 BINS = 2_400
 """Bins over time that all runs of a comparison share."""
+UNFINISHED = "Waiting jobs; those that never ran wait to the end of the run."
+LOWER_BOUND = "Jobs that never ran count up to the end of the run: their true values lie further right."
 Curve = Callable[[RunData], Steps]
 """Returns a series of a run."""
 
@@ -119,8 +121,8 @@ def _add_caps(
         shown[k]["cap"] = same
 
 
-def power(groups: Sequence[Group]) -> Figure:
-    """Return the power of all groups, and their caps.
+def power(groups: Sequence[Group], *, ranked: bool = True) -> Figure:
+    """Return the power of all groups, and their caps; ``ranked`` where the sentence may say whose peak is the highest.
 
     Where groups have caps of different scopes the sentence says so: their curves then do not cover the same watts.
     """
@@ -128,18 +130,16 @@ def power(groups: Sequence[Group]) -> Figure:
     scope = SCOPE_WORDS[scopes.pop()] if len(scopes) == 1 else "what each cap covers"
     peaks = [(g.label, max(m.run.power.maximum(*m.run.span_s) for m in g.members)) for g in groups]
     least, most = min(peaks, key=lambda p: p[1]), max(peaks, key=lambda p: p[1])
-    says = (
-        f"Power of {scope}, one curve per policy; the highest peak is {words.watts(most[1])} ({most[0]}), "
-        f"the lowest {words.watts(least[1])} ({least[0]})."
-    )
+    peak = f"the highest peak is {words.watts(most[1])} ({most[0]}), the lowest {words.watts(least[1])} ({least[0]})"
+    says = f"Power of {scope}, one curve per policy{f'; {peak}' if ranked else ''}."
     return overlay(groups, "power", "Power", says, attrgetter("power"), caps=True)
 
 
-def waiting_jobs(groups: Sequence[Group]) -> Figure:
-    """Return the queue length of all groups, means per bin."""
+def waiting_jobs(groups: Sequence[Group], *, ranked: bool = True) -> Figure:
+    """Return the queue length of all groups, means per bin; ``ranked`` where the sentence may name the longest."""
     most = {g.label: max(float(queue.queue_length(m.run).value.max()) for m in g.members) for g in groups}
     long = max(most, key=lambda label: most[label])
-    says = f"Waiting jobs; the longest queue has {words.count(most[long], 'job')} ({long})."
+    says = f"Waiting jobs; the longest queue has {words.count(most[long], 'job')} ({long})." if ranked else UNFINISHED
     return overlay(groups, "queue", "Queue", says, queue.queue_length, Axis("jobs waiting"))
 
 
@@ -153,13 +153,15 @@ def utilization(groups: Sequence[Group]) -> Figure:
     return overlay(groups, "utilization", "Utilization", says, curve, Axis("busy units", "%", 0.01))
 
 
-def distribution(groups: Sequence[Group], key: str) -> Figure:
+def distribution(groups: Sequence[Group], key: str, *, ranked: bool = True) -> Figure:
     """Return the cumulative distribution of waits or bounded slowdowns of all groups; seeds of a group are pooled.
 
-    Pooling weights every job equally. Intervals over seeds are in the table, which averages runs instead.
+    Pooling weights every job equally. Intervals over seeds are in the table, which averages runs instead. Jobs that
+    never ran are in the curves, with their wait up to the end of the run: a curve without them would lie too far left.
+    ``ranked`` where the sentence may name the best and the worst mean.
     """
     time = key == "wait"
-    pooled = [np.concatenate([m.run.wait_s if time else m.run.bounded_slowdown for m in g.members]) for g in groups]
+    pooled = [np.concatenate([m.run.waits_so_far(slowdown=not time) for m in g.members]) for g in groups]
     column = "wait_s" if time else "bounded_slowdown"
     columns = {"share": waiting.SHARES}
     columns |= {f"{column}_{k}": waiting.quantiles(values) for k, values in enumerate(pooled)}
@@ -167,11 +169,12 @@ def distribution(groups: Sequence[Group], key: str) -> Figure:
     means = [(g.label, float(v.mean())) for g, v in zip(groups, pooled, strict=True) if len(v)]
     best, worst = min(means, key=lambda m: m[1]), max(means, key=lambda m: m[1])
     what = "wait" if time else "bounded slowdown"
-    says = (
+    verdict = (
         f"Further left is better. The mean {what} ranges from {read(best[1])} ({best[0]}) "
         f"to {read(worst[1])} ({worst[0]}). "
-        + equal_sentence([g.label for g in groups], [[columns[f"{column}_{k}"]] for k in range(len(groups))])
-    ).strip()
+    )
+    equal = equal_sentence([g.label for g in groups], [[columns[f"{column}_{k}"]] for k in range(len(groups))])
+    says = (f"{verdict}{equal}" if ranked else LOWER_BOUND).strip()
     return Figure(
         key,
         "Waiting time" if time else "Bounded slowdown",
@@ -185,13 +188,13 @@ def distribution(groups: Sequence[Group], key: str) -> Figure:
 
 
 def trade_off(groups: Sequence[Group]) -> Figure | None:
-    """Return energy against mean turnaround, one point per group with its intervals; None where values are missing.
+    """Return energy against mean turnaround, one point per group with its intervals; None for fewer than two points.
 
     ``extra["runs"]`` holds single runs as [group, turnaround, energy].
     """
     points = [(g, _mean(g, "turnaround_s_mean"), _mean(g, "machine_energy_j")) for g in groups]
     known = [(g, x, y) for g, x, y in points if x is not None and y is not None]
-    if not known:
+    if len(known) < 2:
         return None
     runs = [
         [k, m.metrics["turnaround_s_mean"], m.metrics["machine_energy_j"]]

@@ -58,6 +58,15 @@ class Group:
         return {m.seed: m for m in self.members if m.seed is not None and seeds.count(m.seed) == 1}
 
 
+def pairs_of(base: Group, other: Group) -> list[tuple[Member, Member]]:
+    """Return the runs of two groups that belong together: equal seeds, or the only run of each; empty for none."""
+    left, right = base.by_seed(), other.by_seed()
+    seeds = [seed for seed in left if seed in right]
+    if not seeds and len(base.members) == len(other.members) == 1:
+        return [(base.members[0], other.members[0])]
+    return [(left[seed], right[seed]) for seed in seeds]
+
+
 def grouped(members: Sequence[Member]) -> tuple[Group, ...]:
     """Return groups in the order in which their first runs came; the first is the reference of all differences.
 

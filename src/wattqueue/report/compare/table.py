@@ -1,4 +1,8 @@
-"""The comparison as a table: one row per metric, one column per group, differences from the first group."""
+"""The comparison as a table: one row per metric, one column per group, differences from the first group.
+
+Differences are formed pair by pair, over equal seeds, and only where all pairs did the same work
+(``model.comparability``). Where they did not, values stand side by side without a difference.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,12 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import repeat
 
 from wattqueue import SCHEMA_VERSION
-from wattqueue.report import metric_table
-from wattqueue.report.compare.groups import Group
+from wattqueue.model.comparability import OPEN, CommonJobs, Gate, change_percent, common_jobs, gate_of_pairs
+from wattqueue.report import metric_table, words
+from wattqueue.report.compare.groups import Group, Member, pairs_of
 from wattqueue.report.compare.stats import Estimate, Paired, estimate, paired
 
 HIGHER_IS_BETTER = ("utilization", "jobs_completed")
@@ -27,9 +33,11 @@ class MetricDifference:
         metric: Name of the metric.
         group: Label of the group.
         value: Mean with its interval, None where no run has the metric.
-        difference_percent: Difference of the means in percent of the first group's; None for the first group itself,
-            and where the first group's mean is 0 or missing.
-        pairs: Paired test over equal seeds, None where there are fewer than two.
+        difference_percent: Difference of the means over equal seeds in percent of the first group's; None for the
+            first group itself, where the two did not do the same work, and where the first group's mean is 0 or
+            missing.
+        pairs: Paired test over equal seeds, None where there are fewer than two, or not the same work.
+        bound: Whether the value is a lower bound, because some job never ran.
     """
 
     metric: str
@@ -37,6 +45,7 @@ class MetricDifference:
     value: Estimate | None
     difference_percent: float | None = None
     pairs: Paired | None = None
+    bound: bool = False
 
     @property
     def same(self) -> bool:
@@ -66,49 +75,92 @@ class Comparison:
     Attributes:
         groups: The groups, in the order of the columns.
         rows: One tuple per metric in the order of metrics.json, one cell per group.
+        gates: Whether each group may be compared with the first one.
+        common: What each group and the first have in common where they may not be compared; None otherwise, and for
+            groups of several runs.
     """
 
     groups: tuple[Group, ...]
     rows: tuple[tuple[MetricDifference, ...], ...]
+    gates: tuple[Gate, ...]
+    common: tuple[CommonJobs | None, ...]
+
+    @property
+    def comparable(self) -> tuple[Group, ...]:
+        """Return the groups that did the work of the first one, which is the first of them if it did all of it."""
+        found = [group for group, through in zip(self.groups[1:], self.gates[1:], strict=True) if through.open]
+        return (self.groups[0], *found) if found else ()
+
+    @property
+    def all_open(self) -> bool:
+        """Return whether every group may be compared with the first one."""
+        return all(through.open for through in self.gates)
 
 
 def compare(groups: Sequence[Group]) -> Comparison:
     """Return every metric that at least one run has, group by group."""
     names = dict.fromkeys(name for group in groups for m in group.members for name in m.metrics)
-    rows = [tuple(_cells(name, groups)) for name in names if name != "schema_version"]
-    return Comparison(tuple(groups), tuple(row for row in rows if any(cell.value for cell in row)))
+    gates = tuple(_gate(groups[0], group) for group in groups)
+    rows = [tuple(_cells(name, groups, gates)) for name in names if name != "schema_version"]
+    kept = tuple(row for row in rows if any(cell.value for cell in row))
+    return Comparison(tuple(groups), kept, gates, tuple(map(_common, gates, repeat(groups[0]), groups)))
 
 
-def _values(name: str, group: Group) -> list[float]:
-    """Return a metric of all members that have it."""
-    found = [member.metrics.get(name) for member in group.members]
-    return [float(v) for v in found if isinstance(v, (int, float)) and not isinstance(v, bool)]
+def _gate(base: Group, other: Group) -> Gate:
+    """Return whether a group may be compared with the first one."""
+    pairs = [(a.run.work, b.run.work) for a, b in pairs_of(base, other)]
+    return OPEN if other is base else gate_of_pairs(pairs, (base.label, other.label))
 
 
-def _cells(name: str, groups: Sequence[Group]) -> Iterator[MetricDifference]:
+def _common(through: Gate, base: Group, other: Group) -> CommonJobs | None:
+    """Return what two groups of one run each have in common where they may not be compared."""
+    pairs = [] if through.open else pairs_of(base, other)
+    return common_jobs(pairs[0][0].run, pairs[0][1].run) if len(pairs) == 1 else None
+
+
+def not_comparable(comparison: Comparison) -> list[str]:
+    """Return one sentence for each group that may not be compared with the first one, and why."""
+    found = []
+    for through, common in zip(comparison.gates, comparison.common, strict=True):
+        said = through.sentence
+        if common is not None:
+            waits = f"{words.span(common.base_wait_s)} and {words.span(common.other_wait_s)}"
+            said += f" The {words.count(common.jobs, 'job')} that ran in both waited {waits} on average."
+        found += [said] if said else []
+    return found
+
+
+def _value(name: str, member: Member) -> float | None:
+    """Return a metric of a run, None where it has none."""
+    found = member.metrics.get(name)
+    return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+
+
+def _cells(name: str, groups: Sequence[Group], gates: Sequence[Gate]) -> Iterator[MetricDifference]:
     """Yield the cells of one metric, the first group's first."""
-    base: Estimate | None = None
-    for place, group in enumerate(groups):
-        values = _values(name, group)
+    for group, through in zip(groups, gates, strict=True):
+        values = [v for member in group.members if (v := _value(name, member)) is not None]
         value = estimate(values) if values else None
-        if place == 0:
-            base = value
-            yield MetricDifference(name, group.label, value)
+        bound = any(metric_table.is_bound(name, member.metrics) for member in group.members)
+        if group is groups[0]:
+            yield MetricDifference(name, group.label, value, bound=bound)
             continue
-        percent = None
-        # No percentage of 0: such a metric shows both values and no difference.
-        if value is not None and base is not None and base.mean != 0:
-            percent = 100.0 * (value.mean - base.mean) / abs(base.mean)
-        yield MetricDifference(name, group.label, value, percent, _pairs(name, groups[0], group))
+        percent, test = _difference(name, groups[0], group, through)
+        yield MetricDifference(name, group.label, value, percent, test, bound)
 
 
-def _pairs(name: str, base: Group, other: Group) -> Paired | None:
-    """Return the paired test of a metric over the seeds that two groups share, None for fewer than two."""
-    left, right = base.by_seed(), other.by_seed()
-    seeds = [seed for seed in left if seed in right]
-    pairs = [(left[seed].metrics.get(name), right[seed].metrics.get(name)) for seed in seeds]
-    good = [(float(a), float(b)) for a, b in pairs if isinstance(a, (int, float)) and isinstance(b, (int, float))]
-    return paired([a for a, _ in good], [b for _, b in good]) if len(good) > 1 else None
+def _difference(name: str, base: Group, other: Group, through: Gate) -> tuple[float | None, Paired | None]:
+    """Return the difference of a metric in percent over the pairs of two groups, and the paired test of several."""
+    if not through.allows(name):
+        return None, None
+    pairs = [(_value(name, a), _value(name, b)) for a, b in pairs_of(base, other)]
+    good = [(a, b) for a, b in pairs if a is not None and b is not None]
+    if not good:
+        return None, None
+    first, second = [a for a, _ in good], [b for _, b in good]
+    # No percentage of 0: such a metric shows both values and no difference.
+    percent = change_percent(name, estimate(first).mean, estimate(second).mean, through)
+    return percent, paired(first, second) if len(good) > 1 else None
 
 
 def any_intervals(comparison: Comparison) -> bool:
@@ -123,7 +175,7 @@ def any_pairs(comparison: Comparison) -> int:
 
 COLUMNS = (
     *("metric", "unit", "group", "runs", "mean", "ci95_low", "ci95_high", "difference_percent", "pairs"),
-    *("paired_difference", "paired_ci95_low", "paired_ci95_high", "p_paired_t", "p_wilcoxon"),
+    *("paired_difference", "paired_ci95_low", "paired_ci95_high", "p_paired_t", "p_wilcoxon", "not_comparable"),
 )
 """Columns of compare.csv."""
 
@@ -133,7 +185,8 @@ def flat(comparison: Comparison) -> Iterator[dict[str, object]]:
 
     The long form keeps one type per column, which spreadsheets and data frames can pivot as they need.
     """
-    for cell in (cell for row in comparison.rows for cell in row):
+    why = [through.why or None for through in comparison.gates]
+    for cell, closed in (pair for row in comparison.rows for pair in zip(row, why, strict=True)):
         what = metric_table.known(cell.metric)
         value = cell.value or Estimate(0, float("nan"))
         pairs = cell.pairs
@@ -146,6 +199,7 @@ def flat(comparison: Comparison) -> Iterator[dict[str, object]]:
                     *((pairs.difference.n, pairs.difference.mean) if pairs else (None, None)),
                     *((pairs.difference.low, pairs.difference.high) if pairs else (None, None)),
                     *((pairs.p_t, pairs.p_wilcoxon) if pairs else (None, None)),
+                    closed,
                 ),
                 strict=True,
             )
@@ -166,9 +220,11 @@ def to_json(comparison: Comparison) -> str:
     groups = [
         {
             "label": group.label,
+            "not_comparable": through.why or None,
+            "common_jobs": None if common is None else asdict(common),
             "runs": [{"directory": m.name, "seed": m.seed, **asdict(m.run.about)} for m in group.members],
         }
-        for group in comparison.groups
+        for group, through, common in zip(comparison.groups, comparison.gates, comparison.common, strict=True)
     ]
     whole = {"schema_version": SCHEMA_VERSION, "groups": groups, "rows": list(flat(comparison))}
     return json.dumps(whole, indent=2, allow_nan=False) + "\n"
@@ -184,7 +240,16 @@ def shown(cell: MetricDifference) -> str:
     name, value = cell.metric, cell.value
     whole = float(value.mean).is_integer() and name.startswith(("jobs", "rows_"))
     text = metric_table.readable(name, int(value.mean) if whole else value.mean)
+    text = metric_table.at_least(text, bound=cell.bound)
     return text if not value.half else f"{text} ± {metric_table.readable(name, value.half)}"
+
+
+def says_nothing(row: Sequence[MetricDifference]) -> bool:
+    """Return whether a row can be left out where only the main metrics are shown: 0, or no bound, in every group."""
+    name = row[0].metric
+    if name.startswith(metric_table.BOUNDS):
+        return not any(cell.bound for cell in row)
+    return name in metric_table.QUIET and not any(cell.value is not None and cell.value.mean for cell in row)
 
 
 def difference(cell: MetricDifference) -> str:
