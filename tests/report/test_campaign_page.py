@@ -10,7 +10,7 @@ import pytest
 
 from tests.report.chromium import Browser
 from tests.report.test_browser import expect_clean, expect_drawn, look
-from wattqueue.report.campaign import capped, curve, groups_of, html, pictures, table
+from wattqueue.report.campaign import capped, curve, groups_of, html, lede, pictures, table
 
 
 def rows(caps: tuple[str, ...] = ("none", "20%", "40%"), seeds: int = 3) -> list[dict[str, Any]]:
@@ -27,7 +27,9 @@ def rows(caps: tuple[str, ...] = ("none", "20%", "40%"), seeds: int = 3) -> list
                         "estimator": "naive", "cap": cap, "cap_w": None if cap == "none" else 1e6 * share,
                         "wait_s_mean": wait, "wait_s_p95": 3 * wait, "turnaround_s_mean": wait + 900.0,
                         "bounded_slowdown_mean": 1.0 + wait / 900, "machine_energy_j": 3.6e9 * (1.0 + 0.01 * factor),
-                        "utilization": 0.5, "cap_over_s": None, "jobs_rejected": 0,
+                        "utilization": 0.5, "cap_over_s": None,
+                        "all_wait_s_mean": wait, "jobs": 80, "jobs_never_ran": 0, "never_ran_reasons": "",
+                        "work": f"{seed}",
                     }
                 )  # fmt: skip
     return found
@@ -46,7 +48,7 @@ def test_curves_have_one_value_per_cap_and_a_line_without_one() -> None:
     caps = capped(groups)
     assert caps is not None
     assert [cap.axes[3] for cap in caps] == ["20%", "40%"]
-    figure = curve(groups, caps, "wait_s_mean", "wait", "span")
+    figure = curve(groups, caps, "all_wait_s_mean", "wait", "span")
     assert figure is not None
     assert figure.extra["labels"] == ["easy", "fcfs"]
     np.testing.assert_allclose(figure.columns["value_1"], [40 * 61 / 0.2, 40 * 61 / 0.4])
@@ -60,6 +62,30 @@ def test_one_cap_has_no_curve_and_few_runs_no_boxes() -> None:
     assert capped(groups) is None
     assert [kind for _, kind in pictures(groups)] == ["pareto"]
     assert table(groups).count("<tr>") == 1 + 4
+
+
+def with_jobs_left() -> list[dict[str, Any]]:
+    """The same grid; under the lowest cap fcfs leaves 60 of 80 jobs in two of its three runs."""
+    found = rows()
+    for row in found:
+        if (row["policy"], row["cap"]) == ("fcfs", "20%") and row["seed"]:
+            row |= {"jobs_never_ran": 60, "never_ran_reasons": "still queued at the end: 60", "work": ""}
+            row |= {"wait_s_mean": 1.0, "turnaround_s_mean": 2.0, "machine_energy_j": 1.0, "all_wait_s_mean": 9e5}
+    return found
+
+
+def test_a_configuration_that_left_jobs_is_not_ranked() -> None:
+    groups = groups_of(with_jobs_left())
+    said = lede(groups, 18)
+    assert "fcfs, 20%: 120 of 240 jobs never ran (still queued at the end)" in said
+    assert "of the 5 configurations that did the same work" in said
+    drawn = {figure.key: figure for figure, _ in pictures(groups)}
+    assert "fcfs, 20%" not in drawn["pareto"].columns["group"].tolist()
+    assert drawn["wait"].extra["never_ran"] == [[0, 0], [120, 0]]
+    assert np.isnan(drawn["energy"].columns["value_1"][0])
+    shown = table(groups).replace("\u00a0", " ")
+    assert "120 of 240" in shown
+    assert "≥ " in shown
 
 
 @pytest.mark.browser

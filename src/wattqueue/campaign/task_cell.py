@@ -13,6 +13,7 @@ from wattqueue.campaign.windows import Before
 from wattqueue.errors import InputError
 from wattqueue.formats.source import sha256_of
 from wattqueue.formats.unusable import Unusable
+from wattqueue.model.comparability import WorkDone
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import policy_from_row
@@ -73,5 +74,6 @@ class TaskCell:
         task = Task(self.table, policy=self.policy)
         past = None if self.before is None else self.before.past(shared)
         inputs = RunInputs(task, shared.jobs(self.table), Unusable(), self.machine, policy, self.cap, past=past)
-        figures = perform(inputs).metrics
-        return {**self.names, **figures, "rows_unusable": self.rows_unusable}
+        outcome = perform(inputs)
+        work = WorkDone.of(outcome.run.jobs, outcome.run.schedule)
+        return {**self.names, **outcome.metrics, "rows_unusable": self.rows_unusable, **work.row()}

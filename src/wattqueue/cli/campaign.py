@@ -20,10 +20,20 @@ import typer
 if TYPE_CHECKING:
     import polars as pl
 
-COLUMNS = ("wait_s_mean", "bounded_slowdown_mean", "utilization", "power_utilization", "cap_overshoot_w")
+COLUMNS = (
+    "jobs_never_ran",
+    "all_wait_s_mean",
+    "wait_s_mean",
+    "bounded_slowdown_mean",
+    "utilization",
+    "power_utilization",
+    "cap_overshoot_w",
+)
 """Metrics of the table in the terminal; results.parquet and report.html have more."""
 PIPE_WIDTH = 140
 """Characters of a line where stdout is no terminal, so that nothing is cut."""
+WHERE_JOBS_LEFT = ("jobs_never_ran", "all_wait_s_mean")
+"""Those of the columns that are left out where every job ran."""
 AXES = ("machine", "policy", "estimator", "cap")
 """Axes of the grid that the printed table distinguishes; workloads and seeds are averaged."""
 MOST_PROCESSES = 10_000
@@ -49,10 +59,11 @@ def run(
     from wattqueue.campaign.campaign import run_campaign
     from wattqueue.campaign.dask import opened_backend
     from wattqueue.campaign.plan import plan_of
+    from wattqueue.cli._never_ran import say_never_ran
     from wattqueue.cli._progress import counting
     from wattqueue.errors import InputError
     from wattqueue.formats.pages import write_text
-    from wattqueue.report.campaign import html
+    from wattqueue.report.campaign import groups_of, html
 
     if out is not None and not out.strip():
         raise InputError("is empty", where="--out", hint="name a folder; an unset shell variable gives an empty text")
@@ -63,9 +74,12 @@ def run(
         typer.echo("Waiting for the first of Slurm's jobs ...", err=True)
     with counting("campaign", "runs") as progress, opened_backend(cluster, jobs, plan.file.slurm) as backend:
         finished = run_campaign(plan, folder, backend, progress)
+    rows = finished.table.to_dicts()
+    groups = groups_of(rows)
+    say_never_ran((", ".join(group.axes), group.work) for group in groups)
     show(finished.table, f"{file.name}: {finished.runs:,} runs, means over workloads and seeds")
     page = folder / "report.html"
-    write_text(page, html(finished.table.to_dicts(), file.stem))
+    write_text(page, html(rows, file.stem))
     # Cells that an earlier call had already finished.
     before = finished.runs - finished.performed
     typer.echo(f"{finished.path}: {finished.performed:,} runs done" + (f", {before:,} kept" if before else ""))
@@ -85,15 +99,17 @@ def show(table: pl.DataFrame, title: str) -> None:
     from rich.table import Table
 
     from wattqueue.policy.oracles import marked
-    from wattqueue.report.metric_table import label
+    from wattqueue.report.metric_table import at_least, is_bound, label
     from wattqueue.report.words import figures
 
     # maintain_order keeps the order of the grid, in which the user wrote the policies and caps.
     means = table.group_by(AXES, maintain_order=True).agg(
         pl.len().alias("runs"), pl.col("oracle").first(), pl.col(COLUMNS).mean()
     )
+    quiet = () if table["jobs_never_ran"].sum() else WHERE_JOBS_LEFT
     several = [axis for axis in AXES if table[axis].n_unique() > 1] or ["policy"]
     shown = {name: unit_of(name, means[name].max()) for name in COLUMNS if means[name].is_not_null().any()}
+    shown = {name: unit for name, unit in shown.items() if name not in quiet}
     lines = Table(
         title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
     )
@@ -105,7 +121,10 @@ def show(table: pl.DataFrame, title: str) -> None:
         head = head.replace("tilization", "tili-\nzation").replace("slowdown", "slow-\ndown")
         lines.add_column(head, justify="right", no_wrap=True)
     for row in means.iter_rows(named=True):
-        values = ("–" if row[name] is None else figures(row[name] / scale) for name, (scale, _) in shown.items())
+        values = (
+            "–" if row[name] is None else at_least(figures(row[name] / scale), bound=is_bound(name, row))
+            for name, (scale, _) in shown.items()
+        )
         first, *others = (row[axis] for axis in several)
         lines.add_row(marked(first, row["oracle"]), *others, str(row["runs"]), *values)
     console = Console()
@@ -128,7 +147,7 @@ def unit_of(metric: str, largest: object) -> tuple[float, str]:
     value = float(str(largest))
     if metric in SHARES:
         return 0.01, "%"
-    if metric.startswith("wait_s"):
+    if "wait_s_" in metric:
         return wait_unit(value)
     if metric.endswith("_w"):
         scale, prefix = prefix_of(value)

@@ -12,7 +12,8 @@ are formed elsewhere.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,7 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.model.jobs import Floats, Jobs
-from wattqueue.model.never_ran import REJECTED, ROW, never_ran_reasons, never_ran_text, reasons_text
+from wattqueue.model.never_ran import (
+    REJECTED,
+    ROW,
+    never_ran_reasons,
+    never_ran_text,
+    reasons_of_text,
+    reasons_text,
+)
 from wattqueue.model.schedule import Schedule
 
 PER_WORK = frozenset({"energy_per_node_h_j"})
@@ -58,6 +66,15 @@ class WorkDone:
     def row(self) -> dict[str, str]:
         """Return the columns from which ``of_row`` makes the work again, beside the metrics."""
         return {ROW: self.reasons, DIGEST: self.digest}
+
+    @classmethod
+    def total(cls, runs: Iterable[WorkDone]) -> WorkDone:
+        """Return the numbers of several runs together, as one to be printed; it is comparable with nothing."""
+        found, reasons = list(runs), Counter[str]()
+        for work in found:
+            reasons.update(reasons_of_text(work.reasons))
+        ordered = dict(reasons.most_common())
+        return cls(sum(w.jobs for w in found), sum(w.never_ran for w in found), reasons_text(ordered), "")
 
     @property
     def whole(self) -> bool:
@@ -123,6 +140,16 @@ def gate_of_groups(
         lost = [work for work in (*base.values(), *other.values()) if not work.whole]
         return Gate(open=False, why=lost[0].text if lost else OTHER_JOBS)
     return gate_of_pairs([(work, other[key]) for key, work in base.items()], names)
+
+
+def alike(groups: Sequence[Mapping[Any, WorkDone]]) -> list[int]:
+    """Return the positions of the groups that may be compared with each other where no base was named.
+
+    They did the work of the first group that did all of its own. Empty where there are not two of them.
+    """
+    base = next((group for group in groups if all(work.whole for work in group.values())), None)
+    found = [] if base is None else [k for k, group in enumerate(groups) if gate_of_groups(base, group).open]
+    return found if len(found) > 1 else []
 
 
 def change(metric: str, base: float, other: float, through: Gate) -> float | None:

@@ -43,6 +43,12 @@ def reasons_text(reasons: Mapping[str, int]) -> str:
     return "; ".join(f"{why}: {count:,}" for why, count in reasons.items())
 
 
+def reasons_of_text(text: str) -> dict[str, int]:
+    """Return the numbers that ``reasons_text`` wrote."""
+    pairs = (part.rpartition(": ") for part in text.split("; ") if part)
+    return {why: int(count.replace(",", "")) for why, _, count in pairs}
+
+
 def never_ran_text(jobs: int, never_ran: int, reasons: str) -> str:
     """Return ``22,016 of 28,481 jobs never ran (still queued at the end)``; empty where all jobs ran.
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue import __version__
+from wattqueue.model.comparability import WorkDone, alike
 from wattqueue.model.jobs import Floats
 from wattqueue.policy.oracles import marked
 from wattqueue.report import metric_table, words
@@ -29,10 +30,11 @@ from wattqueue.report.figures import boxes, pareto
 AXES = ("machine", "policy", "estimator", "cap")
 """Columns of results.parquet that make a configuration."""
 METRICS = (
-    *("wait_s_mean", "wait_s_p95", "turnaround_s_mean", "bounded_slowdown_mean", "utilization", "machine_energy_j"),
-    *("power_utilization", "cap_overshoot_w", "cap_over_s", "jobs_rejected"),
+    *("jobs_never_ran", "all_wait_s_mean", "wait_s_mean", "wait_s_p95", "turnaround_s_mean", "bounded_slowdown_mean"),
+    *("utilization", "machine_energy_j", "energy_per_node_h_j", "power_utilization", "cap_overshoot_w", "cap_over_s"),
 )
-"""Columns of the table; one without any value is left out."""
+"""Columns of the table; one without any value is left out, and so are the first two where all jobs ran."""
+HOLLOW = "Hollow points: some jobs never ran there; they count with their wait up to the end of the run, at least."
 LOG_RATIO = 20.0
 """Waits of several configurations that span more than this factor are drawn on a logarithmic axis."""
 MOST_POINTS = 30
@@ -64,6 +66,26 @@ class CampaignGroup:
     def oracle(self) -> str:
         """Return the parts that know the future, by name; empty for none."""
         return str(self.rows[0].get("oracle") or "")
+
+    @property
+    def works(self) -> dict[tuple[str, ...], WorkDone]:
+        """Return the work of each run by workload and seed; a second run of the same inputs has a number of its own."""
+        found: dict[tuple[str, ...], WorkDone] = {}
+        for row in self.rows:
+            key = (str(row.get("workload", "")), str(row.get("seed", "")))
+            again = sum(known[:2] == key for known in found)
+            found[(*key, str(again))] = WorkDone.of_row(row)
+        return found
+
+    @property
+    def work(self) -> WorkDone:
+        """Return how many jobs of all runs never ran, and why."""
+        return WorkDone.total(self.works.values())
+
+    @property
+    def whole(self) -> bool:
+        """Return whether each run ran all jobs that it did not reject."""
+        return all(work.whole for work in self.works.values())
 
     def values(self, metric: str) -> Floats:
         """Return a metric of all runs, NaN where a run lacks it. Shape (runs,)."""
@@ -117,17 +139,42 @@ def html(rows: Sequence[ResultRow], name: str) -> str:
 
 
 def lede(groups: Sequence[CampaignGroup], runs: int) -> str:
-    """Return the campaign in two sentences (HTML): its size, and the range of the mean waits."""
-    waits = [(group.mean("wait_s_mean"), _label(group, groups, cap=True)) for group in groups]
+    """Return the campaign in a few sentences (HTML): its size, jobs that never ran, and the range of the mean waits.
+
+    The range is over the configurations that did the same work.
+    """
+    waits = [(group.mean("wait_s_mean"), _label(group, groups, cap=True)) for group in comparable(groups)]
     known = sorted((wait, label) for wait, label in waits if np.isfinite(wait))
     first = f"<strong>{words.count(runs, 'run')}</strong> of {words.count(len(groups), 'configuration')}."
+    first += "".join(f" <strong>{escape(said)}</strong>" for said in not_comparable(groups))
     if len(known) < 2:
         return first
     (low, best), (high, worst) = known[0], known[-1]
     return (
-        f"{first} The mean wait ranges from <strong>{words.span(low)}</strong> ({escape(best)}) to "
+        f"{first} {_among(known, groups)} ranges from <strong>{words.span(low)}</strong> ({escape(best)}) to "
         f"<strong>{words.span(high)}</strong> ({escape(worst)})."
     )
+
+
+def _among(known: Sequence[object], groups: Sequence[CampaignGroup]) -> str:
+    """Return whose mean wait a sentence is about: of all configurations, or of those that did the same work."""
+    same = f" of the {len(known)} configurations that did the same work"
+    return f"The mean wait{'' if len(known) == len(groups) else same}"
+
+
+def comparable(groups: Sequence[CampaignGroup]) -> list[CampaignGroup]:
+    """Return the groups that did the same work as the first one that did all of its own; empty for fewer than two."""
+    return [groups[k] for k in alike([group.works for group in groups])]
+
+
+def not_comparable(groups: Sequence[CampaignGroup]) -> list[str]:
+    """Return what is said of the groups that may not be compared: the two with most jobs that never ran, and others."""
+    found = sorted(((group.work, group) for group in groups if group.work.text), key=lambda pair: -pair[0].never_ran)
+    if not found or len(comparable(groups)) == len(groups):
+        return []
+    said = "; ".join(f"{_label(group, groups, cap=True)}: {work.text}" for work, group in found[:2])
+    more = f"; {words.count(len(found) - 2, 'more configuration')}" if len(found) > 2 else ""
+    return [f"Not comparable: {said}{more}."]
 
 
 def _label(group: CampaignGroup, groups: Sequence[CampaignGroup], *, cap: bool) -> str:
@@ -150,7 +197,7 @@ def pictures(groups: Sequence[CampaignGroup]) -> list[Drawn]:
     found: list[Drawn] = []
     caps = capped(groups)
     if caps is not None:
-        curves = [("wait_s_mean", "wait", "span"), ("bounded_slowdown_mean", "slowdown", "number")]
+        curves = [("all_wait_s_mean", "wait", "span"), ("bounded_slowdown_mean", "slowdown", "number")]
         curves += [("machine_energy_j", "energy", "energy"), ("cap_over_s", "above", "span")]
         drawn = [curve(groups, caps, metric, key, reads) for metric, key, reads in curves]
         small = "capcurve-small"
@@ -185,10 +232,14 @@ def curve(
         key: Key of the figure.
         reads: How values are printed: ``span``, ``number`` or ``energy`` (``CAP_READERS`` in whatif.js).
 
-    A configuration without a run at some cap has a gap there. The run without a cap is a dashed line.
+    A configuration without a run at some cap has a gap there. Where jobs never ran, a wait over all jobs is a hollow
+    point, since it is a lower bound; other metrics have a gap there. The run without a cap is a dashed line.
     """
+    bounds = metric.startswith(metric_table.BOUNDS)
     labels = list(dict.fromkeys(_label(group, groups, cap=False) for group in groups))
-    at = {(_label(group, groups, cap=False), group.cap_w): group.mean(metric) for group in groups}
+    shown = [group for group in groups if bounds or group.whole]
+    at = {(_label(group, groups, cap=False), group.cap_w): group.mean(metric) for group in shown}
+    left = {(_label(group, groups, cap=False), group.cap_w): group.work.never_ran for group in groups}
     values = [np.array([at.get((label, cap.cap_w), np.nan) for cap in caps]) for label in labels]
     every = np.concatenate(values)
     if not np.isfinite(every).any():
@@ -207,14 +258,17 @@ def curve(
     columns: dict[str, NDArray[Any]] = {"cap_w": np.array([cap.cap_w for cap in caps])}
     columns |= {f"value_{k}": column for k, column in enumerate(values)}
     heads = {"cap_w": "cap"} | {f"value_{k}": label for k, label in enumerate(labels)}
-    says = f"Mean over workloads and seeds. {equal_sentence(labels, [[column] for column in values])}".strip()
+    lost = [[left.get((label, cap.cap_w), 0) if bounds else 0 for cap in caps] for label in labels]
+    equal = equal_sentence(labels, [[column] for column in values])
+    hollow = HOLLOW if any(map(any, lost)) else ""
+    says = " ".join(filter(None, ("Mean over workloads and seeds.", hollow, equal)))
     return Figure(
         key, f"{name} against the cap", says, Axis("cap", f"{prefix}W", scale),
         _value_axis(lower, every, reads), columns, heads,
         {
             "labels": labels, "texts": [cap.axes[3] for cap in caps], "reads": reads, "marks": [], "log": log,
             "plain": [None if np.isnan(v) else v for v in plain] if np.isfinite(plain).any() else None,
-            "lost": [[0] * len(caps) for _ in labels], "amount": reads == "energy",
+            "never_ran": lost, "amount": reads == "energy",
         },
     )  # fmt: skip
 
@@ -233,10 +287,12 @@ def _value_axis(name: str, values: Floats, reads: str) -> Axis:
 def trade_off(groups: Sequence[CampaignGroup]) -> Figure | None:
     """Return energy against mean turnaround, one point per group; None for too few or too many groups.
 
-    Points are means over workloads and seeds. Intervals are not drawn: a campaign mixes workloads, whose spread is no
-    measure of confidence; ``compare`` has them for runs that differ in their seed alone.
+    Groups that did other work than the others are left out. Points are means over workloads and seeds. Intervals are
+    not drawn: a campaign mixes workloads, whose spread is no measure of confidence; ``compare`` has them for runs that
+    differ in their seed alone.
     """
-    known = [g for g in groups if np.isfinite(g.mean("turnaround_s_mean")) and np.isfinite(g.mean("machine_energy_j"))]
+    same = comparable(groups)
+    known = [g for g in same if np.isfinite(g.mean("turnaround_s_mean")) and np.isfinite(g.mean("machine_energy_j"))]
     if not 2 <= len(known) <= MOST_POINTS:
         return None
     x, y = ([Estimate(len(g.rows), g.mean(m)) for g in known] for m in ("turnaround_s_mean", "machine_energy_j"))
@@ -245,7 +301,9 @@ def trade_off(groups: Sequence[CampaignGroup]) -> Figure | None:
 
 def spread_of_waits(groups: Sequence[CampaignGroup]) -> Figure | None:
     """Return the spread of the mean waits over workloads and seeds; None for too few runs or too many groups."""
-    found = {_label(g, groups, cap=True): g.values("wait_s_mean") for g in groups if len(g.rows) >= BOX_RUNS}
+    found = {
+        _label(g, groups, cap=True): g.values("wait_s_mean") for g in groups if len(g.rows) >= BOX_RUNS and g.whole
+    }
     if not 1 <= len(found) <= MOST_BOXES:
         return None
     scale, unit = words.wait_unit(max(finite_max(values) for values in found.values()))
@@ -265,7 +323,9 @@ def table(groups: Sequence[CampaignGroup]) -> str:
     Only axes of the grid with more than one value are columns; metrics without any value are left out.
     """
     several = [k for k in range(len(AXES)) if len({g.axes[k] for g in groups}) > 1] or [1]
-    shown = [metric for metric in METRICS if any(np.isfinite(group.mean(metric)) for group in groups)]
+    all_ran = not any(group.work.never_ran for group in groups)
+    quiet = METRICS[:2] if all_ran else ()
+    shown = [m for m in METRICS if m not in quiet and any(np.isfinite(group.mean(m)) for group in groups)]
     heads = [AXES[k].capitalize() for k in several] + ["Runs", *(metric_table.label(metric) for metric in shown)]
     rows = [
         [
@@ -283,5 +343,8 @@ def table(groups: Sequence[CampaignGroup]) -> str:
 
 def _cell(group: CampaignGroup, metric: str) -> str:
     """Return the mean of a metric as text, empty where no run has it."""
+    if metric == "jobs_never_ran":
+        return f"{group.work.never_ran:,} of {group.work.jobs:,}" if group.work.never_ran else "0"
     mean = group.mean(metric)
-    return "" if np.isnan(mean) else metric_table.readable(metric, mean)
+    bound = any(metric_table.is_bound(metric, row) for row in group.rows)
+    return "" if np.isnan(mean) else metric_table.at_least(metric_table.readable(metric, mean), bound=bound)

@@ -312,7 +312,7 @@ def _figure(
         "labels": [c.label for c in answer.curves],
         "texts": [c.text for c in caps],
         "plain": None if plain is None else [float(v) for v in plain],
-        "lost": [[e.lost for e in c.evidence] for c in answer.curves],
+        "never_ran": [[e.lost for e in c.evidence] for c in answer.curves],
     }
     heads = {"cap_w": "cap"} | {f"value_{k}": c.label for k, c in enumerate(answer.curves)}
     return Figure(key, title, says, Axis(f"cap on {scope}", f"{prefix}W", scale), y, columns, heads, more | extra)

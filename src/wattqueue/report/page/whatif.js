@@ -9,7 +9,7 @@ function capReader(figure) {
   return CAP_READERS[reads] || ((v) => `${figures(v / (divide || 1), 4)} ${unit}`);
 }
 kinds.capcurve = (figure) => {
-  const c = figure.columns, { labels, texts, plain, recorded, lost, marks, limit, limit_name: limitName, amount, log, reads } = figure.extra, option = base(), sx = figure.x.scale, sy = figure.y.scale, n = c.cap_w.length;
+  const c = figure.columns, { labels, texts, plain, recorded, never_ran: neverRan, marks, limit, limit_name: limitName, amount, log, reads } = figure.extra, option = base(), sx = figure.x.scale, sy = figure.y.scale, n = c.cap_w.length;
   const read = capReader(figure), drawn = (v) => (v == null ? null : (log ? Math.max(v, 1) : v) / sy); // logarithmic axes begin at 1 or above
   const marked = (word, shape, colour) => (marks.some(([, , name]) => name === word) ? `<span>${mark(colour, shape)}${word}</span>` : "");
   const extraKey = marked("knee", "diamond", colours.orange) + marked("lowest safe", "pin", colours.green) + (recorded == null ? "" : `<span>${mark(colours.purple, "dash")}recorded in the trace</span>`) + (plain ? `<span>${mark(colours.faint, "dash")}without a cap</span>` : "") + (c.upper_0 ? `<span>${mark(fade(groupColour(0), .18), "box")}to the upper bound (95 %)</span>` : "") + (limit == null ? "" : `<span>${mark(colours.red, "dash")}${escaped(limitName)}</span>`);
@@ -25,7 +25,7 @@ kinds.capcurve = (figure) => {
     if (plain && plain[k] != null && Number.isFinite(plain[k])) series.push(line(plain[k], seen.length > 1 ? colour : colours.faint, `${label} without a cap`));
     series.push({
       name: label, type: "line", symbol: "circle", symbolSize: 8, z: 4, lineStyle: { color: colour, width: 2.2, type: groupDash(k) }, emphasis: { disabled: true },
-      data: Array.from(values, (v, i) => ({ value: [c.cap_w[i] / sx, drawn(v)], itemStyle: { color: lost[k][i] ? colours.paper : colour, borderColor: colour, borderWidth: 2 } })),
+      data: Array.from(values, (v, i) => ({ value: [c.cap_w[i] / sx, drawn(v)], itemStyle: { color: neverRan[k][i] ? colours.paper : colour, borderColor: colour, borderWidth: 2 } })),
     });
   }
   for (const what of ["knee", "lowest safe"]) {
@@ -44,7 +44,7 @@ kinds.capcurve = (figure) => {
     for (const [label, k] of seen) {
       rows.push([label, read(c[`value_${k}`][i])]);
       if (c[`upper_${k}`]) rows.push(["upper bound", read(c[`upper_${k}`][i])]);
-      if (lost[k][i]) rows.push(["jobs that never start", lost[k][i].toLocaleString("en")]);
+      if (neverRan[k][i]) rows.push(["jobs that never ran", neverRan[k][i].toLocaleString("en")]);
       if (plain && seen.length === 1) rows.push(["without a cap", read(plain[k])]);
     }
     if (recorded != null) rows.push(["recorded in the trace", read(recorded)]);
