@@ -9,11 +9,25 @@ import numpy as np
 import pytest
 
 from wattqueue.errors import InputError
+from wattqueue.formats.machine.file import load_machine
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.profiles import PowerProfiles
+from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps
+from wattqueue.policy.policy import load_policy
 from wattqueue.study.frame.samples import Samples
-from wattqueue.study.powercap.guarantee import GuaranteeStudy, clopper_pearson, judged
+from wattqueue.study.powercap.guarantee import (
+    MARGINS,
+    ON_ALL_KINDS,
+    RULES,
+    GuaranteeStudy,
+    Rule,
+    clopper_pearson,
+    judged,
+    least,
+    month_table,
+)
+from wattqueue.study.powercap.month_cell import RAMPS, monthly
 from wattqueue.study.powercap.months import habits_break, habits_drift, joined, ramp_w, with_ramps
 from wattqueue.workload.marconi import generate
 
@@ -93,10 +107,56 @@ def test_habits_drift_farther_than_the_generators() -> None:
     assert spread(habits_drift(3, days, 0.3, nodes)) > 1.2 * spread(plain)
 
 
+def test_the_least_margin_that_keeps_is_found() -> None:
+    asked: list[int] = []
+
+    def keeps(margin: int) -> bool:
+        asked.append(margin)
+        return margin >= 30
+
+    assert MARGINS[least(MARGINS, keeps)] == 30
+    assert len(asked) <= 5
+    assert least(MARGINS, lambda _: False) == len(MARGINS) - 1
+
+
+def test_a_kind_in_which_hardly_a_ramp_began_is_not_tested() -> None:
+    kind, (adaptive, *_) = next(iter(RAMPS)), ON_ALL_KINDS
+
+    def table(ramps: list[float]) -> str:
+        figures = {
+            "over_time_percent 1": [0.5, 0.5], "under_percent": [20.0, 21.0], "excess_percent": [3.0, 4.0],
+            "not_started": [1.0, 0.0], "not_started_fit": [0.0, 0.0], "ramps": ramps,
+        }  # fmt: skip
+        waits = {adaptive: [30.0, 30.0], "constant": [20.0, 20.0]}
+        values = {(kind, rule, m): np.array(v) for rule in waits for m, v in figures.items()}
+        values |= {(kind, rule, "wait_h"): np.array(v) for rule, v in waits.items()}
+        rules = {adaptive: RULES[adaptive], "constant": Rule("easy+pc-mean", 1.0, margin_percent=40.0)}
+        samples = Samples(values)
+        kept = {rule: judged(samples, kind, rule) for rule in rules}
+        return "\n".join(map(str, month_table(samples, kind, kept, rules).rows))
+
+    assert "not tested" in table([4.0, 5.0])
+    tested = table([4.0, 6.0])
+    assert "2 of 2" in tested
+    assert "1.50" in tested
+    assert "≥ 30" in tested
+
+
+def test_a_constant_margin_is_not_told_to_the_policy() -> None:
+    jobs, machine = few([0.0] * 4, 1_208.0, "a"), load_machine("marconi100")
+    cap = Cap.constant(2_500.0)
+    with_margin = monthly(jobs, machine, load_policy("easy", estimator="oracle-mean"), cap, 1, 30.0)
+    without = monthly(jobs, machine, load_policy("easy", estimator="oracle-mean"), cap, 1)
+    # 1,000 W a job above idle: two fit beside each other, or one under 1,750 W. Jobs take 60 s.
+    assert without["wait_h"] == pytest.approx(30.0 / 3_600.0)
+    assert with_margin["wait_h"] == pytest.approx(90.0 / 3_600.0)
+    assert with_margin["not_started"] == 0.0
+
+
 @pytest.mark.compiled
 def test_a_study_of_a_few_days(tmp_path: Path) -> None:
     study = GuaranteeStudy(
-        tmp_path, traces=1, months=1, load=0.02, rules=("easy+pc-adaptive-1", "easy+pc-max"), workers=1
+        tmp_path, traces=1, months=1, load=0.02, rules=("easy+pc-adaptive-1", "easy+pc-max"), choice=1, workers=1
     )
     report = study.run()
     text = "\n".join(report.lines())
@@ -104,7 +164,9 @@ def test_a_study_of_a_few_days(tmp_path: Path) -> None:
     assert "1 of 1" in text
     months = report.document()["months"]
     assert months["generated"]["easy+pc-adaptive-1"] == [0.0]
-    assert set(months["habits break"]) == {"easy+pc-adaptive-1"}
-    assert (tmp_path / "finished.jsonl").read_text().count("\n") == 4
+    assert set(months["habits break"]) == {"easy+pc-adaptive-1", "constant margin, 1 %"}
+    assert set(report.document()["constant_margin_percent"]) == {
+        f"{kind}: constant margin, 1 %" for kind in ("generated", "habits drift", "habits break")
+    }
     with pytest.raises(InputError, match="a trace and a month"):
         GuaranteeStudy(tmp_path, traces=0).simulate()

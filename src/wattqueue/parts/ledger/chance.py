@@ -24,9 +24,11 @@ class Chance:
     of 1 - ``epsilon``. Real errors have longer tails than the normal distribution, which ``deviations`` can allow for.
     ``share``: watts drawn for a watt predicted; ``own``: variance of a job's relative error; ``common``: the part
     of it that all running jobs share, their correlation times their variance. All three come from residuals of
-    the past (``parts.calibrate``); the defaults are those of generated Marconi100 jobs predicted by
-    history-mean. A reservation counts the margin of what still runs at its shadow time, with the reserved job. Only
-    the greedy passes (none, first-fit, EASY) support it: a plan would need the margin of each of its instants.
+    the past (``parts.calibrate``). The defaults are those of generated Marconi100 jobs predicted by history-mean while
+    such a ledger admits them: errors weighted by watts and time, and a month's bias among what is common
+    (docs/powercap.md). A reservation counts the margin of what still runs at its shadow time, with the reserved
+    job. Only the greedy passes (none, first-fit, EASY) support it: a plan would need the margin of each of its
+    instants.
 
     Raises: PolicyError for an epsilon outside (0, 0.5], a share that is not above 0, or a negative variance.
     """
@@ -38,8 +40,8 @@ class Chance:
         *,
         epsilon: float = 0.01,
         share: float = 1.0,
-        own: float = 0.11,
-        common: float = 0.002,
+        own: float = 0.18,
+        common: float = 0.03,
         deviations: float | None = None,
     ) -> None:
         if not 0.0 < epsilon <= 0.5:

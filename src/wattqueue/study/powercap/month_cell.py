@@ -55,6 +55,8 @@ class MonthCell:
     """Options of the policy's ledger that differ from its row."""
     ramps: str = ""
     """Power of a real machine over time, by its name in Shared."""
+    margin_percent: float = 0.0
+    """Per cent of the cap that the policy is not told of: a constant margin."""
 
     def identity(self) -> Mapping[str, object]:
         """Return all inputs."""
@@ -70,7 +72,7 @@ class MonthCell:
         jobs, machine = trace_of(self.kind, self.seed, self.days, self.load, shared, self.ramps), load_machine(MACHINE)
         cap = Cap.constant(self.cap_percent / 100.0 * HIGHEST_DYNAMIC_W)
         head: Row = {"kind": self.kind, "seed": self.seed, "rule": self.rule}
-        return head | monthly(jobs, machine, self.loaded(), cap, self.months)
+        return head | monthly(jobs, machine, self.loaded(), cap, self.months, self.margin_percent)
 
     def loaded(self) -> Policy:
         """Load the policy, its ledger with the options."""
@@ -94,9 +96,14 @@ def trace_of(kind: str, seed: int, days: int, load: float, shared: Shared, ramps
     return jobs
 
 
-def monthly(jobs: Jobs, machine: Machine, policy: Policy, cap: Cap, months: int) -> Row:
-    """Return figures of a run over all judged months, and the time above the cap in each of them, in per cent."""
-    run = simulate(jobs, machine, policy, cap=cap, phases_s=PHASES_S)
+def monthly(jobs: Jobs, machine: Machine, policy: Policy, cap: Cap, months: int, margin_percent: float = 0.0) -> Row:
+    """Return figures of a run over all judged months, and the time above the cap in each of them, in per cent.
+
+    Waits are over all jobs of the trace: one that never started counts up to the end of the run. A job *fits* if its
+    nodes at their maximum do, under the cap alone.
+    """
+    limit = Cap(cap.time_s, cap.cap_w * (1.0 - margin_percent / 100.0))
+    run = simulate(jobs, machine, policy, cap=limit, phases_s=PHASES_S)
     begin = MONTH_DAYS * DAY_S
     found: Row = {}
     for month in range(months):
@@ -108,11 +115,17 @@ def monthly(jobs: Jobs, machine: Machine, policy: Policy, cap: Cap, months: int)
     allowed = float(cap.cap_w[0]) * (end - begin)
     left = allowed - watts.integral(begin, end) + whole.over_j
     start = run.schedule.start_s
+    waiting = np.isnan(start)
+    waits = np.where(waiting, np.nanmax(run.schedule.end_s), start) - jobs.submit_s
+    part = machine.partitions[0]
+    fits = jobs.nodes * ((part.max_w or 0.0) - part.idle_w) <= float(cap.cap_w[0])
     ramping = jobs.user.codes == jobs.user.names.index(RAMP_USER) if RAMP_USER in jobs.user.names else np.False_
     return found | {
         "under_percent": 100.0 * left / allowed,
         "over_percent": 100.0 * whole.over_j / allowed,
         "excess_percent": 100.0 * whole.overshoot_w / float(cap.cap_w[0]),
-        "wait_h": float(np.nanmean(start - jobs.submit_s)) / 3600.0,
+        "wait_h": float(waits.mean()) / 3600.0,
+        "not_started": float(waiting.sum()),
+        "not_started_fit": float((waiting & fits).sum()),
         "ramps": float((ramping & (start >= begin) & (start < end)).sum()),
     }
