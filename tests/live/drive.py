@@ -17,6 +17,7 @@ from wattqueue.live.misnamed import MisnamedRecord
 from wattqueue.live.planner import Rules
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.state.audit import Audit
+from wattqueue.live.state.database import open_state
 from wattqueue.live.state.shared_lease import SharedLease
 from wattqueue.live.status import HEAD, RunDir
 from wattqueue.live.telemetry.base import JobSource, TelemetrySource
@@ -24,7 +25,6 @@ from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import Policy, load_policy
-from wattqueue.store.database import open_database
 
 IDLE_W, MOST_W = 100.0, 300.0
 
@@ -66,7 +66,7 @@ def make_controller(
     """
     machine = machine or lab_machine()
     layout = Layout.of(machine, cluster.observe().nodes, {})
-    engine = open_database(state or folder / "live.db")
+    engine = open_state(state or folder / "live.db")
     chosen = load_policy(policy) if isinstance(policy, str) else policy
     audit = Audit(engine, "controller", clock, b"", folder / HEAD)
     run_dir = RunDir(folder / "run")

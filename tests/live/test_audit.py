@@ -17,6 +17,7 @@ from wattqueue.errors import InputError
 from wattqueue.live.cluster import ChangeJob, JobFields, JobKey
 from wattqueue.live.replay import replay
 from wattqueue.live.state.audit import Audit, open_log, rows_of, verify
+from wattqueue.live.state.database import open_state
 from wattqueue.live.state.memory import Memory, Refused, ReleasedJob
 from wattqueue.live.state.tables import AUDIT
 from wattqueue.model.signals import Cap
@@ -32,7 +33,7 @@ WRITE = ChangeJob("12", "watts=9", "watts=5", JobFields(watts=5), why="measured 
 
 def filled(path: Path, key: bytes = b"", head: Path | None = None) -> Audit:
     times = iter(range(1000, 2000))
-    audit = Audit(open_database(path), "controller", lambda: float(next(times)), key, head)
+    audit = Audit(open_state(path), "controller", lambda: float(next(times)), key, head)
     for _ in range(4):
         audit.settle([(number, "done") for number in audit.intend([WRITE])])
     return audit
@@ -93,7 +94,7 @@ def test_every_byte_of_the_stored_rows_counts(tmp_path: Path) -> None:
     for i in range(at - 40, at + 40):
         copy = tmp_path / "copy.db"
         copy.write_bytes(whole[:i] + bytes([whole[i] ^ 0x01]) + whole[i + 1 :])
-        engine = open_database(copy)
+        engine = open_state(copy)
         try:
             found = verify(engine, b"secret").broken > 0
         except (SQLAlchemyError, UnicodeError, InputError):  # a file that the database itself refuses
@@ -144,19 +145,19 @@ def test_a_log_is_not_made_by_reading_it(tmp_path: Path) -> None:
 
 
 def test_memory_survives_a_restart(tmp_path: Path) -> None:
-    memory = Memory(open_database(tmp_path / "m.db"))
+    memory = Memory(open_state(tmp_path / "m.db"))
     key, other = JobKey("1", 5.0), JobKey("1", 9.0)
     memory.place(
         [ReleasedJob(key, 6.0, "p1", 2, 300, 420.0, 600.0, "n1"), ReleasedJob(other, 9.0, "p1", 0, 1, 1.0, 1.0)]
     )
     memory.refuse(Refused(other, 99.0, 2, "Licenses"))
     memory.requeued(key, 3.0)
-    again = Memory(open_database(tmp_path / "m.db"))
+    again = Memory(open_state(tmp_path / "m.db"))
     assert again.placed == {key: ReleasedJob(key, 6.0, "p1", 2, 300, 420.0, 600.0, "n1")}
     assert again.refused == {other: Refused(other, 99.0, 2, "Licenses")}
     assert again.origin == {key: 3.0}
     again.forget([key, other])
-    empty = Memory(open_database(tmp_path / "m.db"))
+    empty = Memory(open_state(tmp_path / "m.db"))
     assert (empty.placed, empty.refused, empty.origin) == ({}, {}, {})
 
 
@@ -187,7 +188,7 @@ def test_a_deleted_log_is_noticed_at_the_next_start(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", [b"", b"secret"])
 def test_old_rows_are_removed_and_the_chain_of_the_rest_holds(tmp_path: Path, key: bytes) -> None:
     now = [1e6]
-    engine, head = open_database(tmp_path / "a.db"), tmp_path / "audit.head"
+    engine, head = open_state(tmp_path / "a.db"), tmp_path / "audit.head"
     audit = Audit(engine, "controller", lambda: now[0], key, head)
     for day in range(10):
         now[0] = 1e6 + day * 86400.0

@@ -19,13 +19,13 @@ from wattqueue.kernels import site_meter as at
 from wattqueue.live.cluster import Node
 from wattqueue.live.decision import require_live
 from wattqueue.live.ledger_meter import GAP_S, LedgerMeter, Metered, drawn_w
+from wattqueue.live.state.database import open_state
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.world import Busy, Layout
 from wattqueue.model.signals import Cap
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.policy.policy import load_policy
-from wattqueue.store.database import open_database
 
 QUICK: dict[str, Any] = {
     "epsilon": 0.01, "window_days": 0.1, "meter_s": 10.0, "late": 0, "noise": 0.0, "begin": 1.0, "own": 0.01,
@@ -39,7 +39,7 @@ def node(name: str, partition: str) -> Node:
 
 def meter_of(folder: Path, **options: Any) -> LedgerMeter:
     layout = Layout.of(lab_machine(4), [node(f"{p}n{i}", p) for p in ("p1", "p2") for i in range(2)], {})
-    return LedgerMeter(Adaptive(**{**QUICK, **options}), Memory(open_database(folder / "live.db")), layout)
+    return LedgerMeter(Adaptive(**{**QUICK, **options}), Memory(open_state(folder / "live.db")), layout)
 
 
 def seen(drawn: float, counted: tuple[int, ...] = (100, 300), *, cap: float = 500.0, known: bool = True) -> Metered:

@@ -24,6 +24,7 @@ from wattqueue.live.predictor import Predictor
 from wattqueue.live.requests import JobRequest, MeasuredJob, ObservedJob
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.state.audit import rows_of, verify
+from wattqueue.live.state.database import open_state
 from wattqueue.live.telemetry.base import JobEnergy
 from wattqueue.live.world import Layout
 from wattqueue.model.signals import Cap
@@ -31,7 +32,6 @@ from wattqueue.parts.order.fcfs import Fcfs
 from wattqueue.policy.actions import Action, Requeue, SetFrequency, StopNode, WakeNode
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View
-from wattqueue.store.database import open_database
 
 
 def make_slurm() -> FakeSlurm:
@@ -167,12 +167,12 @@ def learned(name: str, user: str, watts: float) -> MeasuredJob:
 def test_measured_jobs_teach_and_a_restart_forgets_nothing(tmp_path: Path) -> None:
     layout = Layout.of(lab_machine(), make_controller_nodes(), {})
     policy = load_policy("easy", estimator="history-mean")
-    measured_jobs = MeasuredJobs(open_database(tmp_path / "l.db"))
+    measured_jobs = MeasuredJobs(open_state(tmp_path / "l.db"))
     assert len(measured_jobs.keep([learned("1", "u1", 180.0), learned("2", "u1", 180.0)])) == 2
     assert measured_jobs.keep([learned("1", "u1", 180.0)]) == [], "stored once"
     for again in range(2):
         predictor = Predictor(Decider(policy, layout, power_nodes=False, patience_s=1.0).session, layout)
-        predictor.learn(MeasuredJobs(open_database(tmp_path / "l.db")).recall())
+        predictor.learn(MeasuredJobs(open_state(tmp_path / "l.db")).recall())
         mine = JobRequest(JobKey("9", 500.0 + again), "u1", "app", "p1", 1, 600.0)
         predictor.predict([mine], 600.0)
         found = predictor.of(mine.key)
@@ -186,7 +186,7 @@ def make_controller_nodes() -> Any:
 
 def test_accounting_teaches_what_telemetry_did_not_see(tmp_path: Path) -> None:
     ratios: list[float] = []
-    measured_jobs = MeasuredJobs(open_database(tmp_path / "l.db"), ratios.append)
+    measured_jobs = MeasuredJobs(open_state(tmp_path / "l.db"), ratios.append)
     measured_jobs.ended(ObservedJob(JobRequest(JobKey("7", 10.0), "u1", "app", "p1", 2, 600.0), 300.0), 120.0)
     energies = [
         JobEnergy("7", 10.0, 20.0, 120.0, 2, 30_000.0, "COMPLETED", "slurmdbd"),

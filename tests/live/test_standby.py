@@ -21,9 +21,9 @@ from wattqueue.errors import InputError
 from wattqueue.live.assemble import refuse_second, stand_by
 from wattqueue.live.controller import Controller
 from wattqueue.live.lease import LeaseLostError
+from wattqueue.live.state.database import open_state
 from wattqueue.live.state.shared_lease import SharedLease
 from wattqueue.model.signals import Cap
-from wattqueue.store.database import open_database
 
 STALE_S = 15.0
 
@@ -33,7 +33,7 @@ def make_slurm() -> FakeSlurm:
 
 
 def lease_of(slurm: FakeSlurm, folder: Path, name: str) -> SharedLease:
-    return SharedLease(open_database(folder / "shared.db"), lambda: slurm.now_s, STALE_S, f"{name}/1/0")
+    return SharedLease(open_state(folder / "shared.db"), lambda: slurm.now_s, STALE_S, f"{name}/1/0")
 
 
 def make(slurm: FakeSlurm, folder: Path, name: str) -> Controller:

@@ -177,7 +177,9 @@ def _explanations(error: BaseException) -> Iterator[str]:
         place = f"{error.filename}: " if error.filename is not None else ""
         yield f"{place}{error.strerror}"
     elif _is_operational(error):
-        yield f"the database fails: {error.__cause__} (check free space, permissions and the server)"
+        from wattqueue.store.failures import hint_of
+
+        yield f"the database fails: {error.__cause__} ({hint_of(error)})"
     elif isinstance(error, MemoryError):
         yield "out of memory (use a smaller workload, or a computer with more memory)"
     elif isinstance(error, Exception):

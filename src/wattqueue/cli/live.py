@@ -360,7 +360,7 @@ def release(
 
     Exit status: 0 if every release succeeded, 1 if some failed, 2 if Slurm cannot be read, 3 while a controller runs.
     """
-    from wattqueue.live.release import TIMEOUT_S, BestEffortLog, read_settings, release_all
+    from wattqueue.live.release import TIMEOUT_S, BestEffortLog, at_work, read_settings, release_all
     from wattqueue.live.slurm.cluster import SlurmCluster
     from wattqueue.live.slurm.commands import Commands
 
@@ -373,13 +373,14 @@ def release(
         """Open the audit log; called by BestEffortLog, which catches whatever fails here."""
         from wattqueue.live.assemble import audit_of
         from wattqueue.live.config import load_config
-        from wattqueue.store.database import open_database
+        from wattqueue.live.state.database import open_state
 
-        return audit_of(load_config(config), open_database(settings.state), "release")
+        return audit_of(load_config(config), open_state(settings.state), "release")
 
-    done = release_all(
-        settings, cluster, force=force, say=_say, journal=BestEffortLog(audit), restorer=_restorer(settings.state)
-    )
+    # opening the state upgrades its tables, which must not happen beside a controller of an earlier version
+    alone = force or not at_work(settings, time.time())
+    journal, restorer = (BestEffortLog(audit), _restorer(settings.state)) if alone else (None, None)
+    done = release_all(settings, cluster, force=force, say=_say, journal=journal, restorer=restorer)
     for text in done.failed:
         _say(text)
     taken_back = f", took {done.restored} parked jobs and drained nodes back" if done.restored else ""

@@ -52,6 +52,7 @@ from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.slurm.accounting import SlurmEnergy
 from wattqueue.live.slurm.connect import commands_for, connect
 from wattqueue.live.state.audit import Audit
+from wattqueue.live.state.database import open_state, upgrade_state
 from wattqueue.live.state.memory import Memory, cause
 from wattqueue.live.state.shared_lease import SharedLease
 from wattqueue.live.status import HEAD, RunDir
@@ -69,7 +70,6 @@ from wattqueue.parts.controls.app_check import AppCheck
 from wattqueue.parts.frequency.highest import Highest
 from wattqueue.parts.order.slurm_priority import SlurmPriority
 from wattqueue.policy.policy import Policy
-from wattqueue.store.database import open_database
 
 
 def sources_of(config: LiveConfig) -> list[TelemetrySource]:
@@ -238,16 +238,19 @@ def assemble(
             cap = given.cap  # a file that cannot be read now leaves the last cap in force
         return replace(given, policy=policy_of(layout.machine), cap=cap, layout=layout)
 
-    engine = open_database(config.state)
+    engine = open_state(config.state, upgraded=False)
     shared = SharedLease(engine, clock, min(config.takeover_s, config.away_s)) if config.mode == "control" else None
     if shared is not None:
         waiting(shared)
     run_dir = RunDir(config.run_dir, across_hosts=shared is not None and shared.across_hosts)
     run_dir.claim()
+    done = upgrade_state(engine)  # now that no other controller is at work on these tables
+    audit = audit_of(config, engine, f"controller/{policy.name}/{os.getpid()}", clock)
+    if done is not None:
+        audit.note("upgrade", str(done))
     return build(
         Inputs(
-            policy, caps, cluster, layout, rules_of(config), engine, run_dir,
-            audit_of(config, engine, f"controller/{policy.name}/{os.getpid()}", clock), sources,
+            policy, caps, cluster, layout, rules_of(config), engine, run_dir, audit, sources,
             config.telemetry.stale_s, applications,
             SlurmEnergy(commands_for(config)) if config.telemetry.slurm_energy else None,
             config.limits, targets, [*left_out, *(one.what for one in findings)], config.record, config.away_s, clock,

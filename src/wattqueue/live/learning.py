@@ -27,7 +27,7 @@ from sqlalchemy import Column, ColumnElement, Engine, Float, Integer, Table, Tex
 
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.requests import JobRequest, MeasuredJob, ObservedJob
-from wattqueue.live.state.tables import METADATA, given, job_table
+from wattqueue.live.state.tables import given, job_table
 from wattqueue.live.telemetry.base import JobEnergy
 
 
@@ -73,9 +73,6 @@ class MeasuredJobs:
     """Called with measured over predicted watts of each job that is stored (metrics)."""
     gone: dict[JobKey, tuple[ObservedJob, float]] = field(default_factory=dict)
     """Ended jobs whose energy accounting has not reported yet, with the time at which they were missed."""
-
-    def __post_init__(self) -> None:
-        METADATA.create_all(self.engine, tables=[LEARNED, RUNNING])
 
     def began(self, jobs: Iterable[ObservedJob]) -> None:
         """Store jobs that run, for a controller that is started after they have ended."""

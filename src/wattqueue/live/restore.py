@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from wattqueue.live.cluster import ContinueJob, SetDrain, Snapshot, Write
 from wattqueue.live.goal import Goal, NodeGoal, plan_writes
 from wattqueue.live.parking import GRACE_S, continued
+from wattqueue.live.state.database import open_state
 from wattqueue.live.state.memory import Memory
-from wattqueue.store.database import open_database
 
 CLOSE_S = GRACE_S / 4.0
 """A parked job continues in any case when so little is left of its time limit."""
@@ -58,5 +58,8 @@ class Restorer:
 
 
 def restorer_of(url: str) -> Restorer:
-    """Open the state of a controller. Raises: InputError where there is none, SQLAlchemyError where it fails."""
-    return Restorer(Memory(open_database(url, make=False)))
+    """Open the state of a controller that is not at work; one of an earlier version is upgraded.
+
+    Raises: InputError where there is none or where its version is newer, SQLAlchemyError where it fails.
+    """
+    return Restorer(Memory(open_state(url, make=False)))

@@ -15,7 +15,7 @@ from wattqueue.live.cluster import JobKey
 from wattqueue.live.learning import limit_column, limit_of, of_job, request_columns
 from wattqueue.live.requests import JobRequest
 from wattqueue.live.run_times import EndedRun
-from wattqueue.live.state.tables import METADATA, given, job_table
+from wattqueue.live.state.tables import given, job_table
 
 RAN = job_table(
     "live_ran",
@@ -31,9 +31,6 @@ class RunHistory:
     """The table of run times, one row per (id, submit time)."""
 
     engine: Engine
-
-    def __post_init__(self) -> None:
-        METADATA.create_all(self.engine, tables=[RAN])
 
     def keep(self, runs: Iterable[EndedRun]) -> None:
         """Store run times that are not stored yet: the first report of a job counts."""

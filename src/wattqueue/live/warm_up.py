@@ -30,6 +30,7 @@ from wattqueue.live.planner import Planner
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.requests import JobRequest, MeasuredJob
 from wattqueue.live.run_times import EndedRun
+from wattqueue.live.state.database import open_state
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.world import Layout
@@ -39,7 +40,6 @@ from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs, decide
-from wattqueue.store.database import open_database
 
 PATIENCE_S = 1.0
 """A pass that is compiled already is loaded within this time; a longer wait is announced."""
@@ -77,7 +77,7 @@ def run_small_rounds(planner: Planner) -> int:
     run_small_pass()  # first: a policy that holds a connection cannot be copied
     with tempfile.TemporaryDirectory() as folder:
         policy = copy.deepcopy(planner.policy)
-        engine = open_database(Path(folder) / "state.db")
+        engine = open_state(Path(folder) / "state.db")
         try:
             decider = Decider(policy, layout, power_nodes=False, patience_s=planner.rules.start_timeout_s)
             rules = replace(planner.rules, mode="control")

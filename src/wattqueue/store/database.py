@@ -21,6 +21,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from wattqueue.errors import InputError
+from wattqueue.store.failures import hint_of
 
 SCHEMES = ("sqlite", "postgresql+psycopg")
 """Drivers that all statements of WattQueue were tested with."""
@@ -65,7 +66,9 @@ def open_database(url: str | Path, *, make: bool = True, mariadb: bool = False) 
             pass
     except SQLAlchemyError as error:
         where = parsed.render_as_string(hide_password=True)
-        raise InputError(f"cannot be opened: {getattr(error, 'orig', error)}", where=where) from error
+        raise InputError(
+            f"cannot be opened: {getattr(error, 'orig', error)}", where=where, hint=hint_of(error)
+        ) from error
     return engine
 
 

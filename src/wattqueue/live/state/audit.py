@@ -32,10 +32,10 @@ from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.apply import TOGETHER
 from wattqueue.live.cluster import Write
+from wattqueue.live.state.database import open_state
 from wattqueue.live.state.memory import cause
 from wattqueue.live.state.tables import AUDIT, AUDIT_BEGIN
 from wattqueue.model.bounds import is_whole
-from wattqueue.store.database import open_database
 
 START = "0" * 64
 """What the first row names as the hash of the row before it."""
@@ -57,6 +57,7 @@ class Audit:
     """The log, open for appending. One writer at a time: the controller, or ``live release``."""
 
     engine: Engine
+    """A database of ``live.state.database.open_state``."""
     who: str
     """Written on each row, for example ``controller/easy/1234``."""
     clock: Callable[[], float]
@@ -72,7 +73,6 @@ class Audit:
     _last: tuple[int, str] = field(default=(0, START))
 
     def __post_init__(self) -> None:
-        AUDIT.metadata.create_all(self.engine, tables=[AUDIT, AUDIT_BEGIN])
         with self.engine.connect() as connection:
             row = connection.execute(select(AUDIT).order_by(AUDIT.c.number.desc()).limit(1)).first()
         self._last = begin_of(self.engine, self.key)[:2] if row is None else (row.number, row.hash)
@@ -201,8 +201,8 @@ def read_head(path: Path) -> tuple[int, str] | None:
 
 
 def open_log(url: str) -> Engine:
-    """Open the database that holds a log. Raises: InputError where there is none."""
-    engine = open_database(url, make=False)
+    """Open the database that holds a log, and change nothing. Raises: InputError where there is none."""
+    engine = open_state(url, make=False, upgraded=False)
     if not inspect(engine).has_table(AUDIT.name):
         raise InputError("holds no audit log", where=url, hint="has the controller run with this configuration?")
     return engine

@@ -32,12 +32,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, Engine, RowMapping, Table, and_, delete, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import OutputError
 from wattqueue.live.cluster import JobKey
-from wattqueue.live.state.tables import DRAINED, LEDGER, MARKS, METADATA, ORIGIN, PARKED, PLACED, REFUSED
+from wattqueue.live.state.tables import DRAINED, LEDGER, MARKS, ORIGIN, PARKED, PLACED, REFUSED
 
 
 class ReleasedJob(NamedTuple):
@@ -94,7 +94,9 @@ TABLES = (PLACED, REFUSED, ORIGIN, MARKS, PARKED)
 
 @dataclass
 class Memory:
-    """The tables of the controller's state. There is one writer, the holder of the run folder's lock.
+    """The tables of the controller's state (``live.state.database.open_state``).
+
+    There is one writer, the holder of the run folder's lock.
 
     Invariant: for every key outside ``unsaved`` the database holds exactly the rows of the dictionaries.
     """
@@ -119,24 +121,20 @@ class Memory:
     """Why a change could not be stored since the last ``sync``; empty where all could be."""
 
     def __post_init__(self) -> None:
-        """Create missing tables, and load all rows."""
-        METADATA.create_all(self.engine, tables=[*TABLES, DRAINED, LEDGER])
+        """Load all rows."""
         with self.engine.connect() as connection:
-            for row in connection.execute(select(PLACED)):
-                key = JobKey(row.name, row.submit_s)
-                self.placed[key] = ReleasedJob(key, *row[2:])
-            for row in connection.execute(select(REFUSED)):
-                key = JobKey(row.name, row.submit_s)
-                self.refused[key] = Refused(key, *row[2:])
-            for row in connection.execute(select(ORIGIN)):
-                self.origin[JobKey(row.name, row.submit_s)] = row.first_s
-            for row in connection.execute(select(PARKED)):
-                key = JobKey(row.name, row.submit_s)
-                self.parked[key] = ParkedJob(key, *row[2:])
+            for row in connection.execute(select(PLACED)).mappings():
+                self.placed[_key(row)] = ReleasedJob(_key(row), **_fields(row, ReleasedJob))
+            for row in connection.execute(select(REFUSED)).mappings():
+                self.refused[_key(row)] = Refused(_key(row), **_fields(row, Refused))
+            for row in connection.execute(select(PARKED)).mappings():
+                self.parked[_key(row)] = ParkedJob(_key(row), **_fields(row, ParkedJob))
+            for row in connection.execute(select(ORIGIN)).mappings():
+                self.origin[_key(row)] = row["first_s"]
+            for row in connection.execute(select(MARKS)).mappings():
+                self.marks[_key(row)] = frozenset(row["marks"].split(","))
             self.drained = {row.name: row.until_s for row in connection.execute(select(DRAINED))}
             self.ledger = next((row.state for row in connection.execute(select(LEDGER))), "")
-            for row in connection.execute(select(MARKS)):
-                self.marks[JobKey(row.name, row.submit_s)] = frozenset(row.marks.split(","))
 
     def place(self, rows: Iterable[ReleasedJob]) -> None:
         """Store jobs that are about to be released.
@@ -310,6 +308,16 @@ def cause(error: SQLAlchemyError) -> str:
 def _mine(table: Table, key: JobKey) -> ColumnElement[bool]:
     """Return the condition for the row of one job."""
     return and_(table.c.name == key.name, table.c.submit_s == key.submit_s)
+
+
+def _key(row: RowMapping) -> JobKey:
+    """Return the job that a row is about."""
+    return JobKey(row["name"], row["submit_s"])
+
+
+def _fields(row: RowMapping, kind: type[ReleasedJob | Refused | ParkedJob]) -> dict[str, Any]:
+    """Return the values of a row by name, besides its key: the order of columns differs between old and new files."""
+    return {name: row[name] for name in kind._fields if name != "key"}
 
 
 def _rest(row: ReleasedJob | Refused | ParkedJob) -> dict[str, object]:

@@ -46,6 +46,7 @@ class SharedLease:
     """Why it could not be renewed; empty where it was."""
 
     def __post_init__(self) -> None:
+        # the lease decides who may upgrade the tables, so it does not wait for that
         METADATA.create_all(self.engine, tables=[HOLDER])
         self.token = self.token or f"{socket.gethostname()}/{os.getpid()}/{time.monotonic_ns():020d}"
 

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from alembic import context
 
-from wattqueue.store.migrations import VERSION_TABLE
-from wattqueue.store.tables import METADATA
-
 
 def run() -> None:
     """Migrate within the caller's transaction, so that schema and version change together or not at all.
 
     ``transactional_ddl=False`` keeps alembic from opening transactions of its own inside it.
     """
+    attributes = context.config.attributes
     context.configure(
-        connection=context.config.attributes["connection"],
-        target_metadata=METADATA,
-        version_table=VERSION_TABLE,
-        transactional_ddl=False,
+        connection=attributes["connection"], version_table=attributes["version_table"], transactional_ddl=False
     )
     context.run_migrations()
 
 
-if __name__ != "wattqueue.store.migrations.env":  # imported as a module it only documents itself
+if not __name__.startswith("wattqueue."):  # imported as a module it only documents itself
     run()

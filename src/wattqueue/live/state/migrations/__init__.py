@@ -1,0 +1,1 @@
+"""Alembic migrations of the controller's state, run by ``live.state.database``."""

@@ -1,0 +1,86 @@
+"""Say what to do about an error of a database or of the operating system, by its code.
+
+A hint that does not fit sends its reader the wrong way: free space has nothing to do with a missing column.
+"""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+
+SPACE = "check free space"
+PERMISSIONS = "check permissions"
+BUSY = "another process holds the database: try again, or end that process"
+DAMAGED = "the file is damaged or no database: put a copy in its place"
+DEVICE = "check the disk and its file system"
+SERVER = "check that the server runs and takes connections"
+TABLES = (
+    "its tables are not those that this version of WattQueue expects: was it written by another version, or by hand?"
+)
+UNKNOWN = "the server's or the system's log may say more"
+
+_BY_NUMBER = {
+    errno.ENOSPC: SPACE,
+    errno.EDQUOT: SPACE,
+    errno.EFBIG: SPACE,
+    errno.EACCES: PERMISSIONS,
+    errno.EPERM: PERMISSIONS,
+    errno.EROFS: "the file system is read-only",
+    errno.EIO: DEVICE,
+}
+_BY_SQLITE = {
+    sqlite3.SQLITE_FULL: SPACE,
+    sqlite3.SQLITE_READONLY: PERMISSIONS,
+    sqlite3.SQLITE_PERM: PERMISSIONS,
+    sqlite3.SQLITE_AUTH: PERMISSIONS,
+    sqlite3.SQLITE_CANTOPEN: f"{PERMISSIONS} of the file and its folder",
+    sqlite3.SQLITE_BUSY: BUSY,
+    sqlite3.SQLITE_LOCKED: BUSY,
+    sqlite3.SQLITE_CORRUPT: DAMAGED,
+    sqlite3.SQLITE_NOTADB: DAMAGED,
+    sqlite3.SQLITE_IOERR: DEVICE,
+    sqlite3.SQLITE_ERROR: TABLES,
+    sqlite3.SQLITE_SCHEMA: TABLES,
+}
+"""By primary result code: the low eight bits of the extended one."""
+_BY_STATE = {
+    "08": SERVER,  # connection exception
+    "28": "check user and password",
+    "40": "another process changed the same rows: try again",
+    "42": TABLES,  # undefined table or column
+    "53": SPACE,
+    "57": SERVER,  # shut down by its administrator
+    "58": DEVICE,
+}
+"""By the class of an SQLSTATE: its first two characters."""
+_BY_MARIADB = {
+    1021: SPACE,
+    1114: SPACE,
+    1044: PERMISSIONS,
+    1142: PERMISSIONS,
+    1143: PERMISSIONS,
+    1045: "check user and password",
+    1054: TABLES,
+    1146: TABLES,
+    1205: BUSY,
+    1213: BUSY,
+}
+_BY_STATE_WHOLE = {"42501": PERMISSIONS, "53300": "the server has too many connections: try again", "55P03": BUSY}
+
+
+def hint_of(error: BaseException) -> str:
+    """Return what to do about an error: of SQLAlchemy, of a driver, or of the operating system."""
+    origin = getattr(error, "orig", None) or error
+    if isinstance(origin, OSError):
+        return _BY_NUMBER.get(origin.errno or 0, UNKNOWN)
+    code = getattr(origin, "sqlite_errorcode", None)
+    if isinstance(code, int):
+        return _BY_SQLITE.get(code & 0xFF, UNKNOWN)
+    state = str(getattr(origin, "sqlstate", None) or "")
+    if state:
+        return _BY_STATE_WHOLE.get(state) or _BY_STATE.get(state[:2], UNKNOWN)
+    number = next(iter(getattr(origin, "args", ())), None)
+    if isinstance(number, int):
+        return _BY_MARIADB.get(number, SERVER)
+    # the drivers of servers report a connection that could not be made without a code
+    return UNKNOWN if isinstance(origin, sqlite3.Error) else SERVER
