@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import sqlite3
 
+from sqlalchemy.exc import DBAPIError
+
 SPACE = "check free space"
 PERMISSIONS = "check permissions"
 BUSY = "another process holds the database: try again, or end that process"
@@ -70,17 +72,16 @@ _BY_STATE_WHOLE = {"42501": PERMISSIONS, "53300": "the server has too many conne
 
 def hint_of(error: BaseException) -> str:
     """Return what to do about an error: of SQLAlchemy, of a driver, or of the operating system."""
-    origin = getattr(error, "orig", None) or error
+    origin = (error.orig if isinstance(error, DBAPIError) else None) or error
     if isinstance(origin, OSError):
         return _BY_NUMBER.get(origin.errno or 0, UNKNOWN)
-    code = getattr(origin, "sqlite_errorcode", None)
-    if isinstance(code, int):
-        return _BY_SQLITE.get(code & 0xFF, UNKNOWN)
-    state = str(getattr(origin, "sqlstate", None) or "")
-    if state:
+    facts = vars(origin)  # the drivers of servers are not imported for this: they may be missing
+    code = facts.get("sqlite_errorcode")
+    if isinstance(origin, sqlite3.Error):
+        return UNKNOWN if code is None else _BY_SQLITE.get(code & 0xFF, UNKNOWN)
+    state = type(origin).__dict__.get("sqlstate")  # psycopg has a class for each
+    if state is not None:
         return _BY_STATE_WHOLE.get(state) or _BY_STATE.get(state[:2], UNKNOWN)
-    number = next(iter(getattr(origin, "args", ())), None)
-    if isinstance(number, int):
-        return _BY_MARIADB.get(number, SERVER)
-    # the drivers of servers report a connection that could not be made without a code
-    return UNKNOWN if isinstance(origin, sqlite3.Error) else SERVER
+    number = next(iter(origin.args), None)
+    # a connection that could not be made has neither
+    return _BY_MARIADB.get(number, SERVER) if isinstance(number, int) else SERVER
