@@ -59,6 +59,38 @@ def test_a_folder_that_others_can_write_is_not_trusted(tmp_path: Path) -> None:
     assert "WATTQUEUE_CACHE_DIR" in said
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_named_folder_that_others_can_write_is_not_trusted_either(tmp_path: Path, inside: bool) -> None:
+    folder, _ = looked(tmp_path / "cache", tmp_path)
+    (folder / "kernel.nbi").write_text("")
+    (folder / "kernel.nbi" if inside else folder).chmod(0o777)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    again, printed = looked(tmp_path / "cache", scratch)
+    assert again.parent == scratch
+    assert str(tmp_path / "cache") in printed
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
+def test_a_named_folder_of_another_user_is_not_trusted(tmp_path: Path) -> None:
+    folder, _ = looked(tmp_path / "cache", tmp_path)
+    (folder / "kernel.nbi").write_text("")
+    os.chown(folder, 65_534, 65_534)
+    again, _ = looked(tmp_path / "cache", tmp_path)
+    assert again != folder
+
+
+def test_modes_inside_a_folder_that_is_closed_to_others_do_not_matter(tmp_path: Path) -> None:
+    """With a umask of 002 the compiler's files are writable by the group."""
+    folder, _ = looked(tmp_path / "cache", tmp_path)
+    (folder / "kernel.nbi").write_text("")
+    (folder / "kernel.nbi").chmod(0o664)
+    folder.chmod(0o700)
+    again, printed = looked(tmp_path / "cache", tmp_path)
+    assert again == folder
+    assert "WATTQUEUE_CACHE_DIR" not in printed
+
+
 @pytest.mark.compiled
 def test_a_disk_that_fills_up_does_not_end_a_run(tmp_path: Path) -> None:
     """Saving fails; the compiled kernel is used all the same."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -19,6 +22,45 @@ def mode_of(path: Path) -> int:
 
 def left_over(folder: Path) -> list[str]:
     return [p.name for p in folder.rglob("*.part")]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from wattqueue.formats.atomic_write import atomic_folder, atomic_write
+
+with atomic_write(Path(sys.argv[1], "out.csv")) as file, atomic_folder(Path(sys.argv[1], "run")) as folder:
+    file.write_text("half")
+    (folder / "half.csv").write_text("half")
+    if sys.argv[2] == "wait":
+        print("writing", flush=True)
+        sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path: Path) -> None:
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), "now"], check=False, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(left_over(tmp_path)) == 2
+    other = tmp_path / ".other.csv.abcdefgh.part"
+    other.write_text("of another target")
+    atomic_text(tmp_path / "out.csv", "whole")
+    with atomic_folder(tmp_path / "run") as folder:
+        (folder / "whole.csv").write_text("whole")
+    assert left_over(tmp_path) == [other.name]
+
+
+def test_what_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path), "wait"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "writing\n"
+        atomic_text(tmp_path / "out.csv", "whole")
+        with atomic_folder(tmp_path / "run") as folder:
+            (folder / "whole.csv").write_text("whole")
+        assert len(left_over(tmp_path)) == 2
+        writer.kill()
 
 
 def test_a_link_is_written_through(tmp_path: Path) -> None:

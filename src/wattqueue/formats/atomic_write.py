@@ -13,7 +13,8 @@ disk or a crash leaves the old content in place. The steps of a write are:
    durable before the content, and a power failure leaves an empty file;
 5. it is renamed over the target.
 
-If anything fails before step 5, the temporary file is removed and the target is as it was. Errors of the
+If anything fails before step 5, the temporary file is removed and the target is as it was. A process that is killed
+leaves it behind; the next write of the same target removes it. Errors of the
 operating system become ``OutputError`` with the target's path; errors of the block pass through unchanged.
 
 A device, a FIFO or ``/dev/stdout`` cannot be renamed over (as root, the rename would replace ``/dev/null``
@@ -25,12 +26,15 @@ the command line report with ``written`` what they are about to replace.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from wattqueue.errors import OutputError
@@ -38,6 +42,10 @@ from wattqueue.formats.source import exists
 
 HINT = "nothing was changed; check free space and permissions"
 """The hint of a write that the operating system refused."""
+PART = ".part"
+"""Ending of temporary files and folders."""
+_TEMPORARY = re.compile(r"\.(.+)\.[a-z0-9_]{8}\.part")
+"""Name of a temporary file or folder: that of its target, and what ``tempfile`` draws."""
 _DESCRIPTORS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")
 """Paths of open files, which are written to even where a regular file stands behind them: it is open elsewhere."""
 
@@ -53,15 +61,13 @@ def atomic_write(path: Path, *, mode: int | None = None, sync: bool = True) -> I
     Raises: OutputError where the folder cannot be written or the disk is full; ``path`` is then as before.
     """
     temporary: Path | None = None
+    lock = -1
     try:
         target = _resolved(path)
         direct = _is_stream(path)
         if not direct:
             target.parent.mkdir(parents=True, exist_ok=True)
-        folder = None if direct else target.parent
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=folder)
-        os.close(handle)
-        temporary = Path(name)
+        temporary, lock = _temporary(target, None if direct else target.parent)
         yield temporary
         if direct:
             with temporary.open("rb") as source, path.open("wb") as out:
@@ -74,6 +80,7 @@ def atomic_write(path: Path, *, mode: int | None = None, sync: bool = True) -> I
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+            os.close(lock)
 
 
 def atomic_text(path: Path, text: str, *, mode: int | None = None, sync: bool = True) -> None:
@@ -94,13 +101,14 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     Raises: OutputError where the folder cannot be written or the disk is full.
     """
     temporary: Path | None = None
+    lock = -1
     try:
         if folder.exists() and not folder.is_dir():
             raise OutputError("is a file, not a directory", where=folder, hint="name another directory")
         target = _resolved(folder)
         beside = target if target.exists() else target.parent
         beside.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=beside))
+        temporary, lock = _temporary(target, beside, folder=True)
         yield temporary
         for file in sorted(temporary.iterdir()):
             if (target / file.name).is_dir():
@@ -112,6 +120,60 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+            os.close(lock)
+
+
+def _temporary(target: Path, place: Path | None, *, folder: bool = False) -> tuple[Path, int]:
+    """Return a new temporary file or folder of a target in ``place``, and a descriptor that holds its lock.
+
+    Who holds the lock is writing. What lies there without it was left by a process that was killed, and is removed.
+    """
+    if place is not None:
+        for left in _left_over(place).pop(target.name, ()):
+            _remove_unlocked(left)
+    while True:
+        prefix = f".{target.name}."
+        if folder:
+            temporary = Path(tempfile.mkdtemp(prefix=prefix, suffix=PART, dir=place))
+            lock = os.open(temporary, os.O_RDONLY)
+        else:
+            lock, name = tempfile.mkstemp(prefix=prefix, suffix=PART, dir=place)
+            temporary = Path(name)
+        with suppress(OSError):  # a file system without locks: nothing is removed there
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Another process may have taken it for a leftover before it was locked.
+        if temporary.exists():
+            return temporary, lock
+        os.close(lock)
+
+
+@cache
+def _left_over(place: Path) -> dict[str, list[Path]]:
+    """Return the temporary files and folders in ``place`` by the name of their target.
+
+    A folder is looked at once per process, since a campaign writes thousands of files into one.
+    """
+    found: dict[str, list[Path]] = {}
+    with suppress(OSError):
+        for path in place.iterdir():
+            match = _TEMPORARY.fullmatch(path.name)
+            if match is not None:
+                found.setdefault(match[1], []).append(path)
+    return found
+
+
+def _remove_unlocked(left: Path) -> None:
+    """Remove a temporary file or folder, unless a process that writes it holds its lock or nobody can tell."""
+    with suppress(OSError):
+        handle = os.open(left, os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink()
+        finally:
+            os.close(handle)
 
 
 def written(*paths: Path) -> str:

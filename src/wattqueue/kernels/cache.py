@@ -18,6 +18,7 @@ import shutil
 import stat
 import tempfile
 import time
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -48,33 +49,55 @@ def _cache_dir() -> tuple[Path, str]:
     """Return the folder for compiled kernels of exactly these sources, and why it is not the usual one (or empty).
 
     A usual folder that cannot be written is still read if it holds compiled kernels (a site that warmed it for all
-    users). Otherwise a folder of the user's own in the temporary directory is used again and again; machine code is
-    loaded from it, so it must belong to this user and be closed to others; else one that this process removes.
+    users). Otherwise a folder of the user's own in the temporary directory is used again and again; else one that this
+    process removes. Machine code is loaded from the folder, so in each case nobody but this user and root may be able
+    to change what it holds (``_is_trusted``).
     """
     folder = _cache_root() / f"kernels-{_identity()}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK | os.X_OK):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # What a site names may be meant for other users to read; the user's own cache is nobody else's.
+        folder.mkdir(mode=0o755 if os.environ.get("WATTQUEUE_CACHE_DIR") else 0o700, exist_ok=True)
+        if not _is_trusted(folder):
+            why = "others than this user can write there"
+        elif os.access(folder, os.W_OK | os.X_OK):
             _drop_stale(folder)
             return folder, ""
-        why = "permission denied"
+        else:
+            why = "permission denied"
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-    if _holds_kernels(folder):
+    if _is_trusted(folder) and _holds_kernels(folder):
         return folder, ""
     own = Path(tempfile.gettempdir()) / f"wattqueue-kernels-{os.getuid()}-{_identity()}"
-    try:
-        own.mkdir(mode=0o700, exist_ok=True)
-        found = own.lstat()
-        private = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
-    except OSError:
-        private = False
     why = f"cannot keep compiled kernels in {folder.parent}: {why}"
-    if private:
+    with suppress(OSError):
+        own.mkdir(mode=0o700, exist_ok=True)
+    if _is_trusted(own) and os.access(own, os.W_OK | os.X_OK):
         return own, f"{why}; using {own}"
     own = Path(tempfile.mkdtemp(prefix="wattqueue-kernels-"))
     atexit.register(shutil.rmtree, own, ignore_errors=True)
     return own, f"{why}; they are compiled again in each run, which takes about 40 seconds"
+
+
+def _is_trusted(folder: Path) -> bool:
+    """Return whether only this user and root can change a folder and the folders and files in it.
+
+    A folder that is closed to others protects what it holds, whatever the modes there (a umask of 002). False for what
+    is missing, or is a link.
+    """
+    try:
+        top = folder.lstat()
+        if not stat.S_ISDIR(top.st_mode):
+            return False
+        if top.st_uid == os.getuid() and not top.st_mode & 0o077:
+            return True
+        return all(
+            found.st_uid in {os.getuid(), 0} and not found.st_mode & 0o022
+            for found in (path.lstat() for path in (folder, *folder.rglob("*")))
+        )
+    except OSError:
+        return False
 
 
 def _holds_kernels(folder: Path) -> bool:
