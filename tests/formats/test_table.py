@@ -328,3 +328,22 @@ def test_ids_beyond_64_bits_with_sign_stay_what_they_are(tmp_path: Path) -> None
     ids = pl.Series([2**64 - 2], dtype=pl.UInt64)
     pl.DataFrame({"job_id": ids, "submit_s": [0.0], "nodes": [1], "runtime_s": [5.0]}).write_parquet(path)
     assert read_table(path).job_id.tolist() == ["18446744073709551614"]
+
+
+def test_a_damaged_parquet_file_prints_nothing_of_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Some damage makes the reader's Rust code panic, which prints a stack trace from a thread of its own."""
+    path = tmp_path / "jobs.parquet"
+    write_table(path, Jobs.build(np.arange(200.0), np.ones(200, int), np.full(200, 60.0), user=["ada", "bob"] * 100))
+    whole, rng = path.read_bytes(), np.random.default_rng(1)
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for place in rng.integers(0, len(damaged), 4):
+            damaged[place] = rng.integers(256)
+        path.write_bytes(damaged)
+        try:
+            read_table(path)
+        except InputError:
+            refused += 1
+    assert refused > 100
+    assert capfd.readouterr().err == ""

@@ -17,7 +17,11 @@ polars reports damaged files as its own errors, as OSError, or as a panic of its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,12 +48,10 @@ def scan(path: Path) -> tuple[pl.LazyFrame, pl.Schema]:
 
     with opened(path):  # a directory or a missing file: our own error
         pass
-    try:
+    with readable(path):
         # A path is taken literally: no wildcards, and ``key=value`` in a folder's name adds no column.
         frame = pl.scan_parquet(on_disk(path), glob=False, hive_partitioning=False)
         return frame, frame.collect_schema()
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise _unreadable(path, error) from error
 
 
 def collected(path: Path, frame: pl.LazyFrame) -> pl.DataFrame:
@@ -57,18 +59,38 @@ def collected(path: Path, frame: pl.LazyFrame) -> pl.DataFrame:
 
     Raises: InputError where the file turns out to be damaged.
     """
+    with readable(path):
+        return frame.collect(engine="streaming")
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn what polars raises for a damaged Parquet file into one InputError.
+
+    Some damage makes its Rust code panic, which also prints a stack trace to the process's error output, from a thread
+    of its own: that output is kept back meanwhile, and printed unless such an error came of it.
+
+    Raises: InputError.
+    """
     import polars as pl
 
-    try:
-        return frame.collect(engine="streaming")
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: Exception) -> InputError:
-    """Return polars' error as ours, with its first line."""
-    reason = (str(error).splitlines() or ["unknown"])[0]
-    return InputError(f"is not a readable Parquet file: {reason}", where=path, hint="fetch it again")
+    with tempfile.TemporaryFile() as kept:
+        sys.stderr.flush()
+        real = os.dup(2)
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+            kept.truncate(0)
+            reason = (str(error).splitlines() or ["unknown"])[0]
+            raise InputError(
+                f"is not a readable Parquet file: {reason}", where=path, hint="fetch or write it again"
+            ) from error
+        finally:
+            os.dup2(real, 2)
+            kept.seek(0)
+            os.write(real, kept.read())
+            os.close(real)
 
 
 def require(path: Path, have: Iterable[str], need: Sequence[str], kind: str) -> None:

@@ -31,6 +31,7 @@ from wattqueue import SCHEMA_VERSION, __version__
 from wattqueue.errors import InputError
 from wattqueue.formats._csv import whole_as_integers
 from wattqueue.formats._json import figure
+from wattqueue.formats._parquet import readable
 from wattqueue.formats.atomic_write import atomic_folder, polars_errors
 from wattqueue.formats.machine.file import machine_data, machine_of
 from wattqueue.formats.rundir import tables
@@ -263,11 +264,12 @@ def _read_power(path: Path) -> pl.DataFrame:
 
     with opened(path):
         pass
-    try:
+    with readable(path):
         frame = pl.read_parquet(path, glob=False, hive_partitioning=False)
+    try:
         figures = [pl.col(name).cast(pl.Float64) for name in ("time_s", "jobs_w", "other_w", "busy_idle_w")]
         frame = frame.select(*figures, pl.col("busy_units").cast(pl.Int32))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+    except pl.exceptions.PolarsError as error:
         raise InputError(f"is not a power series: {_first_line(error)}", where=path, hint="run it again") from error
     if not all(kind.is_numeric() for kind in frame.dtypes):  # a cast leaves lists and structs as they are
         raise InputError("holds columns that are not numbers", where=path, hint="run it again")

@@ -265,13 +265,9 @@ def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
     """
     import polars as pl
 
-    try:
+    with _parquet.readable(path):
         frame = pl.read_parquet(on_disk(path), glob=False, hive_partitioning=False)
         facts = pl.read_parquet_metadata(on_disk(path))
-    # Some corrupt files make the Rust code panic, which is an exception of its own outside PolarsError.
-    except (pl.exceptions.PolarsError, OSError, pl.exceptions.PanicException) as error:
-        reason = (str(error).splitlines() or ["unknown"])[0]
-        raise InputError(f"is not a readable Parquet file: {reason}", where=path, hint="write it again") from error
     _check_columns(str(path), frame.columns, (profile_column.COLUMN,))
     for name in NUMBERS:
         if name in frame.columns and not (frame.schema[name].is_numeric() or frame.schema[name] == pl.Null):
