@@ -76,7 +76,8 @@ def test_a_plan_keeps_its_rows_when_it_is_widened() -> None:
 
 @pytest.mark.parametrize("counts", [(1,), (64,), (65, 63), (64 * 64, 1), (5_000, 130)])
 def test_every_unit_of_a_new_machine_is_free(counts: tuple[int, ...]) -> None:
-    units = new_units(np.array(counts), np.zeros(len(counts), np.int64), np.zeros(1, np.int32))
+    nothing = np.zeros(len(counts), np.int64)
+    units = new_units(np.array(counts), nothing, nothing, np.zeros(1, np.int32))
     for p, count in enumerate(counts):
         words = units.word[units.word_start[p] : units.word_start[p + 1]]
         assert sum(int(word).bit_count() for word in words) == count

@@ -417,6 +417,57 @@ class Simulator:
             self.shortest()
         else:
             self.greedy()
+        self.progress()
+
+    def progress(self) -> None:
+        """Where nothing runs, the first entry starts whose units, all at their stated maximum, fit below each limit."""
+        if self.running:
+            return
+        heads_only = self.code in (codes.NO_BACKFILL, codes.LAST_END)
+        queue = self.queued_entries()
+        if heads_only:
+            heads = {int(self.entries.partition[e]): e for e in reversed(queue)}
+            queue = [e for e in queue if e in heads.values()]
+        for entry in queue[: self.depth or len(queue)]:
+            for option in self.options(entry):
+                if self.fits_alone(entry, option) and self.fits_target_alone(entry, option):
+                    self.launch(entry, option)
+                    return
+
+    def limit_alone(self) -> float:
+        """The limit in force, which is not that of the ledger: no margin, and no share of a chance ledger."""
+        if self.cap_uw >= codes.NO_CAP:
+            return INF
+        if self.rise is None:
+            return self.cap_uw
+        since, level, rate = self.rise
+        return min(self.cap_uw, round(level) + math.floor(rate * 1e6 * (self.now - since)))
+
+    def idle_base(self) -> int:
+        """Idle watts that the cap covers, by what the machine file states."""
+        if self.machine.cap_scope != "machine":
+            return 0
+        return sum(self.node_base_uw(units, self.unit_state[units[0]]) for units in self.nodes)
+
+    def most_net(self, entry: int, option: int) -> int:
+        """What an entry adds with all its units at their stated maximum, or by its prediction if that is more."""
+        job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
+        stated = self.machine.partitions[p].max_w
+        if stated is None:
+            return self.net(job, option)
+        return max(self.net(job, option), self.ledger(p, micro(stated) * int(self.jobs.nodes[job]), job))
+
+    def fits_alone(self, entry: int, option: int) -> bool:
+        job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
+        if self.running or self.jobs.nodes[job] > len(self.free_units(p)):
+            return False
+        return self.most_net(entry, option) + self.idle_base() <= self.limit_alone()
+
+    def fits_target_alone(self, entry: int, option: int) -> bool:
+        """Whether it has ended, or fits at its maximum, when the next announced target begins."""
+        begin, watts = self.next_target()
+        ended = self.now + self.wall(int(self.entries.job[entry]), option) <= begin
+        return ended or self.most_net(entry, option) + self.idle_base() <= round(watts * 1e6)
 
     def greedy(self) -> None:
         promised: dict[int, Reservation] = {}
@@ -778,7 +829,8 @@ class Simulator:
         for entry in self.queued_entries():
             job, partition = self.entries.job[entry], self.entries.partition[entry]
             if (str(self.jobs.job_id[job]), partition) == (action.job, action.partition):
-                if action.option in self.options(entry) and self.fits(entry, action.option):
+                fits = self.fits(entry, action.option) or self.fits_alone(entry, action.option)
+                if action.option in self.options(entry) and fits:
                     self.launch(entry, action.option)
                 return
 

@@ -29,6 +29,7 @@ from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.measured import date_job
 from wattqueue.kernels.nodes import drain_unit, requeue_job, stop_unit, wake_unit
 from wattqueue.kernels.parking import keep_work, resume_job, suspend_job
+from wattqueue.kernels.progress import fits_alone
 from wattqueue.kernels.ranked import choose_units
 from wattqueue.kernels.speed import change_speed, limit_domains, listed_fit, refresh_listed, settle, switch_option
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
@@ -55,7 +56,8 @@ def start_checked(view: KernelView, index: int, option: int) -> int:
     if view.nodes[job] > view.units.free[p]:
         return codes.REFUSED_BUSY
     ready_units(view, p, job)
-    if not fits_watts(view, net_watt(view, job, option)):
+    net = net_watt(view, job, option)
+    if not fits_watts(view, net) and not fits_alone(view, p, job, net):
         return codes.REFUSED_POWER
     start_entry(view, index, option)
     view.counter[codes.DIRTY] = 1  # a reservation, or a plan, may have been this job's

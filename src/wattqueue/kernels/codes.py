@@ -77,7 +77,8 @@ RAMPED = 34  # 1 where the ledger rises at the ramp of a load target after it
 STATED_CAP = 35  # the limit in force without that ramp
 FULL_CAP = 36  # the cap without load targets: where the ramp is over
 RISEN_TO = 37  # the highest figure of the ledger since the last target
-COUNT_SLOTS = 38
+BASE_MARGIN = 38  # microwatts of BASE that are a margin of a snapshot
+COUNT_SLOTS = 39
 
 # How a pass looks ahead: a job counts as it runs, or at the last option of its window.
 AHEAD_AS_RUN = 1

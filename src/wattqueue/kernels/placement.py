@@ -35,11 +35,16 @@ from wattqueue.kernels.state import Held, KernelView, Units
 from wattqueue.kernels.taking import add_run, note_empty
 
 
-def new_units(counts: NDArray[np.int64], idle_uw: NDArray[np.int64], option_partition: NDArray[np.int32]) -> Units:
+def new_units(
+    counts: NDArray[np.int64],
+    idle_uw: NDArray[np.int64],
+    most_uw: NDArray[np.int64],
+    option_partition: NDArray[np.int32],
+) -> Units:
     """Make the bitmap of a machine on which every unit is free.
 
-    ``counts`` (P,) units of each partition; ``idle_uw`` (P,) idle microwatts of one; ``option_partition`` (O,). Bits
-    beyond the last unit of a partition stay 0, so that no search finds them.
+    ``counts`` (P,) units of each partition; ``idle_uw`` and ``most_uw`` (P,) idle and greatest microwatts of one;
+    ``option_partition`` (O,). Bits beyond the last unit of a partition stay 0, so that no search finds them.
     """
     words = -(-counts // 64)
     word_start = np.concatenate(([0], np.cumsum(words))).astype(np.int64)
@@ -54,7 +59,7 @@ def new_units(counts: NDArray[np.int64], idle_uw: NDArray[np.int64], option_part
     of_option = kernel_array(option_partition, np.int32)
     first = word_start[:-1].copy()
     by_number = np.empty((0, 0), np.int32), np.empty((0, 0), np.uint64)
-    return Units(word, filled, word_start, first, unit_start, counts.copy(), idle_uw, of_option, *by_number)
+    return Units(word, filled, word_start, first, unit_start, counts.copy(), idle_uw, most_uw, of_option, *by_number)
 
 
 def ranked_units(units: Units, order: NDArray[np.int32]) -> Units:

@@ -13,6 +13,7 @@ from wattqueue.kernels.ahead import look_ahead
 from wattqueue.kernels.greedy import try_in_order
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.plan import pass_conservative
+from wattqueue.kernels.progress import start_one
 from wattqueue.kernels.shortest import try_shortest
 from wattqueue.kernels.state import KernelView
 
@@ -34,6 +35,8 @@ def schedule(view: KernelView) -> None:
             if view.counter[codes.CODE] == codes.SHORTEST:
                 tried = try_shortest(view, tried)
             view.counter[codes.TRIED] = tried
+        if view.counter[codes.RUNNING] == 0 and view.counter[codes.QUEUED] > 0:
+            start_one(view)
     view.num[codes.LAST_PASS] = view.num[codes.NOW]
 
 

@@ -162,6 +162,8 @@ class Units(NamedTuple):
     """(P,) int64 number of free units."""
     idle_uw: Array
     """(P,) int64 idle microwatts of one unit."""
+    most_uw: Array
+    """(P,) int64 stated maximum of one unit, -1 where none is stated."""
     option_partition: Array
     """(O,) int32 partition of each option."""
     place: Array

@@ -104,6 +104,11 @@ def idle_uw(machine: Machine) -> NDArray[np.int64]:
     return np.array([codes.microwatts(p.idle_w) for p in machine.partitions], np.int64)
 
 
+def most_uw(machine: Machine) -> NDArray[np.int64]:
+    """Return the stated maximum of one unit of each partition in microwatts, -1 where none is stated. Shape (P,)."""
+    return np.array([-1 if p.max_w is None else codes.microwatts(p.max_w) for p in machine.partitions], np.int64)
+
+
 def queue_entries(jobs: KnownJobs, entries: Entries, window: Window, machine: Machine) -> state.EntryTable:
     """Return the entries sorted into queue order (rule 5 of docs/semantics.md), partition by partition.
 
@@ -184,7 +189,7 @@ def build_view(
     queue = queue_entries(jobs, entries, window, machine)
     capacity = min(n, machine.units)
     counts = np.array([p.units for p in machine.partitions], np.int64)
-    units = new_units(counts, idle_uw(machine), machine.option_partition)
+    units = new_units(counts, idle_uw(machine), most_uw(machine), machine.option_partition)
     by_unit = new_by_unit(jobs.app, machine, prediction, rank, len(queue.job), len(units.word))
     if len(by_unit.order):
         units = ranked_units(units, by_unit.order)

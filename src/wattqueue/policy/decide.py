@@ -121,7 +121,8 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
         view.num[codes.AHEAD_S] = ahead_s[0]
         count[codes.AHEAD_CAP] = codes.microwatts(ahead_w[0]) if ahead_s[0] < np.inf else codes.NO_CAP
     # Not into MARGIN: that slot is the ledger's own, and a chance ledger computes it from what runs.
-    count[codes.BASE] += codes.microwatts(s.margin_w)
+    count[codes.BASE_MARGIN] = codes.microwatts(s.margin_w)
+    count[codes.BASE] += count[codes.BASE_MARGIN]
     count[codes.IDLE_ABOVE] = s.idle_above_uw
     held.option[running.row] = running.option
     held.end[running.row] = running.expected_end_s

@@ -1,0 +1,123 @@
+"""Progress: where nothing runs after a pass, a job starts whose stated maximum fits (rule 19 of docs/semantics.md).
+
+A ledger may keep so much free, or count so much for a prediction, that a pass starts nothing on an idle machine. Then
+nothing changes any more: no job ends, nothing is learned, and the queue waits for ever. So a job that cannot exceed a
+limit, because all of its units at their stated maximum fit, starts there whatever the ledger counts.
+
+``start_one`` comes after every compiled pass (``kernels/schedule.py``). ``fits_alone`` is its test of one entry, which
+a start that a part in Python names passes as well (``kernels/actions.py``).
+"""
+
+from __future__ import annotations
+
+from wattqueue.kernels import codes
+from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels.entries import first_option, last_option, net_watt, ready_units, start_entry, wall_s
+from wattqueue.kernels.greedy import next_partition
+from wattqueue.kernels.state import KernelView
+from wattqueue.kernels.tree import Limits, class_of, tree_next
+
+INF = float("inf")
+
+
+@inlined
+def room_uw(view: KernelView, limit_uw: int) -> int:
+    """Return the net microwatts below a limit on an idle machine: no margin, and idle units at their idle watts."""
+    return int(limit_uw - view.counter[codes.BASE] + view.counter[codes.BASE_MARGIN])
+
+
+@inlined
+def unit_net(view: KernelView, p: int) -> int:
+    """Return the net microwatts of a unit of partition p at its stated maximum, -1 where none is stated."""
+    most = as_int64(view.units.most_uw[p])
+    if most < 0 or view.counter[codes.SCOPE_JOBS] != 0:
+        return int(most)
+    return int(max(most - view.units.idle_uw[p], 0))
+
+
+@inlined
+def greatest_net(view: KernelView, p: int, job: int, net: int) -> int:
+    """Return the most that a job of ``net`` predicted microwatts can add: at the stated maximum, or at the prediction.
+
+    The prediction stands where no maximum is stated, and where units differ so much that it is the greater one.
+    """
+    return int(max(int(view.nodes[job]) * unit_net(view, p), net))
+
+
+@inlined
+def fits_alone(view: KernelView, p: int, job: int, net: int) -> bool:
+    """Return whether nothing runs, and a job of ``net`` predicted microwatts fits below the cap at its maximum."""
+    if view.counter[codes.RUNNING] > 0:
+        return False
+    return bool(greatest_net(view, p, job, net) <= room_uw(view, as_int64(view.counter[codes.CAP])))
+
+
+@inlined
+def fits_next_target(view: KernelView, p: int, job: int, option: int, net: int) -> bool:
+    """Return whether a job has ended, or fits at its maximum, when the next announced load target begins."""
+    if (
+        view.counter[codes.LOOKS_AHEAD] == 0
+        or view.num[codes.NOW] + wall_s(view, job, option) <= view.num[codes.AHEAD_S]
+    ):
+        return True
+    return bool(greatest_net(view, p, job, net) <= room_uw(view, as_int64(view.counter[codes.AHEAD_CAP])))
+
+
+@kernel
+def start_one(view: KernelView) -> None:
+    """Start the first entry of the queue that fits at its maximum, if there is one. Nothing may run.
+
+    Of a pass without backfilling and of that of cwm only the head of each partition may start. A limited queue depth
+    counts every entry; otherwise those that do not fit are skipped by a search in the tree.
+    """
+    code = view.counter[codes.CODE]
+    heads_only = code == codes.NO_BACKFILL or code == codes.LAST_END
+    every = heads_only or view.counter[codes.DEPTH] < codes.ANY_NEED
+    for p in range(len(view.units.free)):
+        view.reserved.candidate[p] = next_alone(view, p, as_int64(0), every)
+    tried = 0
+    while tried < view.counter[codes.DEPTH]:
+        p = next_partition(view)
+        if p < 0:
+            return
+        tried += 1
+        leaf = as_int64(view.reserved.candidate[p])
+        if start_alone(view, p, view.entries.start[p] + leaf):
+            return
+        view.reserved.candidate[p] = -1 if heads_only else next_alone(view, p, leaf + 1, every)
+
+
+@kernel
+def next_alone(view: KernelView, p: int, leaf: int, every: bool) -> int:
+    """Return the next queued entry of partition p from ``leaf`` on, -1 for none; unless ``every``, one that may fit."""
+    if leaf >= view.tree.size[p, 0]:
+        return -1
+    need, watt = as_int64(codes.ANY_NEED), as_int64(codes.ANY_WATT)
+    if not every:
+        need = as_int64(view.units.free[p])
+        watt = room_uw(view, as_int64(view.counter[codes.CAP]))
+        each = unit_net(view, p)
+        if each > 0:
+            need = min(need, max(watt, as_int64(0)) // each)
+        if need <= 0:
+            return -1
+    need_class = class_of(view.tree.need_step, need)
+    watt_class = class_of(view.tree.watt_step, watt)
+    anything = codes.ANY_NEED, codes.ANY_WATT
+    return tree_next(view.tree, p, leaf, Limits(need, watt, INF, *anything, need_class, watt_class))
+
+
+@kernel
+def start_alone(view: KernelView, p: int, entry: int) -> bool:
+    """Start ``entry`` at the first option that a pass would try and that fits at the maximum; return whether it did."""
+    job = as_int64(view.entries.job[entry])
+    if view.nodes[job] > view.units.free[p]:
+        return False
+    ready_units(view, p, job)
+    for option in range(first_option(view, entry), last_option(view, entry) + 1):
+        net = net_watt(view, job, option)
+        if fits_alone(view, p, job, net) and fits_next_target(view, p, job, option, net):
+            start_entry(view, entry, option)
+            view.counter[codes.DIRTY] = 1  # reservations and the plan were made without it
+            return True
+    return False

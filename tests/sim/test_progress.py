@@ -1,0 +1,151 @@
+"""Rule 19: on an idle machine a job starts whose maximum fits, whatever the ledger keeps free (cases by hand)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.sim.test_semantics import jobs_of
+from wattqueue.kernels import codes
+from wattqueue.model.load_target import LoadTarget, LoadTargets
+from wattqueue.model.machine import CapScope, Machine, Partition
+from wattqueue.model.signals import Cap
+from wattqueue.parts.contracts import Start
+from wattqueue.parts.ledger.predicted import Predicted
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.view import View
+from wattqueue.sim.engine import Run, simulate
+
+NEVER = float("nan")
+# The margin of a single job is three times its watts: no job of 100 W fits below 350 W.
+HUGE = {"part": "chance", "deviations": 3.0, "own": 1.0, "common": 0.0}
+
+
+def run_of(rows: list[tuple[float, int, float]], *, cap: Cap | float = 350.0, nodes: int = 4, idle_w: float = 0.0,
+           max_w: float | None = 100.0, scope: CapScope = "machine", targets: LoadTargets | None = None,
+           row: str = "easy+pc-mean", watts: float = 100.0, **parts: Any) -> Run:  # fmt: skip
+    """A run of (submit, nodes, run time), each node of them predicted at ``watts``."""
+    machine = Machine("m", (Partition("p", nodes, idle_w=idle_w, max_w=max_w),), scope)
+    policy = load_policy(row, **({"estimator": "oracle-mean", "ledger": HUGE} | parts))
+    jobs = jobs_of(rows, mean_power_w=np.full(len(rows), watts))
+    return simulate(jobs, machine, policy, cap=Cap.constant(cap) if isinstance(cap, float) else cap, targets=targets)
+
+
+def starts(rows: list[tuple[float, int, float]], **more: Any) -> list[float]:
+    return [float(s) for s in run_of(rows, **more).schedule.start_s]
+
+
+def test_one_job_at_a_time_where_the_margin_lets_none_start() -> None:
+    rows = [(0.0, 1, 10.0), (1.0, 1, 10.0), (1.0, 3, 10.0)]
+    assert starts(rows) == [0.0, 10.0, 20.0]
+
+
+@pytest.mark.parametrize("backfill", ["none", "cwm", "easy", "easy-sjbf", "first-fit"])
+def test_only_the_head_where_nothing_may_overtake_it(backfill: str) -> None:
+    # 4 x 100 W do not fit below 350 W; the margin of 400 W does not either.
+    rows = [(0.0, 4, 10.0), (1.0, 1, 10.0)]
+    expected = NEVER if backfill in ("none", "cwm") else 1.0
+    np.testing.assert_array_equal(starts(rows, backfill=backfill), [NEVER, expected])
+
+
+def test_entries_behind_the_queue_depth_do_not_count() -> None:
+    rows = [(0.0, 4, 10.0), (0.0, 4, 10.0), (0.0, 1, 10.0)]
+    two, three = ({"part": "easy", "queue_depth": depth} for depth in (2, 3))
+    np.testing.assert_array_equal(starts(rows, backfill=two), [NEVER] * 3)
+    np.testing.assert_array_equal(starts(rows, backfill=three), [NEVER, NEVER, 0.0])
+
+
+@pytest.mark.parametrize(("scope", "fits"), [("machine", 250.0), ("dynamic", 50.0), ("jobs", 100.0)])
+def test_the_maximum_counts_beside_the_idle_watts_that_the_cap_covers(scope: CapScope, fits: float) -> None:
+    # Four nodes of 50 W idle and 100 W at most; the prediction is 60 W.
+    def start(cap: float) -> float:
+        return starts(
+            [(0.0, 1, 10.0)], cap=cap, idle_w=50.0, scope=scope, watts=60.0, ledger=HUGE | {"deviations": 40.0}
+        )[0]
+
+    assert start(fits) == 0.0
+    assert np.isnan(start(fits - 0.001))
+
+
+def test_the_prediction_stands_where_no_maximum_is_stated() -> None:
+    assert starts([(0.0, 3, 10.0), (0.0, 1, 10.0)], max_w=None) == [0.0, 10.0]
+    np.testing.assert_array_equal(starts([(0.0, 4, 10.0)], max_w=None), [NEVER])
+
+
+def test_a_job_starts_once_the_cap_lets_its_maximum_in() -> None:
+    cap = Cap(np.array([-np.inf, 20.0]), np.array([90.0, 100.0]))
+    assert starts([(0.0, 1, 10.0)], cap=cap) == [20.0]
+
+
+def test_an_announced_target_counts_where_the_pass_looks_ahead() -> None:
+    targets = LoadTargets.of(LoadTarget(50.0, 80.0, 150.0, notice_s=50.0))
+    rows = [(0.0, 3, 100.0), (0.0, 3, 40.0)]
+    margin = {"targets": targets, "ledger": KeepsFree(340.0)}
+    # The first would reach into the target with 300 W; the second has ended by then.
+    assert starts(rows, backfill="easy-ahead", **margin) == [80.0, 0.0]
+    assert starts(rows, backfill="easy", **margin) == [0.0, 100.0]
+
+
+class KeepsFree(Predicted):
+    """A ledger of a site that keeps watts free, computed in Python."""
+
+    def __init__(self, watts: float) -> None:
+        self.watts = watts
+
+    def margin_w(self, view: View) -> float:
+        return self.watts
+
+
+@pytest.mark.parametrize("backfill", ["easy", "conservative", "first-fit", "none"])
+def test_a_margin_of_a_part_is_no_reason_to_wait(backfill: str) -> None:
+    rows = [(0.0, 1, 10.0), (1.0, 1, 10.0)]
+    assert starts(rows, backfill=backfill, ledger=KeepsFree(300.0)) == [0.0, 10.0]
+
+
+def test_nothing_else_starts_while_the_ledger_is_above_the_cap() -> None:
+    # Jobs without watts fit any budget of 0 or more; beside the first one it is negative.
+    rows = [(0.0, 1, 10.0), (1.0, 1, 10.0), (1.0, 1, 10.0)]
+    run = run_of(rows)
+    assert run.power.jobs_w.max() == 100.0
+    assert list(run.schedule.start_s) == [0.0, 10.0, 20.0]
+
+
+def test_passes_that_wait_for_their_interval_are_passes() -> None:
+    backfill = {"part": "easy", "pass_interval_s": 7.0}
+    assert starts([(0.0, 1, 10.0), (1.0, 1, 10.0)], backfill=backfill) == [0.0, 14.0]
+
+
+class NamesTheLast:
+    """A pass in Python that starts the last entry of the queue."""
+
+    code = codes.CUSTOM
+
+    def schedule(self, view: View) -> Sequence[Start]:
+        queue = view.queue.tolist()
+        return [Start(queue[-1], view.entry_options(queue[-1])[0])] if queue else []
+
+
+class StartsNothing(NamesTheLast):
+    """A pass in Python that waits for ever."""
+
+    def schedule(self, view: View) -> Sequence[Start]:
+        return []
+
+
+def test_a_pass_in_python_decides_itself_and_is_admitted_at_the_maximum() -> None:
+    rows = [(0.0, 1, 10.0), (0.0, 1, 10.0), (0.0, 4, 10.0)]
+    ledger = KeepsFree(300.0)
+    assert starts(rows[:2], backfill=NamesTheLast(), ledger=ledger) == [10.0, 0.0]
+    np.testing.assert_array_equal(starts(rows, backfill=NamesTheLast(), ledger=ledger), [NEVER] * 3)
+    np.testing.assert_array_equal(starts(rows, backfill=StartsNothing(), ledger=ledger), [NEVER] * 3)
+
+
+def test_each_start_is_within_the_cap() -> None:
+    rng = np.random.default_rng(1)
+    rows = [(float(k), int(rng.integers(1, 4)), float(rng.integers(1, 30))) for k in range(40)]
+    run = run_of(rows)
+    assert run.schedule.ran.all()
+    assert run.power.jobs_w.max() <= 350.0
