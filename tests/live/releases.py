@@ -130,6 +130,10 @@ class ChrootLab(SlurmLab):
             return super().run([*self.enter(user), *where, *argv], timeout_s=timeout_s, check=check, env=env)
         return super().run(argv, user=user, timeout_s=timeout_s, check=check, env=env)
 
+    def run_inside(self, argv: Sequence[str], *, user: str | None = None, timeout_s: float = 120.0) -> Done:
+        where = ["env", "-C", str(self.root / "work")]
+        return super().run([*self.enter(user), *where, *argv], timeout_s=timeout_s)
+
 
 def under_test() -> str:
     """The release of the fixture ``slurm_release``: the one in WATTQUEUE_SLURM_RELEASE, or the installed one."""

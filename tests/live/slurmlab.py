@@ -480,6 +480,10 @@ class SlurmLab:
             raise LabError(f"{' '.join(argv)}: exit {done.returncode}: {done.stderr.strip()} {done.stdout.strip()}")
         return Done(done.returncode, done.stdout, done.stderr, took_s)
 
+    def run_inside(self, argv: Sequence[str], *, user: str | None = None, timeout_s: float = 120.0) -> Done:
+        """Run a program where Slurm's own commands are on the PATH, whatever their release."""
+        return self.run(argv, user=user, timeout_s=timeout_s)
+
     def submit(self, *options: str, seconds: float = 1.0, user: str = USER, check: bool = True) -> str:
         """Submit a job that sleeps (or what ``--wrap`` says); returns its id (empty where the submission failed)."""
         base = ["sbatch", "--parsable", "-o", "/dev/null", f"--wrap=sleep {seconds}"]

@@ -111,7 +111,7 @@ def test_each_difference_is_found(tmp_path: Path, change: dict[str, object], dan
     settings = Guard.of(make_config(tmp_path), make_slurm()).settings._replace(operators=[54321])
     assert differences(script(settings), settings) == []
     other = settings._replace(**change)  # type: ignore[arg-type]
-    found = differences(script(other), settings)
+    found = [one for one in differences(script(other), settings) if "resources of its nodes" not in one.what]
     assert [one.fatal for one in found] == [dangerous]
 
 
@@ -190,6 +190,30 @@ def test_shared_nodes_and_a_backfill_without_licences_are_found(tmp_path: Path) 
     set_config(slurm, "SelectType", "select/linear")
     set_config(slurm, "SchedulerParameters", "bf_interval=1,bf_licenses")
     assert not any("shares nodes" in one.what or "bf_licenses" in one.what for one in guard.check(slurm))
+
+
+def test_the_option_by_which_jobs_take_over_nodes_is_named(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    config = make_config(tmp_path, 'mode = "control"\n')
+    guard = Guard.of(config, slurm)
+    installed(tmp_path, slurm, guard)
+    for parameters, named in (("bf_licenses,permit_job_expansion", True), ("bf_licenses", False)):
+        set_config(slurm, "SchedulerParameters", parameters)
+        found = [one for one in guard.check(slurm) if "permit_job_expansion" in one.what]
+        assert [one.fatal for one in found] == [False] * named
+        checks = [one for one in examine_live(config, slurm, lambda: 1e6) if "permit_job_expansion" in one.found]
+        assert [one.state for one in checks] == ["part"] * named
+
+
+def test_nodes_that_were_changed_since_the_installation_are_named(tmp_path: Path) -> None:
+    """The script refuses jobs that no node could serve, by the nodes as they were."""
+    slurm = make_slurm()
+    guard = Guard.of(make_config(tmp_path), slurm)
+    installed(tmp_path, slurm, guard)
+    assert guard.settings.nodes["p1"].counts == (2,)
+    slurm.texts["nodes"] = slurm.texts["nodes"].replace("64000", "128000", 1)
+    found = Guard.of(make_config(tmp_path), slurm).check(slurm)
+    assert [one.what.split(":")[0] for one in found if "resources" in one.what] == ["partition p1"]
 
 
 def test_whole_nodes_are_known_in_the_words_of_each_release() -> None:

@@ -44,7 +44,8 @@ def guarded(slurm_release: str) -> Iterator[SlurmLab]:
     folder = Path(os.path.realpath(f"/tmp/wattqueue-guard-{os.getpid()}"))  # noqa: S108 - other users walk here
     folder.mkdir(mode=0o755)
     lua = script(settings(folder / "run/beat"))
-    lab = lab_of(slurm_release, folder, lua, 1000, nodes=4, gpus=4, overlap=True, memory=True)
+    more = {"scheduler": "sched_interval=1,bf_interval=1,bf_licenses,bf_window=1440,permit_job_expansion"}
+    lab = lab_of(slurm_release, folder, lua, 1000, nodes=4, gpus=4, overlap=True, memory=True, **more)
     try:
         yield lab.up()
     finally:
@@ -377,3 +378,57 @@ def test_a_user_learns_of_a_wrong_consent_at_the_submission(slurm: SlurmLab, com
         assert not wrong
     except InputError:
         assert wrong
+
+
+NO_BUDGET = ("Comment=x", "JobName=y", "TimeLimit=1", "StdOut=/dev/null", "Requeue=0", "MailUser=me", "TimeMin=1")
+"""Changes that leave the job's size as it is."""
+SIZES = (
+    "NumNodes=0", "NumNodes=1", "NumNodes=1-2", "NumNodes=ALL", "NumCPUs=2", "NumCPUs=2-4", "MinCPUs=2",
+    "NumTasks=0", "NumTasks=2", "CPUsPerTask=0", "CPUsPerTask=2", "TasksPerNode=2", "MinCPUsNode=0",
+    "MinCPUsNode=2", "MinMemoryNode=0", "MinMemoryNode=100", "MinMemoryNode=65534", "MinMemoryCPU=0",
+    "MinMemoryCPU=100", "ReqSockets=0", "ReqSockets=1", "ReqCores=1", "ReqThreads=1", "OverSubscribe=1", "Gres=",
+    "Gres=gpu:1", "TresPerNode=gres/gpu:1", "TresPerTask=gres/gpu:1", "Partition=p2", "Licenses=",
+    "Licenses=watts:1",
+)  # fmt: skip
+"""Changes of a job's nodes, CPUs, tasks, memory, generic resources, partition or licences, as scontrol names them."""
+
+
+@real
+@pytest.mark.parametrize("state", ["waits", "waits, no controller", "runs"])
+def test_a_user_changes_no_size_and_everything_else(slurm: SlurmLab, state: str) -> None:
+    """The release's truth table: what a change does not name is nil, NO_VAL, NO_VAL16 or 0 by its field."""
+    if state != "waits":
+        beat(slurm.root / "run/beat", 3600.0)
+    job = slurm.submit(
+        "-N2", "-t", "10", *(["--begin=now+1hour"] if state == "waits, no controller" else []), seconds=600
+    )
+    if state == "runs":
+        slurm.wait_states([job], ["RUNNING"])
+    before = {
+        name: slurm.field(job, name) for name in ("NumNodes", "NumCPUs", "NumTasks", "Licenses", "Partition", "TRES")
+    }
+    passed = [
+        one for one in SIZES if slurm.run(["scontrol", "update", f"JobId={job}", one], user=USER, check=False).code == 0
+    ]
+    if state == "runs":
+        refused(slurm, "scontrol", "update", f"JobId={job}", "NodeList=n1")
+    after = {name: slurm.field(job, name) for name in before}
+    assert (passed, after) == ([], before)
+    for one in NO_BUDGET:
+        slurm.run(["scontrol", "update", f"JobId={job}", one], user=USER)
+
+
+@real
+def test_an_expanded_job_cannot_give_its_nodes_away(slurm: SlurmLab) -> None:
+    """Its licences would be returned while the other job runs on its nodes, and no controller looks."""
+    beat(slurm.root / "run/beat", 3600.0)
+    wide = slurm.submit("-N1", "-t", "10", seconds=600)
+    slurm.wait_states([wide], ["RUNNING"])
+    gives = slurm.submit("-N1", "-t", "10", f"--dependency=expand:{wide}", seconds=600, check=False)
+    if not gives:
+        pytest.skip("this release expands no job")
+    slurm.wait_states([gives], ["RUNNING"])
+    refused(slurm, "scontrol", "update", f"JobId={gives}", "NumNodes=0")
+    refused(slurm, "scontrol", "update", f"JobId={wide}", "NumNodes=ALL")
+    assert [slurm.field(job, "NumNodes") for job in (wide, gives)] == ["1", "1"]
+    assert "Used=600" in slurm.run(["scontrol", "-o", "show", "licenses"]).out

@@ -27,6 +27,7 @@ import math
 import os
 import pwd
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,8 +89,7 @@ def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
     shapes: dict[str, list[Shape]] = {}
     members: dict[str, list[str]] = {}
     for row, shape in rows_of_nodes:
-        # without CR_Memory Slurm bounds nothing by memory, and a bound of ours would count nodes that nobody gets
-        shapes.setdefault(row.partitions[0], []).append(shape if memory else shape._replace(memory_mb=0))
+        shapes.setdefault(row.partitions[0], []).append(shape)
         members.setdefault(row.partitions[0], []).append(row.name)
     nodes: dict[str, NodeWatts] = {}
     for name, names in members.items():
@@ -97,15 +97,17 @@ def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
         if rows:
             # a covering partition may span machine partitions: its dearest node counts for all
             watts, least = (max(_watts_of(layout, row)[k] for row in rows) for k in (0, 1))
-            kinds = tuple(sorted(set(shapes[name])))
+            counts = Counter(shapes[name])
+            kinds = tuple(sorted(counts))
             cpus = min(shape.cpus for shape in kinds)
-            nodes[name] = NodeWatts(watts, least, cpus, len(names), kinds, held=name in layout.partition_of)
+            held = name in layout.partition_of
+            nodes[name] = NodeWatts(watts, least, cpus, len(names), kinds, held, tuple(counts[one] for one in kinds))
     free = [name for name in members if name not in nodes]
     default = values.get("DefMemPerCPU", "")
     return Settings(
         nodes, [uid_of(config)], config.run_dir.resolve() / BEAT, math.ceil(config.away_s),
         whole_pool(config, layout.machine, shared, [row for row, _ in rows_of_nodes]),
-        free, int(default) if memory and is_whole(default) else 0, staff_of(slurm),
+        free, int(default) if memory and is_whole(default) else 0, staff_of(slurm), memory,
     )  # fmt: skip
 
 

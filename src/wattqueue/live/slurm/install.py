@@ -45,6 +45,7 @@ MARK = "WattQueue: every job carries watts"
 """First words of our script: a file without them is a site's own and is never overwritten."""
 SETTINGS = re.compile(r"-- \[\[wattqueue settings\n.*?-- wattqueue settings\]\]", re.DOTALL)
 _NODE_WATTS = re.compile(r'\["([^"]+)"\] = \{ watts = (\d+)')
+_NODE_SHAPES = re.compile(r'\["([^"]+)"\] = \{ watts = [^{]* shapes = \{\n(.*?)\n  \} \},', re.DOTALL)
 _ANY_SIZE = 65534
 """Size of a partition that was not stated: no bound."""
 
@@ -64,6 +65,8 @@ class NodeWatts(NamedTuple):
     """The different nodes of the partition; empty: ``cpus`` alone is known."""
     held: bool = True
     """Whether the controller schedules its jobs, so that they wait for it."""
+    counts: tuple[int, ...] = ()
+    """Nodes of each shape; empty: not known, and no job is refused because they are too few."""
 
 
 class Settings(NamedTuple):
@@ -81,6 +84,8 @@ class Settings(NamedTuple):
     """DefMemPerCPU of slurm.conf where memory is a consumable resource, else 0."""
     staff: Sequence[int] = ()
     """Accounts (uid) with Slurm's operator or administrator level: what they change is not refused."""
+    memory: bool = True
+    """Whether memory is a consumable resource, so that jobs on a node share it."""
 
 
 def script(settings: Settings, site: Path | None = None) -> str:
@@ -95,7 +100,9 @@ def script(settings: Settings, site: Path | None = None) -> str:
             raise OutputError(f"partition {name!r} cannot stand in a script", hint="letters, digits, _ . -")
         figures = f"watts = {node.watts}, least = {node.least}, size = {node.size}"
         lines.append(f'  ["{name}"] = {{ {figures}, held = {"true" if node.held else "false"}, shapes = {{')
-        lines += [f"    {_shape(shape)}," for shape in node.shapes or (Shape(node.cpus),)]
+        shapes = node.shapes or (Shape(node.cpus),)
+        counts = node.counts or (None,) * len(shapes)
+        lines += [f"    {_shape(shape, count)}," for shape, count in zip(shapes, counts, strict=True)]
         lines.append("  } },")
     free = [name for name in settings.free if WORD.fullmatch(name)]
     lines += ["}", "local FREE = { " + ", ".join(f'["{name}"] = true' for name in free) + " }"]
@@ -109,13 +116,16 @@ def script(settings: Settings, site: Path | None = None) -> str:
     ]
     lines += [f"local AWAY_S = {settings.away_s}", f"local SITE = {quoted(site)}"]
     lines += [f"local WHOLE_POOL_W = {settings.whole_pool_w}"]
-    lines += [f"local DEFAULT_MB_PER_CPU = {settings.default_mb_per_cpu}", "-- wattqueue settings]]"]
+    lines += [f"local DEFAULT_MB_PER_CPU = {settings.default_mb_per_cpu}"]
+    lines += [f"local MEMORY = {'true' if settings.memory else 'false'}", "-- wattqueue settings]]"]
     return SETTINGS.sub(lambda _: "\n".join(lines), text)
 
 
-def _shape(shape: Shape) -> str:
+def _shape(shape: Shape, count: int | None) -> str:
     gres = ", ".join(f'["{name}"] = {count}' for name, count in shape.gres if WORD.fullmatch(name))
     figures = f"cpus = {shape.cpus}, sockets = {shape.sockets}, cores = {shape.cores}, mb = {shape.memory_mb}"
+    if count is not None:
+        figures += f", count = {count}"
     return f"{{ {figures}, gres = {{ {gres} }} }}"
 
 
@@ -147,6 +157,7 @@ def differences(installed: str, settings: Settings) -> list[Finding]:
             text = f"partition {name}: it declares {watts.get(name, 0)} W for a node that can draw {node.watts} W"
             out.append(Finding(text, fatal=True))
     out += _other_free(found, installed, settings)
+    out += _other_nodes(installed, settings)
     if found.get("STAFF") != wanted["STAFF"]:
         out.append(Finding("accounts with Slurm's operator level: others than at the installation", fatal=False))
     names = {"VERSION": "its version is that of another release", "WHOLE_POOL_W": "the whole pool", "AWAY_S": "away_s"}
@@ -168,6 +179,19 @@ def _other_free(found: Mapping[str, str], installed: str, settings: Settings) ->
     ]
     stuck = "its jobs carry watts and wait for the controller, which does not schedule it"
     return bare + [Finding(f"partition {name}: {stuck}", fatal=False) for name in settings.free if name in held]
+
+
+def _other_nodes(installed: str, settings: Settings) -> list[Finding]:
+    """Return the partitions whose nodes had other resources at the installation: jobs may be refused for them."""
+    text = "other resources of its nodes than at the installation: jobs may be counted or refused for those"
+    there, wanted = _resources_of(installed), _resources_of(script(settings))
+    changed = [name for name, shapes in wanted.items() if there.get(name, shapes) != shapes]
+    return [Finding(f"partition {name}: {text}", fatal=False) for name in changed]
+
+
+def _resources_of(text: str) -> dict[str, str]:
+    """Sizes and shapes of the partitions of a script as text, by name."""
+    return dict(_NODE_SHAPES.findall(text))
 
 
 def _settings_of(text: str) -> dict[str, str]:

@@ -506,6 +506,9 @@ def _parse_needs(job: dict[str, Any]) -> Needs:
 
     # "[rack1*2&rack2*3]" asks for counts per feature: a number of nodes that depends on which nodes have it
     features = str(job.get("features") or "")
+    resources = (gres("tres_per_job"), gres("tres_per_task"), gres("tres_per_node"))
+    # tasks of a socket together with GPUs: Slurm takes more nodes than either needs, by its release
+    by_socket = _small(job.get("tasks_per_socket")) > 0 and any(resources)
     return Needs(
         tasks=_number(job.get("tasks")),
         cpus=_number(job.get("cpus")),
@@ -517,13 +520,13 @@ def _parse_needs(job: dict[str, Any]) -> Needs:
         cpus_per_node=_number(job.get("minimum_cpus_per_node")),
         memory_per_node_mb=_number(job.get("memory_per_node")),
         memory_per_cpu_mb=_number(job.get("memory_per_cpu")),
-        gres_per_job=gres("tres_per_job"),
-        gres_per_task=gres("tres_per_task"),
-        gres_per_node=gres("tres_per_node"),
+        gres_per_job=resources[0],
+        gres_per_task=resources[1],
+        gres_per_node=resources[2],
         cpus_per_gres=gres("cpus_per_tres"),
         memory_per_gres_mb=gres("memory_per_tres"),
         most_nodes=_number(job.get("max_nodes")),
-        unknown=bool(job.get("tres_per_socket")) or _small(job.get("core_spec")) > 0 or "*" in features,
+        unknown=by_socket or bool(job.get("tres_per_socket")) or _small(job.get("core_spec")) > 0 or "*" in features,
     )
 
 

@@ -1,7 +1,7 @@
-"""Find what makes the power budget of a site inexact or slow: shared nodes, a backfill without licences.
+"""Find what makes the power budget inexact or slow: shared nodes, a backfill without licences, jobs that grow.
 
-Neither voids the cap. A job counts whole nodes, so jobs that share a node count it several times, and the budget is
-used less than it could be (11 jobs of one CPU on two nodes were seen to hold 1,650 W).
+The first two do not void the cap. A job counts whole nodes, so jobs that share a node count it several times, and the
+budget is used less than it could be (11 jobs of one CPU on two nodes were seen to hold 1,650 W).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from wattqueue.live.cluster import Finding
 from wattqueue.live.slurm.commands import Slurm, SlurmError
 
+EXPANSION = "permit_job_expansion"
+"""The option that lets running jobs grow by the nodes of others."""
 PARTITIONS = ("scontrol", "-o", "show", "partition")
 
 
@@ -23,7 +25,14 @@ def find_inexact(slurm: Slurm, values: Mapping[str, str], managed: Collection[st
             "so jobs on one node count it several times; set OverSubscribe=EXCLUSIVE, or name it in [slurm] shared"
         )
         yield Finding(text, fatal=False)
-    if "bf_licenses" not in values.get("SchedulerParameters", "").split(","):
+    parameters = values.get("SchedulerParameters", "").split(",")
+    if EXPANSION in parameters:
+        text = (
+            f"SchedulerParameters has {EXPANSION}: a running job may take over another's nodes, and Slurm returns the "
+            "watts of those; job_submit.lua refuses it to users, administrators should not do it"
+        )
+        yield Finding(text, fatal=False)
+    if "bf_licenses" not in parameters:
         text = "SchedulerParameters lacks bf_licenses: while the controller is away, jobs that need many watts starve"
         yield Finding(text, fatal=False)
 

@@ -21,6 +21,7 @@ local AWAY_S = 0
 local SITE = ""
 local WHOLE_POOL_W = 0
 local DEFAULT_MB_PER_CPU = 0
+local MEMORY = true -- whether memory is a consumable resource
 -- wattqueue settings]]
 
 local LICENCE = "watts"
@@ -109,13 +110,16 @@ local function needs_of(jd, part)
     mb = part ~= nil and given(part.def_mem_per_cpu) and part.def_mem_per_cpu or DEFAULT_MB_PER_CPU
   end
   need.mb_per_cpu = given(mb) and mb or 0
+  need.whole = part ~= nil and part.max_share == 0 -- OverSubscribe=EXCLUSIVE
   -- beyond MaxMemPerCPU Slurm gives a task more CPUs instead
   local cap = part ~= nil and part.max_mem_per_cpu or nil
   if given(cap) and need.mb_per_cpu > cap then
     local times = ceil(need.mb_per_cpu, cap)
     need.per, need.mb_per_cpu = need.per * times, ceil(need.mb_per_cpu, times)
   end
-  need.unknown = (jd.tres_per_socket or "") ~= "" or given(jd.ntasks_per_tres) or given(jd.ntasks_per_gpu)
+  -- tasks of a socket together with GPUs: Slurm takes more nodes than either needs, by its release
+  local by_socket = given(jd.ntasks_per_socket) and (next(need.total) or next(need.each) or next(need.node)) ~= nil
+  need.unknown = (jd.tres_per_socket or "") ~= "" or given(jd.ntasks_per_tres) or given(jd.ntasks_per_gpu) or by_socket
     or string.find(jd.features or "", "*", 1, true) ~= nil
   return need
 end
@@ -124,18 +128,39 @@ end
 local function gres_on_a_node(need, shape, name)
   local have = shape.gres[name] or 0
   if given(need.cpus_of[name]) then have = math.min(have, math.floor(shape.cpus / need.cpus_of[name])) end
-  if given(need.mb_of[name]) and shape.mb > 0 then have = math.min(have, math.floor(shape.mb / need.mb_of[name])) end
+  if MEMORY and given(need.mb_of[name]) and shape.mb > 0 then have = math.min(have, math.floor(shape.mb / need.mb_of[name])) end
   return have
+end
+
+-- Whether a node has the CPUs, cores, sockets and memory that a job asks of each of its nodes. Where memory is a
+-- consumable resource, memory of a CPU or GPU counts for all of them on a node that the job gets as a whole.
+local function serves(jd, need, shape)
+  if given(jd.pn_min_cpus) and jd.pn_min_cpus > shape.cpus then return false end
+  if shape.mb > 0 then
+    if given(jd.min_mem_per_node) and jd.min_mem_per_node > shape.mb then return false end
+    if need.mb_per_cpu * (MEMORY and need.whole and shape.cpus or 1) > shape.mb then return false end
+    for name, mb in pairs(MEMORY and need.whole and need.mb_of or {}) do
+      if mb * (shape.gres[name] or 0) > shape.mb then return false end
+    end
+    for name, cpus in pairs(need.whole and need.cpus_of or {}) do
+      if cpus * (shape.gres[name] or 0) > shape.cpus then return false end
+    end
+  end
+  if shape.sockets > 0 and given(jd.sockets_per_node) and jd.sockets_per_node > shape.sockets then return false end
+  if shape.cores > 0 then
+    if given(jd.cores_per_socket) and jd.cores_per_socket * shape.sockets > shape.cores then return false end
+    if given(jd.threads_per_core) and jd.threads_per_core * shape.cores > shape.cpus then return false end
+  end
+  return true
 end
 
 -- Tasks that a node can hold; 0 where it cannot hold one, or lacks a resource that the job names.
 local function tasks_on_a_node(jd, need, shape)
-  if given(jd.pn_min_cpus) and jd.pn_min_cpus > shape.cpus then return 0 end
-  if given(jd.min_mem_per_node) and shape.mb > 0 and jd.min_mem_per_node > shape.mb then return 0 end
+  if not serves(jd, need, shape) then return 0 end
   local cpus = shape.cpus
   if given(jd.threads_per_core) and shape.cores > 0 then cpus = math.min(cpus, shape.cores * jd.threads_per_core) end
   local tasks = math.floor(cpus / need.per)
-  if need.mb_per_cpu > 0 and shape.mb > 0 then
+  if MEMORY and need.mb_per_cpu > 0 and shape.mb > 0 then
     tasks = math.min(tasks, math.floor(shape.mb / (need.mb_per_cpu * need.per)))
   end
   if given(jd.ntasks_per_node) then tasks = math.min(tasks, jd.ntasks_per_node) end
@@ -143,7 +168,10 @@ local function tasks_on_a_node(jd, need, shape)
     tasks = math.min(tasks, jd.ntasks_per_socket * shape.sockets)
   end
   if given(jd.ntasks_per_core) and shape.cores > 0 then tasks = math.min(tasks, jd.ntasks_per_core * shape.cores) end
-  for name, count in pairs(need.each) do tasks = math.min(tasks, math.floor(gres_on_a_node(need, shape, name) / count)) end
+  for name, count in pairs(need.each) do
+    tasks = math.min(tasks, math.floor(gres_on_a_node(need, shape, name) / count))
+    if given(jd.ntasks_per_node) and jd.ntasks_per_node * count > (shape.gres[name] or 0) then return 0 end
+  end
   for name, count in pairs(need.node) do
     if gres_on_a_node(need, shape, name) < count then return 0 end
   end
@@ -170,17 +198,117 @@ local function nodes_needed(jd, node, part)
   return most > 0 and math.min(most, node.size) or upper
 end
 
+local function default_partition(parts)
+  for name, part in pairs(parts) do
+    if part.flag_default == 1 then return name end
+  end
+end
+
+-- Names of nodes ("n[1-3,05],m1") as a set, and their number; nil where the list has a form that is not read here.
+local function nodes_of(text)
+  local found, count = {}, 0
+  local function add(name)
+    if not found[name] then count = count + 1 end
+    found[name] = true
+  end
+  for prefix, list, suffix in string.gmatch(text .. ",", "([^,%[%]]*)%[?([^%[%]]-)%]?([^,%[%]]*),") do
+    if suffix ~= "" then return nil end
+    if list == "" then
+      if prefix ~= "" then add(prefix) end
+    else
+      for piece in string.gmatch(list, "[^,]+") do
+        local low, high = string.match(piece, "^(%d+)%-?(%d*)$")
+        if low == nil then return nil end
+        for number = tonumber(low), tonumber(high ~= "" and high or low) do
+          add(prefix .. string.format("%0" .. #low .. "d", number))
+        end
+      end
+    end
+  end
+  return found, count
+end
+
+-- Nodes of a partition that the job may get by their names (-w, -x), at most. The second result is whether any that it
+-- must get is among them: of more than it needs Slurm takes those that it can.
+local function by_name(jd, part)
+  local size = part.total_nodes
+  local wanted, out = (jd.req_nodes or ""), (jd.exc_nodes or "")
+  if wanted == "" and out == "" then return size, true end
+  local members = nodes_of(part.nodes or "")
+  local must, never = nodes_of(wanted), nodes_of(out)
+  if members == nil or must == nil or never == nil then return size, true end
+  for name in pairs(never) do
+    if members[name] then size = size - 1 end
+  end
+  local any = wanted == ""
+  for name in pairs(must) do any = any or (members[name] and not never[name]) end
+  return size, any
+end
+
+-- Whether the nodes of a partition, all of them free, could hold the job. Slurm examines that for each submission but
+-- those of held jobs, and refuses what cannot start ("Requested node configuration is not available"); a job that is held
+-- for the controller, or whose number of nodes is pinned, would wait for ever. True in every case of doubt: nodes that are not as they were at the
+-- installation, or that sinfo does not list (FUTURE). What can change while Slurm runs (features) is not looked at.
+local function could_hold(jd, name, parts)
+  local node, part = NODE[name], parts[name]
+  if node == nil or part == nil or part.total_nodes ~= node.size then return true end
+  local named, any = by_name(jd, part)
+  if not any then return false end
+  local need = needs_of(jd, part)
+  local fitting, tasks, each = 0, 0, {}
+  local most = given(jd.max_nodes) and jd.max_nodes or node.size
+  for _, shape in ipairs(node.shapes) do
+    if shape.count == nil then return true end
+    local holds = tasks_on_a_node(jd, need, shape)
+    if holds > 0 then
+      fitting = fitting + shape.count
+      table.insert(each, { holds = holds, shape = shape })
+    end
+  end
+  fitting = math.min(fitting, named)
+  if fitting < or_one(jd.min_nodes) then return false end
+  if need.unknown then return true end
+  table.sort(each, function(a, b) return a.holds > b.holds end)
+  local left = math.min(most, fitting)
+  for _, one in ipairs(each) do
+    local count = math.min(left, one.shape.count)
+    left, tasks = left - count, tasks + count * one.holds
+  end
+  -- with --overcommit a CPU serves several tasks
+  local wanted = or_one(jd.min_cpus) < or_one(jd.num_tasks) * need.per and ceil(or_one(jd.min_cpus), need.per) or need.tasks
+  if tasks < wanted then return false end
+  for resource, count in pairs(need.total) do
+    local have, best = 0, 0
+    for _, one in ipairs(each) do
+      local units = gres_on_a_node(need, one.shape, resource)
+      have, best = have + one.shape.count * units, math.max(best, units)
+    end
+    if have < count or best * most < count then return false end
+  end
+  for resource, count in pairs(need.each) do -- of each task, whatever shares a CPU
+    local have = 0
+    for _, one in ipairs(each) do
+      have = have + one.shape.count * math.floor(gres_on_a_node(need, one.shape, resource) / count)
+    end
+    if have < or_one(jd.num_tasks) then return false end
+  end
+  return true
+end
+
+-- Whether any partition that the job names could hold it.
+local function is_possible(jd, parts)
+  local any = false
+  for name in string.gmatch(jd.partition or default_partition(parts) or "", "[^,]+") do
+    any = any or could_hold(jd, name, parts)
+  end
+  return any
+end
+
 -- Least and greatest number of nodes that the job can take in a partition.
 local function node_range(jd, node, part)
   local least = math.max(or_one(jd.min_nodes), nodes_needed(jd, node, part))
   if given(jd.max_nodes) then return math.min(least, jd.max_nodes), jd.max_nodes end
   return least, least
-end
-
-local function default_partition(parts)
-  for name, part in pairs(parts) do
-    if part.flag_default == 1 then return name end
-  end
 end
 
 -- What a partition counts: as installed; as the dearest node where it was not there then; nil where no node is managed.
@@ -299,6 +427,8 @@ local function look_at_consent(comment)
   end
 end
 
+local IMPOSSIBLE = slurm.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE or 2014 -- "Requested node configuration is not available"
+
 function slurm_job_submit(jd, parts, uid)
   if site ~= nil and site.slurm_job_submit ~= nil then
     local answer = site.slurm_job_submit(jd, parts, uid)
@@ -313,6 +443,10 @@ function slurm_job_submit(jd, parts, uid)
   end
   look_at_consent(jd.comment)
   local working = at_work() and job.ours
+  if not is_possible(jd, parts) then
+    slurm.log_user("wattqueue: no nodes of the partition could ever serve this job, if all of them were free")
+    return IMPOSSIBLE
+  end
   local watts, most = job.high, job.most
   if WHOLE_POOL_W > 0 and watts > WHOLE_POOL_W and job.low <= WHOLE_POOL_W and job.dear > 0 then
     -- a range of nodes of which only the upper part exceeds the budget: take as many as fit
@@ -369,6 +503,34 @@ local function frees(jd, rec)
   return rec.priority == 0 and (priority or (jd.nice ~= nil and jd.nice ~= NO_VAL))
 end
 
+-- What a change leaves as it is, by the width of Slurm's field, the same from 22.05 to 26.05. Every other value changes
+-- the job's size: 0 as well (NumNodes=0 gives the nodes of a running job to the one that it expands) and INFINITE
+-- (NumNodes=ALL). A field that a release lacks is nil.
+local UNSET = {
+  min_nodes = NO_VAL, max_nodes = NO_VAL, min_cpus = NO_VAL, max_cpus = NO_VAL, num_tasks = NO_VAL,
+  cpus_per_task = NO_VAL16, pn_min_cpus = NO_VAL16, ntasks_per_node = NO_VAL16, ntasks_per_socket = NO_VAL16,
+  ntasks_per_core = NO_VAL16, ntasks_per_tres = NO_VAL16, ntasks_per_gpu = NO_VAL16, sockets_per_node = NO_VAL16,
+  cores_per_socket = NO_VAL16, threads_per_core = NO_VAL16, shared = NO_VAL16, core_spec = NO_VAL16,
+  thread_spec = NO_VAL16, ntasks_per_board = 0, boards_per_node = 0, sockets_per_board = 0, segment_size = 0,
+}
+-- Fields that are nil where a change does not name them.
+local SIZES = {
+  "min_mem_per_cpu", "min_mem_per_node", "gres", "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task",
+  "cpus_per_tres", "mem_per_tres", "partition",
+}
+
+-- Whether a change is one of the job's nodes, CPUs, tasks, memory, generic resources or partition.
+local function changes_size(jd)
+  for name, unset in pairs(UNSET) do
+    local value = jd[name]
+    if value ~= nil and value ~= unset then return true end
+  end
+  for _, name in ipairs(SIZES) do
+    if jd[name] ~= nil then return true end
+  end
+  return false
+end
+
 function slurm_job_modify(jd, rec, parts, uid)
   if site ~= nil and site.slurm_job_modify ~= nil then
     local answer = site.slurm_job_modify(jd, rec, parts, uid)
@@ -392,8 +554,8 @@ function slurm_job_modify(jd, rec, parts, uid)
   if jd.licenses ~= nil then
     return refuse("licences of this job are set by the power budget", BAD_LICENCE)
   end
-  if given(jd.min_nodes) or given(jd.max_nodes) or given(jd.num_tasks) or given(jd.min_cpus)
-     or given(jd.cpus_per_task) or given(jd.ntasks_per_node) or jd.partition ~= nil then
+  -- a list of nodes shrinks a job that runs
+  if changes_size(jd) or (jd.req_nodes ~= nil and rec.job_state ~= nil and rec.job_state % 256 ~= 0) then
     return refuse("size and partition stand in the power budget: cancel the job and submit it again", POLICY)
   end
   local held = rec.priority == 0
