@@ -1,0 +1,269 @@
+"""What the features of the interaction matrix are made of: changes of a draft, and parts in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.interactions.counters import Change
+from tests.interactions.worlds import APPS, CLOCKS, Draft
+from wattqueue.model.power_sensor import PowerSensor
+from wattqueue.parts.contracts import Start
+from wattqueue.parts.estimator.unit_watts import UnitWatts
+from wattqueue.parts.ledger.predicted import Predicted
+from wattqueue.parts.order.all_partitions import AllPartitions
+from wattqueue.parts.placement.benchmark import Benchmark
+from wattqueue.policy.actions import Action, Requeue, Resume, SetDomainCaps, SetFrequency, Suspend
+from wattqueue.policy.view import View
+
+
+def choose(**row: Any) -> Change:
+    """Make choices of the policy."""
+    return lambda draft: draft.row.update(row)
+
+
+def unset(*axes: str) -> Change:
+    """Go back to the defaults of some choices."""
+
+    def change(draft: Draft) -> None:
+        for axis in axes:
+            draft.row.pop(axis, None)
+
+    return change
+
+
+def control(made: Any) -> Change:
+    return lambda draft: draft.controls.append(made)
+
+
+def default(draft: Draft, **row: Any) -> None:
+    for axis, value in row.items():
+        draft.row.setdefault(axis, value)
+
+
+def add_targets(draft: Draft) -> None:
+    """Two load targets, the second one announced."""
+    if not draft.targets:
+        level = [round(float(each), 3) for each in draft.rng.uniform(0.28, 0.4, 2)]
+        draft.targets = [(20.0, 65.0, level[0], 0.0, np.inf), (110.0, 170.0, level[1], 35.0, np.inf)]
+
+
+def ramps(draft: Draft) -> None:
+    add_targets(draft)
+    draft.targets = [(*row[:4], 0.008) for row in draft.targets]
+
+
+def add_consent(draft: Draft) -> None:
+    """Most jobs consent, some do not; a few state limits."""
+    if not draft.consent:
+        rng, n = draft.rng, draft.n
+        draft.consent = {"allowed": (rng.random(n) < 0.65).astype(float)}
+
+
+def uses_consent(draft: Draft) -> None:
+    """Targets, consent, and something that asks for it."""
+    add_targets(draft)
+    add_consent(draft)
+
+
+def add_sensor(draft: Draft) -> None:
+    if draft.sensor is None:
+        draft.sensor = PowerSensor(sample_s=5.0, poll_s=5.0)
+
+
+def reads_sensors(draft: Draft) -> None:
+    """A ledger of measured watts where no other was chosen, else a control that reads the sensors."""
+    default(draft, ledger="measured")
+    if draft.row["ledger"] not in ("measured", "in-flight") and "rapl-redistribution" not in draft.controls:
+        draft.controls.append("rapl-redistribution")
+
+
+def more_partitions(draft: Draft) -> None:
+    """A second partition, with more watts a node."""
+    if len(draft.parts) == 1:
+        first = draft.parts[0]
+        draft.parts = [{**first, "nodes": 4}, {**first, "nodes": 3, "idle_w": 50.0, "max_w": 240.0, "dvfs_beta": 0.3}]
+
+
+def factors(draft: Draft) -> None:
+    """Units that differ, in truth and by a table."""
+    draft.unit_factor = True
+    draft.row["estimator"] = unit_watts(draft)
+
+
+def unit_watts(draft: Draft) -> Any:
+    return lambda: UnitWatts(table=draft.table(draft.machine()))
+
+
+def benchmark(draft: Draft) -> None:
+    draft.row["placement"] = lambda: Benchmark(table=draft.table(draft.machine()), app=APPS[0])
+
+
+def failures(draft: Draft) -> None:
+    rng = draft.rng
+    times = np.round(rng.uniform(5.0, 110.0, 4), 1)
+    draft.failures = [(float(t), k, False) for k, t in enumerate(times)] + [
+        (float(t) + 20.0, k, True) for k, t in enumerate(times)
+    ]
+
+
+def moving_cap(draft: Draft) -> None:
+    high = draft.cap[0][1]
+    draft.cap = [(-np.inf, high), (30.0, 0.42), (75.0, high), (120.0, 0.36), (180.0, 0.9)]
+
+
+class Script:
+    """A control that does at each tick what a function of tick and view says."""
+
+    events: frozenset[str] = frozenset()
+
+    def __init__(self, script: Callable[[int, View], Sequence[Action]], period_s: float) -> None:
+        self.script, self.period_s, self.ticks = script, period_s, 0
+
+    def act(self, view: View) -> Sequence[Action]:
+        self.ticks += 1
+        return self.script(self.ticks - 1, view)
+
+
+def scripted(script: Callable[[int, View], Sequence[Action]], period_s: float = 7.0) -> Change:
+    return control(lambda: Script(script, period_s))
+
+
+def limit_domains(tick: int, view: View) -> Sequence[Action]:
+    """Limit every second power domain to 130 W for a while."""
+    domains = np.arange(view.machine.domains)[:: 2 if tick % 2 else 1]
+    watts = np.diff(view.machine.domain_start)[domains] * (90.0 if tick % 4 < 2 else np.inf)
+    return [SetDomainCaps(domains, watts)] if tick < 40 else []
+
+
+def requeue_some(tick: int, view: View) -> Sequence[Action]:
+    """Requeue the job that ends last, with most of its work kept."""
+    rows = np.setdiff1d(view.running, view.suspended)
+    if tick % 4 != 1 or tick > 30 or not len(rows):
+        return []
+    return [Requeue(view.job_id(int(rows[-1])), 1e9 if tick % 8 == 1 else 3.0)]
+
+
+def suspend_some(tick: int, view: View) -> Sequence[Action]:
+    """Suspend a job for two ticks."""
+    found: list[Action] = [Resume(view.job_id(int(row))) for row in view.suspended] if tick % 3 == 2 else []
+    rows = np.setdiff1d(view.running, view.suspended)
+    if tick % 3 == 0 and tick < 25 and len(rows):
+        found.append(Suspend(view.job_id(int(rows[0]))))
+    return found
+
+
+def change_frequencies(tick: int, view: View) -> Sequence[Action]:
+    """Slow the job that ends last by one step, and let it return."""
+    rows = np.setdiff1d(view.running, view.suspended)
+    if not len(rows) or tick > 30:
+        return []
+    row = int(rows[-1])
+    option = view.job_option(row)
+    first = int(view.machine.option_start[view.machine.option_partition[option]])
+    return [SetFrequency(view.job_id(row), first + (option - first + 1) % len(CLOCKS))]
+
+
+class KeepsFree(Predicted):
+    """A ledger in Python that keeps some watts free while jobs run."""
+
+    def margin_w(self, view: View) -> float:
+        return 60.0 * min(len(view.running), 2)
+
+
+class LongestFirst:
+    """An order in Python that ranks anew at each pass: jobs of much work first."""
+
+    def entries(self, jobs: Any, prediction: Any, machine: Any) -> Any:
+        self.nodes = jobs.nodes
+        return AllPartitions().entries(jobs, prediction, machine)
+
+    def rerank(self, view: View) -> Any:
+        return np.array([float(self.nodes[view.entry_job(int(entry))]) for entry in view.queue])
+
+
+class InTurn:
+    """A pass in Python: entries in queue order while they fit, at the first option that does."""
+
+    def schedule(self, view: View) -> Sequence[Start]:
+        free, room, found, begun = view.free.copy(), view.available_w, [], set()
+        for entry in view.queue.tolist():
+            job, p = view.entry_job(entry), view.entry_partition(entry)
+            fits = [o for o in view.entry_options(entry) if view.net_watts(job, o) <= room]
+            if job in begun or not fits or free[p] < view.jobs.nodes[job]:
+                continue
+            found.append(Start(entry, fits[0]))
+            begun.add(job)
+            free[p] -= view.jobs.nodes[job]
+            room -= view.net_watts(job, fits[0])
+        return found
+
+
+def nothing(draft: Draft) -> None:
+    """Add nothing."""
+
+
+def windows_by_consent(draft: Draft) -> None:
+    """Targets, consent, and windows of more than one option for jobs that consent."""
+    uses_consent(draft)
+    default(draft, frequency="target-at-start")
+
+
+def asks_for_consent(draft: Draft) -> None:
+    """A part that asks for consent, whatever else was chosen."""
+    add_targets(draft)
+    default(draft, frequency="target-at-start")
+    if not any(name in draft.controls for name in ("park-consenting", "slow-consenting")):
+        draft.controls.append("park-consenting")
+
+
+def all_consent(draft: Draft) -> None:
+    draft.consent["allowed"] = np.ones(draft.n)
+
+
+def site_priorities(draft: Draft) -> None:
+    draft.columns["extra"] = {"site_priority": draft.rng.integers(0, 4, draft.n).astype(float)}
+
+
+def sensor(made: PowerSensor) -> Change:
+    def change(draft: Draft) -> None:
+        draft.sensor = made
+
+    return change
+
+
+def reads_stale_sensors(draft: Draft) -> None:
+    """As ``reads_sensors``; samples are read at submissions, and are stale 4 s later."""
+    if draft.row.get("ledger", "measured") == "measured":
+        draft.row["ledger"] = {"part": "measured", "read": "submission", "ages": True, "stale_s": 4.0}
+    else:
+        reads_sensors(draft)
+
+
+def units_are(unit: str) -> Change:
+    def change(draft: Draft) -> None:
+        draft.unit = unit
+
+    return change
+
+
+def scope(chosen: Any) -> Change:
+    def change(draft: Draft) -> None:
+        draft.scope = chosen
+
+    return change
+
+
+def profiles(draft: Draft) -> None:
+    draft.phases_s = 4.0
+
+
+def backfill_option(**options: Any) -> Change:
+    """Set options of the pass; those that are no compiled pass take none."""
+
+    def change(draft: Draft) -> None:
+        draft.pass_options |= options
+
+    return change

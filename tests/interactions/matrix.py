@@ -1,0 +1,86 @@
+"""The interaction matrix: worlds in which features meet, drawn until all of them acted, and what the oracles find."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tests.interactions.counters import Seen
+from tests.interactions.features import FEATURES, Feature
+from tests.interactions.oracles import ORACLES
+from tests.interactions.watch import Watched, watched
+from tests.interactions.worlds import Draft, base
+from wattqueue.errors import WattQueueError
+
+TRIES = 24
+HELD, REFUSED, NOT_APPLICABLE, BROKEN = "held", "refused", "not applicable", "broken"
+
+
+@dataclass
+class Cell:
+    """What came of some features together."""
+
+    names: tuple[str, ...]
+    outcome: str
+    reason: str = ""
+    tries: int = 0
+    acted: dict[str, int] = field(default_factory=dict)
+
+
+def draft_of(features: Sequence[Feature], attempt: int) -> Draft:
+    """The world number ``attempt`` of some features."""
+    names = sorted(feature.name for feature in features)
+    draft = base((*(zlib.crc32(name.encode()) for name in names), attempt))
+    for feature in features:
+        feature.on(draft)
+    for feature in features:
+        feature.wants(draft)
+    return draft
+
+
+def conflict(features: Sequence[Feature]) -> str:
+    """Say what two features decide differently; empty for nothing."""
+    decided: dict[str, str] = {}
+    for feature in features:
+        for thing, value in feature.claims.items():
+            if decided.setdefault(thing, value) != value:
+                return f"both choose the {thing}"
+    return ""
+
+
+def cell(names: Iterable[str], oracles: Sequence[str] = tuple(ORACLES)) -> Cell:
+    """Draw worlds until all features acted in one; the oracles look at each of them."""
+    order = list(FEATURES)
+    features = [FEATURES[name] for name in sorted(names, key=order.index)]
+    found = Cell(tuple(f.name for f in features), NOT_APPLICABLE)
+    if reason := conflict(features):
+        found.reason = reason
+        return found
+    most: dict[str, int] = {}
+    for attempt in range(TRIES):
+        found.tries = attempt + 1
+        draft = draft_of(features, attempt)
+        try:
+            trace = watched(draft.simulation(Watched))
+        except WattQueueError as error:
+            found.outcome = REFUSED if error.hint else BROKEN
+            found.reason = error.what if error.hint else f"refused without a hint: {error.what}"
+            return found
+        broken = [
+            f"{name}: {text}" for name in oracles if name != "equal bytes" for text in ORACLES[name](draft, trace)
+        ]
+        acted = {f.name: int(f.acted(Seen(draft, trace, f.off))) for f in features} if not broken else {}
+        if not broken and all(acted.values()):
+            broken = [f"equal bytes: {text}" for text in ORACLES["equal bytes"](draft, trace)]
+        if broken:
+            found.outcome, found.reason = BROKEN, f"world {attempt}: {broken[0]}"
+            return found
+        for name, times in acted.items():
+            most[name] = max(most.get(name, 0), times)
+        if all(acted.values()):
+            found.outcome, found.acted = HELD, acted
+            return found
+    never = [name for name, times in most.items() if not times]
+    found.reason = f"in {TRIES} worlds {' and '.join(never) or 'both together'} never acted"
+    return found

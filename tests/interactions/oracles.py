@@ -1,0 +1,242 @@
+"""What holds in every cell of the interaction matrix, whatever features meet.
+
+Each oracle looks at a run and its instants and returns what it finds, in words; nothing for nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from tests.interactions.counters import both
+from tests.interactions.watch import Instant, Trace, net_uw
+from tests.interactions.worlds import Draft
+from tests.sim.invariants import check_invariants
+from wattqueue.kernels import codes
+from wattqueue.model.schedule import State
+from wattqueue.model.signals import capped
+from wattqueue.sim.engine import Run
+
+Oracle = Callable[[Draft, Trace], Iterator[str]]
+LICENSED = ("naive", "oracle-max")
+"""Estimators that never predict too little: true power keeps the cap."""
+
+
+def conservation(draft: Draft, trace: Trace) -> Iterator[str]:
+    """Units, jobs and watts are neither lost nor counted twice; energy is the integral of power."""
+    try:
+        check_invariants(trace.run)
+    except AssertionError as error:
+        yield f"invariants of a run: {str(error).splitlines()[:1]}"
+    machine, jobs = trace.run.machine, trace.run.jobs
+    partition = np.repeat(np.arange(len(machine.partitions)), [p.units for p in machine.partitions])
+    queue_of = trace.simulation.view.entries.job
+    for now in trace.instants:
+        at = f"at {now.now_s:g} s"
+        if (now.owner == -2).any():
+            yield f"{at} two jobs hold unit {int(np.argmax(now.owner == -2))}"
+        held = np.bincount(now.owner[now.owner >= 0], minlength=len(jobs))
+        if (held[now.running] != jobs.nodes[now.running]).any():
+            yield f"{at} a running job holds fewer units than it asked for"
+        usable = (now.unit_state == codes.UNIT_ON) & (now.owner == -1)
+        free = np.bincount(partition[usable], minlength=len(machine.partitions))
+        if (free != now.free).any():
+            yield f"{at} {now.free.tolist()} units are free, {free.tolist()} powered ones run no job"
+        busy = now.unit_state[now.owner >= 0]
+        if not np.isin(busy, (codes.UNIT_ON, codes.UNIT_DRAINING)).all():
+            yield f"{at} a job holds a unit that is not powered"
+        if now.counter[codes.LEDGER] != now.net.sum():
+            yield f"{at} the ledger counts {now.counter[codes.LEDGER]} uW, its jobs {now.net.sum()}"
+        waiting = {int(job) for job in queue_of[now.queue]}
+        if waiting & set(now.running.tolist()):
+            yield f"{at} a running job is queued"
+        submitted = (jobs.submit_s <= now.now_s).sum()
+        ended = np.isin(now.state, (codes.COMPLETED, codes.KILLED, codes.REJECTED)).sum()
+        if submitted != len(waiting) + len(now.running) + ended:
+            yield f"{at} {submitted} jobs were submitted; {len(waiting)} wait, {len(now.running)} run, {ended} ended"
+
+
+def base_uw(trace: Trace, now: Instant) -> int:
+    """Idle watts that the cap covers and no job does, by the states of the nodes (rule 14)."""
+    machine = trace.run.machine
+    if machine.cap_scope != "machine":
+        return 0
+    total, unit = 0.0, 0
+    for p in machine.partitions:
+        per = p.units // p.nodes
+        for _ in range(p.nodes):
+            state = int(now.unit_state[unit])
+            unit += per
+            watts = {
+                codes.UNIT_ON: per * p.idle_w,
+                codes.UNIT_DRAINING: per * p.idle_w,
+                codes.UNIT_STOPPING: max(p.shutdown_w, p.off_w),
+                codes.UNIT_OFF: p.off_w,
+                codes.UNIT_BOOTING: max(p.boot_w, per * p.idle_w),
+                codes.UNIT_DOWN: 0.0,
+            }
+            total += watts[state]
+    return codes.microwatts(total)
+
+
+def started(before: Instant | None, now: Instant) -> list[int]:
+    """Rows of jobs that run and did not, or draw again."""
+    if before is None:
+        return [int(job) for job in now.running]
+    then = dict(zip(before.running.tolist(), before.parked.tolist(), strict=True))
+    pairs = zip(now.running.tolist(), now.parked.tolist(), strict=True)
+    return [job for job, parked in pairs if job not in then or (then[job] and not parked)]
+
+
+def cap(draft: Draft, trace: Trace) -> Iterator[str]:
+    """The ledger has room for what starts, with its margin; true power keeps the cap where predictions are true."""
+    licensed = promises_licences(draft)
+    before: Instant | None = None
+    for now in trace.instants:
+        at, count = f"at {now.now_s:g} s", now.counter
+        limited = count[codes.CAP] < codes.NO_CAP
+        new = started(before, now)
+        base = base_uw(trace, now)
+        if abs(int(count[codes.BASE]) - base) > 1:
+            yield f"{at} the base is {count[codes.BASE]} uW, by the states of nodes {base}"
+        room = int(count[codes.CAP]) - base - int(now.net.sum())
+        by_margin = count[codes.BY_CHANCE] and not count[codes.BY_SAMPLE]
+        if limited and new and not now.limited and not by_margin and room < -1:
+            yield f"{at} jobs {new} started, and {-room} uW more than the cap are counted"
+        if limited and new and by_margin and not now.limited:
+            short = margin_uw(trace, now) - room
+            if short > 1e6:
+                yield f"{at} jobs {new} started into {short:g} uW of the margin"
+        if limited and licensed:
+            over = scope_uw(trace, now) - int(count[codes.CAP])
+            rose = before is None or scope_uw(trace, now) > scope_uw(trace, before)
+            up = before is not None and (now.unit_state != before.unit_state).any()
+            if over > 1 and (new or (rose and not up and not now.limited and draft.phases_s is None)):
+                yield f"{at} true power rises to {over} uW above the cap"
+        before = now
+
+
+def promises_licences(draft: Draft) -> bool:
+    """Whether a job counts at least what it draws, from start to end."""
+    ledger = draft.row.get("ledger", "predicted")
+    name = ledger["part"] if isinstance(ledger, dict) else ledger
+    counts = callable(name) or name in ("predicted", "ramped")
+    return counts and draft.row.get("estimator", "naive") in LICENSED and draft.phases_s is None
+
+
+def margin_uw(trace: Trace, now: Instant) -> float:
+    """The margin of a ledger whose margin follows from what runs, by its definition (rule 15)."""
+    share, own, common = now.num[[codes.CHANCE_SHARE, codes.CHANCE_OWN, codes.CHANCE_COMMON]]
+    net = now.net / codes.MICRO
+    total = float(net.sum())
+    expected = share * (total + float(np.sqrt(own * (net**2).sum() + common * total**2)))
+    return (expected - total) * codes.MICRO
+
+
+def scope_uw(trace: Trace, now: Instant) -> int:
+    """True watts that the cap covers."""
+    jobs, other, idle = now.power_uw
+    return {"machine": jobs + other, "dynamic": jobs - idle, "jobs": jobs}[trace.run.machine.cap_scope]
+
+
+def progress(draft: Draft, trace: Trace) -> Iterator[str]:
+    """Something runs where an eligible entry's maximum fits every limit to come (rule of progress)."""
+    simulation = trace.simulation
+    needs, view, machine = simulation.session.needs, simulation.view, simulation.machine
+    stated, targets = draft.limits()
+    limit = capped(stated, targets.in_watts(machine, stated)) if len(targets) else stated
+    strict = needs.pass_code in (codes.NO_BACKFILL, codes.LAST_END)
+    looks_ahead = needs.looks_ahead != 0 or needs.custom_pass is not None
+    for now in trace.instants:
+        moving = np.isin(now.unit_state, (codes.UNIT_STOPPING, codes.UNIT_BOOTING, codes.UNIT_DRAINING))
+        if len(now.running) or moving.any() or now.num[codes.LAST_PASS] != now.now_s:
+            continue
+        entries = now.queue[: needs.queue_depth or None]
+        for entry in entries[:1] if strict else entries:
+            job, p = int(view.entries.job[entry]), int(view.units.option_partition[view.entries.first[entry]])
+            part = machine.partitions[p]
+            if view.nodes[job] > now.free[p]:
+                continue
+            idle = 0.0 if machine.cap_scope == "jobs" else part.idle_w
+            need_w = int(view.nodes[job]) * ((part.max_w or np.inf) - idle) + base_uw(trace, now) / codes.MICRO
+            end_s = now.now_s + float(view.planned.seconds[job])
+            in_force = now.counter[codes.CAP] / codes.MICRO
+            ahead = (limit.time_s > now.now_s) & (limit.time_s < end_s)
+            least_w = min(in_force, float(limit.cap_w[ahead].min(initial=np.inf))) if looks_ahead else in_force
+            if need_w <= least_w - 1e-3:
+                yield f"at {now.now_s:g} s nothing runs, and job {job} fits with its maximum"
+                break
+
+
+def consent(draft: Draft, trace: Trace) -> Iterator[str]:
+    """During a load target no job without consent is slowed, suspended or requeued, or starts lower for it."""
+    jobs, machine, view = trace.run.jobs, trace.run.machine, trace.simulation.view
+    given = np.zeros(len(jobs), bool) if jobs.consent is None else jobs.consent.given
+    stated, _ = draft.limits()
+    for before, now in pairwise(trace.instants):
+        if not now.counter[codes.IN_TARGET]:
+            continue
+        at = f"at {now.now_s:g} s, in a load target,"
+        bound = [job for job in now.running.tolist() if not given[job]]
+        then = set(before.running.tolist())
+        for (a, b), job in zip(
+            both(before, now, "option"), [j for j in now.running.tolist() if j in then], strict=True
+        ):
+            if not given[job] and b > a:
+                yield f"{at} job {job} is slowed without consent"
+        parked = dict(zip(before.running.tolist(), before.parked.tolist(), strict=True))
+        for job, flag in zip(now.running.tolist(), now.parked.tolist(), strict=True):
+            if not given[job] and flag and not parked.get(job, 0):
+                yield f"{at} job {job} is suspended without consent"
+        failed = (now.unit_state == codes.UNIT_DOWN) & (before.unit_state != codes.UNIT_DOWN)
+        victims = set(before.owner[failed].tolist())
+        for job in sorted(then - set(now.running.tolist())):
+            if not given[job] and now.state[job] == codes.WAITING and job not in victims:
+                yield f"{at} job {job} is requeued without consent"
+        alone = codes.microwatts(min(stated.in_force_w(now.now_s), 1e12)) - int(now.counter[codes.CAP])
+        for job, option in zip(now.running.tolist(), now.option.tolist(), strict=True):
+            if job in then or job not in bound:
+                continue
+            first = int(view.entries.first[view.entries.of_job[job, machine.option_partition[option]]])
+            if option <= first:
+                continue
+            rows = np.array([job])
+            higher = net_uw(trace.simulation, rows, np.array([option - 1])) - net_uw(
+                trace.simulation, rows, np.array([option])
+            )
+            if int(higher[0]) <= int(now.counter[codes.AVAILABLE]) + alone:
+                yield f"{at} job {job} starts at option {option} without consent, and fits the cap at {option - 1}"
+
+
+def digest(run: Run) -> str:
+    """Hash of all outputs of a run."""
+    found = hashlib.sha256()
+    schedule, power = run.schedule, run.power
+    for column in (
+        schedule.state, schedule.reason, schedule.start_s, schedule.end_s, schedule.option, schedule.energy_j,
+        schedule.predicted_w, schedule.unit_low, schedule.unit_high, power.time_s, power.jobs_w, power.busy_units,
+    ):  # fmt: skip
+        found.update(np.ascontiguousarray(column).tobytes())
+    found.update(repr(sorted(run.notes.items())).encode())
+    return found.hexdigest()
+
+
+def rerun(draft: Draft, trace: Trace) -> Iterator[str]:
+    """The same world gives equal bytes again, without anybody looking at it."""
+    simulation = draft.simulation()
+    simulation.go()
+    if digest(simulation.result()) != digest(trace.run):
+        yield "a second run has other outputs"
+
+
+ORACLES: dict[str, Oracle] = {
+    "conservation": conservation,
+    "cap": cap,
+    "progress": progress,
+    "consent": consent,
+    "equal bytes": rerun,
+}
+ENDED = (State.COMPLETED, State.KILLED)

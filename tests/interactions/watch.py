@@ -1,0 +1,122 @@
+"""A simulation that is looked at after each of its instants, without any change to what it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.kernels import codes
+from wattqueue.kernels.lists import RunningList, list_queue
+from wattqueue.kernels.site_meter import COUNT
+from wattqueue.policy.build import unit_uw
+from wattqueue.sim.engine import Run, Simulation
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Instant:
+    """The world after the pass of one instant. Watts are microwatts, as in the kernels."""
+
+    now_s: float
+    counter: Ints
+    num: NDArray[np.float64]
+    queue: NDArray[np.int32]
+    """Queued entries in queue order."""
+    running: NDArray[np.int32]
+    """Rows of the jobs that hold units."""
+    net: Ints
+    """What the ledger counts for each of them."""
+    predicted_net: Ints
+    """What is predicted of each of them at its option on units of factor 1."""
+    option: NDArray[np.int16]
+    parked: NDArray[np.int8]
+    factor: NDArray[np.float64]
+    """Expected time factor of each of them."""
+    true_uw: Ints
+    unit_state: NDArray[np.int8]
+    owner: NDArray[np.int64]
+    """Job on each unit, -1 for none, -2 where two claim it."""
+    free: Ints
+    reserved: NDArray[np.int32]
+    shadow_s: NDArray[np.float64]
+    sample_uw: Ints
+    slowest: float
+    """Least speed of a power domain."""
+    limited: bool
+    state: NDArray[np.int8]
+    """State of each job in the log."""
+    power_uw: tuple[int, int, int]
+    """True watts of jobs, of idle units, and the idle share of busy ones."""
+
+
+class Watched(Simulation):
+    """Calls ``watch`` after each instant, instead of each 400,000 events."""
+
+    def _bound_run(self) -> Any:
+        self.truth.tally[codes.EVENT_LIMIT] = 1
+        return super()._bound_run()
+
+
+@dataclass
+class Trace:
+    """A finished run, and its instants."""
+
+    simulation: Simulation
+    instants: list[Instant] = field(default_factory=list)
+    run: Run = field(init=False)
+    readings: int = 0
+    """Readings of the site meter."""
+
+    def look(self, *_: int) -> None:
+        s = self.simulation
+        view, truth, tally = s.view, s.truth, s.truth.tally
+        listing = RunningList(view)
+        rows = listing.rows[: listing.write()].copy()
+        blocks = view.running
+        nets: dict[int, int] = {}
+        for b in blocks.order[: int(view.counter[codes.BLOCKS])].tolist():
+            filled = int(blocks.filled[b])
+            nets |= dict(zip(blocks.job[b, :filled].tolist(), blocks.net[b, :filled].tolist(), strict=True))
+        queue = np.empty(int(view.counter[codes.QUEUED]), np.int32)
+        queue = queue[: list_queue(view, queue)]
+        option, held = view.held.option[rows], view.held
+        owner = np.full(s.machine.units, -1, np.int64)
+        for job in rows.tolist():
+            first = int(held.first[job])
+            for piece in range(first, first + int(held.pieces[job])):
+                units = slice(int(held.low[piece]), int(held.high[piece]) + 1)
+                owner[units] = np.where(owner[units] == -1, job, -2)
+        jobs_w, other_w, idle_w = (int(tally[k]) for k in (codes.JOBS_UW, codes.OTHER_UW, codes.BUSY_IDLE_UW))
+        self.instants.append(
+            Instant(
+                float(view.num[codes.NOW]), view.counter.copy(), view.num.copy(), queue, rows,
+                np.array([nets[job] for job in rows.tolist()], np.int64), net_uw(s, rows, option), option,
+                held.parked[rows].copy(), held.factor[rows].copy(), truth.uw[rows].copy(), truth.unit_state.copy(),
+                owner, view.units.free.copy(), view.reserved.entry.copy(), view.reserved.time.copy(),
+                view.measured.sample_uw.copy(), float(truth.domains.speed.min(initial=1.0)),
+                bool(tally[codes.LIMITED] > 0), s.log.state.copy(), (jobs_w, other_w, idle_w),
+            )
+        )  # fmt: skip
+
+
+def net_uw(simulation: Simulation, rows: NDArray[Any], option: NDArray[Any]) -> Ints:
+    """What the ledger counts for a start of jobs at their options, on units of factor 1."""
+    view = simulation.view
+    unit = unit_uw(view.predicted, rows, option)
+    if not view.counter[codes.SCOPE_JOBS]:
+        unit = np.maximum(unit - view.units.idle_uw[view.units.option_partition[option]], 0)
+    return np.asarray(unit * view.nodes[rows], np.int64)
+
+
+def watched(simulation: Simulation) -> Trace:
+    """Run a simulation to its end, and keep each instant."""
+    trace = Trace(simulation)
+    simulation.go(trace.look)
+    trace.instants.pop()  # the last instant was reported twice: after it, and at the end of the run
+    trace.run = simulation.result()
+    trace.readings = int(simulation.parts.meter.state[COUNT])
+    return trace
