@@ -81,8 +81,9 @@ def reads_sensors(draft: Draft) -> None:
 
 
 def more_partitions(draft: Draft) -> None:
-    """A second partition, with more watts a node."""
+    """A second partition, with more watts a node; some jobs name one of both."""
     if len(draft.parts) == 1:
+        draft.columns["partition"] = draft.rng.choice(["", "", "p0", "p1"], draft.n)
         first = draft.parts[0]
         draft.parts = [{**first, "nodes": 4}, {**first, "nodes": 3, "idle_w": 50.0, "max_w": 240.0, "dvfs_beta": 0.3}]
 
@@ -104,9 +105,9 @@ def benchmark(draft: Draft) -> None:
 def failures(draft: Draft) -> None:
     rng = draft.rng
     times = np.round(rng.uniform(5.0, 110.0, 4), 1)
-    draft.failures = [(float(t), k, False) for k, t in enumerate(times)] + [
-        (float(t) + 20.0, k, True) for k, t in enumerate(times)
-    ]
+    units = rng.choice(6, 4, replace=False).tolist()
+    rows = list(zip(times.tolist(), units, strict=True))
+    draft.failures = [(t, unit, False) for t, unit in rows] + [(t + 20.0, unit, True) for t, unit in rows]
 
 
 def moving_cap(draft: Draft) -> None:
@@ -232,14 +233,6 @@ def sensor(made: PowerSensor) -> Change:
         draft.sensor = made
 
     return change
-
-
-def reads_stale_sensors(draft: Draft) -> None:
-    """As ``reads_sensors``; samples are read at submissions, and are stale 4 s later."""
-    if draft.row.get("ledger", "measured") == "measured":
-        draft.row["ledger"] = {"part": "measured", "read": "submission", "ages": True, "stale_s": 4.0}
-    else:
-        reads_sensors(draft)
 
 
 def units_are(unit: str) -> Change:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tests.interactions.watch import Instant, Trace, net_uw, watched
 from tests.interactions.worlds import Draft
 from wattqueue.kernels import codes
+from wattqueue.policy.build import unit_uw
 
 Change = Callable[[Draft], None]
 Counter = Callable[["Seen"], int]
@@ -107,7 +108,9 @@ def overtaken(seen: Seen, before: Instant, now: Instant) -> bool:
 
 
 def backfilled(seen: Seen, before: Instant, now: Instant) -> bool:
-    """A job overtook one that holds a reservation with a time."""
+    """A job overtook one that holds a reservation with a time; ranked anew, reservations are not kept in the view."""
+    if seen.trace.simulation.session.needs.rerank is not None:
+        return overtaken(seen, before, now)
     promised = (now.reserved >= 0) & (now.shadow_s < np.inf)
     return overtaken(seen, before, now) and bool(promised.any())
 
@@ -118,15 +121,6 @@ def lower_options(seen: Seen) -> int:
     ran = schedule.ran
     option = schedule.option[ran]
     return int((option > machine.option_start[machine.option_partition[option]]).sum())
-
-
-def planned_otherwise(seen: Seen) -> int:
-    """Jobs that were planned at less than their walltime."""
-    run = seen.trace.run
-    planned = seen.trace.simulation.view.planned.seconds
-    return int((planned[run.schedule.ran] < run.jobs.walltime_s[run.schedule.ran]).sum()) + int(
-        0 if run.overruns is None else run.overruns.sum()
-    )
 
 
 def counted_otherwise(seen: Seen, now: Instant) -> bool:
@@ -187,9 +181,12 @@ def predicted_otherwise(seen: Seen) -> int:
     return int((run.schedule.predicted_w[ran] < full - 1e-6).sum())
 
 
-def counts_units(seen: Seen, now: Instant) -> bool:
-    """A running job counts other watts than on units of factor 1, and no sample says so."""
-    return not now.counter[codes.BY_SAMPLE] and counted_otherwise(seen, now)
+def counts_units(seen: Seen) -> int:
+    """Jobs that were predicted other watts than on units of factor 1."""
+    run, view = seen.trace.run, seen.trace.simulation.view
+    rows = np.flatnonzero(run.schedule.ran)
+    equal = unit_uw(view.predicted, rows, run.schedule.option[rows]) * run.jobs.nodes[rows] / codes.MICRO
+    return int((np.abs(run.schedule.predicted_w[rows] - equal) > 1e-3).sum())
 
 
 def in_a_ramp(seen: Seen, now: Instant) -> bool:
@@ -210,9 +207,12 @@ def busy_samples(seen: Seen, now: Instant) -> NDArray[np.int64]:
 
 
 def senses(seen: Seen) -> int:
-    """Instants with samples of busy sensors, which a ledger or a limit used."""
-    used = instants(lambda seen, now: counted_otherwise(seen, now) or now.limited)(seen)
-    return used and instants(lambda seen, now: bool((busy_samples(seen, now) >= 0).any()))(seen)
+    """Instants with samples of busy sensors, which a ledger counts or a limit follows."""
+    return instants(
+        lambda seen, now: (
+            bool(now.counter[codes.BY_SAMPLE] or now.limited) and bool((busy_samples(seen, now) >= 0).any())
+        )
+    )(seen)
 
 
 def lacks(seen: Seen) -> int:

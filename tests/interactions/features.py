@@ -55,7 +55,7 @@ DIFFERS = "jobs that start, or are placed, otherwise than without it"
 NEW_MARGIN = "instants at which the margin alone holds back the head of the queue"
 OVERTAKES = "instants at which a job overtakes one that waits"
 SLOWED = "jobs that ran below the highest frequency"
-PLANNED = "jobs that were planned at less than their walltime, and outlived plans"
+PLANNED = "instants at which a job is planned at less than its walltime"
 HISTORY = {"estimator": "history-mean"}
 
 
@@ -79,8 +79,8 @@ LEDGERS = [
     part("ledger", "adaptive", {"epsilon": 0.05, "meter_s": 7.0, "window_days": 0.01, "begin": 2.0},
          lambda seen: seen.trace.readings and count.instants(count.held_by_margin)(seen),
          f"{NEW_MARGIN}, once the meter was read", wants=learns),
-    part("ledger", "measured", "measured", count.instants(count.counted_otherwise),
-         "instants at which a running job counts a sample", wants=senses),
+    part("ledger", "measured", "measured", count.senses,
+         "instants with samples of busy sensors", wants=senses),
     part("ledger", "in-flight", {"even_s": 30.0}, count.instants(count.counted_otherwise),
          "instants at which a running job counts a corrected prediction", wants=senses),
     part("ledger", "ramped", "ramped",
@@ -156,10 +156,10 @@ ORDERS = [
 ]  # fmt: skip
 
 RUNTIMES = [
-    part("runtime", "last-two", "last-two", count.planned_otherwise, PLANNED),
-    part("runtime", "recent-quantile", "recent-quantile", count.differs, DIFFERS),
-    part("runtime", "nearest", {"neighbours": 2, "correction": "steps"}, count.planned_otherwise, PLANNED),
-    part("runtime", "true-runtime", "true-runtime", count.planned_otherwise, PLANNED),
+    part("runtime", "last-two", "last-two", count.at(lambda now: now.planned), PLANNED),
+    part("runtime", "recent-quantile", "recent-quantile", count.at(lambda now: now.planned), PLANNED),
+    part("runtime", "nearest", {"neighbours": 2, "correction": "steps"}, count.at(lambda now: now.planned), PLANNED),
+    part("runtime", "true-runtime", "true-runtime", count.at(lambda now: now.planned), PLANNED),
 ]  # fmt: skip
 
 ESTIMATORS = [
@@ -168,8 +168,8 @@ ESTIMATORS = [
     part("estimator", "app-mean", "app-mean", count.predicted_otherwise, "jobs that are predicted below the maximum"),
     part("estimator", "oracle-mean", "oracle-mean", count.predicted_otherwise,
          "jobs that are predicted below the maximum"),
-    part("estimator", "unit-watts", None, count.instants(count.counts_units),
-         "instants at which a job counts the watts of its very units", on=to.factors),
+    part("estimator", "unit-watts", None, count.counts_units,
+         "jobs that are predicted the watts of their very units", on=to.factors),
 ]  # fmt: skip
 
 
@@ -191,12 +191,12 @@ SIGNALS = [
 
 TELEMETRY = [
     Feature("telemetry right", "telemetry", to.sensor(PowerSensor(5.0, 5.0)), count.senses,
-            "instants with samples of busy sensors", {"sensor": "right"}, to.reads_sensors),
-    Feature("telemetry noisy, readings missing", "telemetry", to.sensor(PowerSensor(5.0, 5.0, noise=0.1, loss=0.6)),
-            count.lacks, "instants at which the sample of a busy sensor is missing", {"sensor": "missing"},
+            "instants with samples that a ledger or a limit uses", {"sensor": "right"}, to.reads_sensors),
+    Feature("telemetry noisy, with losses", "telemetry", to.sensor(PowerSensor(5.0, 5.0, noise=0.1, loss=0.6)),
+            count.lacks, "instants with samples that a ledger or a limit uses", {"sensor": "missing"},
             to.reads_sensors),
-    Feature("telemetry stale", "telemetry", to.sensor(PowerSensor(6.0, 6.0)), count.lacks,
-            "instants at which the sample of a busy sensor is stale", {"sensor": "stale"}, to.reads_stale_sensors),
+    Feature("telemetry stale", "telemetry", to.sensor(PowerSensor(6.0, 6.0, loss=0.93)), count.lacks,
+            "instants at which the sample of a busy sensor is stale", {"sensor": "stale"}, to.reads_sensors),
 ]  # fmt: skip
 
 MACHINES = [

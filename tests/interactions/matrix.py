@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from tests.interactions.counters import Seen
 from tests.interactions.features import FEATURES, Feature
-from tests.interactions.oracles import ORACLES
-from tests.interactions.watch import Watched, watched
+from tests.interactions.oracles import AT_LAST, ORACLES
+from tests.interactions.watch import Trace, Watched, watched
 from tests.interactions.worlds import Draft, base
 from wattqueue.errors import WattQueueError
 
@@ -47,6 +47,11 @@ def conflict(features: Sequence[Feature]) -> str:
             if decided.setdefault(thing, value) != value:
                 return f"both choose the {thing}"
     return ""
+
+
+def judged(draft: Draft, trace: Trace, oracles: Iterable[str]) -> list[str]:
+    """Return what oracles find, each named."""
+    return [f"{name}: {text}" for name in oracles for text in ORACLES[name](draft, trace)]
 
 
 def cell(names: Iterable[str], oracles: Sequence[str] = tuple(ORACLES)) -> Cell:

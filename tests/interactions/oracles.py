@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,9 +15,9 @@ import numpy as np
 from tests.interactions.counters import both
 from tests.interactions.watch import Instant, Trace, net_uw
 from tests.interactions.worlds import Draft
+from tests.policy.test_decide import BySnapshot
 from tests.sim.invariants import check_invariants
 from wattqueue.kernels import codes
-from wattqueue.model.schedule import State
 from wattqueue.model.signals import capped
 from wattqueue.sim.engine import Run
 
@@ -129,7 +130,8 @@ def promises_licences(draft: Draft) -> bool:
 
 def margin_uw(trace: Trace, now: Instant) -> float:
     """The margin of a ledger whose margin follows from what runs, by its definition (rule 15)."""
-    share, own, common = now.num[[codes.CHANCE_SHARE, codes.CHANCE_OWN, codes.CHANCE_COMMON]]
+    slots = [codes.CHANCE_SHARE, codes.CHANCE_OWN, codes.CHANCE_COMMON]
+    share, own, common = (float(each) for each in now.num[slots])
     net = now.net / codes.MICRO
     total = float(net.sum())
     expected = share * (total + float(np.sqrt(own * (net**2).sum() + common * total**2)))
@@ -232,11 +234,41 @@ def rerun(draft: Draft, trace: Trace) -> Iterator[str]:
         yield "a second run has other outputs"
 
 
+def decides_from_snapshots(draft: Draft, trace: Trace) -> bool:
+    """Whether all that a pass depends on is in a snapshot: a stock pass, and nothing that follows its reservations."""
+    needs = trace.simulation.session.needs
+    ledger = needs.ledger in (codes.PREDICTED, codes.CHANCE, codes.MEASURED) and not needs.ramped
+    plain = needs.custom_pass is None and not needs.pass_in_python and not needs.pass_at_completion
+    return ledger and plain and needs.plans is None and "rapl-lending" not in draft.controls
+
+
+def decide_again(draft: Draft, trace: Trace) -> Iterator[str]:
+    """A pass that decides each instant anew from a snapshot, as live operation does, starts the same jobs."""
+    needs = trace.simulation.session.needs
+    if not decides_from_snapshots(draft, trace):
+        return
+    settings = needs.pass_settings(draft.scope)
+    by_snapshot = BySnapshot(settings, needs.pass_interval_s)
+    policy = replace(draft.policy(), backfill=by_snapshot)
+    simulation = draft.simulation(policy=policy)
+    simulation.go()
+    theirs, ours = simulation.result().schedule, trace.run.schedule
+    for column in ("state", "start_s", "option", "end_s"):
+        a, b = getattr(theirs, column), getattr(ours, column)
+        other = np.flatnonzero((a != b) & ~((a != a) & (b != b)))  # noqa: PLR0124  NaN
+        if len(other):
+            job = int(other[0])
+            yield f"decided from snapshots, {column} of job {job} is {a[job]}, not {b[job]}"
+            return
+
+
 ORACLES: dict[str, Oracle] = {
     "conservation": conservation,
     "cap": cap,
     "progress": progress,
     "consent": consent,
     "equal bytes": rerun,
+    "snapshots": decide_again,
 }
-ENDED = (State.COMPLETED, State.KILLED)
+AT_LAST = ("equal bytes", "snapshots")
+"""Oracles that run the world again: only for a world in which all features acted."""

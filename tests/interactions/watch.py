@@ -49,6 +49,8 @@ class Instant:
     limited: bool
     state: NDArray[np.int8]
     """State of each job in the log."""
+    planned: bool
+    """Whether a job that waits or runs is planned at less than its walltime."""
     power_uw: tuple[int, int, int]
     """True watts of jobs, of idle units, and the idle share of busy ones."""
 
@@ -90,6 +92,8 @@ class Trace:
             for piece in range(first, first + int(held.pieces[job])):
                 units = slice(int(held.low[piece]), int(held.high[piece]) + 1)
                 owner[units] = np.where(owner[units] == -1, job, -2)
+        alive = np.concatenate((rows, view.entries.job[queue]))
+        planned = bool((view.planned.seconds[alive] < view.walltime[alive]).any())
         jobs_w, other_w, idle_w = (int(tally[k]) for k in (codes.JOBS_UW, codes.OTHER_UW, codes.BUSY_IDLE_UW))
         self.instants.append(
             Instant(
@@ -98,7 +102,7 @@ class Trace:
                 held.parked[rows].copy(), held.factor[rows].copy(), truth.uw[rows].copy(), truth.unit_state.copy(),
                 owner, view.units.free.copy(), view.reserved.entry.copy(), view.reserved.time.copy(),
                 view.measured.sample_uw.copy(), float(truth.domains.speed.min(initial=1.0)),
-                bool(tally[codes.LIMITED] > 0), s.log.state.copy(), (jobs_w, other_w, idle_w),
+                bool(tally[codes.LIMITED] > 0), s.log.state.copy(), planned, (jobs_w, other_w, idle_w),
             )
         )  # fmt: skip
 

@@ -91,8 +91,7 @@ class Draft:
         """Make the parts anew, and put them together."""
         row = {axis: value() if callable(value) else value for axis, value in self.row.items()}
         if self.pass_options:
-            chosen = row.get("backfill", "easy")
-            row["backfill"] = {**(chosen if isinstance(chosen, dict) else {"part": chosen}), **self.pass_options}
+            row["backfill"] = with_options(row.get("backfill", "easy"), self.pass_options)
         controls = [control() if callable(control) else control for control in self.controls]
         return load_policy("easy", **row, controls=controls)
 
@@ -134,16 +133,34 @@ class Draft:
         cap, targets = self.limits()
         actual = None
         if self.unit_factor:
-            table = self.table(machine)
-            actual = replace(actual_power(jobs, machine), unit_factor=np.minimum(table.factor, 1.0))
+            named = [APPS.index(app) for app in jobs.app.names]
+            factor = np.minimum(self.table(machine).factor[named], 1.0)
+            actual = replace(actual_power(jobs, machine), unit_factor=factor)
         chosen = self.policy() if policy is None else policy
         return kind(jobs, machine, chosen, cap, actual, self.events(), None, self.phases_s, targets)
 
 
+def with_options(chosen: Any, options: dict[str, Any]) -> Any:
+    """Return a choice of a policy with more options."""
+    if isinstance(chosen, str | dict):
+        return {**(chosen if isinstance(chosen, dict) else {"part": chosen}), **options}
+    for name, value in options.items():
+        setattr(chosen, name, value)
+    return chosen
+
+
+LEVELS = ((0.52, 0.75), (0.34, 0.5), (0.2, 0.36))
+"""Shares of the watts above idle that a world's cap lets jobs draw: some worlds are tighter."""
+
+
 def base(seed: tuple[int, ...]) -> Draft:
-    """One partition of a few nodes with three frequencies, and more jobs than its cap lets run at once."""
+    """One partition of a few nodes with three frequencies, and more jobs than its cap lets run at once.
+
+    The last figure of the seed is the number of the attempt: each third world has a tighter cap, and narrower jobs.
+    """
     draft = Draft(seed)
     rng, n = draft.rng, 16
+    style = seed[-1] % len(LEVELS)
     draft.parts = [
         {
             "nodes": 6, "frequencies_hz": CLOCKS, "idle_w": 40.0, "max_w": 200.0, "boot_s": 6.0, "boot_w": 60.0,
@@ -153,7 +170,7 @@ def base(seed: tuple[int, ...]) -> Draft:
     runtime = np.round(rng.exponential(35.0, n) + 5.0)
     draft.columns = {
         "submit_s": np.floor(rng.exponential(5.0, n).cumsum()),
-        "nodes": rng.integers(1, 4, n),
+        "nodes": rng.integers(1, (4, 3, 2)[style], n),
         "runtime_s": runtime,
         "walltime_s": np.ceil(runtime * rng.uniform(1.0, 2.5, n)),
         "user": rng.choice(USERS, n),
@@ -161,5 +178,5 @@ def base(seed: tuple[int, ...]) -> Draft:
         "mean_power_w": np.round(rng.uniform(70.0, 185.0, n), 1),
     }
     draft.columns["max_power_w"] = np.minimum(200.0, draft.columns["mean_power_w"] * 1.05)
-    draft.cap = [(-np.inf, round(float(rng.uniform(0.52, 0.75)), 2))]
+    draft.cap = [(-np.inf, round(float(rng.uniform(*LEVELS[style])), 2))]
     return draft
