@@ -72,12 +72,10 @@ def cell(names: Iterable[str], oracles: Sequence[str] = tuple(ORACLES)) -> Cell:
             found.outcome = REFUSED if error.hint else BROKEN
             found.reason = error.what if error.hint else f"refused without a hint: {error.what}"
             return found
-        broken = [
-            f"{name}: {text}" for name in oracles if name != "equal bytes" for text in ORACLES[name](draft, trace)
-        ]
+        broken = judged(draft, trace, [name for name in oracles if name not in AT_LAST])
         acted = {f.name: int(f.acted(Seen(draft, trace, f.off))) for f in features} if not broken else {}
         if not broken and all(acted.values()):
-            broken = [f"equal bytes: {text}" for text in ORACLES["equal bytes"](draft, trace)]
+            broken = judged(draft, trace, [name for name in oracles if name in AT_LAST])
         if broken:
             found.outcome, found.reason = BROKEN, f"world {attempt}: {broken[0]}"
             return found

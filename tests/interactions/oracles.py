@@ -262,13 +262,23 @@ def decide_again(draft: Draft, trace: Trace) -> Iterator[str]:
             return
 
 
+def whole_passes(draft: Draft, trace: Trace) -> Iterator[str]:
+    """Passes over the whole queue at each instant start what passes of the arrivals start."""
+    simulation = draft.simulation()
+    simulation.view.counter[codes.FCFS_RANKS] = 0
+    simulation.go()
+    if digest(simulation.result()) != digest(trace.run):
+        yield "with whole passes at each instant, jobs start otherwise"
+
+
 ORACLES: dict[str, Oracle] = {
     "conservation": conservation,
     "cap": cap,
     "progress": progress,
     "consent": consent,
     "equal bytes": rerun,
+    "whole passes": whole_passes,
     "snapshots": decide_again,
 }
-AT_LAST = ("equal bytes", "snapshots")
+AT_LAST = ("equal bytes", "whole passes", "snapshots")
 """Oracles that run the world again: only for a world in which all features acted."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sim.invariants import units_of
-from tests.sim.test_against_twin import expect_same
+from tests.sim.test_against_twin import expect_same, targeted_world
 from tests.sim.workloads import Ready, World
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
@@ -102,6 +102,27 @@ def test_several_partitions_and_a_cap_are_the_twins(seed: int) -> None:
     simulation = world.simulation()
     simulation.go()
     expect_same(simulation.result(), world.twin(simulation.truth.reject))
+
+
+@pytest.mark.compiled
+@given(st.integers(0, 2**32 - 1))
+def test_a_pass_of_arrivals_equals_a_whole_one_with_windows_by_load_target(seed: int) -> None:
+    """Outside of targets a reserved entry that would fit at its last option waits for the first one."""
+    world = targeted_world(seed)
+    table = replace(world.ready.table, priority=np.zeros(len(world.ready.table.job)))
+    parts = Machine("first", world.machine.partitions[:1], world.machine.cap_scope) if seed % 2 else world.machine
+    if seed % 2:
+        first = table.partition == 0
+        table = Entries(table.job[first], table.partition[first], table.priority[first])
+    options = (parts.option_start[table.partition], parts.option_start[table.partition + 1] - 1)
+    columns = slice(0, len(parts.option_partition))
+    predicted, actual = (
+        Prediction(each.power_w[:, columns], each.time_factor[:, columns])
+        for each in (world.ready.prediction, world.actual)
+    )
+    ready = replace(world.ready, prediction=predicted, table=table, options=options, by_target=True)
+    world = replace(world, machine=parts, ready=ready, actual=actual, code=codes.EASY, events=NodeEvents.none())
+    expect_whole(world)
 
 
 @pytest.mark.slow

@@ -40,6 +40,8 @@ def running_ahead(view: KernelView, job: int, net: int) -> int:
     if view.counter[codes.LOOKS_AHEAD] != codes.AHEAD_SLOWED:
         return net
     entry = as_int64(view.entries.of_job[job, view.units.option_partition[view.held.option[job]]])
+    if entry < 0:
+        return net  # a snapshot that does not state its window
     return min(net, equal_net(view, job, as_int64(view.entries.last[entry])))
 
 

@@ -294,14 +294,15 @@ def keeps_reservations(view: KernelView, p: int, job: int, option: int, watt: in
 def note_earlier_shadows(view: KernelView, job: int, end: float) -> None:
     """Make the next pass a whole one where the start of ``job``, until ``end``, moves a shadow time forward.
 
-    A reserved entry that fits now waits for the reservation of another partition, and its shadow time is the first end
-    of a running job (rule 8). The start adds an end before that. What an entry lacks no earlier end gives back: the job
+    A reserved entry that fits now at its last option waits for the reservation of another partition, or may not start
+    at that option now (``by_target``, consent). Its shadow time is the first end of a running job (rule 8). The start
+    adds an end before that. What an entry lacks no earlier end gives back: the job
     that starts takes at least as much until then. To be called before the start takes units and watts.
     """
     reserved = view.reserved
-    partitions = len(view.units.free)
-    if partitions == 1:
-        return  # the only reservation is held back by none
+    partitions, count = len(view.units.free), view.counter
+    if partitions == 1 and count[codes.BY_TARGET] == 0 and count[codes.IN_TARGET] == 0:
+        return  # the only reservation is held back by none, and may start at any of its options
     for q in range(partitions):
         entry = as_int64(reserved.entry[q])
         if entry >= 0 and end < reserved.time[q] and view.entries.job[entry] != job:

@@ -218,6 +218,8 @@ class Planner:
         self.settings = self.decider.session.needs.pass_settings(self.layout.machine.cap_scope)
         # Whether signals are needed: by parts in Python, or by what looks at load targets.
         self._looks_ahead = self.decider.asks or self.settings.by_target or bool(self.settings.looks_ahead)
+        # A pass that looks ahead counts a running job at the last option of its window.
+        self._asks_running = self.decider.asks or bool(self.settings.looks_ahead)
 
     @property
     def left(self) -> Cap:
@@ -490,7 +492,7 @@ class Planner:
         cap_w, base, elsewhere_w = budget
         pending = self._pending(rows, snapshot.site.priority, telemetry_ok=telemetry_ok)
         busy = occupation.busy
-        known = self.predictor.rows(busy if self.decider.asks else (), len(busy), pending.prediction)
+        known = self.predictor.rows(busy if self._asks_running else (), len(busy), pending.prediction)
         columns = self._columns = busy_columns(busy, self._columns)
         unusable = occupation.unusable(self.nodes.usable, self.nodes.hidden(occupation.taken))
         prediction = replace(pending.prediction, row=np.concatenate((pending.row, known)))
@@ -499,7 +501,7 @@ class Planner:
         jobs, running = joined(pending.jobs, columns, named, self.consents), columns.as_running(len(pending.jobs))
         signals = self.announced.at(self.left, snapshot.taken_s) if self._looks_ahead else NO_SIGNALS
         entries, window = pending.entries, pending.window
-        if self.decider.asks and self.settings.by_target:
+        if self._asks_running and (self.settings.by_target or self.settings.looks_ahead):
             known = np.array([self.predictor.of(b.row.key) is not None for b in busy], np.bool_)
             asked = (jobs, entries, window, prediction, self.layout.machine, signals)
             entries, window = with_running(self.policy.frequency, busy, known, *asked)

@@ -225,9 +225,13 @@ def build_view(
 def planned_times(
     walltime: NDArray[np.float64], planned_s: Floats | None, settings: PassSettings
 ) -> state.PlannedTimes:
-    """Return the planned times of a new view; the column of walltimes itself where nothing is predicted."""
+    """Return the planned times of a new view; the column of walltimes itself where nothing is predicted.
+
+    ``planned_s`` is less than the walltime of a job that kept work when it was requeued, too.
+    """
     if settings.correction == codes.PLAN_IS_LIMIT:
-        return state.PlannedTimes(walltime, np.zeros(0, np.int16), np.zeros(0))
+        seconds = walltime if planned_s is None else np.array(planned_s, np.float64)
+        return state.PlannedTimes(seconds, np.zeros(0, np.int16), np.zeros(0))
     n = len(walltime)
     seconds = walltime.copy() if planned_s is None else np.array(planned_s, np.float64)
     return state.PlannedTimes(seconds, np.zeros(n, np.int16), np.full(n, np.inf))

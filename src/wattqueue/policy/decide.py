@@ -189,7 +189,13 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
     small = np.searchsorted(rows, entry_job).astype(np.int32)
     partition = (np.searchsorted(kernel.entries.start, queue, side="right") - 1).astype(np.int32)
     order = -np.arange(len(queue), dtype=np.float64) if priority is None else np.asarray(priority, np.float64)
-    window = (kernel.entries.first[queue], kernel.entries.last[queue])
+    small_running = np.searchsorted(rows, running).astype(np.int32)
+    entries, window = Entries(small, partition, order), (kernel.entries.first[queue], kernel.entries.last[queue])
+    if settings.looks_ahead:
+        entries, window = _with_windows(view, entries, window, small_running)
+    seconds = kernel.planned.seconds[rows]
+    # Less than the walltime where run times are predicted, and of jobs that kept work when they were requeued.
+    shorter = bool(kernel.counter[codes.CORRECTION]) or bool((seconds != view.jobs.walltime_s[rows]).any())
     out = view.unit_state != codes.UNIT_ON
     for job in running if out.any() else ():
         out[view.job_units(int(job))] = False  # on a draining node
@@ -199,10 +205,10 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
         view.jobs.take(rows),
         view.machine,
         replace(rows_for(kernel.predicted, rows), unit_factor=factors_of(kernel)),
-        Entries(small, partition, order),
+        entries,
         window,
         settings,
-        _running_of(kernel, running, np.searchsorted(rows, running).astype(np.int32)),
+        _running_of(kernel, running, small_running),
         view.cap_w,
         # A chance ledger computes its margin again from the running jobs.
         0.0 if kernel.counter[codes.BY_CHANCE] else float(kernel.counter[codes.MARGIN]) / codes.MICRO,
@@ -210,10 +216,26 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
         unusable,
         rank_of(kernel, len(view.jobs.app.names)),
         view.signals,
-        kernel.planned.seconds[rows] if kernel.counter[codes.CORRECTION] else None,
+        seconds if shorter else None,
         int(kernel.counter[codes.IDLE_ABOVE]),
     )
     return snapshot, rows.astype(np.int32)
+
+
+def _with_windows(view: View, entries: Entries, window: Window, rows: Ints) -> tuple[Entries, Window]:
+    """Return entries and windows with those of running jobs behind them, each where it runs.
+
+    A pass that looks ahead counts a job at the last option of its window. ``rows`` (r,) in the snapshot's job table.
+    """
+    running = view.running
+    first, last = view.job_windows(running)
+    partition = view.machine.option_partition[view.job_options(running)].astype(np.int32)
+    more = Entries(
+        np.concatenate((entries.job, rows)),
+        np.concatenate((entries.partition, partition)),
+        np.concatenate((entries.priority, np.zeros(len(rows)))),
+    )
+    return more, (np.concatenate((window[0], first)), np.concatenate((window[1], last)))
 
 
 def _running_of(kernel: state.KernelView, running: Ints, rows: Ints) -> RunningJobs:
