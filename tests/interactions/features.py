@@ -231,3 +231,18 @@ FEATURES = {
         *TELEMETRY, *MACHINES, *PASSES,
     )
 }  # fmt: skip
+
+NOT_COVERED = "a cap that does not cover idle nodes gains nothing by switching them off"
+ONE_OPTION = "windows of one option leave nothing to slow"
+NEVER = {
+    frozenset(pair): reason
+    for pair, reason in (
+        *((("control idle-off", f"cap scope {scope}"), NOT_COVERED) for scope in ("dynamic", "jobs")),
+        *((("control target-off", f"cap scope {scope}"), NOT_COVERED) for scope in ("dynamic", "jobs")),
+        *((("control slow-consenting", f"frequency {name}"), ONE_OPTION)
+          for name in ("least-distance", "least-energy", "target-at-submission")),
+        (("backfill none", "queue depth"), "a pass that ends at the first entry that does not fit looks at few anyway"),
+        (("backfill pass in Python", "queue depth"), "a pass in Python tries the entries that it likes"),
+    )
+}  # fmt: skip
+"""Pairs that cannot act in one world, each with the reason."""

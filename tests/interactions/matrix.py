@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tests.interactions.counters import Seen
-from tests.interactions.features import FEATURES, Feature
+from tests.interactions.features import FEATURES, NEVER, Feature
 from tests.interactions.oracles import AT_LAST, ORACLES
 from tests.interactions.watch import Trace, Watched, watched
 from tests.interactions.worlds import Draft, base
 from wattqueue.errors import WattQueueError
 
 TRIES = 24
-HELD, REFUSED, NOT_APPLICABLE, BROKEN = "held", "refused", "not applicable", "broken"
+HELD, REFUSED, NOT_APPLICABLE, BROKEN, UNMET = "held", "refused", "not applicable", "broken", "unmet"
 
 
 @dataclass
@@ -85,5 +85,8 @@ def cell(names: Iterable[str], oracles: Sequence[str] = tuple(ORACLES)) -> Cell:
             found.outcome, found.acted = HELD, acted
             return found
     never = [name for name, times in most.items() if not times]
-    found.reason = f"in {TRIES} worlds {' and '.join(never) or 'both together'} never acted"
+    stated = [reason for pair, reason in NEVER.items() if pair <= set(found.names)]
+    if not stated:
+        found.outcome = UNMET
+    found.reason = stated[0] if stated else f"in {TRIES} worlds {' and '.join(never) or 'all together'} never acted"
     return found

@@ -246,6 +246,12 @@ def resolve(policy: Policy) -> Capabilities:
             where=policy.name,
             hint='use backfill = "easy", "first-fit" or "none"',
         )
+    if needs.custom_pass is not None and needs.rerank is not None:
+        raise PolicyError(
+            "an order that re-ranks has no effect on a pass in Python",
+            where=policy.name,
+            hint='rank the entries in schedule(), or use a compiled pass: backfill = "easy"',
+        )
     if needs.ledger == codes.ADAPTIVE and needs.rerank is not None:
         raise PolicyError(
             "an adaptive ledger cannot be combined with an order that re-ranks",
