@@ -18,9 +18,9 @@ START = JOBS.submit_s + np.array([0.0, 7_200.0, 3_600.0, 0.0, np.nan])
 EXTRA = Extra.of(PLAIN, (START, START + JOBS.runtime_s))
 
 
-def test_extra_waits_and_lost_jobs() -> None:
+def test_extra_waits_and_jobs_that_never_ran() -> None:
     assert EXTRA.wait_s[:4].tolist() == [0, 7_200, 3_600, 0]
-    assert EXTRA.lost.tolist() == [False, False, False, False, True]
+    assert EXTRA.never_ran.tolist() == [False, False, False, False, True]
     assert np.allclose(EXTRA.run_s[:4], 0.0)
 
 
@@ -31,7 +31,6 @@ def test_payers_are_sorted_by_what_they_pay() -> None:
     assert np.allclose(found.wait_share, [4 / 6, 2 / 6, 0.0])
     assert np.allclose(found.work_share, np.array([4.0, 9.0, 1.0]) / 14.0)
     assert found.jobs.tolist() == [2, 1, 1]
-    assert found.lost.tolist() == [0, 1, 0]
     assert found.wait_mean_s.tolist() == [1_800, 7_200, 0]
 
 

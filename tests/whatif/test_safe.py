@@ -17,7 +17,7 @@ DAY = 86_400.0
 
 
 def seen(share: float, looks: float = 500.0, days: float = 400.0, *, lost: int = 0, never: bool = False) -> Evidence:
-    return Evidence(days * DAY, share * days * DAY, looks, never=never, lost=lost)
+    return Evidence(days * DAY, share * days * DAY, looks, never=never, never_ran=lost)
 
 
 @given(looks=st.integers(1, 5_000))

@@ -11,14 +11,26 @@ import pytest
 from wattqueue.campaign.shared import Shared
 from wattqueue.cli.whatif import print_answer
 from wattqueue.formats.table.job_table import write_table
+from wattqueue.model.comparability import OPEN, Gate
 from wattqueue.model.jobs import Jobs
 from wattqueue.runs.task import Task
 from wattqueue.whatif.answer import Answer, conclude
 from wattqueue.whatif.ask import Question, ask, prepare
-from wattqueue.whatif.figures import logarithmic
+from wattqueue.whatif.document import rows
+from wattqueue.whatif.figures import logarithmic, pictures
+from wattqueue.whatif.page import html
 from wattqueue.whatif.payers import Extra, worst_hours
 from wattqueue.whatif.recorded import recorded_waits
-from wattqueue.whatif.text import heads, hour_sentence, remarks, safe_sentence, sentences, table_rows
+from wattqueue.whatif.text import (
+    headline,
+    heads,
+    hour_sentence,
+    mean_falls,
+    remarks,
+    safe_sentence,
+    sentences,
+    table_rows,
+)
 
 DAY = 86_400.0
 EPOCH = 1_700_000_000.0  # 14 November 2023
@@ -173,3 +185,74 @@ def test_the_answer_fits_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixt
     wait = cells(answer, "Waiting time, mean")
     assert all(value in text for value in wait), "no figure is cut"
     assert not any(re.search(r"\w{3,}-$", line) for line in lines)
+
+
+def with_a_wide_job() -> Jobs:
+    """A queue of narrow jobs, and one as wide as the machine, whose predicted watts fit under no low cap."""
+    narrow = jobs_of(120)
+    submit, nodes = np.append(narrow.submit_s, narrow.submit_s[40]), np.append(narrow.nodes, 16)
+    runtime, watts = np.append(narrow.runtime_s, 4_000.0), np.append(narrow.mean_power_w, 340.0)
+    return Jobs.build(submit, nodes, runtime, walltime_s=np.full(121, DAY), user=["ann"] * 121, mean_power_w=watts)
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> Answer:
+    """Under 60 % and 70 % the wide job never runs; under 100 % all do."""
+    folder = tmp_path_factory.mktemp("left")
+    return answer_of(folder, with_a_wide_job(), "60%,70%,100%", estimators=("oracle-mean",))
+
+
+def test_a_cap_that_leaves_jobs_is_no_headline(left: Answer) -> None:
+    curve = left.curves[0]
+    assert [through.open for through in curve.gates] == [False, False, True]
+    assert curve.at == 2
+    assert headline(left, curve).startswith("Under 100%")
+    assert cells(left, "Jobs that never ran")[-2:] == ["1", "1"]
+    assert all(cell.startswith("≥ ") for cell in cells(left, "Waiting time, all jobs")[-2:])
+    assert left.payers(curve, 0) == left.hours(curve, 0) == ()
+    found = {row["cap"]: row for row in rows(left)}
+    assert found["60%"]["extra_wait_s_mean"] is None
+    assert found["60%"]["never_ran_reasons"] == "never fits under the cap: 1"
+    assert "1 of 121 jobs never ran" in found["60%"]["not_comparable"]
+    assert found["100%"]["not_comparable"] is None
+
+
+def test_a_cap_that_was_asked_for_and_leaves_jobs_does_not_hold(tmp_path: Path) -> None:
+    found = answer_of(tmp_path, with_a_wide_job(), "60%,100%", estimators=("oracle-mean",), at="60%")
+    said = headline(found, found.curves[0])
+    assert "does not hold: " in said
+    assert "60%: 1 of 121 jobs never ran (never fits under the cap)" in said
+    page = html(found)
+    assert "does not hold" in page
+    assert 'id="fig-hours"' not in page
+    assert "instead of" not in said
+
+
+def test_gaps_and_hollow_points_where_jobs_never_ran(left: Answer) -> None:
+    drawn = {figure.key: figure for figure, _ in pictures(left)}
+    assert drawn["wait"].extra["never_ran"] == [[1, 1, 0]]
+    for key in ("slowdown", "energy"):
+        assert np.isnan(drawn[key].columns["value_0"]).tolist() == [True, True, False]
+
+
+def test_power_above_a_cap_is_named_in_the_headline(tmp_path: Path) -> None:
+    found = answer_of(tmp_path, jobs_of(), "60%", estimators=("history-mean",), risk=1e-6, at="60%")
+    curve = found.curves[0]
+    assert curve.evidence[0].share > 0
+    assert "No cap that was tried holds" in headline(found, curve)
+    assert "power is above it" in headline(found, curve)
+
+
+def test_a_mean_that_falls_is_explained_beside_the_mean_by_nodes() -> None:
+    class Run:
+        def __init__(self, mean: float, nodes: float) -> None:
+            self.metrics = {"wait_s_mean": mean, "node_wait_s_mean": nodes}
+
+    class Fake:
+        plain, gates = Run(100.0, 100.0), (OPEN, Gate(open=False, why="other jobs"))
+
+        def __init__(self, *means: float) -> None:
+            self.ran = tuple(Run(mean, 200.0) for mean in means)
+
+    assert mean_falls(Fake(90.0, 200.0))  # type: ignore[arg-type]
+    assert not mean_falls(Fake(110.0, 10.0))  # type: ignore[arg-type]

@@ -122,7 +122,7 @@ def test_without_watts_nothing_is_safe(tmp_path: Path) -> None:
     assert "100 %" in found.curves[0].verdict.why
 
 
-def test_the_bill_is_for_the_same_time_whatever_the_cap(table: Path, tmp_path: Path) -> None:
+def test_a_bill_ends_with_its_own_run(table: Path, tmp_path: Path) -> None:
     prices = tmp_path / "prices.csv"
     prices.write_text("time_s,price\n0,100\n")  # one price: the bill is energy times it
     source = parse_source(prices, "EUR/MWh", "--price-unit")
@@ -130,7 +130,15 @@ def test_the_bill_is_for_the_same_time_whatever_the_cap(table: Path, tmp_path: P
     curve = found.curves[0]
     for bill in (*curve.bills, curve.plain_bill):
         assert bill.cost == pytest.approx(100.0 * bill.energy_j / 3.6e9)
-        assert bill.energy_j == pytest.approx(curve.plain_bill.energy_j)  # the same work, the same time
+    for bill, ran in zip((*curve.bills, curve.plain_bill), (*curve.ran, curve.plain), strict=True):
+        assert bill.energy_j == pytest.approx(ran.metrics["machine_energy_j"])
+
+
+def test_the_bill_without_a_cap_does_not_depend_on_what_else_was_asked(table: Path, tmp_path: Path) -> None:
+    asked = ("50%", "90%", "50%..90%:20%")
+    found = [answer(Question(task(table), caps), tmp_path / str(k)) for k, caps in enumerate(asked)]
+    assert len({each.curves[0].plain_bill.energy_j for each in found}) == 1
+    assert len({each.curves[0].ran[-1].power.edge_s[-1] for each in found}) > 1  # the caps end at different times
 
 
 def test_prices_too_short_for_the_queue_are_refused(table: Path, tmp_path: Path) -> None:
@@ -182,7 +190,7 @@ def test_files_and_table(table: Path, tmp_path: Path) -> None:
     assert document["configurations"][0]["lowest_safe_cap"] is None
     assert len(document["rows"]) == 10
     with (out / "payers.csv").open(newline="") as file:
-        users = [row for row in csv.DictReader(file) if row["cap"] == "40%" and row["kind"] == "user"]
+        users = [row for row in csv.DictReader(file) if row["cap"] == "60%" and row["kind"] == "user"]
     assert {row["name"] for row in users} == {"ann", "bob", "cid"}
     assert sum(float(row["share_of_work"]) for row in users) == pytest.approx(1.0)
     assert (out / "report.html").stat().st_size > 1_000_000

@@ -21,11 +21,12 @@ import typer
 from wattqueue.formats.duration import duration_s
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.console import Console
     from rich.table import Table
 
+    from wattqueue.model.comparability import WorkDone
     from wattqueue.whatif.answer import Answer
     from wattqueue.whatif.ask import Question
 
@@ -94,6 +95,7 @@ def _answer(question: Question, workers: int | None, out: Path | None) -> None:
     from tempfile import TemporaryDirectory
 
     from wattqueue.campaign.shared import Shared
+    from wattqueue.cli._never_ran import say_never_ran
     from wattqueue.cli._progress import running
     from wattqueue.formats.pages import write_files
     from wattqueue.whatif.answer import conclude
@@ -109,9 +111,18 @@ def _answer(question: Question, workers: int | None, out: Path | None) -> None:
         answer = conclude(setup, found)
         if out is not None:
             write_files(out, files(answer))
+        say_never_ran(works(answer))
         print_answer(answer)
     if out is not None:
         typer.echo(f"{out / 'report.html'} (with whatif.csv, payers.csv and whatif.json)")
+
+
+def works(answer: Answer) -> Iterator[tuple[str, WorkDone]]:
+    """Yield the work of each run by the name of its configuration and cap."""
+    for curve in answer.curves:
+        texts = ("no cap", *(cap.text for cap in answer.setup.caps))
+        for text, ran in zip(texts, (curve.plain, *curve.ran), strict=True):
+            yield f"{curve.label}, {text}", ran.work
 
 
 def print_answer(answer: Answer, console: Console | None = None) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from wattqueue.model.comparability import Gate, gate
 from wattqueue.model.jobs import Floats, Jobs, Labels
 from wattqueue.model.machine import Machine
 from wattqueue.policy.capabilities import resolve
@@ -29,9 +30,8 @@ from wattqueue.whatif.safe import WATTS_KNOWN, Evidence, SafeCaps, correlation_t
 class Bill:
     """Energy, cost and emission of one run's machine.
 
-    The span is the same for all runs of an answer: from the first submission to the latest end of all runs, idle
-    after a run's own end. Otherwise a low cap, whose run lasts longer, would be billed for more idle time than a high
-    one.
+    A run is billed from its first submission to its own end, so that its bill does not depend on what else was asked. A
+    low cap, whose run lasts longer, is billed for more idle time than a high one.
 
     Attributes:
         energy_j: Energy of the whole machine in joules, idle nodes included.
@@ -55,14 +55,16 @@ class Curve:
         oracle: Parts of the policy that know the future, by name; empty for none.
         plain: Its run without a cap, the reference for all differences.
         ran: Its run under each cap.
+        gates: Whether the run under each cap may be compared with ``plain`` (``model.comparability``).
         extra: Additional wait and run time of each job under each cap, against ``plain``.
         evidence: What each run shows about the time above its cap.
         verdict: Which caps are safe, and why.
         knee: Row of the knee of the mean wait; None where there is none.
         bills: Energy, cost and emission under each cap.
         plain_bill: The same without a cap.
-        at: Row that the page examines closely: the one asked for by ``--at``, else the lowest safe cap, else the
-            knee, else the lowest cap.
+        at: Row that the page examines closely: the one asked for by ``--at``, else the lowest safe cap, else the knee
+            if it holds, else the lowest cap that holds, else the highest cap.
+        risk: Accepted share of time above the cap.
     """
 
     policy: str
@@ -71,6 +73,7 @@ class Curve:
     oracle: str
     plain: RunSummary
     ran: tuple[RunSummary, ...]
+    gates: tuple[Gate, ...]
     extra: tuple[Extra, ...]
     evidence: tuple[Evidence, ...]
     verdict: SafeCaps
@@ -78,6 +81,14 @@ class Curve:
     bills: tuple[Bill, ...]
     plain_bill: Bill
     at: int
+    risk: float
+
+    def holds(self, row: int) -> bool:
+        """Return whether a cap holds in its run: the work is done, and power is above it for the stated risk at most.
+
+        This is what was seen; a safe cap (``verdict``) is one that the data certify beyond that.
+        """
+        return self.gates[row].open and self.evidence[row].share <= self.risk
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,13 +110,23 @@ class Answer:
     partition: Labels
 
     def payers(self, curve: Curve, row: int) -> tuple[Payers, ...]:
-        """Return users and partitions, those with most additional waiting under the cap of ``row`` first."""
+        """Return users and partitions, those with most additional waiting under the cap of ``row`` first.
+
+        Nothing where the run may not be compared with the one without a cap.
+        """
+        if not curve.gates[row].open:
+            return ()
         jobs, ran_s = self.setup.jobs, curve.plain.end_s - curve.plain.start_s
         groups = (("user", jobs.user), ("partition", self.partition))
         return tuple(payers(kind, group, jobs, curve.extra[row], ran_s) for kind, group in groups)
 
     def hours(self, curve: Curve, row: int) -> tuple[Hour, ...]:
-        """Return the hours of submission that wait most under the cap of ``row``, the worst first."""
+        """Return the hours of submission that wait most under the cap of ``row``, the worst first.
+
+        Nothing where the run may not be compared with the one without a cap.
+        """
+        if not curve.gates[row].open:
+            return ()
         return worst_hours(self.setup.jobs, curve.extra[row], curve.plain.start_s, self.setup.zero_s)
 
     def hour_costs(self, curve: Curve, row: int) -> tuple[Floats, Floats]:
@@ -130,54 +151,64 @@ def conclude(setup: Setup, runs: Sequence[Sequence[RunSummary]]) -> Answer:
     begin = float(setup.jobs.submit_s.min())
     end = max(float(ran.power.edge_s[-1]) for row in runs for ran in row)
     refuse_uncovered(setup, end)
-    curves = tuple(_curve(setup, name, row, end) for name, row in zip(setup.names, runs, strict=True))
+    curves = tuple(_curve(setup, name, row) for name, row in zip(setup.names, runs, strict=True))
     return Answer(setup, curves, begin, end, _partitions(setup, curves[0].plain))
 
 
-def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[RunSummary], end_s: float) -> Curve:
+def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[RunSummary]) -> Curve:
     """Evaluate the runs of one configuration.
 
-    Caps under which jobs are lost are left out of the knee: the mean wait of the jobs that still run is not
+    Caps under which jobs never ran are left out of the knee: the mean wait of the jobs that still run is not
     comparable with the others. ``looks`` is limited by the run without a cap, because a longer queue adds no
     independent load.
     """
     plain, ran = runs[0], tuple(runs[1:])
     policy = setup.policy(name)
+    gates = tuple(gate(plain.work, r.work, ("no cap", c.text)) for r, c in zip(ran, setup.caps, strict=True))
     extra = tuple(Extra.of((plain.start_s, plain.end_s), (r.start_s, r.end_s)) for r in ran)
     never = never_above(setup.jobs, setup.machine, policy)
     # A longer queue under a low cap stretches the run, but brings no additional jobs to observe.
     most = evidence_of(plain, setup.zero_s).looks
     evidence = tuple(
-        replace(seen, looks=min(seen.looks, most), never=never, lost=int(e.lost.sum()))
+        replace(seen, looks=min(seen.looks, most), never=never, never_ran=int(e.never_ran.sum()))
         for seen, e in zip((evidence_of(r, setup.zero_s) for r in ran), extra, strict=True)
     )
     verdict = judge(evidence, setup.question.risk, _refusal(setup.jobs, plain, policy))
     wait = np.array([_figure(r, "wait_s_mean") for r in ran])
-    # Under a cap that rejects jobs the mean wait is over fewer jobs: such a point would bend the curve by itself.
-    whole = np.array([e.lost == 0 for e in evidence])
+    # Under a cap that leaves jobs the mean wait is over fewer jobs: such a point would bend the curve by itself.
+    whole = np.array([found.open for found in gates])
     found = knee(np.array([c.cap_w for c in setup.caps])[whole], wait[whole])
     bent = None if found is None else int(np.flatnonzero(whole)[found])
-    asked = asked_row(setup)
-    at = next((row for row in (asked, verdict.lowest, bent) if row is not None), 0)
     own = str(policy.row["estimator"])
     oracle = oracles_of(policy)
     label = marked(name[0] if name[1] is None else f"{name[0]}, {name[1]}", oracle)
-    bills = tuple(_bill(setup, r.power, end_s) for r in ran)
-    return Curve(
+    bills = tuple(_bill(setup, r.power) for r in ran)
+    curve = Curve(
         name[0],
         own,
         label,
         oracle,
         plain,
         ran,
+        gates,
         extra,
         evidence,
         verdict,
         bent,
         bills,
-        _bill(setup, plain.power, end_s),
-        at,
+        _bill(setup, plain.power),
+        0,
+        setup.question.risk,
     )
+    return replace(curve, at=_row_to_examine(setup, curve))
+
+
+def _row_to_examine(setup: Setup, curve: Curve) -> int:
+    """Return the row that the page examines closely (``Curve.at``)."""
+    holding = [row for row in range(len(curve.ran)) if curve.holds(row)]
+    bent = curve.knee if curve.knee in holding else None
+    wanted = (asked_row(setup), curve.verdict.lowest, bent, *holding[:1])
+    return next((row for row in wanted if row is not None), len(curve.ran) - 1)
 
 
 def _figure(ran: RunSummary, name: str) -> float:
@@ -186,11 +217,10 @@ def _figure(ran: RunSummary, name: str) -> float:
     return np.nan if value is None else float(value)
 
 
-def _bill(setup: Setup, power: Digest, end_s: float) -> Bill:
-    """Sum energy, cost and emission of a run up to ``end_s``, idle after the run's own end."""
-    idle = setup.machine.idle_w
-    cost, carbon = (None if t is None else t.amount(power, idle, end_s) for t in (setup.prices, setup.intensity))
-    return Bill(float(power.machine_j.sum()) + idle * (end_s - float(power.edge_s[-1])), cost, carbon)
+def _bill(setup: Setup, power: Digest) -> Bill:
+    """Sum energy, cost and emission of a run up to its own end."""
+    cost, carbon = (None if t is None else t.amount(power) for t in (setup.prices, setup.intensity))
+    return Bill(float(power.machine_j.sum()), cost, carbon)
 
 
 def evidence_of(ran: RunSummary, zero_s: float) -> Evidence:

@@ -67,14 +67,13 @@ class Tariff:
     repairs: tuple[Repair, ...]
     sha256: str
 
-    def amount(self, power: Digest, idle_w: float, until_s: float) -> float:
-        """Return cost or emission of a run's machine, idle from the run's end to ``until_s``.
+    def amount(self, power: Digest) -> float:
+        """Return cost or emission of a run's machine from its first submission to its own end.
 
         The bins of ``power`` must begin wherever the series changes, else a bin would be billed at its first price
         only.
         """
-        spent = sum_of_products(power.machine_j, self.series.at(power.edge_s[:-1]))
-        return (spent + idle_w * self.series.integral(float(power.edge_s[-1]), until_s)) / self.source.per_j
+        return sum_of_products(power.machine_j, self.series.at(power.edge_s[:-1])) / self.source.per_j
 
 
 def parse_source(path: Path, unit: str, option: str) -> SignalSource:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from wattqueue import SCHEMA_VERSION, __version__
+from wattqueue.model.never_ran import ROW
 from wattqueue.model.sums import sum_of_products
 from wattqueue.whatif import safe
 from wattqueue.whatif.answer import Answer, Bill, Curve
@@ -33,7 +34,8 @@ DEFINITIONS = {
     "worst_hours": "hours of submission by the additional node-hours of wait of the jobs submitted in them, against "
     "the run without a cap",
     "payers": "sums over jobs that run with and without the cap; extra_wait_node_h is nodes times additional wait",
-    "bill": "the whole machine from the first submission to the latest end of all runs, idle after a run's own end",
+    "bill": "the whole machine from the first submission to the run's own end",
+    "not_comparable": "why the run may not be compared with the one without a cap: other jobs ran; null where it may",
 }
 """What names in whatif.json mean, written into the file itself."""
 
@@ -41,9 +43,9 @@ DEFINITIONS = {
 def rows(answer: Answer) -> list[Row]:
     """Return one row per configuration and cap, the run without a cap first, with all metrics by their names.
 
-    Beside the metrics: ``jobs_lost``, additional waits, bill, cost and carbon where there is a series, share of time
-    above the cap with its upper bound and the number of observations behind it, the verdict (``safe``) and whether it
-    is the knee.
+    Beside the metrics: why jobs never ran, additional waits, bill, cost and carbon where there is a series, share of
+    time above the cap with its upper bound and the number of observations behind it, the verdict (``safe``) and
+    whether it is the knee.
     """
     return [row for curve in answer.curves for row in (_plain(answer, curve), *_capped(answer, curve))]
 
@@ -57,20 +59,21 @@ def _capped(answer: Answer, curve: Curve) -> Iterator[Row]:
     """Yield the rows of all caps of one configuration.
 
     ``extra_wait_s_mean`` is a plain mean over the jobs that run with and without the cap; ``extra_wait_node_h``
-    weights them by their nodes. The two may differ in sign.
+    weights them by their nodes. The two may differ in sign. Both are empty where other jobs ran without the cap.
     """
     for k, cap in enumerate(answer.setup.caps):
         found = curve.evidence[k]
         wait = curve.extra[k].wait_s
-        both = np.isfinite(wait)
+        both = np.isfinite(wait) if curve.gates[k].open else np.zeros(len(wait), np.bool_)
+        nodes = answer.setup.jobs.nodes[both]
         yield {
             **_name(curve),
             "cap": cap.text,
             "cap_w": cap.cap_w,
             **_figures(curve.ran[k]),
-            "jobs_lost": found.lost,
+            "not_comparable": curve.gates[k].why or None,
             "extra_wait_s_mean": float(wait[both].mean()) if both.any() else None,
-            "extra_wait_node_h": sum_of_products(answer.setup.jobs.nodes[both], wait[both]) / 3_600.0,
+            "extra_wait_node_h": sum_of_products(nodes, wait[both]) / 3_600.0 if both.any() else None,
             **_billed(answer, curve.bills[k]),
             "over_share": found.share,
             "over_share_upper": found.upper,
@@ -87,7 +90,7 @@ def _name(curve: Curve) -> Row:
 
 def _figures(ran: RunSummary) -> Row:
     """Return the metrics of a run as columns."""
-    return dict(ran.metrics)
+    return {**ran.metrics, ROW: ran.work.reasons}
 
 
 def _billed(answer: Answer, bill: Bill) -> Row:
@@ -118,7 +121,6 @@ def _payer(group: Payers, i: int) -> Row:
         "kind": group.kind,
         "name": group.name[i],
         "jobs": int(group.jobs[i]),
-        "jobs_lost": int(group.lost[i]),
         "extra_wait_node_h": float(group.wait_node_h[i]),
         "share_of_extra_wait": float(group.wait_share[i]),
         "share_of_work": float(group.work_share[i]),

@@ -26,6 +26,7 @@ from wattqueue.whatif.safe import percent
 
 LOG_RATIO = 20.0
 """Waits of several configurations that span more than this factor are drawn on a logarithmic axis."""
+HOLLOW = "Hollow points: some jobs never ran under that cap; they count up to the end of the run, at least."
 MOST = 12
 """Names in the figure of payers."""
 
@@ -34,32 +35,35 @@ def pictures(answer: Answer) -> list[Drawn]:
     """Return all figures with the name of the JavaScript function that draws each, in the order of the page.
 
     Cost and carbon need their series. Users and partitions appear where there is more than one of them; of several
-    configurations a reader chooses one, and the choice applies to all such figures.
+    configurations a reader chooses one, and the choice applies to all such figures. They have configurations alone
+    whose run under the cap may be compared with that without one.
     """
     found: list[Drawn] = [
         (wait(answer), "capcurve"),
         (risk(answer), "capcurve"),
-        (_choice(answer, [hours(answer, curve) for curve in answer.curves]), "hours"),
         (slowdown(answer), "capcurve-small"),
         (energy(answer), "capcurve-small"),
     ]
+    same = [curve for curve in answer.curves if curve.gates[curve.at].open]
+    if same:
+        found.insert(2, (_choice(same, [hours(answer, curve) for curve in same]), "hours"))
     if answer.setup.prices is not None:
         found.append((cost(answer), "capcurve-small"))
     if answer.setup.intensity is not None:
         found.append((carbon(answer), "capcurve-small"))
-    by_kind = zip(*(answer.payers(curve, curve.at) for curve in answer.curves), strict=True)
+    by_kind = zip(*(answer.payers(curve, curve.at) for curve in same), strict=True)
     for groups in by_kind:
         if max(len(group.name) for group in groups) > 1:
-            drawn = [payers(answer, curve, group) for curve, group in zip(answer.curves, groups, strict=True)]
-            found.append((_choice(answer, drawn), "payers"))
+            drawn = [payers(answer, curve, group) for curve, group in zip(same, groups, strict=True)]
+            found.append((_choice(same, drawn), "payers"))
     return found
 
 
-def _choice(answer: Answer, drawn: Sequence[Figure]) -> Figure:
+def _choice(curves: Sequence[Curve], drawn: Sequence[Figure]) -> Figure:
     """Combine the figures of several configurations into one, of which the page shows one configuration at a time."""
     if len(drawn) == 1:
         return drawn[0]
-    called = [replace(figure, called=curve.label) for figure, curve in zip(drawn, answer.curves, strict=True)]
+    called = [replace(figure, called=curve.label) for figure, curve in zip(drawn, curves, strict=True)]
     return replace(called[0], others=tuple(called[1:]))
 
 
@@ -68,7 +72,7 @@ def wait(answer: Answer) -> Figure:
 
     Where the trace records waits their mean is a further line, so that nobody takes the replay's level for the users'.
     """
-    values, plain = _metric(answer, "wait_s_mean")
+    values, plain = _metric(answer, "all_wait_s_mean", whole=False)
     seen = text.recorded(answer, answer.curves[0])
     levels = [*values, plain] if seen is None else [*values, plain, np.array([seen.wait_s_mean])]
     scale, unit = words.wait_unit(finite_max(np.concatenate(levels)))
@@ -141,10 +145,11 @@ def slowdown(answer: Answer) -> Figure:
     The slowdown complements the wait: it weights the wait of short jobs, which the mean wait hides behind long ones.
     """
     values, plain = _metric(answer, "bounded_slowdown_mean")
-    best = min(float(np.nanmin(v)) for v in values)
+    every = np.concatenate(values)
+    best = float(every.min(where=np.isfinite(every), initial=np.inf)) if np.isfinite(every).any() else None
     says = (
         f"Turnaround divided by run time (runs below 10 s count as 10 s), at least 1, mean over jobs: "
-        f"{words.figures(float(plain[0]))} without a cap, {words.figures(best)} at the best cap."
+        f"{words.figures(float(plain[0]))} without a cap{f', {words.figures(best)} at the best cap' if best else ''}."
     )
     log = logarithmic(values)
     return _figure(
@@ -175,18 +180,17 @@ def risk(answer: Answer) -> Figure:
 
 
 def energy(answer: Answer) -> Figure:
-    """Return the energy of the machine over the span that all runs are billed for.
+    """Return the energy of the machine up to the end of each run.
 
-    Without changes of frequency the curve is flat: a cap shifts energy in time. It falls only where controls switch
-    nodes off or frequencies down.
+    Without changes of frequency a cap shifts energy in time, and a run that ends later idles longer. Energy falls only
+    where controls switch nodes off or frequencies down.
     """
     values, plain = _billed(answer, lambda bill: bill.energy_j)
     scale, prefix = words.prefix_of(finite_max(np.concatenate(values)) / 3_600)
-    whole = words.span(answer.end_s - answer.begin_s)
     says = (
-        f"The whole machine from the first submission to the latest end of all runs "
-        f"({whole}), idle nodes too: {words.energy(float(plain[0]))} without a cap. "
-        "Where the same work is done at the same frequencies, a cap shifts energy in time and saves none."
+        f"The whole machine from the first submission to the end of each run, idle nodes too: "
+        f"{words.energy(float(plain[0]))} without a cap. Where the same work is done at the same frequencies, a cap "
+        "shifts energy in time and saves none; a run that ends later idles longer."
     )
     return _figure(
         answer, "energy", "Energy against the cap", says, Axis("energy billed", f"{prefix}Wh", scale * 3_600),
@@ -312,21 +316,37 @@ def _figure(
         "labels": [c.label for c in answer.curves],
         "texts": [c.text for c in caps],
         "plain": None if plain is None else [float(v) for v in plain],
-        "never_ran": [[e.lost for e in c.evidence] for c in answer.curves],
+        "never_ran": [
+            [0 if g.open else r.work.never_ran for r, g in zip(c.ran, c.gates, strict=True)] for c in answer.curves
+        ],
     }
     heads = {"cap_w": "cap"} | {f"value_{k}": c.label for k, c in enumerate(answer.curves)}
     return Figure(key, title, says, Axis(f"cap on {scope}", f"{prefix}W", scale), y, columns, heads, more | extra)
 
 
-def _metric(answer: Answer, name: str) -> tuple[list[Floats], Floats]:
-    """Return a metric under every cap per configuration, and without a cap. Shapes [(caps,)], (configurations,)."""
-    values = [np.array([_number(r.metrics.get(name)) for r in c.ran]) for c in answer.curves]
+def _metric(answer: Answer, name: str, *, whole: bool = True) -> tuple[list[Floats], Floats]:
+    """Return a metric under every cap per configuration, and without a cap. Shapes [(caps,)], (configurations,).
+
+    ``whole`` leaves a gap where the run may not be compared with the one without a cap.
+    """
+    values = [
+        np.array(
+            [
+                _number(r.metrics.get(name)) if g.open or not whole else np.nan
+                for r, g in zip(c.ran, c.gates, strict=True)
+            ]
+        )
+        for c in answer.curves
+    ]
     return values, np.array([_number(c.plain.metrics.get(name)) for c in answer.curves])
 
 
 def _billed(answer: Answer, of: Callable[[Bill], float | None]) -> tuple[list[Floats], Floats]:
-    """Return a figure of the bills, shaped as ``_metric``."""
-    values = [np.array([_number(of(b)) for b in c.bills]) for c in answer.curves]
+    """Return a figure of the bills, shaped as ``_metric``, with its gaps."""
+    values = [
+        np.array([_number(of(b)) if g.open else np.nan for b, g in zip(c.bills, c.gates, strict=True)])
+        for c in answer.curves
+    ]
     return values, np.array([_number(of(c.plain_bill)) for c in answer.curves])
 
 
@@ -357,12 +377,15 @@ def _of(answer: Answer, curve: Curve) -> str:
 
 def _hollow(answer: Answer) -> str:
     """Return the explanation of hollow points, empty where there are none."""
-    lost = any(e.lost for c in answer.curves for e in c.evidence)
-    return "Hollow points: some jobs can never start under that cap; they are left out of the mean." if lost else ""
+    left = any(not through.open for c in answer.curves for through in c.gates)
+    return HOLLOW if left else ""
 
 
 def _spread(values: Sequence[Floats], plain: Floats, read: Callable[[float], str]) -> str:
     """Return the value without a cap and the range under all caps as a sentence."""
     every = np.concatenate(values)
+    every = every[np.isfinite(every)]
+    if not len(every):
+        return f"{read(float(plain[0]))} without a cap."
     ends = f"{read(float(every.min()))} to {read(float(every.max()))}"
     return f"{read(float(plain[0]))} without a cap, {ends} under the caps tried."

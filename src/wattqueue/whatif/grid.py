@@ -19,6 +19,7 @@ from wattqueue.campaign.cell import Row
 from wattqueue.campaign.run import run_cells
 from wattqueue.campaign.shared import Arrays, Shared
 from wattqueue.errors import CampaignError
+from wattqueue.model.comparability import WorkDone
 from wattqueue.model.machine import Machine
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.whatif.digest import Digest
@@ -88,7 +89,7 @@ class CapCell:
         }
         kept = shared.put_arrays({**columns, **sums})
         notes = {f"note {text}": count for text, count in ran.notes.items()}
-        return {"columns": kept, **ran.metrics, **notes}
+        return {"columns": kept, **ran.metrics, **ran.work.row(), **notes}
 
 
 def run_grid(
@@ -125,5 +126,6 @@ def _ran(row: dict[str, Any], shared: Shared) -> RunSummary:
     held = shared.arrays(row["columns"])
     power = Digest(held["edge_s"], **{name: held[name] for name in SUMS})
     notes = {name.removeprefix("note "): int(v) for name, v in row.items() if name.startswith("note ") and v}
-    figures = {n: v for n, v in row.items() if n != "columns" and not n.startswith("note ")}
-    return RunSummary(figures, held["start_s"], held["end_s"], held["partition"], power, notes)
+    work = WorkDone.of_row(row)
+    figures = {n: v for n, v in row.items() if n not in {"columns", *work.row()} and not n.startswith("note ")}
+    return RunSummary(figures, held["start_s"], held["end_s"], held["partition"], power, work, notes)

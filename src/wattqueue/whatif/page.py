@@ -58,14 +58,11 @@ def _eyebrow(answer: Answer) -> str:
 def lede(answer: Answer) -> str:
     """Return the answer for the first configuration in two sentences (HTML).
 
-    The first gives the wait under the cap that is examined closely against none. The second names the lowest safe cap
-    and, where that is another cap, its wait: a safe cap without its wait says nothing to users.
+    The first gives the wait under the cap that is examined closely against none, or why that cap does not hold. The
+    second names the lowest safe cap and, where that is another cap, its wait: a safe cap without its wait says nothing
+    to users.
     """
     curve, caps = answer.curves[0], answer.setup.caps
-    cap, ran = caps[curve.at], curve.ran[curve.at]
-    before, after = (r.metrics.get("wait_s_mean") for r in (curve.plain, ran))
-    if before is None or after is None:
-        return "No job ran."
     lowest = curve.verdict.lowest
     risk = safe.percent(answer.setup.question.risk)
     called = (
@@ -74,12 +71,9 @@ def lede(answer: Answer) -> str:
         if lowest is not None
         else "<strong>No cap can be certified</strong> with this data; the reason is given below."
     )
-
-    return (
-        f"Under {escape(cap.text)} ({words.watts(cap.cap_w)}), with {escape(curve.label)}, jobs wait "
-        f"<strong>{words.span(float(after))}</strong> on average instead of "
-        f"<strong>{words.span(float(before))}</strong> without a cap. {called}"
-    )
+    said = escape(text.headline(answer, curve))
+    falls = f" {escape(text.MAY_FALL)}" if text.mean_falls(curve) else ""
+    return f"{said if curve.holds(curve.at) else f'<strong>{said}</strong>'} {called}{falls}"
 
 
 def notice(answer: Answer) -> str:
@@ -100,7 +94,8 @@ def verdicts(answer: Answer) -> str:
     def name(curve: Curve, row: int | None) -> str:
         if row is None:
             return "none"
-        return f"{caps[row].text} ({words.watts(caps[row].cap_w)}): {wait_of(curve.ran[row])}"
+        broken = "" if curve.holds(row) else "; it does not hold"
+        return f"{caps[row].text} ({words.watts(caps[row].cap_w)}): {wait_of(curve.ran[row])}{broken}"
 
     rows = [
         (c.label, wait_of(c.plain), name(c, c.knee), name(c, c.verdict.lowest), text.upper_first(c.verdict.why))
@@ -123,9 +118,10 @@ def wait_of(ran: RunSummary) -> str:
 
 
 COLUMNS = Html(
-    "<em>Energy billed</em>: the whole machine over the time that all runs are billed for. <em>Above cap</em>: share "
-    "of time with true power above the cap, from the first submission to the last start. <em>At most</em>: its upper "
-    "bound. <em>Lost jobs</em> run without a cap and never start under this one; they are left out of the waits. "
+    "<em>Energy billed</em>: the whole machine from the first submission to the end of the run. <em>Above cap</em>: "
+    "share of time with true power above the cap, from the first submission to the last start. <em>At most</em>: its "
+    "upper bound. <em>By nodes</em>: each job weighted by its nodes. <em>Jobs that never ran</em> count in the waits "
+    "over all jobs only, up to the end of the run (≥). "
     "<em>recorded</em>: waits that users really had, where the trace has start times."
 )
 """Explanation of the columns, below the last table (HTML)."""
@@ -175,7 +171,9 @@ def closely(answer: Answer) -> str:
             "Their mean wait, no cap",
             "Their mean wait, cap",
         )
-        parts.append(grid(heads[0], heads, hours, ["", *["n"] * 5]) if hours else paragraph("No job waits longer."))
+        through = curve.gates[curve.at]
+        none = through.sentence or "No job waits longer."
+        parts.append(grid(heads[0], heads, hours, ["", *["n"] * 5]) if hours else paragraph(none))
         parts += [paragraph(text.payer_sentence(g, cap)) for g in answer.payers(curve, curve.at)]
     note = paragraph(
         "Hours are ranked by the additional node-hours of wait of the jobs submitted in them, against no cap. "

@@ -1,8 +1,7 @@
 """Attribute the additional waiting under a cap to users, partitions and hours of submission.
 
 The unit is node-hours: nodes of a job times the hours that it waits longer than without a cap. A job that waits less
-counts negative, so the sum over a group is its net loss. Jobs that run only without the cap are counted apart
-(``lost``).
+counts negative, so the sum over a group is its net loss. Only runs of the same work are compared (``Curve.gates``).
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ class Extra:
     Attributes:
         wait_s: Additional wait; negative where the job starts earlier; NaN where it ran in one of the two runs only.
         run_s: Additional run time (lower frequencies); NaN as above.
-        lost: Whether the job ran without the cap and does not run under it.
+        never_ran: Whether the job ran without the cap and never ran under it.
     """
 
     wait_s: Floats
     run_s: Floats
-    lost: NDArray[np.bool_]
+    never_ran: NDArray[np.bool_]
 
     @classmethod
     def of(cls, plain: tuple[Floats, Floats], capped: tuple[Floats, Floats]) -> Extra:
@@ -56,7 +55,6 @@ class Payers:
         work_share: Share of the node-hours run without a cap.
         wait_mean_s: Mean additional wait of a job.
         run_node_h: Additional node-hours of run time.
-        lost: Jobs that no longer run.
     """
 
     kind: str
@@ -67,7 +65,6 @@ class Payers:
     work_share: Floats
     wait_mean_s: Floats
     run_node_h: Floats
-    lost: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +117,9 @@ def payers(kind: str, group: Labels, jobs: Jobs, extra: Extra, ran_s: Floats) ->
     jobs_ran = np.bincount(code[both], minlength=size)
     wait = total(jobs.nodes * extra.wait_s) / HOUR_S
     work = np.bincount(code, np.where(np.isfinite(ran_s), jobs.nodes * ran_s, 0.0), size)
-    lost = np.bincount(code[extra.lost], minlength=size)
     # Stable, so that names with equal waiting keep their alphabetical order in every run.
     order = np.argsort(-wait, kind="stable")
-    order = order[(jobs_ran + lost)[order] > 0]
+    order = order[jobs_ran[order] > 0]
     # Shares are of the positive sums only: groups that gain would otherwise push the others above 100 %.
     all_wait = float(np.maximum(wait, 0.0).sum())
     return Payers(
@@ -135,7 +131,6 @@ def payers(kind: str, group: Labels, jobs: Jobs, extra: Extra, ran_s: Floats) ->
         work[order] / max(float(work.sum()), 1e-300),
         total(extra.wait_s)[order] / np.maximum(jobs_ran[order], 1),
         total(jobs.nodes * extra.run_s)[order] / HOUR_S,
-        lost[order].astype(np.int64),
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.model.comparability import WorkDone
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import Metrics, metrics
@@ -34,6 +35,7 @@ class RunSummary:
         end_s: End of each job, NaN where it never ran. Shape (n,).
         partition: Index of the partition that each job ran in, -1 where it never ran. Shape (n,).
         power: Integrals of the power over bins.
+        work: Which jobs never ran and why, and what decides whether the run may be compared with another.
         notes: Remarks of the simulator, with the number of times that each applies.
     """
 
@@ -42,6 +44,7 @@ class RunSummary:
     end_s: Floats
     partition: NDArray[np.int16]
     power: Digest
+    work: WorkDone
     notes: dict[str, int]
 
 
@@ -75,7 +78,8 @@ def run_cap(
         figures |= kept.figures()._asdict()
     option = run.schedule.option
     partition = np.where(option < 0, -1, machine.option_partition[option]).astype(np.int16)
-    return RunSummary(figures, run.schedule.start_s, run.schedule.end_s, partition, found, dict(run.notes))
+    work = WorkDone.of(run.jobs, run.schedule)
+    return RunSummary(figures, run.schedule.start_s, run.schedule.end_s, partition, found, work, dict(run.notes))
 
 
 def _windows(run: Run) -> Iterable[PowerSeries]:

@@ -51,14 +51,14 @@ class Evidence:
         over_s: Seconds of it with true power above the cap.
         looks: Number n of independent observations that the span is worth.
         never: Whether an excess is impossible by construction (``answer.never_above``).
-        lost: Number of jobs that run only without a cap.
+        never_ran: Number of jobs that run without a cap and never ran under this one.
     """
 
     span_s: float
     over_s: float
     looks: float
     never: bool = False
-    lost: int = 0
+    never_ran: int = 0
 
     @property
     def share(self) -> float:
@@ -163,8 +163,8 @@ def judge(evidence: Sequence[Evidence], risk: float, refusal: str = "") -> SafeC
 
 def _fails(found: Evidence, risk: float) -> str:
     """Return why a cap fails at ``risk``, empty where it passes."""
-    if found.lost:
-        return f"{found.lost:,} jobs that run without a cap are rejected"
+    if found.never_ran:
+        return f"{found.never_ran:,} jobs that run without a cap never ran"
     if found.upper <= risk:
         return ""
     seen = f"power is above it {percent(found.share)} of the time" if found.over_s > 0 else "no excess was observed"

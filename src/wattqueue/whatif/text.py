@@ -13,9 +13,11 @@ from typing import Self
 
 import numpy as np
 
+from wattqueue.model.comparability import Gate, change, factor
 from wattqueue.model.energy_origin import energy_origin, origin_sentence
 from wattqueue.model.quantities import quantity
 from wattqueue.report import words
+from wattqueue.report.metric_table import at_least, is_bound
 from wattqueue.whatif.answer import Answer, Bill, Curve
 from wattqueue.whatif.payers import Hour, Payers
 from wattqueue.whatif.recorded import RecordedWaits, recorded_waits
@@ -30,6 +32,13 @@ SMALL_UNITS = {"g": (1e6, "t"), "kg": (1e3, "t")}
 """Divisor and unit in which emissions in grams and kilograms are shown."""
 NOTEWORTHY = 0.005
 """Shares of the additional waiting below this are not listed: they would print as 0 %."""
+
+WAITS = ("all_wait_s_mean", "wait_s_mean", "node_wait_s_mean", "wait_s_p95")
+"""Waits of the table; the first is shown where jobs never ran."""
+MAY_FALL = (
+    "A mean wait may fall under a cap: where power is short, narrow jobs start while a wide one waits, and a mean over "
+    "jobs counts both alike. The mean by nodes weights each job by its nodes."
+)
 
 Scale = tuple[float, str]
 """SI units per printed unit, and the unit's name."""
@@ -81,7 +90,7 @@ def recorded(answer: Answer, curve: Curve) -> RecordedWaits | None:
 def heads(answer: Answer) -> tuple[str, ...]:
     """Return the heads of the table's columns with their units.
 
-    "Energy billed" is not the metric "Energy of the machine": it reaches to the latest end of all runs (``Bill``).
+    "Energy billed" is that of the machine up to the run's own end (``Bill``).
     """
     prices, intensity, units = answer.setup.prices, answer.setup.intensity, DisplayUnits.of(answer)
     carbon = f" ({carbon_scale(intensity.source.amount)[1]})" if intensity else ""
@@ -89,10 +98,9 @@ def heads(answer: Answer) -> tuple[str, ...]:
         "Cap",
         units.power[1],
         "Mark",
-        f"{quantity('wait_s_mean').label} ({units.wait[1]})",
-        f"{quantity('wait_s_p95').label} ({units.wait[1]})",
+        *(f"{quantity(name).label} ({units.wait[1]})" for name in WAITS),
         quantity("bounded_slowdown_mean").label,
-        "Lost jobs",
+        quantity("jobs_never_ran").label,
         f"Energy billed ({units.energy[1]})",
         f"Cost ({prices.source.amount})" if prices else "Cost",
         f"Carbon{carbon}",
@@ -106,16 +114,14 @@ def table_rows(answer: Answer, curve: Curve) -> list[tuple[str, ...]]:
     """Return the cells of the table: recorded waits where known, no cap, then the highest cap down.
 
     All cells are text in the units of ``heads``; a cell without a value is empty, and the printers drop columns that
-    are empty in every row (cost without a price series, lost jobs where none are lost).
+    are empty in every row (cost without a price series, jobs that never ran where all ran).
     """
     caps, units, seen = answer.setup.caps, DisplayUnits.of(answer), recorded(answer, curve)
     found: list[tuple[str, ...]] = []
     if seen is not None:
-        waits = _waits(seen.wait_s_mean, seen.wait_s_p95, seen.bounded_slowdown_mean, units)
-        found.append(("recorded", "", "", *waits, *[""] * 7))
-    found.append(
-        ("none", "", "", *_run_waits(curve.plain, units), "", *_bill(answer, curve.plain_bill, units), *[""] * 3)
-    )
+        mean, p95 = (_wait(value, units) for value in (seen.wait_s_mean, seen.wait_s_p95))
+        found.append(("recorded", "", "", "", mean, "", p95, words.figures(seen.bounded_slowdown_mean), *[""] * 7))
+    found.append(("none", "", "", *_run_waits(curve.plain, units), *_bill(answer, curve.plain_bill, units), *[""] * 3))
     for k in reversed(range(len(caps))):
         evidence, ran = curve.evidence[k], curve.ran[k]
         found.append(
@@ -124,7 +130,6 @@ def table_rows(answer: Answer, curve: Curve) -> list[tuple[str, ...]]:
                 words.figures(caps[k].cap_w / units.power[0], 4),
                 marks(curve, k),
                 *_run_waits(ran, units),
-                f"{evidence.lost:,}" if evidence.lost else "",
                 *_bill(answer, curve.bills[k], units),
                 *_risk(evidence, ran, units),
             )
@@ -139,10 +144,18 @@ def marks(curve: Curve, row: int) -> str:
     return ", ".join(word for word in (safety, "knee" if row == curve.knee else "") if word)
 
 
-def _run_waits(ran: RunSummary, units: DisplayUnits) -> tuple[str, str, str]:
-    """Return mean and p95 wait and mean bounded slowdown of a run as text."""
-    mean, p95, slowdown = (_number(ran, name) for name in ("wait_s_mean", "wait_s_p95", "bounded_slowdown_mean"))
-    return _waits(mean, p95, slowdown, units)
+def _run_waits(ran: RunSummary, units: DisplayUnits) -> tuple[str, ...]:
+    """Return the waits of ``WAITS``, the mean bounded slowdown and the jobs that never ran as text."""
+    every, *others = (_wait(_number(ran, name), units) for name in WAITS)
+    slowdown = _number(ran, "bounded_slowdown_mean")
+    bound = is_bound(WAITS[0], ran.metrics)
+    never = ran.work.never_ran
+    return (
+        at_least(every, bound=True) if bound else "",
+        *others,
+        "–" if slowdown is None else words.figures(slowdown),
+        f"{never:,}" if never else "",
+    )
 
 
 def _number(ran: RunSummary, name: str) -> float | None:
@@ -151,12 +164,9 @@ def _number(ran: RunSummary, name: str) -> float | None:
     return None if value is None else float(value)
 
 
-def _waits(
-    mean_s: float | None, p95_s: float | None, slowdown: float | None, units: DisplayUnits
-) -> tuple[str, str, str]:
-    """Return waits in the table's unit, and a slowdown; a dash for None."""
-    mean, p95 = ("–" if v is None else words.figures(round(v / units.wait[0], 3)) for v in (mean_s, p95_s))
-    return mean, p95, "–" if slowdown is None else words.figures(slowdown)
+def _wait(value_s: float | None, units: DisplayUnits) -> str:
+    """Return a wait in the table's unit; a dash for None."""
+    return "–" if value_s is None else words.figures(round(value_s / units.wait[0], 3))
 
 
 def _bill(answer: Answer, bill: Bill, units: DisplayUnits) -> tuple[str, str, str]:
@@ -202,10 +212,13 @@ def _risk(seen: Evidence, ran: RunSummary, units: DisplayUnits) -> tuple[str, st
 def sentences(answer: Answer, curve: Curve) -> Iterator[str]:
     """Yield what the table does not show about one configuration.
 
-    Recorded waits, knee, lowest safe cap, worst hours, users and partitions that wait longer. Lines that begin with
-    two blanks continue the one before; the printer keeps the indent when it breaks them.
+    The headline, recorded waits, knee, lowest safe cap, worst hours, users and partitions that wait longer. Lines that
+    begin with two blanks continue the one before; the printer keeps the indent when it breaks them.
     """
     caps = answer.setup.caps
+    yield headline(answer, curve)
+    if mean_falls(curve):
+        yield MAY_FALL
     seen = recorded(answer, curve)
     if seen is not None:
         yield recorded_sentence(seen)
@@ -217,6 +230,41 @@ def sentences(answer: Answer, curve: Curve) -> Iterator[str]:
         yield from (f"  {hour_sentence(answer, hour)}" for hour in hours)
     for group in answer.payers(curve, curve.at):
         yield payer_sentence(group, caps[curve.at].text)
+
+
+def headline(answer: Answer, curve: Curve) -> str:
+    """Return what the cap that is examined closely does to waits, or why it does not hold.
+
+    A cap that does not hold is never stated with its waits alone.
+    """
+    cap = answer.setup.caps[curve.at]
+    named = f"{cap.text} ({words.watts(cap.cap_w)})"
+    if not curve.gates[curve.at].open or not curve.holds(curve.at):
+        none = not any(curve.holds(row) for row in range(len(curve.ran)))
+        return f"{'No cap that was tried holds. ' if none else ''}{named} does not hold: {fails(curve, curve.at)}."
+    return f"Under {named}, with {curve.label}, {waits_under(curve, curve.at).removeprefix('under which ')}."
+
+
+def fails(curve: Curve, row: int) -> str:
+    """Return why a cap does not hold: power above it, or jobs that never ran; empty where it holds."""
+    seen, through = curve.evidence[row], curve.gates[row]
+    above = f"power is above it {percent(seen.share)} of the time" if seen.share > curve.risk else ""
+    return ", and ".join(filter(None, (above, "" if through.open else through.why)))
+
+
+def mean_falls(curve: Curve) -> bool:
+    """Return whether the mean wait under some cap is below that without one."""
+    found = (change("wait_s_mean", *means, through) for means, through in _mean_waits(curve, "wait_s_mean"))
+    return any(value is not None and value < 0 for value in found)
+
+
+def _mean_waits(curve: Curve, name: str) -> Iterator[tuple[tuple[float, float], Gate]]:
+    """Yield a mean wait without a cap and under each cap, with the gate between the two runs."""
+    before = _number(curve.plain, name)
+    for ran, through in zip(curve.ran, curve.gates, strict=True):
+        after = _number(ran, name)
+        if before is not None and after is not None:
+            yield (before, after), through
 
 
 def recorded_sentence(seen: RecordedWaits) -> str:
@@ -245,12 +293,13 @@ def knee_sentence(answer: Answer, curve: Curve) -> str:
     Three cases: no cap makes any job wait longer (the caps tried are too high), the curve has no knee (``knee``), or
     the knee with its watts.
     """
-    if not any(e.lost or (x.wait_s > 0).any() for e, x in zip(curve.evidence, curve.extra, strict=True)):
+    if not any(e.never_ran or (x.wait_s > 0).any() for e, x in zip(curve.evidence, curve.extra, strict=True)):
         return "No job waits longer under any cap that was tried: try lower ones."
     if curve.knee is None:
         return "No knee: the mean wait has no bend within these caps."
     cap = answer.setup.caps[curve.knee]
-    return f"Knee at {cap.text} ({words.watts(cap.cap_w)}); below it waits rise steeply."
+    broken = "" if curve.holds(curve.knee) else f" It does not hold: {fails(curve, curve.knee)}."
+    return f"Knee at {cap.text} ({words.watts(cap.cap_w)}); below it waits rise steeply.{broken}"
 
 
 def safe_sentence(answer: Answer, curve: Curve) -> str:
@@ -274,15 +323,22 @@ def safe_sentence(answer: Answer, curve: Curve) -> str:
 
 
 def waits_under(curve: Curve, row: int) -> str:
-    """Return the mean wait under a cap against none as the end of a sentence, with the factor where it is above 1.1."""
-    before, after = (r.metrics.get("wait_s_mean") for r in (curve.plain, curve.ran[row]))
+    """Return the mean wait under a cap against none as the end of a sentence, with the factor where it is above 1.1.
+
+    Where the two runs did other work, why they are not compared.
+    """
+    through, runs = curve.gates[row], (curve.plain, curve.ran[row])
+    before, after = (_number(r, "wait_s_mean") for r in runs)
     if before is None or after is None:
         return "under which no job runs"
-    factor = float(after) / float(before) if float(before) > 0 else np.inf
-    times = f", {words.figures(factor, 2)} times as long" if 1.1 < factor < np.inf else ""
+    if not through.open:
+        return f"whose waits are not comparable ({through.why})"
+    times = factor("wait_s_mean", before, after, through) or 0.0
+    nodes = [_number(r, "node_wait_s_mean") or 0.0 for r in runs]
     return (
-        f"under which jobs wait {words.span(float(after))} on average instead of {words.span(float(before))} "
-        f"without a cap{times}"
+        f"under which jobs wait {words.span(after)} on average instead of {words.span(before)} without a cap"
+        f"{f', {words.figures(times, 2)} times as long' if times > 1.1 else ''}"
+        f" (weighted by nodes {words.span(nodes[1])} instead of {words.span(nodes[0])})"
     )
 
 
