@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from hypothesis import strategies as st
 from tests.formats.refusal import refused
 from wattqueue import SCHEMA_VERSION
 from wattqueue.errors import InputError, OutputError, WattQueueError
-from wattqueue.formats.table.job_table import COLUMNS, read_table, write_table
+from wattqueue.formats.table.job_table import COLUMNS, OF_POLICIES, SUBMISSION, read_table, write_table
 from wattqueue.model import bounds, consent
 from wattqueue.model.jobs import Jobs, Labels
+
+ROOT = Path(__file__).parents[2]
 
 HEAD = "job_id,submit_s,nodes,walltime_s,runtime_s,user,mean_power_w"
 
@@ -328,6 +331,68 @@ def test_ids_beyond_64_bits_with_sign_stay_what_they_are(tmp_path: Path) -> None
     ids = pl.Series([2**64 - 2], dtype=pl.UInt64)
     pl.DataFrame({"job_id": ids, "submit_s": [0.0], "nodes": [1], "runtime_s": [5.0]}).write_parquet(path)
     assert read_table(path).job_id.tolist() == ["18446744073709551614"]
+
+
+def named_in_the_guide() -> list[str]:
+    """Columns that the guide's description of the job table names."""
+    text = (ROOT / "docs" / "guide" / "files.md").read_text(encoding="utf-8")
+    table = text.partition("## Job table")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    return [name for row in rows for name in re.findall(r"`(\w+)`", row) if name not in {"power_profile_w", "x_"}]
+
+
+VALUES = {
+    "job_id": ("a7", "b1"), "submit_s": (0.0, 5.0), "nodes": (1.0, 2.0), "user": ("ada", ""), "app": ("", "lu"),
+    "partition": ("p", ""), "allowed": (1.0, None), "capped_windows": (0.0, None), "frequency_min_hz": (1e9, None),
+    "frequency_max_hz": (None, 2e9), "script": ("#!/bin/sh", ""), "submit_line": ("", "sbatch a"),
+    "job_environment": ("A=1", ""), "greatest_slowdown": (2.0, None),
+}  # fmt: skip
+"""Values of two jobs in each column; others: 60 and, where a gap is allowed, none."""
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet"])
+@pytest.mark.parametrize("prefix", ["", "x_"])
+def test_every_column_that_the_guide_names_is_read_and_written(tmp_path: Path, ending: str, prefix: str) -> None:
+    names = named_in_the_guide()
+    assert {*COLUMNS, *OF_POLICIES, *SUBMISSION} == set(names)
+    filled = (60.0, 60.0), (60.0, None)
+    cells = {name: VALUES.get(name, filled[name not in {"runtime_s"}]) for name in names}
+    of_policies = {*OF_POLICIES, *SUBMISSION}
+    head = {name: prefix + name if name in of_policies else name for name in names}
+    path = tmp_path / f"jobs{ending}"
+    frame = pl.DataFrame({head[name]: list(values) for name, values in cells.items()})
+    if ending == ".parquet":
+        frame.write_parquet(path)
+    else:
+        text = frame.write_csv(quote_style="never").encode()
+        path.write_bytes(gzip.compress(text) if ending.endswith("gz") else text)
+    jobs = read_table(path)
+    for name in OF_POLICIES:
+        expected = [np.nan if v is None else v for v in cells[name]]
+        np.testing.assert_array_equal(jobs.extra[name], expected)
+    for name in SUBMISSION:
+        assert [v or "" for v in jobs.extra[name]] == list(cells[name])
+    assert jobs.consent is not None
+    write_table(tmp_path / "again.csv", jobs)
+    assert set((tmp_path / "again.csv").read_text().splitlines()[1].split(",")) == set(names)
+
+
+def test_a_column_with_and_without_its_prefix_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("submit_s,nodes,runtime_s,memory_gb,x_memory_gb\n0,1,60,1,2\n")
+    with pytest.raises(InputError):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("memory_gb", "-1"), ("capped_windows", "0.5"), ("frequency_min_hz", "2.4")]
+)
+def test_figures_that_only_some_policies_read_are_checked_too(tmp_path: Path, name: str, value: str) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(f"submit_s,nodes,runtime_s,{name}\n0,1,60,\n5,1,60,{value}\n")
+    with pytest.raises(InputError) as error:
+        read_table(path)
+    assert name in str(error.value)
 
 
 def test_a_damaged_parquet_file_prints_nothing_of_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

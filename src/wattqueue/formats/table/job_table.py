@@ -1,8 +1,9 @@
 """Our own job table as CSV and Parquet, both ways: the columns of ``model.jobs.Jobs`` by their names.
 
 ``submit_s``, ``nodes`` and ``runtime_s`` must be there; the other columns may be left out or have gaps: a missing
-``job_id`` column counts from 1, a missing walltime is the run time. Further columns begin with ``x_``; any other
-name is refused, so that a misspelt name does not pass for a missing column. A CSV may begin with a line such as ``#
+``job_id`` column counts from 1, a missing walltime is the run time. What only some policies read (``OF_POLICIES``) is
+kept in ``Jobs.extra``, and may be written with or without ``x_``. Further columns begin with ``x_``; any other name is
+refused, so that a misspelt name does not pass for a missing column. A CSV may begin with a line such as ``#
 wattqueue jobs schema_version=1 origin=generated``; Parquet carries the same two in its metadata, and may hold power
 profiles (formats/table/profile_column.py). Rows that cannot be used are refused, not left out: the table was written by
 a program that can be corrected.
@@ -30,7 +31,7 @@ from wattqueue.formats import _csv, _parquet
 from wattqueue.formats.atomic_write import atomic_write, polars_errors
 from wattqueue.formats.source import on_disk, opened
 from wattqueue.formats.table import profile_column
-from wattqueue.model import consent
+from wattqueue.model import bounds, consent
 from wattqueue.model.bounds import DURATION_S, TIME_S, UNIT_W, UNITS, is_whole
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.profiles import PowerProfiles
@@ -42,15 +43,28 @@ TABLE_TIME_S = replace(TIME_S, low=0)
 """Our own table has no times before the trace's 0."""
 REQUIRED = ("submit_s", "nodes", "runtime_s")
 """Columns that must exist, and must have a value in every row."""
-NUMBERS = (
-    *("submit_s", "nodes", "walltime_s", "runtime_s", "mean_power_w", "max_power_w", "start_s"),
-    *consent.COLUMNS,
-)
+OF_POLICIES = {
+    "frequency_min_hz": bounds.FREQUENCY_HZ,
+    "frequency_max_hz": bounds.FREQUENCY_HZ,
+    "capped_windows": replace(
+        consent.ALLOWED, reason="1 is a job that may run while a cap is in force, 0 one that may not"
+    ),
+    "memory_gb": replace(bounds.MEMORY_GB, low=0, reason="memory of the whole job in GB, not in bytes or MB"),
+    "user_power_w": UNIT_W,
+}
+"""Columns of numbers that only some policies read, each with its range; empty where a job states nothing."""
+SUBMISSION = ("script", "submit_line", "job_environment")
+"""Columns of texts that only some policies read: what a user wrote into the submission."""
+FLAGS = ("allowed", "capped_windows")
+"""Columns whose only values are 0 and 1."""
+OWN = ("submit_s", "nodes", "walltime_s", "runtime_s", "mean_power_w", "max_power_w", "start_s", *consent.COLUMNS)
+"""Columns of numbers that every policy may read."""
+NUMBERS = (*OWN, *OF_POLICIES)
 """Columns of numbers: float64 after reading, NaN for a gap."""
 TEXTS = ("user", "app", "partition")
 """Columns of names, which become ``Labels``."""
-COLUMNS = ("job_id", *NUMBERS[:4], *TEXTS, *NUMBERS[4:])
-"""Every column in the order that is written."""
+COLUMNS = ("job_id", *OWN[:4], *TEXTS, *OWN[4:])
+"""Every column that is no column of ``Jobs.extra``, in the order that is written."""
 LIMITS = {
     "submit_s": TABLE_TIME_S,
     "nodes": UNITS,
@@ -60,6 +74,7 @@ LIMITS = {
     "max_power_w": UNIT_W,
     "start_s": TABLE_TIME_S,
     **consent.LIMITS,
+    **OF_POLICIES,
 }
 """The range of each column of numbers."""
 EXTRA = "x_"
@@ -80,7 +95,8 @@ def read_table(path: Path, *, default_walltime_s: float | None = None) -> Jobs:
     else:
         # _check_columns is called on the header before any row is parsed: a misspelt name is reported rather than its
         # values.
-        frame, facts = _csv.read(path, _check_columns, NUMBERS)
+        frame, facts = _csv.read(path, _check_columns, (*NUMBERS, *(EXTRA + name for name in OF_POLICIES)))
+        frame = _without_prefix(frame)
     origin = _origin(path, facts)
     if frame.is_empty():
         raise InputError("0 jobs", where=path, hint="write one row per job below the column names")
@@ -105,13 +121,9 @@ def read_table(path: Path, *, default_walltime_s: float | None = None) -> Jobs:
         more["consent"] = consent.Consent.build(len(frame), **stated)
     if "job_id" in frame.columns:
         more["job_id"] = _ids(path, frame["job_id"])
-    return Jobs.build(
-        **numbers,
-        **more,
-        walltime_s=walltime,
-        origin=origin,
-        extra={n.removeprefix(EXTRA): plain(frame[n]) for n in frame.columns if n.startswith(EXTRA)},
-    )
+    kept = [name for name in frame.columns if name.startswith(EXTRA) or name in (*OF_POLICIES, *SUBMISSION)]
+    extra = {n.removeprefix(EXTRA): numbers.pop(n) if n in numbers else plain(frame[n]) for n in kept}
+    return Jobs.build(**numbers, **more, walltime_s=walltime, origin=origin, extra=extra)
 
 
 def _profiled_watts(
@@ -163,14 +175,15 @@ def _check_columns(where: str, names: list[str], further: tuple[str, ...] = ()) 
     Parquet). The nearest known name is suggested for an unknown one, since most are misspelt (``runtime`` for
     ``runtime_s``).
     """
+    known = (*COLUMNS, *OF_POLICIES, *SUBMISSION, *further)
     for name in names:
-        if names.count(name) > 1:
+        if names.count(name) > 1 or (name in (*OF_POLICIES, *SUBMISSION) and EXTRA + name in names):
             raise InputError(f"two columns {name}", where=where, hint="keep one")
-        if name not in COLUMNS + further and not name.startswith(EXTRA):
+        if name not in known and not name.startswith(EXTRA):
             raise InputError(
                 f"unknown column {_csv.shown(name)}",
                 where=where,
-                hint=f"{nearest(name, COLUMNS)}columns of your own begin with {EXTRA}",
+                hint=f"{nearest(name, known)}columns of your own begin with {EXTRA}",
             )
     for name in REQUIRED:
         if name not in names:
@@ -188,7 +201,7 @@ def _check_rows(path: Path, name: str, column: NDArray[np.float64]) -> None:
     good, rule = bound.holds(column), bound.text
     if name == "nodes":
         good, rule = good & (column == np.floor(column)), f"a whole number, {rule}"
-    if name == "allowed":
+    if name in FLAGS:
         good, rule = (column == 0) | (column == 1), "0 or 1"
     if name not in REQUIRED:
         good |= gap
@@ -247,6 +260,12 @@ def _origin(path: Path, facts: dict[str, str]) -> str:
     return facts.get("origin", "measured")
 
 
+def _without_prefix(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns that only some policies read by their names without ``x_``."""
+    known = {EXTRA + name: name for name in (*OF_POLICIES, *SUBMISSION)}
+    return frame.rename({name: known[name] for name in frame.columns if name in known})
+
+
 def _is_parquet(path: Path) -> bool:
     """Return whether a file is Parquet, by its first bytes or its name.
 
@@ -269,6 +288,7 @@ def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
         frame = pl.read_parquet(on_disk(path), glob=False, hive_partitioning=False)
         facts = pl.read_parquet_metadata(on_disk(path))
     _check_columns(str(path), frame.columns, (profile_column.COLUMN,))
+    frame = _without_prefix(frame)
     for name in NUMBERS:
         if name in frame.columns and not (frame.schema[name].is_numeric() or frame.schema[name] == pl.Null):
             kind = frame.schema[name]
@@ -339,9 +359,9 @@ def labels_of(column: pl.Series) -> Labels:
 def table_frame(jobs: Jobs) -> pl.DataFrame:
     """Return the table that is written: gaps are nulls, columns without a value are left out.
 
-    Columns come in the order of ``COLUMNS``, then those of ``Jobs.extra`` with the prefix ``x_`` in the order in
-    which they were added. A column of names without any name is left out, since it would read back as no information
-    at all.
+    Columns come in the order of ``COLUMNS``, then those of ``Jobs.extra`` in the order in which they were added, with
+    the prefix ``x_`` apart from those that policies read. A column of names without any name is left out, since it
+    would read back as no information at all.
     """
     import polars as pl
 
@@ -355,7 +375,8 @@ def table_frame(jobs: Jobs) -> pl.DataFrame:
                 columns.append(names.gather(codes.set(codes < 0, None)).alias(name))
         elif value is not None:
             columns.append(_series(name, value))
-    columns.extend(_series(EXTRA + name, value) for name, value in jobs.extra.items())
+    read = (*OF_POLICIES, *SUBMISSION)
+    columns.extend(_series(name if name in read else EXTRA + name, value) for name, value in jobs.extra.items())
     return pl.DataFrame(columns)
 
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from wattqueue.policy.view import View
 
 COLUMN = "capped_windows"
-"""Column of ``Jobs.extra``: 1 where a job may run while a cap is in force, 0 where it may not. Without it all may."""
+"""Column of ``Jobs.extra``: 1 where a job may run while a cap is in force, 0 where it may not.
+
+It may where the column does not exist, or is NaN."""
 
 
 class AnnouncedCaps:
@@ -109,6 +111,7 @@ def _willing(view: View) -> Floats:
     if stated is None:
         return np.ones(len(view.jobs))
     column = np.asarray(stated, np.float64)
+    column = np.where(np.isnan(column), 1.0, column)
     bad = (column != 0) & (column != 1)
     if bad.any():
         row = int(np.argmax(bad))

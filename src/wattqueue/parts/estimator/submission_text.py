@@ -16,7 +16,7 @@ class SubmissionText(WeeklyBase):
     """``submitted_text.TextPower`` trained on the latest jobs that finished before the current week.
 
     The job name is the column ``app``; scripts, command lines and job environments are read where the job table has
-    them (``x_script``, ``x_submit_line``, ``x_job_environment``).
+    them (``script``, ``submit_line``, ``job_environment``).
 
     Args:
         target, completions, seed, fewest, period_s: As of ``WeeklyBase``.
