@@ -109,7 +109,7 @@ def round_s(link: AgentLink, nodes: list[str], done: Done, watts: float) -> floa
     while sum(state.number == number for state in link.states.values()) < len(nodes):
         if time.monotonic() > begin + SILENCE_S:
             raise TimeoutError("states of agents")
-        link.receive()
+        link.receive(time.time())
         time.sleep(0.002)
     return time.monotonic() - begin
 

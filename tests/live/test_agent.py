@@ -7,12 +7,14 @@ import math
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -23,10 +25,11 @@ from tests.live.slurmlab import wait_for
 from wattqueue.errors import InputError
 from wattqueue.live.agent.agent import Agent
 from wattqueue.live.agent.broker import Arrived
-from wattqueue.live.agent.config import load_agent_config
+from wattqueue.live.agent.config import BrokerSection, load_agent_config
 from wattqueue.live.agent.hardware import find_limits
 from wattqueue.live.agent.keeper import Keeper, start_keeper
 from wattqueue.live.agent.limits import Bounds, LimitError
+from wattqueue.live.agent.link import AgentLink
 from wattqueue.live.agent.messages import MOST_BYTES, AgentState, Desired
 from wattqueue.live.agent.nvml import GpuLimit, gpu_limits
 from wattqueue.live.agent.originals import FILE, Originals, restore_from
@@ -502,6 +505,55 @@ def test_two_agents_on_one_node(tmp_path: Path) -> None:
         pass
     with only_agent(tmp_path):
         pass
+
+
+def test_no_other_user_can_keep_the_agent_from_starting(tmp_path: Path) -> None:
+    """The name of an abstract socket belongs to whoever binds it first; a file in the agent's folder is its own."""
+    folder = tmp_path / "state"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind(f"\0wattqueue-agent:{folder.resolve()}"[:100])
+        with only_agent(folder):
+            assert folder.stat().st_mode & 0o077 == 0
+            assert (folder / "lock").stat().st_mode & 0o077 == 0, "who could open it could lock it"
+    (folder / "lock").unlink()
+    (folder / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError), only_agent(folder):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("ahead_s", [60.0, 3000.0, 1e9])
+def test_a_message_numbered_in_the_future_keeps_no_later_one_out(
+    agent: Agent, tree: PowercapTree, ahead_s: float
+) -> None:
+    number = round(NOW_S * 1e9)
+    agent.receive(desired(round((NOW_S + ahead_s) * 1e9), hold_s=min(ahead_s + 30.0, 3600.0), package_0=80.0), NOW_S)
+    agent.receive(desired(number, package_0=90.0), NOW_S)
+    assert tree.limits_w()[0] == 90.0
+    state = agent.step(NOW_S, 0.0)
+    assert (state.number, state.counts) == (number, {"message from the future": 1})
+
+
+def test_numbers_of_a_controller_whose_clock_was_set_back_are_taken(agent: Agent, tree: PowercapTree) -> None:
+    link, sent = AgentLink(cast("Any", None)), list[bytes]()
+    link.connection = cast("Any", SimpleNamespace(send=lambda _topic, text, **_: sent.append(text)))
+    for now_s, watts in ((NOW_S + 1800.0, 70.0), (NOW_S, 90.0), (NOW_S - 5.0, 85.0)):
+        link.ask({"n1": {"package-0": watts}}, now_s, 30.0)
+        agent.receive(sent[-1], NOW_S)
+    assert tree.limits_w()[0] == 85.0
+    assert agent.counts == {"message from the future": 1}
+
+
+@pytest.mark.parametrize("host", ["broker.example", "10.0.0.7", "127.0.0.1.example", "localhost.example"])
+def test_a_broker_elsewhere_needs_encryption(host: str) -> None:
+    with pytest.raises(ValueError, match="ca_file"):
+        BrokerSection(host=host)
+    assert BrokerSection(host=host, ca_file=Path("ca.crt")).host == host
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "::1", "[::1]"])
+def test_a_broker_on_this_host_needs_none(host: str) -> None:
+    assert BrokerSection(host=host).ca_file is None
 
 
 CONFIG = """

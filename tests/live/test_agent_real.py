@@ -91,7 +91,7 @@ def wait_limits(site: BrokerSite, node: str, *limits_w: float) -> None:
 
 def wait_state(link: AgentLink, node: str, number: int = 0) -> AgentState:
     def there() -> bool:
-        link.receive()
+        link.receive(time.time())
         return node in link.states and link.states[node].number >= number
 
     wait_for(f"state of {node}", there, 30.0)
@@ -201,7 +201,7 @@ def test_a_node_cannot_speak_for_another_one(site: BrokerSite, link: AgentLink) 
         intruder.send("state/n2", lie.text())
         wait_for("count", lambda: link.read(time.time()) is not None and bool(link.counts), 30.0)
         time.sleep(1.0)
-        link.receive()
+        link.receive(time.time())
         assert link.counts == {"message under another node's name": 1}
         assert link.states["n1"].instance == state.instance
         assert site.trees["n1"].limits_w() == [80.0, 70.0]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sqlite3
 import stat
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import delete, select, update
@@ -13,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
+from tests.live.slurmlab import wait_for
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import ChangeJob, JobFields, JobKey
 from wattqueue.live.replay import replay
@@ -206,6 +210,49 @@ def test_old_rows_are_removed_and_the_chain_of_the_rest_holds(tmp_path: Path, ke
     with engine.begin() as connection:
         connection.execute(sql("UPDATE live_audit_begin SET number = number - 1"))
     assert verify(engine, key, head).broken > 0
+
+
+@pytest.mark.parametrize("batch", [1, 100])
+def test_verifying_beside_a_working_controller_finds_no_change(tmp_path: Path, batch: int) -> None:
+    """Rows and head are read at two moments, and a controller writes both, and removes old rows, all the time."""
+    path, head = tmp_path / "a.db", tmp_path / "head"
+    filled(path, head=head)
+    stop = multiprocessing.get_context("spawn").Event()
+    writer = multiprocessing.get_context("spawn").Process(target=_write_rows, args=(path, head, batch, stop))
+    writer.start()
+    engine = open_state(path)
+    try:
+        wait_for("the writer", lambda: verify(engine).rows > 20)
+        found = [verify(engine, head=head) for _ in range(150)]
+    finally:
+        stop.set()
+        writer.join(30)
+    assert [one for one in found if one.broken] == []
+    assert len({one.rows for one in found}) > 10, "rows came all the time"
+    assert verify(engine, head=head).broken == 0
+    with engine.begin() as connection:
+        connection.execute(delete(AUDIT).where(AUDIT.c.number == verify(engine).rows))
+    assert verify(engine, head=head).broken > 0
+
+
+def _write_rows(path: Path, head: Path, batch: int, stop: Any) -> None:
+    """Write and remove rows until told to stop."""
+    audit = Audit(open_state(path), "controller", time.time, b"", head)
+    while not stop.is_set():
+        audit.settle([(number, "done") for number in audit.intend([WRITE] * batch)])
+        audit.prune(0.3 / 86400.0)
+        time.sleep(0.001)
+
+
+def test_a_log_whose_end_was_replaced_is_found(tmp_path: Path) -> None:
+    """The chain is whole where the last row was written once more; the head names another one."""
+    head = tmp_path / "head"
+    audit = filled(tmp_path / "a.db", head=head)
+    with audit.engine.begin() as connection:
+        connection.execute(delete(AUDIT).where(AUDIT.c.number == 8))
+    Audit(audit.engine, "another", lambda: 5.0).note("start", "")
+    assert verify(audit.engine).broken == 0
+    assert verify(audit.engine, head=head).broken == 8
 
 
 def test_a_long_recording_begins_again(tmp_path: Path) -> None:

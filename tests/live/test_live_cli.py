@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -24,7 +26,8 @@ from wattqueue.live.config import LiveConfig, load_config, read_secret
 from wattqueue.live.metrics import LiveMetrics, serve
 from wattqueue.live.report import describe
 from wattqueue.live.slurm.guard import whole_pool
-from wattqueue.live.status import RunDir, read_status
+from wattqueue.live.status import RunDir, compiling_since, read_status
+from wattqueue.live.warm_up import warm_up
 from wattqueue.model.signals import Cap
 
 ROOT = Path(__file__).parents[2]
@@ -74,6 +77,55 @@ def test_a_wrong_configuration_names_its_key(tmp_path: Path, text: str, says: st
         load_config(write(tmp_path, text))
     assert caught.value.where == tmp_path / "live.toml"
     assert says in str(caught.value)
+
+
+def test_a_token_is_not_sent_in_clear_text(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("x\n")
+    lines = '[telemetry]\nprometheus_query = "w"\n'
+    named = 'prometheus_token_file = "token"\n'
+    for url, fine in (
+        ("http://mon:9090", False), ("https://mon:9090", True), ("http://127.0.0.1:9090", True),
+    ):  # fmt: skip
+        text = f'{PLAIN}{lines}prometheus_url = "{url}"\n'
+        load_config(write(tmp_path, text))
+        if fine:
+            load_config(write(tmp_path, text + named))
+            continue
+        with pytest.raises(InputError, match="https"):
+            load_config(write(tmp_path, text + named))
+    with pytest.raises(InputError, match="password"):
+        load_config(write(tmp_path, f'{PLAIN}{lines}prometheus_url = "https://me:hunter2@mon"\n'))
+    with pytest.raises(InputError, match="ca_file"):
+        load_config(write(tmp_path, f'{PLAIN}[telemetry.broker]\nhost = "broker.example"\n'))
+
+
+def test_the_status_during_the_first_compile(tmp_path: Path) -> None:
+    """The status of an earlier controller, or none, and no heartbeat: readers took it for no controller."""
+    file = write(tmp_path)
+    run_dir = RunDir(load_config(file).run_dir)
+    run_dir.claim()
+    begin, asked = threading.Event(), list[subprocess.CompletedProcess[str]]()
+
+    def compile_it() -> None:
+        begin.wait(30.0)
+
+    def ask() -> None:
+        asked.extend([wattqueue("live", "status", "--config", str(file), *more) for more in ((), ("--json",))])
+        begin.set()
+
+    def alive() -> None:
+        run_dir.compiling(time.time() - 5.0, time.time())
+        threading.Thread(target=ask).start()
+
+    assert warm_up(threading.Event(), lambda _: None, compile_it, alive)
+    assert [one.returncode for one in asked] == [0, 0]
+    assert "compiling since" in asked[0].stdout
+    assert json.loads(asked[1].stdout)["compiling_for_s"] >= 5.0
+    run_dir.compiled()
+    assert wattqueue("live", "status", "--config", str(file)).returncode == 2
+    run_dir.compiling(1.0, time.time() - 60.0)
+    assert compiling_since(run_dir.folder, time.time()) is None, "killed while it compiled"
+    run_dir.release()
 
 
 def test_a_misspelt_key_gets_the_nearest_known_one_as_a_hint(tmp_path: Path) -> None:

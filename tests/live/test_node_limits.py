@@ -487,17 +487,31 @@ def test_a_state_that_cannot_be_trusted_is_counted_and_changes_nothing(change: t
     """Two packages of 300 and -200 W would be 100 W in all; a node may speak for itself alone."""
     cluster = Cluster()
     cluster.step(0.0)
-    cluster.link.receive()
+    cluster.link.receive(10.0)
     before = dict(cluster.link.states)
     text = cluster.nodes["n1"].state(1.0).text().decode()
     assert change[0] in text
     forged = text.replace(*change).encode()
     wire: Any = cluster.wire
     wire.arrived = OneMessage("n1", forged)
-    cluster.link.receive()
+    cluster.link.receive(10.0)
     assert cluster.link.states == before
     assert sum(cluster.link.counts.values()) == 1
     assert cluster.limits.figures()["refused_or_corrected"] == 1
+
+
+def test_a_state_from_the_future_makes_no_later_one_old() -> None:
+    """A node whose clock was an hour ahead, and was set: for an hour it would look fresh, and what it says old."""
+    cluster = Cluster()
+    cluster.step(0.0)
+    cluster.link.receive(0.0)
+    wire: Any = cluster.wire
+    for at_s in (3600.0, 1.0):
+        wire.arrived = OneMessage("n1", cluster.nodes["n1"].state(at_s).text())
+        cluster.link.receive(1.0)
+    assert cluster.link.states["n1"].time_s == 1.0
+    (problem,) = cluster.link.counts
+    assert "n1" in problem
 
 
 def test_two_agents_that_speak_for_one_node_are_counted() -> None:
@@ -506,7 +520,7 @@ def test_two_agents_that_speak_for_one_node_are_counted() -> None:
         state = cluster.nodes["n1"].state(float(second)).model_copy(update={"instance": instance})
         wire: Any = cluster.wire
         wire.arrived = OneMessage("n1", state.text())
-        cluster.link.receive()
+        cluster.link.receive(10.0)
     assert cluster.link.counts == {"two agents on one node": 2}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.live.drive import make_controller
+from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.site import MACHINE, ROOT, Site, as_operator, cap_text
 from tests.live.slurmlab import USER, real, wait_for
@@ -26,6 +26,23 @@ from wattqueue.model.signals import Cap
 
 def make_slurm() -> FakeSlurm:
     return FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1600)
+
+
+def test_a_job_of_a_partition_that_the_machine_file_does_not_name_is_told_of_its_watts(tmp_path: Path) -> None:
+    slurm = FakeSlurm({"p1": ["n1"], "p2": ["m1"], "p3": ["x1"]}, 1600)
+    controller = make_controller(
+        slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(800.0 + 800.0), machine=lab_machine(2)
+    )
+    counted = slurm.submit(1, 50.0, watts=300, partition="p3")
+    free = slurm.submit(1, 50.0, watts=-1, partition="p3")
+    for _ in range(2):
+        controller.round()
+        slurm.now_s += 6.0
+    said = [sentence(job.name, read_why(tmp_path / "run", job.name)[0][1]) for job in (counted, free)]
+    assert "300 W" in said[0]
+    assert "without" not in said[0]
+    assert "without a power budget" in said[1]
+    assert "without a power budget" in sentence("1", ["elsewhere", "p3"]), "the file of an earlier version"
 
 
 def test_each_waiting_job_has_a_reason(tmp_path: Path) -> None:

@@ -239,9 +239,13 @@ def status(
     from rich.table import Table
 
     from wattqueue.live.config import load_config
-    from wattqueue.live.status import heartbeat_of, read_status
+    from wattqueue.live.status import compiling_since, heartbeat_of, read_status
 
     settings = load_config(config)
+    since_s = compiling_since(settings.run_dir, time.time())
+    if since_s is not None:  # what an earlier controller saw and did says nothing about this one
+        _show_compiling(since_s, as_json=as_json)
+        return
     values = read_status(settings.run_dir)
     # The age shows whether the controller still runs: the file stays when it has ended.
     age_s = time.time() - float(values["time_s"])
@@ -254,6 +258,17 @@ def status(
     for name, value in _lines(values):
         table.add_row(name, value)
     Console().print(table)
+
+
+def _show_compiling(since_s: float, *, as_json: bool) -> None:
+    """Print that a controller compiles before its first round, and since when (seconds since the epoch)."""
+    for_s = time.time() - since_s
+    if as_json:
+        print(json.dumps({"compiling_since_s": since_s, "compiling_for_s": for_s}, sort_keys=True, indent=1))
+        return
+    at = time.strftime("%H:%M:%S", time.localtime(since_s))
+    print(f"the controller is starting: compiling since {at} ({for_s:.0f} s), once for this version")
+    print("until its first round Slurm schedules alone, under the pool as it was left")
 
 
 def _lines(values: dict[str, Any]) -> list[tuple[str, str]]:

@@ -406,7 +406,17 @@ def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[
     try:
         if targets is not None:
             targets.start(say)
-        compiled = warm_up(stop, say, lambda: run_small_rounds(controller.planner)) or not stop.is_set()
+        begun_s = time.time()
+        compiled = (
+            warm_up(
+                stop,
+                say,
+                lambda: run_small_rounds(controller.planner),
+                lambda: controller.run_dir.compiling(begun_s, time.time()),
+            )
+            or not stop.is_set()
+        )
+        controller.run_dir.compiled()
         while not stop.is_set():
             begin = time.monotonic()
             controller = controller.renewed()

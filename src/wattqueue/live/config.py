@@ -15,6 +15,7 @@ import os
 import stat
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
@@ -26,6 +27,7 @@ from wattqueue.live.agent.config import BrokerSection
 from wattqueue.live.capfile import names_file
 from wattqueue.live.consent import SiteDefaults
 from wattqueue.live.home import home_of
+from wattqueue.live.loopback import HINT, is_loopback
 from wattqueue.live.openadr.config import OpenADRSection
 from wattqueue.model.app_check import Ladder
 
@@ -95,6 +97,16 @@ class TelemetrySection(Section):
     """No licence falls below this share of the most that its job's nodes can draw above idle."""
     settle_s: Seconds = 10.0
     """How long a job must have been measured before its licence follows."""
+
+    @model_validator(mode="after")
+    def _token_is_encrypted(self) -> TelemetrySection:
+        parts = urlsplit(self.prometheus_url)
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("prometheus_url must not contain a user or password: name a prometheus_token_file")
+        clear = parts.scheme != "https" and not is_loopback(parts.hostname or "")
+        if self.prometheus_url and self.prometheus_token_file is not None and clear:
+            raise ValueError(f"prometheus_url must begin with https, since a token is sent to it: {HINT}")
+        return self
 
     @property
     def any_node_source(self) -> bool:
@@ -234,7 +246,7 @@ def load_config(path: Path) -> LiveConfig:
     home = home_of(path.resolve().parent)
     data = {"state": str(home / "wattqueue-live.db"), "run_dir": str(home / "run"), **data}
     config = read_model(path, LiveConfig, _anchored(data, path.resolve().parent))
-    if not _is_local(config.metrics.address) and config.metrics.token_file is None:
+    if not is_loopback(config.metrics.address) and config.metrics.token_file is None:
         hint = "name a token_file, or listen on 127.0.0.1"
         raise InputError("metrics.address is open to others without a token", where=path, hint=hint)
     if config.targets is not None and config.openadr is not None:
@@ -283,11 +295,6 @@ def _is_path(key: str, value: Any, folder: Path) -> bool:
     if key == "cap":  # a file that is missing now may come: its place is the folder's all the same
         return names_file(value) or (exists(folder / value) and (folder / value).is_file())
     return key in _PATHS or (key in ("state", "database") and "://" not in value)
-
-
-def _is_local(address: str) -> bool:
-    """Whether an address is this host's loopback, which no other host can reach."""
-    return address in ("localhost", "::1") or address.startswith("127.")
 
 
 def read_secret(path: Path) -> str:

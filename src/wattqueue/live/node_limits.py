@@ -135,7 +135,7 @@ class NodeLimits:
 
         ``nodes``: their states; one that is off draws no more than that, whatever its limit.
         """
-        self.link.receive()
+        self.link.receive(now_s)
         off = {node.name for node in nodes if node.power == "off"}
         columns = [self._see(name, now_s, self.off_w[name] if name in off else None) for name in self.layout.names]
         return DomainLimits(*(np.array(column, np.float64) for column in zip(*columns, strict=True)))

@@ -4,6 +4,8 @@
 younger than ``away_s``, new jobs are held for the controller; when it is older, they go to Slurm's own
 scheduler. It is written every ``away_s / 4``, so that three writes may fail before anyone reacts.
 
+``compiling``: "SINCE SECONDS", while a controller compiles before its first round.
+
 ``status.json``: for ``wattqueue live status`` and ``/status``, at most every few seconds.
 
 ``lock``: an flock that lets one controller run per folder. The kernel releases it when the process
@@ -20,15 +22,18 @@ import json
 import os
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
-from wattqueue.live.lease import AHEAD_S, Lease, read_stamp, replace_text
+from wattqueue.live.lease import AHEAD_S, Lease, is_young, read_stamp, replace_text
 
-BEAT, STATUS, LOCK, HEAD = "beat", "status.json", "lock", "audit.head"
+BEAT, STATUS, LOCK, HEAD, COMPILING = "beat", "status.json", "lock", "audit.head", "compiling"
+COMPILING_S = 30.0
+"""Age from which the sign of a controller that compiles says nothing any more: several times between two of them."""
 
 
 @dataclass
@@ -101,6 +106,19 @@ class RunDir:
                 replace_text(self.folder / BEAT, f"{mode} {int(now_s)}\n")
             self._beat_s = now_s
 
+    def compiling(self, since_s: float, now_s: float) -> None:
+        """Say that the controller is there and compiles; renewed until the first round, which removes it.
+
+        Readers alone depend on it, so a folder that cannot be written is left to the first round.
+        """
+        with suppress(OutputError):
+            put(self.folder / COMPILING, f"{int(since_s)} {int(now_s)}\n", 0o644)
+
+    def compiled(self) -> None:
+        """Remove the sign of a controller that compiles."""
+        with suppress(OSError):
+            (self.folder / COMPILING).unlink(missing_ok=True)
+
     def away(self) -> None:
         """Remove the heartbeat: job_submit.lua stops holding jobs at once, not after ``away_s``.
 
@@ -153,6 +171,14 @@ def heartbeat_of(folder: Path, mode: str, now_s: float, away_s: float) -> Heartb
         after = "Slurm schedules alone" if age_s > away_s else f"after {away_s:.0f} s Slurm schedules alone"
         return Heartbeat(age_s, (f"the heartbeat is {age_s:.0f} s old: {after}",))
     return Heartbeat(age_s, ())
+
+
+def compiling_since(folder: Path, now_s: float) -> float | None:
+    """Return since when a controller compiles before its first round (seconds since the epoch); None if none does."""
+    found = read_stamp(folder / COMPILING)
+    if found is None or not found[0].isdigit() or not is_young(now_s - found[1], COMPILING_S):
+        return None
+    return float(found[0])
 
 
 def read_status(folder: Path) -> dict[str, Any]:

@@ -120,11 +120,17 @@ def _learn(planner: Planner, now_s: float) -> None:
     planner.predictor.learn_runs([EndedRun(request, now_s, 90.0)])
 
 
-def warm_up(stop: threading.Event, say: Callable[[str], None], work: Callable[[], object] = run_small_pass) -> bool:
+def warm_up(
+    stop: threading.Event,
+    say: Callable[[str], None],
+    work: Callable[[], object] = run_small_pass,
+    alive: Callable[[], object] = lambda: None,
+) -> bool:
     """Compile kernels by running ``work``; return False as soon as ``stop`` is set, although the thread still compiles.
 
     The process must then end without waiting for the thread: what it does cannot be interrupted. An error of the work
-    is left to the first round, which meets it again.
+    is left to the first round, which meets it again. ``alive`` is called when the wait is announced, and every few
+    seconds from then on.
     """
     done = threading.Event()
 
@@ -143,8 +149,10 @@ def warm_up(stop: threading.Event, say: Callable[[str], None], work: Callable[[]
         if not announced and now_s - begin_s >= PATIENCE_S:
             say("compiling the scheduling pass, once for this version: about 20 seconds, then the first round")
             announced = True
+            alive()
         if now_s - told_s >= WATCHDOG_S:
             notify("WATCHDOG=1")
+            alive()
             told_s = now_s
     if announced:
         say(f"compiled in {time.monotonic() - begin_s:.0f} s")

@@ -147,9 +147,12 @@ def sentence(name: str, record: Record) -> str:
             return f"job {name}: did not start {times} times ({reason}); tried again at {_at(until_s)}"
         case ["later", start_s]:
             return f"job {name}: its user asked for a start at {_at(start_s)}"
-        case ["elsewhere" | "shared" as kind, partition]:
-            shared = "and does not wait for watts: its nodes count their maximum whatever runs there"
-            outside = shared if kind == "shared" else "without a power budget"
+        case ["elsewhere" | "shared" as kind, partition, *held]:
+            outside = "and does not wait for watts: its nodes count their maximum whatever runs there"
+            if kind == "elsewhere":
+                outside = (
+                    f"under the power budget, of which it takes {held[0]:,} W" if held else "without a power budget"
+                )
             return f"job {name}: partition {partition} is scheduled by Slurm alone, {outside}"
         case ["parked", since_s, watts, why]:
             text = f"parked since {_at(since_s)} with the consent of its user: {why}"

@@ -208,7 +208,12 @@ def _record(
     """Return the record of a job that the policy does not decide about in this round."""
     refused = memory.refused.get(row.key)
     if not layout.allowed(row.partition):
-        return ["shared" if shared.issuperset(row.partition.split(",")) else "elsewhere", row.partition]
+        held = [row.watts] if row.watts > 0 else []  # job_submit.lua gives watts to jobs of partitions it does not know
+        return (
+            ["shared", row.partition]
+            if shared.issuperset(row.partition.split(","))
+            else ["elsewhere", row.partition, *held]
+        )
     if row.held_by == "failed":
         return ["failed"]
     if row.held and row.start_s > now_s + FAR_S:

@@ -19,6 +19,7 @@ from wattqueue.live.agent.limits import Bounds, Limit, LimitError
 from wattqueue.live.agent.messages import AgentState, Desired
 from wattqueue.live.agent.meter import PowerMeter
 from wattqueue.live.agent.originals import HeldLimits, Originals
+from wattqueue.live.lease import AHEAD_S
 
 LONGEST_S = 3600.0
 """A message that holds for longer is refused: nobody could take it back from a node that is cut off."""
@@ -159,6 +160,9 @@ class Agent:
             return "message expired"
         if desired.expires_s > now_s + LONGEST_S:
             return f"message that holds for more than {LONGEST_S:.0f} s"
+        # Its number is the time of issue: all that follow would look older until that time has come.
+        if desired.number > round((now_s + AHEAD_S) * 1e9):
+            return "message from the future"
         return ""
 
     def _take(self, wanted: Mapping[str, float]) -> None:

@@ -13,6 +13,7 @@ from wattqueue.errors import InputError
 from wattqueue.formats.checked_toml import Section, read_model
 from wattqueue.live.agent.cpufreq import SYSTEM as CPUFREQ
 from wattqueue.live.agent.limits import Bounds
+from wattqueue.live.loopback import HINT, is_loopback
 from wattqueue.live.telemetry.powercap import SYSTEM as POWERCAP
 
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64)]
@@ -48,7 +49,14 @@ class BrokerSection(Section):
     password_file: Path | None = None
     """Readable by its owner alone."""
     ca_file: Path | None = None
-    """Certificate of the authority that signed the broker's. Without it the connection is not encrypted."""
+    """Certificate of the authority that signed the broker's. Without it the connection is not encrypted, which is
+    allowed to a broker on this host only."""
+
+    @model_validator(mode="after")
+    def _encrypted(self) -> BrokerSection:
+        if self.ca_file is None and not is_loopback(self.host):
+            raise ValueError(f"needs ca_file, the authority of the broker's certificate: {HINT}")
+        return self
 
 
 class CountersSection(Section):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from wattqueue.errors import InputError
 from wattqueue.live.agent.config import BrokerSection
 from wattqueue.live.agent.messages import AgentState, Desired
+from wattqueue.live.lease import AHEAD_S
 from wattqueue.live.telemetry.base import PowerSample, Reading
 
 if TYPE_CHECKING:
@@ -71,15 +72,18 @@ class AgentLink:
     def ask(self, limits: Mapping[str, Mapping[str, float]], now_s: float, hold_s: float) -> None:
         """Ask nodes for limits by name, in watts or hertz, that hold for ``hold_s`` from ``now_s`` (epoch) on.
 
-        All limits of a node are replaced. A number given out is above all earlier ones, even if the clock went back.
+        All limits of a node are replaced. A number given out is above all earlier ones, even if the clock went back a
+        little. If it went back by more than ``AHEAD_S``, agents have refused what was numbered by it, as they would now
+        refuse what follows: the numbers begin again with the time.
         """
-        self.number = max(self.number + 1, round(now_s * 1e9))
+        issued = round(now_s * 1e9)
+        self.number = issued if self.number > issued + AHEAD_S * 1e9 else max(self.number + 1, issued)
         for node, values in limits.items():
             message = Desired(node=node, number=self.number, expires_s=now_s + hold_s, limits=dict(values))
             self.connection.send(f"desired/{node}", message.text(), retain_s=max(1, round(hold_s)))
 
-    def receive(self) -> None:
-        """Take in what arrived."""
+    def receive(self, now_s: float) -> None:
+        """Take in what arrived until ``now_s`` (epoch)."""
         while True:
             try:
                 arrived = self.connection.arrived.get_nowait()
@@ -92,6 +96,9 @@ class AgentLink:
                 continue
             if state.node != arrived.node:
                 self.counts["message under another node's name"] += 1
+                continue
+            if state.time_s > now_s + AHEAD_S:  # it would look fresh, and later ones old, until that time has come
+                self.counts[f"message from the future (set the clock of {state.node})"] += 1
                 continue
             last = self.states.get(state.node)
             if last is not None and last.instance != state.instance:
@@ -110,8 +117,7 @@ class AgentLink:
 
     def read(self, now_s: float) -> Reading:
         """Return the watts of each node whose agent has a reading of all its parts."""
-        del now_s  # agents state their times
-        self.receive()
+        self.receive(now_s)
         samples: dict[str, PowerSample] = {}
         problems = [f"{kind}: {count}" for kind, count in self.counts.items()]
         problems += [self.connection.problem] if self.connection.problem else []

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import queue
-import socket
 import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from wattqueue.errors import InputError
 from wattqueue.live.agent.agent import Agent
@@ -21,13 +21,15 @@ from wattqueue.live.agent.hardware import find_limits
 from wattqueue.live.agent.keeper import Keeper
 from wattqueue.live.agent.originals import Originals
 
+LOCK = "lock"
+
 
 def run_agent(config: AgentConfig, steps: int = 0) -> None:
     """Run until an exception ends it (Ctrl-C, a signal), or for so many steps; limits are restored in any case.
 
     Raises: InputError where another agent limits this node, or the configuration names a file that cannot be used.
     """
-    with only_agent(config.powercap):
+    with only_agent(config.state_dir):
         agent = new_agent(config)
         keeper = Keeper(config.state_dir, config.patience_s, agent.instance)
         connection = Connection(config.broker, config.node, f"desired/{config.node}")
@@ -85,15 +87,24 @@ def report(problems: Sequence[str], stated: frozenset[str]) -> frozenset[str]:
 
 
 @contextmanager
-def only_agent(powercap: Path) -> Iterator[None]:
-    """Keep a second agent from the same hardware: an abstract socket, which the kernel frees when the process ends.
+def only_agent(folder: Path) -> Iterator[None]:
+    """Keep a second agent from the node: a locked file in the agent's own folder, which the kernel frees at its end.
 
-    Raises: InputError where there is another agent.
+    Nobody else can hold it: the file is readable by its owner alone.
+
+    Raises: InputError where there is another agent, or the folder cannot be used.
     """
-    held: Any = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    with held:
-        try:
-            held.bind(f"\0wattqueue-agent:{powercap.resolve()}"[:100])
-        except OSError as error:
-            raise InputError("another agent limits this node", where=powercap, hint="stop it first") from error
+    path = folder / LOCK
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        held = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise InputError(f"the lock cannot be made: {error.strerror}", where=path) from error
+    try:
+        os.fchmod(held, 0o600)
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
+    except BlockingIOError as error:
+        raise InputError("another agent limits this node", where=path, hint="stop it first") from error
+    finally:
+        os.close(held)

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 from pydantic import Field, FiniteFloat, field_validator, model_validator
 
 from wattqueue.formats.checked_toml import Section
+from wattqueue.live.loopback import is_loopback
 from wattqueue.live.openadr.rules import Setpoint
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 Positive = Annotated[FiniteFloat, Field(gt=0)]
-LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 class CallbackSection(Section):
@@ -100,6 +100,6 @@ def require_encrypted(url: str) -> str:
         raise ValueError("must be a URL such as https://vtn.example/openadr3/3.1.0")
     if parts.username is not None or parts.password is not None:
         raise ValueError("must not contain a user or password")
-    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise ValueError("must begin with https: only this host may be asked without TLS")
     return url.rstrip("/")

@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field
 
 from wattqueue.errors import InputError
+from wattqueue.live.loopback import is_loopback
 from wattqueue.live.openadr.client import VtnClient, VtnError, trusted
-from wattqueue.live.openadr.config import LOOPBACK
 from wattqueue.live.openadr.objects import parse_as
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class MqttNotifier:
 
         host, port, encrypted = address(self.offer.uris)
         method = self.offer.authentication.method
-        if method != "ANONYMOUS" and not encrypted and host not in LOOPBACK:
+        if method != "ANONYMOUS" and not encrypted and not is_loopback(host):
             raise InputError(f"the broker {host} is not encrypted, and gets no token", hint="the VTN must state mqtts:")
         self._mqtt = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv311)
         if encrypted:

@@ -21,11 +21,13 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import Engine, delete, func, insert, inspect, select
+from sqlalchemy import Connection, Engine, Select, delete, func, insert, inspect, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import InputError, OutputError
@@ -75,7 +77,7 @@ class Audit:
     def __post_init__(self) -> None:
         with self.engine.connect() as connection:
             row = connection.execute(select(AUDIT).order_by(AUDIT.c.number.desc()).limit(1)).first()
-        self._last = begin_of(self.engine, self.key)[:2] if row is None else (row.number, row.hash)
+            self._last = begin_of(connection, self.key)[:2] if row is None else (row.number, row.hash)
         self._look_for_losses()
 
     def _look_for_losses(self) -> None:
@@ -180,12 +182,11 @@ def seal_begin(number: int, last: str, key: bytes) -> str:
     return hmac.new(key, text, hashlib.sha256).hexdigest() if key else hashlib.sha256(text).hexdigest()
 
 
-def begin_of(engine: Engine, key: bytes) -> tuple[int, str, bool]:
+def begin_of(connection: Connection, key: bytes) -> tuple[int, str, bool]:
     """Return the number and the hash of the row that the log follows, and whether their seal is right."""
-    if not inspect(engine).has_table(AUDIT_BEGIN.name):
+    if not inspect(connection).has_table(AUDIT_BEGIN.name):
         return 0, START, True
-    with engine.connect() as connection:
-        row = connection.execute(select(AUDIT_BEGIN)).first()
+    row = connection.execute(select(AUDIT_BEGIN)).first()
     if row is None:
         return 0, START, True
     return row.number, row.hash, hmac.compare_digest(seal_begin(row.number, row.hash, key), row.seal)
@@ -221,44 +222,75 @@ def rows_of(engine: Engine, *, target: str | None = None, last: int = 0) -> Iter
         if last:
             newest = connection.execute(select(func.max(AUDIT.c.number))).scalar() or 0
             query = query.where(AUDIT.c.number > newest - last)
-        for row in connection.execution_options(stream_results=True).execute(query).mappings():
-            yield {str(name): value for name, value in row.items()}
+        yield from _rows(connection, query)
+
+
+def _rows(connection: Connection, query: Select[Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a query as they come, in constant memory."""
+    for row in connection.execution_options(stream_results=True).execute(query).mappings():
+        yield {str(name): value for name, value in row.items()}
+
+
+@contextmanager
+def _snapshot(engine: Engine) -> Iterator[Connection]:
+    """Yield a connection that sees the database as it is now, whatever is written or removed meanwhile."""
+    with engine.connect() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN")  # sqlite3 begins none for reading
+        else:
+            connection = connection.execution_options(isolation_level="REPEATABLE READ")
+        yield connection
+        connection.rollback()
 
 
 def verify(engine: Engine, key: bytes = b"", head: Path | None = None) -> ChainCheck:
     """Read the whole log and check each row's hash, its number, and the row it follows.
 
+    A controller may be at work: rows are those of one moment, and the head is read before and after it. All rows that
+    the first head names were there then, and no more than ``TOGETHER`` of them can lie behind the second.
+
     Raises: InputError where the head's file cannot be read.
     """
-    # rows are streamed in order of their numbers, so a log of any length is checked in constant memory
-    number, previous, sealed = begin_of(engine, key)
+    first = _stated_head(head)
+    with _snapshot(engine) as connection:
+        found = _verify_rows(connection, key, first)
+    if found.broken or first is None:
+        return found
+    # rows cut off the end leave a chain that is whole: only the head, which lies elsewhere, shows it
+    last = _stated_head(head) or first
+    if first[0] > found.rows or last[0] < found.rows - TOGETHER:
+        reason = f"the log ends at row {found.rows}, its head names row {first[0]}"
+        return ChainCheck(found.rows, found.rows, reason)
+    return found
+
+
+def _verify_rows(connection: Connection, key: bytes, head: tuple[int, str] | None) -> ChainCheck:
+    """Check the chain of rows, and that it has the row that a head names."""
+    number, previous, sealed = begin_of(connection, key)
     if not sealed:
         return ChainCheck(0, number + 1, "the begin of the log, after rows that were removed, does not fit its seal")
-    for row in rows_of(engine):
-        number += 1
-        # numbers have no gaps, so a removed row shows even if its neighbours were resealed without the key
-        if row["number"] != number:
-            return ChainCheck(number, number, f"row {number} is missing")
-        if row["previous"] != previous:
-            return ChainCheck(number, number, "it does not follow the row before it")
-        if not hmac.compare_digest(seal(row, key), row["hash"]):
-            return ChainCheck(number, number, "its content does not fit its hash")
-        previous = row["hash"]
-    # rows cut off the end leave a chain that is whole: only the head, which lies elsewhere, shows it
-    if head is not None and head.exists():
-        try:
-            count, _, tip = head.read_text().strip().partition(" ")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot be read: {error}", where=head) from error
-        if (count, tip) != (str(number), previous) and not _just_behind(engine, count, tip, number):
-            return ChainCheck(number, number, f"the log ends at row {number}, its head names row {count}")
+    # rows are streamed in order of their numbers, so a log of any length is checked in constant memory
+    for row in chain((None,), _rows(connection, select(AUDIT).order_by(AUDIT.c.number))):
+        if row is not None:
+            number += 1
+            # numbers have no gaps, so a removed row shows even if its neighbours were resealed without the key
+            if row["number"] != number:
+                return ChainCheck(number, number, f"row {number} is missing")
+            if row["previous"] != previous:
+                return ChainCheck(number, number, "it does not follow the row before it")
+            if not hmac.compare_digest(seal(row, key), row["hash"]):
+                return ChainCheck(number, number, "its content does not fit its hash")
+            previous = row["hash"]
+        if head is not None and head[0] == number and head[1] != previous:
+            return ChainCheck(number, number, "the head names another row with this number")
     return ChainCheck(number)
 
 
-def _just_behind(engine: Engine, count: str, tip: str, number: int) -> bool:
-    """Whether the head names one of the last rows, and rightly: a controller was killed between rows and head."""
-    if not (is_whole(count) and number - TOGETHER <= int(count) < number):
-        return False
-    with engine.connect() as connection:
-        following = select(AUDIT.c.previous).where(AUDIT.c.number == int(count) + 1)
-        return bool(connection.execute(following).scalar() == tip)
+def _stated_head(path: Path | None) -> tuple[int, str] | None:
+    """Return what a head names; None where there is none. Raises: InputError for a file that is no head."""
+    if path is None or not path.exists():
+        return None
+    found = read_head(path)
+    if found is None:
+        raise InputError("cannot be read: it must name a row of the audit log", where=path)
+    return found
