@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.lease import AHEAD_S, Lease, is_young, read_stamp, replace_text
+from wattqueue.model.bounds import is_whole
 
 BEAT, STATUS, LOCK, HEAD, COMPILING = "beat", "status.json", "lock", "audit.head", "compiling"
 COMPILING_S = 30.0
@@ -176,7 +177,7 @@ def heartbeat_of(folder: Path, mode: str, now_s: float, away_s: float) -> Heartb
 def compiling_since(folder: Path, now_s: float) -> float | None:
     """Return since when a controller compiles before its first round (seconds since the epoch); None if none does."""
     found = read_stamp(folder / COMPILING)
-    if found is None or not found[0].isdigit() or not is_young(now_s - found[1], COMPILING_S):
+    if found is None or not is_whole(found[0]) or not is_young(now_s - found[1], COMPILING_S):
         return None
     return float(found[0])
 
