@@ -78,6 +78,30 @@ def test_what_was_spent_outlives_the_controller_but_not_other_options(tmp_path: 
     assert meter_of(tmp_path, epsilon=0.02).figures()["above_s"] == 0.0
 
 
+def test_what_an_earlier_version_stored_is_read(tmp_path: Path) -> None:
+    """Version 1 had 14 figures of state, and readings of six: no time held back, and no variances."""
+    meter = meter_of(tmp_path)
+    for second in range(31):
+        meter.observe(float(second), seen(600.0))
+    stored = json.loads(meter.memory.ledger)
+    stored |= {"state": stored["state"][:14], "waiting": [row[:6] for row in stored["waiting"]]}
+    meter.memory.keep_ledger(json.dumps(stored))
+    again = meter_of(tmp_path)
+    assert again.figures()["above_s"] == 30.0
+    assert again.figures()["deviations"] == meter.figures()["deviations"]
+
+
+def test_a_margin_that_holds_no_job_back_does_not_come_down(tmp_path: Path) -> None:
+    meter = meter_of(tmp_path)
+    for second in range(61):
+        meter.observe(float(second), seen(390.0))
+    assert meter.figures()["deviations"] == 1.0
+    meter.meter.state[at.HELD] = 1.0
+    for second in range(61, 121):
+        meter.observe(float(second), seen(390.0))
+    assert meter.figures()["deviations"] < 1.0
+
+
 def test_time_without_a_controller_is_not_counted(tmp_path: Path) -> None:
     meter = meter_of(tmp_path)
     meter.observe(0.0, seen(600.0))
