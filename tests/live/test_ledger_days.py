@@ -17,13 +17,15 @@ import pytest
 from tests.live.drive import IDLE_W, make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from tests.live.test_controller import make_slurm
-from tests.live.typical import TYPICAL_W, Typical, node_level_w
+from tests.live.typical import Typical, node_level_w
 from wattqueue.live.telemetry.base import PowerSample, Reading
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import find_row, load_policy
 
 ROUND_S = 60.0
+TYPICAL_W = 200.0
+"""Watts above idle of a node that are predicted; it can draw twice as much."""
 MACHINE = Machine("lab", tuple(Partition(p, 4, idle_w=IDLE_W, max_w=IDLE_W + 2.0 * TYPICAL_W) for p in ("p1", "p2")))
 CAP_W = 8 * IDLE_W + 1_200.0
 """Six of eight nodes as predicted, three at their maximum."""
@@ -47,7 +49,7 @@ class Work:
             nodes, self.draw.uniform(0.2, 1.0) * limit_s, watts=int(nodes * TYPICAL_W), limit_s=limit_s,
             partition="p1,p2",
         )  # fmt: skip
-        self.level_w[job.id] = node_level_w(self.draw)
+        self.level_w[job.id] = node_level_w(self.draw, TYPICAL_W)
         return job
 
     def node_w(self, job: FakeJob) -> float:

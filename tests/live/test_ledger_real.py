@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.live import typical
-from tests.live.site import MACHINE, Site, cap_text
+from tests.live.site import NET_W, Site, cap_text
 from tests.live.slurmlab import wait_for
 from tests.live.typical import node_level_w
 from wattqueue.formats.slurm.hostlist import expand
@@ -28,7 +28,7 @@ from wattqueue.formats.slurm.hostlist import expand
 pytestmark = [pytest.mark.slow, pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
 Record = Callable[[str, object], None]
 NODES = tuple(f"n{k}" for k in range(1, 9))
-IDLE_W, CAPPED_W = 100.0, 1_200
+IDLE_W, CAPPED_W = 100.0, 600
 """Of an idle node; of all nodes together above idle."""
 ASKED = 0.05
 ROW = """
@@ -59,7 +59,7 @@ class PowerModel:
     def node_w(self, job: str) -> float:
         """Watts above idle of each node of a job."""
         if job not in self.level_w:
-            self.level_w[job] = node_level_w(self.draw)
+            self.level_w[job] = node_level_w(self.draw, NET_W / 2.0)
         return self.level_w[job]
 
     def write(self) -> float:
@@ -104,7 +104,6 @@ def test_the_share_is_kept_and_every_job_starts(site: Site, record_property: Rec
         site.begin(
             cap_text(CAPPED_W),
             policy=f"{home}/quick.toml:quick",
-            machine=MACHINE.replace("300.0", "500.0"),
             slurm=telemetry,
         )
         begin_s = time.monotonic()

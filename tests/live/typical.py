@@ -11,9 +11,6 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts import Asked, Prediction
 
-TYPICAL_W = 200.0
-"""Watts above idle of a node that are predicted; it can draw twice as much."""
-
 
 class Typical:
     """Halfway between idle and maximum, for every job."""
@@ -30,6 +27,9 @@ class Typical:
         )  # fmt: skip
 
 
-def node_level_w(draw: random.Random) -> float:
-    """Draw the watts above idle of a job's nodes: an error of a third, and of one job in fifty the most."""
-    return TYPICAL_W * (2.0 if draw.random() < 0.02 else min(2.0, 0.95 * math.exp(draw.gauss(0.0, 0.3))))
+def node_level_w(draw: random.Random, typical_w: float) -> float:
+    """Draw the watts above idle of a job's nodes: an error of a third, and of one job in fifty the most.
+
+    ``typical_w`` is predicted; a node can draw twice as much.
+    """
+    return typical_w * (2.0 if draw.random() < 0.02 else min(2.0, 0.95 * math.exp(draw.gauss(0.0, 0.3))))
