@@ -78,13 +78,20 @@ TWINS: dict[str, dict[str, str]] = {
         "entries": "row_of unit_uw net_watt equal_net ready_units least_net units_differ",
         "actions": "set_predictions net_of_start least_nets",
     },
-    "simulator.Simulator.promised_net": {"entries": "promised_net keep_worst note_beyond"},
+    "simulator.Simulator.promised_net": {"entries": "worst_net note_beyond", "consent": "promised_net"},
+    "simulator.Simulator.looks_at_target": {"consent": "looks_at_target consent_ends"},
+    "simulator.Simulator.consented": {"consent": "consented_option"},
+    "simulator.Simulator.reach": {"consent": "slowed_option"},
+    "simulator.Simulator.fits_cap_alone": {"consent": "available_alone fits_cap_alone", "ledger": "available_under"},
+    "simulator.Simulator.promised": {"consent": "promised_option idle_option"},
     "simulator.Simulator.chosen": {
         "ranked": "choose_units take_chosen give_place take_place",
         "actions": "units_of_start",
     },
     "simulator.Simulator.wall": {"entries": "time_factor wall_s"},
-    "simulator.Simulator.options": {"entries": "first_option last_option"},
+    "simulator.Simulator.options": {
+        "consent": "first_option last_option last_beside_target start_options",
+    },
     "simulator.Simulator.available": {
         "ledger": "set_budget change_ledger count_again",
         "schedule": "budget_once",

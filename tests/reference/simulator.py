@@ -104,15 +104,17 @@ class Simulator:
     unit_rank: Any = None
     at_completion: bool = False
     phases_s: float | None = None
-    targets: Sequence[tuple[float, float]] | None = None
-    """Begin and end of load targets, where a job starts at the last option of its window while one is in force."""
+    targets: Sequence[tuple[float, float, float]] = ()
+    """Notice, begin and end of load targets."""
+    by_target: bool = False
+    """Whether a job starts at the last option of its window while one is in force, else at the first."""
     ahead: Sequence[tuple[float, float, float]] | None = None
     """Notice, begin and watts of load targets, where the pass looks ahead to the next one."""
     ahead_slowed: bool = True
     ramps: Sequence[tuple[float, float, float]] | None = None
     """Begin, end and watts a second of load targets, where the ledger rises at that rate after one."""
     full_cap: Cap | None = None
-    """The cap without load targets, where there are ramps."""
+    """The cap without load targets, where there are targets."""
     planned: list[float] = field(default_factory=list)
     correction: int = codes.PLAN_IS_LIMIT
     recent: RecentRuns | None = None
@@ -299,15 +301,22 @@ class Simulator:
     def available(self) -> int:
         if self.cap_uw >= codes.NO_CAP:
             return 1 << 62
-        drawn, budget = self.drawn(), self.cap_uw
-        if self.rise is not None:
-            since, level, rate = self.rise
-            budget = min(budget, round(level) + math.floor(rate * 1e6 * (self.now - since)))
+        return self.room(self.limit_uw())
+
+    def limit_uw(self) -> int:
+        """The limit in force: the lower of cap and target, and of a rise after one."""
+        if self.rise is None:
+            return self.cap_uw
+        since, level, rate = self.rise
+        return min(self.cap_uw, round(level) + math.floor(rate * 1e6 * (self.now - since)))
+
+    def room(self, limit: int) -> int:
+        drawn = self.drawn()
         if self.chance is not None:
             base = drawn - sum(r.net for r in self.running)
-            budget = math.floor((self.cap_uw - base) / self.chance[0]) + base
+            limit = math.floor((limit - base) / self.chance[0]) + base
             drawn += self.margin(self.running)
-        return budget - drawn
+        return limit - drawn
 
     def margin(self, running: Sequence[Running], nets: Sequence[int] | None = None, new: Sequence[int] = ()) -> int:
         """What a chance ledger keeps free beside these jobs, or were they of other net watts, and beside new ones."""
@@ -370,17 +379,156 @@ class Simulator:
         return range(int(self.window[0][entry]), int(self.window[1][entry]) + 1)
 
     def options(self, entry: int) -> range:
+        """The options at which an entry may start now (rules 13 and 20)."""
         first, last = int(self.window[0][entry]), int(self.window[1][entry])
-        if self.targets is not None:
-            first = last = last if any(begin <= self.now < end for begin, end in self.targets) else first
-        return range(first, last + 1)
+        if self.by_target:
+            first = self.consented(entry) if any(b <= self.now < e for _, b, e in self.targets) else first
+            return range(first, first + 1)
+        if not self.looks_at_target():
+            return range(first, last + 1)
+        alone = next((o for o in range(first, last + 1) if self.fits_cap_alone(entry, o)), last)
+        return range(first, max(alone, self.consented(entry)) + 1)
+
+    # -- consent (rule 20) ----------------------------------------------------------------------------
+
+    def alone_uw(self) -> int:
+        """The cap without load targets."""
+        if self.full_cap is None:
+            return self.cap_uw
+        watts = self.full_cap.in_force_w(self.now)
+        return micro(watts) if watts * 1e6 < codes.NO_CAP else codes.NO_CAP
+
+    def looks_at_target(self) -> bool:
+        """Whether a target limits now, or the pass looks ahead to one."""
+        return self.limit_uw() < self.alone_uw() or self.next_target()[0] < INF
+
+    def fits_cap_alone(self, entry: int, option: int, *, idle: bool = False) -> bool:
+        """Whether an entry fits the cap alone, beside what runs or on an idle machine."""
+        job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
+        enough = self.jobs.nodes[job] <= len(self.free_units(p)) and not idle
+        net = self.net(job, option) if enough else self.promised_net(job, option)
+        if self.alone_uw() >= codes.NO_CAP:
+            return True
+        room = self.room(self.alone_uw())
+        if idle:
+            return net <= room + sum(r.net for r in self.running)
+        more = self.margin(self.running, new=[net]) - self.margin(self.running)
+        return net <= room and net + more <= room
+
+    def consents(self, job: int) -> bool:
+        return self.jobs.consent is not None and float(self.jobs.consent.allowed[job]) == 1
+
+    def most(self, job: int) -> float:
+        """The greatest multiple of the run time at full speed to which a user consents."""
+        if self.jobs.consent is None or not self.consents(job):
+            return 1.0
+        most = float(self.jobs.consent.greatest_slowdown[job])
+        return INF if math.isnan(most) else most
+
+    def latest(self, job: int) -> float:
+        at = math.nan if self.jobs.consent is None else float(self.jobs.consent.latest_end_s[job])
+        return INF if math.isnan(at) else at
+
+    def checkpoint(self, job: int) -> float:
+        return math.nan if self.jobs.consent is None else float(self.jobs.consent.checkpoint_s[job])
+
+    def full_factor(self, job: int, p: int) -> float:
+        return self.factor(self.prediction, job, int(self.machine.option_start[p]))
+
+    def reach(self, entry: int) -> int:
+        """The last option to which the consent reaches by the flag and the greatest slow-down; the first without."""
+        job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
+        first, last = int(self.window[0][entry]), int(self.window[1][entry])
+        most = self.most(job) * self.full_factor(job, p) * (1 + 1e-9)
+        found = first
+        while self.consents(job) and found < last and self.factor(self.prediction, job, found + 1) <= most:
+            found += 1
+        return found
+
+    def consented(self, entry: int) -> int:
+        """The same, where the job is expected to meet its latest end if it starts now."""
+        found, job = self.reach(entry), int(self.entries.job[entry])
+        while found > self.window[0][entry] and self.now + self.wall(job, found) > self.latest(job):
+            found -= 1
+        return found
+
+    def promised(self, entry: int) -> int:
+        """The option that a reservation or a plan counts."""
+        first, last = int(self.window[0][entry]), int(self.window[1][entry])
+        if self.by_target:
+            return self.reach(entry)
+        reach = self.consented(entry)
+        if not self.looks_at_target() or reach >= last:
+            return last
+        fitting = (o for o in range(first, last) if o >= reach and self.fits_cap_alone(entry, o, idle=True))
+        return next(fitting, last)
+
+    def serves_target(self) -> bool:
+        """Whether an action that slows a job now is for a target: one is known, and the cap alone is kept."""
+        known = any(notice <= self.now < end for notice, _, end in self.targets)
+        if not known and self.limit_uw() >= self.alone_uw():
+            return False
+        return self.alone_uw() >= codes.NO_CAP or self.room(self.alone_uw()) >= 0
+
+    def agrees(self, r: Running, factor: float) -> bool:
+        """Whether a user agrees that a running job goes on at a relative run time."""
+        full = self.full_factor(r.job, int(self.machine.option_partition[r.option]))
+        left = (r.expected - self.now) / r.predicted_factor
+        in_time = self.now + left * factor <= self.latest(r.job)
+        return self.consents(r.job) and factor <= full * self.most(r.job) * (1 + 1e-9) and in_time
+
+    def may_park(self, r: Running) -> bool:
+        """Whether a user agrees that a running job waits for the end of the target."""
+        ends = [end for notice, _, end in self.targets if notice <= self.now < end]
+        pause = max(0.0, min(ends, default=self.now) - self.now)
+        every, lost = self.checkpoint(r.job), 0.0
+        if not math.isnan(every):
+            left = max(0.0, r.expected - self.now) / r.predicted_factor
+            done = max(0.0, self.planned[r.job] - left)
+            lost = max(0.0, done - math.floor(done / every + 1e-9) * every) * r.predicted_factor
+        end = r.expected + lost + pause
+        full = self.full_factor(r.job, int(self.machine.option_partition[r.option]))
+        longest = self.most(r.job) * float(self.jobs.walltime_s[r.job]) * full
+        return self.consents(r.job) and end <= self.latest(r.job) and end - self.start[r.job] <= longest * (1 + 1e-12)
+
+    def refuses(self, action: Any, by_job: dict[str, Running]) -> bool:
+        """Whether an action lacks the consent of a user."""
+        r = by_job.get(getattr(action, "job", ""))
+        if isinstance(action, Requeue) and action.kept_s > 0 and (r is None or math.isnan(self.checkpoint(r.job))):
+            return True
+        if not self.serves_target():
+            return False
+        if isinstance(action, SetDomainCaps):
+            return self.limits_refused(action)
+        if r is None:
+            return False
+        if isinstance(action, SetFrequency):
+            before, after = (self.factor(self.prediction, r.job, option) for option in (r.option, action.option))
+            return after > before * (1 + 1e-9) and not self.agrees(r, after)
+        if isinstance(action, Requeue) and math.isnan(self.checkpoint(r.job)):
+            return True
+        return isinstance(action, (Suspend, Requeue)) and not self.may_park(r)
+
+    def limits_refused(self, action: SetDomainCaps) -> bool:
+        """Whether limits slow a job that does not agree; before a target, only if they lower the sum of watts."""
+        running = [r for r in self.running if r.begun and not r.parked]
+        before, caps = [self.throttle(self.prediction, r) for r in running], list(self.domain_cap)
+        for domain, cap_w in zip(action.domains, action.caps_w, strict=True):
+            self.domain_cap[domain] = cap_w * 1e6
+        after, self.domain_cap = [self.throttle(self.prediction, r) for r in running], caps
+        in_force = any(begin <= self.now < end for _, begin, end in self.targets)
+        less = sum(uw for uw, _ in after) < sum(uw for uw, _ in before) - 1000
+        if not in_force and self.limit_uw() >= self.alone_uw() and not less:
+            return False
+        slower = [(r, b[1]) for r, a, b in zip(running, before, after, strict=True) if b[1] > a[1] * (1 + 1e-9)]
+        return any(not self.agrees(r, factor) for r, factor in slower)
 
     def ahead_net(self, entry: int, option: int) -> int:
         """What an entry counts when the next announced target begins, if it starts now; 0 where it has ended."""
         job = int(self.entries.job[entry])
         if self.now + self.wall(job, option) <= self.next_target()[0]:
             return 0
-        return self.promised_net(job, int(self.window[1][entry]) if self.ahead_slowed else option)
+        return self.promised_net(job, max(option, self.reach(entry)) if self.ahead_slowed else option)
 
     def next_target(self) -> tuple[float, float]:
         """Begin and watts of the next target that has been announced."""
@@ -406,7 +554,7 @@ class Simulator:
     def slowed_net(self, r: Running) -> int:
         p = int(self.machine.option_partition[r.option])
         entry = next(e for e in self.rank if (self.entries.job[e], self.entries.partition[e]) == (r.job, p))
-        uw = self.unit_uw(self.prediction, r.job, int(self.window[1][entry])) * len(r.units)
+        uw = self.unit_uw(self.prediction, r.job, max(r.option, self.reach(entry))) * len(r.units)
         return self.ledger(p, uw, r.job)
 
     def schedule(self) -> None:
@@ -517,7 +665,8 @@ class Simulator:
                 self.attempt(promised, tried, entry)
 
     def shortest_wall(self, entry: int) -> float:
-        window = range(int(self.window[0][entry]), int(self.window[1][entry]) + 1)
+        last = self.reach(entry) if self.by_target else int(self.window[1][entry])
+        window = range(int(self.window[0][entry]), last + 1)
         return min(self.wall(int(self.entries.job[entry]), option) for option in window)
 
     def admits(self, promised: dict[int, Reservation], entry: int, option: int) -> bool:
@@ -556,7 +705,7 @@ class Simulator:
 
     def reserve(self, entry: int) -> Reservation:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
-        net = self.promised_net(job, int(self.window[1][entry]))
+        net = self.promised_net(job, self.promised(entry))
         for time in sorted({r.expected for r in self.running}):
             ended = [r for r in self.running if r.expected <= time]
             nodes = len(self.free_units(p)) - int(self.jobs.nodes[job])
@@ -644,7 +793,7 @@ class Simulator:
         for option in self.options(entry):
             if fits(self.now, option, self.net(job, option)):
                 return self.now, option
-        last = int(self.window[1][entry])
+        last = self.promised(entry)
         return next((t for t in instants if fits(t, last, self.promised_net(job, last))), None), last
 
     # -- watts and speed ----------------------------------------------------------------------------
@@ -767,6 +916,8 @@ class Simulator:
     def act(self, action: Any) -> None:
         by_job = {str(self.jobs.job_id[r.job]): r for r in self.running if r.begun}
         busy = {u for r in self.running for u in r.units}
+        if self.refuses(action, by_job):
+            return
         if isinstance(action, SetFrequency):
             r = by_job.get(action.job)
             of = self.machine.option_partition
@@ -885,7 +1036,10 @@ class Simulator:
         work = self.work(r.job)
         left = r.left if r.parked else (r.end - self.now) / r.factor
         expected = r.expected_left if r.parked else (r.expected - self.now) / r.predicted_factor
+        if seconds == 0.0:
+            return
         kept = min(seconds, max(0.0, work - left), max(0.0, self.planned[r.job] - expected))
+        kept = math.floor(kept / self.checkpoint(r.job) + 1e-9) * self.checkpoint(r.job)
         self.kept[r.job] += kept
         self.planned[r.job] = max(self.planned[r.job] - kept, min(self.planned[r.job], 1.0))
         self.limit[r.job] = max(self.limit[r.job] - kept, self.planned[r.job])

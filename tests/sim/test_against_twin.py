@@ -15,6 +15,7 @@ from tests.reference.simulator import Simulator, integral_j
 from tests.sim.invariants import check_invariants, units_of
 from tests.sim.workloads import NAMES, World, bounded_world, random_world, shortest_world
 from wattqueue.kernels import codes
+from wattqueue.model.consent import Consent
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.parts.ledger.chance import Chance
@@ -117,7 +118,7 @@ def test_with_failing_nodes(seed: int) -> None:
 
 @given(SEEDS)
 def test_with_random_actions(seed: int) -> None:
-    world = random_world(seed, failures=seed % 2 == 0)
+    world = with_consent(seed, random_world(seed, failures=seed % 2 == 0))
     expect_twins(world, random_script(seed, world))
 
 
@@ -147,6 +148,14 @@ def test_with_windows_by_load_target(seed: int) -> None:
     world = targeted_world(seed)
     world = replace(world, ready=replace(world.ready, by_target=True))
     expect_twins(world, script_if_odd(seed, world))
+
+
+@given(SEEDS)
+def test_no_job_is_slowed_for_a_target_beyond_the_consent_of_its_user(seed: int) -> None:
+    """Starts and actions of every kind, of every pass, under targets."""
+    world = targeted_world(seed, ramps=True)
+    world = replace(world, ramped=seed % 3 == 0, code=codes.SHORTEST if seed % 7 == 0 else world.code)
+    expect_twins(world, random_script(seed, world, parking=seed % 2 == 0) if seed % 5 else None)
 
 
 @given(SEEDS)
@@ -188,7 +197,25 @@ def targeted_world(seed: int, *, ramps: bool = False) -> World:
         watts = world.machine.scope_idle_w() + float(rng.integers(0, 900))
         rate = float(rng.choice([0.5, 3.0, 20.0, np.inf])) if ramps else np.inf
         targets.append(LoadTarget(start, end, watts, notice_s=float(rng.integers(0, 40)), ramp_w_per_s=rate))
-    return replace(world, targets=LoadTargets.of(*targets))
+    return replace(with_consent(seed, world), targets=LoadTargets.of(*targets))
+
+
+def with_consent(seed: int, world: World) -> World:
+    """The same world, in which some users consent, within limits, and some jobs write checkpoints."""
+    rng, n = np.random.default_rng((seed, 18)), len(world.jobs)
+    late = world.jobs.submit_s + world.jobs.walltime_s * rng.uniform(1.0, 6.0, n)
+
+    def some(values: Any, share: float) -> Any:
+        return np.where(rng.random(n) < share, values, np.nan)
+
+    consent = Consent.build(
+        n,
+        allowed=some(rng.integers(0, 2, n).astype(float), 0.9),
+        greatest_slowdown=some(rng.uniform(1.0, 4.0, n), 0.4),
+        latest_end_s=some(late, 0.3 if seed % 2 else 0.0),
+        checkpoint_s=some(rng.choice([5.0, 20.0], n), 0.5),
+    )
+    return replace(world, jobs=replace(world.jobs, consent=consent))
 
 
 def random_script(seed: int, world: World, *, parking: bool = False) -> Any:

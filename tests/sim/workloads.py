@@ -113,7 +113,8 @@ class World:
         watts = np.minimum(targets.limit, self.cap.at(targets.start_s))
         ahead = [*zip(targets.announced_s, targets.start_s, watts, strict=True)]
         return {
-            "targets": [*zip(targets.start_s, targets.end_s, strict=True)] if self.ready.by_target else None,
+            "targets": [*zip(targets.announced_s, targets.start_s, targets.end_s, strict=True)],
+            "by_target": self.ready.by_target,
             "ahead": ahead if self.looks_ahead else None,
             "ahead_slowed": self.looks_ahead == codes.AHEAD_SLOWED,
             "ramps": [*zip(targets.start_s, targets.end_s, targets.ramp_w_per_s, strict=True)] if self.ramped else None,

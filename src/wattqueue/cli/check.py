@@ -5,6 +5,9 @@
 check. Classes without an interface are listed as skipped, so that a misspelt method name cannot hide a part; if a name
 is nearly that of an interface, it counts as a failure.
 
+``wattqueue check FOLDER`` looks in the outputs of a run for jobs that were slowed, suspended or requeued for a load
+target without the consent of their users (``checks.consent``).
+
 The file is executed, as ``simulate --policy my.py:MyPart`` would do: the checks are for code that the user wrote or
 trusts. Each check makes its own instances on small sample jobs and a sample machine (``checks.samples``), so that no
 check depends on another one.
@@ -13,20 +16,32 @@ check depends on another one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def run(
     part: Annotated[
         str,
-        typer.Argument(help="my.py:MyPart, or my.py for every part in it.", metavar="PART", show_default=False),
+        typer.Argument(
+            help="my.py:MyPart, or my.py for every part in it; or the directory of a run.",
+            metavar="PART",
+            show_default=False,
+        ),
     ],
 ) -> None:
-    """Run the public checks on parts of your own: one line per check; the exit status is 1 if one fails."""
+    """Run the public checks on parts of your own, or on a run: one line per check; exit status 1 if one fails."""
+    from pathlib import Path
+
     from wattqueue.policy.interfaces import axes_of
 
+    if Path(part).is_dir():
+        check_run(Path(part))
+        return
     # A class may implement several interfaces, and is then checked as each of them.
     failed = checked = 0
     for found in classes_of(part):
@@ -47,6 +62,29 @@ def run(
     print(f"{failed} checks failed" if failed else "every check passed")
     if failed:
         raise typer.Exit(1)
+
+
+def check_run(folder: Path) -> None:
+    """Check the outputs of a run: was a job slowed for a load target without the consent of its user?"""
+    from wattqueue.checks.consent import consent_violations, outputs_of
+    from wattqueue.formats.rundir.folder import read_run
+    from wattqueue.runs.perform import prepared
+    from wattqueue.runs.record import recorded_inputs
+
+    recorded = read_run(folder)
+    found = consent_violations(outputs_of(prepared(recorded_inputs(folder)), recorded.schedule, recorded.power))
+    for one in found[:MOST_LINES]:
+        print(f"FAILED  job {one.job} {one.what} ({one.time_s:.15g} s)")
+    if len(found) > MOST_LINES:
+        print(f"and {len(found) - MOST_LINES:,} more")
+    if found:
+        print(f"{len(found):,} violations of consent")
+        raise typer.Exit(1)
+    print("ok      no job was slowed for a load target without consent")
+
+
+MOST_LINES = 20
+"""Violations of a run that are printed."""
 
 
 def _print(what: str, check: str, wrong: str) -> None:

@@ -13,11 +13,10 @@ from __future__ import annotations
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined
 from wattqueue.kernels.chance import fits_watts
+from wattqueue.kernels.consent import first_option, last_option
 from wattqueue.kernels.domains import clear_list, list_changed, list_job
 from wattqueue.kernels.entries import (
     entry_partition,
-    first_option,
-    last_option,
     least_net,
     net_watt,
     ready_units,
@@ -51,11 +50,13 @@ def start_checked(view: KernelView, index: int, option: int) -> int:
     # A leaf without a need is an entry that is not queued: it runs, has ended, or has not been submitted.
     if view.tree.need[view.tree.offset[p, 0] + index - view.entries.start[p]] == codes.NEVER:
         return codes.REFUSED_STATE
-    if option < first_option(view, index) or option > last_option(view, index):
+    if option < view.entries.first[index] or option > view.entries.last[index]:
         return codes.REFUSED_OPTION
     if view.nodes[job] > view.units.free[p]:
         return codes.REFUSED_BUSY
     ready_units(view, p, job)
+    if option < first_option(view, index) or option > last_option(view, index):
+        return codes.REFUSED_CONSENT if view.counter[codes.BY_TARGET] == 0 else codes.REFUSED_OPTION
     net = net_watt(view, job, option)
     if not fits_watts(view, net) and not fits_alone(view, p, job, net):
         return codes.REFUSED_POWER
@@ -221,13 +222,16 @@ def wake_node(view: KernelView, truth: Truth, unit: int) -> int:
 
 
 @entry
-def requeue(view: KernelView, truth: Truth, log: Log, job: int, kept_s: float) -> int:
-    """Put a running job back at its previous place in the queue; so many seconds of its work are kept."""
+def requeue(view: KernelView, truth: Truth, log: Log, job: int, kept_s: float, checkpoint_s: float) -> int:
+    """Put a running job back at its previous place in the queue; so many seconds of its work are kept.
+
+    Whole checkpoints, each of ``checkpoint_s`` seconds of work.
+    """
     view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
     if not is_running(log, job):
         return codes.REFUSED_STATE
     if kept_s > 0.0:
-        keep_work(view, truth, log, job, kept_s)
+        keep_work(view, truth, log, job, kept_s, checkpoint_s)
     requeue_job(view, truth, log, job)
     settle(view, truth, log)
     return 0

@@ -4,15 +4,16 @@ A pass that looks ahead treats the begin of an announced target as a reservation
 then starts only if its watts fit beside what is planned to run then. ``AHEAD_LEFT`` is computed at the begin of each
 pass from what runs, and shrinks with the starts of the pass.
 
-With ``AHEAD_SLOWED`` a job counts there at the last option of its window, to which a control may slow it when the
-target begins; with ``AHEAD_AS_RUN`` at the option at which it runs.
+With ``AHEAD_SLOWED`` a job counts there at the last option to which its user consents, to which a control may slow it
+when the target begins; with ``AHEAD_AS_RUN`` at the option at which it runs.
 """
 
 from __future__ import annotations
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, kernel
-from wattqueue.kernels.entries import equal_net, first_option, last_option, wall_s
+from wattqueue.kernels.consent import first_option, last_option, slowed_option
+from wattqueue.kernels.entries import equal_net, wall_s
 from wattqueue.kernels.state import KernelView
 
 INF = float("inf")
@@ -39,10 +40,11 @@ def running_ahead(view: KernelView, job: int, net: int) -> int:
     """Return the net microwatts of a running job when the target begins; ``net`` is what it counts now."""
     if view.counter[codes.LOOKS_AHEAD] != codes.AHEAD_SLOWED:
         return net
-    entry = as_int64(view.entries.of_job[job, view.units.option_partition[view.held.option[job]]])
+    option = as_int64(view.held.option[job])
+    entry = as_int64(view.entries.of_job[job, view.units.option_partition[option]])
     if entry < 0:
         return net  # a snapshot that does not state its window
-    return min(net, equal_net(view, job, as_int64(view.entries.last[entry])))
+    return min(net, equal_net(view, job, as_int64(slowed_option(view, entry, option))))
 
 
 @kernel
@@ -51,7 +53,7 @@ def starting_ahead(view: KernelView, entry: int, job: int, option: int) -> int:
     if view.num[codes.NOW] + wall_s(view, job, option) <= view.num[codes.AHEAD_S]:
         return 0
     if view.counter[codes.LOOKS_AHEAD] == codes.AHEAD_SLOWED:
-        return equal_net(view, job, as_int64(view.entries.last[entry]))
+        return equal_net(view, job, as_int64(slowed_option(view, entry, option)))
     return equal_net(view, job, option)
 
 

@@ -101,24 +101,16 @@ def least_net(view: KernelView, p: int, job: int, option: int) -> int:
     return equal_net(view, job, option)
 
 
-@inlined
-def promised_net(view: KernelView, entry: int) -> int:
-    """Return the net microwatts that a reservation or a plan counts for ``entry`` (rule 12 of docs/semantics.md).
-
-    At the lowest frequency of its window, on the worst units of its partition. The entry must be queued, or have been.
-    """
-    if units_differ(view):
-        return int(view.by_unit.worst[entry])
-    return equal_net(view, as_int64(view.entries.job[entry]), as_int64(view.entries.last[entry]))
-
-
 @kernel
-def keep_worst(view: KernelView, p: int, entry: int) -> None:
-    """Compute what ``entry`` counts for on the worst units of its partition p."""
-    job, option = as_int64(view.entries.job[entry]), as_int64(view.entries.last[entry])
+def worst_net(view: KernelView, entry: int, option: int) -> int:
+    """Return the net microwatts of ``entry`` at ``option`` on the worst units of its partition (rule 12)."""
+    job = as_int64(view.entries.job[entry])
+    if not units_differ(view):
+        return equal_net(view, job, option)
+    p = as_int64(view.units.option_partition[option])
     first = as_int64(view.units.unit_start[p + 1]) - view.nodes[job]
     uw = sum_of_rising(view.by_unit, job, first, as_int64(view.nodes[job]), unit_uw(view.predicted, job, option))
-    view.by_unit.worst[entry] = net_of(view, job, option, uw)
+    return net_of(view, job, option, uw)
 
 
 @kernel
@@ -143,22 +135,6 @@ def wall_s(view: KernelView, job: int, option: int) -> float:
     are held.
     """
     return max(float(view.planned.seconds[job]) * time_factor(view.predicted, job, option), codes.CLOCK_S)
-
-
-@inlined
-def first_option(view: KernelView, entry: int) -> int:
-    """Return the first option at which ``entry`` may start now: of its window, or during a load target the last."""
-    if view.counter[codes.BY_TARGET] != 0 and view.counter[codes.IN_TARGET] != 0:
-        return int(view.entries.last[entry])
-    return int(view.entries.first[entry])
-
-
-@inlined
-def last_option(view: KernelView, entry: int) -> int:
-    """Return the last option at which ``entry`` may start now."""
-    if view.counter[codes.BY_TARGET] != 0 and view.counter[codes.IN_TARGET] == 0:
-        return int(view.entries.first[entry])
-    return int(view.entries.last[entry])
 
 
 @inlined
@@ -187,7 +163,7 @@ def enqueue(view: KernelView, entry: int) -> None:
         wall = min(wall, wall_s(view, job, option))
         watt = min(watt, least_net(view, p, job, option))
     if units_differ(view):
-        keep_worst(view, p, entry)
+        view.by_unit.worst[entry] = worst_net(view, entry, as_int64(view.entries.last[entry]))
     tree_set(view.tree, p, entry - view.entries.start[p], view.nodes[job], wall, watt)
     view.counter[codes.QUEUED] += 1
 

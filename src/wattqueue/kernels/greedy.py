@@ -37,12 +37,10 @@ from wattqueue.kernels.chance import (
     square_w,
     with_margin,
 )
+from wattqueue.kernels.consent import consent_ends, first_option, last_option, promised_net
 from wattqueue.kernels.entries import (
-    first_option,
-    last_option,
     net_watt,
     note_beyond,
-    promised_net,
     ready_units,
     start_entry,
     units_differ,
@@ -125,6 +123,8 @@ def begin_pass(view: KernelView) -> int:
     whole = whole or count[codes.DEPTH] < codes.ANY_NEED
     # What the next load target leaves over changes with each start and each second.
     whole = whole or (count[codes.LOOKS_AHEAD] != 0 and view.num[codes.AHEAD_S] < INF)
+    # What was tried slowed is then tried at full speed.
+    whole = whole or consent_ends(view)
     # What starts later is not among the running jobs that the bound was taken from.
     whole = whole or count[codes.CODE] == codes.LAST_END
     # The entry that closed a partition may be gone since: its job may have started in another one.
@@ -378,7 +378,7 @@ def bound_by_last_end(view: KernelView, p: int, entry: int) -> None:
 
 @inlined
 def reserve(view: KernelView, p: int, entry: int) -> None:
-    """Promise ``entry`` its shadow time, at the lowest frequency of its window, on its worst units (rule 12).
+    """Promise ``entry`` its shadow time, at the option that it is promised, on its worst units (rule 12).
 
     ``left`` is what would be left over beside the job, negative while something is missing. Whole blocks of running
     jobs are skipped by their sums while these do not suffice: from 158,976 nodes with 30,000 running jobs some 500

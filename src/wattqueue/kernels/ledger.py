@@ -70,10 +70,16 @@ def set_budget(view: KernelView) -> None:
 @inlined
 def available_with(view: KernelView, more: int) -> int:
     """Return the microwatts that starting jobs could take if the base were ``more`` microwatts higher."""
+    return available_under(view, as_int64(view.counter[codes.CAP]), more)
+
+
+@inlined
+def available_under(view: KernelView, cap: int, more: int) -> int:
+    """Return the microwatts that starting jobs could take under another cap, and such a base."""
     count = view.counter
-    if count[codes.CAP] >= codes.NO_CAP:
+    if cap >= codes.NO_CAP:
         return int(codes.NO_CAP - count[codes.LEDGER])
-    budget = count[codes.CAP] - count[codes.BASE] - more
+    budget = cap - count[codes.BASE] - more
     if count[codes.BY_CHANCE] != 0:
         budget = math.floor(budget / view.num[codes.CHANCE_SHARE])
     return int(budget - count[codes.MARGIN] - count[codes.LEDGER] - count[codes.IDLE_ABOVE])

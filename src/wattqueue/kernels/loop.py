@@ -250,6 +250,7 @@ def signal(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> int:
     k = tally[codes.NEXT_SIGNAL]
     while k < len(truth.signal_time) and truth.signal_time[k] <= view.num[codes.NOW]:
         view.counter[codes.CAP] = truth.signal_uw[k]
+        view.counter[codes.FULL_CAP] = truth.announced.full_uw[k]
         view.counter[codes.IN_TARGET] = truth.signal_target[k]
         view.num[codes.AHEAD_S] = truth.announced.ahead_s[k]
         view.counter[codes.AHEAD_CAP] = truth.announced.ahead_uw[k]

@@ -6,6 +6,8 @@ domains: what it drew there is the others' to take. Its remaining work is kept i
 
 from __future__ import annotations
 
+import math
+
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, kernel
 from wattqueue.kernels.domains import EXPECTED, TRUE, clear_list, count_job, job_speed, list_changed, list_job
@@ -17,6 +19,7 @@ from wattqueue.kernels.speed import expected_factor, expected_net, listed_fit, m
 from wattqueue.kernels.state import KernelView, Log, Truth
 
 INF = float("inf")
+ROUNDING = 1e-9
 LEAST_S = 1.0  # a shorter planned time counts as a second (rule 3)
 
 
@@ -89,9 +92,10 @@ def resume_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
 
 
 @kernel
-def keep_work(view: KernelView, truth: Truth, log: Log, job: int, kept_s: float) -> None:
+def keep_work(view: KernelView, truth: Truth, log: Log, job: int, kept_s: float, checkpoint_s: float) -> None:
     """Keep work of a running job for its next start: at most what it has done of it, in seconds at reference speed.
 
+    Whole checkpoints since its start, each of ``checkpoint_s`` seconds; a rounding below one is one.
     Walltime and planned time are what is left of them, too. The columns belong to the run (``own_work``).
     """
     held, now = view.held, view.num[codes.NOW]
@@ -101,6 +105,7 @@ def keep_work(view: KernelView, truth: Truth, log: Log, job: int, kept_s: float)
         expected = (held.end[job] - now) / held.factor[job]
     planned = view.planned.seconds[job]
     kept = min(kept_s, max(0.0, truth.work[job] - left), max(0.0, planned - expected))
+    kept = math.floor(kept / checkpoint_s + ROUNDING) * checkpoint_s
     truth.work[job] -= kept
     view.planned.seconds[job] = max(planned - kept, min(planned, LEAST_S))
     if len(view.planned.promise) > 0:  # else it is the column of walltimes itself

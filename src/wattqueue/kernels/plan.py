@@ -36,11 +36,10 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import AT_LEAST_LANES, as_int64, at_least, inlined, kernel
 from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.bits import ZERO, lowest_bit, mask
+from wattqueue.kernels.consent import consent_ends, last_option, promised_net, promised_option
 from wattqueue.kernels.entries import (
-    equal_net,
     net_watt,
     note_beyond,
-    promised_net,
     ready_units,
     start_entry,
     units_differ,
@@ -110,7 +109,7 @@ def begin_plan(view: KernelView) -> int:
     """Rebuild the profile, or advance the last one to now; return the rank from which entries are planned."""
     count = view.counter
     whole = count[codes.DIRTY] != 0 or count[codes.FCFS_RANKS] == 0 or count[codes.PLANNED] == 0
-    whole = whole or count[codes.DEPTH] < codes.ANY_NEED or is_overdue(view)
+    whole = whole or count[codes.DEPTH] < codes.ANY_NEED or is_overdue(view) or consent_ends(view)
     first_rank = count[codes.FIRST_NEW]
     count[codes.DIRTY] = 0
     count[codes.FIRST_NEW] = -1
@@ -188,17 +187,16 @@ def plan_entry(view: KernelView, p: int, entry: int) -> bool:
     """
     job = as_int64(view.entries.job[entry])
     before = withdraw_plan(view, job)
-    last = as_int64(view.entries.last[entry])
+    last = as_int64(promised_option(view, entry))
     if units_differ(view):
         if start_on_very_units(view, p, entry):
             return True
-        watt = as_int64(view.by_unit.worst[entry])
     else:
-        for option in range(as_int64(view.entries.first[entry]), last):
-            if fits_now(view, p, job, option):
-                start_planned(view, entry, option)
+        for option in range(as_int64(view.entries.first[entry]), as_int64(last_option(view, entry)) + 1):
+            if option != last and fits_now(view, p, job, as_int64(option)):
+                start_planned(view, entry, as_int64(option))
                 return True
-        watt = equal_net(view, job, last)
+    watt = as_int64(promised_net(view, entry))
     need = as_int64(view.nodes[job])
     wall = wall_s(view, job, last)
     row, behind = earliest_place(view, p, need, watt, wall)
@@ -215,7 +213,7 @@ def plan_entry(view: KernelView, p: int, entry: int) -> bool:
         view.plan.stamp[job] = view.counter[codes.STAMP]
     elif before >= 0:
         view.plan.entry[job] = before
-        change_profile(view, before, as_int64(view.entries.last[before]), as_int64(-1), promised_net(view, before))
+        change_profile(view, before, as_int64(promised_option(view, before)), as_int64(-1), promised_net(view, before))
     if row < 0 and units_differ(view):
         note_beyond(view, entry)
     return False
@@ -231,7 +229,7 @@ def start_on_very_units(view: KernelView, p: int, entry: int) -> bool:
     if view.nodes[job] > view.units.free[p]:
         return False
     ready_units(view, p, job)
-    for option in range(as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry]) + 1):
+    for option in range(as_int64(view.entries.first[entry]), as_int64(last_option(view, entry)) + 1):
         if fits_now(view, p, job, option):
             start_planned(view, entry, option)
             return True
@@ -248,7 +246,7 @@ def withdraw_plan(view: KernelView, job: int) -> int:
     if view.plan.stamp[job] != view.counter[codes.STAMP] or entry < 0:
         return -1
     view.plan.entry[job] = -1
-    change_profile(view, entry, as_int64(view.entries.last[entry]), as_int64(1), promised_net(view, entry))
+    change_profile(view, entry, as_int64(promised_option(view, entry)), as_int64(1), promised_net(view, entry))
     return int(entry)
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
-from wattqueue.kernels.entries import first_option, last_option, net_watt, ready_units, start_entry, wall_s
+from wattqueue.kernels.consent import first_option, last_option
+from wattqueue.kernels.entries import net_watt, ready_units, start_entry, wall_s
 from wattqueue.kernels.greedy import next_partition
 from wattqueue.kernels.state import KernelView
 from wattqueue.kernels.tree import Limits, class_of, tree_next

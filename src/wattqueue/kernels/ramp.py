@@ -28,7 +28,6 @@ def begin_ramp(view: KernelView, truth: Truth, row: int) -> None:
     """Note the limits of a row of signals; a ramp begins where a target ends."""
     signals = truth.announced
     view.counter[codes.STATED_CAP] = truth.signal_uw[row]
-    view.counter[codes.FULL_CAP] = signals.full_uw[row]
     if signals.ramp_uw[row] == 0.0:
         view.num[codes.RAMP_UW] = 0.0
     elif row > 0 and truth.signal_target[row - 1] != 0 and truth.signal_target[row] == 0:

@@ -78,6 +78,16 @@ class EntryTable(NamedTuple):
 
 
 @referenced
+class ConsentReach(NamedTuple):
+    """How far users let their jobs be slowed for a load target (rule 20 of docs/semantics.md)."""
+
+    last: Array
+    """(m,) int16 last option of each entry's window to which the consent reaches; its first where there is none."""
+    latest_s: Array
+    """(n,) float64 latest end of a slowed job, inf for none; empty where no job states one."""
+
+
+@referenced
 class Tree(NamedTuple):
     """Subtree minima over queued entries, fan-out 16, level 0 = entries in queue order (``kernels/tree.py``).
 
@@ -343,6 +353,8 @@ class KernelView(NamedTuple):
     """Units that differ, or are taken by rank."""
     entries: EntryTable
     """All entries, queued or not."""
+    consent: ConsentReach
+    """How far they may be slowed for a load target."""
     tree: Tree
     """Which entries are queued, and what they need at least."""
     running: RunningBlocks

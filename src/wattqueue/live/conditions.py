@@ -41,6 +41,8 @@ class Conditions(NamedTuple):
     """Watts that shared nodes count."""
     orphans: tuple[str, ...] = ()
     """Components of jobs whose first component is gone."""
+    in_target: bool = False
+    """Whether a load target is in force, and lowers what the site states."""
 
     def lines(self, stated_w: float, *, observing: bool = False) -> list[str]:
         """Return a line for each condition that holds; ``observing``: the controller controls nothing."""
@@ -56,7 +58,10 @@ class Conditions(NamedTuple):
             reason = (
                 "nothing is controlled in this mode" if observing else "nothing starts, and no running job is ended"
             )
-            found.append(f"counted power is {self.over_cap_w:,.0f} W above the cap of {stated_w:,.0f} W: {reason}")
+            if self.in_target:
+                reason += "; only jobs whose users consent are slowed down or parked"
+            what = "load target" if self.in_target else "cap"
+            found.append(f"counted power is {self.over_cap_w:,.0f} W above the {what} of {stated_w:,.0f} W: {reason}")
         for names, verbs, what in (
             (self.unlicensed, ("runs", "run"), "without watts, taken off the pool at the maximum of the nodes"),
             (self.foreign, ("waits", "wait"), "for Slurm alone (no watts, or several components)"),
@@ -99,6 +104,7 @@ def conditions(
         _names([row for row in snapshot.jobs if row.held_by == "failed"]),
         plan.shared.watts,
         _names(plan.sorted.orphans),
+        plan.until_s > snapshot.taken_s,
     )
 
 

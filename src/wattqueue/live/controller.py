@@ -333,6 +333,7 @@ class Controller:
             self.audit.note("cap", f"read again: {self.caps.text}")
         if self.demand is not None and self.demand.changed():
             self.planner.cap, self.planner.announced.targets = self.demand.limit, self.demand.targets
+            self.planner.site_cap = self.demand.stated
             self.audit.note("targets", in_words(self.demand.targets))
 
     def _limit(self, snapshot: Snapshot, plan: Plan) -> Plan:

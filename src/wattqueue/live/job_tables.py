@@ -24,6 +24,7 @@ from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Entries, Frequency, Prediction
+from wattqueue.policy.consented import consented_windows
 
 Window = tuple[np.ndarray, np.ndarray]
 """First and last option of each entry."""
@@ -106,6 +107,7 @@ def with_running(
     prediction: Prediction,
     machine: Machine,
     signals: Signals,
+    by_target: bool,
 ) -> tuple[Entries, Window]:
     """Return entries and windows with those of running jobs behind them, so that controls may ask for them.
 
@@ -117,7 +119,7 @@ def with_running(
     rows = np.arange(len(jobs) - len(busy), len(jobs), dtype=np.int32)
     partition = np.array([b.partition for b in busy], np.int32)
     more = Entries(rows, partition, np.zeros(len(rows)))
-    first, last = (np.asarray(side) for side in part.window(jobs, more, prediction, machine, signals))
+    first, last = consented_windows(part, jobs, more, prediction, machine, signals, by_target=by_target)
     option = np.array([b.option for b in busy])
     first, last = np.where(known, first, option), np.where(known, last, option)
     columns = (np.concatenate(pair) for pair in zip(_columns(entries), _columns(more), strict=True))

@@ -77,6 +77,7 @@ from wattqueue.parts.contracts import Entries
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.parts.ledger.in_flight import InFlight
 from wattqueue.policy.actions import Refusal, StartJob
+from wattqueue.policy.consented import consented_windows
 from wattqueue.policy.decide import PolicySnapshot
 from wattqueue.policy.domain_limits import DomainLimits
 from wattqueue.policy.policy import Policy
@@ -193,6 +194,8 @@ class Planner:
     """What users allow during a load target; None where the site does not ask them."""
     misnamed: MisnamedRecord | None = None
     """What follows from users' records of misnamed jobs; None where nothing does."""
+    site_cap: Cap | None = None
+    """The site's cap without the load targets in ``cap``; None where there are none."""
     tracker: Tracker = field(default_factory=lambda: Tracker(10.0, 0.1))
     shared: SharedNodes = field(default_factory=SharedNodes)
     """Partitions whose nodes jobs share."""
@@ -501,14 +504,15 @@ class Planner:
         jobs, running = joined(pending.jobs, columns, named, self.consents), columns.as_running(len(pending.jobs))
         signals = self.announced.at(self.left, snapshot.taken_s) if self._looks_ahead else NO_SIGNALS
         entries, window = pending.entries, pending.window
-        if self._asks_running and (self.settings.by_target or self.settings.looks_ahead):
+        if self._asks_running and (self.settings.by_target or self.settings.looks_ahead or len(signals.targets)):
             known = np.array([self.predictor.of(b.row.key) is not None for b in busy], np.bool_)
             asked = (jobs, entries, window, prediction, self.layout.machine, signals)
-            entries, window = with_running(self.policy.frequency, busy, known, *asked)
+            entries, window = with_running(self.policy.frequency, busy, known, *asked, self.settings.by_target)
         return PolicySnapshot(
             snapshot.taken_s, jobs, self.layout.machine, prediction, entries, window, self.settings, running, cap_w,
             elsewhere_w, base, unusable, pending.rank, signals=signals,
             planned_s=None if pending.planned_s is None else np.concatenate((pending.planned_s, occupation.planned_s)),
+            alone_w=self.budget.alone_w(self.site_cap, snapshot, base, uncounted_w(busy)),
         )  # fmt: skip
 
     def _elsewhere_w(self, snapshot: Snapshot, rows: Sorted, busy: Sequence[Busy]) -> int:
@@ -535,7 +539,8 @@ class Planner:
         jobs, prediction, rank = self.placement.tell_apart(jobs, prediction, telemetry_ok=telemetry_ok)
         ranked = with_priorities(jobs, rows.waiting, priority, self.layout)
         entries = self._allowed(self.policy.order.entries(ranked, prediction, machine), allowed)
-        window = self.policy.frequency.window(jobs, entries, prediction, machine, self.announced.whole(self.left))
+        told = jobs, entries, prediction, machine, self.announced.whole(self.left)
+        window = consented_windows(self.policy.frequency, *told, by_target=self.settings.by_target)
         row = np.zeros(0, np.int32) if prediction.row is None else prediction.row
         entries, window = offered(entries, window, prediction)
         planned_s = self.predictor.planned_s(rows.waiting, jobs.walltime_s)

@@ -287,6 +287,7 @@ def encode(view: PolicySnapshot) -> dict[str, Any]:
         "settings": list(astuple(settings)),
         "running": {name: getattr(view.running, name).tolist() for name in RUNNING},
         "cap_w": "inf" if math.isinf(view.cap_w) else view.cap_w,
+        **({} if view.alone_w == -math.inf else {"alone_w": str(view.alone_w)}),
         "margin_w": view.margin_w,
         "base_uw": view.base_uw,
         "unusable": view.unusable.tolist(),
@@ -347,6 +348,7 @@ def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
         by_unit(data.get("rank"), machine),
         signals_of(data.get("caps"), data.get("targets", ())),
         np.array(data["planned_s"], np.float64) if "planned_s" in data else None,
+        alone_w=float(data.get("alone_w", "-inf")),
     )
 
 

@@ -100,6 +100,11 @@ class Prediction:
         found: Floats = self.power_w[self.rows(job), option]
         return found
 
+    def factors(self, job: Ints, option: NDArray[np.integer] | int) -> Floats:
+        """Return the relative run time of each job, at one option or at one for each. Shape as ``job``."""
+        found: Floats = self.time_factor[self._rows_in(self.time_factor, job), option]
+        return found
+
     def take(self, job: Ints) -> Prediction:
         """Return the prediction of some jobs, in their order, with a row of its own for each. Shapes (k, O)."""
         power, time = (each[self._rows_in(each, job)] for each in (self.power_w, self.time_factor))

@@ -52,9 +52,10 @@ REFUSAL_REASONS = {
     codes.REFUSED_BUSY: "no free unit",
     codes.REFUSED_OPTION: "no such option",
     codes.REFUSED_POWER: "not enough power below the cap",
+    codes.REFUSED_CONSENT: "for a load target, without the consent of the job's user",
 }
 """What a refusal code of the kernels means, as parts and users read it."""
-REASONS = ("", *(REFUSAL_REASONS[code] for code in range(1, 5)))
+REASONS = ("", *(REFUSAL_REASONS[code] for code in range(1, 6)))
 """The same by code; empty for an action that was carried out."""
 
 

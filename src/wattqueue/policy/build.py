@@ -32,6 +32,7 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Entries, Floats, Prediction
 from wattqueue.policy.by_unit import check_unit_factor, new_by_unit
+from wattqueue.policy.consented import reach_of
 
 Window = tuple[NDArray[Any], NDArray[Any]]
 INTERVALS_A_JOB = 8
@@ -205,6 +206,7 @@ def build_view(
         predicted,
         by_unit,
         queue,
+        reach_of(jobs, machine, prediction, queue),
         new_tree(queue.start, jobs.nodes, first_net_uw(jobs, predicted, queue, machine)),
         new_running(capacity, partitions),
         units,

@@ -173,6 +173,8 @@ class DriverAbilities:
     """Whether the future is known, so that an oracle can be given it."""
     ramps: bool = False
     """Whether the ledger can rise at the ramp of a load target."""
+    frees_at_once: bool = False
+    """Whether its view shows at once what an action frees."""
     telemetry: bool | None = None
     """Whether power is measured; None: the machine's own sensors tell."""
     site_meter: bool = True

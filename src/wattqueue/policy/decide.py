@@ -98,6 +98,13 @@ class PolicySnapshot:
     """Planned seconds of each job at reference speed (rule 3); None: the walltimes."""
     idle_above_uw: int = 0
     """Microwatts that idle units count above their idle watts (a measured ledger, rule 15)."""
+    alone_w: float = -np.inf
+    """The cap without load targets, where one lowers the limit (rule 20); else anything up to ``cap_w``."""
+
+
+def cap_uw(watts: float) -> int:
+    """Return a cap as kernels count it."""
+    return codes.NO_CAP if watts * codes.MICRO >= codes.NO_CAP else codes.microwatts(watts)
 
 
 def view_of(snapshot: PolicySnapshot) -> state.KernelView:
@@ -114,9 +121,10 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
     count, held, running = view.counter, view.held, s.running
     if s.base_uw is not None:
         count[codes.BASE] = s.base_uw
-    count[codes.CAP] = codes.NO_CAP if s.cap_w * codes.MICRO >= codes.NO_CAP else codes.microwatts(s.cap_w)
+    count[codes.CAP] = cap_uw(s.cap_w)
+    count[codes.FULL_CAP] = cap_uw(max(s.cap_w, s.alone_w))
     count[codes.IN_TARGET] = s.signals.targets.in_force(s.now_s) >= 0
-    if s.settings.looks_ahead:
+    if len(s.signals.targets):
         ahead_s, ahead_w = next_target(s.signals, np.array([s.now_s]))
         view.num[codes.AHEAD_S] = ahead_s[0]
         count[codes.AHEAD_CAP] = codes.microwatts(ahead_w[0]) if ahead_s[0] < np.inf else codes.NO_CAP
@@ -126,6 +134,7 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
     count[codes.IDLE_ABOVE] = s.idle_above_uw
     held.option[running.row] = running.option
     held.end[running.row] = running.expected_end_s
+    held.factor[running.row] = s.prediction.factors(running.row, running.option)
     held.first[running.row] = running.first
     held.pieces[running.row] = running.count
     if len(running.parked):
@@ -218,6 +227,7 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
         view.signals,
         seconds if shorter else None,
         int(kernel.counter[codes.IDLE_ABOVE]),
+        view.cap_alone_w,
     )
     return snapshot, rows.astype(np.int32)
 

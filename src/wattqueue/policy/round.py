@@ -22,6 +22,8 @@ from wattqueue.kernels import codes, state
 from wattqueue.kernels.codes import microwatts
 from wattqueue.kernels.schedule import budget_once
 from wattqueue.kernels.snapshot import load_unusable
+from wattqueue.model.signals import Signals
+from wattqueue.parts.contracts import Floats
 from wattqueue.policy.actions import (
     REASONS,
     DrainNode,
@@ -103,6 +105,16 @@ class Round:
         return View(
             seen.jobs, seen.machine, self.kernel, self.unit_state, refusals, self.names, seen.signals, self.limits
         )
+
+    @property
+    def signals(self) -> Signals:
+        """Return what has been announced."""
+        return self.snapshot.signals
+
+    @property
+    def domain_caps_w(self) -> Floats:
+        """Return the limits of all power domains, inf where no agents set them. Shape (D,)."""
+        return np.full(self.snapshot.machine.domains, np.inf) if self.limits is None else self.limits.cap_w
 
     def starts(self) -> list[StartJob]:
         """Return what starts in this round, in order, with its units."""

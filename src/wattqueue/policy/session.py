@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -35,9 +36,11 @@ from wattqueue.kernels import codes, state
 from wattqueue.kernels.schedule import schedule_once
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Finished, FinishedRuns, Floats, Prediction, Start
-from wattqueue.policy.actions import KINDS, REASONS, Action, Refusal, StartJob, carry_out, listed
+from wattqueue.policy.actions import KINDS, REASONS, Action, Refusal, Requeue, StartJob, carry_out, listed
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities, DriverAbilities
+from wattqueue.policy.consented import frees_w, refused_by_consent
 from wattqueue.policy.decide import ranked_starts
 from wattqueue.policy.estimation import Estimation
 from wattqueue.policy.policy import Policy
@@ -66,6 +69,16 @@ class Driver(Protocol):
     @property
     def abilities(self) -> DriverAbilities:
         """Return what this driver carries out."""
+        ...
+
+    @property
+    def signals(self) -> Signals:
+        """Return what has been announced."""
+        ...
+
+    @property
+    def domain_caps_w(self) -> Floats:
+        """Return the limits in force of all power domains, inf for none. Shape (D,)."""
         ...
 
     def view(self, refusals: tuple[Refusal, ...], part: object = None) -> View:
@@ -137,6 +150,8 @@ class Session:
         readers = [*range(len(needs.controls)), *([_PASS] if needs.pass_in_python else []), *([_REPORT] * report)]
         self.pending: dict[int, deque[Refusal]] = {reader: deque(maxlen=MOST_REFUSALS) for reader in readers}
         self.refused: Counter[str] = Counter()
+        self._freed = (-np.inf, 0.0)
+        """An instant, and the watts that actions freed then and no view shows yet."""
 
     # -- what the compiled loop has to know --------------------------------------------------------
     def stops(self) -> int:
@@ -258,7 +273,7 @@ class Session:
         done: list[Action] = []
         if self.needs.margin_w is not None:
             set_margin(driver.kernel, self.margin_w)  # the view of a round begins without one
-        table, due = driver.abilities.actions, self.due
+        due = self.due
         for i, control in enumerate(self.needs.controls):
             if self.step_in_loop is not None and i == self.needs.step_control:
                 self.step_in_loop()
@@ -271,8 +286,9 @@ class Session:
             elif control.period_s == 0:
                 due[i] = np.inf  # woken before the beginning: it has seen the cap and the units
             refusals = self._pending(i) if self.pending[i] else NOTHING
-            for action in listed(control.act(driver.view(refusals, control)), KINDS, control, "act()"):
-                reason = carry_out(table, driver, action, control)
+            view = driver.view(refusals, control)
+            for action in listed(control.act(view), KINDS, control, "act()"):
+                reason = self._carry_out(driver, view, action, control)
                 if reason:
                     self.refuse(action, reason)
                     continue
@@ -280,6 +296,25 @@ class Session:
                     count(control, action)
                 done.append(action)
         return done
+
+    def _carry_out(self, driver: Driver, view: View, action: Action, control: object) -> str:
+        """Carry out an action of a control, or return why not; consent comes first (rule 20 of docs/semantics.md)."""
+        table = driver.abilities.actions
+        if not len(driver.signals.targets) and type(action) is not Requeue:
+            return carry_out(table, driver, action, control)
+        if view.now_s != self._freed[0]:
+            self._freed = view.now_s, 0.0
+        frees = 0.0
+        # What is not a job, an option or watts: the driver names it.
+        with suppress(TypeError, ValueError, OverflowError):
+            reason = refused_by_consent(view, action, driver.domain_caps_w, self._freed[1])
+            if reason:
+                return reason
+            frees = 0.0 if driver.abilities.frees_at_once else frees_w(view, action)
+        reason = carry_out(table, driver, action, control)
+        if not reason:
+            self._freed = self._freed[0], self._freed[1] + frees
+        return reason
 
     # -- the pass ----------------------------------------------------------------------------------
     def pass_is_due(self, now_s: float) -> bool:

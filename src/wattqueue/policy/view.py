@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.actions import net_of_start
+from wattqueue.kernels.consent import start_options
 from wattqueue.kernels.domain_power import read_domains
 from wattqueue.kernels.lists import RunningList, list_queue
 from wattqueue.model.known_jobs import KnownJobs
@@ -27,6 +28,7 @@ from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.ranges import ranges
 from wattqueue.model.signals import NO_SIGNALS, Signals
+from wattqueue.policy import consented
 from wattqueue.policy.actions import Refusal
 from wattqueue.policy.build import time_factors, unit_uw
 from wattqueue.policy.domain_limits import DomainLimits
@@ -138,6 +140,12 @@ class View:
         return np.inf if cap >= codes.NO_CAP else cap / codes.MICRO
 
     @property
+    def cap_alone_w(self) -> float:
+        """Return the cap in force without load targets; inf for none."""
+        cap = int(max(self.kernel.counter[codes.CAP], self.kernel.counter[codes.FULL_CAP]))
+        return np.inf if cap >= codes.NO_CAP else cap / codes.MICRO
+
+    @property
     def announced_caps(self) -> tuple[Floats, Floats]:
         """Return the caps that were announced for later: when each comes into force, and its watts (inf for none).
 
@@ -174,15 +182,13 @@ class View:
         return int(np.searchsorted(self.kernel.entries.start, entry, side="right")) - 1
 
     def entry_options(self, entry: int) -> range:
-        """Return the options that an entry may take, highest frequency first."""
-        first, last, count = (
-            int(self.kernel.entries.first[entry]),
-            int(self.kernel.entries.last[entry]),
-            self.kernel.counter,
-        )
-        if count[codes.BY_TARGET]:
-            first, last = (last, last) if count[codes.IN_TARGET] else (first, first)
-        return range(first, last + 1)
+        """Return the options that an entry may take now, highest frequency first.
+
+        Those of its window; during a load target as far as the user consents (rule 20 of docs/semantics.md).
+        """
+        found = np.empty(2, np.int64)
+        start_options(self.kernel, entry, found)
+        return range(int(found[0]), int(found[1]) + 1)
 
     def net_watts(self, job: int, option: int) -> float:
         """Return what the ledger would count for a start of ``job`` at ``option``, by prediction.
@@ -241,8 +247,34 @@ class View:
     def job_windows(self, jobs: Ints) -> tuple[Ints, Ints]:
         """Return the first and last option that the policy offers to running jobs where they run. Shapes (k,)."""
         table = self.kernel.entries
-        entry = table.of_job[jobs, self.machine.option_partition[self.kernel.held.option[jobs]]]
-        return table.first[entry].astype(np.int32), table.last[entry].astype(np.int32)
+        option = self.kernel.held.option[jobs].astype(np.int32)
+        entry = table.of_job[jobs, self.machine.option_partition[option]]
+        first, last = (np.where(entry < 0, option, side[entry]).astype(np.int32) for side in (table.first, table.last))
+        return first, last
+
+    def consented_windows(self, jobs: Ints) -> tuple[Ints, Ints]:
+        """Return the first option of running jobs, and the last to which their users consent for a target. Shapes (k,).
+
+        Equal where they do not (rule 20 of docs/semantics.md).
+        """
+        first, _ = self.job_windows(jobs)
+        entry = self.kernel.entries.of_job[jobs, self.machine.option_partition[self.kernel.held.option[jobs]]]
+        return first, np.where(entry < 0, first, self.kernel.consent.last[entry]).astype(np.int32)
+
+    def may_slow(self, jobs: Ints, options: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which running jobs may go on at an option each for a load target, by their consent. Shapes (k,)."""
+        return consented.may_slow(self, jobs, self.time_factors_of(jobs, options))
+
+    def may_park(self, jobs: Ints) -> NDArray[np.bool_]:
+        """Return which running jobs may be suspended or requeued for a load target, by their consent. Shape (k,)."""
+        return consented.may_park(self, jobs)
+
+    def kept_work_s(self, jobs: Ints) -> Floats:
+        """Return the work of running jobs up to their last checkpoint, NaN for jobs without checkpoints. Shape (k,).
+
+        Since their last start, in seconds at reference speed: what a requeue keeps.
+        """
+        return consented.checkpoints(self, jobs)[0]
 
     @property
     def promises(self) -> list[Promise]:

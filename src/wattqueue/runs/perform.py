@@ -27,8 +27,9 @@ from wattqueue.model.signals import Cap
 from wattqueue.parts.memory import with_nodes_for_memory
 from wattqueue.policy.policy import Policy, policy_from_row
 from wattqueue.runs.task import Task, machine_cap, policy_row, task_machine, task_workload, with_hashes
-from wattqueue.sim.engine import Progress, Run, simulate
+from wattqueue.sim.engine import Progress, Run, Simulation, simulate
 from wattqueue.sim.phases import has_phases, with_phases
+from wattqueue.sim.truth import NodeEvents, actual_power
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +118,13 @@ def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
         figures |= dict.fromkeys(ENERGIES)
     run.notes.update(warnings_of(inputs, jobs))
     return TaskResult(inputs, run, figures)
+
+
+def prepared(inputs: RunInputs) -> Simulation:
+    """Return the simulation of these inputs, before its first event."""
+    jobs, machine = with_nodes_for_memory(inputs.jobs, inputs.machine), inputs.machine
+    given = actual_power(jobs, machine), NodeEvents.none(), inputs.past, inputs.task.phases_s, inputs.targets
+    return Simulation(jobs, machine, inputs.policy, inputs.cap, *given)
 
 
 def refuse_if_none_fits(outcome: TaskResult) -> None:

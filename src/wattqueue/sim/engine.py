@@ -49,6 +49,7 @@ from wattqueue.policy.actions import REASONS
 from wattqueue.policy.build import Window, build_view, check_entries, check_prediction, unit_uw
 from wattqueue.policy.by_unit import with_worst_case, without_factors
 from wattqueue.policy.capabilities import Capabilities, require_carried_out, resolve
+from wattqueue.policy.consented import consented_windows
 from wattqueue.policy.limits import ActionLimits
 from wattqueue.policy.policy import Policy
 from wattqueue.policy.run_times import ask_run_times, begin_run_times
@@ -73,6 +74,8 @@ WORST_UNITS_EXCEED_CAP = "jobs that were promised no start, because their worst 
 """Key of the note that counts them (rule 12 of docs/semantics.md)."""
 BROKEN_PROMISES = "jobs that started later than their first reservation promised"
 """Key of the note that counts them, where run times are predicted (rule 8)."""
+TARGETS_EXCEEDED = "load targets above which the machine drew power while they were in force"
+"""Key of the note that counts them (rule 20)."""
 OVERRUNS = "times that a running job outlived its planned time"
 """Key of the note that counts them (rule 3)."""
 
@@ -189,7 +192,8 @@ class Simulation:
             prediction = with_worst_case(jobs.app, machine, prediction)
             check_prediction(known, machine, prediction)
         entries = policy.order.entries(jobs_for(policy.order, jobs), prediction, machine)
-        window = policy.frequency.window(jobs_for(policy.frequency, jobs), entries, prediction, machine, signals)
+        told = jobs_for(policy.frequency, jobs), entries, prediction, machine, signals
+        window = consented_windows(policy.frequency, *told, by_target=needs.by_target)
         check_entries(known, machine, entries, window)
         if actual is not None:
             check_prediction(known, machine, actual)
@@ -216,7 +220,7 @@ class Simulation:
         self.phases_s = phases_s
         self.world = SimulatedWorld(jobs, machine, view, truth, new_log(len(jobs)), signals)
         self.limits = ActionLimits(machine.units)
-        self.parts = InLoop(history, control_step_of(needs, jobs, machine, cap), site_meter_of(policy.ledger))
+        self.parts = InLoop(history, control_step_of(needs, jobs, machine, cap, signals), site_meter_of(policy.ledger))
         if self.parts.step.when[STEP_AT] < np.inf:
             self.session.leave_step_to(lambda: step_if_due(self.view, self.truth, self.log, self.parts.step))
         self._set_stops()
@@ -360,14 +364,16 @@ class Simulation:
         They take over the log's columns instead of copying them, so call it once.
         """
         beyond = int(self.view.by_unit.beyond.sum())
+        schedule, power = self._schedule(), self._power()
         counts = {NO_FACTORS: self.without_factors, WORST_UNITS_EXCEED_CAP: beyond, **self._plan_counts()}
+        counts[TARGETS_EXCEEDED] = targets_exceeded(self.world.signals.targets, power, self.machine)
         if self.parts.step.tally[REFUSED]:
             self.session.refused[REASONS[codes.REFUSED_POWER]] += int(self.parts.step.tally[REFUSED])
         notes = {**self.session.notes(), **{text: count for text, count in counts.items() if count}}
         promised = self.view.planned.promise
         more = (promised if len(promised) else None, self.view.planned.overruns, self.log.kept_s)
         inputs = self.jobs, self.machine, self.cap
-        return Run(*inputs, self._schedule(), self._power(), notes, self.phases_s, *more)
+        return Run(*inputs, schedule, power, notes, self.phases_s, *more)
 
     def _plan_counts(self) -> dict[str, int]:
         """Return how often planned times and promised starts turned out wrong, where run times are predicted."""
@@ -430,6 +436,18 @@ def sensor_reading(needs: Capabilities) -> SensorReading:
     if ledger is None:
         return SensorReading()
     return SensorReading(ledger.read == "submission", ledger.stale_s, ledger.ages)
+
+
+def targets_exceeded(targets: LoadTargets, power: PowerSeries, machine: Machine) -> int:
+    """Return during how many load targets true power was above the target, by more than 1e-6 W."""
+    if not len(targets) or not len(power.time_s):
+        return 0
+    drawn, count = power.scope_w(machine.cap_scope), 0
+    for row in range(len(targets)):
+        first = max(0, int(np.searchsorted(power.time_s, targets.start_s[row], side="right")) - 1)
+        rows = slice(first, int(np.searchsorted(power.time_s[:-1], targets.end_s[row])))
+        count += bool((drawn[:-1][rows] > targets.limit[row] + 1e-6).any())
+    return count
 
 
 def watts_in_place(micro: NDArray[np.int64]) -> NDArray[np.float64]:

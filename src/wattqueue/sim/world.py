@@ -130,6 +130,11 @@ class SimulatedWorld:
         return kept
 
     @property
+    def domain_caps_w(self) -> Floats:
+        """Return the limits of all power domains, inf for none. Shape (D,)."""
+        return self.truth.domains.cap_uw / codes.MICRO
+
+    @property
     def now_s(self) -> float:
         """Return the present instant."""
         now: float = self.kernel.num.item(codes.NOW)
@@ -195,7 +200,10 @@ def _requeue(world: SimulatedWorld, action: Requeue) -> str:
     call = world.bound.get(act.requeue) or world.bind(act.requeue, world.kernel, world.truth, world.log)
     if not action.kept_s >= 0.0:
         raise TypeError("kept_s are seconds of work, 0 or more")
-    return REASONS[call(world.names.row(action.job), float(action.kept_s))]
+    row = world.names.row(action.job)
+    consent = world.jobs.consent
+    every = np.inf if consent is None or row < 0 else float(np.nan_to_num(consent.checkpoint_s[row], nan=np.inf))
+    return REASONS[call(row, float(action.kept_s) if every < np.inf else 0.0, every)]
 
 
 def _suspend(world: SimulatedWorld, action: Suspend) -> str:
@@ -232,6 +240,7 @@ ABILITIES = DriverAbilities(
     passes_at_completion=True,
     planned_times=True,
     ramps=True,
+    frees_at_once=True,
     control_steps=frozenset({codes.REDISTRIBUTE}),
     future=True,
 )

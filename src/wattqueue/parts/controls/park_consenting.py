@@ -51,11 +51,11 @@ class ParkConsenting:
     def _park(self, view: View, excess_w: float) -> list[Action]:
         """Return the jobs that free so many watts when they are suspended or requeued, or all that may be."""
         rows = np.setdiff1d(view.running, view.suspended).astype(np.int32)
-        rows = rows[_given(view, rows)]
-        kept, lost = _checkpoints(view, rows)
+        rows = rows[view.may_park(rows)]
+        kept = view.kept_work_s(rows)
         requeues = ~np.isnan(kept)
         freed = view.net_watts_of(rows, view.job_options(rows)) - np.where(requeues, 0.0, _idle_w(view, rows))
-        good = np.flatnonzero((freed > 0) & _within_limits(view, rows, lost))
+        good = np.flatnonzero(freed > 0)
         names = view.job_ids(rows.tolist())
         chosen = good[fewest(freed[good], excess_w)]
         return [Requeue(names[k], float(kept[k])) if requeues[k] else Suspend(names[k]) for k in chosen]
@@ -65,12 +65,13 @@ class ParkConsenting:
         rows = view.suspended
         if not len(rows):
             return []
-        given = _given(view, rows)
+        consent = view.jobs.consent
+        given = np.zeros(len(rows), np.bool_) if consent is None else consent.given[rows]
         if view.target_w < np.inf and len(view.queue):
             rows, given = rows[~given], given[~given]
         latest = np.full(len(rows), np.inf)
-        if view.jobs.consent is not None:
-            stated = view.jobs.consent.latest_end_s[rows]
+        if consent is not None:
+            stated = consent.latest_end_s[rows]
             latest = np.where(np.isnan(stated), np.inf, stated)
         needed = view.net_watts_of(rows, view.job_options(rows)) - _idle_w(view, rows)
         found: list[Action] = []
@@ -94,11 +95,6 @@ def fewest(freed: Floats, excess_w: float) -> NDArray[np.int64]:
     return np.concatenate((order[:count], enough[-1:]))
 
 
-def _given(view: View, rows: Rows) -> NDArray[np.bool_]:
-    """Return which jobs consent. Shape (k,)."""
-    return np.zeros(len(rows), np.bool_) if view.jobs.consent is None else view.jobs.consent.given[rows]
-
-
 def _idle_w(view: View, rows: Rows) -> Floats:
     """Return the watts that the ledger counts for jobs while they are suspended. Shape (k,)."""
     if view.machine.cap_scope != "jobs":
@@ -106,33 +102,3 @@ def _idle_w(view: View, rows: Rows) -> Floats:
     idle = np.array([part.idle_w for part in view.machine.partitions])
     watts: Floats = idle[view.machine.option_partition[view.job_options(rows)]] * view.jobs.nodes[rows]
     return watts
-
-
-def _checkpoints(view: View, rows: Rows) -> tuple[Floats, Floats]:
-    """Return the work that each job has kept since its last start, and the seconds that it would do again. Shapes (k,).
-
-    Work is in seconds at reference speed, NaN for jobs without checkpoints, which do nothing again.
-    """
-    if view.jobs.consent is None:
-        return np.full(len(rows), np.nan), np.zeros(len(rows))
-    options = view.job_options(rows)
-    factor = view.time_factors_of(rows, options)
-    planned = np.array([view.planned_s(int(row), int(option)) for row, option in zip(rows, options, strict=True)])
-    done = np.maximum(0.0, planned - np.maximum(0.0, view.expected_end_s[rows] - view.now_s)) / factor
-    every = view.jobs.consent.checkpoint_s[rows]
-    # a rounding below a multiple is that multiple
-    kept: Floats = np.floor(done / every + 1e-9) * every
-    return kept, np.where(np.isnan(kept), 0.0, np.maximum(0.0, done - kept) * factor)
-
-
-def _within_limits(view: View, rows: Rows, lost: Floats) -> NDArray[np.bool_]:
-    """Return which jobs may wait for the end of the target by the limits of their users. Shape (k,)."""
-    consent, targets = view.jobs.consent, view.signals.targets
-    if consent is None:
-        return np.zeros(len(rows), np.bool_)
-    end = view.expected_end_s[rows] + lost + float(targets.end_s[targets.in_force(view.now_s)]) - view.now_s
-    full = view.machine.option_start[view.machine.option_partition[view.job_options(rows)]]
-    most = consent.greatest_slowdown[rows] * view.jobs.walltime_s[rows] * view.time_factors_of(rows, full)
-    run_s, latest = end - view.jobs.observed.start_s[rows], consent.latest_end_s[rows]
-    within = (np.isnan(most) | (run_s <= most * (1 + 1e-12))) & (np.isnan(latest) | (end <= latest))
-    return np.asarray(within, np.bool_)

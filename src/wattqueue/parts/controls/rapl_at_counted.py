@@ -24,6 +24,7 @@ class RaplAtCounted:
     Reference: paper 2 has no such limit: its budget is kept by predictions alone.
     """
 
+    sets_limits: bool = True
     period_s: float = 0.0
     events: frozenset[str] = frozenset({"start", "completion", "node"})
 

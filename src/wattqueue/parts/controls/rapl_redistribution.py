@@ -241,6 +241,8 @@ class RaplRedistribution:
 
     events: frozenset[str] = frozenset()
     """None: woken by its period only."""
+    sets_limits: bool = True
+    """Whether it limits power domains: what a job draws does not tell then at which frequency it runs."""
     holds_budget: bool = True
     """Its limits sum to no more than the cap: on a cluster nothing starts before they are in force."""
 

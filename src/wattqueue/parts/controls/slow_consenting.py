@@ -21,9 +21,9 @@ Rows = NDArray[np.int32]
 class SlowConsenting:
     """At each signal, bring the ledger below the limit with the least added turnaround for each watt.
 
-    A job may be slowed to the last option of its window (the frequency part gives windows of more than one option to
-    consenting jobs alone), if its ``latest_end_s`` allows it. While a target is in force and the ledger is above the
-    limit, jobs at full speed are slowed, those with the least added seconds for each watt first.
+    A job may be slowed to the last option of its window to which its user consents (rule 20 of docs/semantics.md).
+    While a target is in force and the ledger is above the limit, jobs at full speed are slowed, those with the least
+    added seconds for each watt first.
 
     Bound (``least_cover``): the added turnaround exceeds the least that frees as much by less than what one of the
     slowed jobs adds, and is at most twice that.
@@ -53,10 +53,7 @@ class SlowConsenting:
         now = view.job_options(rows) == full
         rows, full, slow = rows[now], full[now], slow[now]
         freed, added = _gain(view, rows, full, slow)
-        good = freed > 0
-        if view.jobs.consent is not None:
-            latest = view.jobs.consent.latest_end_s[rows]
-            good &= np.isnan(latest) | (view.expected_end_s[rows] + added <= latest)
+        good = (freed > 0) & view.may_slow(rows, slow)
         rows, slow, freed, added = rows[good], slow[good], freed[good], added[good]
         chosen = least_cover(added, freed, excess_w)
         return [SetFrequency(view.job_id(int(rows[k])), int(slow[k])) for k in chosen]
@@ -68,34 +65,34 @@ class SlowConsenting:
         # what a slowed job counts for may be measured: more than predicted, and then less is needed
         _, gained = _gain(view, rows, full, slow)
         needed = view.net_watts_of(rows, full) - view.counted_net_w(rows)
-        first, last = view.job_windows(rows)
+        first, last = view.consented_windows(rows)
         order = np.lexsort((-gained / np.maximum(needed, 1e-6), first != last))
         chosen = order[np.cumsum(needed[order]) <= view.available_w]
         return [SetFrequency(view.job_id(int(rows[k])), int(full[k])) for k in chosen]
 
 
 def _changeable(view: View) -> tuple[Rows, Rows, Rows]:
-    """Return the running jobs with a window of more than one option, its first and its last option. Shapes (k,)."""
+    """Return the running jobs that consent, the first option of their window and the last consented. Shapes (k,)."""
     rows = view.running
-    first, last = view.job_windows(rows)
+    first, last = view.consented_windows(rows)
     several = first != last
     return rows[several], first[several], last[several]
 
 
 def _slowed(view: View) -> tuple[Rows, Rows, Rows]:
-    """Return the jobs at the last option of a window of several, its first and its last option. Shapes (k,)."""
+    """Return the consenting jobs that were slowed, their first and their last consented option. Shapes (k,)."""
     rows, full, slow = _changeable(view)
     now = view.job_options(rows) == slow
     return rows[now], full[now], slow[now]
 
 
 def _withdrawn(view: View) -> tuple[Rows, Rows, Rows]:
-    """Return the jobs below the only option of their window, that option, and their own. Shapes (k,).
+    """Return the jobs without consent below the first option of their window, that option, and their own. Shapes (k,).
 
-    They were slowed while they consented; a job that never did runs at the first option.
+    They were slowed while they consented, or started so under a cap that had no room for more.
     """
     rows = view.running
-    first, last = view.job_windows(rows)
+    first, last = view.consented_windows(rows)
     option = view.job_options(rows)
     gone = (first == last) & (option > first)
     return rows[gone], first[gone], option[gone].astype(np.int32)

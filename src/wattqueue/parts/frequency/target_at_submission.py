@@ -8,20 +8,20 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Entries, Ints, Prediction
-from wattqueue.parts.frequency._consenting import Consenting
+from wattqueue.parts.frequency._slowing import Slowing
 
 
-class TargetAtSubmission(Consenting):
+class TargetAtSubmission(Slowing):
     """Decide at submission: actions (iv), (vi) and (vii) of Figure 5.
 
     (iv) Is a load target in force when the job is submitted? (vi) Is the job allowed? Then (vii) its fall-back is
     carried out: it will run at the lower frequency, also where the target is over when it starts. A job that was
     submitted before a target is never slowed. All other jobs run at the highest frequency.
 
-    A job with a ``latest_end_s`` is slowed only where it would meet it if it started at its submission.
+    Whether a job is allowed is looked at by rule 20 of docs/semantics.md, as for every part.
 
     Args:
-        frequency_hz: As in ``Consenting``; how far DVFS goes is not in the text.
+        frequency_hz: As in ``Slowing``; how far DVFS goes is not in the text.
 
     Reference: paper 5, sections 4.1 (functions E to G) and 4.2 (the text misprints action (viii) of the first group).
     """
@@ -36,6 +36,5 @@ class TargetAtSubmission(Consenting):
             return first, first
         row = np.searchsorted(targets.start_s, submit, side="right") - 1
         saving = (row >= 0) & (submit < targets.end_s[row])
-        slowed = saving & self.willing(jobs, entries, prediction, machine) & ~self.late(jobs, entries, machine, submit)
-        option = np.where(slowed, self.slow(entries, machine), first).astype(np.int32)
+        option = np.where(saving, self.slow(entries, machine), first).astype(np.int32)
         return option, option

@@ -1,0 +1,161 @@
+"""Which options a job may start at while a load target is known (rule 20 of docs/semantics.md).
+
+A target limits like a cap, and the pass takes the first option of a window that fits the lower of both. So a target
+would slow every job with a window. What a target takes from a job's speed needs the consent of its user: beyond the
+last option to which that reaches, a job starts at the first option that fits the cap alone, or waits.
+
+The cap alone is ``counter[FULL_CAP]``; the limit in force, ``counter[CAP]``, is below it for a target, or for the rise
+after one, and for nothing else. A pass that looks ahead, and one in Python, may look at a target before it begins.
+"""
+
+from __future__ import annotations
+
+from wattqueue.kernels import codes
+from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined, kernel
+from wattqueue.kernels.chance import keeps_margin, margin_uw, square_w
+from wattqueue.kernels.entries import entry_partition, equal_net, net_watt, ready_units, units_differ, wall_s, worst_net
+from wattqueue.kernels.ledger import available_under
+from wattqueue.kernels.state import Array, KernelView
+
+INF = float("inf")
+
+
+@inlined
+def looks_at_target(view: KernelView) -> bool:
+    """Return whether this pass may slow a start for a load target: one that limits now, or that it looks ahead to."""
+    count = view.counter
+    if count[codes.CAP] < count[codes.FULL_CAP]:
+        return True
+    return bool((count[codes.LOOKS_AHEAD] != 0 or count[codes.CODE] == codes.CUSTOM) and view.num[codes.AHEAD_S] < INF)
+
+
+@inlined
+def consent_ends(view: KernelView) -> bool:
+    """Return whether the consent of a job may end by itself, so that a pass cannot go on from the last one."""
+    if len(view.consent.latest_s) == 0:
+        return False
+    return bool(looks_at_target(view) or view.counter[codes.IN_TARGET] != 0)
+
+
+@inlined
+def consented_option(view: KernelView, entry: int) -> int:
+    """Return the last option to which the consent reaches for a start now: one at which the latest end is met."""
+    first, option = as_int64(view.entries.first[entry]), as_int64(view.consent.last[entry])
+    if len(view.consent.latest_s) > 0:
+        job = as_int64(view.entries.job[entry])
+        while option > first and view.num[codes.NOW] + wall_s(view, job, option) > view.consent.latest_s[job]:
+            option -= 1
+    return int(option)
+
+
+@inlined
+def first_option(view: KernelView, entry: int) -> int:
+    """Return the first option at which ``entry`` may start now: of its window, or during a target as it consents."""
+    if view.counter[codes.BY_TARGET] != 0 and view.counter[codes.IN_TARGET] != 0:
+        return consented_option(view, entry)
+    return int(view.entries.first[entry])
+
+
+@inlined
+def last_option(view: KernelView, entry: int) -> int:
+    """Return the last option at which ``entry`` may start now. Where units differ, they must have been chosen."""
+    if view.counter[codes.BY_TARGET] != 0:
+        return first_option(view, entry)
+    if looks_at_target(view):
+        return last_beside_target(view, entry)
+    return int(view.entries.last[entry])
+
+
+@kernel
+def last_beside_target(view: KernelView, entry: int) -> int:
+    """Return the last option at which ``entry`` may start while a target is looked at.
+
+    The first that fits the cap alone, or the last to which the consent reaches, if that is lower in frequency.
+    """
+    last, reach = as_int64(view.entries.last[entry]), as_int64(consented_option(view, entry))
+    job = as_int64(view.entries.job[entry])
+    free = available_alone(view)
+    for option in range(as_int64(view.entries.first[entry]), last):
+        if option >= reach and fits_cap_alone(view, net_watt(view, job, option), free):
+            return int(option)
+    return int(last)
+
+
+@kernel
+def available_alone(view: KernelView) -> int:
+    """Return the microwatts that starting jobs could take under the cap alone."""
+    return available_under(view, as_int64(max(view.counter[codes.CAP], view.counter[codes.FULL_CAP])), as_int64(0))
+
+
+@kernel
+def fits_cap_alone(view: KernelView, net: int, free: int) -> bool:
+    """Return whether a job of ``net`` microwatts would fit the cap alone, of which ``free`` are left."""
+    if net > free:
+        return False
+    count = view.counter
+    if not keeps_margin(view) or count[codes.FULL_CAP] >= codes.NO_CAP:
+        return True
+    more = margin_uw(view, count[codes.LEDGER] + net, count[codes.SQUARES] + square_w(net)) - count[codes.MARGIN]
+    return bool(net + more <= free)
+
+
+@inlined
+def promised_option(view: KernelView, entry: int) -> int:
+    """Return the option that a reservation or a plan counts for ``entry``: the last of its window.
+
+    While a target is looked at, the first that fits the cap alone when nothing runs, if the consent reaches no
+    further: whenever that fits the limit in force, the entry may start at it.
+    """
+    last = as_int64(view.entries.last[entry])
+    if not looks_at_target(view) or view.counter[codes.BY_TARGET] != 0:
+        return int(last)
+    reach = as_int64(consented_option(view, entry))
+    return int(last) if reach >= last else idle_option(view, entry, reach)
+
+
+@kernel
+def idle_option(view: KernelView, entry: int, reach: int) -> int:
+    """Return the option of ``entry`` on a machine where nothing runs; ``reach`` is the last one consented to."""
+    first, last = as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry])
+    free = available_alone(view) + view.counter[codes.LEDGER]
+    for option in range(first, last):
+        if option >= reach and worst_net(view, entry, as_int64(option)) <= free:
+            return int(option)
+    return int(last)
+
+
+@inlined
+def promised_net(view: KernelView, entry: int) -> int:
+    """Return the net microwatts that a reservation or a plan counts for ``entry`` (rule 12 of docs/semantics.md).
+
+    At its promised option, on the worst units of its partition. The entry must be queued, or have been.
+    """
+    option = as_int64(promised_option(view, entry))
+    if units_differ(view):
+        if option == view.entries.last[entry]:
+            return int(view.by_unit.worst[entry])
+        return worst_net(view, entry, option)
+    return equal_net(view, as_int64(view.entries.job[entry]), option)
+
+
+@kernel
+def slowed_option(view: KernelView, entry: int, option: int) -> int:
+    """Return the option to which a control may slow a job for a target, that runs or starts at ``option``."""
+    return max(option, as_int64(view.consent.last[entry]))
+
+
+@entry
+def start_options(view: KernelView, index: int, found: Array) -> int:
+    """Write the first and last option at which an entry may start now to ``found`` (2,) int64; return 0.
+
+    For parts in Python. Where units differ and too few are free for the entry: its window.
+    """
+    view = by_reference(view)
+    p = entry_partition(view, index)
+    job = as_int64(view.entries.job[index])
+    found[0], found[1] = view.entries.first[index], view.entries.last[index]
+    if view.nodes[job] <= view.units.free[p] or not units_differ(view):
+        if view.nodes[job] <= view.units.free[p]:
+            ready_units(view, p, job)
+        found[0], found[1] = first_option(view, index), last_option(view, index)
+    return 0

@@ -1,0 +1,318 @@
+"""Consent as every driver enforces it: windows, actions and kept work (rule 20 of docs/semantics.md).
+
+What is done for a load target to a job needs the consent of its user. Three places hold that, whatever the parts of a
+policy do:
+
+* ``consented_windows``: the window of a job that does not consent is the one that the frequency part gives where no
+  target is known;
+* the compiled pass takes options by ``reach_of`` (``kernels/consent.py``);
+* ``refused_by_consent``: an action for a target, on a job that does not consent to it, is refused by the session.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.kernels import codes, state
+from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Signals
+from wattqueue.parts.contracts import Entries, Floats, Frequency, Ints, Prediction
+from wattqueue.policy.actions import REASONS, Action, Requeue, SetDomainCaps, SetFrequency, StartJob, Suspend
+
+if TYPE_CHECKING:
+    from wattqueue.policy.view import View
+
+SLACK = 1e-9
+"""Relative slack of comparisons of run times: rounding."""
+Window = tuple[NDArray[np.integer], NDArray[np.integer]]
+
+
+def consented_windows(
+    part: Frequency, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals,
+    *, by_target: bool = False,
+) -> Window:  # fmt: skip
+    """Return the windows of a frequency part, as far as users consent to what it does for load targets. Shapes (m,).
+
+    A job whose user does not consent to the first option of its window (flag, ``greatest_slowdown``, and
+    ``latest_end_s`` if it started at its submission) has the window that the part gives without targets. ``by_target``:
+    the windows' last options are for targets alone, so that each ends where the consent does.
+    """
+    first, last = (np.asarray(side) for side in part.window(jobs, entries, prediction, machine, signals))
+    if len(signals.targets):
+        plain = part.window(jobs, entries, prediction, machine, Signals(signals.cap))
+        plain_first, plain_last = (np.asarray(side) for side in plain)
+        moved = (first != plain_first) | (last != plain_last)
+        if moved.any():
+            moved &= ~_agreed(jobs, entries, prediction, machine, first)
+            first, last = np.where(moved, plain_first, first), np.where(moved, plain_last, last)
+    if by_target:
+        last = np.minimum(last, reach(jobs, machine, prediction, entries.job, first, last))
+    return first, last
+
+
+def _agreed(
+    jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, option: NDArray[np.integer]
+) -> NDArray[np.bool_]:
+    """Return which jobs consent to a start at an option each, whenever it comes. Shape (m,)."""
+    consent, job = jobs.consent, entries.job
+    if consent is None:
+        return np.zeros(len(job), np.bool_)
+    factor = prediction.factors(job, option)
+    stretch = factor / prediction.factors(job, machine.option_start[entries.partition])
+    end_s = jobs.submit_s[job] + jobs.walltime_s[job] * factor
+    within = stretch <= most_stretch(jobs, job) * (1 + SLACK)
+    return np.asarray(consent.given[job] & within & (end_s <= latest_end_s(jobs)[job]), np.bool_)
+
+
+def most_stretch(jobs: KnownJobs, rows: Ints) -> Floats:
+    """Return the greatest run time, as a multiple of that at full speed, to which users consent; 1 without. (k,)."""
+    consent = jobs.consent
+    if consent is None:
+        return np.ones(len(rows))
+    most = np.where(np.isnan(consent.greatest_slowdown[rows]), np.inf, consent.greatest_slowdown[rows])
+    return np.where(consent.given[rows], most, 1.0)
+
+
+def latest_end_s(jobs: KnownJobs) -> Floats:
+    """Return by when each job must end if it is slowed or suspended for a target; inf for no limit. Shape (n,)."""
+    if jobs.consent is None:
+        return np.full(len(jobs), np.inf)
+    return np.where(np.isnan(jobs.consent.latest_end_s), np.inf, jobs.consent.latest_end_s)
+
+
+def reach(
+    jobs: KnownJobs,
+    machine: Machine,
+    prediction: Prediction,
+    job: Ints,
+    first: NDArray[np.integer],
+    last: NDArray[np.integer],
+) -> NDArray[np.integer]:
+    """Return the last option of each window to which the consent reaches; its first where there is none. Shape (m,)."""
+    consent = jobs.consent
+    if consent is None or not consent.given.any():
+        return first
+    most = most_stretch(jobs, job) * (1 + SLACK)
+    full = prediction.factors(job, machine.option_start[machine.option_partition[first]])
+    found, on = first.copy(), consent.given[job]
+    for step in range(1, int((last - first).max(initial=0)) + 1):
+        option = np.minimum(first + step, last)
+        on = on & (first + step <= last) & (prediction.factors(job, option) / full <= most)
+        found = np.where(on, option, found)
+    return found
+
+
+def reach_of(jobs: KnownJobs, machine: Machine, prediction: Prediction, queue: state.EntryTable) -> state.ConsentReach:
+    """Return how far entries may be slowed for a target, as kernels take it; no column is copied where none may."""
+    found = reach(jobs, machine, prediction, queue.job, queue.first, queue.last)
+    latest = np.zeros(0)
+    if jobs.consent is not None and not np.isnan(jobs.consent.latest_end_s).all():
+        latest = latest_end_s(jobs)
+    last = queue.first if found is queue.first else np.ascontiguousarray(found, np.int16)
+    return state.ConsentReach(last, latest)
+
+
+KEEPS_NOTHING = "the job states no checkpoints, so none of its work is kept"
+"""Why a requeue that claims kept work is refused."""
+NO_CONSENT = REASONS[codes.REFUSED_CONSENT]
+
+
+def refused_by_consent(view: View, action: Action, caps_w: Floats, freed_w: float = 0.0) -> str:
+    """Return why an action needs the consent of a user that is not given; empty where it may be carried out.
+
+    An action that slows, suspends or requeues a job is for a load target where one is known, or the limit still rises
+    after one, and the cap alone is kept without it: whatever a control had in mind. ``caps_w`` (D,) are the limits in
+    force of all power domains. ``freed_w``: watts that actions of this instant freed and the view does not show yet.
+    """
+    if isinstance(action, Requeue) and action.kept_s > 0 and np.isnan(checkpoint_of(view, action.job)):
+        return KEEPS_NOTHING
+    if not isinstance(action, SLOWING) or not keeps_cap_alone(view, freed_w):
+        return ""
+    if isinstance(action, SetDomainCaps):
+        return "" if _limits_agreed(view, action, caps_w) else NO_CONSENT
+    row = view.job_row(action.job)
+    if row < 0:
+        return ""  # the driver says what is wrong with it
+    if isinstance(action, StartJob):
+        return "" if _start_agreed(view, action, row) else NO_CONSENT
+    rows = np.array([row], np.int32)
+    if view.job_option(row) < 0:
+        return ""
+    if isinstance(action, SetFrequency):
+        if not 0 <= action.option < len(view.machine.option_partition):
+            return ""
+        options = np.array([action.option])
+        before, after = (view.time_factors_of(rows, each) for each in (view.job_options(rows), options))
+        agreed = bool(after[0] <= before[0] * (1 + SLACK)) or bool(may_slow(view, rows, after)[0])
+    else:
+        requeued = isinstance(action, Requeue)
+        agreed = bool(may_park(view, rows)[0]) and (not requeued or not np.isnan(checkpoint_of(view, action.job)))
+    return "" if agreed else NO_CONSENT
+
+
+SLOWING = (SetFrequency, SetDomainCaps, Suspend, Requeue, StartJob)
+"""Actions that may take speed from a job."""
+
+
+def keeps_cap_alone(view: View, freed_w: float = 0.0) -> bool:
+    """Return whether a load target is known, or the limit rises after one, and the cap alone is kept."""
+    count = view.kernel.counter
+    full = int(max(count[codes.CAP], count[codes.FULL_CAP]))
+    if count[codes.CAP] >= full and not len(view.load_targets):
+        return False
+    if full >= codes.NO_CAP:
+        return True
+    budget = full - int(count[codes.BASE])
+    if count[codes.BY_CHANCE]:
+        budget = math.floor(budget / view.kernel.num[codes.CHANCE_SHARE])
+    left = budget - int(count[codes.MARGIN]) - int(count[codes.LEDGER]) - int(count[codes.IDLE_ABOVE])
+    return left + freed_w * codes.MICRO >= 0
+
+
+def may_slow(view: View, rows: Ints, factors: Floats) -> NDArray[np.bool_]:
+    """Return which running jobs may go on at these relative run times for a load target. Shapes (k,).
+
+    Their users consent, and ``greatest_slowdown`` and ``latest_end_s`` are kept by what is expected of them.
+    """
+    full = view.time_factors_of(rows, full_speed(view, rows))
+    left_s = (view.expected_end_s[rows] - view.now_s) / view.kernel.held.factor[rows]
+    within = factors <= full * most_stretch(view.jobs, rows) * (1 + SLACK)
+    within &= view.now_s + left_s * factors <= latest_end_s(view.jobs)[rows]
+    return np.asarray(_given(view, rows) & within, np.bool_)
+
+
+def may_park(view: View, rows: Ints) -> NDArray[np.bool_]:
+    """Return which running jobs may wait for the end of the load target, by the consent of their users. Shape (k,).
+
+    With the pause, and the work that a requeue has to do again, both ``latest_end_s`` and ``greatest_slowdown`` are
+    kept, by the time limits of the jobs.
+    """
+    consent = view.jobs.consent
+    if consent is None:
+        return np.zeros(len(rows), np.bool_)
+    pause_s = max(0.0, _target_end_s(view) - view.now_s)
+    end_s = view.expected_end_s[rows] + checkpoints(view, rows)[1] + pause_s
+    most = consent.greatest_slowdown[rows] * view.jobs.walltime_s[rows]
+    most = most * view.time_factors_of(rows, full_speed(view, rows))
+    within = np.isnan(most) | (end_s - view.jobs.observed.start_s[rows] <= most * (1 + 1e-12))
+    return np.asarray(_given(view, rows) & within & (end_s <= latest_end_s(view.jobs)[rows]), np.bool_)
+
+
+def checkpoints(view: View, rows: Ints) -> tuple[Floats, Floats]:
+    """Return the work that each job has kept since its last start, and the seconds that it would do again. Shapes (k,).
+
+    Work is in seconds at reference speed, NaN for jobs without checkpoints, which do nothing again.
+    """
+    if view.jobs.consent is None:
+        return np.full(len(rows), np.nan), np.zeros(len(rows))
+    factor = view.kernel.held.factor[rows]
+    left_s = np.maximum(0.0, view.expected_end_s[rows] - view.now_s) / factor
+    done = np.maximum(0.0, view.kernel.planned.seconds[rows] - left_s)
+    every = view.jobs.consent.checkpoint_s[rows]
+    # a rounding below a multiple is that multiple
+    kept: Floats = np.floor(done / every + 1e-9) * every
+    return kept, np.where(np.isnan(kept), 0.0, np.maximum(0.0, done - kept) * factor)
+
+
+def checkpoint_of(view: View, job: str) -> float:
+    """Return the seconds of work between two checkpoints of a job; NaN for none."""
+    consent, row = view.jobs.consent, view.job_row(job)
+    return np.nan if consent is None or row < 0 else float(consent.checkpoint_s[row])
+
+
+def full_speed(view: View, rows: Ints) -> NDArray[np.integer]:
+    """Return the highest frequency of the partition where each job runs, as an option. Shape (k,)."""
+    found: NDArray[np.integer] = view.machine.option_start[view.machine.option_partition[view.job_options(rows)]]
+    return found
+
+
+def frees_w(view: View, action: Action) -> float:
+    """Return the watts that an action on a running job frees in the ledger, once it is observed."""
+    if not isinstance(action, SetFrequency | Suspend | Requeue):
+        return 0.0
+    rows = np.array([view.job_row(action.job)], np.int32)
+    if rows[0] < 0:
+        return 0.0
+    counted = float(np.nan_to_num(view.counted_net_w(rows)[0]))
+    return max(0.0, counted - view.net_watts(int(rows[0]), action.option)) if type(action) is SetFrequency else counted
+
+
+def _given(view: View, rows: Ints) -> NDArray[np.bool_]:
+    """Return which jobs consent. Shape (k,)."""
+    return np.zeros(len(rows), np.bool_) if view.jobs.consent is None else view.jobs.consent.given[rows]
+
+
+def _target_end_s(view: View) -> float:
+    """Return the end of the target in force, else of the next that is known; the present where there is none."""
+    targets = view.load_targets
+    return float(targets.end_s.min()) if len(targets) else view.now_s
+
+
+def _start_agreed(view: View, action: StartJob, row: int) -> bool:
+    """Return whether a start by a control takes the first option that fits the cap alone, or one that is agreed to."""
+    table, p = view.kernel.entries, action.partition
+    if not 0 <= p < table.of_job.shape[1] or table.of_job[row, p] < 0:
+        return True
+    entry = int(table.of_job[row, p])
+    alone_w = view.available_w + (view.cap_alone_w - view.cap_w if np.isfinite(view.cap_w) else 0.0)
+    first, agreed = int(table.first[entry]), int(view.kernel.consent.last[entry])
+    fitting = (option for option in range(first, action.option) if view.net_watts(row, option) <= alone_w)
+    return action.option <= agreed or next(fitting, None) is None
+
+
+def _limits_agreed(view: View, action: SetDomainCaps, caps_w: Floats) -> bool:
+    """Return whether limits slow no job beyond what its user consents to, by the watts that are expected of the jobs.
+
+    Before a target begins, limits may move watts from some jobs to others, as they do under a cap: only an action that
+    lowers the sum of what is expected is for the target then.
+    """
+    domains, new = np.asarray(action.domains), np.asarray(action.caps_w, np.float64)
+    if domains.dtype.kind not in "iu" or domains.shape != new.shape or not len(domains):
+        return True  # the driver says what is wrong with it
+    if domains.min() < 0 or domains.max() >= view.machine.domains:
+        return True
+    rows = np.setdiff1d(view.running, view.suspended).astype(np.int32)
+    after_w = caps_w.copy()
+    after_w[domains] = new
+    (before, drawn_w), (after, left_w) = (limited_speeds(view, rows, caps) for caps in (caps_w, after_w))
+    slower = after > before * (1 + SLACK)
+    moves = view.target_w == np.inf and view.cap_w >= view.cap_alone_w and left_w >= drawn_w - SAME_W
+    return moves or bool(may_slow(view, rows[slower], after[slower]).all())
+
+
+def limited_speeds(view: View, rows: Ints, caps_w: Floats) -> tuple[Floats, float]:
+    """Return the expected relative run times of running jobs under limits, and their watts above idle in all. (k,).
+
+    By predicted watts, as rule 14 of docs/semantics.md has it.
+    """
+    machine = view.machine
+    units = [part.units for part in machine.partitions]
+    idle = np.repeat([part.idle_w for part in machine.partitions], units)
+    alpha = np.repeat([part.dvfs_alpha for part in machine.partitions], units)
+    counted = view.counted_unit_w
+    for row in view.suspended:
+        counted[view.job_units(int(row))] = np.nan
+    watts, first = np.where(np.isnan(counted), idle, counted), machine.domain_start[:-1]
+    floor = np.add.reduceat(np.minimum(watts, idle), first)
+    dynamic = np.add.reduceat(np.maximum(watts - idle, 0.0), first)
+    over = (dynamic > 0) & (floor + dynamic > caps_w)
+    share = np.where(over, np.maximum(np.where(over, caps_w, 0.0) - floor, 0.0) / np.where(over, dynamic, 1.0), 1.0)
+    speed = np.where(over, np.maximum(LEAST_SPEED, share ** (1.0 / alpha[first])), 1.0)
+    held = [view.job_units(int(row)) for row in rows]
+    slowest = np.array([speed[machine.domain_of_unit[each]].min() for each in held], np.float64)
+    options = view.job_options(rows)
+    beta = np.array([part.dvfs_beta for part in machine.partitions])[machine.option_partition[options]]
+    above = np.maximum(watts - idle, 0.0)
+    drawn = sum(float(above[each].sum()) * at ** alpha[each[0]] for each, at in zip(held, slowest, strict=True))
+    return view.time_factors_of(rows, options) * (beta * (1.0 / slowest - 1.0) + 1.0), drawn
+
+
+LEAST_SPEED = 0.1
+"""Lowest speed of a power domain (rule 14)."""
+SAME_W = 1e-3
+"""Watts by which two sums of watts may differ: rounding."""
