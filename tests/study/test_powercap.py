@@ -202,7 +202,7 @@ def test_a_small_campaign(small: Runs) -> None:
         assert [run.choice.seed for run in runs] == [3, 4]
         rows = [row for run in runs for row in run.rows]
         assert len(rows) == 2 * 2 * (1 + 2 * 5)
-        assert all(row["jobs_not_started"] == 0 for row in rows)
+        assert all(row["jobs_never_ran"] == 0 for row in rows)
     means = {idle: over_traces(runs) for idle, runs in small.items()}
     unused = {p: means[208.0].of(ALL, p, "unused_percent").mean() for p in means[208.0].policies}
     assert unused[NAIVE] > unused["easy+pc-real-max"] > unused["easy+pc-real-mean"]

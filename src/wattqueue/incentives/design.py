@@ -30,7 +30,8 @@ from wattqueue.incentives.indexes import indexes
 from wattqueue.incentives.participation import consenting, with_participation
 from wattqueue.incentives.rewards import RewardModel
 from wattqueue.incentives.settle import ScheduledJobs, entries_of
-from wattqueue.incentives.site_runs import SimulatedSite, mean_watts, metered
+from wattqueue.incentives.site_runs import SimulatedSite, mean_watts, metered, same_work
+from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.money import micro
 from wattqueue.settlement.contract import Contract
@@ -79,6 +80,8 @@ class DesignRow:
     """Value of the time that users lose."""
     spread: int
     """Standard deviation of the sum of both sides over the draws."""
+    why: str = ""
+    """Why there are no figures: in some draw other jobs ran than without targets. Amounts and quantities are then 0."""
 
     @property
     def centre(self) -> int:
@@ -99,7 +102,10 @@ class DesignRow:
 def design(inputs: DesignInputs, multiples: Sequence[Decimal]) -> list[DesignRow]:
     """Return one row per multiple of the rates.
 
-    Raises: InputError where reward model and contract are in different currencies, or a multiple is negative.
+    A row whose runs did other work than the run without targets has no figures (``DesignRow.why``).
+
+    Raises: InputError where reward model and contract are in different currencies, a multiple is negative, or no row
+        has figures.
     """
     if inputs.model.currency != inputs.contract.currency:
         raise InputError(
@@ -113,7 +119,14 @@ def design(inputs: DesignInputs, multiples: Sequence[Decimal]) -> list[DesignRow
             f"{negative[0] if negative else 'no'} multiple of the rates", where="--rates", hint="0 or more"
         )
     plain = inputs.site.run()
-    return [_row(inputs, plain, multiple) for multiple in sorted(set(multiples))]
+    rows = [_row(inputs, plain, multiple) for multiple in sorted(set(multiples))]
+    if all(row.why for row in rows):
+        raise InputError(
+            f"no money follows from runs of different work: {rows[0].why}",
+            where="--targets",
+            hint="choose targets and a cap under which all jobs run",
+        )
+    return rows
 
 
 def best(rows: Sequence[DesignRow]) -> tuple[DesignRow, str]:
@@ -122,6 +135,7 @@ def best(rows: Sequence[DesignRow]) -> tuple[DesignRow, str]:
     Of the rows in which neither side loses, the one with the greatest sum; the lower rate where sums are equal. Where
     one side always loses, the greatest sum, and the sentence says who loses.
     """
+    rows = [row for row in rows if not row.why]
     fair = [row for row in rows if row.centre >= 0 and row.users >= 0]
     if fair:
         return max(fair, key=lambda row: row.total), "the greatest sum of those in which neither side loses"
@@ -137,7 +151,13 @@ def best(rows: Sequence[DesignRow]) -> tuple[DesignRow, str]:
 def _row(inputs: DesignInputs, plain: Run, multiple: Decimal) -> DesignRow:
     """Return the means over the draws for one multiple."""
     share = inputs.curve.share(float(multiple))
-    each = [_draw(inputs, plain, multiple, share, inputs.seed + k) for k in range(inputs.draws)]
+    each = []
+    for k in range(inputs.draws):
+        jobs, run = _consented(inputs, multiple, share, inputs.seed + k)
+        through = same_work(run, plain)
+        if not through.open:
+            return DesignRow(multiple, share, 0.0, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, through.why)
+        each.append(_draw(inputs, plain, multiple, jobs, run))
     count = len(each)
     work, wait, run, delivered = (sum(column) / count for column in zip(*(q for q, _ in each), strict=True))
     amounts = list(zip(*(amounts for _, amounts in each), strict=True))
@@ -147,13 +167,18 @@ def _row(inputs: DesignInputs, plain: Run, multiple: Decimal) -> DesignRow:
     return DesignRow(multiple, share, work, wait, run, delivered, payment, penalty, saved, rewards, loss, spread)
 
 
+def _consented(inputs: DesignInputs, multiple: Decimal, share: float, seed: int) -> tuple[Jobs, Run]:
+    """Return one draw of consenting users, and the run with targets."""
+    site = inputs.site
+    jobs = with_participation(with_consent_of(site.jobs, share, seed), inputs.model.scaled(multiple))
+    return jobs, site.run(inputs.targets, jobs)
+
+
 def _draw(
-    inputs: DesignInputs, plain: Run, multiple: Decimal, share: float, seed: int
+    inputs: DesignInputs, plain: Run, multiple: Decimal, jobs: Jobs, run: Run
 ) -> tuple[tuple[float, float, float, float], tuple[int, int, int, int, int]]:
     """Return quantities and amounts of one draw of consenting users, as the fields of ``DesignRow``."""
     site, model = inputs.site, inputs.model.scaled(multiple)
-    jobs = with_participation(with_consent_of(site.jobs, share, seed), model)
-    run = site.run(inputs.targets, jobs)
     windows = list(zip(inputs.targets.start_s.tolist(), inputs.targets.end_s.tolist(), strict=True))
     all_jobs = indexes(jobs.nodes, np.ones(len(jobs), bool), run.schedule, plain.schedule, windows)
     wait, ran_longer = int(all_jobs.added_wait.sum()), int(all_jobs.added_run.sum())

@@ -45,6 +45,7 @@ def sentences(rows: Sequence[DesignRow], inputs: DesignInputs) -> list[str]:
         f"The acceptance curve {curve.name} is {curve.origin}: {curve.source}.",
         f"An added node-hour costs users {curve.value_per_node_h:f} {currency}, also those who do not consent.",
         "Delivered power, waits and bills are simulated, against a run without the targets.",
+        *(f"No figures at {row.multiple:f} times the rates: {row.why}." for row in rows if row.why),
         *_priced_out(found, inputs),
     ]
 
@@ -67,13 +68,15 @@ def csv_text(rows: Sequence[DesignRow], inputs: DesignInputs) -> str:
     out.write(f"# wattqueue incentives-design acceptance={inputs.curve.origin} model_sha256={inputs.model.sha256}\n")
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_CSV)
+    currency = inputs.contract.currency
     for row in rows:
         amounts = (row.payment, row.penalty, row.saved, row.rewards, row.loss, row.centre, row.users, row.total)
         quantities = (row.user_share, row.work_share, row.added_wait_node_s, row.added_run_node_s, row.delivered_j)
+        if row.why:
+            writer.writerow([f"{row.multiple:f}", f"{row.user_share:.6g}", *[""] * (len(_CSV) - 3), currency])
+            continue
         shown = [f"{value:.6g}" if value < 1 else f"{value:.0f}" for value in quantities]
-        writer.writerow(
-            [f"{row.multiple:f}", *shown, *map(plain, amounts), plain(row.spread), inputs.contract.currency]
-        )
+        writer.writerow([f"{row.multiple:f}", *shown, *map(plain, amounts), plain(row.spread), currency])
     return out.getvalue()
 
 
@@ -94,7 +97,9 @@ def html(rows: Sequence[DesignRow], inputs: DesignInputs) -> str:
 
 
 def _cells(row: DesignRow, inputs: DesignInputs) -> tuple[str, ...]:
-    """Return a row as people read it."""
+    """Return a row as people read it; dashes where it has no figures."""
+    if row.why:
+        return (f"{row.multiple:f}", words.percent(row.user_share), *["–"] * (len(HEADS) - 2))
     amounts = (row.payment, row.penalty, row.saved, row.rewards, row.loss, row.centre, row.users, row.total)
     return (
         f"{row.multiple:f}", words.percent(row.user_share), words.percent(row.work_share),

@@ -28,7 +28,7 @@ from wattqueue.incentives.indexes import indexes
 from wattqueue.incentives.participation import with_participation
 from wattqueue.incentives.rewards import RewardModel
 from wattqueue.incentives.settle import ScheduledJobs, entries_of
-from wattqueue.incentives.site_runs import SimulatedSite, mean_watts
+from wattqueue.incentives.site_runs import SimulatedSite, mean_watts, same_work
 from wattqueue.model.jobs import Floats
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.sim.engine import Run
@@ -81,6 +81,8 @@ class Offer:
     added_run_node_s: float
     reward: int
     """Rewards of an event in micro-units, mean; 0 without a reward model."""
+    why: str = ""
+    """Why nothing can be promised: with the targets other jobs ran than without. Other figures are then 0."""
 
 
 def offers(
@@ -156,6 +158,9 @@ def _offer(
             continue
         targets = _targets(days[rows] + candidate.begin_s, candidate, terms)
         run = site.run(targets)
+        through = same_work(run, plain)
+        if not through.open:
+            return Offer(candidate, None, 0.0, len(days), 0.0, 0.0, 0, through.why)
         for row in rows:
             reached[row] = _deliverable_w(plain, run, days[row] + candidate.begin_s, candidate.length_s, terms)
         windows = list(zip(targets.start_s.tolist(), targets.end_s.tolist(), strict=True))

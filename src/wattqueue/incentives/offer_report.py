@@ -32,7 +32,8 @@ _CSV = (
 def lines(found: Sequence[Offer], terms: OfferTerms, currency: str) -> list[str]:
     """Return the best offer of each begin and length, and what the promise means."""
     rows = [_cells(offer, currency) for offer in best_offers(found)]
-    none = [offer for offer in found if offer.promise_w is None]
+    none = [offer for offer in found if offer.promise_w is None and not offer.why]
+    left = [offer for offer in found if offer.why]
     share, sure = words.percent(terms.reliability), words.percent(terms.confidence)
     half = "Half of the days: what every second day would have delivered throughout."
     said = [
@@ -42,6 +43,9 @@ def lines(found: Sequence[Offer], terms: OfferTerms, currency: str) -> list[str]
     ]
     if none:
         said.append(f"{none[0].days} days are too few for this reliability and confidence: no promise.")
+    for offer in left:
+        limit = f"{clock(offer.candidate.begin_s)}, limit {words.watts(offer.candidate.limit_w)}"
+        said.append(f"No promise from {limit}: {offer.why}.")
     return said
 
 
@@ -56,6 +60,9 @@ def csv_text(found: Sequence[Offer], terms: OfferTerms, currency: str) -> str:
         promise = "" if o.promise_w is None else f"{o.promise_w:.0f}"
         waits = (f"{o.added_wait_node_s:.0f}", f"{o.added_run_node_s:.0f}")
         figures = (f"{c.begin_s:.0f}", f"{c.length_s:.0f}", f"{c.limit_w:.0f}", promise, f"{o.median_w:.0f}")
+        if o.why:
+            writer.writerow([*figures[:4], "", o.days, "", "", "", currency])
+            continue
         writer.writerow([*figures, o.days, *waits, plain(o.reward), currency])
     return out.getvalue()
 
@@ -67,6 +74,8 @@ def clock(seconds: float) -> str:
 
 def _cells(offer: Offer, currency: str) -> tuple[str, ...]:
     c = offer.candidate
+    if offer.why:
+        return (clock(c.begin_s), words.span(c.length_s), words.watts(c.limit_w), "none", "–", str(offer.days), *"–––")
     return (
         clock(c.begin_s), words.span(c.length_s), words.watts(c.limit_w),
         "none" if offer.promise_w is None else words.watts(offer.promise_w), words.watts(offer.median_w),

@@ -24,7 +24,7 @@ from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import load_machine
 from wattqueue.incentives.acceptance import with_consent_of
 from wattqueue.incentives.participation import consenting
-from wattqueue.incentives.site_runs import SimulatedSite, metered
+from wattqueue.incentives.site_runs import SimulatedSite, metered, same_work
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Machine
@@ -161,10 +161,16 @@ class PriceYear:
         return cls(site, plain, mean_w, targets_of(hours, plain, epoch, mean_w), prices, contract)
 
     def row(self, policy: str, share: float, seed: int = 0) -> YearRow:
-        """Return a year under a policy in which a share of the users consents."""
+        """Return a year under a policy in which a share of the users consents.
+
+        Raises: InputError where other jobs ran with the targets than without.
+        """
         jobs = with_consent_of(self.site.jobs, share, seed)
         site = replace(self.site, jobs=jobs, policy=policy)
         run, plain = site.run(self.targets), site.run()
+        through = same_work(run, plain)
+        if not through.open:
+            raise InputError(f"no money follows from runs of different work: {through.why}", where=policy)
         meters = [within_prices(meter, self.prices) for meter in metered((run, plain), site, HOUR_S)]
         statements = self.statements(meters)
         given = consenting(jobs)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from wattqueue.model.comparability import Gate, WorkDone, gate
 from wattqueue.model.jobs import Floats, Jobs, Labels
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
@@ -35,6 +36,12 @@ class SimulatedSite:
         """Simulate, with load targets or without; ``jobs`` replaces the workload, with other consent for example."""
         policy = load_policy(self.policy, estimator=self.estimator)
         return simulate(self.jobs if jobs is None else jobs, self.machine, policy, cap=self.cap, targets=targets)
+
+
+def same_work(run: Run, plain: Run) -> Gate:
+    """Return whether a run with load targets may be compared with the one without (rule 18 of docs/semantics.md)."""
+    without, with_targets = (WorkDone.of(r.jobs, r.schedule) for r in (plain, run))
+    return gate(without, with_targets, ("without targets", "with targets"))
 
 
 def metered(runs: Sequence[Run], site: SimulatedSite, interval_s: int) -> list[MeterData]:

@@ -142,6 +142,15 @@ def gate_of_groups(
     return gate_of_pairs([(work, other[key]) for key, work in base.items()], names)
 
 
+def gate_of_counts(never_ran: Sequence[Floats]) -> Gate:
+    """Return whether runs of the same draws did the same work, where only the jobs that never ran are counted.
+
+    Studies make their draws themselves and none of them has jobs that the machine rejects. Shapes (draws,).
+    """
+    left = sum(int(np.nansum(counts)) for counts in never_ran)
+    return OPEN if left == 0 else Gate(open=False, why=f"{left:,} jobs never ran")
+
+
 def alike(groups: Sequence[Mapping[Any, WorkDone]]) -> list[int]:
     """Return the positions of the groups that may be compared with each other where no base was named.
 

@@ -16,6 +16,7 @@ from wattqueue.formats.load_target import read_load_targets
 from wattqueue.formats.meter import read_meter
 from wattqueue.formats.rundir.folder import POWER, RunRecord, read_run
 from wattqueue.formats.source import sha256_of
+from wattqueue.model.comparability import WorkDone, gate
 from wattqueue.model.meter import MeterData, of_power
 from wattqueue.model.money import plain
 from wattqueue.settlement.contract import Contract, read_contract
@@ -87,7 +88,8 @@ def perform_settlement(inputs: SettlementInputs) -> Settlement:
     wanted = chosen(events, list(inputs.events), "--event")
     found = _interval_data(inputs.meter, inputs.interval_s, inputs.epoch_s)
     other = inputs.counterfactual
-    beside = None if other is None else _interval_data(other, found.interval_s, inputs.epoch_s)
+    apart = _not_comparable(other, inputs.meter)
+    beside = None if other is None or apart else _interval_data(other, found.interval_s, inputs.epoch_s)
     history = LoadHistory(found, terms.calendar)
     statements = tuple(
         settle_event(e, events, history, terms, counterfactual=beside, prices=inputs.prices) for e in wanted
@@ -96,7 +98,25 @@ def perform_settlement(inputs: SettlementInputs) -> Settlement:
     facts |= {"meter": found.source.replace(" ", "_")} | _hash("meter_sha256", inputs.meter)
     facts |= {} if inputs.prices is None else {"prices_sha256": inputs.prices.sha256}
     facts |= {} if other is None else _hash("counterfactual_sha256", other)
+    facts |= {"counterfactual_not_comparable": apart.replace(" ", "_")} if apart else {}
     return Settlement(terms, statements, facts)
+
+
+def _not_comparable(other: Path | RunRecord | None, meter: Path | RunRecord) -> str:
+    """Return why the power of a counterfactual run says nothing beside that of the metered run; empty where it does.
+
+    Only two runs can be checked: interval data of a file do not name jobs.
+    """
+    runs = [_run_of(source) for source in (other, meter)]
+    works = [WorkDone.of(run.jobs, run.schedule) for run in runs if run is not None]
+    return gate(works[0], works[1], ("counterfactual", "meter")).why if len(works) == 2 else ""
+
+
+def _run_of(source: Path | RunRecord | None) -> RunRecord | None:
+    """Return the run that a source is; None for a file of interval data, and for none."""
+    if isinstance(source, Path):
+        return read_run(source) if source.is_dir() else None
+    return source
 
 
 def _interval_data(source: Path | RunRecord, interval_s: int | None, epoch_s: float | None) -> MeterData:

@@ -52,7 +52,7 @@ def changes(samples: Samples, settings: Mapping[str, str], metric: str, base: st
     rows = [
         [
             shown(p),
-            *(with_interval(change(samples.of(s, p, metric), samples.of(s, base, metric))) for s in settings.values()),
+            *(with_interval(change(*samples.pair(s, p, base, metric))) for s in settings.values()),
         ]
         for p in samples.policies
         if p != base
@@ -78,7 +78,7 @@ def own_rank(samples: Samples, metric: str, title: str) -> Table:
     groups = grouped(samples)
     for group, settings in groups.items():
         for base in (ONE_RANK, "slurm-prvp", "slurm-peva"):
-            each = (change(samples.of(s, "slurm-vtp", metric), samples.of(s, base, metric)) for s in settings.values())
+            each = (change(*samples.pair(s, "slurm-vtp", base, metric)) for s in settings.values())
             rows.append([f"{group}, over {base}", *map(with_interval, each)])
     shares = next(iter(groups.values()))
     note = "Below 0: the own rank wins. Policies that exceed the budget run more jobs: see the tables of excess."

@@ -26,7 +26,7 @@ def machine_of(setting: str) -> str:
 
 def changes(samples: Samples, setting: str, policy: str) -> list[Estimate]:
     """Return the changes of a policy against PAS: METRICS relative, in per cent, with intervals over draws."""
-    return [change(samples.of(setting, policy, m), samples.of(setting, BASE, m)) for m in METRICS]
+    return [change(*samples.pair(setting, policy, BASE, m)) for m in METRICS]
 
 
 def points(samples: Samples, setting: str, policy: str) -> Estimate:
@@ -68,7 +68,7 @@ def variants_table(samples: Samples, setting: str) -> Table:
     rows = []
     for policy in (name, *(name + variant for variant in VARIANTS[machine])):
         base = "pas-no-backfill" if policy.endswith("-no-backfill") else BASE
-        found = [change(samples.of(setting, policy, m), samples.of(setting, base, m)) for m in METRICS]
+        found = [change(*samples.pair(setting, policy, base, m)) for m in METRICS]
         over_s, over_w = (samples.of(setting, policy, m) for m in ("over_s", "over_w"))
         gap = estimate(samples.of(setting, policy, "gap_percent"))
         cells = [f"{each.mean:+.1f}" for each in found]

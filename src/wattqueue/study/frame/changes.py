@@ -41,7 +41,7 @@ def changes_table(
     """
     rows = []
     for policy in samples.policies:
-        of = [(samples.of(setting, policy, m), samples.of(setting, base, m)) for m in metrics]
+        of = [samples.pair(setting, policy, base, m) for m in metrics]
         rows.append([policy, *(with_interval(change(*pair)) for pair in of), *(cell(policy) for cell in more.values())])
     title = f"{title}, per cent of change over {base} (±: 95 % of paired changes)"
     return Table(("policy", *metrics.values(), *more), rows, title, note)
@@ -94,7 +94,8 @@ def changes_pictures(
 
 def _changes(samples: Samples, setting: str, policy: str, base: str, metric: str) -> Box:
     """Return the box of the changes of one metric over a base, draw by draw."""
-    return Box.of(100 * (samples.of(setting, policy, metric) / samples.of(setting, base, metric) - 1))
+    own, other = samples.pair(setting, policy, base, metric)
+    return Box.of(100 * (own / other - 1))
 
 
 def result_rows(
@@ -116,7 +117,8 @@ def result_rows(
         value, low, high = (_number(found.mean if v is None else v) for v in (found.mean, found.low, found.high))
         head = {**names(setting), "policy": policy, "metric": metric, "value": value, "low": low, "high": high}
         for base in (b for b in bases if b != policy):
-            difference = _number(change_percent(own.mean(), samples.of(setting, base, metric).mean()))
+            pair = samples.pair(setting, policy, base, metric)
+            difference = _number(change_percent(*(values.mean() for values in pair)))
             paper = told.figure(setting, policy, metric, base)
             rows.append({**head, "relative_to": base, "change_percent": difference, "published_percent": paper})
     return rows

@@ -23,6 +23,8 @@ from wattqueue.study.frame.table import Table, Tabled
 LEVEL = 0.05
 """Probability of a false finding in a table."""
 NOT_SIGNIFICANT = "not significant"
+NOT_COMPARABLE = "not comparable"
+"""Verdict where jobs never ran in some draw (rule 18 of docs/semantics.md)."""
 EXPLAINED = "n.s.: better on average, but not significantly."
 """Note of every table."""
 
@@ -57,11 +59,14 @@ class Compared:
     changes: Mapping[str, Change]
 
     def better(self, metrics: Sequence[str], smallest: float = 0.0) -> str:
-        """Return whether all of ``metrics`` are lower: yes, no, or not significant (lower, but one is not certain).
+        """Return whether all of ``metrics`` are lower: yes, no, not significant, not comparable.
 
-        ``smallest`` is the change below which a difference counts as none.
+        Not significant: lower, but one is not certain. Not comparable: jobs never ran. ``smallest`` is the change below
+        which a difference counts as none.
         """
         found = [self.changes[m] for m in metrics]
+        if any(np.isnan(c.size.mean) for c in found):
+            return NOT_COMPARABLE
         if not all(c.size.mean < -smallest for c in found):
             return "no"
         return "yes" if all(c.lower for c in found) else NOT_SIGNIFICANT
@@ -82,7 +87,7 @@ def points_change(own: Floats, base: Floats) -> Change:
 def compare(samples: Samples, pairs: Sequence[tuple[str, str]], metrics: Iterable[str]) -> list[Compared]:
     """Compare policies with bases, (policy, base), in each setting of the samples; not yet corrected."""
     return [
-        Compared(s, own, base, {m: percent_change(samples.of(s, own, m), samples.of(s, base, m)) for m in metrics})
+        Compared(s, own, base, {m: percent_change(*samples.pair(s, own, base, m)) for m in metrics})
         for s in samples.settings
         for own, base in pairs
     ]
@@ -174,6 +179,8 @@ class ComparisonTable(Tabled):
 
 def _cell(found: Change, *, tested: bool) -> str:
     """Return a change with its corrected p where it is tested, in scientific notation below 0.001."""
+    if np.isnan(found.size.mean):
+        return "–"
     p = found.p_holm if tested else None
     shown = "" if p is None else f" ({p:.0e})" if p < 1e-3 else f" ({p:.3f})" if p < 0.9995 else " (1)"
     return f"{found.size.mean:+z.1f}{shown}"

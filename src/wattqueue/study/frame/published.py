@@ -69,7 +69,7 @@ class SampledClaim:
     def _in(self, samples: Samples, setting: str) -> Estimate:
         """Return ours in one setting."""
         own = samples.of(setting, self.policy, self.metric)
-        return change(own, samples.of(setting, self.over, self.metric)) if self.over else estimate(own)
+        return estimate(own) if not self.over else change(*samples.pair(setting, self.policy, self.over, self.metric))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from wattqueue.errors import InputError
+from wattqueue.model.comparability import gate_of_counts
 from wattqueue.model.jobs import Floats
 from wattqueue.report.compare.stats import Estimate, estimate
 
@@ -24,6 +25,8 @@ Trial = Callable[[str], Mapping[str, float]]
 """One drawn workload: simulates it under the named policy and returns the metrics."""
 Progress = Callable[[int, int], None]
 """Called with (finished, all) simulations."""
+NEVER_RAN = "jobs_never_ran"
+"""Metric of a trial that decides whether its figures are compared (``Samples.pair``)."""
 RESAMPLES, FEWEST_RESAMPLED = 2_000, 8
 """Resamples of a bootstrap interval, and draws that it needs."""
 
@@ -47,6 +50,15 @@ class Samples:
     def of(self, setting: str, policy: str, metric: str) -> Floats:
         """Return one metric, draw by draw. Shape (draws,)."""
         return self.values[setting, policy, metric]
+
+    def pair(self, setting: str, policy: str, base: str, metric: str) -> tuple[Floats, Floats]:
+        """Return one metric of a policy and of the base that it is compared with, draw by draw. Shapes (draws,).
+
+        NaN for the policy where the two did other work: some job never ran in one of their draws.
+        """
+        own, other = self.of(setting, policy, metric), self.of(setting, base, metric)
+        counts = [self.values[setting, p, NEVER_RAN] for p in (policy, base) if (setting, p, NEVER_RAN) in self.values]
+        return own if gate_of_counts(counts).allows(metric) else np.full(len(own), np.nan), other
 
     def grid(self, policy: str, metric: str) -> Floats:
         """Return one metric over all settings of the policy. Shape (draws, settings)."""

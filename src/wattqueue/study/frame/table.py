@@ -6,6 +6,7 @@ the terminal is printed in blocks of columns, each with the names of its rows.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -179,6 +180,8 @@ def wrapped(text: str, width: int = WIDTH, first: str = "", more: str = "") -> l
 
 def with_interval(found: Estimate, sign: str = "+", digits: int = 1) -> str:
     """Return a mean with its 95 % interval: ± where it is symmetric, else both ends; alone where there is none."""
+    if math.isnan(found.mean):
+        return "–"
     text = f"{found.mean:{sign}z.{digits}f}"
     if found.low is None or found.high is None:
         return text

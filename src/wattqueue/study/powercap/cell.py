@@ -149,7 +149,7 @@ def measured(
     turnaround = run.schedule.end_s - window.jobs.submit_s
     return {
         "jobs": len(window.jobs),
-        "jobs_not_started": int((~run.schedule.ran).sum()),
+        "jobs_never_ran": int((~run.schedule.ran).sum()),
         "turnaround_s_mean": float(np.nanmean(turnaround)) if machine.sensor is None else np.nan,
         "wait_s_mean": float(np.nanmean(wait)) if machine.sensor is None else np.nan,
         **hours(power, machine, cap, window.begin_s, end),

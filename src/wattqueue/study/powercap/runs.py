@@ -17,6 +17,7 @@ from wattqueue.campaign.cell import Row
 from wattqueue.campaign.run import Progress, run_cells
 from wattqueue.campaign.shared import Shared
 from wattqueue.errors import EngineError
+from wattqueue.model.comparability import change_percent, gate_of_counts
 from wattqueue.study.frame.samples import Samples
 from wattqueue.study.powercap.cell import EASY, HIGHEST_DYNAMIC_W, POLICIES, PowercapCell
 from wattqueue.study.powercap.prepare import Prepared, WorkloadSelection
@@ -121,7 +122,7 @@ def samples_of(rows: Sequence[Row]) -> Samples:
 
     Raises: EngineError for a row without its figures.
     """
-    base = {r["window"]: number(r, "turnaround_s_mean") for r in rows if r["policy"] == EASY}
+    base = {r["window"]: r for r in rows if r["policy"] == EASY}
     values: dict[tuple[str, str, str], list[float]] = {}
     for policy in dict.fromkeys(str(r["policy"]) for r in rows if r["policy"] != EASY):
         own = sorted((r for r in rows if r["policy"] == policy), key=lambda r: (r["cap_percent"], r["window"]))
@@ -131,13 +132,19 @@ def samples_of(rows: Sequence[Row]) -> Samples:
     return Samples({key: np.array(found) for key, found in values.items()})
 
 
-def _figures(row: Row, base_turnaround_s: float) -> dict[str, float]:
-    """Return the figures of one run in percent, in the order of ``COLUMNS``."""
+def _figures(row: Row, base: Row) -> dict[str, float]:
+    """Return the figures of one run in percent, in the order of ``COLUMNS``.
+
+    ``base`` is the run without a cap, whose turnaround is compared where all jobs ran in both.
+    """
+    turnaround = "turnaround_s_mean"
+    through = gate_of_counts([np.array([r.get("jobs_never_ran") or 0.0], np.float64) for r in (row, base)])
+    longer = change_percent(turnaround, number(base, turnaround), number(row, turnaround), through)
     cap = number(row, "cap_w")
     excess = 100.0 * number(row, "excess_w") / cap
     return {
         "unused_percent": 100.0 * (1.0 - number(row, "power_w_mean") / cap),
-        "turnaround_change_percent": 100.0 * (number(row, "turnaround_s_mean") / base_turnaround_s - 1.0),
+        "turnaround_change_percent": np.nan if longer is None else longer,
         "under_percent": 100.0 * number(row, "under_w_mean") / cap,
         "over_percent": 100.0 * number(row, "over_w_mean") / cap,
         "over_time_percent": 100.0 * number(row, "over_share"),

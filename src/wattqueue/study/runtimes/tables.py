@@ -36,7 +36,7 @@ def harm_table(every: Iterable[Samples]) -> Table:
         [f"{policy}, {setting}", *("–" if np.isnan(value) else f"{value:+.0f}" for value in changes)]
         for samples in every
         for setting, policy, changes in _changes(samples)
-        if np.nanmax(changes) >= HARM_PERCENT
+        if max(changes, default=0.0, key=lambda value: -np.inf if np.isnan(value) else value) >= HARM_PERCENT
     ]
     title = f"Where it harms: {HARM_PERCENT:g} % or more above EASY in one of these, per cent of change"
     note = "" if rows else "Nowhere."
@@ -49,5 +49,6 @@ def _changes(samples: Samples) -> Iterator[tuple[str, str, list[float]]]:
         for policy in samples.policies:
             if policy == EASY or oracles_of(load_policy(policy)):
                 continue
-            means = [[float(samples.of(setting, p, m).mean()) for p in (policy, EASY)] for m in HARMED]
+            pairs = [samples.pair(setting, policy, EASY, m) for m in HARMED]
+            means = [[float(values.mean()) for values in pair] for pair in pairs]
             yield setting, policy, [change_percent(*pair) for pair in means]

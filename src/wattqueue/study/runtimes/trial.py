@@ -12,10 +12,11 @@ from wattqueue.formats.machine.file import load_machine
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.metrics import job_figures
+from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
-from wattqueue.study.frame.samples import Trial
+from wattqueue.study.frame.samples import NEVER_RAN, Trial
 from wattqueue.workload.marconi import generate
 
 MACHINE = "marconi100"
@@ -106,6 +107,7 @@ def measures(run: Run) -> dict[str, float]:
         "wait_s_p99": float(p99),
         "wait_s_max": float(wait.max()),
         "bounded_slowdown_mean": float(found.bounded_slowdown[ran].mean()),
+        NEVER_RAN: float((run.schedule.state == State.NOT_STARTED).sum()),
         "broken_promises": float(len(late)),
         "broken_promise_s_mean": float(late.mean()) if len(late) else 0.0,
     }

@@ -85,10 +85,7 @@ def placement_table(found: BeyondFigures, metric: str, title: str) -> Table:
     rows = [
         [
             p,
-            *(
-                with_interval(change(samples.of(s, p, metric), samples.of(s, BY_NUMBER, metric)))
-                for s in samples.settings
-            ),
+            *(with_interval(change(*samples.pair(s, p, BY_NUMBER, metric))) for s in samples.settings),
         ]
         for p in POLICIES[1:]
     ]
