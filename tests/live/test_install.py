@@ -404,9 +404,7 @@ def test_a_user_changes_no_size_and_everything_else(slurm: SlurmLab, state: str)
     )
     if state == "runs":
         slurm.wait_states([job], ["RUNNING"])
-    before = {
-        name: slurm.field(job, name) for name in ("NumNodes", "NumCPUs", "NumTasks", "Licenses", "Partition", "TRES")
-    }
+    before = {name: slurm.field(job, name) for name in ("NumNodes", "NumCPUs", "NumTasks", "Licenses", "Partition")}
     passed = [
         one for one in SIZES if slurm.run(["scontrol", "update", f"JobId={job}", one], user=USER, check=False).code == 0
     ]

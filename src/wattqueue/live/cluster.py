@@ -37,6 +37,8 @@ HeldBy = Literal["", "user", "operator", "manager", "failed"]
 """Who holds a pending job: nobody, its user, an operator (the controller is one), or the resource manager itself.
 ``failed``: the manager, because its launch failed on a node; it waits for a person, who looks at that node first."""
 Power = Literal["on", "off", "booting", "stopping"]
+POOL = "watts"
+"""Target of writes of the pool, in the audit log."""
 LIMIT_STEP_S = 60.0
 """Time limits are written in whole steps of this length, rounded up: resource managers keep minutes."""
 

@@ -83,6 +83,7 @@ from wattqueue.live.status import RunDir
 from wattqueue.live.teaching import Teacher
 from wattqueue.live.telemetry.base import NodePower, Telemetry
 from wattqueue.live.why_file import WhyFile
+from wattqueue.live.withheld import stored_figure, suspended_w
 
 LONGEST_WAIT_S = 30.0
 """Longest wait between two rounds while Slurm does not answer."""
@@ -464,6 +465,9 @@ class Controller:
         told = snapshot.frequencies
         gone = sorted(told.keys() - {row.key.name for row in snapshot.jobs}) if told else []
         writes += [SetJobFrequency(name, str(told[name]), "0", why="the job is gone") for name in gone]
+        if plan.goal.pool_w is not None and snapshot.pool is not None:
+            suspended = suspended_w(b.row for b in plan.busy)
+            self.run_dir.withhold(stored_figure(plan.goal.pool_w, snapshot.pool.total, suspended), snapshot.taken_s)
         outcomes = self.applier.apply(writes, self._permit)
         for write in (outcome.write for outcome in outcomes if not outcome.error):
             if isinstance(write, PowerNode):

@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 from wattqueue.live.cluster import (
     LIMIT_STEP_S,
+    POOL,
     ChangeJob,
     ContinueJob,
     HoldJob,
@@ -47,9 +48,6 @@ from wattqueue.live.cluster import (
     StopJob,
     Write,
 )
-
-POOL = "watts"
-"""Target of writes of the pool, in the audit log."""
 
 
 class JobGoal(NamedTuple):

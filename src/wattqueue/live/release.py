@@ -12,12 +12,14 @@ so it depends on the cluster alone:
 - Slow squeue: each command may take ``timeout_s``, much longer than the controller allows.
 - A job that Slurm refuses: the others are released all the same; the exit status is then not 0.
 
-It cannot exceed the cap: released jobs carry their watts, and Slurm admits no more than the licence pool.
+It cannot exceed the cap: released jobs carry their watts, and Slurm admits no more than the licence pool. What Slurm
+fails to count is withheld from that pool first (``live.withheld``); where that fails, nothing is released.
 
 Order of the steps: read the configuration; find out who is at work (the youngest of lease and heartbeat); take the
-lease over; read Slurm once; release job by job in order of submission, reading the lease before each. Nothing is
-planned and nothing is lowered: the pool stays as the controller left it. The timer runs this again in half a minute,
-so whatever failed is tried again without any state of its own.
+lease over; read Slurm (twice where it counts less than jobs hold); set the pool; release job by job in order of
+submission, reading the lease before each. Nothing is planned: the pool stays as the controller left it, but for what
+Slurm fails to count. The timer runs this again in half a minute, so whatever failed is tried again without any state of
+its own.
 
 Taking the lease over also answers the question of what a controller does that was only slow: it ends at its next
 write, systemd starts it again, and it adopts what has not started yet. No job is lost or started twice on the way,
@@ -46,6 +48,7 @@ from wattqueue.live.cluster import (
     PowerNode,
     ReleaseJob,
     SetDrain,
+    SetPool,
     Snapshot,
     Write,
     one_by_one,
@@ -54,6 +57,7 @@ from wattqueue.live.home import home_of
 from wattqueue.live.lease import Lease, LeaseLostError, is_young, read_lease
 from wattqueue.live.sorting import NEEDS_CONTROLLER, user_holds
 from wattqueue.live.status import read_beat
+from wattqueue.live.withheld import compared
 
 if TYPE_CHECKING:  # it imports more of the package than a release may depend on
     from wattqueue.live.restore import Restorer
@@ -184,11 +188,13 @@ def release_all(
     say: Say = lambda _: None,
     journal: BestEffortLog | None = None,
     restorer: Restorer | None = None,
+    wait: Callable[[float], None] = time.sleep,
 ) -> Released:
     """Release every job that is held for the controller, unless a controller is at work.
 
     ``force`` releases although the lease is young: the controller then stops. ``now_s`` stands in for the clock.
-    ``restorer`` takes back what the controller did for a load target: what is due, all of it with ``force``.
+    ``restorer`` takes back what the controller did for a load target: what is due, all of it with ``force``. ``wait``
+    is called between two readings.
 
     Raises: ClusterError where the cluster cannot be observed.
     """
@@ -199,9 +205,9 @@ def release_all(
     if who:
         return Released(at_work=who)
     lease = _take_over(settings, now_s, say)
-    snapshot = cluster.observe()
+    snapshot, writes = compared(cluster, settings.run_dir, now_s, wait)
     # one command per job, not a comma list: one job that Slurm refuses must not take the others with it
-    writes: list[Write] = [
+    writes += [
         ReleaseJob(row.target, "held", "released", why="the controller is away", key=row.key)
         for row in held_for_controller(snapshot)
     ]
@@ -220,9 +226,9 @@ def release_all(
             error = _carry_out(cluster, write, journal)
             if error:
                 failed[write.key] = error
-                problems.append(
-                    f"{'node' if isinstance(write, SetDrain | PowerNode) else 'job'} {write.target}: {error}"
-                )
+                problems.append(f"{_kind(write)} {write.target}: {error}")
+                if write.lowers and isinstance(write, SetPool):
+                    break  # there may be no room for what is released
             else:
                 done.append(write)
                 if restorer is not None:
@@ -235,6 +241,11 @@ def release_all(
     released = sum(isinstance(write, ReleaseJob) for write in done)
     restored = sum(isinstance(write, ContinueJob | SetDrain) for write in done)
     return Released(released, tuple(problems), restored, lost)
+
+
+def _kind(write: Write) -> str:
+    """Return what a write changes, in a word."""
+    return "node" if isinstance(write, SetDrain | PowerNode) else "licence" if isinstance(write, SetPool) else "job"
 
 
 def held_for_controller(snapshot: Snapshot) -> list[Job]:

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.lease import AHEAD_S, Lease, is_young, read_stamp, replace_text
+from wattqueue.live.withheld import store
 from wattqueue.model.bounds import is_whole
 
 BEAT, STATUS, LOCK, HEAD, COMPILING = "beat", "status.json", "lock", "audit.head", "compiling"
@@ -52,6 +53,8 @@ class RunDir:
     """Time of the last heartbeat."""
     _status_s: float = field(default=-1e18)
     """Time of the last status."""
+    _withheld_w: int = -1
+    """The figure that was stored last; -1 for none."""
 
     def claim(self) -> None:
         """Create the folder and take its lock. Nothing may be written to Slurm before ``take_lease``.
@@ -119,6 +122,13 @@ class RunDir:
         """Remove the sign of a controller that compiles."""
         with suppress(OSError):
             (self.folder / COMPILING).unlink(missing_ok=True)
+
+    def withhold(self, watts: int, now_s: float) -> None:
+        """Store what the cap alone keeps back from the pool, for ``live release``; a full disk keeps the last."""
+        if watts != self._withheld_w:
+            with suppress(OutputError):
+                store(self.folder, watts, now_s)
+                self._withheld_w = watts
 
     def away(self) -> None:
         """Remove the heartbeat: job_submit.lua stops holding jobs at once, not after ``away_s``.
