@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wattqueue.api.inputs import PathLike
+from wattqueue.api.inputs import PathLike, of_arguments
 from wattqueue.api.run import RunResult, read_run
 from wattqueue.formats.pages import write_files, write_text
 from wattqueue.formats.results import results_frame
@@ -64,6 +64,7 @@ class RunComparison:
         return comparison_html(self)
 
 
+@of_arguments
 def compare(runs: Sequence[RunResult | PathLike] | Mapping[str, RunResult | PathLike]) -> RunComparison:
     """Compare runs; the first is the reference of all differences.
 

@@ -6,12 +6,20 @@ may have any type, and a wrong one must be named in one line rather than fail de
 
 from __future__ import annotations
 
+import functools
 import os
-from typing import Any
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
-from wattqueue.errors import InputError
+from wattqueue.errors import InputError, WattQueueError
 from wattqueue.model.machine import Machine
 
+P = ParamSpec("P")
+R = TypeVar("R")
+FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*[a-z])")
+"""A flag of the command line."""
 PathLike = str | os.PathLike[str]
 """A path, or another text where the command line takes one too."""
 
@@ -31,6 +39,28 @@ def machine_arguments(
     name = None if machine is None else text(machine, "machine", "a name of the catalogue, a TOML file or a Machine")
     watts = None if node_watts is None else text(node_watts, "node_watts", 'a text such as "95:190"')
     return None, {"machine": name, "nodes": nodes, "node_watts": watts}
+
+
+def of_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Let the errors of a function speak of its arguments: ``node_watts`` where the command line says ``--node-watts``.
+
+    The readers behind it are the command line's own.
+    """
+
+    @functools.wraps(function)
+    def call(*arguments: P.args, **named: P.kwargs) -> R:
+        try:
+            return function(*arguments, **named)
+        except WattQueueError as error:
+            where = error.where if isinstance(error.where, Path) else _named(error.where)
+            raise type(error)(_named(error.what) or "", where=where, hint=_named(error.hint)) from error
+
+    return call
+
+
+def _named(words: str | None) -> str | None:
+    """Return a text with arguments in place of flags."""
+    return None if words is None else FLAG.sub(lambda flag: flag[1].replace("-", "_"), words)
 
 
 def text(value: Any, where: str, hint: str) -> str:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wattqueue.api.inputs import PathLike, text
+from wattqueue.api.inputs import PathLike, of_arguments, text
 from wattqueue.errors import InputError
 from wattqueue.formats.duration import duration_s
-from wattqueue.formats.table.job_table import table_frame, write_table
+from wattqueue.formats.table.job_table import table_frame, table_of_frame, write_table
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
@@ -27,6 +27,18 @@ from wattqueue.workload.generated import is_generated, refuse_unknown
 if TYPE_CHECKING:
     import polars as pl
 
+
+class Frame(Protocol):
+    """A data frame of polars or pandas, as far as this module must know it."""
+
+    @property
+    def columns(self) -> Any:
+        """Return the names of the columns."""
+        ...
+
+
+JobsLike: TypeAlias = "JobTable | Jobs | Frame | pl.LazyFrame | PathLike"
+"""What every function that takes jobs takes: a table, a frame with its columns, a path, or the call of a generator."""
 IN_MEMORY = "(in memory)"
 """Name of a workload that was made in Python: a run of it can be kept, but not repeated by ``wattqueue rerun``."""
 
@@ -102,6 +114,7 @@ class JobTable:
         return jobs_html(self)
 
 
+@of_arguments
 def read_jobs(
     path: PathLike, *, default_walltime: str | None = None, procs_per_node: int = 1, kind: str | None = None
 ) -> JobTable:
@@ -123,6 +136,7 @@ def read_jobs(
     return _table(Task(name, default_walltime_s=walltime, procs_per_node=procs_per_node, kind=kind))
 
 
+@of_arguments
 def generate(call: str, *, seed: int = 0) -> JobTable:
     """Generate a workload.
 
@@ -146,8 +160,10 @@ def in_memory(jobs: Jobs) -> JobTable:
     return JobTable(Workload(jobs, Unusable(), "python", len(jobs)), Task(IN_MEMORY))
 
 
-def job_table(jobs: JobTable | Jobs | PathLike) -> JobTable:
-    """Return a workload as a table: a table as it is, ``Jobs``, a path, or the call of a generator.
+def job_table(jobs: JobsLike) -> JobTable:
+    """Return a workload as a table: a table as it is, ``Jobs``, a frame, a path, or the call of a generator.
+
+    A frame (polars or pandas) has the columns of the job table (docs/guide/files.md).
 
     Raises: InputError for anything else, and as ``read_jobs`` and ``generate``.
     """
@@ -155,8 +171,38 @@ def job_table(jobs: JobTable | Jobs | PathLike) -> JobTable:
         return jobs
     if isinstance(jobs, Jobs):
         return in_memory(jobs)
-    name = text(jobs, "jobs", "what read_jobs or generate return, Jobs.build(...), or the path of a trace")
+    frame = _polars_frame(jobs)
+    if frame is not None:
+        return in_memory(table_of_frame(frame))
+    name = text(jobs, "jobs", "what read_jobs or generate return, Jobs.build(...), a frame, or the path of a trace")
     return generate(name) if is_generated(name) else read_jobs(name)
+
+
+def _polars_frame(value: Any) -> pl.DataFrame | None:
+    """Return a frame of polars or pandas as one of polars; None for anything else.
+
+    pandas is recognised by its name, so that it is imported only by those who use it. A column of objects becomes text,
+    apart from numbers.
+    """
+    import polars as pl
+
+    if isinstance(value, pl.LazyFrame):
+        return value.collect()
+    if isinstance(value, pl.DataFrame):
+        return value
+    if type(value).__module__.partition(".")[0] != "pandas" or not hasattr(value, "columns"):
+        return None
+    columns = {}
+    for name in value.columns:
+        kind, gap = value[name].dtype.kind, value[name].isna().tolist()
+        if kind in "biuf":
+            columns[str(name)] = pl.Series(
+                value[name].to_numpy(np.float64, na_value=np.nan) if any(gap) else value[name]
+            )
+        else:
+            found = [None if g else v for v, g in zip(value[name].tolist(), gap, strict=True)]
+            columns[str(name)] = pl.Series(found, strict=False)
+    return pl.DataFrame(columns)
 
 
 def _table(task: Task) -> JobTable:

@@ -13,12 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from wattqueue.api.inputs import PathLike, machine_arguments
-from wattqueue.api.jobs import JobTable, job_table
+from wattqueue.api.inputs import PathLike, machine_arguments, of_arguments
+from wattqueue.api.jobs import JobsLike, job_table
 from wattqueue.formats.pages import write_text
 from wattqueue.formats.predictions import predictions_frame, write_evaluation
 from wattqueue.formats.results import results_frame
-from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.study.evaluation.evaluation import Evaluation, evaluate_workload, evaluation_machine
 
@@ -74,8 +73,9 @@ class PredictionScores:
         return scores_html(self)
 
 
+@of_arguments
 def predict(
-    jobs: JobTable | Jobs | PathLike,
+    jobs: JobsLike,
     estimator: str | Sequence[str] = (),
     *,
     target: Literal["mean", "max"] = "mean",

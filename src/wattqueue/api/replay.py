@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wattqueue.api.inputs import PathLike, text
-from wattqueue.api.jobs import JobTable, job_table
+from wattqueue.api.inputs import PathLike, of_arguments, text
+from wattqueue.api.jobs import JobsLike, job_table
 from wattqueue.api.run import RunResult
 from wattqueue.api.simulate import CAP_HINT
-from wattqueue.model.jobs import Jobs
 from wattqueue.model.signals import Cap
 from wattqueue.runs.replay import perform_replay, read_source, source_of, workload_of
 from wattqueue.sim.replay import Starts
 
 
+@of_arguments
 def replay(
     schedule: RunResult | PathLike,
-    jobs: JobTable | Jobs | PathLike | None = None,
+    jobs: JobsLike | None = None,
     *,
     starts: Starts = "places",
     cap: str | Cap | None = None,

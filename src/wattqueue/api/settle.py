@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wattqueue.api.inputs import PathLike, text
+from wattqueue.api.inputs import PathLike, of_arguments, text
 from wattqueue.api.run import RunResult
 from wattqueue.formats.epoch import parse_date
 from wattqueue.formats.pages import write_files
@@ -61,6 +61,7 @@ class SettlementResult:
         write_files(Path(text(folder, "folder", "a folder")), self.settlement.files())
 
 
+@of_arguments
 def settle(
     targets: PathLike,
     contract: PathLike,

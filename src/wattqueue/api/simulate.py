@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from wattqueue.api.inputs import PathLike, machine_arguments, text
-from wattqueue.api.jobs import JobTable, job_table
+from wattqueue.api.inputs import PathLike, machine_arguments, of_arguments, text
+from wattqueue.api.jobs import JobsLike, job_table
 from wattqueue.api.run import RunResult
-from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
@@ -27,8 +26,9 @@ TARGETS_HINT = "the name of a CSV of start_s,end_s,limit,unit, or LoadTargets"
 POLICY_HINT = 'a name, "my.toml:row", "my.py:MyPart", or what load_policy returns'
 
 
+@of_arguments
 def simulate(
-    jobs: JobTable | Jobs | PathLike,
+    jobs: JobsLike,
     machine: Machine | PathLike | None = None,
     *,
     nodes: int | None = None,
@@ -43,9 +43,10 @@ def simulate(
     Texts have the forms of the command line, and the figures are those of ``wattqueue simulate``.
 
     Args:
-        jobs: What ``read_jobs`` or ``generate`` return, ``Jobs.build(...)``, or the text that names either.
+        jobs: What ``read_jobs`` or ``generate`` return, ``Jobs.build(...)``, a frame of polars or pandas with the
+            columns of the job table, or the text that names a trace or a generator.
         machine: A ``Machine``, a name of the catalogue, or a TOML file. None with ``nodes``.
-        nodes: A plain machine with this number of nodes instead.
+        nodes: A plain machine with this number of nodes instead; without either, as many as the trace says.
         node_watts: Watts of a plain node, ``"IDLE:MAX"``.
         policy: Name of a policy, ``"my.toml:row"``, ``"my.py:MyPart"``, or what ``load_policy`` returns.
         estimator: Estimator instead of the policy's own: a name, ``"my.py:MyEstimator"``, or an object.

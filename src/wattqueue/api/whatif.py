@@ -15,12 +15,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from wattqueue.api.inputs import PathLike, machine_arguments, text
-from wattqueue.api.jobs import JobTable, job_table
+from wattqueue.api.inputs import PathLike, machine_arguments, of_arguments, text
+from wattqueue.api.jobs import JobsLike, job_table
 from wattqueue.campaign.shared import Shared
 from wattqueue.formats.pages import write_files, write_text
 from wattqueue.formats.results import results_frame
-from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.whatif.answer import Answer, conclude
 from wattqueue.whatif.ask import ask, prepare
@@ -100,8 +99,9 @@ class CapStudy:
         return study_html(self)
 
 
+@of_arguments
 def whatif(  # noqa: PLR0913  as many as options of the command line
-    jobs: JobTable | Jobs | PathLike,
+    jobs: JobsLike,
     machine: Machine | PathLike | None = None,
     *,
     nodes: int | None = None,

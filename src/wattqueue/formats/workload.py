@@ -40,6 +40,8 @@ class Workload:
     """Rows that were read, usable or not."""
     notes: tuple[str, ...] = field(default=())
     """Remarks of the reader for the user, as sentences."""
+    machine_units: int | None = None
+    """Units of the machine that the trace was recorded on, where its file says so."""
 
     def summary(self) -> dict[str, Any]:
         """Return counts that describe the import.

@@ -26,7 +26,7 @@ from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
 from wattqueue.parts.memory import with_nodes_for_memory
 from wattqueue.policy.policy import Policy, policy_from_row
-from wattqueue.runs.task import Task, machine_cap, policy_row, task_machine, task_workload, with_hashes
+from wattqueue.runs.task import Task, machine_cap, machine_of, policy_row, task_workload, with_hashes
 from wattqueue.sim.engine import Progress, Run, Simulation, simulate
 from wattqueue.sim.phases import has_phases, with_phases
 from wattqueue.sim.truth import NodeEvents, actual_power
@@ -78,11 +78,11 @@ def load(
     """Read a task's inputs. ``machine``, ``row``, ``cap`` and ``targets`` replace the named ones (a rerun has its own).
 
     Order: machine, policy, cap (a share needs the machine), workload; so a misspelt policy is reported before a long
-    trace is read.
+    trace is read. A task that names no machine has that of its trace, where the trace says what it was.
 
     Raises: InputError, MachineError or PolicyError; a file whose hash is not the recorded one is refused.
     """
-    machine = machine or task_machine(task)
+    task, machine, workload = machine_of(task, machine, workload)
     row = row if row is not None else policy_row(task)
     policy = policy_from_row(task.policy, row)
     if cap is not None:

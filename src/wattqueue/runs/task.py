@@ -6,7 +6,7 @@ The functions below read what a task names: its machine, its policy, its workloa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +89,10 @@ def task_machine(task: Task) -> Machine:
 
     Raises: InputError if the task names none, or two.
     """
-    if (task.machine is None) == (task.nodes is None):
-        raise InputError("a run needs one machine", where="machine", hint="give --machine NAME|FILE or --nodes N")
+    if task.machine is not None and task.nodes is not None:
+        raise InputError("--machine and --nodes both name one", where="machine", hint="give one of them, not both")
+    if task.machine is None and task.nodes is None:
+        raise InputError("a run needs a machine", where="machine", hint="give --machine NAME|FILE or --nodes N")
     if task.machine is not None:
         if task.node_watts is not None:
             raise InputError("--node-watts goes with --nodes", where=task.machine)
@@ -100,6 +102,20 @@ def task_machine(task: Task) -> Machine:
         raise InputError(f"{nodes} nodes", where="--nodes", hint="at least 1")
     idle_w, max_w = parse_node_watts(task.node_watts) if task.node_watts is not None else (0.0, None)
     return plain_machine(nodes, idle_w, max_w)
+
+
+def machine_of(
+    task: Task, machine: Machine | None = None, workload: Workload | None = None
+) -> tuple[Task, Machine, Workload | None]:
+    """Return a task with its machine: the one given, the one it names, or that of the trace where it names none.
+
+    A trace may say on how many nodes it was recorded; it is read for that alone where nothing else names a machine,
+    and is returned. Raises: InputError as ``task_machine`` and ``task_workload``.
+    """
+    if machine is None and task.machine is None and task.nodes is None:
+        workload = workload or task_workload(task)
+        task = replace(task, nodes=workload.machine_units)
+    return task, machine or task_machine(task), workload
 
 
 def task_workload(task: Task) -> Workload:

@@ -23,7 +23,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.policy.policy import Policy, policy_from_row
 from wattqueue.runs.perform import watts_stated
-from wattqueue.runs.task import Task, policy_row, task_machine, task_workload, with_hashes
+from wattqueue.runs.task import Task, machine_of, policy_row, task_workload, with_hashes
 from wattqueue.whatif.bill import SignalSource, Tariff, read_tariff, require_cover
 from wattqueue.whatif.caps import CapPoint, parse_caps
 from wattqueue.whatif.digest import HOUR_S
@@ -140,7 +140,7 @@ def prepare(question: Question, *, machine: Machine | None = None, workload: Wor
             f"a risk of {100 * question.risk:g} %", where="--risk", hint="state one above 0 and below 100 %"
         )
     task = replace(question.task, policy=question.policies[0], estimator=question.estimators[0], cap=None)
-    machine = machine or task_machine(task)
+    task, machine, workload = machine_of(task, machine, workload)
     caps = _caps(question, machine)
     workload = workload or task_workload(task)
     jobs, unusable = workload.jobs, workload.unusable

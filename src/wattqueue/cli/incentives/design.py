@@ -16,7 +16,7 @@ def run(
     acceptance: Annotated[Path, typer.Option(help="TOML of the acceptance curve.")],
     contract: Annotated[Path, typer.Option(help="TOML of the contract: commitment, payment, penalty, tariff.")],
     machine: Annotated[str | None, typer.Option(help="A machine of the catalogue, or a TOML file.")] = None,
-    nodes: Annotated[int | None, typer.Option(help="A plain machine of so many nodes instead.")] = None,
+    nodes: Annotated[int | None, typer.Option(help="A plain machine of so many nodes; default: the trace's.")] = None,
     node_watts: Annotated[str | None, typer.Option(help="Watts of a plain node, IDLE:MAX.")] = None,
     policy: Annotated[str, typer.Option(help="Policy that answers load targets.")] = "dr-running",
     cap: Annotated[str | None, typer.Option(help="400kW, 70%, none, or a CSV of time_s,cap_w.")] = None,

@@ -77,6 +77,8 @@ LIMITS = {
     **OF_POLICIES,
 }
 """The range of each column of numbers."""
+FRAME = Path("data frame")
+"""What errors name in place of a file where a program hands in a frame."""
 EXTRA = "x_"
 """First letters of a column that is kept in ``Jobs.extra``."""
 
@@ -97,6 +99,19 @@ def read_table(path: Path, *, default_walltime_s: float | None = None) -> Jobs:
         # values.
         frame, facts = _csv.read(path, _check_columns, (*NUMBERS, *(EXTRA + name for name in OF_POLICIES)))
         frame = _without_prefix(frame)
+    return _jobs(path, frame, facts, default_walltime_s)
+
+
+def table_of_frame(frame: pl.DataFrame) -> Jobs:
+    """Return the jobs of a data frame with the columns of the job table; nulls and NaN are gaps.
+
+    Raises: InputError naming column and row (from 1), as for a file.
+    """
+    return _jobs(FRAME, *_typed(FRAME, frame, {}), None)
+
+
+def _jobs(path: Path, frame: pl.DataFrame, facts: dict[str, str], default_walltime_s: float | None) -> Jobs:
+    """Return the jobs of a table whose columns have been named and typed; ``path`` is named in errors."""
     origin = _origin(path, facts)
     if frame.is_empty():
         raise InputError("0 jobs", where=path, hint="write one row per job below the column names")
@@ -237,11 +252,11 @@ def _check_maximum(path: Path, numbers: dict[str, NDArray[np.float64]]) -> None:
 
 
 def _place(path: Path, row: int) -> str:
-    """Return file and line of a row (Parquet: its number).
+    """Return file and line of a row (Parquet, data frame: its number).
 
     The line is searched only when an error is reported, since comments and quoted line ends move it.
     """
-    return f"{path}: row {row + 1}" if _is_parquet(path) else f"{path}:{_csv.line_of(path, row)}"
+    return f"{path}: row {row + 1}" if path == FRAME or _is_parquet(path) else f"{path}:{_csv.line_of(path, row)}"
 
 
 def _origin(path: Path, facts: dict[str, str]) -> str:
@@ -287,6 +302,13 @@ def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
     with _parquet.readable(path):
         frame = pl.read_parquet(on_disk(path), glob=False, hive_partitioning=False)
         facts = pl.read_parquet_metadata(on_disk(path))
+    return _typed(path, frame, {k.removeprefix("wattqueue."): v for k, v in facts.items()})
+
+
+def _typed(path: Path, frame: pl.DataFrame, facts: dict[str, str]) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Return a typed table with columns of numbers as float64, NaN for null; and its facts. Raises: InputError."""
+    import polars as pl
+
     _check_columns(str(path), frame.columns, (profile_column.COLUMN,))
     frame = _without_prefix(frame)
     for name in NUMBERS:
@@ -298,7 +320,7 @@ def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, str]]:
     texts = [name for name in frame.columns if name not in NUMBERS and name != profile_column.COLUMN]
     _parquet.require_kinds(path, frame.schema, texts=texts)
     found = [pl.col(n).cast(pl.Float64).fill_null(float("nan")) for n in NUMBERS if n in frame.columns]
-    return frame.with_columns(found), {k.removeprefix("wattqueue."): v for k, v in facts.items()}
+    return frame.with_columns(found), facts
 
 
 def _ids(path: Path, column: pl.Series) -> NDArray[Any]:

@@ -37,7 +37,7 @@ from wattqueue.formats.source import line_blocks, shown
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
 from wattqueue.formats.workload_format import LIKELY, NOT, ReadOptions, WorkloadFile, WorkloadFormat
-from wattqueue.model.bounds import DURATION_S, TIME_S
+from wattqueue.model.bounds import DURATION_S, TIME_S, UNITS, is_whole
 from wattqueue.model.jobs import Floats, Jobs, Labels
 
 FIELDS = (
@@ -134,7 +134,21 @@ def recognise(file: WorkloadFile) -> int:
 def read(file: WorkloadFile, options: ReadOptions) -> Workload:
     """Return the workload of a trace. Raises: InputError naming file and line."""
     trace = read_swf(file.path, default_walltime_s=options.default_walltime_s, procs_per_node=options.procs_per_node)
-    return Workload(trace.jobs, trace.unusable, FORMAT.kind, len(trace.jobs) + len(trace.unusable))
+    rows = len(trace.jobs) + len(trace.unusable)
+    units = machine_units(trace.header, options.procs_per_node)
+    return Workload(trace.jobs, trace.unusable, FORMAT.kind, rows, machine_units=units)
+
+
+def machine_units(header: dict[str, str], procs_per_node: int = 1) -> int | None:
+    """Return the units of the machine that a header states: its processors by the node, else its nodes; None for none.
+
+    Sizes of jobs are processors, so ``MaxProcs`` is preferred (SWF 2.2: both are of the whole system).
+    """
+    for key, divisor in (("MaxProcs", procs_per_node), ("MaxNodes", 1)):
+        stated = header.get(key, "").split()
+        if stated and is_whole(stated[0]) and UNITS.low <= int(stated[0]) // divisor <= UNITS.high:
+            return int(stated[0]) // divisor
+    return None
 
 
 def read_header(block: bytes) -> dict[str, str]:
