@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 
 import wattqueue as wq
 from wattqueue.errors import InputError, WattQueueError
+
+pd: Any = pytest.importorskip("pandas")
 
 COLUMNS = {
     "submit_s": [0.0, 5.0, 9.0],
@@ -97,7 +98,7 @@ WRONG: list[Callable[[Path], object]] = [
     lambda trace: wq.simulate(trace, nodes=2, cap="80%"),
     lambda trace: wq.simulate(trace, nodes=1),
     lambda trace: wq.whatif(trace, nodes=4),
-    lambda trace: wq.whatif(trace, nodes=4, node_watts="95:190", risk=7.0),
+    lambda trace: wq.whatif(trace, nodes=4, node_watts="95:190", risk="700%"),
     wq.predict,
 ]
 
