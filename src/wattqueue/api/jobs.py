@@ -190,7 +190,7 @@ def _polars_frame(value: Any) -> pl.DataFrame | None:
         return value.collect()
     if isinstance(value, pl.DataFrame):
         return value
-    if type(value).__module__.partition(".")[0] != "pandas" or not hasattr(value, "columns"):
+    if (type(value).__module__.partition(".")[0], type(value).__name__) != ("pandas", "DataFrame"):
         return None
     columns = {}
     for name in value.columns:
