@@ -204,7 +204,8 @@ class Controller:
             report.snapshot, report.plan, self.planner.memory.refused.values(), self.mode == "control",
             cap_unreadable=unreadable, cap_unknown=self.caps is not None and self.caps.closed,
         )  # fmt: skip
-        report = replace(report, conditions=found)
+        unusable = 0 if self.demand is None else self.demand.source.unusable()
+        report = replace(report, conditions=found, unusable_targets=unusable)
         report = replace(report, problems=self._problems(report))
         if self.demand is not None and report.power:
             measured = all(power.label == "measured" for power in report.power.values())

@@ -35,6 +35,10 @@ class TargetSource(Protocol):
         """Return what a person should act on."""
         ...
 
+    def unusable(self) -> int:
+        """Return how much of what the source stated last cannot be used, for the metrics; each has a problem."""
+        ...
+
     def measured(self, time_s: float, power_w: float, *, measured: bool, consenting_w: float | None = None) -> None:
         """Take what the cluster draws; ``measured`` where no node counts its maximum in place of a measurement.
 

@@ -69,6 +69,7 @@ class LiveMetrics:
         self.below_idle = gauge("cap_below_idle_watts", "Watts by which the cap is below idle and shared nodes.")
         self.shared = gauge("shared_nodes_watts", "Watts that nodes count which jobs share, each its maximum once.")
         self.unreadable = gauge("cap_unreadable", "1 while the content of the cap's file is not in force.")
+        self.unusable = gauge("unusable_targets", "Events or files of load targets that cannot be used.")
         self.last_round = gauge("last_round_timestamp_seconds", "Time of the last round that saw the cluster.")
         self.pool = gauge(
             "pool_watts",
@@ -124,6 +125,7 @@ class LiveMetrics:
         self.below_idle.set(found.cap_below_idle_w)
         self.shared.set(plan.shared.watts)
         self.unreadable.set(found.cap_unreadable)
+        self.unusable.set(report.unusable_targets)
         self.last_round.set(report.snapshot.taken_s)
         for state in ("stuck", "failed", "unlicensed"):
             self.jobs.labels(state).set(len(getattr(found, state)))

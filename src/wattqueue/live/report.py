@@ -45,6 +45,8 @@ class Report:
     conditions: Conditions = field(default_factory=Conditions)
     limits: Mapping[str, float] = field(default_factory=dict)
     """Figures of the limits of nodes; empty without agents."""
+    unusable_targets: int = 0
+    """How many statements of the source of load targets cannot be used."""
     problems: Sequence[str] = ()
     """What a person should act on: a cap file that cannot be read, jobs that Slurm does not start."""
 
@@ -88,6 +90,7 @@ def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
         "telemetry_ok": report.telemetry_ok,
         "promise": dict(plan.promise),
         "limits": dict(report.limits),
+        "unusable_targets": report.unusable_targets,
         "problems": [*report.problems, *telemetry.problems[:5], *unreadable],
         "writes": len(report.outcomes),
         "errors": [o.error for o in report.outcomes if o.error][:5],

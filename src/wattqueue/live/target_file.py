@@ -72,6 +72,10 @@ class TargetFile:
         """Return why the file's content is not in force; empty where it is."""
         return (self.problem,) if self.problem else ()
 
+    def unusable(self) -> int:
+        """Return 1 while the file's content is not in force."""
+        return int(bool(self.problem))
+
     def measured(self, time_s: float, power_w: float, *, measured: bool, consenting_w: float | None = None) -> None:
         """Take what the cluster draws: nobody asks for it."""
 

@@ -17,6 +17,7 @@ from tests.live.slurmlab import wait_for
 from wattqueue.errors import InputError
 from wattqueue.live.assemble import targets_of
 from wattqueue.live.config import load_config
+from wattqueue.live.metrics import LiveMetrics
 from wattqueue.live.openadr.memory import alone
 from wattqueue.live.openadr.service import VenService, rules_of, same_targets, ven_of
 from wattqueue.model.load_target import LoadTarget, LoadTargets
@@ -43,6 +44,9 @@ class Stated:
 
     def problems(self) -> Sequence[str]:
         return self.found
+
+    def unusable(self) -> int:
+        return len(self.found)
 
     def measured(self, time_s: float, power_w: float, *, measured: bool, consenting_w: float | None = None) -> None:
         self.power.append((power_w, measured))
@@ -137,6 +141,38 @@ def test_an_event_reaches_the_pool_and_holds_while_the_vtn_fails(grid: Grid, tmp
         controller.round()
         assert slurm.open_w == 2000 - IDLE_W
         assert f"OpenADR: event {event}: cancelled" in lines
+    finally:
+        service.close()
+
+
+def test_an_event_that_cannot_be_used_is_in_the_status_the_log_and_the_metrics(grid: Grid, tmp_path: Path) -> None:
+    program, bad = grid.program(), list[str]()
+    bad.append(grid.event(program, **limit("IMPORT_CAPACITY_LIMIT", 1.5, units="KWH", start_s=soon(600))))
+    bad.append(grid.event(program))
+    bad.append(grid.event(program, **limit("IMPORT_CAPACITY_LIMIT", "NaN", start_s=soon(600))))
+    over = grid.event(program, **limit("IMPORT_CAPACITY_LIMIT", 1.5, start_s=1e9))
+    (tmp_path / "ven").mkdir()
+    service = VenService(ven_of(section(grid.url, poll_s=1.0), SECRET, lab_machine(), tmp_path / "ven"))
+    lines: list[str] = []
+    service.start(lines.append)
+    try:
+        wait_for("the events", lambda: service.unusable() == len(bad), 20.0)
+        slurm = fake_slurm()
+        slurm.now_s = time.time()
+        controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(2000.0), targets=service)
+        report = controller.round()
+        assert report is not None
+        for event in bad:
+            assert sum(event in text for text in report.problems) == 1
+            assert sum(event in text and "cannot be used" in text for text in lines) == 1
+        assert not [text for text in (*report.problems, *lines) if over in text and "cannot" in text]
+        assert "units KWH" in " ".join(report.problems)
+        assert isinstance(controller.meter, LiveMetrics)
+        assert controller.meter.registry.get_sample_value("wattqueue_unusable_targets") == len(bad)
+        for event in bad:
+            grid.delete(event)
+        wait_for("their end", lambda: service.unusable() == 0, 20.0)
+        assert not service.problems()
     finally:
         service.close()
 

@@ -28,6 +28,8 @@ STEP_S = 1.0
 """Time between two steps, and so between two looks at a VTN that notifies without end."""
 NOTIFIER_RETRY_S = 300.0
 """Time after which the webhook is subscribed again, and MQTT that could not be set up is tried again."""
+MOST_SHOWN = 5
+"""Events that cannot be used of which the status has a line each."""
 KW = UNITS_W["kw"]
 
 
@@ -82,6 +84,8 @@ class VenService:
     _thread: threading.Thread | None = None
     _outcome: Outcome = field(init=False)
     _problems: tuple[str, ...] = ()
+    _stated: bool = False
+    """Whether the log has what cannot be used of the events that were kept."""
     _set_up_s: dict[str, float] = field(default_factory=dict)
     _say: Callable[[str], None] = field(init=False, repr=False)
     _held: ExitStack = field(default_factory=ExitStack)
@@ -132,6 +136,10 @@ class VenService:
         with self._lock:
             return self._problems
 
+    def unusable(self) -> int:
+        """Return how many payloads of events cannot be used."""
+        return len(self.outcome().unusable)
+
     def measured(self, time_s: float, power_w: float, *, measured: bool, consenting_w: float | None = None) -> None:
         """Take a figure of what the machine draws; ``measured`` where all of it was."""
         self.ven.power.add(time_s, power_w, measured=measured)
@@ -154,11 +162,18 @@ class VenService:
                 outcome = self.outcome()
             if same_targets(outcome.targets, self._outcome.targets):
                 outcome = outcome._replace(targets=self._outcome.targets)
+            for text in outcome.unusable:
+                if text not in self._outcome.unusable or not self._stated:
+                    self._say(f"OpenADR: cannot be used: {text}")
+            self._stated = True
             with self._lock:
                 self._outcome = outcome
                 found = [f"OpenADR: {text}" for text in self.ven.problems.values()]
                 if self.notifier is not None and self.notifier.problem:
                     found.append(f"OpenADR: {self.notifier.problem}")
+                found += [f"OpenADR cannot be used: {text}" for text in outcome.unusable[:MOST_SHOWN]]
+                if len(outcome.unusable) > MOST_SHOWN:
+                    found.append(f"OpenADR cannot be used: {len(outcome.unusable) - MOST_SHOWN} more")
                 self._problems = tuple(found)
             for line in self.ven.take_log():
                 self._say(f"OpenADR: {line}")

@@ -62,6 +62,8 @@ class Outcome(NamedTuple):
     alerts: tuple[GridAlert, ...]
     taken: tuple[str, ...]
     refused: tuple[str, ...]
+    unusable: tuple[str, ...] = ()
+    """Those of ``refused`` that are not over and that a person should act on: neither opted out nor in the past."""
 
 
 @dataclass
@@ -153,6 +155,7 @@ class Ven:
         figures: list[SignalFigure] = []
         alerts: list[GridAlert] = []
         taken, refused = [], [f"{key}: {why}" for key, why in sorted(self._unreadable.items())]
+        unusable = list(refused)
         for event_id, known in sorted(self.memory.events.items()):
             reading = self._reading(event_id, now_s)
             label = f"event {event_id}" + (f" ({known.event.name[:40]!r})" if known.event.name else "")
@@ -167,12 +170,15 @@ class Ven:
             limits, figures = limits + reading.limits, figures + reading.figures
             alerts += [a for a in reading.alerts if a.end_s > now_s]
             refused += [f"{label}: {reason}" for reason in reading.refused]
+            if not math.isfinite(reading.end_s) or reading.end_s > now_s:
+                unusable += [f"{label}: {reason}" for reason in reading.refused]
             if what := _summary(reading):
                 taken.append(f"{label}: {what}")
         known_s = {key: known.known_s for key, known in self.memory.events.items()}
         return Outcome(
             load_targets(limits, known_s, self.rules.ramp_w_per_s),
             series_of("price", figures), series_of("ghg", figures), tuple(alerts), tuple(taken), tuple(refused),
+            tuple(unusable),
         )  # fmt: skip
 
     def state_of(self, begin_s: float, end_s: float) -> str:
