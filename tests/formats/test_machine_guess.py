@@ -19,6 +19,10 @@ def test_nodes_from_the_most_that_were_held_at_once() -> None:
     assert "held at once" in marks["partitions.0.nodes"]
     assert machine.partitions[0].max_w is None
     assert "no watts" in marks["partitions.0.idle_w"]
+    (line,) = (line for line in machine_toml(machine, marks).splitlines() if "max_w" in line)
+    assert line.startswith("# max_w = ")
+    assert CONFIRM in line
+    assert "max_w" not in machine_toml(machine), "without marks nothing is left to fill in"
 
 
 def test_nodes_from_the_widest_job_where_nothing_else_is_known() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from wattqueue.live.capfile import CapFile
 from wattqueue.live.cluster import ReleaseJob
 from wattqueue.live.controller import Controller
 from wattqueue.live.controller_log import ControllerLog
+from wattqueue.live.file_stamp import stamp_of
 from wattqueue.live.metrics import LiveMetrics
 from wattqueue.live.planner import Rules
 from wattqueue.live.report import Report
@@ -93,6 +97,43 @@ def test_a_bad_cap_file_is_a_metric_too(tmp_path: Path) -> None:
     file.write_text("time_s,cap_w\n0,many\n")
     assert run(controller, slurm).conditions.cap_unreadable
     assert value(controller, "cap_unreadable") == 1.0
+
+
+def test_the_message_is_about_the_state_that_the_caps_file_has_now(tmp_path: Path) -> None:
+    """A file that cannot be used becomes a folder of the same age and inode: only its kind differs."""
+    file = tmp_path / "cap.csv"
+    file.write_text("no cap\n")
+    caps = CapFile(str(file), lab_machine())
+    before, mode = caps.problem, stat.S_IMODE(file.stat().st_mode)
+    size, times = file.stat().st_size, (1e9, 1e9)
+    os.utime(file, times)
+    caps.changed()
+    file.unlink()
+    file.mkdir()
+    os.utime(file, times)
+    assert not caps.changed()
+    assert "directory" in caps.problem
+    assert caps.problem != before
+    file.rmdir()
+    file.write_text("x" * size)
+    file.chmod(mode)
+    caps.changed()
+    assert "directory" not in caps.problem
+
+
+def test_a_stamp_tells_kinds_permissions_and_obstacles_apart(tmp_path: Path) -> None:
+    file = tmp_path / "folder/cap.csv"
+    seen = [stamp_of(file)]
+    assert seen == [()]
+    file.parent.mkdir()
+    for change in (file.touch, partial(file.chmod, 0), file.unlink, file.mkdir, file.rmdir):
+        change()
+        seen.append(stamp_of(file))
+    file.parent.rmdir()
+    file.parent.write_text("")  # no folder any more
+    seen.append(stamp_of(file))
+    assert [one == () for one in seen] == [True, False, False, True, False, True, False]
+    assert len({one for one in seen if one}) == 4
 
 
 def test_foreign_unlicensed_stuck_and_failed_jobs(tmp_path: Path) -> None:

@@ -95,6 +95,26 @@ def test_no_energy_plugin_and_shared_nodes_have_their_price(tmp_path: Path) -> N
     assert found["accounting"].found == "sacct: error: slurmdbd is down"
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "state"),
+    [
+        ("OverSubscribe=EXCLUSIVE", "Exclusive=NODE OverSubscribe=NO", "yes"),
+        ("OverSubscribe=EXCLUSIVE", "OverSubscribe=NO", "part"),
+    ],
+)
+def test_partitions_that_are_exclusive_share_no_nodes(tmp_path: Path, first: str, second: str, state: str) -> None:
+    def run(argv: Sequence[str]) -> tuple[int, str]:
+        if "partition" in argv:
+            return 0, f"PartitionName=p1 {first} State=UP\nPartitionName=p2 {second} State=UP\n"
+        return (0, "SelectType              = select/cons_tres\n") if argv[0] == "scontrol" else (1, "")
+
+    found = by_name(examine(tmp_path, run, everything))["whole nodes"]
+    assert found.state == state
+    assert ("p2" in found.found) == (state == "part")
+    assert "p1" not in found.found
+    assert bool(found.cost) == (state == "part")
+
+
 def test_files_that_cannot_be_looked_at_are_a_finding(tmp_path: Path) -> None:
     zone = tmp_path / "sys/class/powercap/intel-rapl:0"
     zone.mkdir(parents=True)

@@ -116,7 +116,9 @@ def executable() -> Path:
 
 @pytest.fixture
 def guide(slurm_release: str) -> Iterator[Guided]:
-    folder = Path(os.path.realpath(f"/tmp/wattqueue-guide-{os.getpid()}"))  # noqa: S108 - other users walk here
+    folder = Path(
+        os.path.realpath(f"/srv/wattqueue-guide-{os.getpid()}")
+    )  # other users walk here; units do not see /tmp
     folder.mkdir(mode=0o755)
     lab = lab_as(GuideLab, GuideChroot, slurm_release, folder, licences_w=800, nodes=4)
     try:

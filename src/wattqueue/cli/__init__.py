@@ -25,6 +25,7 @@ half a second together, which ``wattqueue --help`` does not need.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import os
 import signal
@@ -69,12 +70,13 @@ def _run(arguments: list[str], received: list[int]) -> int | str | None:
 
         build(arguments)(prog_name="wattqueue")
     except SystemExit as e:
+        if isinstance(e.__context__, BrokenPipeError) and e.code == 1:  # typer's own end for a pipe without a reader
+            return _without_reader(e.__context__)
         return e.code
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except BrokenPipeError:
-        _mute_stdout()  # the reader of a pipe has gone: what it asked for was written
-        return 0
+    except BrokenPipeError as e:
+        return _without_reader(e)
     except Exception as e:
         from wattqueue.cli._app import explain
 
@@ -83,9 +85,16 @@ def _run(arguments: list[str], received: list[int]) -> int | str | None:
         line = explain(e)
         if "--traceback" in arguments or line is None:
             raise
-        print(f"wattqueue: {line}", file=sys.stderr)
+        with contextlib.suppress(OSError):
+            print(f"wattqueue: {line}", file=sys.stderr)
         return 2
     return 0
+
+
+def _without_reader(error: BrokenPipeError) -> int:
+    """Return the status where the reader of a pipe has gone: what it asked for was written, unless it was an error."""
+    _mute_stdout()
+    return 0 if error.__context__ is None else 2
 
 
 def _raise_on_signals(received: list[int]) -> None:
@@ -144,7 +153,8 @@ def _flushed(status: int | str | None) -> int | str | None:
         _mute_stdout()
     except OSError as e:
         _mute_stdout()
-        print(f"wattqueue: {e.strerror or e}", file=sys.stderr)
+        with contextlib.suppress(OSError):
+            print(f"wattqueue: {e.strerror or e}", file=sys.stderr)
         return 2
     return status
 

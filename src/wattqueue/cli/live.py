@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from wattqueue.cli._log import say
 from wattqueue.errors import InputError
 
 if TYPE_CHECKING:
@@ -79,8 +80,8 @@ def run(
     if mode is not None:
         # The option wins over the file, so that an installed controller can be watched in observe mode first.
         settings = settings.model_copy(update={"mode": mode})
-    waiting = partial(stand_by, say=_say) if standby else refuse_second
-    if not run_until_stopped(assemble(settings, waiting=waiting), settings, _say, rounds):
+    waiting = partial(stand_by, say=say) if standby else refuse_second
+    if not run_until_stopped(assemble(settings, waiting=waiting), settings, say, rounds):
         # A thread still compiles. Leaving through the interpreter's own end would wait for it, or crash in it.
         sys.stdout.flush()
         os._exit(0)
@@ -108,7 +109,7 @@ def install(
     from wattqueue.live.slurm import install as files
     from wattqueue.live.slurm.connect import connect
     from wattqueue.live.slurm.guard import Guard
-    from wattqueue.live.units import write_units
+    from wattqueue.live.units import require_usable, write_units
 
     settings = load_config(config)
     # Showing the script needs no account; anything that writes does: installed for the wrong account, the script would
@@ -118,6 +119,8 @@ def install(
     if changes and not settings.user:
         hint = 'create it (useradd --system wattqueue), and set user = "wattqueue"'
         raise InputError("the account of the controller is not stated", where=config, hint=hint)
+    if units is not None:  # before anything is written
+        require_usable(settings, config)
     cluster = connect(settings)
     guard = Guard.of(settings, cluster.slurm)
     if dry_run:
@@ -395,9 +398,9 @@ def release(
     # opening the state upgrades its tables, which must not happen beside a controller of an earlier version
     alone = force or not at_work(settings, time.time())
     journal, restorer = (BestEffortLog(audit), _restorer(settings.state)) if alone else (None, None)
-    done = release_all(settings, cluster, force=force, say=_say, journal=journal, restorer=restorer)
+    done = release_all(settings, cluster, force=force, say=say, journal=journal, restorer=restorer)
     for text in done.failed:
-        _say(text)
+        say(text)
     taken_back = f", took {done.restored} parked jobs and drained nodes back" if done.restored else ""
     print(f"released {done.released} jobs{taken_back}" + (f": {done.at_work} is at work" if done.at_work else ""))
     raise typer.Exit(done.exit_status)
@@ -410,7 +413,7 @@ def _restorer(state: str) -> Restorer | None:
 
         return restorer_of(state)
     except Exception as error:  # noqa: BLE001 - a release must work whatever has ended the controller
-        _say(f"what the controller parked and drained is not known: {error}")
+        say(f"what the controller parked and drained is not known: {error}")
         return None
 
 
@@ -437,8 +440,3 @@ def replay(
             f"{different} of {count} rounds are decided otherwise, the first in line {first}", where=views
         )
     print(f"{count} rounds, each decided as it was then")
-
-
-def _say(line: str) -> None:
-    """Print a line of the controller's log with the time in UTC; flushed, since the journal reads a pipe."""
-    print(f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime())}Z {line}", flush=True)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wattqueue.cli._log import say
 from wattqueue.errors import InputError, OutputError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def follow(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     service = VenService(_ven(config))
-    service.start(_say)
+    service.start(say)
     shown: tuple[tuple[str, ...], ...] = ()
     problems: tuple[str, ...] = ()
     try:
@@ -89,7 +90,7 @@ def follow(
                 _write(outcome, targets, prices, carbon)
             for text in (found := tuple(service.problems())):
                 if text not in problems:
-                    _say(text)
+                    say(text)
             problems = found
     finally:
         service.close()
@@ -166,8 +167,3 @@ def _write(outcome: Outcome, targets: Path | None, prices: Path | None, carbon: 
             time_s, value = (none, none) if series is None else (series.time_s, series.value)
             write_steps(path, time_s, value, name)
             print(f"{path}: {len(time_s)} rows")
-
-
-def _say(line: str) -> None:
-    """Print a line with the time in UTC; flushed, since the journal reads a pipe."""
-    print(f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime())}Z {line}", flush=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def dumps(data: Mapping[str, Any], marks: Mapping[str, str] | None = None) -> str:
-    """Return TOML of nested mappings, lists and scalars; None is left out.
+    """Return TOML of nested mappings, lists and scalars; None is left out, or a comment to fill in where it has a mark.
 
     ``marks`` puts comments behind keys; a mark's key is the path to the value: ``partitions.0.idle_w``.
 
@@ -79,6 +79,8 @@ def _fill(table: Table | TOMLDocument, data: Mapping[str, Any], marks: Mapping[s
             if mark := marks.get(path + key):
                 item.comment(mark)
             table.add(key, item)
+        elif mark := marks.get(path + key):
+            table.add(tomlkit.comment(f"{key} = ...  # {mark}"))
     for key, value in tables:
         if isinstance(value, Mapping):
             inner = tomlkit.table()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from wattqueue.errors import WattQueueError
 from wattqueue.formats.cap import parse_cap
+from wattqueue.live.file_stamp import Stamp, stamp_of
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap, Signals
@@ -34,11 +35,11 @@ class CapFile:
     closed: bool = False
     """Whether the pool is closed because the file could not be read at the start."""
     cap: Cap = field(init=False)
-    _stamp: tuple[int, ...] = ()
+    _stamp: Stamp = ()
     """State of the file when it was last read."""
 
     def __post_init__(self) -> None:
-        self._stamp = self._look()
+        self._stamp = stamp_of(Path(self.text))
         try:
             self.cap = parse_cap(self.text, self.machine, below_idle=True)
         except WattQueueError as error:
@@ -49,7 +50,7 @@ class CapFile:
 
     def changed(self) -> bool:
         """Look at the file; whether another cap is in force now."""
-        stamp = self._look()
+        stamp = stamp_of(Path(self.text))
         if stamp == self._stamp:
             return False
         self._stamp = stamp
@@ -61,14 +62,6 @@ class CapFile:
             return False
         self.problem, self.closed = "", False
         return True
-
-    def _look(self) -> tuple[int, ...]:
-        """Return what tells one state of the file from another; empty where there is no file."""
-        try:
-            status = Path(self.text).stat()
-        except (OSError, ValueError):
-            return ()
-        return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 @dataclass

@@ -35,10 +35,13 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from wattqueue import __version__
 from wattqueue.errors import InputError
+from wattqueue.live.http_server import QuietServer
 
 if TYPE_CHECKING:
     from wattqueue.live.report import Report
 
+TIMEOUT_S = 10.0
+"""After so long a connection that stands still is closed."""
 MODES = ("observe", "advise", "control")
 
 
@@ -196,6 +199,7 @@ def serve(metrics: LiveMetrics, address: str, port: int, token: str, status: Cal
     class Handler(http.server.BaseHTTPRequestHandler):
         # the defaults would name the Python version to anyone who asks
         server_version, sys_version = "wattqueue", ""
+        timeout = TIMEOUT_S
 
         def do_GET(self) -> None:
             """Answer /metrics and /status; nothing else exists, and nothing can be changed over HTTP."""
@@ -222,10 +226,9 @@ def serve(metrics: LiveMetrics, address: str, port: int, token: str, status: Cal
             """Nothing is logged: a header may hold the token."""
 
     try:
-        server = http.server.ThreadingHTTPServer((address, port), Handler)
+        server = QuietServer((address, port), Handler)
     except OSError as error:
         hint = "is another controller running, or the port in use?"
         raise InputError(f"cannot listen: {error.strerror}", where=f"{address}:{port}", hint=hint) from error
-    server.daemon_threads = True  # a scraper that hangs must not keep the controller from ending
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return server

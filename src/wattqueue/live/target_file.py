@@ -18,6 +18,7 @@ from pathlib import Path
 
 from wattqueue.errors import OutputError, WattQueueError
 from wattqueue.formats.load_target import read_load_targets, write_load_targets
+from wattqueue.live.file_stamp import Stamp, stamp_of
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
@@ -43,7 +44,7 @@ class TargetFile:
     folder: Path
     problem: str = ""
     _found: LoadTargets = field(default_factory=LoadTargets.none)
-    _stamp: tuple[int, ...] | None = None
+    _stamp: Stamp | None = None
 
     def start(self, say: Callable[[str], None]) -> None:
         """Begin: nothing is to be done."""
@@ -53,7 +54,7 @@ class TargetFile:
 
     def targets(self) -> LoadTargets:
         """Return the targets in watts; the same object as long as they are the same."""
-        stamp = self._look()
+        stamp = stamp_of(self.path)
         if stamp == self._stamp:
             return self._found
         first, self._stamp = self._stamp is None, stamp
@@ -98,11 +99,3 @@ class TargetFile:
             return read_load_targets(self.folder / KEPT)
         except WattQueueError:
             return LoadTargets.none()
-
-    def _look(self) -> tuple[int, ...]:
-        """Return what tells one state of the file from another; empty where there is no file."""
-        try:
-            status = self.path.stat()
-        except OSError:
-            return ()
-        return status.st_mtime_ns, status.st_size, status.st_ino

@@ -8,10 +8,17 @@ the same command as the script, they cannot differ from it.
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
+import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
 
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
@@ -20,24 +27,84 @@ from wattqueue.live.config import LiveConfig
 UNITS = ("wattqueue-live.service", "wattqueue-live-release.service", "wattqueue-live-release.timer")
 _PLAIN = re.compile(r"[\w./\-+]+")
 """Paths that need no quoting in a unit file."""
-_PROTECTED = (Path("/home"), Path("/root"), Path("/run/user"))
-"""Folders that ``ProtectHome=yes`` hides from the unit."""
+_HIDDEN = {
+    Path("/home"): "ProtectHome=yes",
+    Path("/root"): "ProtectHome=yes",
+    Path("/run/user"): "ProtectHome=yes",
+    Path("/tmp"): "PrivateTmp=yes",  # noqa: S108 - a folder that is looked for
+    Path("/var/tmp"): "PrivateTmp=yes",  # noqa: S108
+}
+"""Folders that the unit does not see, and the line of it that hides them."""
+_ASK_S = 60.0
+"""How long the program may take to state its version."""
 
 
 def executable() -> Path:
     """Return the absolute path of the ``wattqueue`` that belongs to the running interpreter.
 
     The folder of the interpreter is not resolved: in a virtual environment ``bin/python`` is a link to the system's.
-    Raises: InputError where there is none, as in a source tree that was not installed, or where the unit could not
-    see it.
+    Raises: InputError where there is none, as in a source tree that was not installed.
     """
     path = Path(sys.executable).parent / "wattqueue"
     if not path.is_file():
         raise InputError(f"there is no {path}", hint="install the package (pip install 'wattqueue[live]') and use that")
-    if any(path.is_relative_to(home) for home in _PROTECTED):
-        hint = "install it elsewhere, for example into /opt/wattqueue"
-        raise InputError("the unit cannot see this installation (ProtectHome=yes)", where=path, hint=hint)
     return path
+
+
+def require_usable(config: LiveConfig, file: Path) -> None:
+    """Raise InputError where the unit could not see what it needs, or its account could not run the program.
+
+    The interpreter is looked for where the links of a virtual environment lead to.
+    """
+    program, package = executable(), Path(__file__).parents[1]
+    elsewhere = "install it elsewhere, for example into /opt/wattqueue"
+    for path in (program, Path(sys.executable), package):
+        _require_seen(path, elsewhere)
+    _require_seen(file.absolute(), "put the configuration elsewhere, for example into /etc/wattqueue")
+    for path in _paths_of(config):
+        _require_seen(path, "name a path elsewhere in the configuration")
+    _require_runs(program, config.user)
+
+
+def _require_seen(path: Path, hint: str) -> None:
+    """Raise InputError for a path that the unit does not see, itself or where its links lead to."""
+    for shown in (path, path.resolve()):
+        for folder, line in _HIDDEN.items():
+            if shown.is_relative_to(folder):
+                raise InputError(f"the unit cannot see {shown} ({line})", where=path, hint=hint)
+
+
+def _paths_of(section: BaseModel) -> Iterator[Path]:
+    """Yield the absolute paths that a configuration names, sections included."""
+    for _, value in section:
+        if isinstance(value, BaseModel):
+            yield from _paths_of(value)
+        found = value.values() if isinstance(value, dict) else (value,)
+        yield from (Path(one) for one in found if isinstance(one, str | Path) and str(one).startswith("/"))
+
+
+def _require_runs(program: Path, user: str) -> None:
+    """Raise InputError where an account cannot run the program; root alone can try it."""
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError:
+        return  # the account is to be made later
+    if os.geteuid() not in (0, account.pw_uid):
+        return
+    groups = os.getgrouplist(user, account.pw_gid)
+    as_user: dict[str, Any] = {} if os.geteuid() else {"user": user, "group": account.pw_gid, "extra_groups": groups}
+    environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+    try:
+        done = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, check=False, cwd="/", env=environment,
+            stdin=subprocess.DEVNULL, timeout=_ASK_S, **as_user,
+        )  # fmt: skip
+        said = "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it failed"])[-1]
+    except (OSError, subprocess.SubprocessError) as error:
+        said = str(error)
+    if said:
+        hint = "install it, and its Python, where every account may read, for example into /opt/wattqueue"
+        raise InputError(f"the account {user} cannot run it: {said[:160]}", where=program, hint=hint)
 
 
 def render(name: str, config: LiveConfig, file: Path, program: Path) -> str:
@@ -57,6 +124,7 @@ def render(name: str, config: LiveConfig, file: Path, program: Path) -> str:
 
 def write_units(folder: Path, config: LiveConfig, file: Path) -> list[str]:
     """Write the units into a folder; returns what was done. Raises OutputError where it cannot be written."""
+    require_usable(config, file)
     program, done = executable(), []
     for name in UNITS:
         atomic_text(folder / name, render(name, config, file.resolve(), program), mode=0o644)

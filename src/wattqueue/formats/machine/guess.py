@@ -89,7 +89,7 @@ def _partition(name: str, jobs: Jobs) -> tuple[Partition, dict[str, str]]:
     nodes, why_nodes = _nodes(jobs)
     reasons = {"nodes": why_nodes}
     idle, peak, why_idle, why_peak = _watts(jobs)
-    reasons |= {"idle_w": why_idle} | ({"max_w": why_peak} if peak is not None else {})
+    reasons |= {"idle_w": why_idle, "max_w": why_peak}
     cores = 1
     cpus = jobs.extra.get("cpus")
     if cpus is not None and (cpus > 0).any():
@@ -198,7 +198,8 @@ def _watts(jobs: Jobs) -> tuple[float, float | None, str, str]:
     mean, peak = jobs.mean_power_w, jobs.peak_power_w()
     sound, which = _sound(jobs)
     if mean is None or peak is None or not sound.any():
-        return 0.0, None, "unknown: no watts in the jobs; state them, and max_w", ""
+        unknown = "unknown: no watts in the jobs; state the watts of"
+        return 0.0, None, f"{unknown} an idle node", f"{unknown} a node at its most; a cap in percent needs them"
     # fmin takes the other where one is unknown; where a maximum lies below its mean, the lower figure counts.
     low, high = _quantile(np.fmin(mean, peak)[sound], IDLE_QUANTILE), _quantile(peak[sound], PEAK_QUANTILE)
     count = int(sound.sum())

@@ -108,7 +108,8 @@ def main(folder: Path, patience_s: float, owner: str) -> int:
             break
         wait_s = min(left_s, LOOK_S)
     problems = restore_from(folder)
-    sys.stderr.writelines(f"wattqueue agent: not restored: {text}\n" for text in problems)
+    with suppress(OSError):
+        sys.stderr.writelines(f"wattqueue agent: not restored: {text}\n" for text in problems)
     return 1 if problems else 0
 
 

@@ -82,7 +82,8 @@ def follow(agent: Agent, keeper: Keeper, connection: Connection, period_s: float
 
 def report(problems: Sequence[str], stated: frozenset[str]) -> frozenset[str]:
     """Write problems that were not there in the step before to the standard error; returns those of this step."""
-    sys.stderr.writelines(f"wattqueue agent: {text}\n" for text in problems if text not in stated)
+    with suppress(OSError):  # whoever reads the standard error has gone: limits do not depend on it
+        sys.stderr.writelines(f"wattqueue agent: {text}\n" for text in problems if text not in stated)
     return frozenset(problems)
 
 

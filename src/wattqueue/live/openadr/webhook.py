@@ -15,10 +15,11 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
 from wattqueue.errors import InputError
+from wattqueue.live.http_server import QuietServer
 from wattqueue.live.openadr.client import VtnClient
 from wattqueue.live.openadr.config import CallbackSection, OpenADRSection
 from wattqueue.live.openadr.objects import SubscriptionObject, parse
@@ -46,16 +47,15 @@ class Webhook:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     counts: Counter[str] = field(default_factory=Counter)
     subscription_id: str = ""
-    _server: ThreadingHTTPServer | None = None
+    _server: QuietServer | None = None
 
     def open(self) -> None:
         """Begin to listen. Raises: InputError where the address cannot be used."""
         try:
-            self._server = ThreadingHTTPServer((self.section.address, self.section.port), _handler_of(self))
+            self._server = QuietServer((self.section.address, self.section.port), _handler_of(self))
         except OSError as error:
             where = f"{self.section.address}:{self.section.port}"
             raise InputError(f"the webhook cannot listen: {error.strerror}", where=where) from error
-        self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, name="openadr-webhook", daemon=True).start()
 
     @property

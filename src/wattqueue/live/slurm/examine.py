@@ -11,6 +11,7 @@ from pathlib import Path
 from wattqueue.formats.slurm.sacct import ASK_FOR, sacct_command
 from wattqueue.live.doctor import NO, PART, YES, Check, Find, Run, ask
 from wattqueue.live.slurm.releases import loses_licences_at_requeue, requeue_text
+from wattqueue.live.slurm.sharing import PARTITIONS, shared_in
 
 COMMANDS = {
     "sacct": "no accounting from here: dump it on a login node, and import the file",
@@ -49,14 +50,23 @@ def examine_slurm(root: Path, run: Run, find: Find) -> Iterator[Check]:
         return
     yield Check("Slurm", "slurm.conf", YES, where)
     yield _energy_plugin(text)
-    cores = "select/linear" not in text.lower()
-    yield Check(
-        "Slurm",
-        "whole nodes",
-        PART if cores else YES,
-        "nodes can be shared" if cores else "jobs get whole nodes (select/linear)",
-        "energies of jobs that shared a node are labelled attributed" if cores else "",
-    )
+    yield _whole_nodes(text, run, scontrol=there["scontrol"] is not None)
+
+
+def _whole_nodes(text: str, run: Run, *, scontrol: bool) -> Check:
+    """Check whether jobs get whole nodes: everywhere, or by the settings of partitions. ``text``: of slurm.conf."""
+    if "select/linear" in text.lower():
+        return Check("Slurm", "whole nodes", YES, "jobs get whole nodes (select/linear)")
+    code, shown = run(PARTITIONS) if scontrol else (-1, "")
+    names = re.findall(r"^PartitionName=(\S+)", shown, re.M) if code == 0 else []
+    shared = sorted(shared_in(shown)) if names else []
+    cost = "energies of jobs that shared a node are labelled attributed"
+    if not names:
+        return Check("Slurm", "whole nodes", PART, "nodes can be shared (the partitions could not be asked)", cost)
+    if not shared:
+        return Check("Slurm", "whole nodes", YES, "jobs get whole nodes (all partitions are exclusive)")
+    what = f"{len(shared)} of {len(names)} partitions share nodes: {', '.join(shared[:8])}"
+    return Check("Slurm", "whole nodes", PART, what, cost)
 
 
 def _release(run: Run) -> Iterator[Check]:

@@ -49,11 +49,16 @@ def shared_partitions(slurm: Slurm, values: Mapping[str, str]) -> dict[str, str]
         answer = slurm.run(PARTITIONS)
     except SlurmError:
         return {}
+    return shared_in(answer.out) if answer.code == 0 else {}
+
+
+def shared_in(shown: str) -> dict[str, str]:
+    """Return the partitions that share nodes among jobs, of what ``PARTITIONS`` prints."""
     found = {}
-    for line in answer.out.splitlines() if answer.code == 0 else ():
+    for line in shown.splitlines():
         fields = dict(piece.split("=", 1) for piece in line.split() if "=" in piece)
         whole = fields.get("OverSubscribe", "EXCLUSIVE") == "EXCLUSIVE" or fields.get("Exclusive") == "NODE"
         if not whole and "PartitionName" in fields:
-            shown = (f"{key}={fields[key]}" for key in ("Exclusive", "OverSubscribe") if key in fields)
-            found[fields["PartitionName"]] = " ".join(shown)
+            settings = (f"{key}={fields[key]}" for key in ("Exclusive", "OverSubscribe") if key in fields)
+            found[fields["PartitionName"]] = " ".join(settings)
     return found

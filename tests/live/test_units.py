@@ -1,0 +1,105 @@
+"""The systemd units: written only where the unit sees what it needs, and its account can run the program."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wattqueue.errors import InputError
+from wattqueue.live import units
+from wattqueue.live.config import LiveConfig
+from wattqueue.live.units import UNITS, require_usable, write_units
+
+FILE = Path("/etc/wattqueue/live.toml")
+HIDDEN = ["/tmp/wq", "/var/tmp/wq", "/home/me/wq", "/root/wq"]  # noqa: S108 - named, not used
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that units see, with a program that states its version."""
+    folder = Path(tempfile.mkdtemp(prefix="wattqueue-units-", dir="/var/lib" if os.geteuid() == 0 else None))
+    if folder.is_relative_to(tempfile.gettempdir()):
+        monkeypatch.setattr(units, "_HIDDEN", {Path("/home"): "ProtectHome=yes"})
+    folder.chmod(0o755)
+    program = folder / "wattqueue"
+    program.write_text("#!/bin/sh\necho 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(units, "executable", lambda: program)
+    monkeypatch.setattr(units, "__file__", str(folder / "package/live/units.py"))
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def config(**more: object) -> LiveConfig:
+    return LiveConfig.model_validate(
+        {"machine": "quartz", "user": "nobody", "run_dir": "/var/lib/wattqueue/run", **more}
+    )
+
+
+def test_units_are_written_with_the_program_and_the_account(place: Path) -> None:
+    out = place / "system"
+    out.mkdir()
+    assert len(write_units(out, config(), FILE)) == len(UNITS)
+    text = (out / "wattqueue-live.service").read_text()
+    assert f"ExecStart={place}/wattqueue live --config {FILE}" in text
+    assert "User=nobody" in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can try what another account can run")
+@pytest.mark.parametrize("what", ["folder", "program", "interpreter"])
+def test_a_program_that_the_account_cannot_run_is_refused(place: Path, what: str) -> None:
+    program = place / "wattqueue"
+    if what == "folder":
+        place.chmod(0o700)
+    elif what == "program":
+        program.chmod(0o700)
+    else:
+        secret = place / "secret"
+        secret.mkdir(mode=0o700)
+        shutil.copy("/bin/sh", secret / "sh")
+        program.write_text(f"#!{secret}/sh\necho 1\n")
+    assert subprocess.run([program, "--version"], check=False, capture_output=True).returncode == 0, "root can"
+    out = place / "system"
+    out.mkdir()
+    with pytest.raises(InputError, match="nobody cannot run it"):
+        write_units(out, config(), FILE)
+    assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_a_path_that_the_unit_does_not_see_is_refused(
+    place: Path, monkeypatch: pytest.MonkeyPatch, hidden: str
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(units, "executable", lambda: place / "wattqueue")
+    monkeypatch.setattr(units, "__file__", "/opt/wattqueue/package/live/units.py")
+    monkeypatch.setattr(sys, "executable", "/opt/wattqueue/bin/python")
+    if os.geteuid() != 0:
+        pytest.skip("the folder of the test itself lies in /tmp")
+    require_usable(config(), FILE)
+    cases = [
+        (config(), Path(hidden) / "live.toml"),
+        (config(cap=f"{hidden}/cap.csv"), FILE),
+        (config(run_dir=f"{hidden}/run"), FILE),
+        (config(telemetry={"prometheus_url": "https://m", "prometheus_token_file": f"{hidden}/token"}), FILE),
+        (config(telemetry={"powercap": {"n1": f"{hidden}/powercap"}}), FILE),
+    ]
+    for settings, file in cases:
+        with pytest.raises(InputError, match="cannot see"):
+            require_usable(settings, file)
+    link = place / "link"
+    link.symlink_to(hidden)
+    with pytest.raises(InputError, match="cannot see"):
+        require_usable(config(state=str(link / "state.db")), FILE)
+    monkeypatch.setattr(sys, "executable", str(place / "python"))
+    (place / "python").symlink_to(f"{hidden}/python3")
+    with pytest.raises(InputError, match="cannot see"):
+        require_usable(config(), FILE)
