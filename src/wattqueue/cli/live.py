@@ -119,7 +119,7 @@ def install(
     if changes and not settings.user:
         hint = 'create it (useradd --system wattqueue), and set user = "wattqueue"'
         raise InputError("the account of the controller is not stated", where=config, hint=hint)
-    if units is not None:  # before anything is written
+    if units is not None and not dry_run:  # before anything is written
         require_usable(settings, config)
     cluster = connect(settings)
     guard = Guard.of(settings, cluster.slurm)
