@@ -61,10 +61,10 @@ class Guided(SlurmLab):
         """Run the command as root in a shell of the namespace."""
         program = Path(shutil.which("python3") or "").parent
         env = {"PYTHONPATH": str(ROOT / "src"), "PATH": f"{program}:{self.env['PATH']}"}
-        program = [str(executable())]
+        command = [str(executable())]
         if arguments[:2] == ("live", "install") and hidden():  # this host's Python lies where no unit could see it
-            program = [sys.executable, "-c", LIFTED]
-        return self.run([*self.inside, *program, *arguments], env=env, check=False)
+            command = [sys.executable, "-c", LIFTED]
+        return self.run([*self.inside, *command, *arguments], env=env, check=False)
 
     def as_unit(self, unit: str) -> list[str]:
         """ExecStart of an installed unit, under its account and with a root that it may not write."""
