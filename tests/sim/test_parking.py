@@ -13,6 +13,7 @@ import pytest
 from tests.sim.invariants import check_invariants
 from wattqueue.errors import PolicyError
 from wattqueue.formats.rundir.folder import RunRecord, read_run, write_run
+from wattqueue.model.consent import Consent
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.power_sensor import PowerSensor
@@ -127,7 +128,8 @@ def test_a_suspended_job_that_is_requeued_starts_from_zero() -> None:
 def test_kept_work_need_not_be_done_again() -> None:
     # 100 s of work: 30 s are done when it goes back, 20 s of them are kept, then all of the next 30 s.
     control = At({30.0: [Requeue("1", 20.0)], 60.0: [Requeue("1", np.inf)]})
-    jobs = Jobs.build([0.0], [1], [100.0], walltime_s=[200.0], mean_power_w=[100.0])
+    consent = Consent.build(1, checkpoint_s=[5.0])
+    jobs = Jobs.build([0.0], [1], [100.0], walltime_s=[200.0], mean_power_w=[100.0], consent=consent)
     done = run(jobs, control)
     assert (done.schedule.start_s[0], done.schedule.end_s[0]) == (60.0, 110.0)
     assert done.kept_s.tolist() == [50.0]
@@ -139,7 +141,8 @@ def test_kept_work_need_not_be_done_again() -> None:
 def test_no_more_is_kept_than_was_done_and_plans_count_what_is_left() -> None:
     # The first goes back at 40 s with 40 of its 50 s: 10 s fit before the second's reservation, 50 s would not.
     control = At({40.0: [Requeue("1", 1e9)]})
-    jobs = Jobs.build([0.0, 5.0, 6.0], [1, 1, 2], [50.0, 45.0, 10.0], mean_power_w=[100.0] * 3)
+    consent = Consent.build(3, checkpoint_s=[5.0, np.nan, np.nan])
+    jobs = Jobs.build([0.0, 5.0, 6.0], [1, 1, 2], [50.0, 45.0, 10.0], mean_power_w=[100.0] * 3, consent=consent)
     done = run(jobs, control)
     assert done.schedule.start_s.tolist() == [40.0, 5.0, 50.0]
     assert done.schedule.end_s[0] == 50.0
@@ -147,7 +150,8 @@ def test_no_more_is_kept_than_was_done_and_plans_count_what_is_left() -> None:
 
 def test_a_suspended_job_with_kept_work_begins_at_what_it_has_left() -> None:
     control = At({20.0: [Suspend("1")], 50.0: [Requeue("1", np.inf)]})
-    done = run(Jobs.build([0.0], [1], [60.0], mean_power_w=[100.0]), control)
+    consent = Consent.build(1, checkpoint_s=[10.0])
+    done = run(Jobs.build([0.0], [1], [60.0], mean_power_w=[100.0], consent=consent), control)
     assert (done.schedule.start_s[0], done.schedule.end_s[0]) == (50.0, 90.0)
 
 
