@@ -55,11 +55,16 @@ def ramps(draft: Draft) -> None:
     draft.targets = [(*row[:4], 0.008) for row in draft.targets]
 
 
+def add_checkpoints(draft: Draft) -> None:
+    """Jobs write checkpoints: without them no work of a requeued job is kept."""
+    draft.consent.setdefault("checkpoint_s", np.full(draft.n, 3.0))
+
+
 def add_consent(draft: Draft) -> None:
     """Most jobs consent, some do not; a few state limits."""
-    if not draft.consent:
+    if "allowed" not in draft.consent:
         rng, n = draft.rng, draft.n
-        draft.consent = {"allowed": (rng.random(n) < 0.65).astype(float)}
+        draft.consent["allowed"] = (rng.random(n) < 0.65).astype(float)
 
 
 def uses_consent(draft: Draft) -> None:
