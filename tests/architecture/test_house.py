@@ -153,6 +153,30 @@ def test_the_driver_of_slurm_is_known_where_controllers_are_assembled(module: Mo
     assert not wrong
 
 
+MAY_WRITE_TO_A_CLUSTER = {
+    "live.apply": "each write passes the bound (live.bound)",
+    "live.cluster": "one write after the other, for drivers",
+    "live.release": "releases into the pool while the controller is away",
+    "cli.live": "install gives watts, uninstall takes the budget out",
+}
+"""Modules that carry out writes of a cluster."""
+
+
+@of_every_module
+def test_every_write_of_a_controller_passes_the_bound(module: Module) -> None:
+    """Only the Applier carries writes out; the others work where no controller does."""
+    if module.area not in ("live", "cli") or module.name.startswith("live.slurm"):
+        return
+    if module.name in MAY_WRITE_TO_A_CLUSTER:
+        return
+    wrong = [
+        module.at(node)
+        for node, name in module.calls()
+        if name.endswith(("cluster.apply", ".apply_together")) or name.rpartition(".")[2] == "one_by_one"
+    ]
+    assert not wrong
+
+
 @of_every_module
 def test_only_one_folder_imports_the_compiler(module: Module) -> None:
     wrong = [

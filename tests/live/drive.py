@@ -13,6 +13,7 @@ from wattqueue.live.cluster import Cluster
 from wattqueue.live.consent import SiteDefaults
 from wattqueue.live.controller import Controller
 from wattqueue.live.load_targets import TargetSource
+from wattqueue.live.lowering import AcceptedOvershoot
 from wattqueue.live.misnamed import MisnamedRecord
 from wattqueue.live.planner import Rules
 from wattqueue.live.shared_nodes import SharedNodes
@@ -27,6 +28,8 @@ from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import Policy, load_policy
 
 IDLE_W, MOST_W = 100.0, 300.0
+ACCEPTS_ALL = AcceptedOvershoot(watts=1e6)
+"""Of a site that accepts whatever follows from licences that measurements lower."""
 
 
 def lab_machine(nodes: int = 8, frequencies: tuple[float, ...] = ()) -> Machine:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.live.drive import lab_machine, make_controller
+from tests.live.drive import ACCEPTS_ALL, lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.test_controller import Meter
 from wattqueue.errors import InputError
@@ -78,7 +78,9 @@ def test_a_site_that_runs_predicts_better(site: Applications, tmp_path: Path) ->
     """A job of 180 W was expected to draw 260 W: the next one's licence is what the database has learned."""
     slurm = FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1600)
     policy = site.into(load_policy("base-slurm"))
-    rules = Rules(mode="control", write_priority=False, track_running=True, settle_s=1e9, margin=0.0)
+    rules = Rules(
+        mode="control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, settle_s=1e9, margin=0.0
+    )
     controller = make_controller(
         slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(2400.0), policy=policy, rules=rules,
         machine=lab_machine(8, (HIGH, LOW)), sources=(Meter(slurm),), applications=site,

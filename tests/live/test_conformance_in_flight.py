@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.drive import make_controller
+from tests.live.drive import ACCEPTS_ALL, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.site import NET_W, TOTAL_W, Site
 from tests.live.slurmlab import SlurmLab
@@ -128,7 +128,7 @@ def followed(driven_by: Driven, tmp_path: Path) -> Followed:
     folder = tmp_path / "counters"
     folder.mkdir()
     source = PmCounters({name: folder / name for name in driven_by.nodes})
-    rules = Rules("control", write_priority=False, track_running=True, settle_s=1.0, margin=0.0)
+    rules = Rules("control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, settle_s=1.0, margin=0.0)
     controller = make_controller(
         driven_by.cluster, tmp_path, driven_by.clock, cap=Cap.constant(8 * IDLE_W + TOTAL_W), rules=rules,
         sources=(source,), policy=policy(), record=True,

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.live.drive import lab_machine, make_controller
+from tests.live.drive import ACCEPTS_ALL, lab_machine, make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from wattqueue.live.capfile import CapFile
 from wattqueue.live.cluster import ChangeJob, HoldJob, JobFields, ReleaseJob, Write
@@ -476,7 +476,9 @@ class Meter:
         return Reading({n: PowerSample(self.busy_w if n in busy else 100.0, now_s, "meter") for n in names}, ())
 
 
-TRACKED = Rules(mode="control", write_priority=False, track_running=True, settle_s=5.0, margin=0.0)
+TRACKED = Rules(
+    mode="control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, settle_s=5.0, margin=0.0
+)
 
 
 def test_licences_follow_what_is_measured_and_more_jobs_run(tmp_path: Path) -> None:

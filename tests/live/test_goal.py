@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.live.apply import TOGETHER, Applier, WriteResult, batches
+from wattqueue.live.bound import WattBound
 from wattqueue.live.cluster import ChangeJob, JobKey, ReleaseJob, SetPool, StopJob, Write
 from wattqueue.live.goal import Goal, JobGoal, NodeGoal, plan_writes
 
@@ -29,7 +30,7 @@ def make_slurm() -> FakeSlurm:
 
 
 def carry_out(slurm: FakeSlurm, goal: Goal) -> list[WriteResult]:
-    return Applier(slurm, Notes()).apply(plan_writes(slurm.observe(), goal))
+    return Applier(slurm, Notes()).apply(plan_writes(slurm.observe(), goal), WattBound.none())
 
 
 def test_a_start_is_one_update_a_release_and_a_priority() -> None:
@@ -152,7 +153,7 @@ def test_a_write_that_fails_slowly_leaves_the_rest_to_the_next_round() -> None:
     applier = Applier(slurm, Notes(), clock=lambda: clock[0])
     snapshot = slurm.observe()
     goals = tuple(JobGoal(JobKey(job.name, job.submit_s), False, why="start") for job in jobs)
-    outcomes = applier.apply(plan_writes(snapshot, Goal(jobs=goals)))
+    outcomes = applier.apply(plan_writes(snapshot, Goal(jobs=goals)), WattBound.none())
     assert [(o.write.target, bool(o.error)) for o in outcomes] == [("1", False), ("2", True)]
     assert [job.priority > 0 for job in jobs] == [True, False, False, False]
 
@@ -167,7 +168,7 @@ def test_writes_of_one_kind_are_carried_out_together_and_recorded_one_by_one() -
     slurm.fault = lambda what: "fail" if isinstance(what, StopJob) and what.target == "2" else None
     notes, seen = Notes(), slurm.observe()
     goals = tuple(JobGoal(row.key, watts=0, stopped=True) for row in seen.jobs)
-    outcomes = Applier(slurm, notes).apply(plan_writes(seen, Goal(jobs=goals)))
+    outcomes = Applier(slurm, notes).apply(plan_writes(seen, Goal(jobs=goals)), WattBound.none())
     kinds = [(one.write.kind, one.write.target) for one in outcomes if not one.error]
     assert kinds == [("stop", "1"), ("stop", "3"), ("update", "1"), ("update", "3")]
     assert notes.rows[:6] == [("intend", "stop")] * 3 + [

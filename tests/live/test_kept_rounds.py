@@ -76,7 +76,7 @@ def test_placements_that_are_kept_follow_the_clock_as_fresh_ones_do(tmp_path: Pa
     for _ in range(8):
         controller.round()
         slurm.step(50.0)
-        running = planner._all_running(planner.sorter.sort(slurm.observe(), {}, {}, {}).running, {}, slurm.now_s, {})
+        running = planner.running.of(planner.sorter.sort(slurm.observe(), {}, {}, {}).running, {}, slurm.now_s, {})
         kept = planner.placed.occupation(running, slurm.now_s)
         fresh = PlacedJobs(planner.layout).occupation(running, slurm.now_s)
         assert (kept.busy, kept.taken, kept.withheld) == (fresh.busy, fresh.taken, fresh.withheld)

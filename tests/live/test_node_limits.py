@@ -440,8 +440,10 @@ def test_a_job_goes_faster_only_when_there_is_room_and_its_licence_is_raised(tmp
     assert [job.state for job in jobs] == ["RUNNING", "RUNNING"]
     turn.option = 1
     live.rounds(3, check=False)
+    memory = live.controller.planner.memory
+    memory.place([placed._replace(watts=65) for placed in memory.placed.values()])
     for job in jobs:
-        job.licences["watts"] = 65  # as measured: what they freed may be given to others
+        job.licences["watts"] = 65  # as if they had started so: what they freed may be given to others
     third = live.slurm.submit(1, 400.0, watts=260)
     live.rounds(3, check=False)
     assert third.state == "RUNNING"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.drive import lab_machine, make_controller
+from tests.live.drive import ACCEPTS_ALL, lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.python_policies import POLICIES
 from tests.live.test_controller import Meter
@@ -22,6 +22,7 @@ RULES = Rules(
     write_priority=False,
     power_nodes=True,
     track_running=True,
+    overshoot=ACCEPTS_ALL,
     settle_s=3.0,
     margin=0.0,
     start_timeout_s=10.0,

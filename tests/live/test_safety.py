@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.live.drive import lab_machine, make_controller
+from tests.live.drive import ACCEPTS_ALL, lab_machine, make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from wattqueue.live.cluster import ReleaseJob
 from wattqueue.live.controller import Controller
@@ -180,7 +180,9 @@ class Meter:
         return Reading({n: PowerSample(self.watts, now_s, "meter") for n in names}, ())
 
 
-TRACKED = Rules(mode="control", write_priority=False, track_running=True, settle_s=3.0, margin=0.0)
+TRACKED = Rules(
+    mode="control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, settle_s=3.0, margin=0.0
+)
 
 
 @pytest.mark.parametrize(("reads_w", "licence_w"), [(1.0, 200), (0.18, 200), (85.0, 40), (110.0, 40), (180.0, 80)])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.live.drive import lab_machine, make_controller
+from tests.live.drive import ACCEPTS_ALL, lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import MachineError
 from wattqueue.live.cluster import Node, SetPool
@@ -215,7 +215,7 @@ def test_what_shared_nodes_draw_is_measured_and_taught_to_nobody(tmp_path: Path)
     slurm = make_slurm()
     names = [name for part in slurm.partitions.values() for name in part]
     meters = Meters(dict.fromkeys(names, 120.0))
-    rules = Rules("control", write_priority=False, track_running=True, settle_s=1.0)
+    rules = Rules("control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, settle_s=1.0)
     controller = over(slurm, tmp_path, sources=(meters,), rules=rules)
     job = slurm.submit_shared(2, 5.0, "s")
     run(controller, slurm, 10)

@@ -38,6 +38,7 @@ from wattqueue.errors import InputError
 
 if TYPE_CHECKING:
     from wattqueue.live.cluster import Node
+    from wattqueue.live.config import LiveConfig
     from wattqueue.live.restore import Restorer
     from wattqueue.live.slurm.cluster import SlurmCluster
     from wattqueue.live.slurm.guard import Guard
@@ -138,7 +139,7 @@ def install(
     if units is not None:
         for line in write_units(units, settings, config):
             print(line)
-    for text in guard.shared_lines():
+    for text in (*guard.shared_lines(), *_licence_lines(settings)):
         print(text)
     print("slurm.conf needs these lines:")
     for line in files.slurm_conf_lines(into, guard.settings, settings.frequency_dir):
@@ -204,6 +205,22 @@ def uninstall(
         print(line)
     print("take these lines out of slurm.conf, and restart slurmctld:")
     print("  JobSubmitPlugins=lua  # unless the site has a script of its own\n  Licenses=watts:...")
+
+
+def _licence_lines(settings: LiveConfig) -> list[str]:
+    """Return what the configuration decides about licences: their watts at the start, and whether they are lowered.
+
+    Raises: InputError where they are to be lowered and nothing bounds what jobs draw later.
+    """
+    from wattqueue.live.agent_controls import load_live_policy
+    from wattqueue.live.assemble import rules_of
+    from wattqueue.live.lowering import conditions_of, licence_rules, require_condition
+
+    policy, _ = load_live_policy(settings.policy)
+    rules, agents = rules_of(settings), settings.telemetry.broker is not None
+    require_condition(policy, conditions_of(policy, rules.overshoot, agents=agents), follows=rules.track_running)
+    found = licence_rules(policy, rules.overshoot, follows=rules.track_running, agents=agents)
+    return [f"{name}: {text}" for name, text in found.rows()]
 
 
 def _jobs_without_watts(guard: Guard, cluster: SlurmCluster, *, apply: bool) -> Sequence[Node]:
@@ -281,6 +298,7 @@ def _lines(values: dict[str, Any]) -> list[tuple[str, str]]:
     that does not exist (no cap in force, nothing measured). The row of the pool is there where Slurm has a licence
     pool. Problems come last but one, each in a row of its own, so that none is cut off.
     """
+    from wattqueue.live.lowering import LicenceRules
 
     def watts(value: float | None) -> str:
         """Return watts in kW; ``none`` where there is no figure."""
@@ -296,6 +314,8 @@ def _lines(values: dict[str, Any]) -> list[tuple[str, str]]:
         closed = f", {shared['closed']:,} drained and empty" if shared["closed"] else ""
         rows.append(("shared nodes", f"{watts(shared['counted_w'])} ({shared['open']:,} at their maximum{closed})"))
     rows += [(group, _counts(values[group])) for group in ("jobs", "nodes", "telemetry")]
+    if "licences" in values:
+        rows += LicenceRules(**values["licences"]).rows()
     if not values["telemetry_ok"]:
         rows.append(("telemetry is lost", "admitting by maxima, raising nothing"))
     rows += [("problem", text) for text in (*values["problems"], *values["errors"])]

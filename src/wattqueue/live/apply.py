@@ -1,7 +1,7 @@
 """Carry writes out in order, each recorded in a journal before and after.
 
 ``goal.plan_writes`` decides what to write and in which order; this module does it and reports what happened. It holds
-four decisions:
+five decisions:
 
 * **Intent before effect.** The journal has a row before the write, and a second one with the outcome. A crash in
   between leaves an intent without outcome; what the cluster shows in the next round then tells which it was.
@@ -11,6 +11,8 @@ four decisions:
 * **Writes of one kind go together.** Neighbours in the list that may be carried out together (``Write.together``:
   stops, continuations, changes of jobs) are a batch of at most ``TOGETHER``, and their rows are recorded at
   once: a load target that parks hundreds of jobs is in force within seconds.
+* **Every write passes the bound.** ``WattBound`` (``live.bound``) is asked before each batch and told of its outcome:
+  what would let jobs draw more than the pool and the accepted overshoot is left out.
 * **A slow failure ends the round's writing.** Each of the writes behind it might stall as long, and the snapshot that
   they were planned on grows old. The next round plans again.
 
@@ -27,6 +29,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from wattqueue.errors import OutputError
+from wattqueue.live.bound import WattBound
 from wattqueue.live.cluster import (
     Cluster,
     HoldJob,
@@ -41,6 +44,8 @@ from wattqueue.live.cluster import (
 
 LEFT_OUT = "left out"
 """Beginning of the outcome of a write that was not tried: an earlier one failed, or it could not be recorded."""
+TRIED = "tried"
+"""Outcome of a write that is being tried."""
 TOGETHER = 100
 """Writes that are carried out together at most."""
 SLOW_S = 2.0
@@ -85,8 +90,10 @@ class Applier:
     boundary: Callable[[str], None] = lambda _: None
     clock: Callable[[], float] = time.monotonic
 
-    def apply(self, writes: Sequence[Write], permit: Callable[[], str] = str) -> list[WriteResult]:
+    def apply(self, writes: Sequence[Write], bound: WattBound, permit: Callable[[], str] = str) -> list[WriteResult]:
         """Do each write in order; returns the outcomes of those that were reached.
+
+        ``bound`` is what jobs hold in the snapshot that the writes were planned on; it follows what is written.
 
         ``permit`` is called before each batch and returns a reason to end (empty for none); it raises LeaseLostError
         where another process writes now. It is asked so often since a process can be stopped and resumed at any time.
@@ -101,7 +108,12 @@ class Applier:
             for write in batch:
                 if write.key in failed or (blocked and isinstance(write, ReleaseJob | SetPriority)):
                     outcomes.append(WriteResult(write, f"{LEFT_OUT}: an earlier write failed"))
+                elif refused := bound.refusal(write):
+                    outcomes.append(WriteResult(write, f"{LEFT_OUT}: {refused}"))
+                    failed |= set() if write.key is None else {write.key}
                 else:
+                    # told before it is tried: the next ones of the batch go with it, and nothing that fails frees watts
+                    bound.note(write, TRIED)
                     due.append(write)
             if not due:
                 continue
@@ -110,6 +122,8 @@ class Applier:
             begin_s = self.clock()
             done = self._recorded(due)
             outcomes += done
+            for one in done:
+                bound.note(one.write, one.error)
             # of a job whose write failed or was left out nothing more: a release without its change would start it on
             # other watts
             failed |= {one.write.key for one in done if one.error and one.write.key is not None}

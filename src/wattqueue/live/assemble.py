@@ -39,6 +39,7 @@ from wattqueue.live.decision import Decider, require_live
 from wattqueue.live.job_counters import JobCounters
 from wattqueue.live.learning import MeasuredJobs
 from wattqueue.live.load_targets import TargetedCap, TargetSource
+from wattqueue.live.lowering import conditions_of, parse_overshoot, require_condition
 from wattqueue.live.managed import managed_machine, shared_nodes
 from wattqueue.live.metrics import LiveMetrics, serve
 from wattqueue.live.misnamed import MisnamedRecord
@@ -98,6 +99,7 @@ def rules_of(config: LiveConfig) -> Rules:
         config.mode, config.start_timeout_s, config.starts_a_cycle, config.slurm.write_priority,
         config.slurm.place_nodes, config.slurm.power_nodes, t.track_running and t.any_node_source, t.settle_s, t.margin,
         idle_tolerance=t.idle_tolerance, licence_floor=t.licence_floor, sets_frequency=config.frequency_dir is not None,
+        overshoot=parse_overshoot(t.accepted_overshoot),
     )  # fmt: skip
 
 
@@ -207,8 +209,8 @@ def assemble(
         policy, left_out[:] = load_live_policy(config.policy, AppSources(applications, counters if agents else None))
         policy = policy if applications is None else applications.into(policy)
         policy = policy if misnamed is None else misnamed.into(policy)
-        meters = config.telemetry.any_node_source
-        names = config.slurm.place_nodes != "never"
+        meters, names = config.telemetry.any_node_source, config.slurm.place_nodes != "never"
+        require_condition(policy, conditions_of(policy, rules_of(config).overshoot, agents=agents), follows=measures)
         require_live(policy, machine, names_nodes=names, agents=agents, measures=measures, meters=meters)
         return policy
 

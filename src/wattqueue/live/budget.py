@@ -5,7 +5,8 @@ From the cap come off, in this order:
 - what shared nodes count (``live.shared_nodes``): what is left is the cap that the policy and its parts know, now and
   as announced;
 - idle watts of managed nodes (``base``), in the scope ``machine``;
-- watts of running jobs that the resource manager does not count (``uncounted_w``).
+- watts of running jobs that the resource manager does not count (``uncounted_w``);
+- watts that running jobs may draw above their licences, beyond what the site accepts (``live.bound``).
 
 The rest, in whole watts and no more than the licence's total, is the pool.
 """
@@ -56,7 +57,9 @@ class Budget:
         return pool_under(left_w, snapshot.pool, base_uw, bare_w)[0]
 
 
-def pool_under(cap_w: float, pool: Pool | None, base_uw: int, bare_w: int) -> tuple[float, int | None]:
+def pool_under(
+    cap_w: float, pool: Pool | None, base_uw: int, bare_w: int, withheld_w: int = 0
+) -> tuple[float, int | None]:
     """Return the cap for the policy, and the pool that Slurm should hold: the cap less idle watts, whole.
 
     The pool cannot be greater than the licence's total in slurm.conf. ``bare_w`` is what running jobs may draw that
@@ -66,7 +69,7 @@ def pool_under(cap_w: float, pool: Pool | None, base_uw: int, bare_w: int) -> tu
     total = pool.total if pool is not None else None
     if not math.isfinite(cap_w):
         return (cap_w if total is None else base_uw / 1e6 + total + bare_w), total
-    room = math.floor(cap_w - base_uw / 1e6 + 1e-6) - bare_w
+    room = math.floor(cap_w - base_uw / 1e6 + 1e-6) - bare_w - withheld_w
     room = max(0, room if total is None else min(room, total))
     return base_uw / 1e6 + room + bare_w, room
 

@@ -28,6 +28,7 @@ from wattqueue.live.capfile import names_file
 from wattqueue.live.consent import SiteDefaults
 from wattqueue.live.home import home_of
 from wattqueue.live.loopback import HINT, is_loopback
+from wattqueue.live.lowering import parse_overshoot
 from wattqueue.live.openadr.config import OpenADRSection
 from wattqueue.model.app_check import Ladder
 
@@ -87,8 +88,12 @@ class TelemetrySection(Section):
     """Age from which a sample counts as the node's maximum: several times the scrape interval."""
     other_w: float = 0.0
     """Watts of each node that RAPL does not measure."""
-    track_running: bool = True
-    """Lower a running job's licence to what is measured, and raise it again with headroom."""
+    track_running: bool = False
+    """Lower a running job's licence to what is measured, and raise it again with headroom. Needs limits of nodes that
+    hold the cap, a row that promises a share of time, or ``accepted_overshoot`` (``live.lowering``)."""
+    accepted_overshoot: str = ""
+    """What the site accepts that running jobs may draw above the cap in force, where ``track_running`` lowers their
+    licences: ``500W``, ``2kW``, ``5%`` of the cap."""
     margin: Annotated[float, Field(ge=0)] = 0.1
     """Share that a licence stays above the measured peak."""
     idle_tolerance: Annotated[float, Field(ge=0, le=1)] = 0.2
@@ -107,6 +112,15 @@ class TelemetrySection(Section):
         if self.prometheus_url and self.prometheus_token_file is not None and clear:
             raise ValueError(f"prometheus_url must begin with https, since a token is sent to it: {HINT}")
         return self
+
+    @field_validator("accepted_overshoot")
+    @classmethod
+    def _watts_or_share(cls, value: str) -> str:
+        try:
+            parse_overshoot(value)
+        except InputError as error:
+            raise ValueError(str(error)) from error
+        return value
 
     @property
     def any_node_source(self) -> bool:

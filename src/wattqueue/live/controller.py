@@ -47,6 +47,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import InputError, OutputError, WattQueueError
 from wattqueue.live.apply import LEFT_OUT, Applier, WriteResult
+from wattqueue.live.bound import NO_LIMITS
 from wattqueue.live.capfile import CapFile
 from wattqueue.live.cluster import (
     ChangeJob,
@@ -68,6 +69,7 @@ from wattqueue.live.frequency_changes import FrequencyChange, FrequencyChanges
 from wattqueue.live.goal import Goal, JobGoal, plan_writes
 from wattqueue.live.licences import REASSERTED, REQUEUED
 from wattqueue.live.load_targets import TargetedCap, in_words
+from wattqueue.live.lowering import licence_rules
 from wattqueue.live.node_limits import NodeLimits
 from wattqueue.live.node_power import mostly_measured, node_power
 from wattqueue.live.partitions import fits, inspect_partitions
@@ -241,7 +243,12 @@ class Controller:
         begin_plan = time.perf_counter()
         self._remember(snapshot)
         limits = None if self.limits is None else self.limits.observe(self.clock(), snapshot.nodes)
-        plan = self.planner.plan(snapshot, power, telemetry_ok=telemetry_ok, ended=self._learn, limits=limits)
+        in_force = NO_LIMITS
+        if self.limits is not None:
+            in_force = self.limits.in_force(self.planner.left.in_force_w(snapshot.taken_s))
+        plan = self.planner.plan(
+            snapshot, power, telemetry_ok=telemetry_ok, ended=self._learn, limits=limits, in_force=in_force
+        )
         kinds = {(type(refusal.action).__name__, refusal.reason) for refusal in plan.refusals}
         self.refusals |= {f"{kind} refused: {reason}": self.clock() for kind, reason in kinds}
         self.troubles |= dict.fromkeys(self.planner.decider.session.estimation.take_problems(), self.clock())
@@ -451,7 +458,8 @@ class Controller:
         if self.mode == "observe":
             return [], writes
         if self.mode == "advise":
-            return self.applier.apply(plan_writes(snapshot, self._advice(snapshot, plan)), self._permit), writes
+            advice = plan_writes(snapshot, self._advice(snapshot, plan))
+            return self.applier.apply(advice, plan.bound, self._permit), writes
         # range and release are stored before Slurm is asked: a controller killed in between finds the job
         # held, and forgets the release; the other order could lose the range, or the watts of a job under way
         try:
@@ -469,7 +477,7 @@ class Controller:
         if plan.goal.pool_w is not None and snapshot.pool is not None:
             suspended = suspended_w(b.row for b in plan.busy)
             self.run_dir.withhold(stored_figure(plan.goal.pool_w, snapshot.pool.total, suspended), snapshot.taken_s)
-        outcomes = self.applier.apply(writes, self._permit)
+        outcomes = self.applier.apply(writes, plan.bound, self._permit)
         for write in (outcome.write for outcome in outcomes if not outcome.error):
             if isinstance(write, PowerNode):
                 self.planner.decider.orders.tell(write.target, powered=write.on, now_s=snapshot.taken_s)
@@ -572,9 +580,12 @@ class Controller:
         """Publish heartbeat, status and metrics. The heartbeat claims that jobs are held: control mode only."""
         now_s = self.clock()
         self._beside("the heartbeat", lambda: self.run_dir.beat(self.mode, now_s, self.away_s / 4.0))
-        values = describe(report, self.mode, self.telemetry)
-        self._beside("the status", lambda: self.run_dir.status(values, now_s))
         planner = self.planner
+        values = describe(report, self.mode, self.telemetry)
+        values["licences"] = licence_rules(
+            planner.policy, planner.rules.overshoot, follows=planner.rules.track_running, agents=self.limits is not None
+        )._asdict()
+        self._beside("the status", lambda: self.run_dir.status(values, now_s))
         if self.mode == "control":
             self._beside(
                 "the explanations",

@@ -12,7 +12,7 @@ from wattqueue.live.state.memory import Memory
 from wattqueue.live.tracking import CORRECTED
 
 if TYPE_CHECKING:
-    from wattqueue.live.planner import RunningJob
+    from wattqueue.live.running_jobs import RunningJob
 
 HOLDS_WATTS = frozenset({"starting", "running", "stopped"})
 """States in which a job's watts can be changed; a completing job is about to give them back."""
@@ -66,8 +66,9 @@ def corrected_licences(memory: Memory, snapshot: Snapshot, running: Sequence[Run
 def measured_licences(snapshot: Snapshot, running: Sequence[RunningJob], corrected: Container[JobKey]) -> list[JobGoal]:
     """Return goals for licences that follow what was measured.
 
-    Lowering needs no room. Raising takes room that is free in the pool now, in the order of the jobs: Slurm does not
-    check it on a running job (it would let the pool be exceeded). Parked jobs are left to ``live.parking``.
+    How far one may be lowered has been decided (``bound.allot``); what it has to be raised by for that is raised at
+    once. Raising beyond that takes room that is free in the pool now, in the order of the jobs: Slurm does not check it
+    on a running job (it would let the pool be exceeded). Parked jobs are left to ``live.parking``.
     """
     if snapshot.pool is None:
         return []
@@ -77,7 +78,9 @@ def measured_licences(snapshot: Snapshot, running: Sequence[RunningJob], correct
     goals = []
     for job in running:
         now, wanted = job.row.watts, job.counted.licence
-        if now < 0 or wanted == now or job.row.key in corrected or (wanted > now and wanted - now > room):
+        if wanted > now and wanted - now > room:
+            wanted = min(wanted, max(now, job.least_w))
+        if now < 0 or wanted == now or job.row.key in corrected or job.row.state not in HOLDS_WATTS:
             continue
         if job.counted.label == PARKED:
             continue
@@ -85,5 +88,7 @@ def measured_licences(snapshot: Snapshot, running: Sequence[RunningJob], correct
         word = "lowered" if wanted < now else "raised"
         corrected_one = job.counted.label == CORRECTED
         what = "its corrected prediction" if corrected_one else "measured power plus the margin"
+        if now < wanted == job.least_w:
+            what = "what it may draw without a limit in force"
         goals.append(JobGoal(job.row.key, watts=wanted, why=f"{word} to {what}"))
     return goals

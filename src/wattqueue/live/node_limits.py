@@ -30,6 +30,7 @@ import numpy as np
 
 from wattqueue.live.agent.link import AgentLink
 from wattqueue.live.agent.messages import AgentState
+from wattqueue.live.bound import NO_LIMITS, LimitsInForce
 from wattqueue.live.cluster import Node
 from wattqueue.live.config import LimitsSection
 from wattqueue.live.job_counters import JobCounters
@@ -263,6 +264,16 @@ class NodeLimits:
         """
         idle_w = float(self.layout.idle_uw.sum()) / 1e6 if self.layout.machine.cap_scope == "dynamic" else 0.0
         return self.holds_budget and self.possible_w > cap_w + idle_w + SLACK_W
+
+    def in_force(self, cap_w: float) -> LimitsInForce:
+        """Return which nodes have a limit in force that their agent read back, and whether these limits keep a cap.
+
+        Only where they are to keep it: a limit that a control sets for another purpose may be lifted at any time.
+        """
+        if not self.holds_budget:
+            return NO_LIMITS
+        limited = (name for name, node in self.nodes.items() if not node.why and math.isfinite(node.possible_w))
+        return LimitsInForce(frozenset(limited), not self.keep_waiting(cap_w))
 
     @property
     def possible_w(self) -> float:

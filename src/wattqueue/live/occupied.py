@@ -22,7 +22,7 @@ from wattqueue.model.jobs import Floats, Ints
 from wattqueue.policy.decide import RunningJobs
 
 if TYPE_CHECKING:
-    from wattqueue.live.planner import RunningJob
+    from wattqueue.live.running_jobs import RunningJob
 
 
 @dataclass

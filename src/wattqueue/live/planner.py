@@ -23,12 +23,12 @@ planner corrects these cases, each in the round in which it is seen:
 
 - a job with a range of nodes (``-N 1-4``) is pinned to one number, with the watts of just that number
   (``live.moldable``); the range is stored first, since Slurm forgets it;
-- a running job that was given more nodes than were counted gets the watts of all of them (``_given_w``);
+- a running job that was given more nodes than were counted gets the watts of all of them (``live.running_jobs``);
 - a requeued job has its watts written again, because some releases of Slurm free them (``_lost_licences``);
 - a running job without watts (from before the installation) is taken off the pool at its nodes' maximum
   (``live.budget``), because no licence will ever stand for it;
-- a measured licence never falls below a share of the maximum (``Tracker.floor``), and a reading that no powered
-  node can have counts as the maximum (``tracking.trusted``).
+- a measured licence falls no further than the bound allows (``live.bound``), nor below a share of the maximum
+  (``Tracker.floor``), and a reading that no powered node can have counts as the maximum (``tracking.trusted``).
 
 State: ``memory`` (written through to the database), ``tracker``, and caches that can be dropped at any time. The same
 snapshot planned twice gives a goal that needs no further write.
@@ -37,14 +37,13 @@ snapshot planned twice gives a goal that needs no further write.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from wattqueue.formats.slurm.hostlist import compress, expand
+from wattqueue.live.bound import NO_LIMITS, LimitsInForce, WattBound, held_watts, watt_bound
 from wattqueue.live.budget import Budget, elsewhere_w, pool_under, uncounted_w
 from wattqueue.live.capfile import Announced
 from wattqueue.live.cluster import Details, Job, JobKey, Node, Snapshot
@@ -55,8 +54,11 @@ from wattqueue.live.draining import Draining
 from wattqueue.live.goal import Goal, JobGoal
 from wattqueue.live.job_tables import PendingJobs, joined, offered, with_running
 from wattqueue.live.ledger_meter import LedgerMeter
-from wattqueue.live.licences import REQUEUED, licences_of_running, lost_licences
+from wattqueue.live.licences import licences_of_running, lost_licences
 from wattqueue.live.load_targets import target_end_s, target_name
+from wattqueue.live.lowered_licences import allot
+from wattqueue.live.lowering import NONE as NO_OVERSHOOT
+from wattqueue.live.lowering import AcceptedOvershoot
 from wattqueue.live.misnamed import MisnamedRecord
 from wattqueue.live.moldable import node_range, range_mark
 from wattqueue.live.occupied import PlacedJobs, busy_columns
@@ -65,12 +67,13 @@ from wattqueue.live.pending_room import PendingRoom
 from wattqueue.live.placement import ChosenStart, Naming, NodeChoice
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.requests import JobRequest, ObservedJob
+from wattqueue.live.running_jobs import RunningCount
 from wattqueue.live.shared_nodes import SharedCount, SharedNodes
 from wattqueue.live.site_filter import SiteFilter, SitePriority, with_priorities
 from wattqueue.live.sorting import USER_HELD, Mode, Sorted, Sorter
 from wattqueue.live.state.memory import Memory, ParkedJob, Refused, ReleasedJob
 from wattqueue.live.telemetry.base import NodePower
-from wattqueue.live.tracking import CountedPower, Tracker, labels
+from wattqueue.live.tracking import Tracker, labels
 from wattqueue.live.world import Busy, Layout, Nodes, Occupation
 from wattqueue.model.signals import NO_SIGNALS, Cap, Signals
 from wattqueue.parts.contracts import Entries
@@ -108,7 +111,7 @@ class Rules:
     power_nodes: bool = False
     """Whether nodes may be powered up and down."""
     track_running: bool = False
-    """Whether licences of running jobs follow what is measured."""
+    """Whether licences of running jobs follow what is measured, as far as ``live.lowering`` allows."""
     settle_s: float = 10.0
     """See ``Tracker``."""
     margin: float = 0.1
@@ -119,6 +122,8 @@ class Rules:
     """See ``Tracker.floor``."""
     sets_frequency: bool = False
     """Whether the chosen frequency is handed to the job's steps (TaskProlog)."""
+    overshoot: AcceptedOvershoot = NO_OVERSHOOT
+    """What the site accepts that running jobs draw above the cap."""
 
 
 @dataclass(frozen=True)
@@ -161,22 +166,8 @@ class Plan:
     """What shared nodes count; in ``idle_w`` and ``counted_w`` already."""
     reserved_w: float = 0.0
     """Watts kept for jobs that wait and may start at any moment; they are no power."""
-
-
-class RunningJob(NamedTuple):
-    """A running job and what it counts for."""
-
-    row: Job
-    option: int
-    """The option of its start; the partition's highest frequency where the controller did not start it."""
-    counted: CountedPower
-    given_w: int
-    """Licence that it must hold for the nodes that it was given; -1 where it carries none."""
-    restarted: bool
-    """Whether it was requeued before, or that is not known yet."""
-
-
-_ROW = operator.attrgetter("row")
+    bound: WattBound = field(default_factory=WattBound.none)
+    """What every write of the round passes."""
 
 
 @dataclass
@@ -210,12 +201,15 @@ class Planner:
         self.draining, self.budget = Draining(self.layout, memory), Budget(self.shared)
         # caches by row identity, valid while the observer hands out the same row objects
         self.placed, self._columns = PlacedJobs(self.layout), busy_columns((), None)
-        self._counted: list[RunningJob] = []
         # waiting keys, what else the arrays depend on, the site's priorities, and the arrays
         self._last: tuple[Sequence[JobKey], tuple[object, ...], SitePriority, PendingJobs] | None = None
         ledger = self.policy.ledger
         corrects = ledger if isinstance(ledger, InFlight) else None
         self.tracker = Tracker(self.rules.settle_s, self.rules.margin, floor=self.rules.licence_floor, ledger=corrects)
+        self.running = RunningCount(
+            self.layout, rules, memory, self.predictor, self.placement, self.parking, self.tracker, self.shared,
+            lambda: self.sorter.requests,
+        )  # fmt: skip
         self.meter = LedgerMeter(ledger, memory, self.layout) if isinstance(ledger, Adaptive) else None
         self.announced = Announced(Signals(self.cap), self.cap)
         self.settings = self.decider.session.needs.pass_settings(self.layout.machine.cap_scope)
@@ -237,26 +231,28 @@ class Planner:
         telemetry_ok: bool,
         ended: Callable[[Sorted, float], None] = lambda *_: None,
         limits: DomainLimits | None = None,
+        in_force: LimitsInForce = NO_LIMITS,
     ) -> Plan:
         """Return the plan for a snapshot.
 
         ``power`` is the counted power of each node by name, empty without telemetry. ``telemetry_ok`` is false while
         telemetry is configured and lost: jobs are then admitted by the machine's maxima. ``ended`` is called with the
         sorted jobs and the time before new jobs are predicted: completions are learned first (semantics, rule 2).
-        ``limits``: of nodes, as their agents state them; None without agents.
+        ``limits``: of nodes, as their agents state them; None without agents. ``in_force``: those that were read back.
         """
         now_s, rows = snapshot.taken_s, self._sorted(snapshot)
         ended(rows, now_s)
-        nodes = self.decider.orders.expected(snapshot.nodes, now_s)
-        self.nodes.update(nodes)
+        self.nodes.update(nodes := self.decider.orders.expected(snapshot.nodes, now_s))
         self.budget.update(snapshot)
         self.predictor.predict(self.sorter.fresh, now_s, self.sorter.requests)
-        running = self._all_running(rows.running, power, now_s, snapshot.details)
+        overshoot_w, promised = self.rules.overshoot.of(self.left.in_force_w(now_s)), self.meter is not None
+        running = self.running.of(rows.running, power, now_s, snapshot.details)
+        running, withheld = allot(running, overshoot_w, in_force, promised=promised)
         occupation = self.placed.occupation(running, now_s)
         holding = list(occupation.busy)  # what holds nodes; what is added to ``occupation`` waits, and is no power
         base = self.nodes.base_uw
         bare_w, left_w = uncounted_w(holding), self.left.in_force_w(now_s)
-        cap_w, pool_w = pool_under(left_w, snapshot.pool, base, bare_w)
+        cap_w, pool_w = pool_under(left_w, snapshot.pool, base, bare_w, withheld)
         held_w, elsewhere = sum([b.net_w for b in holding]), self._elsewhere_w(snapshot, rows, holding)
         room_w = math.inf if pool_w is None else pool_w + bare_w - held_w - elsewhere
         room_w -= self._keep_room(rows, occupation, room_w, now_s)
@@ -274,7 +270,7 @@ class Planner:
         self._note_pass(decision)
         if decision.now.base_added_uw:  # nodes that boot: their watts leave the pool in the round that wakes them
             base += decision.now.base_added_uw
-            pool_w = pool_under(left_w, snapshot.pool, base, bare_w)[1]
+            pool_w = pool_under(left_w, snapshot.pool, base, bare_w, withheld)[1]
         started = [self.sorter.queue.row[rows.waiting[row]] for row in decision.rows[: self.rules.starts_a_cycle]]
         chosen = self.placement.choose(decision, started, self.rules.starts_a_cycle)
         chosen = self.site.together([*reserved, *chosen])
@@ -287,8 +283,8 @@ class Planner:
             hand += self.shared.leaving(rows.aside, lambda row: self.sorter.user_holds(row, snapshot.details))
         target, until_s = target_name(view.signals.targets, now_s), target_end_s(view.signals.targets, now_s)
         parked = self.parking.goals(decision.now, occupation.busy, now_s, target, until_s)
-        other = {goal.key for goal in parked.jobs}
-        licences = licences_of_running(self.memory, snapshot, running, other, follow=self.rules.track_running)
+        follow, other = self.rules.track_running, {goal.key for goal in parked.jobs}
+        licences = licences_of_running(self.memory, snapshot, running, other, follow=follow)
         goal = Goal(
             pool_w,
             (*licences, *parked.jobs, *late, *adopt, *restored, *left_over(rows.orphans), *hand, *goals),
@@ -302,6 +298,10 @@ class Planner:
             held_w + base / 1e6 + shared.watts, labels(job.counted for job in running),
             decision.refusals, rows, decision, parked.stored, self.meter.figures() if self.meter is not None else {},
             until_s, shared, float(sum([b.net_w for b in occupation.busy[len(holding) :]])),
+            watt_bound(
+                left_w - base / 1e6, overshoot_w, snapshot,
+                lambda: held_watts(holding, rows, running, in_force, promised=promised), elsewhere,
+            ),
         )  # fmt: skip
 
     def _sorted(self, snapshot: Snapshot) -> Sorted:
@@ -379,83 +379,6 @@ class Planner:
         """Return the least and the greatest number of nodes of a waiting job."""
         return node_range(row, self.memory.marks.get(row.key, ()), self.layout)
 
-    def _given_w(self, row: Job) -> int:
-        """Return the net watts that a running job must hold for the nodes that it was given.
-
-        More than its licence where Slurm gave it more nodes than the controller counted (a range that was not pinned,
-        or a release that reached Slurm while its update was lost), or other ones that draw more (``live.placement``).
-        """
-        placed = self.memory.placed.get(row.key)
-        counted = len(expand(placed.nodes)) if placed is not None else 0
-        first = int(self.layout.machine.option_start[self._partition(row)])
-        if (placed is not None or not self.rules.track_running) and self.placement.falls_short(row, placed, first):
-            return self.placement.drawn_w(row, first if placed is None else placed.option)
-        if placed is None or not counted or row.nodes <= counted:
-            return row.watts
-        return max(row.watts, math.ceil(placed.watts / counted) * row.nodes)
-
-    def _most(self, partition: int, row: Job) -> int:
-        """Return the greatest net watts of a job's nodes in a machine partition."""
-        return self.layout.most_net_w(partition) * row.nodes
-
-    def _partition(self, row: Job) -> int:
-        """Return the machine partition of a job: of its first node, else the first that it may use."""
-        names = row.node_names
-        unit = self.layout.unit.get(names[0]) if names else None
-        if unit is not None:
-            return self.layout.row_of(unit)
-        return min(self.layout.allowed(row.partition), default=0)
-
-    def _all_running(
-        self, rows: Sequence[Job], power: Mapping[str, NodePower], now_s: float, details: Mapping[JobKey, Details]
-    ) -> list[RunningJob]:
-        """Return the running jobs with what they count for.
-
-        Without measurements this depends on the row alone, so unchanged rows are taken from the last
-        round.
-        """
-        if self.shared.partitions:  # jobs outside the machine hold nothing that is counted for them
-            rows = [row for row in rows if any(name in self.layout.unit for name in row.node_names)]
-        if self.rules.track_running:
-            return [self._running(row, power, now_s, details) for row in rows]
-        last = self._counted
-        if len(last) == len(rows) and all(map(operator.is_, rows, map(_ROW, last))):
-            return last
-        known = {id(job.row): job for job in last}  # the rows are alive, so no id stands for two
-        self._counted = [known.get(id(row)) or self._running(row, power, now_s, details) for row in rows]
-        return self._counted
-
-    def _running(
-        self, row: Job, power: Mapping[str, NodePower], now_s: float, details: Mapping[JobKey, Details]
-    ) -> RunningJob:
-        """Return a running job with what it counts for: its licence, its maximum without one, or measured."""
-        partition = self._partition(row)
-        placed = self.memory.placed.get(row.key)
-        option = placed.option if placed is not None else int(self.layout.machine.option_start[partition])
-        if (parked := self.parking.counted(row, partition)) is not None:
-            self.tracker.pause(row.key, now_s)
-            return RunningJob(row, option, parked, row.watts, restarted=False)
-        most = self._most(partition, row)
-        given_w = max(self._given_w(row), self.parking.least_w(row)) if row.watts >= 0 else -1
-        licence = given_w if row.watts >= 0 else most
-        figure = CountedPower(licence, licence, "predicted")
-        if self.rules.track_running:
-            known = self.predictor.of(row.key)
-            machine = self.layout.machine
-            idle_w = 0.0 if machine.cap_scope == "jobs" else machine.partitions[partition].idle_w * row.nodes
-            expected = float(known[0][option]) if known is not None else math.nan
-            if self.tracker.ledger is not None and math.isnan(expected):
-                expected = (licence + idle_w) / row.nodes
-            names = row.node_names
-            samples = [power[n] for n in names if n in power]
-            if len(samples) < len(names):  # a node outside the machine: its share of the job is not measured
-                samples = []
-            self.tracker.observe(self.sorter.requests[row.key], row.start_s, expected, samples, now_s)
-            figure = self.tracker.figure(row.key, licence, idle_w, most)
-        known_details = details.get(row.key)
-        restarted = known_details is None or known_details.restarts > 0 or self.memory.marked(row.key, REQUEUED)
-        return RunningJob(row, option, figure, given_w, restarted)
-
     def _keep_room(self, rows: Sorted, occupation: Occupation, room_w: float, now_s: float) -> int:
         """Add the jobs that wait to who holds which unit, on what running ones leave; return the watts kept for them.
 
@@ -468,7 +391,7 @@ class Planner:
         room_w -= sum([b.net_w for b in occupation.busy[first:]])
         foreign = [row for row in rows.under_way if id(row) in others]
         free = (self.nodes.usable, occupation.taken)
-        for row in self.pending_room.kept(foreign, self._partition, free, room_w, now_s):
+        for row in self.pending_room.kept(foreign, self.layout.of_job, free, room_w, now_s):
             self._reserve(row, occupation, now_s)
         self.predictor.expect_ends(occupation, self.sorter.requests, now_s)
         return sum([b.net_w for b in occupation.busy[first:]])
@@ -477,10 +400,10 @@ class Planner:
         """Keep nodes and watts for a job that waits and that may start at any moment."""
         # an adopted or foreign job has no stored release: its partition's first option, its own watts
         placed = self.memory.placed.get(row.key)
-        partition = self._partition(row)
+        partition = self.layout.of_job(row)
         option = placed.option if placed is not None else int(self.layout.machine.option_start[partition])
         wanted = row.requested or (expand(placed.nodes) if placed is not None else ())
-        net_w = row.watts if row.watts >= 0 else self._most(partition, row)
+        net_w = row.watts if row.watts >= 0 else self.layout.most_of(partition, row)
         occupation.under_way(row, partition, option, net_w, wanted, now_s)
 
     def _view(

@@ -173,6 +173,18 @@ class Layout:
         scaled = np.where(np.isfinite(top), idle + (top - idle) * self.machine.option_dynamic_factor, top)
         return self.whole_w(scaled[np.newaxis])
 
+    def of_job(self, row: Job) -> int:
+        """Return the machine partition of a job: of its first node, else the first that it may use."""
+        names = row.node_names
+        unit = self.unit.get(names[0]) if names else None
+        if unit is not None:
+            return self.row_of(unit)
+        return min(self.allowed(row.partition), default=0)
+
+    def most_of(self, partition: int, row: Job) -> int:
+        """Return the greatest net watts of a job's nodes in a machine partition."""
+        return self.most_net_w(partition) * row.nodes
+
     def most_net_w(self, row: int) -> int:
         """Return the greatest net watts of one unit of a partition, in whole watts.
 

@@ -415,8 +415,8 @@ def require_sensors(policy: Policy, needs: Capabilities, driver: DriverAbilities
         lacks = f"{driver.name} has no power sensor of {machine.name}"
         hint = "write a [sensor] table into the machine file"
         if driver.telemetry is not None:
-            lacks = f"{driver.name} has no source of the nodes' power, or track_running is off"
-            hint = "name a source in [telemetry], with track_running"
+            lacks = f"{driver.name} has no source of the nodes' power, or track_running is off (the default)"
+            hint = "name a source in [telemetry], with track_running = true and what it needs"
         raise PolicyError(
             f"has {what}, and nothing measures: {lacks}",
             where=policy.name,

@@ -90,6 +90,11 @@ class Adaptive:
         self.own, self.common, self.meter_s, self.late, self.noise = own, common, meter_s, int(late), noise
 
     @property
+    def promise(self) -> str:
+        """Return what is promised about power, and measured by the meter."""
+        return f"above the cap for at most {100.0 * self.epsilon:g} % of {self.window_days:g} days"
+
+    @property
     def terms(self) -> tuple[float, float, float]:
         """Return what the compiled pass begins with: share, z^2 own, z^2 common (pure numbers)."""
         z = self.begin

@@ -62,6 +62,11 @@ class Chance:
             )
 
     @property
+    def promise(self) -> str:
+        """Return what is promised about power; nothing measures whether it is kept."""
+        return f"above the cap with a probability of {100.0 * self.epsilon:g} %, if its variances are right"
+
+    @property
     def terms(self) -> tuple[float, float, float]:
         """Return what the compiled pass computes with: share, z^2 own, z^2 common (pure numbers)."""
         z = self.deviations

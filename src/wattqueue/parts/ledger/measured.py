@@ -53,6 +53,8 @@ class Measured:
     """
 
     code: ClassVar[int] = codes.MEASURED
+    follows_power: ClassVar[bool] = True
+    """Whether what it counts falls with what jobs draw, so that maxima at their starts promise nothing."""
 
     def __init__(
         self,

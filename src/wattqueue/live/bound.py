@@ -1,0 +1,252 @@
+"""The bound on what running jobs may draw, which every write passes (SEMANTICS rule 15, docs/adr/0019).
+
+A licence is a number. What counts for the bound of a job is w:
+
+- its licence, where nothing says that it may draw more: it is the maximum of its nodes, or the watts with which the
+  row's estimator started it, or a limit that is in force on its nodes was read back;
+- else, where its licence was lowered to what was measured, the licence with which it started (``start_w``).
+
+The *uncovered* watts are the sum of what w is above the licences. The resource manager starts jobs by licences alone,
+also while the controller is away, so the bound
+
+    sum of w over running jobs and jobs under way  <=  pool + accepted overshoot
+
+holds for whatever it starts if the licences that are open, and the uncovered watts, sum to no more than the pool and
+the overshoot. Two functions keep that: ``lowered_licences.allot`` decides in each round how far licences may be
+lowered, and which of them have to be raised again; ``WattBound`` is asked before each write, and refuses one that would
+break the bound.
+
+A write that can only reduce what jobs may draw, or what the resource manager may start, is never refused. So what comes
+from a cap that fell is reported, and not refused: nothing starts until the sum is within the bound again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from wattqueue.live.cluster import (
+    ChangeJob,
+    ContinueJob,
+    Job,
+    JobKey,
+    ReleaseJob,
+    SetPool,
+    Snapshot,
+    StopJob,
+    Write,
+)
+
+if TYPE_CHECKING:
+    from wattqueue.live.running_jobs import RunningJob
+    from wattqueue.live.sorting import Sorted
+    from wattqueue.live.world import Busy
+
+ABOVE = "jobs could draw more than the pool and the accepted overshoot"
+"""Why a write is refused."""
+
+
+class HeldWatts(NamedTuple):
+    """What one job holds."""
+
+    counted_w: int
+    """Its licence, as far as the resource manager counts it: 0 for a job without one, and for a suspended one."""
+    bound_w: int
+    """What counts for the bound: w."""
+    resumes_w: int | None = None
+    """What counts once it goes on, of a job that stands still; None for any other."""
+
+    @property
+    def uncovered_w(self) -> int:
+        """Return by how much it may exceed its licence."""
+        return max(0, self.bound_w - self.counted_w)
+
+    def resumed(self) -> HeldWatts:
+        """Return what it holds once it goes on."""
+        return HeldWatts(self.counted_w, max(self.counted_w, self.resumes_w or 0))
+
+
+class LimitsInForce(NamedTuple):
+    """What is known of the limits that agents set; the default where there are none."""
+
+    nodes: frozenset[str] = frozenset()
+    """Nodes with a limit in force that was read back."""
+    hold_cap: bool = False
+    """Whether all limits that may be in force sum to no more than the cap."""
+
+    def cover(self, row: Job) -> bool:
+        """Whether every node of a job has a limit in force."""
+        return bool(self.nodes) and bool(row.node_names) and self.nodes.issuperset(row.node_names)
+
+
+NO_LIMITS = LimitsInForce()
+
+
+class WattBound:
+    """What the jobs of a snapshot hold, write after write; ``refusal`` is asked before each write, ``note`` told after.
+
+    Jobs that wait hold nothing. A job that is released holds its watts from then on, whether it runs or not.
+    """
+
+    def __init__(
+        self,
+        limit_w: float,
+        open_w: int,
+        rows: Mapping[JobKey, Job],
+        held: Callable[[], dict[JobKey, HeldWatts]],
+        other_w: int = 0,
+    ) -> None:
+        """Begin with a snapshot.
+
+        ``limit_w``: pool and accepted overshoot, inf for no bound. ``open_w``: licences that the resource manager
+        leaves open to jobs. ``held`` returns what running jobs and jobs under way hold; it is called once, at the
+        first write.
+        ``other_w``: watts that the resource manager counts for jobs that are not shown.
+        """
+        self.limit_w, self.open_w, self.rows = limit_w, open_w, rows
+        self._load, self._other_w = held, other_w
+        self._given: dict[JobKey, int] = {}
+        """Watts that waiting jobs were given since the snapshot."""
+        self._sums_w = (other_w, 0)
+        """Sum of w, and of the uncovered watts, of ``held``."""
+
+    @classmethod
+    def none(cls) -> WattBound:
+        """Return a bound that refuses nothing."""
+        return cls(math.inf, 0, {}, dict)
+
+    @cached_property
+    def held(self) -> dict[JobKey, HeldWatts]:
+        """Return what each job holds."""
+        held = self._load()
+        self._sums_w = (
+            sum([one.bound_w for one in held.values()]) + self._other_w,
+            sum([one.uncovered_w for one in held.values()]),
+        )
+        return held
+
+    @property
+    def sum_w(self) -> int:
+        """Return the sum of w."""
+        return self._sums_w[0] if "held" in self.__dict__ or self.held else self._other_w
+
+    @property
+    def uncovered_w(self) -> int:
+        """Return by how much jobs may exceed their licences."""
+        return self._sums_w[1] if "held" in self.__dict__ or self.held else 0
+
+    def refusal(self, write: Write) -> str:
+        """Return why a write is not carried out; empty where it may be."""
+        match write:
+            case SetPool():
+                exceeds = write.open_w > self.open_w and write.open_w + self.uncovered_w > self.limit_w
+            case ReleaseJob():
+                # jobs of several components wait in the resource manager's own queue, until the open pool has room
+                row, watts = self._row(write), self._started_w(write)
+                exceeds = not (row is not None and row.whole) and watts > 0 and self.sum_w + watts > self.limit_w
+            case ContinueJob():
+                exceeds = self._resumes_above(write)
+            case ChangeJob():
+                exceeds = self._uncovers(write)
+            case _:
+                exceeds = False
+        return ABOVE if exceeds else ""
+
+    def note(self, write: Write, error: str) -> None:
+        """Take over a write that was tried. One that failed may have been carried out, so it frees nothing."""
+        key, held = write.key, self.held
+        match write:
+            case SetPool():
+                self.open_w = max(self.open_w, write.open_w) if error else write.open_w
+            case ReleaseJob() if key is not None and key not in held:
+                self._put(key, HeldWatts(self._started_w(write), self._started_w(write)))
+            case StopJob() if key in held and not error:
+                one = held[key]
+                self._put(key, HeldWatts(one.counted_w, one.counted_w, max(one.bound_w, one.resumes_w or 0)))
+            case ContinueJob() if key in held and held[key].resumes_w is not None:
+                self._put(key, held[key].resumed())
+            case ChangeJob() if key is not None and write.fields.watts is not None:
+                self._changed(key, max(write.fields.watts, 0), failed=bool(error))
+            case _:
+                pass
+
+    def _changed(self, key: JobKey, watts: int, *, failed: bool) -> None:
+        """Take over a job's new watts."""
+        before = self.held.get(key)
+        if before is None:
+            self._given[key] = max(watts, self._given.get(key, 0)) if failed else watts
+        elif failed:
+            new = before._replace(counted_w=min(before.counted_w, watts), bound_w=max(before.bound_w, watts))
+            self._put(key, new)
+        elif before.resumes_w is not None:
+            self._put(key, HeldWatts(watts, watts, max(before.resumes_w, watts)))
+        else:
+            self._put(key, HeldWatts(watts, max(before.bound_w, watts)))
+
+    def _put(self, key: JobKey, new: HeldWatts) -> None:
+        """Replace what a job holds."""
+        old = self.held.get(key, HeldWatts(0, 0))
+        self.held[key] = new
+        total_w, uncovered_w = self._sums_w
+        self._sums_w = (total_w + new.bound_w - old.bound_w, uncovered_w + new.uncovered_w - old.uncovered_w)
+
+    def _uncovers(self, write: ChangeJob) -> bool:
+        """Whether a lower licence would leave more uncovered than the bound allows."""
+        held, watts = self.held.get(write.key) if write.key is not None else None, write.fields.watts
+        if held is None or watts is None or held.resumes_w is not None or watts >= held.counted_w:
+            return False
+        more_w = held._replace(counted_w=max(watts, 0)).uncovered_w - held.uncovered_w
+        return more_w > 0 and self.open_w + self.uncovered_w + more_w > self.limit_w
+
+    def _resumes_above(self, write: ContinueJob) -> bool:
+        """Whether a job that stands still would draw too much if it went on."""
+        held = self.held.get(write.key) if write.key is not None else None
+        if held is None or held.resumes_w is None:
+            return False
+        new = held.resumed()
+        more_w = new.uncovered_w - held.uncovered_w
+        above = self.sum_w + new.bound_w - held.bound_w > self.limit_w
+        return above or (more_w > 0 and self.open_w + self.uncovered_w + more_w > self.limit_w)
+
+    def _row(self, write: Write) -> Job | None:
+        return self.rows.get(write.key) if write.key is not None else None
+
+    def _started_w(self, write: ReleaseJob) -> int:
+        """Return the watts with which a release starts a job."""
+        row = self._row(write)
+        return self._given.get(write.key, max(row.watts, 0)) if row is not None and write.key is not None else 0
+
+
+def watt_bound(
+    room_w: float, overshoot_w: float, snapshot: Snapshot, held: Callable[[], dict[JobKey, HeldWatts]], other_w: int
+) -> WattBound:
+    """Return the bound of a round; ``room_w`` are the watts that the cap leaves above what counts without any job."""
+    limit_w = math.floor(room_w + 1e-6) + overshoot_w if math.isfinite(room_w) else math.inf
+    open_w = 0 if snapshot.pool is None else snapshot.pool.open_w
+    return WattBound(limit_w, open_w, snapshot.by_key, held, other_w)
+
+
+def held_watts(
+    busy: Iterable[Busy], rows: Sorted, running: Iterable[RunningJob], limits: LimitsInForce, *, promised: bool
+) -> dict[JobKey, HeldWatts]:
+    """Return what running jobs and jobs under way hold.
+
+    ``promised``: the row's ledger promises a share of time, so that a licence counts as it is. Jobs that wait for the
+    resource manager alone hold nothing: it starts them into the open pool.
+    """
+    start_w = {job.row.key: job.start_w for job in running if not promised or job.row.state == "stopped"}
+    foreign = {id(row) for row in rows.foreign}
+    released = (row for row in rows.under_way if id(row) not in foreign)
+    held = {row.key: HeldWatts(max(row.watts, 0), max(row.watts, 0)) for row in released}
+    for one in busy:
+        row, licence = one.row, max(one.row.watts, 0)
+        counted_w = 0 if row.state == "suspended" else licence
+        most_w = max(one.net_w, 0) if row.watts < 0 else max(licence, start_w.get(row.key, 0))
+        covered = row.watts >= 0 and limits.hold_cap and limits.cover(row)
+        if row.state == "stopped":
+            held[row.key] = HeldWatts(counted_w, licence, max(licence, start_w.get(row.key, 0)))
+        else:
+            held[row.key] = HeldWatts(counted_w, licence if covered else most_w)
+    return held

@@ -1,0 +1,139 @@
+"""Under which conditions licences of running jobs are lowered to what is measured.
+
+A job that draws little now may draw all that its nodes can a moment later, so a licence that follows what is measured
+admits others on watts that are not free. That is done only where one of three things bounds what follows:
+
+- ``limits``: a control of the row keeps the cap by limits that agents set on nodes, and that are read back;
+- ``promise``: the row's ledger promises a share of time, and the machine's meter corrects it (``adaptive``);
+- ``overshoot``: the site has accepted that jobs may draw so much more than the cap.
+
+Whether a licence is below the maximum at the *start* of a job is another question: that is the row's estimator
+(``policy.promise``).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from wattqueue.errors import InputError
+from wattqueue.formats.cap import QUANTITY, UNITS_W
+from wattqueue.parts.ledger.adaptive import Adaptive
+from wattqueue.parts.ledger.measured import Measured
+from wattqueue.policy.interfaces import stated
+from wattqueue.policy.policy import Policy
+from wattqueue.policy.promise import promise_of
+from wattqueue.policy.registry import part_name
+
+KEY = "telemetry.accepted_overshoot"
+
+
+class AcceptedOvershoot(NamedTuple):
+    """Watts by which a site accepts that jobs may exceed the cap: a figure, or a share of the cap in force."""
+
+    watts: float = 0.0
+    share: float = 0.0
+
+    def of(self, cap_w: float) -> float:
+        """Return it in watts; 0 without a cap."""
+        return self.watts + self.share * cap_w if math.isfinite(cap_w) else 0.0
+
+    def __str__(self) -> str:
+        """Return it as a person writes it."""
+        return f"{self.watts:,.0f} W" if self.watts else f"{100.0 * self.share:g} % of the cap"
+
+
+NONE = AcceptedOvershoot()
+
+
+def parse_overshoot(text: str) -> AcceptedOvershoot:
+    """Return what ``accepted_overshoot`` states; nothing for an empty text.
+
+    Raises: InputError for a text that is neither watts nor a share.
+    """
+    if not text.strip():
+        return NONE
+    found = QUANTITY.fullmatch(text)
+    unit = found[2].lower() if found is not None else ""
+    if found is None or unit not in {"%", *UNITS_W}:
+        raise InputError(
+            f"{text!r} is no number of watts", where=KEY, hint="write 500W, 2kW, or 5% of the cap in force"
+        )
+    number = float(found[1])
+    return AcceptedOvershoot(share=number / 100.0) if unit == "%" else AcceptedOvershoot(number * UNITS_W[unit])
+
+
+class LoweringConditions(NamedTuple):
+    """What allows that licences of running jobs are lowered."""
+
+    limits: str = ""
+    """The control that keeps the cap by limits of nodes; empty for none."""
+    promise: str = ""
+    """What the ledger promises, where the machine's meter corrects it."""
+    overshoot: AcceptedOvershoot = NONE
+
+    @property
+    def met(self) -> bool:
+        """Whether there is one."""
+        return bool(self.limits or self.promise or self.overshoot != NONE)
+
+    def lines(self) -> list[str]:
+        """Return a sentence for each condition that is met."""
+        found = []
+        if self.limits:
+            found.append(f"while every node of the job has a limit in force that was read back ({self.limits})")
+        if self.promise:
+            found.append(f"as the row promises: {self.promise}")
+        if self.overshoot != NONE:
+            found.append(f"so far that jobs may draw {self.overshoot} more than the cap (accepted_overshoot)")
+        return found
+
+
+def conditions_of(policy: Policy, overshoot: AcceptedOvershoot, *, agents: bool) -> LoweringConditions:
+    """Return the conditions that a policy and a site meet. ``agents``: whether agents set limits on nodes."""
+    holding = [part_name(type(c)) for c in policy.controls if stated(c, "holds_budget", False)] if agents else []
+    ledger = policy.ledger
+    promise = ledger.promise if isinstance(ledger, Adaptive) else ""
+    return LoweringConditions(", ".join(holding), promise, overshoot)
+
+
+def require_condition(policy: Policy, met: LoweringConditions, *, follows: bool) -> None:
+    """Raise InputError where licences are to be lowered (``follows``) and nothing bounds what jobs draw later."""
+    if met.met or not follows:
+        return
+    needed = f"; policy {policy.name} needs it for its ledger" if isinstance(policy.ledger, Measured) else ""
+    raise InputError(
+        "track_running lowers licences of running jobs to what is measured, and nothing bounds what they draw "
+        f"later{needed}",
+        where="telemetry.track_running",
+        hint="leave it out; or use a row that limits nodes through agents (e-pas-intel), or one that promises a share "
+        'of time (easy+pc-adaptive-1), or state what you accept: accepted_overshoot = "5%"',
+    )
+
+
+class LicenceRules(NamedTuple):
+    """With how many watts jobs start, what is promised about power, and whether licences follow what is measured."""
+
+    start: str
+    power: str
+    lowering: tuple[str, ...]
+    """A sentence for each condition under which licences are lowered; empty where they are not."""
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return them for a person: name and text."""
+        follows = "; ".join(self.lowering) if self.lowering else "no (telemetry.track_running is off)"
+        return [
+            ("jobs start with", self.start),
+            ("promised about power", self.power),
+            ("licences follow measurements", follows),
+        ]
+
+
+def licence_rules(policy: Policy, overshoot: AcceptedOvershoot, *, follows: bool, agents: bool) -> LicenceRules:
+    """Return what a policy and a site decide about licences. ``follows``: whether ``track_running`` is on."""
+    promise = promise_of(policy)
+    met = conditions_of(policy, overshoot, agents=agents)
+    power = promise.power
+    if follows and overshoot != NONE:
+        power += f"; jobs may draw {overshoot} more than the cap, which the site accepts"
+    return LicenceRules(promise.start, power, tuple(met.lines()) if follows else ())
