@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tests.reference.site_meter import NaiveSiteMeter
 from tests.sim.test_against_twin import Scripted, expect_same, random_script
 from tests.sim.workloads import random_world
 from wattqueue.errors import PolicyError
+from wattqueue.formats.workloads.swf import read_swf
 from wattqueue.kernels import codes
 from wattqueue.kernels.site_meter import GREATEST, SPENT_S, Z, margin_once
 from wattqueue.model.jobs import Jobs
@@ -163,6 +165,16 @@ def test_noise_of_the_meter_does_not_raise_the_margin() -> None:
         assert simulation.result().schedule.ran.all()
         found[noise] = float(simulation.parts.meter.state[Z])
     assert found[0.01] < found[0.0] + 1.0
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("row", ["easy+pc-adaptive-1", "easy+pc-adaptive-0.1"])
+def test_every_job_that_fits_starts_on_a_machine_of_many_idle_watts(data_dir: Path, row: str) -> None:
+    """KTH-SP2 under 80 %: 60 of 100 nodes fit beside the idle watts of the others, and most jobs started never."""
+    jobs = read_swf(data_dir / "swf" / "KTH-SP2.swf.gz").jobs
+    machine = plain_machine(100, 95.0, 190.738)
+    run = simulate(jobs, machine, load_policy(row), cap=Cap.constant(0.8 * 19_073.8))
+    assert (run.schedule.ran == (jobs.nodes <= 60)).all()
 
 
 def test_a_share_that_noise_explains_is_not_used() -> None:
