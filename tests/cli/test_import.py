@@ -45,7 +45,7 @@ def test_a_dump_becomes_a_table_and_a_list_of_what_was_left_out(tmp_path: Path, 
     assert rows[2] == {"line": "10", "job_id": "3", "reason": "never ran"}
     for words in (
         "sacct, 35 rows",
-        "16 jobs, 16 rejected",
+        "16 jobs, 16 unusable",
         "2 never ran",
         "watts of 2 jobs (12 %)",
         "energy: 2 measured, 0 attributed, 0 modelled",
@@ -57,8 +57,8 @@ def test_a_dump_becomes_a_table_and_a_list_of_what_was_left_out(tmp_path: Path, 
 
 def test_the_summary_as_json(tmp_path: Path) -> None:
     found = json.loads(call("import", NASTY, "-o", tmp_path / "jobs.csv", "--json"))
-    assert (found["jobs"], found["rejected"], found["rows"]) == (16, 16, 35)
-    assert found["rejected_by_reason"]["never ran"] == 2
+    assert (found["jobs"], found["unusable"], found["rows"]) == (16, 16, 35)
+    assert found["unusable_by_reason"]["never ran"] == 2
     assert found["energy_j"] == pytest.approx(3.6e6 + 300_500)
 
 
@@ -71,7 +71,7 @@ def test_a_dump_as_swf(tmp_path: Path) -> None:
 
 def test_an_swf_as_a_table(tmp_path: Path, data_dir: Path) -> None:
     said = call("import", data_dir / "swf/KTH-SP2.swf.gz", "-o", tmp_path / "kth.parquet")
-    assert "28,481 jobs, 8 rejected" in said
+    assert "28,481 jobs, 8 unusable" in said
     assert "energy" not in said
     assert len(read_table(tmp_path / "kth.parquet")) == 28_481
 

@@ -35,7 +35,7 @@ def test_a_generated_dump_with_steps_is_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "dump.psv"
     jobs = write_dump(path, 40_000, steps=True)
     found = read(path)
-    assert (found["jobs"], found["rows"], found["rejected"]) == (jobs, 4 * jobs, 0)
+    assert (found["jobs"], found["rows"], found["unusable"]) == (jobs, 4 * jobs, 0)
     assert found["with_power"] == jobs
     assert found["alone_yes"] + found["alone_no"] == jobs
 

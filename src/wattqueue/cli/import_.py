@@ -79,7 +79,7 @@ def run(
     _write(out, workload)
     write_unusable(listed, workload.unusable)
     if as_json:
-        print(json.dumps(workload.summary() | {"rejected_by_reason": _by_reason(workload)}, indent=2))
+        print(json.dumps(workload.summary() | {"unusable_by_reason": _by_reason(workload)}, indent=2))
     else:
         print("\n".join([*_summary_lines(file, workload), *_lost(out, workload), done]))
 
@@ -107,7 +107,7 @@ def _write(out: Path, workload: Workload) -> None:
 def _by_reason(workload: Workload) -> dict[str, int]:
     """Return the number of unusable rows by reason, the most frequent first.
 
-    The same counts are printed in the summary and, with ``--json``, as ``rejected_by_reason``.
+    The same counts are printed in the summary and, with ``--json``, as ``unusable_by_reason``.
     """
     return dict(Counter(workload.unusable.reason.values().tolist()).most_common())
 
@@ -120,7 +120,7 @@ def _summary_lines(file: Path, workload: Workload) -> list[str]:
     """
     found = workload.summary()
     jobs, rows = found["jobs"], found["rows"]
-    lines = [f"{file}: {workload.format}, {rows:,} rows", f"  {jobs:,} jobs, {found['rejected']:,} rejected"]
+    lines = [f"{file}: {workload.format}, {rows:,} rows", f"  {jobs:,} jobs, {found['unusable']:,} unusable"]
     lines += [f"    {count:,} {reason}" for reason, count in _by_reason(workload).items()]
     lines.append(f"  watts of {found['with_power']:,} jobs ({_share(found['with_power'], jobs)})")
     if found["with_profile"]:

@@ -46,7 +46,7 @@ class Workload:
     def summary(self) -> dict[str, Any]:
         """Return counts that describe the import.
 
-        Keys: jobs, rejected, with watts or profile, alone on their nodes, and energy by quality; ``notes`` are the
+        Keys: jobs, unusable, with watts or profile, alone on their nodes, and energy by quality; ``notes`` are the
         remarks.
         """
         jobs = self.jobs
@@ -60,7 +60,7 @@ class Workload:
             "format": self.format,
             "rows": self.rows,
             "jobs": len(jobs),
-            "rejected": len(self.unusable),
+            "unusable": len(self.unusable),
             "with_power": int(power.sum()),
             "with_profile": 0 if jobs.profiles is None else int((jobs.profiles.pattern >= 0).sum()),
             **{f"alone_{word}": int((alone == word).sum()) for word in ("yes", "no", "unknown")},
