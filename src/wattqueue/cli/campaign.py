@@ -104,9 +104,11 @@ def show(table: pl.DataFrame, title: str) -> None:
 
     # maintain_order keeps the order of the grid, in which the user wrote the policies and caps.
     means = table.group_by(AXES, maintain_order=True).agg(
-        pl.len().alias("runs"), pl.col("oracle").first(), pl.col(COLUMNS).mean()
+        pl.len().alias("runs"), pl.col("oracle").first(), pl.col("jobs_never_ran").sum(), pl.col(COLUMNS[1:]).mean()
     )
-    quiet = () if table["jobs_never_ran"].sum() else WHERE_JOBS_LEFT
+    count, waits = WHERE_JOBS_LEFT
+    bound = any(is_bound(waits, row) for row in means.iter_rows(named=True))
+    quiet = {*(() if means[count].sum() else (count,)), *(() if bound else (waits,))}
     several = [axis for axis in AXES if table[axis].n_unique() > 1] or ["policy"]
     shown = {name: unit_of(name, means[name].max()) for name in COLUMNS if means[name].is_not_null().any()}
     shown = {name: unit for name, unit in shown.items() if name not in quiet}
