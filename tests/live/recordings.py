@@ -9,6 +9,7 @@ from tests.live.record import FILES, RECORDED
 from wattqueue.live.slurm.associations import ASSOCIATIONS, SHARES
 from wattqueue.live.slurm.commands import CommandResult, SlurmError
 from wattqueue.live.slurm.job_facts import EXCLUDED, FACTS
+from wattqueue.live.slurm.observe import SUBMITTED
 from wattqueue.live.slurm.sharing import PARTITIONS
 from wattqueue.live.slurm.suitable import FEATURES, RESERVATIONS
 
@@ -47,6 +48,9 @@ class Recorded:
         if fault == "garbage":
             return CommandResult(0, "\x00\x7f|||not what you\nexpected=|", "", 0.0)
         name = next((name for name, command in FILES.items() if command == argv), None)
+        if argv == SUBMITTED:
+            rows = [line.split("|") for line in self.texts["jobs"].splitlines()[1:]]
+            return CommandResult(0, "".join(f"{row[0]}|{row[2]}\n" for row in rows), "", 0.0)
         if argv in SITE:
             return CommandResult(0, "", "", 0.0)
         if name is None and "show" in argv:

@@ -28,7 +28,7 @@ from wattqueue.live.cluster import (
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import CommandResult, SlurmError
 from wattqueue.live.slurm.frequencies import Frequencies
-from wattqueue.live.slurm.observe import parse_job
+from wattqueue.live.slurm.observe import SUBMITTED, parse_job
 from wattqueue.live.slurm.pool import ReconfigurePool, ReservationPool
 from wattqueue.live.slurm.writes import check, commands_of
 
@@ -179,6 +179,38 @@ class Refusing(Recorded):
         answer = super().run(argv)
         bad = self.refused & set(jobs)
         return answer._replace(code=1, err="Invalid job id specified") if bad else answer
+
+
+def test_nothing_is_written_to_a_job_that_got_the_id_of_another_after_a_crash() -> None:
+    now = [1e9]
+    slurm = Recorded()
+    cluster = SlurmCluster(slurm, clock=lambda: now[0])
+    seen = cluster.observe()
+    first, second, *_ = (row for row in seen.jobs if row.pending)
+    writes = [StopJob(row.target, "", "", key=row.key) for row in (first, second)]
+    fresh = len(slurm.calls)
+    assert cluster.apply_together(writes) == ["", ""]
+    assert SUBMITTED not in slurm.calls[fresh:], "what was listed a moment ago needs no second list"
+    other = first.key._replace(submit_s=first.key.submit_s + 60.0)
+    lines = slurm.texts["jobs"].splitlines(keepends=True)
+    old = f"|{first.key.submit_s:.0f}|"
+    slurm.texts["jobs"] = "".join(
+        line.replace(old, f"|{other.submit_s:.0f}|", 1) if line.startswith(f"{first.key.name}|") else line
+        for line in lines
+    )
+    now[0] += 5.0
+    slurm.writes.clear()
+    errors = cluster.apply_together(writes)
+    assert [bool(error) for error in errors] == [True, False]
+    for write in (HoldJob(first.target, "", "", key=first.key), ReleaseJob(first.target, "", "", key=first.key)):
+        with pytest.raises(SlurmError, match="another job"):
+            cluster.apply(write)
+    assert not [argv for argv in slurm.writes if first.target in argv]
+    assert any(second.target in argv for argv in slurm.writes)
+    cluster.apply(HoldJob(second.target, "", "", key=second.key))
+    assert slurm.calls[fresh:].count(SUBMITTED) == 1, "one list serves the writes of the next moments"
+    cluster.observe()
+    cluster.apply(HoldJob(other.name, "", "", key=other))
 
 
 def test_writes_of_one_shape_are_the_same_commands() -> None:

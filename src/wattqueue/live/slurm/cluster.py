@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from wattqueue.live.cluster import (
     ChangeJob,
     Finding,
+    JobKey,
     Pool,
     SetDrain,
     SetJobFrequency,
@@ -22,9 +23,16 @@ from wattqueue.live.cluster import (
 from wattqueue.live.draining import FOREIGN
 from wattqueue.live.slurm.commands import Slurm, SlurmError, must
 from wattqueue.live.slurm.frequencies import Frequencies
-from wattqueue.live.slurm.observe import Observer
+from wattqueue.live.slurm.observe import SUBMITTED, Observer
 from wattqueue.live.slurm.pool import PoolMethod, ReservationPool
 from wattqueue.live.slurm.writes import DRAIN_REASON, commands_of, shape
+from wattqueue.model.bounds import is_whole
+
+CONFIRM_S = 2.0
+"""Age from which a list of jobs is read again before something is written to one of them."""
+
+
+REPLACED = "Slurm has given this id to another job since the job was seen"
 
 
 @dataclass
@@ -56,6 +64,8 @@ class SlurmCluster:
             priorities=self.priorities,
         )
         self._last: Snapshot | None = None
+        self._listed_s = math.inf
+        self._submit_s: dict[str, float] = {}
 
     def observe(self) -> Snapshot:
         """Return the Slurm now, with the frequencies that its jobs are told to use.
@@ -64,6 +74,7 @@ class SlurmCluster:
         the snapshot: nothing else depends on it.
         """
         seen = self._observer.snapshot()
+        self._listed_s, self._submit_s = seen.taken_s, {}
         try:
             files = self.frequencies.now()
             self._last = replace(seen, frequencies=files) if files else seen
@@ -73,6 +84,8 @@ class SlurmCluster:
 
     def apply(self, write: Write) -> None:
         """Carry one write out. Raises: SlurmError."""
+        if write.key is not None and write.key in self._replaced([write]):
+            raise SlurmError(f"{write.kind} {write.target}: {REPLACED}")
         try:
             if isinstance(write, SetPool):
                 seen = self._seen_pool()
@@ -94,6 +107,14 @@ class SlurmCluster:
         name the job in each release. No command can do harm by being repeated.
         """
         alike: dict[tuple[object, ...], list[int]] = {}
+        try:
+            replaced = self._replaced(writes)
+        except SlurmError as error:
+            return [str(error)] * len(writes)
+        if replaced:
+            rest = [write for write in writes if write.key not in replaced]
+            others = iter(self.apply_together(rest))
+            return [REPLACED if write.key in replaced else next(others) for write in writes]
         for k, write in enumerate(writes):
             alike.setdefault(shape(write, self._licences(write)), []).append(k)
         errors = [""] * len(writes)
@@ -101,6 +122,27 @@ class SlurmCluster:
             for k, error in zip(places, self._all([writes[k] for k in places]), strict=True):
                 errors[k] = error
         return errors
+
+    def _replaced(self, writes: Sequence[Write]) -> set[JobKey]:
+        """Return the jobs of some writes whose ids other jobs have by now, by their submit times.
+
+        A slurmctld that crashed gives ids out again that it had not saved. Jobs are listed again where the last list is
+        older than ``CONFIRM_S``; one that is not listed any more is left to Slurm, which refuses it.
+
+        Raises: SlurmError.
+        """
+        if self._last is None:
+            return set()
+        now_s = self.clock()
+        if not 0.0 <= now_s - self._listed_s < CONFIRM_S:
+            answer = self.slurm.run(SUBMITTED)
+            if answer.code != 0:
+                raise SlurmError(f"squeue: {answer.err.strip()[:160]}")
+            pairs = (line.split("|")[:2] for line in answer.out.splitlines() if line.count("|") == 1)
+            self._submit_s = {name: float(submit) for name, submit in pairs if is_whole(submit)}
+            self._listed_s = now_s
+        keys = {write.key for write in writes if write.key is not None}
+        return {key for key in keys if self._submit_s.get(key.name, key.submit_s) != key.submit_s}
 
     def _all(self, writes: Sequence[Write]) -> list[str]:
         """Carry out writes of one shape; return the error of each."""

@@ -46,6 +46,8 @@ JOB_FIELDS = ":|,".join(_COLUMNS) + ":"
 NODE_FIELDS = "%N|%T|%R|%c|%m|%X|%Y|%G"
 JOBS = ("squeue", "-r", "-a", "-O", JOB_FIELDS)
 """With the header: it tells an empty queue from an answer that was lost on the way."""
+SUBMITTED = ("squeue", "-r", "-a", "-h", "-O", "JobArrayID:|,SubmitTime:")
+"""Which jobs there are, without what is known about them."""
 NODES = ("sinfo", "-h", "-a", "-e", "-o", NODE_FIELDS)
 """``-e`` groups nodes only where all printed figures are equal; without it sinfo prints the least one and a plus."""
 POOL = ("scontrol", "-o", "show", "licenses")
