@@ -109,8 +109,8 @@ class SlurmCluster:
         alike: dict[tuple[object, ...], list[int]] = {}
         try:
             replaced = self._replaced(writes)
-        except SlurmError as error:
-            return [str(error)] * len(writes)
+        except SlurmError as unanswered:
+            return [str(unanswered)] * len(writes)
         if replaced:
             rest = [write for write in writes if write.key not in replaced]
             others = iter(self.apply_together(rest))
