@@ -1,0 +1,158 @@
+"""Rule 19 (Progress) as an oracle: after each instant of a run, does a job wait that had to start?
+
+Written from the text of the rule, on what is true of the world: unit states, jobs of the log, the signals. Of the
+engine it takes the tables of entries and predictions, never a budget, a ledger or a queue.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from unittest.mock import patch
+
+import numpy as np
+
+from wattqueue.kernels import codes
+from wattqueue.parts.backfill.announced_caps import AnnouncedCaps
+from wattqueue.policy.build import time_factors, unit_uw
+from wattqueue.sim.engine import Run, Simulation
+
+SETTLED = (codes.UNIT_ON, codes.UNIT_OFF, codes.UNIT_DOWN, codes.UNIT_DRAINING)
+
+
+def watch(simulation: Simulation) -> tuple[Run, list[str]]:
+    """Run a simulation to its end; return the run, and what broke the rule after one of its instants."""
+    found: list[str] = []
+    resume = simulation._bound_run
+
+    def one_instant() -> Callable[[], int]:
+        simulation.truth.tally[codes.EVENT_LIMIT] = 1
+        return resume()
+
+    def look(*_: int) -> None:
+        if stuck := stuck_job(simulation):
+            found.append(stuck)
+
+    with patch.object(simulation, "_bound_run", one_instant):
+        simulation.go(look)
+    return simulation.result(), found
+
+
+def stuck_job(simulation: Simulation) -> str:
+    """Return the job that had to start in the pass of this instant, in words; empty where the rule holds."""
+    view, truth, log = simulation.view, simulation.truth, simulation.log
+    now = float(view.num[codes.NOW])
+    if view.num[codes.LAST_PASS] != now or not np.isin(truth.unit_state, SETTLED).all():
+        return ""  # no pass at this instant, or a node on its way
+    if (log.state == codes.RUNNING_NOW).any():
+        return ""  # a job runs, or is suspended and holds its units
+    waiting = np.flatnonzero(log.state == codes.WAITING)
+    if not len(waiting):
+        return ""
+    for entry in eligible(simulation, set(waiting.tolist())):
+        if fits(simulation, entry, now):
+            job = simulation.jobs.job_id[view.entries.job[entry]]
+            return f"at {now:g} s nothing runs, and job {job} would fit at its maximum"
+    return ""
+
+
+def eligible(simulation: Simulation, waiting: set[int]) -> list[int]:
+    """Return the entries that the rule allows to start: all, the first of the queue depth, or the heads alone."""
+    needs, entries = simulation.session.needs, simulation.view.entries
+    queue = [e for e in range(len(entries.job)) if int(entries.job[e]) in waiting]
+    queue.sort(key=lambda e: int(entries.rank[e]))
+    if needs.custom_pass is not None:
+        part = simulation.session.needs.pass_part
+        if not isinstance(part, AnnouncedCaps):
+            return []  # a pass in Python decides itself
+        return queue if part.overtake else queue[:1]
+    if needs.rerank is not None:
+        # The order of this pass is the part's own: with all entries eligible, the order does not matter.
+        return queue if not needs.queue_depth and needs.pass_code not in (codes.NO_BACKFILL, codes.LAST_END) else []
+    if needs.pass_code in (codes.NO_BACKFILL, codes.LAST_END):
+        heads: dict[int, int] = {}
+        for entry in queue:
+            heads.setdefault(partition_of(simulation, entry), entry)
+        queue = [e for e in queue if e in heads.values()]
+    return queue[: needs.queue_depth or len(queue)]
+
+
+def partition_of(simulation: Simulation, entry: int) -> int:
+    return int(simulation.machine.option_partition[simulation.view.entries.first[entry]])
+
+
+def fits(simulation: Simulation, entry: int, now: float) -> bool:
+    """Whether units are free for an entry, and its maximum is within every limit up to its planned end."""
+    s, view = simulation, simulation.view
+    job, p = int(view.entries.job[entry]), partition_of(simulation, entry)
+    partition = np.repeat(np.arange(len(s.machine.partitions)), [part.units for part in s.machine.partitions])
+    nodes = int(s.jobs.nodes[job])
+    if nodes > int(((partition == p) & (s.truth.unit_state == codes.UNIT_ON)).sum()):
+        return False
+    first, last = int(view.entries.first[entry]), int(view.entries.last[entry])
+    signals, needs = s.world.signals, s.session.needs
+    if needs.by_target:
+        targets = signals.targets
+        first = last = last if ((targets.start_s <= now) & (now < targets.end_s)).any() else first
+    at = np.array([now])
+    limit = float(signals.limit().at(at)[0])
+    if needs.ramped and view.num[codes.RAMP_UW]:
+        limit = min(limit, float(view.counter[codes.CAP]) / codes.MICRO)
+    for option in range(first, last + 1):
+        drawn = base_w(s) + maximum_w(s, p, job, option)
+        factor = float(time_factors(view.predicted, np.array([job]), np.array([option]))[0])
+        end = now + max(float(view.planned.seconds[job]) * factor, 1e-6)
+        limits = [limit, *(watts for begin, watts in announced(s, now) if begin < end)]
+        if drawn <= min(limits) + 1e-7 and lets_it_run(s, job, limits):
+            return True
+    return False
+
+
+def lets_it_run(simulation: Simulation, job: int, limits: list[float]) -> bool:
+    """Whether the job's user lets it run under a cap (the pass ``announced-caps``)."""
+    stated = simulation.jobs.extra.get("capped_windows")
+    if not isinstance(simulation.session.needs.pass_part, AnnouncedCaps) or stated is None or stated[job]:
+        return True
+    return not any(math.isfinite(watts) for watts in limits)
+
+
+def announced(simulation: Simulation, now: float) -> list[tuple[float, float]]:
+    """Times and watts of the limits that the pass looks ahead to."""
+    signals, needs = simulation.world.signals, simulation.session.needs
+    if isinstance(needs.pass_part, AnnouncedCaps):
+        return [*zip(*(column.tolist() for column in signals.caps_after(now)), strict=True)]
+    if not needs.looks_ahead:
+        return []
+    targets, known = signals.targets, []
+    for k in range(len(targets)):
+        if targets.announced_s[k] <= now < targets.start_s[k]:
+            begin = float(targets.start_s[k])
+            known.append((begin, min(float(targets.limit[k]), signals.cap.in_force_w(begin))))
+    return [min(known)] if known else []
+
+
+def base_w(simulation: Simulation) -> float:
+    """Idle watts that the cap covers beside a job, by the states of nodes that are not on their way."""
+    s = simulation
+    if s.machine.cap_scope != "machine":
+        return 0.0
+    total, unit = 0.0, 0
+    for part in s.machine.partitions:
+        each = part.units // part.nodes
+        for _ in range(part.nodes):
+            on = s.truth.unit_state[unit] in (codes.UNIT_ON, codes.UNIT_DRAINING)
+            off = s.truth.unit_state[unit] == codes.UNIT_OFF
+            total += each * part.idle_w if on else part.off_w if off else 0.0
+            unit += each
+    return total
+
+
+def maximum_w(simulation: Simulation, p: int, job: int, option: int) -> float:
+    """What a job adds to the watts in the cap's scope with all its units at their stated maximum, or as predicted."""
+    s, part = simulation, simulation.machine.partitions[p]
+    unit = float(unit_uw(s.view.predicted, job, option)) / codes.MICRO
+    if s.view.by_unit.factors.table.shape[0]:
+        unit *= float(s.view.by_unit.factors.table.max())
+    most = max(unit, part.max_w) if part.max_w is not None else unit
+    idle = 0.0 if s.machine.cap_scope == "jobs" else part.idle_w
+    return float(s.jobs.nodes[job]) * max(most - idle, 0.0)
