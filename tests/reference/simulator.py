@@ -611,6 +611,34 @@ class Simulator:
             return False
         return self.most_net(entry, option) + self.idle_base() <= self.limit_alone()
 
+    def never_starts(self, job: int) -> bool:
+        """Whether neither the maximum nor the prediction, with the least margin of this job alone, ever fits."""
+        rows = [k for k, at in enumerate(self.cap.time_s) if at <= self.now][-1:] or [0]
+        limit = max(self._cap_row(k) for k in range(rows[0], len(self.cap.time_s)))
+        if limit >= codes.NO_CAP:
+            return False
+        share, own, common = (0.1, 0.0, 0.0) if self.site is not None else self.chance or (1.0, 0.0, 0.0)
+        for entry in (e for e in self.rank if self.entries.job[e] == job):
+            p, nodes = int(self.entries.partition[entry]), int(self.jobs.nodes[job])
+            base = sum(part.units * self.idle_uw(q) for q, part in enumerate(self.machine.partitions))
+            if self.script is not None or len(self.events.time_s):
+                base = nodes * self.idle_uw(p)  # others may be off, or down
+            room = limit - (base if self.machine.cap_scope == "machine" else 0)
+            for option in range(int(self.window[0][entry]), int(self.window[1][entry]) + 1):
+                net, stated = self.least_net(job, option), self.machine.partitions[p].max_w
+                most = net if stated is None else max(net, self.ledger(p, micro(stated) * nodes, job))
+                margin = math.ceil(math.sqrt(own * round((net / 1e6) ** 2) + common * (net / 1e6) ** 2) * 1e6)
+                if min(most, share * (net + margin)) <= room:
+                    return False
+        return True
+
+    def least_net(self, job: int, option: int) -> int:
+        """What a job adds on the best units of its partition, free or not."""
+        p = int(self.machine.option_partition[option])
+        units = [u for u, q in enumerate(self.unit_partition) if q == p]
+        watts = sorted(self.watts_on(self.prediction, job, option, u) for u in units)
+        return self.ledger(p, sum(watts[: int(self.jobs.nodes[job])]), job)
+
     def fits_target_alone(self, entry: int, option: int) -> bool:
         """Whether it has ended, or fits at its maximum, when the next announced target begins."""
         begin, watts = self.next_target()
@@ -1127,7 +1155,10 @@ class Simulator:
                     if self.recent is not None:
                         self.planned[job] = self.recent.planned(job, float(self.jobs.walltime_s[job]))
                     submitted = True
-                    self.queue.append(job)
+                    if self.never_starts(job):
+                        self.state[job] = codes.NOT_STARTED
+                    else:
+                        self.queue.append(job)
             while signals and self.cap.time_s[signals[0]] <= self.now:
                 self.cap_uw = self._cap_row(signals.pop(0))
                 self.begin_rise()

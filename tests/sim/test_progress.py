@@ -12,6 +12,7 @@ from tests.sim.test_semantics import jobs_of
 from wattqueue.kernels import codes
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import CapScope, Machine, Partition
+from wattqueue.model.schedule import Reason, State
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Start
 from wattqueue.parts.ledger.predicted import Predicted
@@ -20,8 +21,10 @@ from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, simulate
 
 NEVER = float("nan")
-# The margin of a single job is three times its watts: no job of 100 W fits below 350 W.
-HUGE = {"part": "chance", "deviations": 3.0, "own": 1.0, "common": 0.0}
+CWM = {"part": "cwm", "pass_interval_s": 0.0}
+RISES = Cap(np.array([-np.inf, 50.0]), np.array([350.0, 400.0]))
+# The margin of a single job is nine times its watts: no job of 100 W fits below 400 W.
+HUGE = {"part": "chance", "deviations": 9.0, "own": 1.0, "common": 0.0}
 
 
 def run_of(rows: list[tuple[float, int, float]], *, cap: Cap | float = 350.0, nodes: int = 4, idle_w: float = 0.0,
@@ -43,19 +46,19 @@ def test_one_job_at_a_time_where_the_margin_lets_none_start() -> None:
     assert starts(rows) == [0.0, 10.0, 20.0]
 
 
-@pytest.mark.parametrize("backfill", ["none", "cwm", "easy", "easy-sjbf", "first-fit"])
-def test_only_the_head_where_nothing_may_overtake_it(backfill: str) -> None:
-    # 4 x 100 W do not fit below 350 W; the margin of 400 W does not either.
+@pytest.mark.parametrize("backfill", ["none", CWM, "easy", "easy-sjbf", "first-fit"])
+def test_only_the_head_where_nothing_may_overtake_it(backfill: Any) -> None:
+    # 4 x 100 W do not fit below 350 W, only below the later cap.
     rows = [(0.0, 4, 10.0), (1.0, 1, 10.0)]
-    expected = NEVER if backfill in ("none", "cwm") else 1.0
-    np.testing.assert_array_equal(starts(rows, backfill=backfill), [NEVER, expected])
+    expected = 60.0 if backfill in ("none", CWM) else 1.0
+    assert starts(rows, backfill=backfill, cap=RISES) == [50.0, expected]
 
 
 def test_entries_behind_the_queue_depth_do_not_count() -> None:
     rows = [(0.0, 4, 10.0), (0.0, 4, 10.0), (0.0, 1, 10.0)]
     two, three = ({"part": "easy", "queue_depth": depth} for depth in (2, 3))
-    np.testing.assert_array_equal(starts(rows, backfill=two), [NEVER] * 3)
-    np.testing.assert_array_equal(starts(rows, backfill=three), [NEVER, NEVER, 0.0])
+    assert starts(rows, backfill=two, cap=RISES) == [50.0, 60.0, 70.0]
+    assert starts(rows, backfill=three, cap=RISES) == [50.0, 60.0, 0.0]
 
 
 @pytest.mark.parametrize(("scope", "fits"), [("machine", 250.0), ("dynamic", 50.0), ("jobs", 100.0)])
@@ -139,7 +142,7 @@ def test_a_pass_in_python_decides_itself_and_is_admitted_at_the_maximum() -> Non
     rows = [(0.0, 1, 10.0), (0.0, 1, 10.0), (0.0, 4, 10.0)]
     ledger = KeepsFree(300.0)
     assert starts(rows[:2], backfill=NamesTheLast(), ledger=ledger) == [10.0, 0.0]
-    np.testing.assert_array_equal(starts(rows, backfill=NamesTheLast(), ledger=ledger), [NEVER] * 3)
+    assert starts(rows, backfill=NamesTheLast(), ledger=ledger, cap=RISES) == [70.0, 60.0, 50.0]
     np.testing.assert_array_equal(starts(rows, backfill=StartsNothing(), ledger=ledger), [NEVER] * 3)
 
 
@@ -149,3 +152,39 @@ def test_each_start_is_within_the_cap() -> None:
     run = run_of(rows)
     assert run.schedule.ran.all()
     assert run.power.jobs_w.max() <= 350.0
+
+
+def reasons(rows: list[tuple[float, int, float]], **more: Any) -> list[Reason]:
+    return [Reason(int(why)) for why in run_of(rows, **more).schedule.reason]
+
+
+@pytest.mark.parametrize("backfill", ["none", CWM, "easy", "easy-sjbf", "first-fit"])
+def test_a_job_that_no_limit_to_come_lets_start_does_not_hold_the_head(backfill: Any) -> None:
+    # Two nodes: 400 W at most, and 200 W predicted with a margin of 1,800 W, below 350 W.
+    rows = [(0.0, 2, 10.0), (1.0, 1, 10.0), (2.0, 1, 10.0)]
+    run = run_of(rows, backfill=backfill, max_w=200.0)
+    np.testing.assert_array_equal(run.schedule.start_s, [NEVER, 1.0, 11.0])
+    assert run.schedule.reason.tolist() == [Reason.LEDGER, 0, 0]
+    assert State(run.schedule.state[0]) == State.NOT_STARTED
+
+
+def test_the_reason_is_that_of_the_highest_limit_to_come() -> None:
+    rows = [(0.0, 2, 10.0)]
+    assert reasons(rows, max_w=200.0) == [Reason.LEDGER]
+    assert reasons(rows, max_w=200.0, cap=150.0) == [Reason.NEVER_FITS]
+    later = Cap(np.array([-np.inf, 50.0, 60.0]), np.array([350.0, 800.0, 350.0]))
+    assert starts(rows, max_w=200.0, cap=later) == [50.0]
+    # After the highest cap it is too late.
+    assert reasons([(70.0, 2, 10.0)], max_w=200.0, cap=later) == [Reason.LEDGER]
+
+
+def test_an_adaptive_margin_may_come_down() -> None:
+    ledger = {"part": "adaptive", "begin": 9.0, "own": 1.0, "common": 0.0}
+    assert reasons([(0.0, 2, 10.0)], max_w=200.0, ledger=ledger) != [Reason.LEDGER]
+
+
+def test_other_nodes_may_stop() -> None:
+    # Below 350 W the idle watts of four nodes (320 W) leave too little, those of one node do not.
+    more = {"idle_w": 80.0, "max_w": 300.0, "watts": 150.0, "ledger": {**HUGE, "own": 0.01}}
+    assert reasons([(0.0, 1, 10.0)], **more) == [Reason.NEVER_FITS]
+    assert reasons([(0.0, 1, 10.0)], controls=["idle-off"], **more) != [Reason.NEVER_FITS]

@@ -114,6 +114,10 @@ REJECTED = 3
 WAITING = 4
 RUNNING_NOW = 5
 
+# Why a job that was submitted can never start, as model.schedule.Reason.
+NO_ROOM_FOR_MARGIN = 3
+NEVER_FITS = 4
+
 # Slots of Truth.tally (int64) and what the loop returns.
 # What the loop does next (kernels/loop.py); survives a return to Python.
 PHASE = 0

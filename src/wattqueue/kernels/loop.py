@@ -46,6 +46,7 @@ from wattqueue.kernels.measured import lose_samples, note_job, read_samples
 from wattqueue.kernels.nodes import node_events, timer_events
 from wattqueue.kernels.overruns import correct_overruns, overrun_time
 from wattqueue.kernels.power import account, round_us, set_physics, write_power
+from wattqueue.kernels.progress import never_starts
 from wattqueue.kernels.ramp import begin_ramp, climb, note_rise
 from wattqueue.kernels.recent_runs import PREDICTS, learn_run, plan_from_recent
 from wattqueue.kernels.schedule import schedule
@@ -233,7 +234,12 @@ def arrive(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction)
                 predict_from_history(view, history, job)
             if history.runs.rule[PREDICTS] != 0:
                 plan_from_recent(view, history.runs, job)
-            enqueue_job(view, job)
+            never = never_starts(view, truth, job)
+            if never == 0:
+                enqueue_job(view, job)
+            else:
+                log.state[job] = codes.NOT_STARTED
+                log.reason[job] = never
             truth.request[codes.HAPPENED] |= codes.STOP_ON_ARRIVAL
         tally[codes.EVENTS] += 1
     tally[codes.PHASE] = SIGNAL

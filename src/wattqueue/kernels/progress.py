@@ -10,12 +10,15 @@ a start that a part in Python names passes as well (``kernels/actions.py``).
 
 from __future__ import annotations
 
+import math
+
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels.chance import square_w
 from wattqueue.kernels.consent import first_option, last_option
-from wattqueue.kernels.entries import net_watt, ready_units, start_entry, wall_s
+from wattqueue.kernels.entries import least_net, net_watt, ready_units, start_entry, wall_s
 from wattqueue.kernels.greedy import next_partition
-from wattqueue.kernels.state import KernelView
+from wattqueue.kernels.state import AnnouncedSteps, KernelView, Truth
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
 INF = float("inf")
@@ -62,6 +65,44 @@ def fits_next_target(view: KernelView, p: int, job: int, option: int, net: int) 
     ):
         return True
     return bool(greatest_net(view, p, job, net) <= room_uw(view, as_int64(view.counter[codes.AHEAD_CAP])))
+
+
+@kernel
+def never_starts(view: KernelView, truth: Truth, job: int) -> int:
+    """Return why a submitted job can start under no limit to come, whatever runs (``kernels/codes.py``); 0: it can.
+
+    Neither its maximum nor its prediction with the least margin fits, at any option of any entry, on the best units.
+    """
+    row, steps = truth.tally[codes.NEXT_SIGNAL] - 1, truth.announced
+    while row + 1 < len(truth.signal_time) and truth.signal_time[row + 1] <= view.num[codes.NOW]:
+        row += 1
+    limit = as_int64(steps.highest_uw[row])
+    if limit >= codes.NO_CAP:
+        return 0
+    reason = codes.NEVER_FITS
+    for p in range(len(view.units.free)):
+        entry = as_int64(view.entries.of_job[job, p])
+        if entry < 0:
+            continue
+        room = limit - as_int64(steps.base_uw[0])
+        if steps.base_uw[0] < 0:  # the nodes of others may be off
+            own = int(view.nodes[job]) * as_int64(view.units.idle_uw[p])
+            room = limit - own * view.counter[codes.SCOPE_MACHINE]
+        for option in range(as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry]) + 1):
+            net = least_net(view, p, job, option)
+            if greatest_net(view, p, job, net) <= room or least_need(steps, net) <= room:
+                return 0
+            if net <= room:
+                reason = codes.NO_ROOM_FOR_MARGIN
+    return reason
+
+
+@inlined
+def least_need(steps: AnnouncedSteps, net: int) -> float:
+    """Return the microwatts that a job of ``net`` predicted ones needs alone, with the least margin."""
+    watts, share = net / codes.MICRO, steps.least_terms[0]
+    margin = math.sqrt(steps.least_terms[1] * square_w(net) + steps.least_terms[2] * watts * watts)
+    return float(share * (net + math.ceil(margin * codes.MICRO)))
 
 
 @kernel

@@ -492,6 +492,13 @@ class AnnouncedSteps(NamedTuple):
     """float64 microwatts a second by which the ledger may rise after a target; 0 where nothing limits that."""
     full_uw: Array
     """int64 the cap without load targets."""
+    highest_uw: Array
+    """int64 the highest limit from there on."""
+    least_terms: Array
+    """(3,) float64 terms of the least margin that the ledger may ever keep: watts to expect for one that it counts, own
+    and common variance (``CHANCE_SHARE`` to ``CHANCE_COMMON``)."""
+    base_uw: Array
+    """(1,) int64 base of the cap with every node on; negative where nodes may stop or fail, so that it may fall."""
 
 
 @referenced

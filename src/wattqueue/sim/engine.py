@@ -55,7 +55,7 @@ from wattqueue.policy.policy import Policy
 from wattqueue.policy.run_times import ask_run_times, begin_run_times
 from wattqueue.policy.sensors import with_sensors
 from wattqueue.policy.session import Session
-from wattqueue.policy.site_meter import site_meter_of
+from wattqueue.policy.site_meter import LEAST_SHARE, site_meter_of
 from wattqueue.sim.control_step import control_step_of
 from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall, recall_runs
 from wattqueue.sim.rejection import rejections, state_reasons
@@ -224,6 +224,7 @@ class Simulation:
         if self.parts.step.when[STEP_AT] < np.inf:
             self.session.leave_step_to(lambda: step_if_due(self.view, self.truth, self.log, self.parts.step))
         self._set_stops()
+        self._set_least_margin(len(events.time_s) > 0)
         self._first_cap()
 
     @property
@@ -250,6 +251,15 @@ class Simulation:
         truth.when[codes.CONTROL_AT] = session.next_due_s()
         truth.when[codes.CONTROL_STEPS_LEFT] = codes.IDLE_CONTROL_STEPS if session.needs.controls else 0
         self.world.observe(learned=session.learns, timed=session.plans, seen=session.needs.views)
+
+    def _set_least_margin(self, nodes_fail: bool) -> None:
+        """State what a job needs at least to start, and the base of the cap where no node ever stops (rule 19)."""
+        steps, needs = self.truth.announced, self.session.needs
+        if needs.ledger == codes.ADAPTIVE:
+            steps.least_terms[0] = LEAST_SHARE  # z may come down to 0
+        elif needs.chance is not None:
+            steps.least_terms[:] = needs.chance
+        steps.base_uw[0] = -1 if nodes_fail or needs.controls else self.view.counter[codes.BASE]
 
     def _first_cap(self) -> None:
         """Put the first value of the cap in force: it holds before its first row, too (rule 1 of docs/semantics.md)."""

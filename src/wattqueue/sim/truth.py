@@ -104,7 +104,7 @@ def target_in_force(targets: LoadTargets, time_s: Array) -> NDArray[np.int8]:
     return ((row >= 0) & (time_s < targets.end_s[row])).astype(np.int8)
 
 
-def announced_steps(signals: Signals, time_s: Array) -> state.AnnouncedSteps:
+def announced_steps(signals: Signals, time_s: Array, limit_uw: NDArray[np.int64]) -> state.AnnouncedSteps:
     """Return what each step of the limit says of load targets before and after them. Shapes as ``time_s``."""
     ahead_s, ahead_w = next_target(signals, time_s)
     ramp = ramp_after(signals, time_s) * codes.MICRO
@@ -113,6 +113,9 @@ def announced_steps(signals: Signals, time_s: Array) -> state.AnnouncedSteps:
         cap_microwatts(Cap(time_s, ahead_w)),
         np.where(np.isfinite(ramp), ramp, 0.0),
         cap_microwatts(Cap(time_s, np.asarray(signals.cap.at(time_s), np.float64))),
+        np.maximum.accumulate(limit_uw[::-1])[::-1].copy(),
+        np.array([1.0, 0.0, 0.0]),
+        np.full(1, -1),
     )
 
 
@@ -228,7 +231,7 @@ def build_truth(
         kernel_array(cap.time_s, np.float64),
         cap_microwatts(cap),
         target_in_force(signals.targets, cap.time_s),
-        announced_steps(signals, cap.time_s),
+        announced_steps(signals, cap.time_s, cap_microwatts(cap)),
         kernel_array(events.time_s[node_order], np.float64),
         events.unit[node_order].astype(np.int32),
         events.up[node_order].astype(np.int8),
