@@ -22,6 +22,7 @@ from wattqueue.kernels.state import AnnouncedSteps, KernelView, Truth
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
 INF = float("inf")
+BASE_UW = 3  # in AnnouncedSteps.least
 
 
 @inlined
@@ -84,8 +85,8 @@ def never_starts(view: KernelView, truth: Truth, job: int) -> int:
         entry = as_int64(view.entries.of_job[job, p])
         if entry < 0:
             continue
-        room = limit - as_int64(steps.base_uw[0])
-        if steps.base_uw[0] < 0:  # the nodes of others may be off
+        room = limit - int(steps.least[BASE_UW])
+        if steps.least[BASE_UW] < 0:  # the nodes of others may be off
             own = int(view.nodes[job]) * as_int64(view.units.idle_uw[p])
             room = limit - own * view.counter[codes.SCOPE_MACHINE]
         for option in range(as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry]) + 1):
@@ -100,8 +101,8 @@ def never_starts(view: KernelView, truth: Truth, job: int) -> int:
 @inlined
 def least_need(steps: AnnouncedSteps, net: int) -> float:
     """Return the microwatts that a job of ``net`` predicted ones needs alone, with the least margin."""
-    watts, share = net / codes.MICRO, steps.least_terms[0]
-    margin = math.sqrt(steps.least_terms[1] * square_w(net) + steps.least_terms[2] * watts * watts)
+    watts, share = net / codes.MICRO, steps.least[0]
+    margin = math.sqrt(steps.least[1] * square_w(net) + steps.least[2] * watts * watts)
     return float(share * (net + math.ceil(margin * codes.MICRO)))
 
 

@@ -219,8 +219,7 @@ class PlannedTimes(NamedTuple):
     overruns: Array
     """(n,) int16 times that a job ran on behind its planned time; empty where nothing is predicted."""
     promise: Array
-    """(n,) float64 shadow time of a job's first reservation that had one, inf for none; empty where nothing is
-    predicted."""
+    """(n,) float64 shadow time of a job's first reservation with one, else inf; empty where nothing is predicted."""
 
 
 @referenced
@@ -494,11 +493,8 @@ class AnnouncedSteps(NamedTuple):
     """int64 the cap without load targets."""
     highest_uw: Array
     """int64 the highest limit from there on."""
-    least_terms: Array
-    """(3,) float64 terms of the least margin that the ledger may ever keep: watts to expect for one that it counts, own
-    and common variance (``CHANCE_SHARE`` to ``CHANCE_COMMON``)."""
-    base_uw: Array
-    """(1,) int64 base of the cap with every node on; negative where nodes may stop or fail, so that it may fall."""
+    least: Array
+    """(4,) float64 share, own and common of the least margin; base of the cap in microwatts, -1 where it may fall."""
 
 
 @referenced

@@ -31,6 +31,7 @@ from wattqueue.kernels.history_prediction import ON
 from wattqueue.kernels.loop import new_log, run
 from wattqueue.kernels.padding import check_padding
 from wattqueue.kernels.plan import wider_plan
+from wattqueue.kernels.progress import BASE_UW
 from wattqueue.kernels.recent_runs import PREDICTS
 from wattqueue.kernels.schedule import budget_once
 from wattqueue.kernels.state import KernelView, Log, Truth
@@ -256,10 +257,10 @@ class Simulation:
         """State what a job needs at least to start, and the base of the cap where no node ever stops (rule 19)."""
         steps, needs = self.truth.announced, self.session.needs
         if needs.ledger == codes.ADAPTIVE:
-            steps.least_terms[0] = LEAST_SHARE  # z may come down to 0
+            steps.least[0] = LEAST_SHARE  # z may come down to 0
         elif needs.chance is not None:
-            steps.least_terms[:] = needs.chance
-        steps.base_uw[0] = -1 if nodes_fail or needs.controls else self.view.counter[codes.BASE]
+            steps.least[:3] = needs.chance
+        steps.least[BASE_UW] = -1 if nodes_fail or needs.controls else self.view.counter[codes.BASE]
 
     def _first_cap(self) -> None:
         """Put the first value of the cap in force: it holds before its first row, too (rule 1 of docs/semantics.md)."""

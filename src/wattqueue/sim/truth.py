@@ -114,8 +114,7 @@ def announced_steps(signals: Signals, time_s: Array, limit_uw: NDArray[np.int64]
         np.where(np.isfinite(ramp), ramp, 0.0),
         cap_microwatts(Cap(time_s, np.asarray(signals.cap.at(time_s), np.float64))),
         np.maximum.accumulate(limit_uw[::-1])[::-1].copy(),
-        np.array([1.0, 0.0, 0.0]),
-        np.full(1, -1),
+        np.array([1.0, 0.0, 0.0, -1.0]),
     )
 
 
