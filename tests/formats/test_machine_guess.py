@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import numpy as np
 import pytest
 
@@ -94,3 +96,10 @@ def test_a_few_failed_counters_are_suspicious() -> None:
 
 def test_without_watts_there_is_nothing_to_print() -> None:
     assert node_watts(Jobs.build([0.0, 1.0], [4, 7], [10.0, 10.0])) == []
+
+
+def test_a_line_break_in_a_name_stays_out_of_comments() -> None:
+    jobs = Jobs.build([0.0, 5.0, 9.0], [1, 1, 1], [60.0] * 3, partition=["a\nb", "c", "c"], mean_power_w=[90.0] * 3)
+    machine, marks = guess_machine(jobs, "a\nmachine")
+    text = machine_toml(machine, marks)
+    assert [part["name"] for part in tomllib.loads(text)["partitions"]] == [p.name for p in machine.partitions]

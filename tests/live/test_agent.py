@@ -599,3 +599,13 @@ def test_a_configuration(tmp_path: Path) -> None:
     assert config.allowed("package-3") == ALLOWED
     assert config.allowed("policy0") is None
     assert not math.isnan(config.patience_s)
+
+
+@pytest.mark.parametrize("name", ["name", "constraint_0_name", "constraint_0_power_limit_uw", "enabled"])
+def test_a_powercap_file_that_is_not_text_is_an_error_with_its_path(
+    tree: PowercapTree, tmp_path: Path, name: str
+) -> None:
+    (tree.zone(0) / name).write_bytes(b"\xff\xfe\x00\xb2")
+    with pytest.raises(LimitError) as error:
+        agent_of(tree, tmp_path)
+    assert error.value.where == tree.zone(0) / name

@@ -244,3 +244,9 @@ def test_a_name_that_is_no_job_keeps_a_command_of_many_from_being_run() -> None:
     errors = SlurmCluster(slurm).apply_together([StopJob("7", "", ""), StopJob("8 --all", "", "")])
     assert all(errors)
     assert slurm.writes == []
+
+
+def test_frequency_files_that_are_not_text_or_no_number_are_left_out(tmp_path: Path) -> None:
+    for name, content in (("7", b"1800000\n"), ("8", b"\xff\xfe"), ("9", "²".encode()), ("10", b"")):
+        (tmp_path / name).write_bytes(content)
+    assert Frequencies(tmp_path).now() == {"7": 1_800_000}

@@ -78,3 +78,11 @@ def test_bad_input_is_one_line_with_status_2(folder: Path) -> None:
         assert done.returncode == 2, done.stdout
         assert len(done.stderr.splitlines()) == 1, done.stderr
     assert "payment.per_mwh = -1.0" in settle(folder, "--contract", wrong).stderr
+
+
+@pytest.mark.parametrize("interval", ["-1", "0", "7", "7200"])
+def test_an_interval_that_does_not_divide_an_hour_is_refused(folder: Path, interval: str) -> None:
+    done = settle(folder, "--interval", interval)
+    assert done.returncode == 2
+    assert done.stderr.startswith("--interval: ")
+    assert "Traceback" not in done.stderr

@@ -77,7 +77,7 @@ def _fill(table: Table | TOMLDocument, data: Mapping[str, Any], marks: Mapping[s
         elif value is not None:
             item = tomlkit.item(value if isinstance(value, (bool, int, float, list, tuple)) else str(value))
             if mark := marks.get(path + key):
-                item.comment(mark)
+                item.comment(" ".join(mark.split()))  # a name may hold a line break, a comment may not
             table.add(key, item)
         elif mark := marks.get(path + key):
             table.add(tomlkit.comment(f"{key} = ...  # {mark}"))

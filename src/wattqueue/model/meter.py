@@ -18,7 +18,6 @@ KINDS = {
     "generated": "made by a model with a seed",
 }
 """Where the figure of an interval comes from, and what that means."""
-DAY_S = 86_400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,11 +40,7 @@ class MeterData:
     """Meter, file or run that the figures come from, as text."""
 
     def __post_init__(self) -> None:
-        if self.interval_s < 1 or DAY_S % self.interval_s or 3_600 % self.interval_s:
-            raise InputError(
-                f"an interval of {self.interval_s} s does not divide an hour", where=self.source,
-                hint="300, 900, 1800 or 3600",
-            )  # fmt: skip
+        check_interval(self.interval_s, self.source)
         if self.begin_s % self.interval_s:
             raise InputError(f"begins at {self.begin_s}, between two intervals", where=self.source)
         if len(self.label) != len(self.power_w):
@@ -87,3 +82,11 @@ def of_power(power: PowerSeries, epoch_s: float, interval_s: int, source: str, k
     watts = np.round(Steps(time, power.machine_w).means(edges.astype(np.float64)))
     label = Labels(np.zeros(len(watts), np.int32), (kind,))
     return MeterData(int(edges[0]), interval_s, watts, label, source)
+
+
+def check_interval(interval_s: int, where: str) -> None:
+    """Raise InputError for an interval that does not divide an hour, naming ``where`` it is stated."""
+    if interval_s < 1 or 3_600 % interval_s:
+        raise InputError(
+            f"an interval of {interval_s} s does not divide an hour", where=where, hint="300, 900, 1800 or 3600"
+        )

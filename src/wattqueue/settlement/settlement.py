@@ -17,7 +17,7 @@ from wattqueue.formats.meter import read_meter
 from wattqueue.formats.rundir.folder import POWER, RunRecord, read_run
 from wattqueue.formats.source import sha256_of
 from wattqueue.model.comparability import WorkDone, gate
-from wattqueue.model.meter import MeterData, of_power
+from wattqueue.model.meter import MeterData, check_interval, of_power
 from wattqueue.model.money import plain
 from wattqueue.settlement.contract import Contract, read_contract
 from wattqueue.settlement.events import called_events, chosen
@@ -124,6 +124,8 @@ def _interval_data(source: Path | RunRecord, interval_s: int | None, epoch_s: fl
 
     Raises: InputError for a run whose date is not known.
     """
+    if interval_s is not None:
+        check_interval(interval_s, "--interval")
     if isinstance(source, Path) and not source.is_dir():
         return read_meter(source, interval_s)
     run, name = (read_run(source), source.name) if isinstance(source, Path) else (source, "run")

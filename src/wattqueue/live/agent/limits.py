@@ -45,12 +45,21 @@ class Limit(Protocol):
 
 def read_number(path: Path) -> int:
     """Return the whole number in a file of /sys. Raises: LimitError where there is none."""
+    text = read_word(path)
     try:
-        return int(path.read_text())
+        return int(text)
+    except ValueError as error:
+        raise LimitError(f"holds {text[:40]!r}, no whole number", where=path) from error
+
+
+def read_word(path: Path) -> str:
+    """Return the text in a file of /sys, without the line break. Raises: LimitError where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8").strip()
     except OSError as error:
         raise LimitError(f"cannot be read: {error.strerror}", where=path) from error
-    except ValueError as error:
-        raise LimitError(f"cannot be read: {error}", where=path) from error
+    except UnicodeDecodeError as error:
+        raise LimitError("is not text", where=path) from error
 
 
 def write_number(path: Path, value: int) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from wattqueue.live.agent.limits import Bounds, LimitError, Unit, read_number, write_number
+from wattqueue.live.agent.limits import Bounds, LimitError, Unit, read_number, read_word, write_number
 
 LOWEST_W = 1.0
 """Lower end of the range where the kernel states none; a limit of 0 would be refused or mean no limit."""
@@ -66,13 +66,13 @@ def rapl_limits(root: Path) -> list[RaplLimit]:
     found = []
     for zone in sorted(root.iterdir()) if root.is_dir() else ():
         name = zone / "name"
-        if zone.name.count(":") != 1 or not name.exists() or not name.read_text().startswith("package"):
+        if zone.name.count(":") != 1 or not name.exists() or not read_word(name).startswith("package"):
             continue
         for constraint in range(8):
             title = zone / f"constraint_{constraint}_name"
-            if title.exists() and title.read_text().strip() == "long_term":
+            if title.exists() and read_word(title) == "long_term":
                 if (zone / "enabled").exists() and read_number(zone / "enabled") == 0:
                     raise LimitError("the zone is disabled: its limit has no effect", where=zone, hint="write 1 there")
                 path = zone / f"constraint_{constraint}_power_limit_uw"
-                found.append(RaplLimit(name.read_text().strip(), zone, constraint, read_number(path) / 1e6))
+                found.append(RaplLimit(read_word(name), zone, constraint, read_number(path) / 1e6))
     return found

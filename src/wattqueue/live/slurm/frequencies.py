@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +28,10 @@ class Frequencies:
             return {}
         found = {}
         for file in self.folder.iterdir():
-            text = file.read_text().strip() if JOB.fullmatch(file.name) else ""
+            text = ""
+            if JOB.fullmatch(file.name):
+                with suppress(FileNotFoundError):  # a job that ended since: the script removes its file
+                    text = file.read_text(errors="replace").strip()
             if is_whole(text):
                 found[file.name] = int(text)
         return found

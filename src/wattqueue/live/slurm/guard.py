@@ -208,7 +208,7 @@ class Guard:
         expected = self.settings if pool is None else self.settings._replace(whole_pool_w=pool.total)
         script = (folder or Path(values.get("SLURM_CONF", "/etc/slurm/slurm.conf")).parent) / LUA
         try:
-            found += differences(script.read_text(), expected)
+            found += differences(script.read_text(errors="replace"), expected)
         except OSError as error:
             text = f"{script} cannot be read ({error.strerror}): whether it fits this configuration is not known"
             found.append(Finding(text, fatal=False))

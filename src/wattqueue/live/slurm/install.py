@@ -231,7 +231,7 @@ def install(folder: Path, settings: Settings, frequencies: Path | None) -> list[
     done: list[str] = []
     ours, site = folder / LUA, folder / SITE_LUA
     try:
-        if ours.exists() and MARK not in ours.read_text():
+        if ours.exists() and MARK not in ours.read_text(errors="replace"):
             if site.exists():
                 raise OutputError(f"{ours.name} and {site.name} are both a site's own", where=folder, hint="join them")
             ours.rename(site)
@@ -295,7 +295,7 @@ def uninstall(folder: Path) -> list[str]:
 def _text_of(path: Path) -> str:
     """Return the text of a file; empty where there is none."""
     try:
-        return path.read_text()
+        return path.read_text(errors="replace")
     except OSError:
         return ""
 
