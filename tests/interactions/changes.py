@@ -55,11 +55,6 @@ def ramps(draft: Draft) -> None:
     draft.targets = [(*row[:4], 0.008) for row in draft.targets]
 
 
-def add_checkpoints(draft: Draft) -> None:
-    """Jobs write checkpoints: without them no work of a requeued job is kept."""
-    draft.consent.setdefault("checkpoint_s", np.full(draft.n, 3.0))
-
-
 def add_consent(draft: Draft) -> None:
     """Most jobs consent, some do not; a few state limits."""
     if "allowed" not in draft.consent:
@@ -150,6 +145,12 @@ def requeue_some(tick: int, view: View) -> Sequence[Action]:
     if tick % 4 != 1 or tick > 30 or not len(rows):
         return []
     return [Requeue(view.job_id(int(rows[-1])), 1e9 if tick % 8 == 1 else 3.0)]
+
+
+def requeues(draft: Draft) -> None:
+    """Requeue jobs now and then; jobs write a checkpoint each 3 s."""
+    draft.consent["checkpoint_s"] = np.full(draft.n, 3.0)
+    scripted(requeue_some)(draft)
 
 
 def suspend_some(tick: int, view: View) -> Sequence[Action]:

@@ -106,9 +106,8 @@ CONTROLS = [
     of_control("rapl-at-counted", count.at(lambda now: now.limited), "instants with limits in force"),
     Feature("control suspends", "controls", to.scripted(to.suspend_some),
             count.at(lambda now: bool(now.parked.any())), "instants with suspended jobs"),
-    Feature("control requeues, work kept", "controls", to.scripted(to.requeue_some),
-            lambda seen: int((seen.trace.run.kept_s > 0).sum()), "jobs that kept work over a requeue",
-            wants=to.add_checkpoints),
+    Feature("control requeues, work kept", "controls", to.requeues,
+            lambda seen: int((seen.trace.run.kept_s > 0).sum()), "jobs that kept work over a requeue"),
     Feature("control changes frequencies", "controls", to.scripted(to.change_frequencies),
             count.changes(count.changed_option), "running jobs whose frequency changes"),
     Feature("control limits domains", "controls", to.scripted(to.limit_domains, 15.0),
@@ -242,6 +241,9 @@ NEVER = {
         *((("control target-off", f"cap scope {scope}"), NOT_COVERED) for scope in ("dynamic", "jobs")),
         *((("control slow-consenting", f"frequency {name}"), ONE_OPTION)
           for name in ("least-distance", "least-energy", "target-at-submission")),
+        (("control park-consenting", "control requeues, work kept"),
+         "jobs that write checkpoints are requeued for a target, not suspended"),
+        (("ledger in-flight", "estimator oracle-mean"), "predictions are what is measured: nothing to correct"),
         (("backfill none", "queue depth"), "a pass that ends at the first entry that does not fit looks at few anyway"),
         (("backfill pass in Python", "queue depth"), "a pass in Python tries the entries that it likes"),
     )

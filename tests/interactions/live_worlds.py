@@ -40,7 +40,7 @@ class Meter:
     name: str = "meter"
 
     def read(self, now_s: float) -> Reading:
-        of = {node: self.drawn_w[job.name] for job in self.slurm.running() for node in job.held_nodes}
+        of = {node: self.drawn_w.get(job.name, 90.0) for job in self.slurm.running() for node in job.held_nodes}
         found = {}
         for k, node in enumerate(n for part in self.slurm.partitions.values() for n in part):
             if self.mode == "missing" and k % 2:
@@ -221,10 +221,10 @@ LIVE_FEATURES = {
         {"ledger": {"part": "adaptive", "meter_s": 5.0, "window_days": 0.01}}, counted("waits for watts")
     ),
     "ledger measured": LiveFeature({"ledger": "measured"}, counted("label measured", "lowered")),
-    "ledger in-flight": LiveFeature({"ledger": "in-flight"}, counted("label measured", "lowered")),
-    "telemetry right": LiveFeature({"telemetry": "right"}, counted("label measured", "read")),
-    "telemetry frozen": LiveFeature({"telemetry": "frozen"}, counted("label measured", "read")),
-    "telemetry missing": LiveFeature({"telemetry": "missing"}, counted("label missing", "read")),
+    "ledger in-flight": LiveFeature({"ledger": "in-flight"}, counted("label corrected")),
+    "telemetry right": LiveFeature({"telemetry": "right"}, counted("label measured", "label corrected", "read")),
+    "telemetry frozen": LiveFeature({"telemetry": "frozen"}, counted("label measured", "label corrected", "read")),
+    "telemetry missing": LiveFeature({"telemetry": "missing"}, counted("label missing", "label corrected", "read")),
     "load target": LiveFeature({"target": True}, counted("load target")),
     "parking with consent": LiveFeature({"row": "dr-parking", "target": True, "consent": True}, moved),
     "shared nodes": LiveFeature({"shared": True}, counted("shared")),

@@ -55,7 +55,8 @@ def conservation(draft: Draft, trace: Trace) -> Iterator[str]:
         if waiting & set(now.running.tolist()):
             yield f"{at} a running job is queued"
         submitted = (jobs.submit_s <= now.now_s).sum()
-        ended = np.isin(now.state, (codes.COMPLETED, codes.KILLED, codes.REJECTED)).sum()
+        out = (now.state == codes.NOT_STARTED) & (jobs.submit_s <= now.now_s)  # no limit to come lets them start
+        ended = (np.isin(now.state, (codes.COMPLETED, codes.KILLED, codes.REJECTED)) | out).sum()
         if submitted != len(waiting) + len(now.running) + ended:
             yield f"{at} {submitted} jobs were submitted; {len(waiting)} wait, {len(now.running)} run, {ended} ended"
 
@@ -105,6 +106,8 @@ def cap(draft: Draft, trace: Trace) -> Iterator[str]:
             yield f"{at} the base is {count[codes.BASE]} uW, by the states of nodes {base}"
         room = int(count[codes.CAP]) - base - int(now.net.sum())
         by_margin = count[codes.BY_CHANCE] and not count[codes.BY_SAMPLE]
+        if alone_at_most(trace, now):
+            new = []  # rule 19
         if limited and new and not now.limited and not by_margin and room < -1:
             yield f"{at} jobs {new} started, and {-room} uW more than the cap are counted"
         if limited and new and by_margin and not now.limited:
@@ -118,6 +121,22 @@ def cap(draft: Draft, trace: Trace) -> Iterator[str]:
             if over > 1 and (new or (rose and not up and not now.limited and draft.phases_s is None)):
                 yield f"{at} true power rises to {over} uW above the cap"
         before = now
+
+
+def alone_at_most(trace: Trace, now: Instant) -> bool:
+    """Whether a single job holds units, and its maximum fits the cap."""
+    if len(now.running) != 1:
+        return False
+    need_w = maximum_w(trace, int(now.running[0]), int(now.option[0]))
+    return need_w * codes.MICRO + base_uw(trace, now) <= int(now.counter[codes.CAP]) + 1000
+
+
+def maximum_w(trace: Trace, job: int, option: int) -> float:
+    """The stated maximum of a job's units, less the idle watts that the base counts."""
+    machine = trace.run.machine
+    part = machine.partitions[int(machine.option_partition[option])]
+    idle = 0.0 if machine.cap_scope == "jobs" else part.idle_w
+    return float(trace.run.jobs.nodes[job]) * ((part.max_w or np.inf) - idle)
 
 
 def promises_licences(draft: Draft) -> bool:
@@ -151,7 +170,8 @@ def progress(draft: Draft, trace: Trace) -> Iterator[str]:
     stated, targets = draft.limits()
     limit = capped(stated, targets.in_watts(machine, stated)) if len(targets) else stated
     strict = needs.pass_code in (codes.NO_BACKFILL, codes.LAST_END)
-    looks_ahead = needs.looks_ahead != 0 or needs.custom_pass is not None
+    if needs.custom_pass is not None:
+        return  # a pass in Python decides itself what it starts
     for now in trace.instants:
         moving = np.isin(now.unit_state, (codes.UNIT_STOPPING, codes.UNIT_BOOTING, codes.UNIT_DRAINING))
         if len(now.running) or moving.any() or now.num[codes.LAST_PASS] != now.now_s:
@@ -159,15 +179,13 @@ def progress(draft: Draft, trace: Trace) -> Iterator[str]:
         entries = now.queue[: needs.queue_depth or None]
         for entry in entries[:1] if strict else entries:
             job, p = int(view.entries.job[entry]), int(view.units.option_partition[view.entries.first[entry]])
-            part = machine.partitions[p]
             if view.nodes[job] > now.free[p]:
                 continue
-            idle = 0.0 if machine.cap_scope == "jobs" else part.idle_w
-            need_w = int(view.nodes[job]) * ((part.max_w or np.inf) - idle) + base_uw(trace, now) / codes.MICRO
+            need_w = maximum_w(trace, job, int(view.entries.first[entry])) + base_uw(trace, now) / codes.MICRO
             end_s = now.now_s + float(view.planned.seconds[job])
             in_force = now.counter[codes.CAP] / codes.MICRO
             ahead = (limit.time_s > now.now_s) & (limit.time_s < end_s)
-            least_w = min(in_force, float(limit.cap_w[ahead].min(initial=np.inf))) if looks_ahead else in_force
+            least_w = min(in_force, float(limit.cap_w[ahead].min(initial=np.inf))) if needs.looks_ahead else in_force
             if need_w <= least_w - 1e-3:
                 yield f"at {now.now_s:g} s nothing runs, and job {job} fits with its maximum"
                 break
@@ -182,6 +200,9 @@ def consent(draft: Draft, trace: Trace) -> Iterator[str]:
         if not now.counter[codes.IN_TARGET]:
             continue
         at = f"at {now.now_s:g} s, in a load target,"
+        cap_alone = codes.microwatts(min(stated.in_force_w(now.now_s), 1e12))
+        if before.net.sum() + base_uw(trace, before) > cap_alone:
+            continue  # what is done may be done for the cap
         bound = [job for job in now.running.tolist() if not given[job]]
         then = set(before.running.tolist())
         for (a, b), job in zip(
@@ -198,7 +219,7 @@ def consent(draft: Draft, trace: Trace) -> Iterator[str]:
         for job in sorted(then - set(now.running.tolist())):
             if not given[job] and now.state[job] == codes.WAITING and job not in victims:
                 yield f"{at} job {job} is requeued without consent"
-        alone = codes.microwatts(min(stated.in_force_w(now.now_s), 1e12)) - int(now.counter[codes.CAP])
+        alone = cap_alone - int(now.counter[codes.CAP])
         for job, option in zip(now.running.tolist(), now.option.tolist(), strict=True):
             if job in then or job not in bound:
                 continue
@@ -280,5 +301,7 @@ ORACLES: dict[str, Oracle] = {
     "whole passes": whole_passes,
     "snapshots": decide_again,
 }
+QUICK = tuple(name for name in ORACLES if name != "snapshots")
+"""Without the one that takes most of the time."""
 AT_LAST = ("equal bytes", "whole passes", "snapshots")
 """Oracles that run the world again: only for a world in which all features acted."""

@@ -15,7 +15,6 @@ from tests.interactions.oracles import ORACLES
 from tests.interactions.watch import Watched, watched
 from tests.interactions.worlds import Draft
 from wattqueue.kernels import codes
-from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.policy.actions import Action
 from wattqueue.policy.view import View
 
@@ -51,13 +50,6 @@ def slows_everybody(view: View) -> None:
         view.kernel.held.option[rows] = view.machine.option_start[-1] - 1
 
 
-class NeverEnough(Predicted):
-    """A ledger whose margin is never filled."""
-
-    def margin_w(self, view: View) -> float:
-        return 1e6
-
-
 class Forgets:
     """A pass in Python that remembers runs before it: every second one starts nothing before 40 s."""
 
@@ -76,8 +68,9 @@ def writes(write: Callable[[View], None]) -> Callable[[Draft], None]:
     return lambda draft: draft.controls.append(lambda: Writes(write))
 
 
-def no_progress(draft: Draft) -> None:
-    draft.row["ledger"] = NeverEnough
+def tries_nothing(view: View) -> None:
+    """Passes try no entry."""
+    view.kernel.counter[codes.DEPTH] = 0
 
 
 def not_again(draft: Draft) -> None:
@@ -89,19 +82,19 @@ def arrivals_alone(view: View) -> None:
     view.kernel.counter[codes.DIRTY] = 0
 
 
-def behind_the_margin(view: View) -> None:
-    """A figure that no snapshot has takes watts from the pass."""
-    view.kernel.counter[codes.AVAILABLE] -= 150_000_000
+def tries_the_head_alone(view: View) -> None:
+    """Passes try one entry, and no snapshot says so."""
+    view.kernel.counter[codes.DEPTH] = 1
 
 
 PLANTED: dict[str, tuple[tuple[str, ...], Callable[[Draft], None]]] = {
     "conservation": (("ledger predicted",), writes(loses_watts)),
     "cap": (("ledger predicted",), writes(raises_the_cap)),
-    "progress": (("ledger predicted",), no_progress),
+    "progress": (("ledger predicted",), writes(tries_nothing)),
     "consent": (("load targets",), writes(slows_everybody)),
     "equal bytes": (("ledger predicted",), not_again),
     "whole passes": (("ledger predicted",), writes(arrivals_alone)),
-    "snapshots": (("ledger predicted",), writes(behind_the_margin)),
+    "snapshots": (("ledger predicted",), writes(tries_the_head_alone)),
 }
 
 
