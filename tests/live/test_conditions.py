@@ -194,6 +194,7 @@ class Meter:
     """A source that measures every node, or none."""
 
     name = "meter"
+    resolution_w = 1e4  # so coarse that a figure which stays the same says nothing
 
     def __init__(self) -> None:
         self.works = False

@@ -463,6 +463,7 @@ class Meter:
     """A source whose watts the test sets; None: it has nothing to say."""
 
     name = "meter"
+    resolution_w = 1e4  # so coarse that a figure which stays the same says nothing
 
     def __init__(self, slurm: FakeSlurm) -> None:
         self.slurm = slurm

@@ -39,6 +39,7 @@ class Work:
     slurm: FakeSlurm
     draw: random.Random
     name: str = "meter"
+    resolution_w: float = 0.0
     level_w: dict[int, float] = field(default_factory=dict)
     above_s: float = 0.0
 

@@ -171,6 +171,7 @@ class Meter:
     """A source that reads one figure for every node."""
 
     name = "meter"
+    resolution_w = 1e4  # so coarse that a figure which stays the same says nothing
 
     def __init__(self, slurm: FakeSlurm, watts: float) -> None:
         self.slurm, self.watts = slurm, watts

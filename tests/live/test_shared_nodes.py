@@ -199,6 +199,7 @@ class Meters:
     """Every node is measured; shared ones too."""
 
     name = "meters"
+    resolution_w = 1e4  # so coarse that a figure which stays the same says nothing
     counts_jobs = False
 
     def __init__(self, watts: dict[str, float]) -> None:

@@ -145,7 +145,7 @@ class Given:
     """A source that gives what the test says."""
 
     def __init__(self, name: str, samples: dict[str, PowerSample]) -> None:
-        self.name, self.samples = name, samples
+        self.name, self.samples, self.resolution_w = name, samples, 1.0
 
     def read(self, now_s: float) -> Reading:
         return Reading(self.samples, ())

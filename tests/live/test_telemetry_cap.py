@@ -19,6 +19,7 @@ from wattqueue.live.config import LiveConfig, SlurmSection, TelemetrySection
 from wattqueue.live.controller import Controller
 from wattqueue.live.lowering import AcceptedOvershoot, conditions_of, parse_overshoot, require_condition
 from wattqueue.live.planner import Rules
+from wattqueue.live.telemetry.base import PowerSample, Reading, Telemetry, frozen_after
 from wattqueue.model.signals import Cap
 
 Distort = Callable[[str, float, float], float | None]
@@ -197,3 +198,46 @@ def test_an_overshoot_is_watts_or_a_share_of_the_cap() -> None:
     for wrong in ("5", "many", "5 apples", "-3W"):
         with pytest.raises(InputError):
             parse_overshoot(wrong)
+
+
+def test_a_meter_that_stands_still_lowers_no_licence(tmp_path: Path) -> None:
+    """At 110 % of idle with new times, although the site would accept any overshoot."""
+    slurm = slurm_of()
+    model = PowerModel(slurm)
+    controller = make_controller(
+        slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(CAP_W), machine=lab_machine(NODES),
+        rules=tracked(ACCEPTS_ALL), sources=(ModelMeter(model, lambda *_: 110.0),),
+    )  # fmt: skip
+    for _ in range(12):
+        slurm.submit(1, 900.0, watts=200, limit_s=1800.0, partition="p1,p2")
+    assert follow(controller, model, CAP_W, 60).above_s == 0.0
+    assert {job.licences["watts"] for job in slurm.running()} == {200}
+
+
+@pytest.mark.parametrize(("resolution_w", "samples"), [(0.0, 3), (0.5, 4), (1.0, 4), (10.0, 13)])
+def test_so_many_equal_samples_are_one_that_stands_still(resolution_w: float, samples: int) -> None:
+    source = Fixed(resolution_w)
+    telemetry = Telemetry([source])
+    shown = []
+    for k in range(samples + 1):
+        telemetry.read(100.0 + k)
+        telemetry.read(100.0 + k)  # the same sample again is none
+        shown.append(telemetry.node("n1", 300.0, 100.0 + k).unchanged)
+    assert shown == [False] * (samples - 1) + [True, True]
+    source.watts = 181.0
+    telemetry.read(200.0)
+    assert not telemetry.node("n1", 300.0, 200.0).unchanged
+    assert frozen_after(resolution_w) == samples
+
+
+class Fixed:
+    """A meter of one node that shows what the test says."""
+
+    name = "fixed"
+
+    def __init__(self, resolution_w: float) -> None:
+        self.resolution_w, self.watts = resolution_w, 180.0
+
+    def read(self, now_s: float) -> Reading:
+        """Return the watts with the time of now."""
+        return Reading({"n1": PowerSample(self.watts, now_s, self.name)})

@@ -88,7 +88,7 @@ def sources_of(config: LiveConfig) -> list[TelemetrySource]:
     if t.prometheus_url:
         token = read_secret(t.prometheus_token_file) if t.prometheus_token_file is not None else ""
         where = (t.prometheus_url, t.prometheus_query, t.prometheus_label, t.prometheus_fresh_query)
-        sources.append(Prometheus(*where, token=token))
+        sources.append(Prometheus(*where, token=token, resolution_w=t.prometheus_resolution_w))
     return sources
 
 

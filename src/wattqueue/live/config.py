@@ -82,6 +82,9 @@ class TelemetrySection(Section):
     prometheus_fresh_query: str = ""
     """Time of the newest scrape by node; needed where the query computes."""
     prometheus_token_file: Path | None = None
+    prometheus_resolution_w: Annotated[float, Field(ge=0)] = 1.0
+    """Steps in which these meters read: a busy node's figure that stays the same for longer than these explain lowers
+    no licence."""
     slurm_energy: bool = False
     """Learn from Slurm's own accounting (sacct) when jobs end."""
     stale_s: Seconds = 10.0

@@ -171,4 +171,8 @@ def drawn_w(layout: Layout, on: NDArray[np.bool_], power: Mapping[str, NodePower
     units = {unit for job in busy for unit in job.units} if jobs else np.flatnonzero(on)
     idle_uw = np.zeros_like(layout.idle_uw) if jobs else layout.idle_uw
     names = layout.names
-    return sum(power[names[u]].power_w - float(idle_uw[u]) / codes.MICRO for u in units if names[u] in power)
+    shown = {int(u): power[names[u]] for u in units if names[u] in power}
+    # a meter that may stand still shows no less than what is counted for the node
+    least_w = {u: job.net_w / len(job.units) for job in busy for u in job.units if u in shown and shown[u].unchanged}
+    net_w = {u: one.power_w - float(idle_uw[u]) / codes.MICRO for u, one in shown.items()}
+    return sum([max(watts, least_w.get(u, watts)) for u, watts in net_w.items()])

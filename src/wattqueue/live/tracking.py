@@ -8,6 +8,8 @@ because a licence that is too low voids the cap and one that is too high only co
   to Slurm); until Slurm has confirmed the lower licence, the ledger counts the old one;
 - *up*: at once in the ledger; the write itself waits until the pool has room for it (the planner).
 
+A meter that may stand still (``NodePower.unchanged``) can raise what a job counts; nothing is lowered while it does.
+
 One missing sample empties the window: the job counts as its maximum again until its nodes have been
 measured again. Until the first samples after its start it counts as predicted (semantics, rule 15).
 
@@ -55,6 +57,8 @@ class Track:
     """Time of the last sample; NaN where the next one has no predecessor."""
     started_since: bool = False
     """Whether all nodes have fresh samples, and the job started after one of them was taken."""
+    unchanged: bool = False
+    """Whether the meter of one of its nodes may stand still."""
     evidence: JobEvidence | None = None
     """What was measured of the job, under an in-flight ledger."""
     runs_since_s: float = -math.inf
@@ -116,6 +120,7 @@ class Tracker:
             track = self.tracks[request.key] = Track(request, start_s, predicted_node_w)
             track.evidence = None if self.ledger is None else JobEvidence(self.ledger)
         fresh = bool(power) and all(p.label == "measured" for p in power)
+        track.unchanged = any(p.unchanged for p in power)
         track.started_since = fresh and any(p.taken_s <= start_s for p in power)
         if not fresh or track.started_since:
             track.recent.clear()
@@ -126,7 +131,8 @@ class Tracker:
             return
         if track.evidence is not None:
             expected_w = track.predicted_node_w * request.nodes
-            track.evidence.add(watts, expected_w, taken_s, max(start_s, track.runs_since_s))
+            if not track.unchanged or watts > track.evidence.corrected_w(expected_w):
+                track.evidence.add(watts, expected_w, taken_s, max(start_s, track.runs_since_s))
         if not math.isnan(track.last_s) and taken_s > track.last_s:
             track.energy_j += watts * (taken_s - track.last_s)
             track.covered_s += taken_s - track.last_s
@@ -158,7 +164,7 @@ class Tracker:
         if track is None or not track.recent:
             return CountedPower(most_net, licence, "missing")
         target = self._within(max(w for _, w in track.recent) * (1.0 + self.margin) - idle_w, most_net)
-        settled = track.recent[-1][0] - track.recent[0][0] >= self.settle_s
+        settled = track.recent[-1][0] - track.recent[0][0] >= self.settle_s and not track.unchanged
         return moved(licence, target, "measured", may_fall=settled)
 
     def _corrected(self, track: Track | None, licence: int, idle_w: float, most_net: int) -> CountedPower:
@@ -171,7 +177,7 @@ class Tracker:
         if track is None or evidence is None or evidence.measured_s <= 0.0:
             return CountedPower(licence, licence, "predicted")
         target = self._within(evidence.corrected_w(track.predicted_node_w * track.request.nodes) - idle_w, most_net)
-        found = moved(licence, target, CORRECTED)
+        found = moved(licence, target, CORRECTED, may_fall=not track.unchanged)
         return found._replace(variance_left=evidence.variance_left)
 
     def _within(self, net_w: float, most_net: int) -> int:

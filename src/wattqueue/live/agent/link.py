@@ -59,6 +59,7 @@ class AgentLink:
     connection: Connection
     other_w: float = 0.0
     name: str = "agent"
+    resolution_w: float = 0.0
     states: dict[str, AgentState] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     number: int = 0

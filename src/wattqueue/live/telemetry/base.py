@@ -9,7 +9,9 @@ look cheaper than it can be. What a plausible sample means for the budget (below
 decided in ``tracking.trusted``, where idle watts are known.
 
 
-A node without a fresh and plausible sample counts as its maximum (semantics, rule 15) and is labelled so.
+A node without a fresh and plausible sample counts as its maximum (semantics, rule 15) and is labelled so. A sample that
+shows the same watts again and again, with new times, comes from a meter that stands still (``frozen_after``): it can
+raise what a job counts, and lowers nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +22,10 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 Label = Literal["measured", "stale", "missing"]
+LEAST_MOVE_W = 1.0
+"""A busy node's power moves by at least so much from one sample to the next; assumed."""
+LEAST_EQUAL = 3
+"""Equal samples in a row that a meter without steps may show."""
 
 
 class PowerSample(NamedTuple):
@@ -44,6 +50,8 @@ class TelemetrySource(Protocol):
     """
 
     name: str
+    resolution_w: float
+    """Steps in which it reads; 0 for none."""
 
     def read(self, now_s: float) -> Reading:
         """Read every node once. ``now_s`` is the controller's clock, for sources without a clock of their own."""
@@ -93,6 +101,8 @@ class NodePower(NamedTuple):
     label: Label
     taken_s: float
     source: str
+    unchanged: bool = False
+    """Whether the meter has shown these watts for so many samples that it may stand still."""
 
 
 @dataclass
@@ -110,13 +120,22 @@ class Telemetry:
     implausible: float = 2.0
     problems: tuple[str, ...] = ()
     _last: dict[str, dict[str, PowerSample]] = field(default_factory=dict)
+    _equal: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Samples in a row with the same watts, by source and node."""
 
     def read(self, now_s: float) -> None:
         """Read every source once; a node's last sample stays until there is a newer one, and then grows stale."""
         problems: list[str] = []
         for source in self.sources:
             reading = source.read(now_s)
-            self._last.setdefault(source.name, {}).update(reading.samples)
+            last = self._last.setdefault(source.name, {})
+            for name, sample in reading.samples.items():
+                before = last.get(name)
+                if before is None or sample.power_w != before.power_w:
+                    self._equal[source.name, name] = 1
+                elif sample.taken_s > before.taken_s:
+                    self._equal[source.name, name] += 1
+            last.update(reading.samples)
             problems += [f"{source.name}: {text}" for text in reading.problems]
         self.problems = tuple(problems)
 
@@ -135,11 +154,20 @@ class Telemetry:
             if sample is None or not plausible(sample.power_w, max_w * self.implausible):
                 continue
             if -self.stale_s <= now_s - sample.taken_s <= self.stale_s:
-                return NodePower(sample.power_w, "measured", sample.taken_s, sample.source)
+                still = self._equal[source.name, name] >= frozen_after(source.resolution_w)
+                return NodePower(sample.power_w, "measured", sample.taken_s, sample.source, still)
             stale = stale or sample
         if stale is not None:
             return NodePower(max_w, "stale", stale.taken_s, stale.source)
         return NodePower(max_w, "missing", -math.inf, "")
+
+
+def frozen_after(resolution_w: float) -> int:
+    """Return after how many equal samples of a busy node a meter is taken to stand still, by the steps that it reads.
+
+    A meter in steps of r W shows the same figure until the power has moved by as much.
+    """
+    return LEAST_EQUAL + math.ceil(resolution_w / LEAST_MOVE_W)
 
 
 def plausible(power_w: float, most_w: float) -> bool:

@@ -32,6 +32,7 @@ class PmCounters:
 
     roots: Mapping[str, Path]
     name: str = "pm_counters"
+    resolution_w: float = 1.0
     _moved: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def read(self, now_s: float) -> Reading:

@@ -44,6 +44,7 @@ class Powercap:
     roots: Mapping[str, Path]
     other_w: float = 0.0
     name: str = "powercap"
+    resolution_w: float = 0.0
     _last: dict[str, tuple[float, dict[str, Counter]]] = field(default_factory=dict)
 
     def read(self, now_s: float) -> Reading:

@@ -39,6 +39,7 @@ class Prometheus:
     timeout_s: float = 2.0
     token: str = ""
     name: str = "prometheus"
+    resolution_w: float = 1.0
     _client: httpx.Client | None = field(default=None, repr=False)
 
     def read(self, now_s: float) -> Reading:
