@@ -38,6 +38,7 @@ class Meter:
     mode: str
     drawn_w: Mapping[str, float]
     name: str = "meter"
+    resolution_w: float = 0.0
 
     def read(self, now_s: float) -> Reading:
         of = {node: self.drawn_w.get(job.name, 90.0) for job in self.slurm.running() for node in job.held_nodes}
