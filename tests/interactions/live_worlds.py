@@ -30,24 +30,33 @@ IDLE_W, NODE_W, ROUNDS, LONGEST = 100.0, 200, 70, 400
 SHARED = SharedNodes((Partition("s", 2, idle_w=50.0, max_w=150.0, off_w=5.0),))
 
 
+MOVES_S = 8.0
+"""A meter that is to stand still works for so long."""
+
+
 @dataclass
 class Meter:
-    """A source of node power: what jobs draw, a figure that froze, or nothing from half of the nodes."""
+    """A source of node power: what jobs draw, the same until it stands still, or nothing from half of the nodes."""
 
     slurm: FakeSlurm
     mode: str
     drawn_w: Mapping[str, float]
     name: str = "meter"
     resolution_w: float = 0.0
+    begun_s: float = -1.0
+    last_w: dict[str, float] = field(default_factory=dict)
 
     def read(self, now_s: float) -> Reading:
+        self.begun_s = now_s if self.begun_s < 0 else self.begun_s
+        stands = self.mode == "frozen" and now_s - self.begun_s > MOVES_S
         of = {node: self.drawn_w.get(job.name, 90.0) for job in self.slurm.running() for node in job.held_nodes}
         found = {}
         for k, node in enumerate(n for part in self.slurm.partitions.values() for n in part):
             if self.mode == "missing" and k % 2:
                 continue
-            watts = IDLE_W * 1.1 if self.mode == "frozen" else IDLE_W + of.get(node, 0.0)
-            found[node] = PowerSample(watts, now_s, "meter")
+            if not stands:  # a busy node's power moves a little from one reading to the next
+                self.last_w[node] = IDLE_W + of.get(node, 0.0) + 0.1 * ((now_s + k) % 3)
+            found[node] = PowerSample(self.last_w[node], now_s, "meter")
         return Reading(found, ())
 
 
