@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.sim.test_against_twin import Scripted, random_script, targeted_world
 from tests.sim.workloads import World, random_world
 from wattqueue.kernels import codes
+from wattqueue.model.consent import Consent
 from wattqueue.parts.contracts import Start
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.capabilities import resolve
@@ -74,6 +75,8 @@ def expect_same_by_snapshots(world: World, script: Any) -> None:
 @given(SEEDS)
 def test_snapshots_know_the_work_that_requeues_kept(seed: int) -> None:
     world = random_world(seed, failures=seed % 3 == 0)
+    consent = Consent.build(len(world.jobs), checkpoint_s=np.full(len(world.jobs), 2.0))
+    world = replace(world, jobs=replace(world.jobs, consent=consent))
     expect_same_by_snapshots(world, random_script(seed, world, parking=seed % 2 == 0))
 
 

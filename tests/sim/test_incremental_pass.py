@@ -14,7 +14,9 @@ from tests.sim.invariants import units_of
 from tests.sim.test_against_twin import expect_same, targeted_world
 from tests.sim.workloads import Ready, World
 from wattqueue.kernels import codes
+from wattqueue.model.consent import Consent
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
@@ -89,6 +91,21 @@ def test_a_start_moves_the_shadow_time_of_an_entry_that_another_reservation_hold
     jobs = Jobs.build(rows[:, 0], rows[:, 1].astype(int), rows[:, 3], walltime_s=rows[:, 2])
     run = simulate(jobs, Machine("two", parts, "jobs"), load_policy("easy"), cap=Cap.constant(872.874))
     assert units_of(run.schedule, 4) == [6]
+
+
+def test_a_start_moves_the_shadow_time_of_an_entry_that_waits_for_its_first_option() -> None:
+    """The second job would fit at its lowest frequency, and waits for the highest one: no target is in force.
+
+    The start at 14 is planned to end at 21, before the 59 s that the second job was promised at 6. The last job
+    outlives 21 s and takes watts that are needed then; it waits.
+    """
+    part = Partition("p", 6, frequencies_hz=(3.0e9, 1.8e9), idle_w=40.0, max_w=200.0, dvfs_beta=0.6)
+    rows = np.array([(1, 1, 58, 25), (6, 3, 29, 26), (14, 1, 7, 5), (17, 1, 129, 59)], float)
+    consent = Consent.build(4, allowed=np.array([1.0, 1.0, 1.0, 0.0]))
+    jobs = Jobs.build(rows[:, 0], rows[:, 1].astype(int), rows[:, 3], walltime_s=rows[:, 2], consent=consent)
+    policy, targets = load_policy("easy", frequency="target-at-start"), LoadTargets.of(LoadTarget(500.0, 600.0, 400.0))
+    run = simulate(jobs, Machine("one", (part,), "jobs"), policy, cap=Cap.constant(648.0), targets=targets)
+    assert run.schedule.start_s[3] == 19.0
 
 
 @given(st.integers(0, 2**32 - 1))
