@@ -19,7 +19,7 @@ pytestmark = pytest.mark.compiled
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("out")
-    for policy, used in (("easy", 24), ("fcfs", 20)):
+    for policy, used in (("easy", 36), ("fcfs", 28)):
         for seed in (1, 2):
             write_run(where / f"{policy}-{seed}", generated_record(120, 48, seed, policy=policy, used=used))
     return where

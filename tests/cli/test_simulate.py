@@ -63,7 +63,7 @@ def test_a_changed_trace_is_not_repeated(trace: Path, tmp_path: Path) -> None:
         ((), "--nodes"),
         (("--nodes", "0"), "at least 1"),
         (("--nodes", "99999999999"), "99,999,999,999"),
-        (("--nodes", "8", "--machine", "quartz"), "one machine"),
+        (("--nodes", "8", "--machine", "quartz"), "not both"),
         (("--nodes", "8", "--node-watts", "200:100"), "IDLE:MAX"),
         (("--nodes", "8", "--policy", "nonesuch"), "no policy"),
         (("--machine", "nonesuch"), "nonesuch"),
