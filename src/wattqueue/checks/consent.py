@@ -93,7 +93,7 @@ def outputs_of(
     signals: Signals = simulation.world.signals
     return RunOutputs(
         jobs, machine, signals.cap, signals.targets, schedule, power,
-        np.append(view.entries.first, -1)[entry].astype(np.int64)  # entry -1 takes what was appended,
+        np.append(view.entries.first, -1)[entry].astype(np.int64),  # entry -1 takes what was appended
         np.maximum(unit_w - share, 0.0) * nodes, factor / full, true_w, plain,
         np.zeros(0) if kept_s is None else kept_s,
     )  # fmt: skip
