@@ -51,6 +51,7 @@ def test_the_walk_of_e_pas_in_the_guide(site: BrokerSite) -> None:
     """Its three files as printed, for this folder: a controller limits both nodes, over a Slurm that is a fake."""
     limits, policy, settings = (textwrap.dedent(text) for text in blocks("toml")[:3])
     broker = blocks("toml")[4].replace('"broker"', f'"localhost"\nport = {site.port}')
+    broker = broker.replace("[telemetry]\n", "[telemetry]\ntrack_running = true\n", 1)  # as the text says
     broker = broker.replace('"password"', '"controller.password"').replace('"ca.crt"', '"broker.crt"')
     (site.folder / "epas.toml").write_text(policy)
     machine = 'name = "m"\n[[partitions]]\nname = "p1"\nnodes = 2\nidle_w = 100.0\nmax_w = 360.0\n'

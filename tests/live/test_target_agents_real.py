@@ -66,6 +66,9 @@ class Place:
     def __post_init__(self) -> None:
         folder = self.site.folder
         broker = blocks("toml")[4].replace('"broker"', f'"localhost"\nport = {self.site.port}')
+        # Licences follow what is measured; what jobs may draw beyond them is accepted here.
+        tracked = '[telemetry]\ntrack_running = true\naccepted_overshoot = "50%"\n'
+        broker = broker.replace("[telemetry]\n", tracked, 1)
         broker = broker.replace('"password"', '"controller.password"').replace('"ca.crt"', '"broker.crt"')
         (folder / "machine.toml").write_text(MACHINE)
         (folder / "live.toml").write_text(SETTINGS + broker)
