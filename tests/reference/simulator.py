@@ -598,12 +598,18 @@ class Simulator:
         return sum(self.node_base_uw(units, self.unit_state[units[0]]) for units in self.nodes)
 
     def most_net(self, entry: int, option: int) -> int:
-        """What an entry adds with all its units at their stated maximum, or by its prediction if that is more."""
+        """What an entry adds with all its units at their stated maximum."""
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
+        return self.maximum(job, p, self.net(job, option))
+
+    def maximum(self, job: int, p: int, predicted: int) -> int:
+        """The stated maximum of a job's units; the prediction where none is stated, or where units differ and it is
+        the greater one."""
         stated = self.machine.partitions[p].max_w
         if stated is None:
-            return self.net(job, option)
-        return max(self.net(job, option), self.ledger(p, micro(stated) * int(self.jobs.nodes[job]), job))
+            return predicted
+        most = self.ledger(p, micro(stated) * int(self.jobs.nodes[job]), job)
+        return max(most, predicted) if self.prediction.unit_factor is not None else most
 
     def fits_alone(self, entry: int, option: int) -> bool:
         job, p = int(self.entries.job[entry]), int(self.entries.partition[entry])
@@ -625,8 +631,8 @@ class Simulator:
                 base = nodes * self.idle_uw(p)  # others may be off, or down
             room = limit - (base if self.machine.cap_scope == "machine" else 0)
             for option in range(int(self.window[0][entry]), int(self.window[1][entry]) + 1):
-                net, stated = self.least_net(job, option), self.machine.partitions[p].max_w
-                most = net if stated is None else max(net, self.ledger(p, micro(stated) * nodes, job))
+                net = self.least_net(job, option)
+                most = self.maximum(job, p, net)
                 margin = math.ceil(math.sqrt(own * round((net / 1e6) ** 2) + common * (net / 1e6) ** 2) * 1e6)
                 if min(most, share * (net + margin)) <= room:
                     return False

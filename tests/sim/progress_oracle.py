@@ -148,11 +148,15 @@ def base_w(simulation: Simulation) -> float:
 
 
 def maximum_w(simulation: Simulation, p: int, job: int, option: int) -> float:
-    """What a job adds to the watts in the cap's scope with all its units at their stated maximum, or as predicted."""
+    """What a job adds to the watts in the cap's scope with all its units at their stated maximum.
+
+    As predicted where no maximum is stated; the greater one where units differ.
+    """
     s, part = simulation, simulation.machine.partitions[p]
     unit = float(unit_uw(s.view.predicted, job, option)) / codes.MICRO
-    if s.view.by_unit.factors.table.shape[0]:
+    differ = s.view.by_unit.factors.table.shape[0] > 0
+    if differ:
         unit *= float(s.view.by_unit.factors.table.max())
-    most = max(unit, part.max_w) if part.max_w is not None else unit
+    most = unit if part.max_w is None else max(unit, part.max_w) if differ else part.max_w
     idle = 0.0 if s.machine.cap_scope == "jobs" else part.idle_w
     return float(s.jobs.nodes[job]) * max(most - idle, 0.0)

@@ -12,7 +12,7 @@ from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import plain_machine
 from wattqueue.model.signals import Cap
-from wattqueue.parts.actions import Action
+from wattqueue.parts.actions import Action, Requeue
 from wattqueue.parts.contracts import Finished
 from wattqueue.parts.estimator.history_mean import HistoryMean
 from wattqueue.policy.policy import Policy, load_policy
@@ -122,6 +122,46 @@ def test_a_control_that_looks_changes_nothing_for_the_estimator() -> None:
     assert alone.learned == beside.learned
     assert len(alone.learned) > 20
     np.testing.assert_array_equal(first.schedule.start_s, second.schedule.start_s)
+
+
+class Again:
+    """A control that requeues the first job once, at 60 s."""
+
+    period_s = 60.0
+    events: frozenset[str] = frozenset()
+
+    def act(self, view: View) -> Sequence[Action]:
+        return [Requeue("1")] if view.now_s == 60.0 else []
+
+
+@pytest.mark.parametrize("cause", ["requeue", "failure"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_job_that_began_again_teaches_the_watts_of_its_last_run(cause: str, compiled: bool) -> None:
+    """Its energy is that of all its runs; 150 W over 160 s of two runs are not 240 W over the 100 s of the last."""
+    table = Jobs.build([0.0, 500.0], [1, 1], [100.0, 50.0], user=["ada", "ada"], mean_power_w=[150.0, 120.0])
+    noted = NotesWatts()
+    estimator = HistoryMean() if compiled else noted
+    failure = NodeEvents(np.array([60.0, 61.0]), np.array([0, 0], np.int32), np.array([False, True]))
+    done = simulate(
+        table, plain_machine(1, 50.0, 300.0),
+        load_policy("easy", estimator=estimator, controls=[Again()] if cause == "requeue" else []),
+        cap=Cap.constant(1_000.0), events=failure if cause == "failure" else None,
+    )  # fmt: skip
+    assert done.schedule.energy_j[0] == pytest.approx(150.0 * 160.0)
+    assert done.schedule.predicted_w[1] == pytest.approx(150.0)
+    assert compiled or noted.learned_w == [pytest.approx(150.0)]
+
+
+class NotesWatts(HistoryMean):
+    """Called in Python, because the loop cannot note anything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.learned_w: list[float] = []
+
+    def learn(self, finished: Finished) -> None:
+        self.learned_w += finished.mean_power_w.tolist()
+        super().learn(finished)
 
 
 def simulation(policy: Policy) -> Simulation:

@@ -46,6 +46,13 @@ def test_one_job_at_a_time_where_the_margin_lets_none_start() -> None:
     assert starts(rows) == [0.0, 10.0, 20.0]
 
 
+@pytest.mark.parametrize("predicted_w", [150.0, 300.0])
+def test_a_prediction_above_the_stated_maximum_keeps_no_job_from_starting(predicted_w: float) -> None:
+    """No unit draws more than its maximum, whatever an estimator says: three units fit below 350 W, four do not."""
+    rows = [(0.0, 3, 10.0), (1.0, 1, 10.0), (2.0, 4, 10.0)]
+    assert starts(rows, watts=predicted_w) == [0.0, 10.0, pytest.approx(NEVER, nan_ok=True)]
+
+
 @pytest.mark.parametrize("backfill", ["none", CWM, "easy", "easy-sjbf", "first-fit"])
 def test_only_the_head_where_nothing_may_overtake_it(backfill: Any) -> None:
     # 4 x 100 W do not fit below 350 W, only below the later cap.

@@ -126,8 +126,8 @@ def predict_from_history(view: KernelView, history: HistoryPrediction, job: int)
 
 @inlined
 def learn_end(view: KernelView, log: Log, history: HistoryPrediction, job: int) -> None:
-    """Learn a job that ended now: its measured watts of one unit, mean or greatest."""
-    watts = log.energy_j[job] / (log.end[job] - log.start[job]) / view.nodes[job]
+    """Learn a job that ended now: the measured watts of one unit in its last run, mean or greatest."""
+    watts = (log.energy_j[job] - log.past_j[job]) / (log.end[job] - log.start[job]) / view.nodes[job]
     if history.rule[GREATEST] != 0 and len(history.peak_w) > 0 and history.peak_w[job] > watts:
         watts = history.peak_w[job]
     history_learn(history.history, as_int64(history.user[job]), log.end[job], watts)

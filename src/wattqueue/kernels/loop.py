@@ -74,8 +74,8 @@ def new_log(n: int) -> Log:
     rows = n + 1024
     return Log(
         np.zeros(n, np.int8), np.zeros(n, np.int8), np.full(n, np.nan), np.full(n, np.nan), np.zeros(n), np.zeros(n),
-        np.zeros(n), np.full(n, -1, np.int16), np.empty(rows), np.empty(rows, np.int64), np.empty(rows, np.int64),
-        np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(n, np.int32),
+        np.zeros(n), np.zeros(n), np.full(n, -1, np.int16), np.empty(rows), np.empty(rows, np.int64),
+        np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(n, np.int32),
     )  # fmt: skip
 
 

@@ -91,6 +91,7 @@ def requeue_job(view: KernelView, truth: Truth, log: Log, job: int) -> None:
     heap_remove(truth.ends, truth.tally, codes.HEAP, job)
     # The bill of this run, at its last watts; change_speed() has added what earlier ones differed by.
     log.energy_j[job] += (view.num[codes.NOW] - log.start[job]) * (truth.uw[job] / codes.MICRO)
+    log.past_j[job] = log.energy_j[job]
     log.state[job] = codes.WAITING
     account(view, truth, job, as_int64(-1))
     if view.held.parked[job] != 0:

@@ -16,7 +16,7 @@ from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.chance import square_w
 from wattqueue.kernels.consent import first_option, last_option
-from wattqueue.kernels.entries import least_net, net_watt, ready_units, start_entry, wall_s
+from wattqueue.kernels.entries import least_net, net_watt, ready_units, start_entry, units_differ, wall_s
 from wattqueue.kernels.greedy import next_partition
 from wattqueue.kernels.state import AnnouncedSteps, KernelView, Truth
 from wattqueue.kernels.tree import Limits, class_of, tree_next
@@ -42,11 +42,15 @@ def unit_net(view: KernelView, p: int) -> int:
 
 @inlined
 def greatest_net(view: KernelView, p: int, job: int, net: int) -> int:
-    """Return the most that a job of ``net`` predicted microwatts can add: at the stated maximum, or at the prediction.
+    """Return the most that a job of ``net`` predicted microwatts can add: its units at their stated maximum.
 
-    The prediction stands where no maximum is stated, and where units differ so much that it is the greater one.
+    The prediction stands where no maximum is stated, and where units differ and it is the greater one.
     """
-    return int(max(int(view.nodes[job]) * unit_net(view, p), net))
+    each = unit_net(view, p)
+    if each < 0:
+        return net
+    most = int(view.nodes[job]) * each
+    return int(max(most, net)) if units_differ(view) else most
 
 
 @inlined
@@ -138,10 +142,12 @@ def next_alone(view: KernelView, p: int, leaf: int, every: bool) -> int:
     need, watt = as_int64(codes.ANY_NEED), as_int64(codes.ANY_WATT)
     if not every:
         need = as_int64(view.units.free[p])
-        watt = room_uw(view, as_int64(view.counter[codes.CAP]))
+        room = room_uw(view, as_int64(view.counter[codes.CAP]))
         each = unit_net(view, p)
         if each > 0:
-            need = min(need, max(watt, as_int64(0)) // each)
+            need = min(need, max(room, as_int64(0)) // each)
+        if each < 0 or units_differ(view):
+            watt = as_int64(room)  # the prediction counts
         if need <= 0:
             return -1
     need_class = class_of(view.tree.need_step, need)

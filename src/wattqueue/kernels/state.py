@@ -565,10 +565,7 @@ class Truth(NamedTuple):
 
 @referenced
 class Log(NamedTuple):
-    """What a simulation writes down: results of jobs, and power steps.
-
-    Power has one row for each instant at which it changed.
-    """
+    """What a simulation writes down: results of jobs, and a row for each instant at which power changed."""
 
     state: Array
     """(n,) int8 state of each job."""
@@ -580,6 +577,8 @@ class Log(NamedTuple):
     """(n,) float64 end, NaN for never."""
     energy_j: Array
     """(n,) float64 joules of all its runs."""
+    past_j: Array
+    """(n,) float64 joules of its runs that a requeue or a failure ended."""
     parked_s: Array
     """(n,) float64 seconds for which it was suspended; less the time of its suspension while it is."""
     kept_s: Array

@@ -37,7 +37,7 @@ class Completions:
         rows = log.finished[self.read : count].copy()
         self.read = count
         end = log.end[rows]
-        mean = log.energy_j[rows] / (end - log.start[rows]) / self.nodes[rows]
+        mean = (log.energy_j[rows] - log.past_j[rows]) / (end - log.start[rows]) / self.nodes[rows]
         peak = self.peak_w
         top = mean if peak is None else np.where(np.isnan(peak[rows]), mean, np.maximum(peak[rows], mean))
         return Finished(rows, end, mean, top)
