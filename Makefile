@@ -97,14 +97,17 @@ $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -m venv $(VENV) || \
 	  { rm -rf $(VENV); echo "No venv for $(PYTHON): on Debian, apt-get install python3-venv"; exit 1; }
 
+# The lock names every package, so nothing is resolved: with a resolver, a release newer than the lock (an extra of a
+# locked package, which pip matches before the lock's line) ends the installation.
+LOCKED := install --no-deps --require-hashes -r
 $(VENV)/.core: requirements.lock pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "Setting up $(VENV) ..."
-	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) $(LOCKED) requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/pyvenv.cfg
-	@$(STAGE) "set up $(VENV)" $(PIP) install --require-hashes -r requirements-dev.lock
+	@$(STAGE) "set up $(VENV)" $(PIP) $(LOCKED) requirements-dev.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@ $(VENV)/.core
 

@@ -47,7 +47,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("alone")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    locked = [*pip, "install", "--require-hashes", "-r", str(ROOT / "requirements.lock")]
+    locked = [*pip, "install", "--no-deps", "--require-hashes", "-r", str(ROOT / "requirements.lock")]
     subprocess.run(locked, check=True, capture_output=True)
     subprocess.run([*pip, "install", "--no-index", str(wheel)], check=True, capture_output=True)
     return folder / "bin" / "wattqueue"
