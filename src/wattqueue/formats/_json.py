@@ -7,12 +7,12 @@ what it got is enough. So one odd field rejects one job, and not the file.
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 from wattqueue.errors import InputError
+from wattqueue.formats.json_text import read_json
 from wattqueue.formats.source import opened
 
 MOST_BYTES = 2 << 30
@@ -31,7 +31,7 @@ def load_json(path: Path) -> Any:
     if len(data) > MOST_BYTES:
         raise InputError("JSON of more than 2 GiB", where=path, hint="dump with sacct --parsable2, which is streamed")
     try:
-        return json.loads(data)
+        return read_json(data)
     except (ValueError, RecursionError) as error:  # RecursionError: thousands of nested brackets
         raise InputError(f"is not readable JSON: {error}", where=path, hint="is the file complete?") from error
 
@@ -50,8 +50,8 @@ def figure(value: Any) -> float | None:
     """Return a number, or a text that is one, as finite float; None for anything else.
 
     ``true`` is not a number here, although Python counts it as 1; integers beyond float64 are none either. Texts are
-    accepted since some programs quote their numbers (``"nodes": "4"``); NaN and infinity, which Python's parser reads
-    although JSON has neither, give None.
+    accepted since some programs quote their numbers (``"nodes": "4"``); NaN, infinity and what is beyond float64 come
+    as texts (``formats.json_text``) and give None.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None

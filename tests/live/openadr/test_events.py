@@ -42,6 +42,24 @@ def test_an_import_limit_becomes_a_target(grid: Grid, tmp_path: Path) -> None:
     assert not one.outcome(now_s).refused
 
 
+@pytest.mark.parametrize("digits", [10**400, -(10**400)])
+def test_a_value_that_no_float_holds_is_refused_and_later_events_are_read(
+    grid: Grid, tmp_path: Path, digits: int
+) -> None:
+    program = grid.program()
+    first = grid.event(program, **limit("IMPORT_CAPACITY_LIMIT", digits, start_s=soon(60)))
+    later = grid.event(program, **limit("IMPORT_CAPACITY_LIMIT", 60, start_s=soon(7200)))
+    one = ven(grid.url, tmp_path)
+    for _ in range(2):  # also after a restart, from what was kept
+        one.step(time.time())
+        outcome = one.outcome(time.time())
+        assert set(outcome.targets.correlation_id) == {later}
+        (refused,) = outcome.refused
+        assert refused.startswith(f"event {first}: IMPORT_CAPACITY_LIMIT: value '")
+        assert not one.problems
+        one = ven(grid.url, tmp_path)
+
+
 def test_prices_and_intensities_become_series(grid: Grid, tmp_path: Path) -> None:
     start_s, program = soon(), grid.program()
     grid.event(program, **limit("PRICE", 0.17, -0.03, units="KWH", currency="EUR", start_s=start_s))

@@ -9,7 +9,6 @@ Reference: OpenADR 3.1.0, OpenAPI document; RFC 6749, 4.4 (client credentials).
 
 from __future__ import annotations
 
-import json
 import ssl
 import threading
 import time
@@ -19,6 +18,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from wattqueue.errors import InputError, WattQueueError
+from wattqueue.formats.json_text import read_json
 from wattqueue.live.openadr.config import OpenADRSection, require_encrypted
 from wattqueue.live.openadr.objects import TokenAnswer, parse
 from wattqueue.model.bounds import is_whole
@@ -153,7 +153,7 @@ class VtnClient:
             raise VtnError("the token is of another type than Bearer", where=where)
         self._token = answer.access_token
         self.secrets.add(answer.access_token)
-        lasts_s = DEFAULT_TOKEN_S if answer.expires_in is None else float(answer.expires_in)
+        lasts_s = DEFAULT_TOKEN_S if answer.expires_in is None else answer.expires_in
         self._token_until_s = self.clock() + RENEW_SHARE * max(lasts_s, 0.0)
 
     def _ask(self, method: str, path: str, **content: Any) -> Any:
@@ -197,14 +197,14 @@ class VtnClient:
             what = f"HTTP {answer.status_code}: {self._reason(body)}"
             raise VtnError(what, where=where, status=answer.status_code, retry_s=retry_s)
         try:
-            return json.loads(body)
+            return read_json(body)
         except (ValueError, RecursionError):
             raise VtnError("the answer is not JSON", where=where) from None
 
     def _reason(self, body: bytes) -> str:
         """Return what a refusal says: the problem's detail or title, or OAuth's error."""
         try:
-            problem = json.loads(body)
+            problem = read_json(body)
         except (ValueError, RecursionError):
             problem = None
         keys = ("detail", "title", "error_description", "error")

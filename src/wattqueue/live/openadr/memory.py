@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
+from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from wattqueue.errors import InputError
 from wattqueue.formats.atomic_write import atomic_text
+from wattqueue.formats.json_text import read_json
 from wattqueue.live.openadr.objects import VtnEvent, VtnProgram, parse
 
 MEMORY, OPTED_OUT, LOCK = "openadr.json", "openadr-opted-out", "openadr.lock"
@@ -68,13 +69,13 @@ def load_memory(folder: Path, of: str) -> tuple[VenMemory, str]:
     """Return what was kept, and why it could not be read: then it is empty, as after a change of the VTN."""
     path = folder / MEMORY
     try:
-        memory = VenMemory.model_validate_json(path.read_bytes())
+        memory = VenMemory.model_validate(read_json(path.read_bytes()))
         for known in memory.events.values():
             _ = known.event
         _ = memory.program_objects
     except FileNotFoundError:
         return VenMemory(of=of), ""
-    except (OSError, ValidationError, InputError) as error:
+    except (OSError, ValueError, RecursionError, InputError) as error:
         return VenMemory(of=of), f"{path} cannot be read, its events are read again: {type(error).__name__}"
     return (memory, "") if memory.of == of else (VenMemory(of=of), "")
 

@@ -18,6 +18,8 @@ from wattqueue.errors import InputError
 
 ObjectId = Annotated[str, Field(pattern=r"^[-a-z_A-Z0-9]+$", max_length=128)]
 """An id that the VTN gave: it may stand in a path as it is."""
+Whole = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
+"""An integer of the OpenAPI document (``int32``)."""
 Kind = TypeVar("Kind", bound=BaseModel)
 
 
@@ -55,7 +57,7 @@ class IntervalPeriod(_Object):
 class EventInterval(_Object):
     """One interval of an event."""
 
-    id: int
+    id: Whole
     period: IntervalPeriod | None = Field(None, alias="intervalPeriod")
     payloads: tuple[ValuesMap, ...]
 
@@ -75,11 +77,11 @@ class ReportRequest(_Object):
     reading_type: str | None = None
     units: str | None = None
     aggregate: bool = False
-    start_interval: int = -1
-    num_intervals: int = -1
+    start_interval: Whole = -1
+    num_intervals: Whole = -1
     historical: bool = True
-    frequency: int = -1
-    repeat: int = 1
+    frequency: Whole = -1
+    repeat: Whole = 1
 
 
 class VtnProgram(_Object):
@@ -99,7 +101,7 @@ class VtnEvent(_Object):
     program_id: ObjectId = Field(alias="programID")
     name: str | None = Field(None, alias="eventName")
     duration: str | None = None
-    priority: Annotated[int, Field(ge=0)] | None = None
+    priority: Annotated[Whole, Field(ge=0)] | None = None
     descriptors: tuple[PayloadDescriptor, ...] | None = Field(None, alias="payloadDescriptors")
     requests: tuple[ReportRequest, ...] | None = Field(None, alias="reportDescriptors")
     period: IntervalPeriod | None = Field(None, alias="intervalPeriod")
@@ -143,7 +145,7 @@ class TokenAnswer(_Object):
 
     access_token: Annotated[str, Field(min_length=1, max_length=4096, repr=False)]
     token_type: str
-    expires_in: int | None = None
+    expires_in: Annotated[float, Field(allow_inf_nan=False)] | None = None
 
 
 def parse(kind: type[Kind], data: Any) -> Kind:

@@ -25,7 +25,8 @@ from wattqueue.errors import InputError
 from wattqueue.live.openadr.objects import EventInterval, IntervalPeriod, VtnEvent
 
 DURATION = re.compile(
-    r"(-?)P(?=\d|T\d)(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)([DW]))?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?"
+    r"(-?)P(?=\d|T\d)(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)([DW]))?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?",
+    re.ASCII,
 )
 """The pattern of the OpenAPI document."""
 DAY_S = 86_400.0
@@ -45,16 +46,22 @@ class EventWindow(NamedTuple):
 
 
 def duration_in_s(text: str) -> float:
-    """Return the seconds of an ISO 8601 duration; infinity for 9,999 years. Raises: InputError."""
+    """Return the seconds of an ISO 8601 duration; infinity for 9,999 years or more. Raises: InputError."""
     found = DURATION.fullmatch(text)
     if found is None:
         raise InputError(f"{text[:40]!r} is not an ISO 8601 duration", hint="such as PT15M")
     sign, years, months, days, unit, hours, minutes, seconds = found.groups()
-    if int(years or 0) >= ENDLESS_YEARS:
-        return math.inf
-    whole = (int(years or 0) * 365 + int(months or 0) * 30 + int(days or 0) * (7 if unit == "W" else 1)) * DAY_S
-    whole += int(hours or 0) * 3600.0 + int(minutes or 0) * 60.0 + float(seconds or 0)
+    # floats: digits may be so many that no integer is read from them
+    whole = (_count(years) * 365 + _count(months) * 30 + _count(days) * (7 if unit == "W" else 1)) * DAY_S
+    whole += _count(hours) * 3600.0 + _count(minutes) * 60.0 + _count(seconds)
+    if whole >= ENDLESS_YEARS * 365 * DAY_S:
+        whole = math.inf
     return -whole if sign else whole
+
+
+def _count(digits: str | None) -> float:
+    """Return the number of some digits, 0 for none."""
+    return float(digits or 0)
 
 
 def duration_text(seconds: float) -> str:
@@ -143,7 +150,7 @@ def _resolved(event: VtnEvent) -> Iterator[EventWindow]:
             raise InputError(f"{where} has no duration", hint="state intervalPeriod.duration")
         length_s = duration_in_s(duration)
         if length_s < 0:
-            raise InputError(f"{where} has a negative duration {duration}", hint="such as PT1H")
+            raise InputError(f"{where} has a negative duration {duration[:40]}", hint="such as PT1H")
         before_s = start_s + length_s
         yield EventWindow(start_s, before_s, interval)
 

@@ -9,7 +9,6 @@ Reference: OpenADR 3.1.0, schemas ``notification`` and ``subscriptionRequest``; 
 from __future__ import annotations
 
 import hmac
-import json
 import secrets
 import threading
 from collections import Counter
@@ -19,6 +18,7 @@ from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
 from wattqueue.errors import InputError
+from wattqueue.formats.json_text import read_json
 from wattqueue.live.http_server import QuietServer
 from wattqueue.live.openadr.client import VtnClient
 from wattqueue.live.openadr.config import CallbackSection, OpenADRSection
@@ -103,7 +103,7 @@ class Webhook:
         if not hmac.compare_digest(authorization.encode(), f"Bearer {self.token}".encode()):
             return self._count(401, "without our token")
         try:
-            note = json.loads(body)
+            note = read_json(body)
             known = (
                 note["objectType"] in OBJECTS and note["operation"] in OPERATIONS and isinstance(note["object"], dict)
             )

@@ -20,7 +20,6 @@ Times are read as seconds since the epoch (``SLURM_TIME_FORMAT=%s``, set by ``Co
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -28,6 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wattqueue.errors import InputError
+from wattqueue.formats.json_text import read_json
 from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.cluster import Details, HeldBy, Job, JobKey, Node, Pool, Power, Snapshot, State
 from wattqueue.live.site import NOTHING
@@ -464,7 +464,7 @@ def parse_details(text: str) -> dict[JobKey, Record]:
     Raises: SlurmError for text that is no such JSON.
     """
     try:
-        jobs = json.loads(text)["jobs"]
+        jobs = read_json(text)["jobs"]
         return {key: record for job in jobs for key, record in [_parse_details(job)]}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SlurmError(f"squeue --json cannot be read: {error!r}"[:200]) from error

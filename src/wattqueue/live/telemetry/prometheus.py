@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from wattqueue.formats.json_text import read_json
 from wattqueue.live.telemetry.base import PowerSample, Reading
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Prometheus:
             self._client = httpx.Client(timeout=self.timeout_s, headers=headers, trust_env=False)
         answer = self._client.get(f"{self.url.rstrip('/')}/api/v1/query", params={"query": query})
         answer.raise_for_status()
-        return read_vector(answer.json(), self.label)
+        return read_vector(read_json(answer.content), self.label)
 
 
 def read_vector(body: Any, label: str) -> dict[str, float]:
