@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "src" / "wattqueue"
+CORE = "wattqueue"
+"""The package that imports none of the others."""
+PACKAGE = ROOT / "src" / CORE
+
+
+@cache
+def packages() -> tuple[str, ...]:
+    """Names of the import packages, from the one list: what the wheel holds."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return tuple(Path(folder).name for folder in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
 
 
 @dataclass(frozen=True)
 class Module:
-    """One file of the package."""
+    """One file of a package."""
 
     path: Path
     name: str
-    """Dotted, without ``wattqueue.``; the package itself is the empty string."""
+    """Dotted. Without ``wattqueue.`` in the core, whose package itself is the empty string; whole in other packages."""
+    root: Path = ROOT
+    """The tree in which it stands."""
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -31,7 +43,7 @@ class Module:
 
     @property
     def area(self) -> str:
-        """The first part of the name: ``kernels`` of ``kernels.tree``."""
+        """The first part of the name: ``kernels`` of ``kernels.tree``; another package is one area."""
         return self.name.partition(".")[0]
 
     @property
@@ -40,7 +52,7 @@ class Module:
 
     def at(self, node: ast.AST) -> str:
         """``file:line`` of a node, as editors read it."""
-        return f"{self.path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
+        return f"{self.path.relative_to(self.root)}:{getattr(node, 'lineno', 1)}"
 
     @cached_property
     def aliases(self) -> dict[str, str]:
@@ -78,14 +90,24 @@ class Module:
 
 @cache
 def modules() -> tuple[Module, ...]:
-    """Every file of the package."""
+    """Every file of all packages."""
+    return modules_in(ROOT, packages())
+
+
+def modules_in(root: Path, names: Iterable[str]) -> tuple[Module, ...]:
+    """Every file of the packages ``names`` under ``root``/src."""
     found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = list(path.relative_to(PACKAGE).with_suffix("").parts)
-        if parts[-1] == "__init__":
-            parts.pop()
-        found.append(Module(path, ".".join(parts)))
+    for name in names:
+        for path in sorted((root / "src" / name).rglob("*.py")):
+            parts = list(path.relative_to(root / "src").with_suffix("").parts)
+            if parts[-1] == "__init__":
+                parts.pop()
+            found.append(Module(path, ".".join(parts[1:] if name == CORE else parts), root))
     return tuple(found)
+
+
+RULES: dict[str, Callable[[Module], None]] = {}
+"""The rules that every module keeps, by the names of their tests."""
 
 
 def of_every_module(rule: Callable[[Module], None]) -> Callable[[], None]:
@@ -100,9 +122,10 @@ def of_every_module(rule: Callable[[Module], None]) -> Callable[[], None]:
             try:
                 rule(module)
             except AssertionError as error:
-                broken.append(f"{module.name or 'wattqueue'}: {error}")
+                broken.append(f"{module.name or CORE}: {error}")
         assert not broken, "\n".join(broken)
 
+    RULES[rule.__name__] = rule
     test.__name__ = rule.__name__
     test.__doc__ = rule.__doc__
     test.__module__ = rule.__module__
@@ -130,6 +153,6 @@ def run_time_imports(module: Module) -> Iterator[tuple[ast.stmt, str]]:
 def _base(module: Module, node: ast.ImportFrom) -> str:
     if node.level == 0:
         return node.module or ""
-    package = ["wattqueue", *module.name.split(".")]
-    keep = len(package) - node.level + (module.path.name == "__init__.py")
+    package = list(module.path.relative_to(module.root / "src").with_suffix("").parts)
+    keep = len(package) - node.level
     return ".".join([*package[:keep], *([node.module] if node.module else [])])

@@ -1,0 +1,68 @@
+"""Every import package is looked at by every check: tests of the rules, types, lint, coverage and the wheel."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.architecture import test_house, test_language
+from tests.architecture.source import CORE, ROOT, RULES, modules, modules_in, packages
+
+PLANTED = {
+    "test_imports_follow_the_arrows": "from wattqueue_other import name",
+    "test_only_one_folder_imports_the_compiler": "import numba",
+    "test_only_some_open_files": "text = open('file')",
+    "test_time_and_chance_are_handed_in": "import time\nnow = time.time()",
+    "test_whole_numbers_are_recognised_in_one_place": "whole = text.isdigit()",
+    "test_sizes": "\n" * 601,
+    "test_every_module_says_what_it_is": "x = 1",
+    "test_private_modules_are_imported_in_their_own_package_only": "from wattqueue.kernels import _numba",
+}
+"""A violation of rules that hold for modules of any area."""
+
+
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def test_the_list_names_every_folder_of_sources() -> None:
+    assert sorted(packages()) == sorted(path.parent.name for path in (ROOT / "src").glob("*/__init__.py"))
+    assert {path.name for path in (ROOT / "src").iterdir() if path.name != "__pycache__"} == set(packages())
+
+
+def test_modules_of_every_package_are_found() -> None:
+    found = {module.path.relative_to(ROOT / "src").parts[0] for module in modules()}
+    assert found == set(packages())
+
+
+@pytest.mark.parametrize("rule", sorted(PLANTED))
+@pytest.mark.parametrize("package", sorted({*packages(), *test_house.FLOORS[-1]}))
+def test_a_planted_violation_is_found(package: str, rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in (test_house, test_language):
+        monkeypatch.setattr(place, "packages", lambda: (CORE, package, "wattqueue_other"))
+    monkeypatch.setattr(test_house, "FLOORS", [*test_house.FLOORS, {"planted", "wattqueue_other"}])
+    file = tmp_path / "src" / package / "planted" / "part.py"
+    file.parent.mkdir(parents=True)
+    file.write_text('"""A module without a violation."""\n', encoding="utf-8")
+    (module,) = modules_in(tmp_path, [package])
+    RULES[rule](module)
+    file.write_text(PLANTED[rule], encoding="utf-8")
+    (module,) = modules_in(tmp_path, [package])
+    with pytest.raises(AssertionError):
+        RULES[rule](module)
+
+
+def test_checkers_look_at_all_sources() -> None:
+    """Types, lint, coverage and the source distribution take the folder, not the packages in it."""
+    tool = project()["tool"]
+    assert "src" in tool["mypy"]["files"]
+    assert "src" in tool["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert tool["coverage"]["run"]["source"] == ["src"]
+    assert tool["coverage"]["report"]["include"] == ["src/*"]
+    assert not [pattern for pattern in tool["ruff"]["lint"]["per-file-ignores"] if "wattqueue" in pattern]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"src/{CORE}" not in makefile
+    assert "ruff check src " in makefile
