@@ -12,6 +12,7 @@ import random
 import shutil
 import sys
 import traceback
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,10 @@ import typer.main
 from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner
 
-from tests.fuzz.commands import JOBS, PLAIN, TEMPLATES, WEIGHT, command_line, prepare
+from tests.fuzz.commands import OUTLIVES, WEIGHT, command_line, prepare
+from tests.fuzz.files import JOBS
+from tests.fuzz.options import Words, command_of, commands, names, options
+from tests.fuzz.templates import LINES, PARSED, PLAIN, REFUSED, templates
 from tests.fuzz.watch import LONGEST_S, Attempt, at_most, watched
 from wattqueue.cli import _app
 from wattqueue.errors import EngineError, WattQueueError
@@ -45,14 +49,35 @@ def expected(error: BaseException | None, folder: Path) -> bool:
 
 @cache
 def command(verb: str) -> Any:
-    """The command of one verb: built once, as building takes longer than most lines run."""
-    return typer.main.get_command(_app.build([verb] if verb else []))
+    """The command of one verb: built once, as building takes longer than most lines run.
+
+    Those of ``PARSED`` do nothing.
+    """
+    return parsing([words for words in PARSED if words[0] == verb], verb)
+
+
+def parsing(quiet: Iterable[Words], verb: str) -> Any:
+    """The command of a verb, of which some commands only parse their words."""
+    root: Any = typer.main.get_command(_app.build([verb] if verb else []))
+    for words in quiet:
+        found = root
+        for word in words:
+            found = found.commands[word]
+        found.callback = _nothing
+    return root
+
+
+def _nothing(**_: object) -> None:
+    """Stand for what is not run here."""
 
 
 def run(words: list[str]) -> tuple[BaseException | None, str]:
-    """Run a command line; return how it ended (None: with status 0) and what it printed."""
+    """Run a command line; return how it ended (None: with status 0) and what it printed.
+
+    No program is on the path, so that nothing reaches a Slurm of this machine.
+    """
     ended: BaseException | None = None
-    with CliRunner().isolation() as (_, _, output):
+    with CliRunner(env={"PATH": "/nonexistent"}).isolation() as (_, _, output):
         try:
             with at_most(LONGEST_S):
                 _app.refuse_empty(words)
@@ -90,8 +115,7 @@ class Lines:
     def __init__(self, seed: str, folder: Path) -> None:
         self.seed, self.folder = seed, folder
         only = os.environ.get("WATTQUEUE_FUZZ_VERB")
-        self.verbs = [only] if only else [verb for verb in TEMPLATES for _ in range(WEIGHT.get(verb, 1))]
-        self.known: dict[tuple[str, ...], list[str]] = {}
+        self.verbs = [only] if only else [verb for verb in templates() for _ in range(WEIGHT.get(verb, 1))]
         self.runs = a_run(folder)
         os.environ["COLUMNS"] = "100"
 
@@ -99,9 +123,9 @@ class Lines:
         """Run one line; return the words and what went wrong."""
         rng = random.Random(f"{self.seed}/{case}")
         verb = rng.choice(self.verbs)
-        words = command_line(verb, rng, self.known)
+        words = command_line(verb, rng)
         folder = self.folder / "case"
-        prepare(folder, rng, words, self.runs if verb in {"report", "compare", "rerun", "replay", "plot"} else None)
+        prepare(folder, rng, words, self.runs if "run" in words or "run2" in words else None)
         os.chdir(folder)
         try:
             wrong = attempt(words, folder)
@@ -128,15 +152,35 @@ def kinds(wrong: dict[int, str]) -> str:
     return "\n\n".join(first.values())
 
 
+def test_every_command_and_every_option_is_in_a_template() -> None:
+    """Also those that are added later: a command without a line, or an option without a value, fails here."""
+    assert {command_of(line) for line in LINES} == set(commands())
+    assert set(templates()) == set(_app.verbs())
+    for words in commands():
+        lines = [line for line in templates()[words[0]] if command_of(line) == words]
+        missing = [name for name, one in options(words).items() if not any({*names(one)} & {*line} for line in lines)]
+        assert not missing, f"{' '.join(words)}: {missing}"
+    assert {*REFUSED, *PARSED} <= set(commands())
+    assert OUTLIVES in options(("agent", "restore"))
+
+
+@pytest.mark.parametrize("verb", sorted(templates()))
+def test_the_templates_can_be_parsed(verb: str) -> None:
+    """Each value is one that its option takes, so that mutations reach beyond the first check."""
+    root = parsing([words for words in commands() if words[0] == verb], verb)
+    for line in templates()[verb]:
+        root.main(args=[*line], prog_name="wattqueue", standalone_mode=False)
+
+
 @pytest.mark.compiled
-@pytest.mark.parametrize("words", [words for lines in TEMPLATES.values() for words in lines], ids=" ".join)
+@pytest.mark.parametrize("words", LINES, ids=" ".join)
 def test_the_templates_are_valid(words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unmutated, they reach the end, so that mutations reach beyond the first check."""
-    prepare(tmp_path / "case", None, [], a_run(tmp_path))
+    prepare(tmp_path / "case", None, [], a_run(tmp_path) if "run" in words else None)
     monkeypatch.chdir(tmp_path / "case")
     ended, output = run(list(words))
-    if words[0] == "live":
-        assert isinstance(ended, WattQueueError)  # no controller runs here
+    if command_of(words) in REFUSED:
+        assert isinstance(ended, WattQueueError), (output, ended)
     else:
         assert ended is None, (output, ended)
 
