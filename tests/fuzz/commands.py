@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.fuzz.files import FILES
 from tests.fuzz.mutate import WORDS, mutated
-from tests.fuzz.options import command_of, options
+from tests.fuzz.options import Words, command_of, options
 from tests.fuzz.templates import templates
 from wattqueue.live.agent.originals import BOOT
 
@@ -66,7 +66,7 @@ PATHS: tuple[str, ...] = (
 )
 
 
-ALONE = {("campaign",): ("--jobs", "1"), ("whatif",): ("--workers", "1")}
+ALONE: dict[Words, Words] = {("campaign",): ("--jobs", "1"), ("whatif",): ("--workers", "1")}
 """What keeps a command to one process: others cannot be stopped by an alarm here."""
 OUTLIVES = "--when-expired"
 """A flag that starts a process which outlives the command; it is parsed in a test of its own."""

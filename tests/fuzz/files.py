@@ -25,7 +25,10 @@ CAMPAIGN = (
     'machines = ["machine.toml"]\npolicies = ["easy", "policy.toml:one"]\ncaps = ["none", "80%"]\n'
     'estimators = ["oracle-max"]\n[[workloads]]\ntrace = "jobs.csv"\n'
 )
-LIVE = 'mode = "observe"\nmachine = "machine.toml"\nstate = "state"\npolicy = "easy"\ncap = "cap.csv"\n'
+LIVE = (
+    'mode = "observe"\nmachine = "machine.toml"\nstate = "state/live.db"\nrun_dir = "state"\npolicy = "easy"\n'
+    'cap = "cap.csv"\n'
+)
 PART = (
     "from wattqueue.parts.order.fcfs import Fcfs\n"
     "class Mine:\n    def entries(self, jobs, prediction, machine):\n"
@@ -94,6 +97,22 @@ READINGS = f"time_s,active_cores,{','.join(EVENTS)}\n" + "".join(
 PERF = "".join(f"{t}.0001,S0,16,{4800 * t},,{event},16000000000,100.00,,\n" for t in (1, 2, 3) for event in EVENTS)
 
 
+STATUS = json.dumps(
+    {
+        "time_s": 1e9, "mode": "observe", "cap_w": 2000.0, "counted_w": 1500.0, "measured_w": None, "round_s": 0.1,
+        "pool_w": {"used": 5, "open": 6, "total": 7}, "jobs": {"running": 3}, "nodes": {"on": 2}, "telemetry": {},
+        "telemetry_ok": True, "problems": ["x"], "errors": [], "would": ["start 7"],
+        "shared_nodes": {"open": 1, "closed": 0, "counted_w": 50.0},
+    }
+)  # fmt: skip
+WHY = json.dumps(
+    {
+        "jobs": {"7": ["refused", 2, "no reason", 2e9], "8": ["later", 2e9], "9": ["site", "a limit"]},
+        "consent": {"7": [True, "job", 2.0, 3e9, 0.5, None]},
+    }
+)
+
+
 def activity(names: tuple[str, ...], sockets: tuple[str, ...]) -> str:
     """A table of activity: several levels of each name on each socket, with watts that differ by socket."""
     rng = np.random.default_rng(3)
@@ -156,6 +175,8 @@ FILES = {
     "agent/originals.json": ORIGINALS,
     "openadr.toml": OPENADR,
     "state/openadr.json": MEMORY,
+    "state/status.json": STATUS,
+    "state/why.json": WHY,
     "secret": "a secret\n",
     "views.jsonl": '{"views": 1}\n',
     "empty": "",

@@ -84,8 +84,6 @@ LINES: tuple[Words, ...] = (
 """Lines that end with status 0, but those of ``REFUSED`` and ``PARSED``."""
 REFUSED = {
     ("openadr", "poll"): "no VTN is there",
-    ("live", "status"): "no controller runs",
-    ("live", "why"): "no controller runs",
     ("live", "audit"): "no controller has run",
     ("live", "replay"): "a recording takes a controller",
     ("incentives", "statement"): "nothing is settled in an empty folder",

@@ -169,7 +169,7 @@ def test_the_templates_can_be_parsed(verb: str) -> None:
     """Each value is one that its option takes, so that mutations reach beyond the first check."""
     root = parsing([words for words in commands() if words[0] == verb], verb)
     for line in templates()[verb]:
-        root.main(args=[*line], prog_name="wattqueue", standalone_mode=False)
+        assert root.main(args=[*line], prog_name="wattqueue", standalone_mode=False) is None, line
 
 
 @pytest.mark.compiled

@@ -240,6 +240,23 @@ def test_restoring_without_an_agent(agent: Agent, tree: PowercapTree, tmp_path: 
     assert tree.limits_w() == [150.0, 150.0]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        b"\xff", b"{", b"[]", b'{"lease": true}', b'{"values": {"package-0": "x"}}', b'{"powercap": 5}',
+        b'{"values": {"package-0": 80}}', b'{"lease": {"number": 1}}', b'{"values": {"package-0": 1e999}}',
+    ],
+)  # fmt: skip
+def test_a_file_of_limits_that_cannot_be_read_is_said(tmp_path: Path, change: bytes) -> None:
+    assert restore_from(tmp_path) == []
+    if change.startswith(b'{"'):
+        whole = {"boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(), **json.loads(change)}
+        change = json.dumps(whole).encode()
+    (tmp_path / FILE).write_bytes(change)
+    (problem,) = restore_from(tmp_path)
+    assert problem.startswith(str(tmp_path / FILE))
+
+
 def test_what_cannot_be_restored_is_said(agent: Agent, tree: PowercapTree, tmp_path: Path) -> None:
     agent.receive(desired(package_0=80.0, package_1=70.0), NOW_S)
     for path in tree.zone(1).iterdir():

@@ -259,7 +259,8 @@ def status(
     from rich.table import Table
 
     from wattqueue.live.config import load_config
-    from wattqueue.live.status import compiling_since, heartbeat_of, read_status
+    from wattqueue.live.own_files import as_written
+    from wattqueue.live.status import STATUS, compiling_since, heartbeat_of, read_status
 
     settings = load_config(config)
     since_s = compiling_since(settings.run_dir, time.time())
@@ -268,15 +269,17 @@ def status(
         return
     values = read_status(settings.run_dir)
     # The age shows whether the controller still runs: the file stays when it has ended.
-    age_s = time.time() - float(values["time_s"])
-    beat = heartbeat_of(settings.run_dir, values["mode"], time.time(), settings.away_s)
-    values |= {"age_s": age_s, "heartbeat_age_s": beat.age_s, "problems": [*beat.problems, *values["problems"]]}
+    with as_written(settings.run_dir / STATUS, "status of this version of the controller"):
+        age_s = time.time() - float(values["time_s"])
+        beat = heartbeat_of(settings.run_dir, values["mode"], time.time(), settings.away_s)
+        values |= {"age_s": age_s, "heartbeat_age_s": beat.age_s, "problems": [*beat.problems, *values["problems"]]}
+        text = json.dumps(values, sort_keys=True, indent=1)
+        table = Table(title=f"wattqueue live, {values['mode']}, {age_s:.0f} s ago", show_header=False)
+        for name, value in _lines(values):
+            table.add_row(name, value)
     if as_json:
-        print(json.dumps(values, sort_keys=True, indent=1))
+        print(text)
         return
-    table = Table(title=f"wattqueue live, {values['mode']}, {age_s:.0f} s ago", show_header=False)
-    for name, value in _lines(values):
-        table.add_row(name, value)
     Console().print(table)
 
 
@@ -341,14 +344,15 @@ def why(
     Exit status 1: the controller has no waiting job of this name.
     """
     from wattqueue.live.config import load_config
-    from wattqueue.live.why import consent_sentence, read_consent, read_why, sentence
+    from wattqueue.live.why import consent_sentence, read_consent, read_why, sentence, written
 
     folder = load_config(config).run_dir
     found = read_why(folder, job)
-    for name, record in read_consent(folder, job):
-        print(consent_sentence(name, record))
-    for name, record in found:
-        print(sentence(name, record))
+    with written(folder):
+        lines = [consent_sentence(name, record) for name, record in read_consent(folder, job)]
+        lines += [sentence(name, record) for name, record in found]
+    for line in lines:
+        print(line)
     if not found:
         print(f"job {job} does not wait (it runs, has ended, or was submitted in the last seconds)")
         raise typer.Exit(1)

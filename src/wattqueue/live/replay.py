@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from wattqueue.errors import InputError, WattQueueError
+from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import machine_of
 from wattqueue.live.agent_controls import live_policy_from_row, load_live_policy
 from wattqueue.live.decision import Decider
+from wattqueue.live.own_files import as_written
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.recording import asked_of, decided, dumps, measured_of, request_of, run_of
 from wattqueue.live.world import Layout
@@ -78,20 +79,17 @@ def replay(path: Path, policy: Policy | None = None) -> Iterator[tuple[int, str,
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 try:
-                    data = json.loads(line)
-                    if "begin" in data:
-                        session = Replay(data["begin"], policy)
-                        continue
-                    if session is None:
-                        raise KeyError("begin")
-                    recorded = dumps(data["decided"])
-                    now = session.decide(data)
+                    with as_written(path, "recorded view"):
+                        data = json.loads(line)
+                        if "begin" in data:
+                            session = Replay(data["begin"], policy)
+                            continue
+                        if session is None:
+                            raise KeyError("begin")
+                        recorded = dumps(data["decided"])
+                        now = session.decide(data)
                 except InputError as error:
                     raise InputError(f"line {number} {error.what}", where=path) from error
-                except WattQueueError:
-                    raise
-                except (ValueError, KeyError, TypeError, IndexError) as error:
-                    raise InputError(f"line {number} is no recorded view", where=path) from error
                 yield number, recorded, dumps(now)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=path) from error

@@ -20,10 +20,12 @@ import math
 import struct
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from wattqueue.errors import InputError
+from wattqueue.live.own_files import as_written
 
 WHY = "why.json"
 Record = list[Any]
@@ -36,11 +38,14 @@ def read_why(folder: Path, job: str) -> list[tuple[str, Record]]:
     Raises: InputError where the controller has written no records.
     """
     values = _values(folder)
-    try:
+    with written(folder):
         turns = _turns(values, job) if "turns" in values else {}
-    except (ValueError, LookupError, TypeError, struct.error) as error:
-        raise InputError("no explanations of the controller", where=folder / WHY, hint=HINT) from error
-    return list((turns | _of_job(values.get("jobs", {}), job)).items())
+        return list((turns | _of_job(values.get("jobs", {}), job)).items())
+
+
+def written(folder: Path) -> AbstractContextManager[None]:
+    """Raise InputError where the block finds that the records in a folder are not what a controller writes."""
+    return as_written(folder / WHY, "file of explanations of the controller", HINT)
 
 
 def read_consent(folder: Path, job: str) -> list[tuple[str, Record]]:
@@ -48,7 +53,9 @@ def read_consent(folder: Path, job: str) -> list[tuple[str, Record]]:
 
     Raises: InputError where the controller has written no records.
     """
-    return list(_of_job(_values(folder).get("consent", {}), job).items())
+    values = _values(folder)
+    with written(folder):
+        return list(_of_job(values.get("consent", {}), job).items())
 
 
 def _values(folder: Path) -> dict[str, Any]:

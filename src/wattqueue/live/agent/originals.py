@@ -8,6 +8,7 @@ the lease runs out. After a reboot the hardware starts with its own limits, and 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,7 +103,8 @@ def restore_from(folder: Path) -> list[str]:
     """Restore what the file of a state folder says, without an agent; returns a line for each failure."""
     found = _read(folder)
     if not found:
-        return []
+        lost = _whole(folder) is None
+        return [f"{folder / FILE}: cannot be read; set the limits of this node by hand, or reboot it"] if lost else []
     originals = Originals(folder, Path(found["powercap"]), Path(found["cpufreq"]), bool(found["gpus"]))
     return originals.restore(find_limits(originals.powercap, originals.cpufreq, gpus=originals.gpus))
 
@@ -112,14 +114,43 @@ def _lease_of(found: Mapping[str, Any]) -> HeldLimits:
     return HeldLimits(**found["lease"]) if "lease" in found else NOTHING
 
 
+def _is_whole(found: Any) -> bool:
+    """Whether a file holds what ``save`` writes; a lease may be missing."""
+    lease = found.get("lease", NOTHING._asdict()) if isinstance(found, dict) else None
+    return (
+        isinstance(lease, dict)
+        and lease.keys() == NOTHING._asdict().keys()
+        and all(_is_number(lease[key]) for key in ("number", "expires_s"))
+        and all(isinstance(found.get(key, ""), str) for key in ("boot", "powercap", "cpufreq", "owner"))
+        and all(_are_numbers(one) for one in (found.get("values", {}), lease["limits"]))
+        and ("values" not in found or {"powercap", "cpufreq", "gpus"} <= found.keys())
+    )
+
+
+def _are_numbers(found: Any) -> bool:
+    return isinstance(found, dict) and all(map(_is_number, found.values()))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) < math.inf
+
+
 def _boot() -> str:
     return BOOT.read_text().strip()
 
 
 def _read(folder: Path) -> dict[str, Any]:
     """Return the file of this boot; empty where there is none, or none that can be read."""
+    found = _whole(folder)
+    return found if found is not None and found.get("boot") == _boot() else {}
+
+
+def _whole(folder: Path) -> dict[str, Any] | None:
+    """Return the file of any boot, empty where there is none; None for one that is not what ``save`` writes."""
     try:
-        found = json.loads((folder / FILE).read_text())
-    except (OSError, ValueError):
+        found: dict[str, Any] = json.loads((folder / FILE).read_text())
+    except FileNotFoundError:
         return {}
-    return found if isinstance(found, dict) and found.get("boot") == _boot() else {}
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if _is_whole(found) else None
