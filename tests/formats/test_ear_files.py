@@ -140,6 +140,17 @@ def test_eacct_rows_that_the_library_did_not_measure_are_left_out_and_named(tmp_
     assert [r.split(":")[0] for r in got.reasons] == ["line 2", "line 4"]
 
 
+@pytest.mark.parametrize("cpi", ["1e300", "inf", "-1", "nan", "x", "1e13"])
+def test_eacct_figures_that_no_program_has_are_not_stated(tmp_path: Path, cpi: str) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text(
+        OLD + f"n1;17;eve;lu.C;2.40;52.5;{cpi};19.5;70.9;386.4\nn1;18;eve;lu.C;2.40;52.5;1;19.5;1e300;386.4\n"
+    )
+    got = read_eacct(path)
+    assert list(got.job_id) == ["18"]
+    assert np.isnan(got.gbs[0])
+
+
 def test_eacct_that_is_something_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "e.csv"
     path.write_text("a;b\n1;2\n")

@@ -13,16 +13,16 @@ import pytest
 from tests.cli.test_simulate import wattqueue
 from wattqueue.campaign.shared import Shared
 from wattqueue.errors import CampaignError, InputError, MachineError, PolicyError
-from wattqueue.formats.table.job_table import write_table
+from wattqueue.formats.table.job_table import read_table, write_table
 from wattqueue.model.jobs import Jobs
 from wattqueue.runs.perform import load, perform
 from wattqueue.runs.task import Task
 from wattqueue.whatif.answer import Answer, conclude, never_above
 from wattqueue.whatif.ask import Question, ask, prepare
 from wattqueue.whatif.bill import parse_source
-from wattqueue.whatif.document import payer_rows, to_csv
+from wattqueue.whatif.document import payer_rows, to_csv, to_json
 from wattqueue.whatif.page import html
-from wattqueue.whatif.text import heads, remarks, sentences, table_rows
+from wattqueue.whatif.text import UNKNOWN, heads, remarks, safe_sentence, sentences, table_rows
 
 HERE = ("--nodes", "32", "--node-watts", "90:350")
 
@@ -70,7 +70,6 @@ def test_each_point_is_the_run_that_simulate_makes(table: Path, tmp_path: Path) 
 @pytest.mark.compiled
 def test_processes_give_the_same_answer(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from wattqueue.whatif import grid
-    from wattqueue.whatif.document import to_json
 
     question = Question(task(table), "50%..90%:20%", ("easy", "fcfs"), ("history-max", None))
     here = to_json(answer(question, tmp_path / "a"))
@@ -114,12 +113,66 @@ def test_a_job_above_the_stated_maximum_can_be_above(table: Path) -> None:
     assert not never_above(setup.jobs, setup.machine, setup.policy(("easy", None)))
 
 
-def test_without_watts_nothing_is_safe(tmp_path: Path) -> None:
+def test_without_watts_nothing_is_safe_by_the_data_and_a_cap_is_where_unknown_is_the_maximum(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text("submit_s,nodes,runtime_s\n0,4,5000\n10,4,5000\n")
-    found = answer(Question(Task(str(path), nodes=4, node_watts="90:350")), tmp_path)
-    assert found.curves[0].verdict.lowest is None
-    assert "100 %" in found.curves[0].verdict.why
+    found = answer(Question(Task(str(path), nodes=4, node_watts="90:350"), "90%..100%:10%"), tmp_path)
+    (curve,) = found.curves
+    assert curve.verdict.lowest is None
+    assert "100 %" in curve.verdict.why
+    # at 90 % no job of four nodes fits at its maximum, at 100 % power cannot be above the cap
+    assert curve.assumed is not None
+    assert (curve.assumed.lowest, curve.best.lowest) == (1, 1)
+    assert "cannot be exceeded" in curve.assumed.why
+
+
+def unknown(table: Path, folder: Path, share: float) -> Path:
+    """The same jobs, some of them without watts."""
+    jobs = read_table(table)
+    assert jobs.mean_power_w is not None
+    watts = np.where(np.random.default_rng(1).random(len(jobs)) < share, np.nan, jobs.mean_power_w)
+    write_table(folder / "partly.csv", replace(jobs, mean_power_w=watts))
+    return folder / "partly.csv"
+
+
+def test_both_answers_are_given_where_watts_are_unknown(table: Path, tmp_path: Path) -> None:
+    partly = unknown(table, tmp_path, 0.3)
+    jobs = read_table(partly)
+    assert jobs.mean_power_w is not None
+    filled = tmp_path / "filled.csv"
+    write_table(filled, replace(jobs, mean_power_w=np.where(np.isnan(jobs.mean_power_w), 350.0, jobs.mean_power_w)))
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    caps = "60%..100%:20%"
+    found = answer(Question(task(partly), caps, estimators=("naive", "oracle-max")), tmp_path / "one")
+    naive, oracle = found.curves
+    assert naive.verdict.lowest is None
+    # what is assumed is what a table would give that states the maximum where watts are unknown
+    stated = answer(Question(task(filled), caps, estimators=("naive",)), tmp_path / "two").curves[0]
+    assert stated.assumed is None
+    assert naive.assumed == stated.verdict
+    assert naive.assumed is not None
+    assert naive.assumed.lowest is not None
+    said = safe_sentence(found, naive)
+    assert "by the data alone: none: the power of" in said
+    assert f"{UNKNOWN}: {found.setup.caps[naive.assumed.lowest].text} (" in said
+    assert any("unknown at maximum" in row[2] for row in table_rows(found, naive))
+    assert oracle.assumed is None  # an oracle is no estimator for production, whatever is assumed
+    document = json.loads(to_json(found))["configurations"]
+    assert document[0]["lowest_safe_cap"] is None
+    assert document[0]["lowest_safe_cap_unknown_at_maximum"] == found.setup.caps[naive.assumed.lowest].text
+    assert "lowest_safe_cap_unknown_at_maximum" not in document[1]
+    page = html(found)
+    assert "by the data alone" in page
+    assert "jobs without watts at the stated maximum" in page
+
+
+def test_where_no_maximum_is_stated_nothing_is_assumed(table: Path, tmp_path: Path) -> None:
+    setup = prepare(Question(task(unknown(table, tmp_path, 0.3))))
+    machine = replace(setup.machine, partitions=tuple(replace(p, max_w=None) for p in setup.machine.partitions))
+    found = conclude(replace(setup, machine=machine), ask(setup, Shared(tmp_path / "s"), workers=1))
+    assert found.curves[0].assumed is None
+    assert "states no maximum (max_w)" in found.curves[0].verdict.why
 
 
 def test_a_bill_ends_with_its_own_run(table: Path, tmp_path: Path) -> None:

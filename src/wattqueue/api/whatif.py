@@ -82,6 +82,15 @@ class CapStudy:
         cap: str | None = self.conclusions[0]["lowest_safe_cap"]
         return cap
 
+    @property
+    def lowest_safe_cap_unknown_at_maximum(self) -> str | None:
+        """Return the cap that is safe if every job without watts draws the stated maximum of its nodes.
+
+        None where none is, and where the data know the watts of enough work, so that ``lowest_safe_cap`` is the answer.
+        """
+        cap: str | None = self.conclusions[0].get("lowest_safe_cap_unknown_at_maximum")
+        return cap
+
     def report(self, path: PathLike) -> Path:
         """Write the page with tables and figures, one HTML file; return its path. Raises: OutputError."""
         write_text(Path(path), self.files["report.html"])

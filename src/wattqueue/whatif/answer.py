@@ -58,7 +58,9 @@ class Curve:
         gates: Whether the run under each cap may be compared with ``plain`` (``model.comparability``).
         extra: Additional wait and run time of each job under each cap, against ``plain``.
         evidence: What each run shows about the time above its cap.
-        verdict: Which caps are safe, and why.
+        verdict: Which caps are safe by the data alone, and why.
+        assumed: Which caps are safe if every job without watts draws the stated maximum of its nodes; None where the
+            data know enough watts, where a part knows the future, and where a maximum is not stated.
         knee: Row of the knee of the mean wait; None where there is none.
         bills: Energy, cost and emission under each cap.
         plain_bill: The same without a cap.
@@ -77,11 +79,17 @@ class Curve:
     extra: tuple[Extra, ...]
     evidence: tuple[Evidence, ...]
     verdict: SafeCaps
+    assumed: SafeCaps | None
     knee: int | None
     bills: tuple[Bill, ...]
     plain_bill: Bill
     at: int
     risk: float
+
+    @property
+    def best(self) -> SafeCaps:
+        """Return the verdict that names a cap where any does: that under the assumption, else that of the data."""
+        return self.verdict if self.assumed is None else self.assumed
 
     def holds(self, row: int) -> bool:
         """Return whether a cap holds in its run: the work is done, and power is above it for the stated risk at most.
@@ -173,7 +181,11 @@ def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[RunSummary
         replace(seen, looks=min(seen.looks, most), never=never, never_ran=int(e.never_ran.sum()))
         for seen, e in zip((evidence_of(r, setup.zero_s) for r in ran), extra, strict=True)
     )
-    verdict = judge(evidence, setup.question.risk, _refusal(setup.jobs, plain, policy))
+    unknown = unknown_share(setup.jobs, plain)
+    verdict = judge(evidence, setup.question.risk, _refusal(unknown, policy, setup.machine))
+    assumed = None
+    if unknown > 1.0 - WATTS_KNOWN and not oracles_of(policy) and _states_maxima(setup.machine):
+        assumed = judge(evidence, setup.question.risk)
     wait = np.array([_figure(r, "wait_s_mean") for r in ran])
     # Under a cap that leaves jobs the mean wait is over fewer jobs: such a point would bend the curve by itself.
     whole = np.array([found.open for found in gates])
@@ -194,6 +206,7 @@ def _curve(setup: Setup, name: tuple[str, str | None], runs: Sequence[RunSummary
         extra,
         evidence,
         verdict,
+        assumed,
         bent,
         bills,
         _bill(setup, plain.power),
@@ -207,7 +220,7 @@ def _row_to_examine(setup: Setup, curve: Curve) -> int:
     """Return the row that the page examines closely (``Curve.at``)."""
     holding = [row for row in range(len(curve.ran)) if curve.holds(row)]
     bent = curve.knee if curve.knee in holding else None
-    wanted = (asked_row(setup), curve.verdict.lowest, bent, *holding[:1])
+    wanted = (asked_row(setup), curve.best.lowest, bent, *holding[:1])
     return next((row for row in wanted if row is not None), len(curve.ran) - 1)
 
 
@@ -247,16 +260,30 @@ def never_above(jobs: Jobs, machine: Machine, policy: Policy) -> bool:
     partitions, and no control can change power after admission. Then admission alone (rule 13 of docs/semantics.md)
     keeps the sum below every cap, and no amount of data is needed to show it.
     """
-    peak, most = jobs.peak_power_w(), [p.max_w for p in machine.partitions]
-    known = [w for w in most if w is not None]
-    if peak is None or len(known) < len(most) or policy.controls:
+    if not _states_maxima(machine) or policy.controls or not resolve(policy).machine_figures:
         return False
-    counted = resolve(policy).machine_figures
-    return counted and float(np.nanmax(peak, initial=0.0)) <= min(known)
+    peak = jobs.peak_power_w()
+    # a job without watts is simulated at the maximum
+    highest = 0.0 if peak is None else float(np.max(np.nan_to_num(peak), initial=0.0))
+    return highest <= min(p.max_w or 0.0 for p in machine.partitions)
 
 
-def _refusal(jobs: Jobs, plain: RunSummary, policy: Policy) -> str:
-    """Return the reason why no cap at all can be certified, empty where there is none.
+def _states_maxima(machine: Machine) -> bool:
+    """Return whether the machine states the maximum watts of every unit."""
+    return all(p.max_w is not None for p in machine.partitions)
+
+
+def unknown_share(jobs: Jobs, plain: RunSummary) -> float:
+    """Return the share of the node-seconds of a run that belongs to jobs without watts in the data."""
+    watts = jobs.max_power_w if jobs.mean_power_w is None else jobs.mean_power_w
+    if watts is None:
+        return 1.0
+    held = np.where(np.isfinite(plain.start_s), jobs.nodes * (plain.end_s - plain.start_s), 0.0)
+    return float(held[~np.isfinite(watts)].sum() / max(float(held.sum()), 1e-300))
+
+
+def _refusal(unknown: float, policy: Policy, machine: Machine) -> str:
+    """Return the reason why no cap at all can be certified by the data alone, empty where there is none.
 
     Two reasons: the estimator reads the future, which no production system can; or the data know the watts of too few
     node-seconds, so that the simulated power says little about the true one.
@@ -267,11 +294,9 @@ def _refusal(jobs: Jobs, plain: RunSummary, policy: Policy) -> str:
             f"{oracles} reads the outcomes of jobs before they run, which are not available in production: its waits "
             "are a lower bound for real predictors"
         )
-    watts = jobs.max_power_w if jobs.mean_power_w is None else jobs.mean_power_w
-    held = np.where(np.isfinite(plain.start_s), jobs.nodes * (plain.end_s - plain.start_s), 0.0)
-    known = 0.0 if watts is None else float(held[np.isfinite(watts)].sum() / max(float(held.sum()), 1e-300))
-    if known < WATTS_KNOWN:
-        return f"the power of {100 * (1 - known):.3g} % of the node-hours is not in the data"
+    if unknown > 1.0 - WATTS_KNOWN:
+        more = "" if _states_maxima(machine) else ", and the machine states no maximum (max_w) to count in its place"
+        return f"the power of {100 * unknown:.3g} % of the node-hours is not in the data{more}"
     return ""
 
 

@@ -23,6 +23,7 @@ from wattqueue.whatif.answer import Answer, Bill, Curve
 from wattqueue.whatif.bill import Tariff
 from wattqueue.whatif.payers import Payers
 from wattqueue.whatif.run import RunSummary
+from wattqueue.whatif.safe import SafeCaps
 
 Row = dict[str, Any]
 """One row of a CSV file: values by column name."""
@@ -79,6 +80,7 @@ def _capped(answer: Answer, curve: Curve) -> Iterator[Row]:
             "over_share_upper": found.upper,
             "looks": found.looks,
             "safe": curve.verdict.each[k],
+            "safe_unknown_at_maximum": None if curve.assumed is None else curve.assumed.each[k],
             "knee": k == curve.knee,
         }
 
@@ -192,16 +194,24 @@ def _series(tariff: Tariff | None) -> Mapping[str, Any] | None:
     }
 
 
+def _lowest(answer: Answer, verdict: SafeCaps, under: str) -> Row:
+    """Return the lowest safe cap of a verdict and why, with an ending of the names."""
+    cap = None if verdict.lowest is None else answer.setup.caps[verdict.lowest]
+    return {
+        f"lowest_safe_cap{under}": None if cap is None else cap.text,
+        f"lowest_safe_cap{under}_w": None if cap is None else cap.cap_w,
+        f"why{under}": verdict.why,
+    }
+
+
 def _configuration(answer: Answer, curve: Curve) -> Row:
     """Return the conclusions about one configuration: knee, lowest safe cap and why, the worst hours under each cap."""
     caps = answer.setup.caps
-    lowest = curve.verdict.lowest
     return {
         **_name(curve),
         "knee": None if curve.knee is None else caps[curve.knee].text,
-        "lowest_safe_cap": None if lowest is None else caps[lowest].text,
-        "lowest_safe_cap_w": None if lowest is None else caps[lowest].cap_w,
-        "why": curve.verdict.why,
+        **_lowest(answer, curve.verdict, ""),
+        **(_lowest(answer, curve.assumed, "_unknown_at_maximum") if curve.assumed is not None else {}),
         "worst_hours": {
             cap.text: [{"begin": answer.setup.words(h.begin_s), **asdict(h)} for h in answer.hours(curve, k)]
             for k, cap in enumerate(caps)

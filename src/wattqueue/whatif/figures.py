@@ -109,11 +109,12 @@ def _safe_caps(answer: Answer) -> str:
 
 def _lowest(answer: Answer, curve: Curve) -> str:
     """Return the lowest safe cap of a configuration and its mean wait."""
-    row = curve.verdict.lowest
+    row = curve.best.lowest
     if row is None:
         return "none"
     wait_s = curve.ran[row].metrics.get("wait_s_mean")
-    return answer.setup.caps[row].text + ("" if wait_s is None else f" ({words.span(float(wait_s))})")
+    if_maximum = "" if curve.assumed is None else " if unknown watts are the stated maximum"
+    return answer.setup.caps[row].text + if_maximum + ("" if wait_s is None else f" ({words.span(float(wait_s))})")
 
 
 def logarithmic(values: Sequence[Floats]) -> bool:
@@ -365,8 +366,8 @@ def _marks(answer: Answer, *, knees: bool = True) -> list[list[int | str]]:
     for k, curve in enumerate(answer.curves):
         if knees and curve.knee is not None:
             found.append([k, curve.knee, "knee"])
-        if curve.verdict.lowest is not None:
-            found.append([k, curve.verdict.lowest, "lowest safe"])
+        if curve.best.lowest is not None:
+            found.append([k, curve.best.lowest, "lowest safe"])
     return found
 
 

@@ -63,10 +63,11 @@ def lede(answer: Answer) -> str:
     to users.
     """
     curve, caps = answer.curves[0], answer.setup.caps
-    lowest = curve.verdict.lowest
+    lowest = curve.best.lowest
+    condition = "" if curve.assumed is None else f"{text.UNKNOWN}, the"
     risk = safe.percent(answer.setup.question.risk)
     called = (
-        f"The lowest safe cap at a risk of {risk} is <strong>{escape(caps[lowest].text)}</strong>"
+        f"{condition or 'The'} lowest safe cap at a risk of {risk} is <strong>{escape(caps[lowest].text)}</strong>"
         f"{'' if lowest == curve.at else escape(f', {text.waits_under(curve, lowest)}')}."
         if lowest is not None
         else "<strong>No cap can be certified</strong> with this data; the reason is given below."
@@ -98,8 +99,9 @@ def verdicts(answer: Answer) -> str:
         return f"{caps[row].text} ({words.watts(caps[row].cap_w)}): {wait_of(curve.ran[row])}{broken}"
 
     rows = [
-        (c.label, wait_of(c.plain), name(c, c.knee), name(c, c.verdict.lowest), text.upper_first(c.verdict.why))
+        (label, wait_of(c.plain), name(c, c.knee), name(c, verdict.lowest), text.upper_first(verdict.why))
         for c in answer.curves
+        for label, verdict in _answers(c)
     ]
     heads = (
         "Configuration",
@@ -109,6 +111,16 @@ def verdicts(answer: Answer) -> str:
         "Why this cap is the lowest",
     )
     return card("verdicts", "Knee and lowest safe cap", grid(heads[0], heads, rows, ["", *["wrap"] * 4]))
+
+
+def _answers(curve: Curve) -> list[tuple[str, safe.SafeCaps]]:
+    """Return the verdicts of a configuration with its label: by the data, and where they know too little, assumed."""
+    if curve.assumed is None:
+        return [(curve.label, curve.verdict)]
+    return [
+        (f"{curve.label}, by the data alone", curve.verdict),
+        (f"{curve.label}, jobs without watts at the stated maximum", curve.assumed),
+    ]
 
 
 def wait_of(ran: RunSummary) -> str:
@@ -206,7 +218,10 @@ def meaning() -> str:
     """
     # The docstring of the module is the definition: page, whatif.json and documentation cannot drift apart.
     said = (safe.__doc__ or "").partition("**Definition.** ")[2].partition("\n\nReferences")[0]
-    blocks = [" ".join(block.split()).replace("**The bound.** ", "") for block in said.split("\n\n")]
+    blocks = [
+        " ".join(block.split()).replace("**The bound.** ", "").replace("**Unknown watts.** ", "")
+        for block in said.split("\n\n")
+    ]
     items = "".join(f"<li>{escape(line.split('. ', 1)[1])}</li>" for line in _items(said))
     shown = [b for b in blocks if b[:2] not in {"1.", "2.", "3."}]
     paragraphs = f'{paragraph(shown[0])}<ol class="note">{items}</ol>{"".join(map(paragraph, shown[1:]))}'

@@ -12,6 +12,11 @@ last start. No excess is possible where every job is counted at the machine's ma
 tested from the highest down, and testing ends at the first that fails, so that the 95 % hold for all of them together
 (fixed-sequence testing).
 
+**Unknown watts.** Where the data contain less than 99 %, no cap is safe by the data alone, and a second answer is
+given: the lowest cap that is safe by 2 and 3 if every job without watts draws the stated maximum of its nodes from
+its start to its end. The simulation counts such jobs so. Whether they draw less is not known; the answer holds for
+this case.
+
 **The bound.** Power is correlated from hour to hour. The span T is worth n = T / tau independent observations of the
 machine, where tau is the integrated autocorrelation time of the hourly mean power; n is at most that of the run
 without a cap, since a longer queue brings no additional jobs. For the mean p of n independent shares, each anywhere

@@ -22,7 +22,7 @@ from wattqueue.whatif.answer import Answer, Bill, Curve
 from wattqueue.whatif.payers import Hour, Payers
 from wattqueue.whatif.recorded import RecordedWaits, recorded_waits
 from wattqueue.whatif.run import RunSummary
-from wattqueue.whatif.safe import Evidence, percent
+from wattqueue.whatif.safe import Evidence, SafeCaps, percent
 
 MARK = 2
 """Column of the marks, the only one whose text may be broken."""
@@ -35,6 +35,8 @@ NOTEWORTHY = 0.005
 
 WAITS = ("all_wait_s_mean", "wait_s_mean", "node_wait_s_mean", "wait_s_p95")
 """Waits of the table; the first is shown where jobs never ran."""
+UNKNOWN = "If every job without watts draws the stated maximum of its nodes"
+"""What the second answer assumes where the data know too few watts."""
 MAY_FALL = (
     "A mean wait may fall under a cap: where power is short, narrow jobs start while a wide one waits, and a mean over "
     "jobs counts both alike. The mean by nodes weights each job by its nodes."
@@ -139,8 +141,9 @@ def table_rows(answer: Answer, curve: Curve) -> list[tuple[str, ...]]:
 
 def marks(curve: Curve, row: int) -> str:
     """Return what to say of a cap in a word or two: ``safe``, ``lowest safe``, ``knee``, or both."""
-    lowest = curve.verdict.lowest
-    safety = ("lowest safe" if row == lowest else "safe") if lowest is not None and row >= lowest else ""
+    lowest = curve.best.lowest
+    if_maximum = "" if curve.assumed is None else " (unknown at maximum)"
+    safety = f"{'lowest safe' if row == lowest else 'safe'}{if_maximum}" if lowest is not None and row >= lowest else ""
     return ", ".join(word for word in (safety, "knee" if row == curve.knee else "") if word)
 
 
@@ -308,17 +311,24 @@ def safe_sentence(answer: Answer, curve: Curve) -> str:
     A cap can be safe and useless: the risk is that of power, not that of users. So the wait always stands beside it.
     The second sentence says what fails under the next lower cap, which tells how much room is left.
     """
-    risk = percent(answer.setup.question.risk)
-    lowest = curve.verdict.lowest
-    if lowest is None:
-        return (
-            f"Lowest safe cap at a risk of {risk}: none. No cap can be certified with this data: {curve.verdict.why}."
-        )
-    cap = answer.setup.caps[lowest]
-    kind, _, below = curve.verdict.why.partition("; ")
+    said = f"Lowest safe cap at a risk of {percent(answer.setup.question.risk)}"
+    if curve.assumed is None:
+        return f"{said}: {_verdict_words(answer, curve, curve.verdict)}"
     return (
-        f"Lowest safe cap at a risk of {risk}: {cap.text} ({words.watts(cap.cap_w)}), which {kind}, and "
-        f"{waits_under(curve, lowest)}.  {upper_first(below)}."
+        f"{said} by the data alone: none: {curve.verdict.why}.  {UNKNOWN}: "
+        f"{_verdict_words(answer, curve, curve.assumed)}"
+    )
+
+
+def _verdict_words(answer: Answer, curve: Curve, verdict: SafeCaps) -> str:
+    """Return the lowest safe cap of a verdict with its reason, its wait and what fails below it, or why none is."""
+    lowest = verdict.lowest
+    if lowest is None:
+        return f"none. No cap can be certified with this data: {verdict.why}."
+    cap = answer.setup.caps[lowest]
+    kind, _, below = verdict.why.partition("; ")
+    return (
+        f"{cap.text} ({words.watts(cap.cap_w)}), which {kind}, and {waits_under(curve, lowest)}.  {upper_first(below)}."
     )
 
 

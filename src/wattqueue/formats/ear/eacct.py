@@ -44,6 +44,8 @@ COLUMNS = {
 Units: ``time_s`` seconds, ``power_w`` watts of a node (DC), ``gbs`` GB/s of memory traffic, ``frequency`` kHz or GHz.
 """
 
+MOST = 1e12
+"""A greater figure is damage, and squares of it would leave float64; it counts as not stated."""
 # Without one of these a row has no signature; all other columns may be absent.
 REQUIRED = ("time_s", "cpi", "tpi", "power_w")
 _KHZ_FROM = 1e4
@@ -141,12 +143,12 @@ def _rows(path: Path, lines: list[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _figure(cell: str) -> float:
-    """Return a cell as a finite number, NaN for anything else."""
+    """Return a cell as a number of at most ``MOST``, NaN for anything else."""
     try:
         value = float(cell)
     except ValueError:
         return np.nan
-    return value if np.isfinite(value) else np.nan
+    return value if abs(value) <= MOST else np.nan
 
 
 def _table(kept: list[tuple[list[str], list[float]]], reasons: tuple[str, ...]) -> Accounting:
