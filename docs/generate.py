@@ -119,6 +119,7 @@ def view_page() -> str:
         "",
         "What a control returns in a list. There are no others: to take a job off its nodes is `Requeue`, to slow it",
         "down is `SetFrequency`. `StartJob` is what a pass decides; a pass in Python returns `Start(entry, option)`.",
+        "A control's own is refused where it would delay a start or a reservation of the row's pass.",
         "",
         *table([(signature_of(action), summary(action)) for action in actions]),
         "",

@@ -16,7 +16,7 @@ from tests.interactions.watch import Watched, watched
 from tests.interactions.worlds import Draft
 from wattqueue.kernels import codes
 from wattqueue.policy.actions import Action
-from wattqueue.policy.view import View
+from wattqueue.policy.view import View, own_kernel
 
 
 class Writes:
@@ -35,19 +35,19 @@ class Writes:
 
 def loses_watts(view: View) -> None:
     """The ledger forgets what a job counts."""
-    view.kernel.counter[codes.LEDGER] -= 1_000_000 * (len(view.running) > 0)
+    own_kernel(view).counter[codes.LEDGER] -= 1_000_000 * (len(view.running) > 0)
 
 
 def raises_the_cap(view: View) -> None:
     """The budget is wider than the cap."""
-    view.kernel.counter[codes.AVAILABLE] = 10**12
+    own_kernel(view).counter[codes.AVAILABLE] = 10**12
 
 
 def slows_everybody(view: View) -> None:
     """Jobs are set to their last option, whoever consents."""
     if view.target_w < np.inf:
         rows = view.running
-        view.kernel.held.option[rows] = view.machine.option_start[-1] - 1
+        own_kernel(view).held.option[rows] = view.machine.option_start[-1] - 1
 
 
 class Forgets:
@@ -70,7 +70,7 @@ def writes(write: Callable[[View], None]) -> Callable[[Draft], None]:
 
 def tries_nothing(view: View) -> None:
     """Passes try no entry."""
-    view.kernel.counter[codes.DEPTH] = 0
+    own_kernel(view).counter[codes.DEPTH] = 0
 
 
 def not_again(draft: Draft) -> None:
@@ -79,12 +79,12 @@ def not_again(draft: Draft) -> None:
 
 def arrivals_alone(view: View) -> None:
     """What changed since the last pass is forgotten: passes begin at the arrivals."""
-    view.kernel.counter[codes.DIRTY] = 0
+    own_kernel(view).counter[codes.DIRTY] = 0
 
 
 def tries_the_head_alone(view: View) -> None:
     """Passes try one entry, and no snapshot says so."""
-    view.kernel.counter[codes.DEPTH] = 1
+    own_kernel(view).counter[codes.DEPTH] = 1
 
 
 PLANTED: dict[str, tuple[tuple[str, ...], Callable[[Draft], None]]] = {

@@ -5,6 +5,7 @@ It shares no code with kernels/: no tree, no blocks, no heap, no bitmap, no incr
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -152,6 +153,7 @@ class Simulator:
         self.planned = list(self.planned) or list(self.limit)
         self.overruns = [0] * n
         self.promise = [INF] * n
+        self.promises: dict[int, Reservation] = {}
         order = sorted(
             range(len(self.entries.job)),
             key=lambda e: (
@@ -652,7 +654,7 @@ class Simulator:
         return ended or self.most_net(entry, option) + self.idle_base() <= round(watts * 1e6)
 
     def greedy(self) -> None:
-        promised: dict[int, Reservation] = {}
+        promised = self.promises = {}
         closed: set[int] = set()
         tried = 0
         for entry in self.queued_entries():
@@ -687,7 +689,7 @@ class Simulator:
 
     def shortest(self) -> None:
         """In queue order up to each partition's reservation; then everything else by planned time."""
-        promised: dict[int, Reservation] = {}
+        promised = self.promises = {}
         tried: list[int] = []
         for entry in self.queued_entries():
             if int(self.entries.partition[entry]) not in promised:
@@ -1010,14 +1012,26 @@ class Simulator:
             self.timers.append((self.now + part.boot_s, units[0]))
 
     def start_checked(self, action: StartJob) -> None:
-        """A start by a control: in its window, queued, with units and watts for it; reservations do not count."""
+        """A start by a control: in its window, queued, with units and watts for it, beside what the pass promises."""
         for entry in self.queued_entries():
             job, partition = self.entries.job[entry], self.entries.partition[entry]
             if (str(self.jobs.job_id[job]), partition) == (action.job, action.partition):
                 fits = self.fits(entry, action.option) or self.fits_alone(entry, action.option)
-                if action.option in self.options(entry) and fits:
+                if action.option in self.options(entry) and fits and not self.overtakes(entry, action.option):
                     self.launch(entry, action.option)
                 return
+
+    def overtakes(self, entry: int, option: int) -> bool:
+        """Whether a start by a control delays what a pass would start or promise now; only passes that reserve do."""
+        if self.code in (codes.NO_BACKFILL, codes.FIRST_FIT):
+            return False
+        trial = copy.deepcopy(self, {id(same): same for same in (self.jobs, self.machine, self.script)})
+        trial.schedule()
+        job = int(self.entries.job[entry])
+        if job not in trial.queue:
+            return trial.option[job] != option
+        fits = trial.fits(entry, option) or trial.fits_alone(entry, option)
+        return self.code == codes.CONSERVATIVE or not (fits and trial.keeps(trial.promises, entry, option))
 
     def date(self, r: Running, *time: float) -> None:
         """Samples of before say nothing of the units of a job from now on."""

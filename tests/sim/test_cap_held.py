@@ -283,4 +283,4 @@ def test_worlds_that_failed_once(seed: int) -> None:
 
 @pytest.mark.slow
 def test_none_of_a_thousand_worlds_passes_the_cap() -> None:
-    assert sum(hold(seed) for seed in range(1_000)) > 1_000
+    assert sum(hold(seed) for seed in range(1_000)) > 500

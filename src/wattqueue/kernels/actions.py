@@ -24,6 +24,7 @@ from wattqueue.kernels.entries import (
     start_entry,
     unit_uw,
 )
+from wattqueue.kernels.greedy import keeps_reservations
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.measured import date_job
 from wattqueue.kernels.nodes import drain_unit, requeue_job, stop_unit, wake_unit
@@ -42,7 +43,12 @@ def start_checked(view: KernelView, index: int, option: int) -> int:
     not checked: whoever names a start decides who may overtake. ``index`` may be any number, since it comes from a
     part.
     """
-    view = by_reference(view)
+    return start_if_fits(by_reference(view), index, option)
+
+
+@inlined
+def start_if_fits(view: KernelView, index: int, option: int) -> int:
+    """Start an entry if it is queued, and window, units and watts allow it; return 0, or why not."""
     if index < 0 or index >= len(view.entries.job):
         return codes.REFUSED_STATE
     p = entry_partition(view, index)
@@ -63,6 +69,22 @@ def start_checked(view: KernelView, index: int, option: int) -> int:
     start_entry(view, index, option)
     view.counter[codes.DIRTY] = 1  # a reservation, or a plan, may have been this job's
     return 0
+
+
+@entry
+def start_beside(view: KernelView, index: int, option: int) -> int:
+    """Start an entry as ``start_checked``, if it delays no reservation of the pass before it; return 0, or why not.
+
+    ``REFUSED_BUSY`` for one that would.
+    """
+    view = by_reference(view)
+    if 0 <= index < len(view.entries.job) and 0 <= option < len(view.units.option_partition):
+        p, job = entry_partition(view, index), as_int64(view.entries.job[index])
+        if view.nodes[job] <= view.units.free[p]:
+            ready_units(view, p, job)
+            if not keeps_reservations(view, p, job, option, net_watt(view, job, option)):
+                return codes.REFUSED_BUSY
+    return start_if_fits(view, index, option)
 
 
 @entry

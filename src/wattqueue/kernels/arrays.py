@@ -17,12 +17,16 @@ def kernel_array(column: NDArray[Any], dtype: type[Any]) -> NDArray[Any]:
     return np.require(column, dtype, ["C", "W"])
 
 
-def lengthened(part: Part, rows: int, *columns: str) -> Part:
+def lengthened(part: Part, rows: int, *columns: str, in_place: bool = True) -> Part:
     """Return a tuple of which the named columns have ``rows`` more, in place: do not use the former tuple any more.
 
     The operating system moves the pages of a large column; a copy would touch as much memory again. The tuple is a new
-    one because its arrays have moved (``_numba/addresses.py``).
+    one because its arrays have moved (``_numba/addresses.py``). Not ``in_place``: the former columns stay where they
+    are, for whoever was shown their memory.
     """
+    if not in_place:
+        former = {name: getattr(part, name) for name in columns}
+        return part._replace(**{k: np.concatenate((c, np.zeros(rows, c.dtype))) for k, c in former.items()})
     for name in columns:
         column = getattr(part, name)
         column.resize(len(column) + rows, refcheck=False)

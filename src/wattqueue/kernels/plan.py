@@ -75,10 +75,10 @@ def no_plan(partitions: int) -> ReservationPlan:
     )  # fmt: skip
 
 
-def wider_plan(plan: ReservationPlan) -> ReservationPlan:
-    """Return the plan with twice the rows; ``time`` and ``watt`` are lengthened in place, ``nodes`` is copied."""
+def wider_plan(plan: ReservationPlan, *, in_place: bool = True) -> ReservationPlan:
+    """Return the plan with twice the rows; ``time`` and ``watt`` are ``lengthened``, ``nodes`` is copied."""
     nodes = np.concatenate((plan.nodes, np.empty_like(plan.nodes)), axis=1)
-    return lengthened(plan, len(plan.time), "time", "watt")._replace(nodes=nodes)
+    return lengthened(plan, len(plan.time), "time", "watt", in_place=in_place)._replace(nodes=nodes)
 
 
 @kernel

@@ -29,7 +29,7 @@ from wattqueue.policy.actions import StartJob
 from wattqueue.policy.build import PassSettings, Window, build_view, rows_for
 from wattqueue.policy.by_unit import factors_of, rank_of
 from wattqueue.policy.identity import JobNames
-from wattqueue.policy.view import View
+from wattqueue.policy.view import View, own_kernel
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -192,7 +192,7 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
     so a snapshot of a long trace is small. Its job table is renumbered: row k of the snapshot is row ``rows[k]`` of
     the view.
     """
-    kernel, queue, running = view.kernel, view.queue, view.running
+    kernel, queue, running = own_kernel(view), view.queue, view.running
     entry_job = kernel.entries.job[queue]
     rows = np.unique(np.concatenate((entry_job, running)))
     small = np.searchsorted(rows, entry_job).astype(np.int32)
@@ -280,7 +280,7 @@ def ranked_starts(view: View, settings: PassSettings, priority: Floats | None) -
     snapshot, rows = snapshot_of(view, settings, priority)
     kernel = view_of(snapshot)
     schedule_once(kernel)
-    entries, found = view.kernel.entries.of_job, []
+    entries, found = own_kernel(view).entries.of_job, []
     for k in range(int(kernel.counter[codes.STARTS])):
         job, option = int(kernel.entries.job[kernel.start_entry[k]]), int(kernel.start_option[k])
         found.append(Start(int(entries[rows[job], kernel.units.option_partition[option]]), option))

@@ -43,6 +43,7 @@ from wattqueue.policy.capabilities import EVENT_BITS, Capabilities, DriverAbilit
 from wattqueue.policy.consented import frees_w, refused_by_consent
 from wattqueue.policy.decide import ranked_starts
 from wattqueue.policy.estimation import Estimation
+from wattqueue.policy.overtaking import OVERTAKES, overtakes
 from wattqueue.policy.policy import Policy
 from wattqueue.policy.run_times import run_times_afresh
 from wattqueue.policy.view import View
@@ -298,9 +299,13 @@ class Session:
         return done
 
     def _carry_out(self, driver: Driver, view: View, action: Action, control: object) -> str:
-        """Carry out an action of a control, or return why not; consent comes first (rule 20 of docs/semantics.md)."""
+        """Carry out an action of a control, or return why not.
+
+        Consent comes first (rule 20 of docs/semantics.md), then what the pass promises (rule 8).
+        """
         table = driver.abilities.actions
-        if not len(driver.signals.targets) and type(action) is not Requeue:
+        kind = type(action)
+        if not len(driver.signals.targets) and kind is not Requeue and kind is not StartJob:
             return carry_out(table, driver, action, control)
         if view.now_s != self._freed[0]:
             self._freed = view.now_s, 0.0
@@ -311,10 +316,19 @@ class Session:
             if reason:
                 return reason
             frees = 0.0 if driver.abilities.frees_at_once else frees_w(view, action)
+        if isinstance(action, StartJob) and self._overtakes(view, action):
+            return OVERTAKES
         reason = carry_out(table, driver, action, control)
         if not reason:
             self._freed = self._freed[0], self._freed[1] + frees
         return reason
+
+    def _overtakes(self, view: View, action: StartJob) -> bool:
+        """Return whether a start by a control would delay what the row's compiled pass promises."""
+        needs = self.needs
+        if needs.custom_pass is not None or needs.rerank is not None:
+            return False
+        return overtakes(view, needs.pass_settings(view.machine.cap_scope), action)
 
     # -- the pass ----------------------------------------------------------------------------------
     def pass_is_due(self, now_s: float) -> bool:

@@ -4,8 +4,8 @@ The compiled pass and parts in Python look at the same arrays. ``View`` hides th
 units and watts, with floats in SI units. Properties are computed when they are read, so a part pays for what it uses;
 ``queue`` and ``running`` walk their structures.
 
-The job table has no outcomes of jobs that have not ended. Tests and ``wattqueue check`` hold that a part writes to
-nothing, and does not depend on jobs that are submitted later.
+The job table has no outcomes of jobs that have not ended. Arrays cannot be written to (``read_only``); tests and
+``wattqueue check`` hold that a part writes to nothing else, and does not depend on jobs that are submitted later.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from wattqueue.policy.actions import Refusal
 from wattqueue.policy.build import time_factors, unit_uw
 from wattqueue.policy.domain_limits import DomainLimits
 from wattqueue.policy.identity import JobNames
+from wattqueue.policy.read_only import read_only, read_only_tuple
 from wattqueue.policy.starts import unit_is_free
 
 Ints = NDArray[np.int32]
@@ -58,15 +59,15 @@ class Promise:
 class View:
     """The scheduler's world now. Times in seconds on the trace's clock, watts in the cap's scope.
 
-    Arrays are views of the kernels' own: a part must not write to them.
+    Arrays show the driver's memory and cannot be written to.
     """
 
     jobs: KnownJobs
     """The job table: what users requested, and in ``jobs.observed`` what has happened so far."""
     machine: Machine
     """The machine."""
-    kernel: state.KernelView
-    """The kernels' arrays, for parts that need more than the properties below."""
+    _own: state.KernelView
+    """The driver's arrays, which kernels write to."""
     unit_state: NDArray[np.int8]
     """State of each unit (``kernels/codes.py``). Shape (U,)."""
     refusals: Sequence[Refusal] = ()
@@ -78,24 +79,36 @@ class View:
     limits: DomainLimits | None = field(default=None, repr=False)
     """Limits of power domains as the driver knows them; None where each takes effect at once, or none can be set."""
     _running: RunningList | None = field(default=None, init=False, repr=False)
+    _kernel: state.KernelView | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.unit_state = read_only(self.unit_state)
+
+    @property
+    def kernel(self) -> state.KernelView:
+        """Return the kernels' arrays, read-only, for parts that need more than the properties below."""
+        found = self._kernel
+        if found is None:
+            found = self._kernel = read_only_tuple(self._own)
+        return found
 
     @property
     def now_s(self) -> float:
         """Return the time of this pass."""
-        return float(self.kernel.num[codes.NOW])
+        return float(self._own.num[codes.NOW])
 
     @property
     def queue(self) -> Ints:
         """Return the queued entries in queue order. Shape (q,)."""
-        out = np.empty(self.kernel.counter[codes.QUEUED], np.int32)
-        return out[: list_queue(self.kernel, out)]
+        out = np.empty(self._own.counter[codes.QUEUED], np.int32)
+        return out[: list_queue(self._own, out)]
 
     @property
     def running(self) -> Ints:
         """Return the rows of running jobs by expected end. Shape (r,)."""
         listing = self._running
         if listing is None:
-            listing = self._running = RunningList(self.kernel)
+            listing = self._running = RunningList(self._own)
         return listing.rows[: listing.write()].copy()
 
     @property
@@ -126,7 +139,7 @@ class View:
     @property
     def entries(self) -> int:
         """Return the number of entries of the order, queued or not."""
-        return len(self.kernel.entries.job)
+        return len(self._own.entries.job)
 
     @property
     def free(self) -> NDArray[np.int64]:
@@ -136,13 +149,13 @@ class View:
     @property
     def cap_w(self) -> float:
         """Return the cap in force; inf for none."""
-        cap = int(self.kernel.counter[codes.CAP])
+        cap = int(self._own.counter[codes.CAP])
         return np.inf if cap >= codes.NO_CAP else cap / codes.MICRO
 
     @property
     def cap_alone_w(self) -> float:
         """Return the cap in force without load targets; inf for none."""
-        cap = int(max(self.kernel.counter[codes.CAP], self.kernel.counter[codes.FULL_CAP]))
+        cap = int(max(self._own.counter[codes.CAP], self._own.counter[codes.FULL_CAP]))
         return np.inf if cap >= codes.NO_CAP else cap / codes.MICRO
 
     @property
@@ -171,15 +184,15 @@ class View:
     @property
     def available_w(self) -> float:
         """Return the watts that starting jobs may still take; inf without a cap."""
-        return np.inf if self.cap_w == np.inf else float(self.kernel.counter[codes.AVAILABLE]) / codes.MICRO
+        return np.inf if self.cap_w == np.inf else float(self._own.counter[codes.AVAILABLE]) / codes.MICRO
 
     def entry_job(self, entry: int) -> int:
         """Return the row of an entry's job."""
-        return int(self.kernel.entries.job[entry])
+        return int(self._own.entries.job[entry])
 
     def entry_partition(self, entry: int) -> int:
         """Return the partition of an entry."""
-        return int(np.searchsorted(self.kernel.entries.start, entry, side="right")) - 1
+        return int(np.searchsorted(self._own.entries.start, entry, side="right")) - 1
 
     def entry_options(self, entry: int) -> range:
         """Return the options that an entry may take now, highest frequency first.
@@ -187,7 +200,7 @@ class View:
         Those of its window; during a load target as far as the user consents (rule 20 of docs/semantics.md).
         """
         found = np.empty(2, np.int64)
-        start_options(self.kernel, entry, found)
+        start_options(self._own, entry, found)
         return range(int(found[0]), int(found[1]) + 1)
 
     def net_watts(self, job: int, option: int) -> float:
@@ -197,57 +210,57 @@ class View:
         docs/semantics.md). Where units differ: on the units that it would get now, or on the best ones of the partition
         while too few are free (rule 12).
         """
-        if len(self.kernel.by_unit.factors.table):
-            return net_of_start(self.kernel, int(self.machine.option_partition[option]), job, option) / codes.MICRO
-        unit = int(unit_uw(self.kernel.predicted, job, option))
+        if len(self._own.by_unit.factors.table):
+            return net_of_start(self._own, int(self.machine.option_partition[option]), job, option) / codes.MICRO
+        unit = int(unit_uw(self._own.predicted, job, option))
         if self.machine.cap_scope != "jobs":
-            unit = max(unit - int(self.kernel.units.idle_uw[self.machine.option_partition[option]]), 0)
-        return unit * int(self.kernel.nodes[job]) / codes.MICRO
+            unit = max(unit - int(self._own.units.idle_uw[self.machine.option_partition[option]]), 0)
+        return unit * int(self._own.nodes[job]) / codes.MICRO
 
     def planned_s(self, job: int, option: int) -> float:
         """Return the seconds for which plans reserve ``job`` at ``option``, stretched by the speed there.
 
         What rule 3 of docs/semantics.md calls its planned time: a predicted run time, or the walltime.
         """
-        factor = time_factors(self.kernel.predicted, np.array([job]), np.array([option]))
-        return float(self.kernel.planned.seconds[job] * factor[0])
+        factor = time_factors(self._own.predicted, np.array([job]), np.array([option]))
+        return float(self._own.planned.seconds[job] * factor[0])
 
     def net_watts_of(self, jobs: Ints, options: NDArray[Any]) -> Floats:
         """Return ``net_watts`` of several jobs, each at its option. Shapes (k,)."""
-        if len(self.kernel.by_unit.factors.table):
+        if len(self._own.by_unit.factors.table):
             pairs = zip(jobs.tolist(), options.tolist(), strict=True)
             return np.array([self.net_watts(job, option) for job, option in pairs], np.float64)
-        unit = unit_uw(self.kernel.predicted, jobs, options)
+        unit = unit_uw(self._own.predicted, jobs, options)
         if self.machine.cap_scope != "jobs":
-            unit = np.maximum(unit - self.kernel.units.idle_uw[self.machine.option_partition[options]], 0)
-        return np.asarray(unit * self.kernel.nodes[jobs] / codes.MICRO, np.float64)
+            unit = np.maximum(unit - self._own.units.idle_uw[self.machine.option_partition[options]], 0)
+        return np.asarray(unit * self._own.nodes[jobs] / codes.MICRO, np.float64)
 
     def counted_net_w(self, jobs: Ints) -> Floats:
         """Return the watts that the ledger counts for running jobs now, predicted or measured. Shape (k,).
 
         Without the idle watts of their units, as ``net_watts``; NaN for a job that does not run.
         """
-        blocks = self.kernel.running
-        used = blocks.order[: int(self.kernel.counter[codes.BLOCKS])]
+        blocks = self._own.running
+        used = blocks.order[: int(self._own.counter[codes.BLOCKS])]
         filled = np.arange(blocks.job.shape[1]) < blocks.filled[used][:, None]
-        counted = np.full(len(self.kernel.nodes), np.nan)
+        counted = np.full(len(self._own.nodes), np.nan)
         counted[blocks.job[used][filled]] = blocks.net[used][filled] / codes.MICRO
         return counted[jobs]
 
     def time_factors_of(self, jobs: Ints, options: NDArray[Any]) -> Floats:
         """Return the predicted run time of each job at its option, relative to that at reference speed. Shapes (k,)."""
-        found = time_factors(self.kernel.predicted, jobs, options)
+        found = time_factors(self._own.predicted, jobs, options)
         return np.broadcast_to(found, jobs.shape)
 
     def job_options(self, jobs: Ints) -> NDArray[np.int16]:
         """Return the options at which jobs run, -1 for those that do not. Shape (k,)."""
-        found: NDArray[np.int16] = self.kernel.held.option[jobs]
+        found: NDArray[np.int16] = self._own.held.option[jobs]
         return found
 
     def job_windows(self, jobs: Ints) -> tuple[Ints, Ints]:
         """Return the first and last option that the policy offers to running jobs where they run. Shapes (k,)."""
-        table = self.kernel.entries
-        option = self.kernel.held.option[jobs].astype(np.int32)
+        table = self._own.entries
+        option = self._own.held.option[jobs].astype(np.int32)
         entry = table.of_job[jobs, self.machine.option_partition[option]]
         first, last = (np.where(entry < 0, option, side[entry]).astype(np.int32) for side in (table.first, table.last))
         return first, last
@@ -258,8 +271,8 @@ class View:
         Equal where they do not (rule 20 of docs/semantics.md).
         """
         first, _ = self.job_windows(jobs)
-        entry = self.kernel.entries.of_job[jobs, self.machine.option_partition[self.kernel.held.option[jobs]]]
-        return first, np.where(entry < 0, first, self.kernel.consent.last[entry]).astype(np.int32)
+        entry = self._own.entries.of_job[jobs, self.machine.option_partition[self._own.held.option[jobs]]]
+        return first, np.where(entry < 0, first, self._own.consent.last[entry]).astype(np.int32)
 
     def may_slow(self, jobs: Ints, options: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which running jobs may go on at an option each for a load target, by their consent. Shapes (k,)."""
@@ -282,12 +295,12 @@ class View:
 
         Of passes that reserve: EASY, one a partition. A plan of conservative backfilling is not listed.
         """
-        reserved, found = self.kernel.reserved, []
+        reserved, found = self._own.reserved, []
         for entry, time_s in zip(reserved.entry.tolist(), reserved.time.tolist(), strict=True):
             if entry < 0 or time_s == np.inf or self.job_option(self.entry_job(entry)) >= 0:
                 continue
-            worst = self.kernel.by_unit.worst
-            if len(self.kernel.by_unit.factors.table):
+            worst = self._own.by_unit.worst
+            if len(self._own.by_unit.factors.table):
                 net_w = float(worst[entry]) / codes.MICRO
             else:
                 net_w = self.net_watts(self.entry_job(entry), self.entry_options(entry)[-1])
@@ -297,15 +310,15 @@ class View:
     @property
     def base_w(self) -> float:
         """Return the idle watts that the cap covers and no job does (rule 14 of docs/semantics.md)."""
-        return float(self.kernel.counter[codes.BASE]) / codes.MICRO
+        return float(self._own.counter[codes.BASE]) / codes.MICRO
 
     def job_option(self, job: int) -> int:
         """Return the option at which a job runs, -1 if it does not run."""
-        return int(self.kernel.held.option[job])
+        return int(self._own.held.option[job])
 
     def job_units(self, job: int) -> Ints:
         """Return the unit numbers that a running job holds, in the order in which it got them. Shape (nodes,)."""
-        held = self.kernel.held
+        held = self._own.held
         first, count = int(held.first[job]), int(held.pieces[job])
         pairs = zip(held.low[first : first + count], held.high[first : first + count], strict=True)
         return np.concatenate([np.arange(low, high + 1, dtype=np.int32) for low, high in pairs])
@@ -316,13 +329,13 @@ class View:
 
         The job's watts at its option times the factor of that very unit (rule 12 of docs/semantics.md).
         """
-        held, rows = self.kernel.held, self.running
+        held, rows = self._own.held, self.running
         pieces = held.pieces[rows].astype(np.int64)
         interval = ranges(held.first[rows].astype(np.int64), pieces)
         low = held.low[interval].astype(np.int64)
         lengths = held.high[interval] - low + 1
         unit, job = ranges(low, lengths), np.repeat(np.repeat(rows, pieces), lengths)
-        uw, factors = unit_uw(self.kernel.predicted, job, held.option[job]), self.kernel.by_unit.factors
+        uw, factors = unit_uw(self._own.predicted, job, held.option[job]), self._own.by_unit.factors
         counted = np.full(self.machine.units, np.nan)
         counted[unit] = np.rint(uw * factors.table[factors.row[job], unit]) if len(factors.table) else uw
         counted /= codes.MICRO
@@ -334,7 +347,7 @@ class View:
 
         S is 0 where nothing measures. The units of a sensor are those of ``machine.sensor_start``.
         """
-        sample = self.kernel.measured.sample_uw
+        sample = self._own.measured.sample_uw
         return np.where(sample < 0, np.nan, sample / codes.MICRO)
 
     @property
@@ -345,11 +358,11 @@ class View:
         they read. Raises: PolicyError where nothing measures.
         """
         if self.limits is not None:
-            return self.limits.power_w
-        if not len(self.kernel.measured.sample_uw):
+            return read_only(self.limits.power_w)
+        if not len(self._own.measured.sample_uw):
             raise PolicyError("nothing measures the power of its units", where=self.machine.name)
         found = np.empty(self.machine.domains)
-        read_domains(self.kernel, self.machine.domain_of_unit, found)
+        read_domains(self._own, self.machine.domain_of_unit, found)
         return found
 
     @property
@@ -386,7 +399,7 @@ class View:
     def suspended(self) -> Ints:
         """Return the rows of running jobs that are suspended. Shape (s,). Their expected end is infinite."""
         rows = self.running
-        found: Ints = rows[self.kernel.held.parked[rows] != 0]
+        found: Ints = rows[self._own.held.parked[rows] != 0]
         return found
 
     def unit_state_of(self, unit: int) -> str:
@@ -399,4 +412,9 @@ class View:
 
     def unit_is_free(self, unit: int) -> bool:
         """Return whether a unit is powered, up and without a job."""
-        return unit_is_free(self.kernel, unit)
+        return unit_is_free(self._own, unit)
+
+
+def own_kernel(view: View) -> state.KernelView:
+    """Return the driver's own arrays: for code of a driver that calls kernels, which write to them."""
+    return view._own  # noqa: SLF001 - private to parts

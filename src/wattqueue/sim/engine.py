@@ -360,14 +360,15 @@ class Simulation:
         The plan comes last: where another buffer was full, the plan may not be (the loop returns again if it is).
         """
         tally, held, plan, log = self.truth.tally, self.view.held, self.view.plan, self.log
+        hidden = not self.world.views  # no part has arrays that show this memory
         if self.view.counter[codes.INTERVALS] + self.machine.units > len(held.low):
-            held = lengthened(held, len(held.low) // 16 + self.machine.units, "low", "high")
+            held = lengthened(held, len(held.low) // 16 + self.machine.units, "low", "high", in_place=hidden)
             self.world.replace(kernel=self.view._replace(held=held))
         elif tally[codes.POWER_ROWS] + 1 >= len(log.time):
             columns = ("time", "jobs_uw", "other_uw", "busy_idle_uw", "busy")
             self.world.replace(log=lengthened(log, len(log.time) // 16 + 1024, *columns))
         else:
-            self.world.replace(kernel=check_padding(self.view._replace(plan=wider_plan(plan))))
+            self.world.replace(kernel=check_padding(self.view._replace(plan=wider_plan(plan, in_place=hidden))))
 
     def result(self) -> Run:
         """Return the schedule and the power series of the finished run.

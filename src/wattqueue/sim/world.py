@@ -95,6 +95,7 @@ class SimulatedWorld:
         """Go on with other arrays, in which a buffer is longer."""
         self.kernel, self.log = kernel or self.kernel, log or self.log
         self.bound.clear()
+        self.views.clear()
 
     def bind(self, entry: Callable[..., int], *tuples: Any) -> Callable[..., int]:
         """Bind an entry kernel to ``tuples`` of this run and keep it: for actions, of which a run may do many."""
@@ -121,7 +122,7 @@ class SimulatedWorld:
         A view shows the arrays of the run, which change under it: one serves a part for as long as they are the same.
         """
         kept = self.views.get(id(part))
-        if kept is None or kept.kernel is not self.kernel:
+        if kept is None:
             table = self.table(part)
             kept = View(table, self.machine, self.kernel, self.truth.unit_state, refusals, self.names, self.signals)
             self.views[id(part)] = kept
