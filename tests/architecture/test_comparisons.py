@@ -82,7 +82,9 @@ def means_of_two(left: ast.expr, right: ast.expr) -> bool:
 
 @of_every_module
 def test_differences_of_runs_are_formed_by_the_gate(module: Module) -> None:
-    if module.name != GATE:
+    text = module.path.read_text(encoding="utf-8")
+    # Without one of these no expression holds a metric or a mean; most modules have none, and walking them takes long.
+    if module.name != GATE and (".mean" in text or any(metric in text for metric in METRICS)):
         found = differences(module.tree)
         assert not found, f"lines {found}: use {GATE}"
 
