@@ -164,7 +164,11 @@ def test_a_table_of_activity_comes_back(tmp_path: Path) -> None:
 
 def test_damaged_tables_of_activity_are_refused(tmp_path: Path) -> None:
     good = "app,process,socket,time_s,active_cores,fetch,branch,alu,fp,l1,l2,l3,memory,watts\n"
-    for row, place in (("x,0,s,1,1,1,1,1,1,1,1,1,-1,5\n", ":2"), (",0,s,1,1,1,1,1,1,1,1,1,1,5\n", ":2")):
+    for row, place in (
+        ("x,0,s,1,1,1,1,1,1,1,1,1,-1,5\n", ":2"), (",0,s,1,1,1,1,1,1,1,1,1,1,5\n", ":2"),
+        ("x,0,s,1,1,1,1,1,1,1,1,1,1e300,5\n", ":2"), ("x,0,s,1,1,1,1,1,1,1,1,1,1,1e300\n", ":2"),
+        ("x,0,s,1,1,1,1,1,1,1,1,1,1,0\n", ":2"),
+    ):  # fmt: skip
         with pytest.raises(InputError) as caught:
             read_activity(file(tmp_path, good + row))
         assert str(caught.value.where).endswith(place)

@@ -30,7 +30,7 @@ def row(job: str, start: str = "10:00:00", end: str = "11:00:00", elapsed: str =
         "partition": "batch",
         "submit": f"{DAY}09:00:00",
         "start": DAY + start,
-        "end": DAY + end,
+        "end": end if "T" in end else DAY + end,
         "elapsed": elapsed,
         "limit": "02:00:00",
         "state": "COMPLETED",
@@ -552,7 +552,9 @@ def test_archer2s_aligned_tables_are_refused_with_the_remedy(data_dir: Path) -> 
 
 NO_VALUE = ("4294967294", "4294967295", "18446744073709551614", "18446744073709551615")
 """What Slurm's 32- and 64-bit integers hold where they hold nothing."""
-TEN_DAYS = {"start": "00:00:00", "elapsed": "10-00:00:00", "nodes": "10", "limit": "11-00:00:00"}
+TEN_DAYS = {
+    "start": "00:00:00", "end": "2026-09-11T00:00:00", "elapsed": "10-00:00:00", "nodes": "10", "limit": "11-00:00:00",
+}  # fmt: skip
 """A job over which 4294967294 J would be a plausible 497 W per node."""
 
 

@@ -173,7 +173,7 @@ def test_energies_are_numbers_or_missing(tmp_path: Path, count: Any) -> None:
 @pytest.mark.parametrize("mark", [2**32 - 2, 2**32 - 1, 2**64 - 2, 2**64 - 1])
 def test_slurms_mark_for_no_value_is_no_figure(tmp_path: Path, mark: int) -> None:
     job = shifted(new(7), 0)
-    job["time"] |= {"elapsed": 864_000, "limit": mark}
+    job["time"] |= {"elapsed": 864_000, "end": job["time"]["start"] + 864_000, "limit": mark}
     job |= {"allocation_nodes": 10, "array": {"job_id": 0, "task_id": mark, "task": ""}}
     job["tres"] = {"allocated": [{"type": "energy", "name": None, "count": mark}]}
     job["steps"] = [{"step": {"id": "7.0"}, "statistics": {"energy": {"consumed": mark}}}]

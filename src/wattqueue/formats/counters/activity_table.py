@@ -17,6 +17,8 @@ import numpy as np
 
 from wattqueue.formats import _csv
 from wattqueue.formats.atomic_write import atomic_write
+from wattqueue.model.bounds import UNIT_W
+from wattqueue.model.jobs import Floats
 from wattqueue.pmc.activity import ActivityTrace, SocketRun
 from wattqueue.pmc.events import LEVELS
 
@@ -24,6 +26,10 @@ COLUMNS = ("app", "process", "socket", "time_s", *LEVELS, "watts")
 """Header; ``watts`` may be empty."""
 MOST_PROCESSES = 10_000_000
 """Greatest number of a process."""
+MOST_LEVEL = 1e6
+"""Greatest level: events per cycle are below ten, active cores below a thousand."""
+LEAST_W = 1e-3
+"""Least watts: errors are stated as shares of them."""
 NUMBERS = ("process", "time_s", *LEVELS, "watts")
 
 
@@ -34,8 +40,11 @@ def read_activity(path: Path) -> list[SocketRun]:
     """
     frame, _ = _csv.read(path, _csv.having(COLUMNS[:-1]), NUMBERS)
     level = frame.select(LEVELS).to_numpy()
-    _csv.require_rows(path, (np.isfinite(level) & (level >= 0)).all(axis=1), "an activity is missing or negative")
-    watts = frame["watts"].to_numpy() if "watts" in frame.columns else np.full(len(frame), np.nan)
+    counted = np.asarray(((level >= 0) & (level <= MOST_LEVEL)).all(axis=1))
+    _csv.require_rows(path, counted, f"an activity is missing, negative or above {MOST_LEVEL:g}")
+    watts: Floats = frame["watts"].to_numpy() if "watts" in frame.columns else np.full(len(frame), np.nan)
+    drawn = np.asarray(np.isnan(watts) | ((watts >= LEAST_W) & (watts <= UNIT_W.high)))
+    _csv.require_rows(path, drawn, "watts that no socket draws", f"{LEAST_W:g} to {UNIT_W.high:g}, or leave them empty")
     process = frame["process"].fill_nan(0.0).to_numpy()
     whole = (process >= 0) & (process <= MOST_PROCESSES) & (process == np.floor(process))
     _csv.require_rows(path, whole, "process is no whole number", f"0 to {MOST_PROCESSES:,}")

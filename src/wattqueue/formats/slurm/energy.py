@@ -26,6 +26,8 @@ SOURCES = ("", "job", "steps", "extern", "batch")
 """Values of ``jobs.extra["energy_from"]``; empty: no energy."""
 LOW_W, HIGH_W = 10.0, 20_000.0
 """Mean watts that a node can draw, unless the site states its own: anything else is a counter that failed."""
+KEPT = 10_000
+"""Figures out of bounds whose watts are kept, to find the unit in which they would be plausible."""
 OVERLAP = 1.05
 """Numbered steps that count more node-seconds than this times the job's ran side by side on the same nodes.
 
@@ -56,14 +58,17 @@ class Chosen(NamedTuple):
 class Plausible:
     """Bounds for the mean watts of a node, and the first few counters outside them.
 
-    Fields: ``low_w`` and ``high_w`` in watts of one node; ``count`` of the counters that were left out so far;
-    ``examples``, ids of up to three jobs that have one.
+    Fields: ``low_w`` and ``high_w`` in watts of one node; ``count`` of the counters that were left out so far, of
+    ``total`` that there were; ``examples``, ids of up to three jobs that have one; ``outside_w``, watts of the first
+    ``KEPT`` of those left out, block by block.
     """
 
     low_w: float = LOW_W
     high_w: float = HIGH_W
     count: int = 0
     examples: list[str] = field(default_factory=list)
+    total: int = 0
+    outside_w: list[Floats] = field(default_factory=list)
 
     def keeps(self, energy_j: Floats, node_s: Floats) -> NDArray[np.bool_]:
         """Return whether each figure is there and could be true.
@@ -75,6 +80,15 @@ class Plausible:
             watts = energy_j / node_s
         return (watts >= self.low_w) & (watts <= self.high_w)
 
+    def count_figures(self, energy_j: Floats, node_s: Floats) -> None:
+        """Count figures, and keep the watts of some that are out of bounds. Shapes alike."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            watts = energy_j / node_s
+        watts = watts[np.isfinite(watts)]
+        self.total += len(watts)
+        outside = watts[(watts < self.low_w) | (watts > self.high_w)]
+        self.outside_w.append(outside[: max(0, KEPT - sum(map(len, self.outside_w)))])
+
 
 def choose(energy_j: Floats, node_s: Floats, nodes: Floats, steps: JobSteps, plausible: Plausible) -> Chosen:
     """Return one energy for each job from its own row (``energy_j``, over ``node_s``) and its steps. Shapes (n,).
@@ -84,6 +98,8 @@ def choose(energy_j: Floats, node_s: Floats, nodes: Floats, steps: JobSteps, pla
     a row is left out in favour of its steps.
     """
     n = len(energy_j)
+    plausible.count_figures(energy_j, node_s)
+    plausible.count_figures(steps.energy_j, steps.node_s)
     step_good = plausible.keeps(steps.energy_j, steps.node_s)
     sums = {kind: _sum(n, steps, step_good & (steps.kind == kind)) for kind in (NUMBERED, BATCH, EXTERN)}
     (numbered, numbered_s), (batch, _), (extern, _) = sums[NUMBERED], sums[BATCH], sums[EXTERN]

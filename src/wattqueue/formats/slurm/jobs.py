@@ -29,6 +29,7 @@ from wattqueue.formats.slurm.clock_changes import TWICE
 from wattqueue.formats.slurm.hosts import HostRanges, count_nodes
 from wattqueue.formats.slurm.records import JobRecords
 from wattqueue.formats.slurm.rows import ReadContext
+from wattqueue.formats.slurm.units import CLOSE_S, HOUR_S, contradiction, differs, energy_units
 from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import (
     ALL_NODES,
@@ -42,13 +43,6 @@ from wattqueue.formats.workload import (
     quality_labels,
 )
 from wattqueue.model.jobs import Jobs, Labels
-
-HOUR_S = 3_600.0
-ROUNDED_TO_S = 60.0
-"""How far a clock change may be from a full hour: Slurm rounds elapsed times.
-
-Seconds.
-"""
 
 
 class _NodesSeen(NamedTuple):
@@ -101,6 +95,9 @@ def workload_of(
             f"0 usable jobs: {records.counted(reasons)}", where=where, hint="widen the dump: sacct -S and -E"
         )
     # order holds row numbers of the dump: usable rows only, by submission time.
+    why = contradiction(*(column[good] for column in (runs.start_s, runs.end_s, runs.elapsed_s)))
+    if why:
+        raise InputError(why, where=where, hint="sacct counts ElapsedRaw in seconds: correct the column, or drop it")
     order = good[np.argsort(runs.submit_s[good], kind="stable")]
     in_order = bool((np.diff(order) > 0).all())
     if len(order) < len(runs.line) or not in_order:  # else a copy would double the memory of a large dump
@@ -263,13 +260,19 @@ def _clock_notes(kept: JobRecords, reading: ReadContext) -> list[str]:
     with np.errstate(invalid="ignore"):
         # A gap of almost exactly an hour, either way, is a clock change; other gaps are suspended time.
         gap = kept.end_s - kept.start_s - kept.elapsed_s
-        jumped = int((np.abs(np.abs(gap) - HOUR_S) <= ROUNDED_TO_S).sum())
+        jumped = int((np.abs(np.abs(gap) - HOUR_S) <= CLOSE_S).sum())
         early = kept.start_s < kept.submit_s
+        paused = int((differs(gap) & (gap > 0)).sum())
     # Without a zone with clock changes, the job ran over the change and End - Start is off by exactly that hour.
     if jumped:
         notes.append(
             f"{jumped:,} jobs have an End that differs by an hour from Start + Elapsed, as at a clock change: "
             "Elapsed is used (--time-zone Europe/Berlin, for example, accounts for clock changes)"
+        )
+    if paused:
+        notes.append(
+            f"{paused:,} jobs have an End later than Start + Elapsed: they were suspended, for sacct leaves that time "
+            "out of Elapsed, which is used"
         )
     if early.any():
         most = float(np.nanmax((kept.submit_s - kept.start_s)[early]))
@@ -310,6 +313,11 @@ def _energy_notes(kept: JobRecords, alone: NDArray[np.int8], reading: ReadContex
         notes.append(
             f"{plausible.count:,} energy counters left out: a node would have drawn less than {plausible.low_w:g} W or "
             f"more than {plausible.high_w:g} W (jobs {', '.join(plausible.examples)}; --node-watts sets bounds)"
+        )
+    if units := energy_units(plausible):
+        notes.append(
+            f"most energies ({plausible.count:,} of {plausible.total:,}) are out of bounds in joules, and would be "
+            f"plausible in {units}: sacct counts ConsumedEnergyRaw in joules; convert the column"
         )
     if has.any() and (alone == -1).all():
         notes.append("no job can be shown to have had its nodes alone (the dump needs NodeList, Start and End)")
