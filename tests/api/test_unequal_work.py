@@ -38,7 +38,7 @@ from wattqueue.report.compare.document import report
 from wattqueue.report.compare.table import flat
 from wattqueue.sim.engine import Run
 from wattqueue.study.frame.compare import NOT_COMPARABLE, ComparisonTable, compare
-from wattqueue.study.frame.samples import NEVER_RAN, Samples
+from wattqueue.study.frame.samples import Samples
 
 WINNER = re.compile(
     r"least (energy|time)|Further left is better|[Ll]ower left|instead of|times as long|mean wait ranges|"
@@ -148,9 +148,10 @@ def studied(runs: dict[str, RunResult], _: Path) -> str:
     values = {
         ("s", name, metric): np.array([float(run.record.metrics[metric] or 0.0)] * 2)
         for name, run in runs.items()
-        for metric in ("wait_s_mean", "machine_energy_j", NEVER_RAN)
+        for metric in ("wait_s_mean", "machine_energy_j")
     }
-    found = compare(Samples(values), [("65%", "none")], ["wait_s_mean", "machine_energy_j"])
+    work = {("s", name): (run.work,) * 2 for name, run in runs.items()}
+    found = compare(Samples(values, work), [("65%", "none")], ["wait_s_mean", "machine_energy_j"])
     heads = {"wait_s_mean": "wait", "machine_energy_j": "energy"}
     made = ComparisonTable.of(found, heads, list(heads), "table").table()
     assert made.rows[0][1:] == ["–", "–", NOT_COMPARABLE]

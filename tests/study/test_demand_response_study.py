@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("scipy", reason="needs scipy: pip install 'wattqueue[ml]'")
 
 from wattqueue.errors import InputError
+from wattqueue.model.comparability import OPEN
 from wattqueue.model.steps import Steps
 from wattqueue.study.demand_response.study import (
     ALPHAS,
@@ -24,7 +25,14 @@ from wattqueue.study.demand_response.study import (
     announced_cases,
     announced_rules,
 )
-from wattqueue.study.demand_response.trial import WITHOUT, SavingCase, greatest_rise, named, power_figures
+from wattqueue.study.demand_response.trial import (
+    WITHOUT,
+    SavingCase,
+    greatest_rise,
+    named,
+    power_figures,
+    saved_figures,
+)
 from wattqueue.study.demand_response.workload import DAY_S, HIGH_W, MIXES, generate, machine_for, with_share
 
 RUN = [sys.executable, "-W", "error", "-c", "from wattqueue.cli import main; main()", "study", "demand-response"]
@@ -67,7 +75,8 @@ def test_measures_of_a_power_series_by_hand() -> None:
     """One hour at a limit of 100 kW: 20 minutes at 130, 40 at 90; without saving 150 throughout."""
     case = SavingCase("1", 1.0, 2.0, 100e3, 3.0)
     power = Steps(np.array([0.0, 3_600, 4_800, 7_200, 9_000]), np.array([150e3, 130e3, 90e3, 170e3, 140e3]))
-    found = power_figures(case, power, Steps(np.array([0.0]), np.array([150e3])))
+    base = Steps(np.array([0.0]), np.array([150e3]))
+    found = power_figures(case, power) | saved_figures(case, power, base, OPEN)
     assert found["unserved_kwh"] == pytest.approx(10.0)
     assert found["over_kw"] == pytest.approx(30.0)
     assert found["to_target_s"] == 1_200.0

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.study.equal_work import equal_work
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.policy import load_policy
@@ -37,7 +38,7 @@ def samples_of(**metrics: tuple[list[float], list[float]]) -> Samples:
         for metric in METRICS:
             values = known.get(metric, [1.0] * len(energy))
             found["s", name.replace("_", "-"), metric] = np.array(values, float)
-    return Samples(found)
+    return equal_work(found)
 
 
 def test_better_in_both_means_certain_in_both() -> None:

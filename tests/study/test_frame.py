@@ -8,13 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from tests.study.equal_work import equal_work
 from wattqueue.errors import InputError
 from wattqueue.report.compare.stats import Estimate
 from wattqueue.study.frame.claim import Claim, ClaimTable, Judged, Verdict
 from wattqueue.study.frame.compare import ComparisonTable, compare, holm
 from wattqueue.study.frame.published import published
 from wattqueue.study.frame.report import StudyReport
-from wattqueue.study.frame.samples import Samples, Trial, change, resampled, sweep
+from wattqueue.study.frame.samples import Trial, change, resampled, sweep
 from wattqueue.study.frame.table import Prose, Table, with_interval, wrapped
 
 MINUS_20 = Claim("k", "policy over base: energy", "5.1", -20.0)  # band: -22.5 to -17.5
@@ -143,8 +144,8 @@ def test_a_sweep_is_the_same_with_any_number_of_threads() -> None:
 
     seen: list[tuple[int, int]] = []
     settings = {"one": 1.0, "ten": 10.0}
-    one = sweep(draw, settings, ("a", "bb"), range(4), threads=1, progress=lambda *at: seen.append(at))
-    two = sweep(draw, settings, ("a", "bb"), range(4), threads=3)
+    one = sweep(draw, settings, ("a", "bb"), range(4), threads=1, progress=lambda *at: seen.append(at), scores=True)
+    two = sweep(draw, settings, ("a", "bb"), range(4), threads=3, scores=True)
     assert seen[-1] == (16, 16)
     assert list(one.values) == list(two.values)
     assert all((one.values[key] == two.values[key]).all() for key in one.values)
@@ -186,7 +187,7 @@ def test_a_comparison_among_many_needs_more() -> None:
     values = {("s", "base", "m"): base, ("s", "sure", "m"): base - 3 + rng.normal(0, 0.3, 10)}
     names = [f"noise-{k}" for k in range(60)]
     values |= {("s", name, "m"): base + rng.normal(0, 1.0, 10) for name in names}
-    rows = compare(Samples(values), [("sure", "base"), *((name, "base") for name in names)], ["m"])
+    rows = compare(equal_work(values), [("sure", "base"), *((name, "base") for name in names)], ["m"])
     assert sum((row.changes["m"].p or 1) < 0.05 for row in rows) > 2  # some of the noise, uncorrected
     table = ComparisonTable.of(rows, {"m": "metric"}, ["m"], "t")
     assert [row.policy for row in table.rows if row.better(["m"]) == "yes"] == ["sure"]

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.study.equal_work import WHOLE
 from wattqueue.campaign.cell import Row
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.windows import Trace
@@ -85,7 +86,10 @@ def test_without_a_cap_there_are_no_figures_of_one() -> None:
 
 def run_row(window: int, policy: str, cap: float | None, turnaround: float, mean: float, most: float) -> Row:
     limit = None if cap is None else cap / 100 * HIGHEST_DYNAMIC_W
-    row: Row = {"window": window, "policy": policy, "cap_percent": cap, "turnaround_s_mean": turnaround, "cap_w": limit}
+    row: Row = {
+        "window": window, "policy": policy, "cap_percent": cap, "turnaround_s_mean": turnaround, "cap_w": limit,
+        **WHOLE.row(),
+    }  # fmt: skip
     if limit is None:
         return row | {"power_w_mean": mean * HIGHEST_DYNAMIC_W}
     over = max(mean - 1.0, 0.0) * limit

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.study.equal_work import equal_work
 from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import load_machine
 from wattqueue.model.jobs import Jobs, Labels
@@ -15,7 +16,6 @@ from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps
 from wattqueue.policy.policy import load_policy
-from wattqueue.study.frame.samples import Samples
 from wattqueue.study.powercap.guarantee import (
     MARGINS,
     ON_ALL_KINDS,
@@ -90,7 +90,7 @@ def test_months_are_counted_one_by_one() -> None:
         ("generated", "easy+pc-max", f"over_time_percent {k}"): np.array(v)
         for k, v in ((1, [0.5, 2.0]), (2, [1.0, 0.0]))
     }
-    samples = Samples(over)
+    samples = equal_work(over)
     assert judged(samples, "generated", "easy+pc-max").tolist() == [0.5, 2.0, 1.0, 0.0]
 
 
@@ -131,7 +131,7 @@ def test_a_kind_in_which_hardly_a_ramp_began_is_not_tested() -> None:
         values = {(kind, rule, m): np.array(v) for rule in waits for m, v in figures.items()}
         values |= {(kind, rule, "wait_h"): np.array(v) for rule, v in waits.items()}
         rules = {adaptive: RULES[adaptive], "constant": Rule("easy+pc-mean", 1.0, margin_percent=40.0)}
-        samples = Samples(values)
+        samples = equal_work(values)
         kept = {rule: judged(samples, kind, rule) for rule in rules}
         return "\n".join(map(str, month_table(samples, kind, kept, rules).rows))
 

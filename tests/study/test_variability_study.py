@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("scipy", reason="needs scipy: pip install 'wattqueue[ml]'")
 
+from tests.study.equal_work import equal_work
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.metrics import energies, span
@@ -23,7 +24,6 @@ from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.oracles import is_oracle
 from wattqueue.sim.engine import simulate
 from wattqueue.sim.truth import actual_power
-from wattqueue.study.frame.samples import Samples
 from wattqueue.study.variability.knowledge import BASE, ORACLE, POLICIES, samples_of
 from wattqueue.study.variability.nodes import node_jobs
 from wattqueue.study.variability.power_over_time import SHOWN, PowerOverTime
@@ -180,7 +180,7 @@ def test_idle_watts_are_those_of_a_machine_that_has_them() -> None:
     known = knowledge(1)
     shown = (BASE, "slurm-vtp", ORACLE)
     values = {("a", p, m): np.array([v]) for p in shown for m, v in figures(p).items()}
-    found = derived(Samples(values), (20.0,))
+    found = derived(equal_work(values), (20.0,))
     part = replace(machine().partitions[0], idle_w=20.0)
     idle = replace(machine(), partitions=(part,))
     actual = replace(actual_power(jobs(), idle), unit_factor=known.true_factor(jobs()))
@@ -212,7 +212,7 @@ def test_means_over_all_budgets_take_the_common_jobs() -> None:
                     turnaround = 100.0 if policy == BASE else 80.0 if ending else 10.0 if budget_w == 5e3 else 90.0
                     values[at, policy, "turnaround_s"] = np.full(2, turnaround)
                     values[at, policy, "energy_j"] = values[at, policy, "full_percent"] = np.full(2, 50.0)
-    found = derived(Samples(values))
+    found = derived(equal_work(values))
     assert found.of(EVERY, "slurm-vtp", "turnaround_change_percent") == pytest.approx([-12.0, -12.0])
     assert found.of("heavy", "slurm-vtp", "turnaround_change_percent_growth") == pytest.approx([-10.0, -10.0])
     assert found.of(EVERY, "slurm-vtp", "energy_change_percent") == pytest.approx([0.0, 0.0])

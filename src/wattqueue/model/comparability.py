@@ -52,10 +52,14 @@ class WorkDone:
     @classmethod
     def of(cls, jobs: Jobs, schedule: Schedule) -> WorkDone:
         """Return the work of a schedule of these jobs."""
-        ran = schedule.ran
+        return cls.of_ran(jobs, schedule, schedule.ran)
+
+    @classmethod
+    def of_ran(cls, jobs: Jobs, schedule: Schedule, ran: NDArray[np.bool_]) -> WorkDone:
+        """Return the work where another rule than that of the schedule says which jobs ran. Shape (n,)."""
         rejected = ~ran & np.isin(schedule.reason, REJECTED)
         digest = _digest(jobs, ran) if bool((ran | rejected).all()) else ""
-        return cls(len(jobs), int((~ran).sum()), reasons_text(never_ran_reasons(schedule)), digest)
+        return cls(len(jobs), int((~ran).sum()), reasons_text(never_ran_reasons(schedule, ran)), digest)
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> WorkDone:
@@ -125,11 +129,12 @@ def gate(base: WorkDone, other: WorkDone, names: tuple[str, str] = ("", "")) -> 
 
 
 def gate_of_pairs(pairs: Sequence[tuple[WorkDone, WorkDone]], names: tuple[str, str] = ("", "")) -> Gate:
-    """Return whether runs did the same work pair by pair: the first pair that did not closes the gate for all."""
+    """Return whether runs did the same work pair by pair; the reason is that of all pairs together."""
     if not pairs:
         return Gate(open=False, why=OTHER_JOBS)
-    closed = (found for found in (gate(base, other, names) for base, other in pairs) if not found.open)
-    return next(closed, OPEN)
+    if all(gate(base, other).open for base, other in pairs):
+        return OPEN
+    return gate(WorkDone.total(base for base, _ in pairs), WorkDone.total(other for _, other in pairs), names)
 
 
 def gate_of_groups(
@@ -142,13 +147,13 @@ def gate_of_groups(
     return gate_of_pairs([(work, other[key]) for key, work in base.items()], names)
 
 
-def gate_of_counts(never_ran: Sequence[Floats]) -> Gate:
-    """Return whether runs of the same draws did the same work, where only the jobs that never ran are counted.
-
-    Studies make their draws themselves and none of them has jobs that the machine rejects. Shapes (draws,).
-    """
-    left = sum(int(np.nansum(counts)) for counts in never_ran)
-    return OPEN if left == 0 else Gate(open=False, why=f"{left:,} jobs never ran")
+def gate_of_draws(base: Sequence[WorkDone], other: Sequence[WorkDone], names: tuple[str, str] = ("", "")) -> Gate:
+    """Return whether runs of the same draws, which may be cut at different times, all ran their own jobs."""
+    if not base or not other:
+        return Gate(open=False, why=OTHER_JOBS)
+    if all(work.whole for work in (*base, *other)):
+        return OPEN
+    return gate(WorkDone.total(base), WorkDone.total(other), names)
 
 
 def alike(groups: Sequence[Mapping[Any, WorkDone]]) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wattqueue.model.schedule import Reason, Schedule
 
@@ -30,9 +31,12 @@ ROW = "never_ran_reasons"
 """Column of tables with a row per run (``results.parquet``, ``whatif.csv``): the text of ``reasons_text``."""
 
 
-def never_ran_reasons(schedule: Schedule) -> dict[str, int]:
-    """Return how many jobs never ran for each reason, the most frequent reason first; empty where all ran."""
-    never = ~schedule.ran
+def never_ran_reasons(schedule: Schedule, ran: NDArray[np.bool_] | None = None) -> dict[str, int]:
+    """Return how many jobs never ran for each reason, the most frequent reason first; empty where all ran.
+
+    ``ran`` says which jobs did, where another rule counts than that of the schedule. Shape (n,).
+    """
+    never = ~(schedule.ran if ran is None else ran)
     found = np.bincount(schedule.reason[never], minlength=len(Reason))
     counts = {REASONS[why] or NOT_RECORDED: int(found[why]) for why in Reason if found[why]}
     return dict(sorted(counts.items(), key=lambda entry: -entry[1]))

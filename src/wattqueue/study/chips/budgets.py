@@ -20,7 +20,7 @@ from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.sim.engine import Run, simulate
 from wattqueue.study.chips.devices import Devices
 from wattqueue.study.chips.workload import draw_jobs
-from wattqueue.study.frame.samples import Trial
+from wattqueue.study.frame.samples import Trial, TrialFigures
 
 SHARES = (0.6, 0.7, 0.8, 0.9, 1.0)
 """Budgets, as shares of the sum over devices of their highest watts under the application."""
@@ -89,9 +89,10 @@ def knowledge(own: Devices, benchmark: Devices) -> dict[str, Policy]:
     return found
 
 
-def measured(jobs: Jobs, machine: Machine, policy: Policy, cap: Cap, actual: Prediction) -> Mapping[str, float]:
+def measured(jobs: Jobs, machine: Machine, policy: Policy, cap: Cap, actual: Prediction) -> TrialFigures:
     """Simulate and return the figures of a run. Watts of a run are steady: no phases are recorded."""
-    return run_figures(simulate(jobs, machine, policy, cap=cap, actual=actual))
+    run = simulate(jobs, machine, policy, cap=cap, actual=actual)
+    return TrialFigures.of(run, run_figures(run))
 
 
 def run_figures(run: Run) -> Mapping[str, float]:

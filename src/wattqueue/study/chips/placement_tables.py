@@ -93,9 +93,8 @@ def pictures(found: Simulated) -> Iterator[Drawn]:
         if not group.endswith("load 0.8"):
             continue
         limit, setting = next(iter(settings.items()))
-        base = samples.of(setting, BY_NUMBER, "turnaround_s")
         for policy in samples.policies[1:]:
-            own = samples.of(setting, policy, "turnaround_s")
+            own, base = samples.pair(setting, policy, BY_NUMBER, "turnaround_s")
             values[f"{group.partition(',')[0]}, {limit}: {policy}"] = 100.0 * (own / base - 1.0)
     axis = Axis(f"mean turnaround over {BY_NUMBER}", "%")
     title = "Limits of each device: job time by placement"

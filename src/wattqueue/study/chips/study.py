@@ -142,6 +142,7 @@ def report(
             "simulations": placement_rows(simulated),
             "beyond": None if more is None else document(more),
         },
+        simulated=[simulated.budgets, simulated.limits, *([] if more is None else [more.policies])],
         drawn=[*_pictures(runs), *pictures(simulated)],
         origin="measured chips",
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wattqueue.errors import InputError
+from wattqueue.model.jobs import Floats
 from wattqueue.study.demand_response.tables import announced_table, field_table, indexes_table, shape_table, stop_table
 from wattqueue.study.demand_response.trial import KW, PARKING, WITHOUT, SavingCase, named
 from wattqueue.study.frame.published import published
@@ -80,7 +81,7 @@ class DemandResponseStudy:
         found = self.grid(progress)
         for cases, rules in more:
             found = found.joined(self._sweep(cases, rules, progress))
-        return found.joined(shapes(found))
+        return found.joined(Samples(shapes(found)))
 
     def run(self, progress: Progress | None = None) -> StudyReport:
         """Simulate, and compare with the paper. Raises: InputError as ``simulate``."""
@@ -114,6 +115,7 @@ class DemandResponseStudy:
             lede=f"What consent to a slow-down changes while power is saved. {judged.summary}.",
             parts=parts,
             figures={"generated": True, "seeds": self.seeds, "results": samples.rows()},
+            simulated=[samples],
         )
 
     def _cases(self, experiments: str, limits_w: Sequence[float], alphas: Sequence[float]) -> dict[str, SavingCase]:
@@ -148,7 +150,7 @@ def announced_rules() -> list[str]:
     return [*others, *(named(rule, share) for rule in (*RULES, PARKING, *EASY_RULES) for share in SHARES[1:])]
 
 
-def shapes(samples: Samples) -> Samples:
+def shapes(samples: Samples) -> dict[tuple[str, str, str], Floats]:
     """Return how the added wait changes up to 75 % of consent and from there on, by rule. Shapes (draws,)."""
     found = {}
     for setting in samples.settings:
@@ -157,4 +159,4 @@ def shapes(samples: Samples) -> Samples:
             if wait[0] is not None and wait[1] is not None and wait[2] is not None:
                 found[setting, rule, "to_75_s"] = wait[1] - wait[0]
                 found[setting, rule, "from_75_s"] = wait[2] - wait[1]
-    return Samples(found)
+    return found

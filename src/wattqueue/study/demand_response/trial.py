@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.model.comparability import Gate, WorkDone, gate_of_pairs
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap
@@ -16,7 +16,7 @@ from wattqueue.model.steps import Steps
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
 from wattqueue.study.demand_response.workload import HIGH_W, generate, machine_for, with_share
-from wattqueue.study.frame.samples import Trial
+from wattqueue.study.frame.samples import Trial, TrialFigures
 
 HOUR_S, KWH_J, KW = 3_600.0, 3.6e6, 1e3
 WITHOUT = "no saving"
@@ -94,7 +94,7 @@ class SavingCase:
                 kept[named(rule, share)] = found
             return found
 
-        def trial(name: str) -> Mapping[str, float]:
+        def trial(name: str) -> TrialFigures:
             if name == WITHOUT:
                 base = without_saving(self.experiment, seed)
                 return measured(self, base, base, base, base)
@@ -121,30 +121,41 @@ def without_saving(experiment: str, seed: int, rule: str = PLAIN, share: float =
     return simulate(jobs, machine_for(HIGH_W, 1.0), load_policy(rule), cap=Cap.constant(HIGH_W))
 
 
-def measured(case: SavingCase, run: Run, base: Run, limited: Run, unlimited: Run) -> Mapping[str, float]:
+def measured(case: SavingCase, run: Run, base: Run, limited: Run, unlimited: Run) -> TrialFigures:
     """Return the figures of a run.
 
     ``base`` is the run without saving; ``limited`` and ``unlimited`` are with and without the limit where nobody
     consents, so without a fall-back: the added wait of a disallowed job between these is the limit's, what is beyond
-    it the fall-back's, which may be negative.
+    it the fall-back's, which may be negative. A figure of two runs that did different work is NaN.
     """
     wait, plain, capped, free = (each.schedule.start_s - each.jobs.submit_s for each in (run, base, limited, unlimited))
     added, by_limit = wait - plain, capped - free
     longer = (run.schedule.end_s - run.schedule.start_s) - base.jobs.runtime_s
     bound = disallowed(run.jobs)
     slowed = bound & (run.schedule.option != 0)
-    return {
-        "added_wait_s": float(np.nanmean(added)),
-        "added_run_s": float(np.nanmean(longer)),
-        "added_turnaround_s": float(np.nanmean(added + longer)),
-        "bound_cap_s": mean_of(by_limit, bound),
-        "bound_fallback_s": mean_of(added - by_limit, bound),
-        "allowed_wait_s": mean_of(added, ~bound),
-        "allowed_turnaround_s": mean_of(added + longer, ~bound),
+    saving, limit = same_work((base, run)), same_work((unlimited, limited))
+    both = same_work((base, run), (unlimited, limited))
+    everyone = np.ones(len(bound), np.bool_)
+    figures = {
+        "added_wait_s": mean_of(added, everyone, saving),
+        "added_run_s": mean_of(longer, everyone, saving),
+        "added_turnaround_s": mean_of(added + longer, everyone, saving),
+        "bound_cap_s": mean_of(by_limit, bound, limit),
+        "bound_fallback_s": mean_of(added - by_limit, bound, both),
+        "allowed_wait_s": mean_of(added, ~bound, saving),
+        "allowed_turnaround_s": mean_of(added + longer, ~bound, saving),
         "slowed_disallowed": float(slowed.sum()),
         "not_run": float((~run.schedule.ran).sum()),
-        **power_figures(case, watts(run), watts(base)),
+        **power_figures(case, watts(run)),
+        **saved_figures(case, watts(run), watts(base), saving),
     }
+    return TrialFigures.of(run, figures)
+
+
+def same_work(*pairs: tuple[Run, Run]) -> Gate:
+    """Return whether the runs of each pair did the same work (rule 18 of docs/semantics.md)."""
+    did = [tuple(WorkDone.of(run.jobs, run.schedule) for run in pair) for pair in pairs]
+    return gate_of_pairs([(base, run) for base, run in did])
 
 
 def disallowed(jobs: Jobs) -> NDArray[np.bool_]:
@@ -152,9 +163,15 @@ def disallowed(jobs: Jobs) -> NDArray[np.bool_]:
     return np.ones(len(jobs), np.bool_) if jobs.consent is None else ~jobs.consent.given
 
 
-def mean_of(values: Floats, of: NDArray[np.bool_]) -> float:
-    """Return the mean over some jobs, 0 for none of them: a job that is not there waits no longer."""
-    return float(values[of].mean()) if of.any() else 0.0
+def mean_of(values: Floats, of: NDArray[np.bool_], through: Gate) -> float:
+    """Return the mean difference of two runs over some jobs; NaN where the runs may not be compared.
+
+    0 for no job: one that is not there waits no longer. Jobs that both runs rejected are left out.
+    """
+    if not through.open:
+        return float("nan")
+    found = values[of & ~np.isnan(values)]
+    return float(found.mean()) if len(found) else 0.0
 
 
 def watts(run: Run) -> Steps:
@@ -163,27 +180,35 @@ def watts(run: Run) -> Steps:
     return Steps(np.append(power.time_s, power.time_s[-1] + 1e-6), np.append(power.machine_w, run.machine.idle_w))
 
 
-def power_figures(case: SavingCase, power: Steps, base: Steps) -> dict[str, float]:
-    """Return what a target gained, in the terms of field trials: depth, time to target, hold, excess, rebound."""
+def power_figures(case: SavingCase, power: Steps) -> dict[str, float]:
+    """Return how a run keeps its target, in the terms of field trials: time to target, hold, excess, rise after it."""
     begin, end, length = case.begin_s, case.end_s, case.end_s - case.begin_s
     values, lengths = power.within(begin, end)
     over = np.maximum(values - case.limit_w - 1e-6, 0.0)
-    used, plain = power.integral(begin, end), base.integral(begin, end)
     last_over = np.flatnonzero(over > 0)
     # From the begin to the last instant above the limit: from then on it is held to the end.
     to_target = float(lengths[: last_over[-1] + 1].sum()) if len(last_over) else 0.0
-    after = (power.maximum(end, end + REBOUND_S), base.maximum(end, end + REBOUND_S))
     rise = {"rise_kw": greatest_rise(power, end, end + REBOUND_S) / KW} if case.notice_s else {}
     return {
         **rise,
-        "freed_kwh": (plain - used) / KWH_J,
-        "depth_percent": 100.0 * (1.0 - used / plain),
         "over_kw": float(over.max(initial=0.0)) / KW,
         "unserved_kwh": float((over * lengths).sum()) / KWH_J,
         "to_target_s": to_target,
         "held_percent": 100.0 * float(lengths[over == 0].sum()) / length,
+    }
+
+
+def saved_figures(case: SavingCase, power: Steps, base: Steps, through: Gate) -> dict[str, float]:
+    """Return what a target gained against the run without it: freed energy, depth, rebound; NaN of different work."""
+    begin, end = case.begin_s, case.end_s
+    used, plain = power.integral(begin, end), base.integral(begin, end)
+    after = (power.maximum(end, end + REBOUND_S), base.maximum(end, end + REBOUND_S))
+    saved = {
+        "freed_kwh": (plain - used) / KWH_J,
+        "depth_percent": 100.0 * (1.0 - used / plain),
         "rebound_kw": (after[0] - after[1]) / KW,
     }
+    return saved if through.open else dict.fromkeys(saved, float("nan"))
 
 
 def greatest_rise(power: Steps, begin_s: float, end_s: float) -> float:

@@ -28,7 +28,7 @@ from wattqueue.sim.engine import Run, simulate
 from wattqueue.study.eamc.tables import RESPONSE_AND_ENERGY
 from wattqueue.study.eamc.workloads import System, workload
 from wattqueue.study.frame.compare import ComparisonTable, compare
-from wattqueue.study.frame.samples import Samples, Trial, sweep
+from wattqueue.study.frame.samples import Samples, Trial, TrialFigures, sweep
 from wattqueue.study.frame.table import Table, with_interval
 from wattqueue.workload.cirne import CirneModel
 
@@ -77,7 +77,7 @@ class Misnamed:
             rows, jobs.nodes, self.tables.metrics, self.tables.coefficients, self.noise, rng
         )  # fmt: skip
 
-        def trial(name: str) -> dict[str, float]:
+        def trial(name: str) -> TrialFigures:
             seen: dict[str, str] = {}
             controls = [self.check(counters, seen)] if name == CHECKED else []
             policy = load_policy(POLICY, estimator=self.system.estimator, controls=controls)
@@ -85,7 +85,9 @@ class Misnamed:
                 jobs if name == NAMED else claimed, self.system.machine, policy, actual=actual
             )  # fmt: skip
             found = figures(run, wrong)
-            return found | (verdicts(run, jobs.app.values(), wrong, seen) if name == CHECKED else {})
+            if name == CHECKED:
+                found |= verdicts(run, jobs.app.values(), wrong, seen)
+            return TrialFigures.of(run, found)
 
         return trial
 

@@ -155,6 +155,7 @@ class EamcStudy:
                 *((checked.comparisons, checked.found) if checked else ()),
             ],
             figures=figures,
+            simulated=[simulated.conservative, simulated.easy],
             drawn=pictures(simulated),
         )  # fmt: skip
 

@@ -28,7 +28,7 @@ from wattqueue.parts.efficiency import choose, part_eff
 from wattqueue.parts.estimator.ear import Ear
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
-from wattqueue.study.frame.samples import Trial
+from wattqueue.study.frame.samples import Trial, TrialFigures
 from wattqueue.workload.cirne import CirneModel, generate
 
 SYSTEMS = {"p1/p2": "eamc-p1p2", "p1/p3": "eamc-p1p3"}
@@ -133,12 +133,13 @@ class Case:
         actual = self.system.predict(jobs)
         favoured = favoured_partition(actual, self.system, len(jobs))
 
-        def trial(name: str) -> dict[str, float]:
+        def trial(name: str) -> TrialFigures:
             row, parts = self.variants.get(name, (name, {}))
             if self.backfill is not None:
                 parts = {**parts, "backfill": self.backfill}
             policy = load_policy(row, estimator=self.predict or self.system.estimator, **parts)
-            return measures(simulate(jobs, self.system.machine, policy, cap=self.cap, actual=actual), favoured)
+            run = simulate(jobs, self.system.machine, policy, cap=self.cap, actual=actual)
+            return TrialFigures.of(run, measures(run, favoured))
 
         return trial
 

@@ -5,7 +5,7 @@ LightESP on bull, as in the study; idle watts are not in the text. The policies 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ from wattqueue.report.compare.stats import estimate
 from wattqueue.sim.engine import simulate
 from wattqueue.study.epas.overshoot import Demand, node_demand, overshoot_table, wide_job
 from wattqueue.study.epas.trial import CAPS_W, LuleshWatts, kept_cap, paper_machine, shared_figures, true_figures
-from wattqueue.study.frame.samples import Samples, Trial, sweep
+from wattqueue.study.frame.never_ran import never_ran_tables
+from wattqueue.study.frame.samples import Samples, Trial, TrialFigures, sweep
 from wattqueue.study.frame.table import Table, with_interval
 from wattqueue.workload import lightesp
 
@@ -118,19 +119,20 @@ class LendingCase:
         return lambda name: measured(jobs, machine, name, self.ledger)
 
 
-def measured(jobs: Jobs, machine: Machine, name: str, ledger: str) -> Mapping[str, float]:
+def measured(jobs: Jobs, machine: Machine, name: str, ledger: str) -> TrialFigures:
     """Simulate and return the figures of a run."""
     noted, cap = Promises(), Cap.constant(CAPS_W[MACHINE])
     policy = policy_of(name, ledger, machine, noted)
     run = simulate(jobs, machine, policy, cap=cap, actual=true_figures(jobs.app.codes, machine))
     start = run.schedule.start_s
     late = np.array([start[job] - at for job, at in noted.first_s.items() if run.schedule.ran[job]])
-    return {
+    figures = {
         **shared_figures(run, kept_cap(run)),
         "promises": float(len(late)),
         "broken_percent": 100.0 * float((late > LATE_S).mean()) if len(late) else 0.0,
         "late_s": float(np.maximum(late, 0.0).mean()) if len(late) else 0.0,
     }
+    return TrialFigures.of(run, figures)
 
 
 def compare(seeds: int, threads: int, idle_share: float = 0.3) -> Samples:
@@ -183,7 +185,8 @@ class Beyond:
         """
         demands = self.demands()
         samples = compare(seeds, threads)
-        tables, figures = lending_tables(samples), {"lending": samples.rows()}
+        tables = [*lending_tables(samples), *never_ran_tables([samples])]
+        figures: dict[str, Any] = {"lending": samples.rows()}
         if demands:
             table, overshoot = overshoot_table(demands)
             tables, figures = [*tables, table], {**figures, "overshoot": overshoot}

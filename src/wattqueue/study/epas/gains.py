@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from wattqueue.model.jobs import Floats
 from wattqueue.report.compare.stats import Estimate, estimate
 from wattqueue.study.epas.trial import BASE, E_PAS, VARIANTS
 from wattqueue.study.frame.samples import Samples, change
@@ -31,8 +30,8 @@ def changes(samples: Samples, setting: str, policy: str) -> list[Estimate]:
 
 def points(samples: Samples, setting: str, policy: str) -> Estimate:
     """Return the change of utilization in points."""
-    more: Floats = samples.of(setting, policy, METRICS[0]) - samples.of(setting, BASE, METRICS[0])
-    return estimate(more)
+    own, base = samples.pair(setting, policy, BASE, METRICS[0])
+    return estimate(own - base)
 
 
 def shape_holds(found: Sequence[Estimate]) -> bool:
@@ -71,7 +70,7 @@ def variants_table(samples: Samples, setting: str) -> Table:
         found = [change(*samples.pair(setting, policy, base, m)) for m in METRICS]
         over_s, over_w = (samples.of(setting, policy, m) for m in ("over_s", "over_w"))
         gap = estimate(samples.of(setting, policy, "gap_percent"))
-        cells = [f"{each.mean:+.1f}" for each in found]
+        cells = _plain([each.mean for each in found])
         rows.append([policy, *cells, f"{gap.mean:.1f}", f"{over_s.mean():.1f}", f"{np.max(over_w):.1f}"])
     heads = (
         *("policy", "utilization\n%", "workload\ntime %", "energy\n%", "mean wait\n%"),
@@ -83,8 +82,9 @@ def variants_table(samples: Samples, setting: str) -> Table:
 
 def _row(name: str, found: Sequence[Estimate], more: Estimate) -> list[str]:
     cells = [with_interval(each, "", 1) for each in (found[0], more, *found[1:])]
-    return [name, *cells, "yes" if shape_holds(found) else "no"]
+    known = not np.isnan([each.mean for each in found]).any()
+    return [name, *cells, "–" if not known else "yes" if shape_holds(found) else "no"]
 
 
 def _plain(values: Sequence[float]) -> list[str]:
-    return [f"{value:+.1f}" for value in values]
+    return ["–" if np.isnan(value) else f"{value:+.1f}" for value in values]

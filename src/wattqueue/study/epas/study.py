@@ -127,10 +127,7 @@ class EpasStudy:
             "generated": True,
             "seeds": self.seeds,
             "oracles": [ORACLE],
-            "results": [
-                {"setting": where, "policy": policy, "metric": metric, "values": values.tolist()}
-                for (where, policy, metric), values in samples.values.items()
-            ],
+            "results": samples.rows(),
             "algorithm": [asdict(one) for one in grown],
             "fitted": [asdict(one) for one in errors or ()],
         }
@@ -145,6 +142,7 @@ class EpasStudy:
             parts=parts,
             drawn=[picture for case in shown for picture in pictures(case)],
             figures=figures,
+            simulated=[samples],
         )
 
 

@@ -22,7 +22,7 @@ from wattqueue.parts.ledger.measured import Measured, Read
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, simulate
-from wattqueue.study.frame.samples import Trial
+from wattqueue.study.frame.samples import Trial, TrialFigures
 from wattqueue.workload import lightesp
 from wattqueue.workload.miniapps import APPS, LULESH, time_by_option, watts_by_option
 
@@ -156,7 +156,7 @@ class EspCase:
     def draw(self, seed: int) -> Trial:
         """Return the simulation of a policy on the jobs of a seed."""
         trial = self.traced(seed)
-        return lambda name: trial(name).figures()
+        return lambda name: trial(name).measured()
 
     def traced(self, seed: int) -> Callable[[str], EspRun]:
         """Return the same with the run itself."""
@@ -224,6 +224,10 @@ class EspRun:
         """Return the first submission and the last end."""
         return span(self.run.jobs, self.run.schedule)
 
+    def measured(self) -> TrialFigures:
+        """Return the figures with the work of the run."""
+        return TrialFigures.of(self.run, self.figures())
+
     def figures(self) -> Mapping[str, float]:
         """Return the figures of the run; energies are of all cores, idle ones included."""
         run, (begin, end) = self.run, self.span_s
@@ -266,6 +270,6 @@ def esp_run(jobs: Jobs, machine: Machine, policy: Policy, cap_w: float) -> EspRu
     return EspRun(run, Steps(np.array(counted.time_s), np.array(counted.counted_w)), series[0] if series else None)
 
 
-def measured(jobs: Jobs, machine: Machine, policy: Policy, cap_w: float) -> Mapping[str, float]:
+def measured(jobs: Jobs, machine: Machine, policy: Policy, cap_w: float) -> TrialFigures:
     """Simulate and return the figures of a run."""
-    return esp_run(jobs, machine, policy, cap_w).figures()
+    return esp_run(jobs, machine, policy, cap_w).measured()

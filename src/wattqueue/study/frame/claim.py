@@ -19,6 +19,7 @@ figure that depends on no draw is compared as a point (``certain``).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -94,8 +95,10 @@ class Judged:
 
     @property
     def difference(self) -> float | None:
-        """Return ours less the published figure; None where the text states a direction only."""
-        return None if self.claim.published is None else self.ours.mean - self.claim.published
+        """Return ours less the published figure; None where the text states a direction only, or ours is none."""
+        if self.claim.published is None or math.isnan(self.ours.mean):
+            return None
+        return self.ours.mean - self.claim.published
 
     @property
     def verdict(self) -> Verdict:
@@ -131,15 +134,19 @@ class Judged:
             "published": claim.published,
             "direction": claim.direction or None,
             "tolerance": None if claim.published is None else claim.band,
-            "ours": ours.mean,
-            "low": ours.low,
-            "high": ours.high,
+            **known(ours),
             "draws": None if self.certain else ours.n,
             "difference": self.difference,
             "verdict": self.verdict.value,
             "reason": self.reason,
             **self.more,
         }
+
+
+def known(ours: Estimate) -> dict[str, float | None]:
+    """Return a figure with its interval for JSON; None where there is none."""
+    ends = {"ours": ours.mean, "low": ours.low, "high": ours.high}
+    return {name: None if v is None or math.isnan(v) else v for name, v in ends.items()}
 
 
 def _by_interval(claim: Claim, low: float, high: float) -> tuple[Verdict, str]:

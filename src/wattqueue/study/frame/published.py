@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -22,7 +22,8 @@ import numpy as np
 
 from wattqueue.report.compare.stats import Estimate, estimate
 from wattqueue.report.document import Drawn
-from wattqueue.study.frame.claim import Claim, ClaimTable, Judged
+from wattqueue.study.frame.claim import Claim, ClaimTable, Judged, known
+from wattqueue.study.frame.never_ran import DIFFERENT_WORK, never_ran_rows, never_ran_tables
 from wattqueue.study.frame.report import Part, StudyReport
 from wattqueue.study.frame.samples import Samples, change, extreme, resampled
 from wattqueue.study.frame.table import Prose
@@ -62,9 +63,17 @@ class SampledClaim:
         else:
             grid = np.stack([samples.of(setting, self.policy, self.metric) for setting in settings], axis=1)
             ours = resampled(grid, _median) if self.statistic == "median" else estimate(grid.mean(axis=1))
-        of_each = [{"on": setting, "ours": e.mean, "low": e.low, "high": e.high} for setting, e in each.items()]
+        of_each = [{"on": setting, **known(e)} for setting, e in each.items()]
         where = {"policy": self.policy, "metric": self.metric, "over": self.over or None}
-        return Judged(self.claim, ours, more={**where, "settings": of_each} if self.on else where)
+        more = {**where, "settings": of_each} if self.on else where
+        # Without a figure the reason stands in its place, unless the claim states one of its own.
+        closed = np.isnan(ours.mean) and not self.claim.forbids
+        return Judged(replace(self.claim, forbids=self._why(samples)) if closed else self.claim, ours, more=more)
+
+    def _why(self, samples: Samples) -> str:
+        """Return why there is no figure: which jobs of which policy never ran, where two policies are compared."""
+        gates = [samples.gate(s, self.policy, self.over) for s in self.on or samples.settings if self.over]
+        return next((found.why for found in gates if not found.open), DIFFERENT_WORK)
 
     def _in(self, samples: Samples, setting: str) -> Estimate:
         """Return ours in one setting."""
@@ -107,15 +116,20 @@ class Published:
         lede: str,
         parts: Sequence[Part],
         figures: Mapping[str, Any],
+        simulated: Sequence[Samples] = (),
         drawn: Iterable[Drawn] = (),
         more: Sequence[Part] = (),
         notes: Sequence[str] | None = None,
         origin: str = "generated workload",
     ) -> StudyReport:
-        """Return the report: ``parts``, the claims, ``more``, then how to read them (``notes``, or the file's)."""
+        """Return the report: ``parts``, the claims, ``more``, then how to read them (``notes``, or the file's).
+
+        ``simulated`` are all runs that figures are of: those that left jobs are named in a table of their own.
+        """
         read = Prose("How to read the figures", self.notes if notes is None else notes, "notes")
-        whole = [*parts, claims, *more, read]
-        return StudyReport(self.name, self.title, self.paper, about, lede, claims, whole, figures, [*drawn], origin)
+        whole = [*parts, claims, *more, *never_ran_tables(simulated), read]
+        found = {**figures, "never_ran": never_ran_rows(simulated)}
+        return StudyReport(self.name, self.title, self.paper, about, lede, claims, whole, found, [*drawn], origin)
 
     def named(self, metrics: Iterable[str]) -> dict[str, str]:
         """Return some metrics with their names in words."""

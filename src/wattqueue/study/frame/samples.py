@@ -7,28 +7,51 @@ applications, or the cap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from threading import Event
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from wattqueue.errors import InputError
-from wattqueue.model.comparability import gate_of_counts
+from wattqueue.errors import EngineError, InputError
+from wattqueue.model.comparability import OPEN, Gate, WorkDone, gate_of_groups
 from wattqueue.model.jobs import Floats
 from wattqueue.report.compare.stats import Estimate, estimate
 
+if TYPE_CHECKING:
+    from wattqueue.sim.engine import Run
+
 T = TypeVar("T")
 Trial = Callable[[str], Mapping[str, float]]
-"""One drawn workload: simulates it under the named policy and returns the metrics."""
+"""One drawn workload: simulates it under the named policy and returns the metrics, as ``TrialFigures`` for a run."""
 Progress = Callable[[int, int], None]
 """Called with (finished, all) simulations."""
-NEVER_RAN = "jobs_never_ran"
-"""Metric of a trial that decides whether its figures are compared (``Samples.pair``)."""
 RESAMPLES, FEWEST_RESAMPLED = 2_000, 8
 """Resamples of a bootstrap interval, and draws that it needs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrialFigures(Mapping[str, float]):
+    """Metrics of one run, and the work that it did, which decides what they may be compared with."""
+
+    metrics: Mapping[str, float]
+    work: WorkDone
+
+    @classmethod
+    def of(cls, run: Run, metrics: Mapping[str, float]) -> TrialFigures:
+        """Return the metrics of a run."""
+        return cls(metrics, WorkDone.of(run.jobs, run.schedule))
+
+    def __getitem__(self, name: str) -> float:
+        return self.metrics[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.metrics)
+
+    def __len__(self) -> int:
+        return len(self.metrics)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +59,10 @@ class Samples:
     """Metrics by (setting, policy, metric); equal positions are equal draws. Shapes (draws,)."""
 
     values: Mapping[tuple[str, str, str], Floats]
+    work: Mapping[tuple[str, str], tuple[WorkDone, ...]] = field(default_factory=dict)
+    """What the runs of each (setting, policy) did, draw by draw. Without it they are compared with nothing."""
+    scores: bool = False
+    """Whether no jobs were run: figures of the same draws, such as errors of predictions, may be compared."""
 
     @property
     def settings(self) -> list[str]:
@@ -51,37 +78,49 @@ class Samples:
         """Return one metric, draw by draw. Shape (draws,)."""
         return self.values[setting, policy, metric]
 
+    def gate(self, setting: str, policy: str, base: str) -> Gate:
+        """Return whether a policy and a base did the same work in every draw (rule 18 of docs/semantics.md)."""
+        if self.scores:
+            return OPEN
+        did = [dict(enumerate(self.work.get((setting, p), ()))) for p in (base, policy)]
+        return gate_of_groups(did[0], did[1], (base, policy))
+
     def pair(self, setting: str, policy: str, base: str, metric: str) -> tuple[Floats, Floats]:
         """Return one metric of a policy and of the base that it is compared with, draw by draw. Shapes (draws,).
 
-        NaN for the policy where the two did other work: some job never ran in one of their draws.
+        NaN for the policy where the two did other work in some draw.
         """
         own, other = self.of(setting, policy, metric), self.of(setting, base, metric)
-        counts = [self.values[setting, p, NEVER_RAN] for p in (policy, base) if (setting, p, NEVER_RAN) in self.values]
-        return own if gate_of_counts(counts).allows(metric) else np.full(len(own), np.nan), other
+        return own if self.gate(setting, policy, base).allows(metric) else np.full(len(own), np.nan), other
 
     def grid(self, policy: str, metric: str) -> Floats:
         """Return one metric over all settings of the policy. Shape (draws, settings)."""
         return np.stack([v for (_, p, m), v in self.values.items() if (p, m) == (policy, metric)], axis=1)
 
     def rows(self, policy: str = "policy") -> list[dict[str, object]]:
-        """Return every metric draw by draw, for JSON; ``policy`` is the key of the policy's name."""
+        """Return every metric draw by draw, for JSON, NaN as None; ``policy`` is the key of the policy's name."""
         return [
-            {"setting": s, policy: p, "metric": m, "values": values.tolist()}
+            {"setting": s, policy: p, "metric": m, "values": [None if np.isnan(v) else v for v in values.tolist()]}
             for (s, p, m), values in self.values.items()
         ]
 
     def take(self, keep: Sequence[int]) -> Samples:
         """Return some of the draws."""
-        return Samples({key: v[list(keep)] for key, v in self.values.items()})
+        work = {key: tuple(did[k] for k in keep) for key, did in self.work.items()}
+        return Samples({key: v[list(keep)] for key, v in self.values.items()}, work)
 
     def renamed(self, names: Mapping[str, str]) -> Samples:
         """Return the same metrics with other names of policies; those that are not in ``names`` are left out."""
-        return Samples({(s, names[p], m): v for (s, p, m), v in self.values.items() if p in names})
+        work = {(s, names[p]): did for (s, p), did in self.work.items() if p in names}
+        return Samples({(s, names[p], m): v for (s, p, m), v in self.values.items() if p in names}, work)
 
     def joined(self, other: Samples) -> Samples:
         """Return these and other metrics of the same draws."""
-        return Samples({**self.values, **other.values})
+        return Samples({**self.values, **other.values}, {**self.work, **other.work})
+
+    def with_values(self, values: Mapping[tuple[str, str, str], Floats]) -> Samples:
+        """Return the same runs with other metrics."""
+        return replace(self, values=values)
 
 
 def sweep(
@@ -92,6 +131,7 @@ def sweep(
     *,
     threads: int = 2,
     progress: Progress | None = None,
+    scores: bool = False,
 ) -> Samples:
     """Simulate every setting under every policy for every seed; the result does not depend on the threads.
 
@@ -102,10 +142,11 @@ def sweep(
         seeds: Seeds of the workloads: the draws.
         threads: Simulations at a time. Compiled kernels release the interpreter's lock.
         progress: Called with (finished, all) simulations.
+        scores: Whether no jobs are run (``Samples.scores``).
 
     A signal (Ctrl-C, SIGTERM) ends the sweep after the simulations that are running.
 
-    Raises: InputError for no seed.
+    Raises: InputError for no seed; EngineError for runs that do not say what work they did.
     """
     if not seeds:
         raise InputError("a study needs a seed", where="seeds", hint="give 1 or more; intervals need 2")
@@ -126,13 +167,23 @@ def sweep(
                     progress(len(done) * len(policies), len(tasks) * len(policies))
         finally:
             stop.set()  # leaving the pool waits for its threads: they end after the current simulation
-    values = {}
+    values, work = {}, {}
     for i, setting in enumerate(settings):
         runs = done[i * len(seeds) : (i + 1) * len(seeds)]
         for policy in policies:
-            for metric in runs[0][policy]:
-                values[setting, policy, metric] = np.array([run[policy][metric] for run in runs])
-    return Samples(values)
+            of_policy = [run[policy] for run in runs]
+            for metric in of_policy[0]:
+                values[setting, policy, metric] = np.array([figures[metric] for figures in of_policy])
+            if not scores:
+                work[setting, policy] = tuple(map(_work, of_policy))
+    return Samples(values, work, scores)
+
+
+def _work(figures: Mapping[str, float]) -> WorkDone:
+    """Return the work of a run. Raises: EngineError if a trial does not state it."""
+    if not isinstance(figures, TrialFigures):
+        raise EngineError("a trial returns figures of a run without its work", hint="return TrialFigures")
+    return figures.work
 
 
 def change_percent(value: float, base: float) -> float:
@@ -172,5 +223,10 @@ def resampled(values: Floats, statistic: Callable[[Floats], float]) -> Estimate:
 
 
 def extreme(found: Iterable[Estimate], greatest: bool) -> Estimate:
-    """Return the estimate with the greatest (or least) mean: what "up to" says where a text names no workload."""
-    return (max if greatest else min)(found, key=lambda e: e.mean)
+    """Return the estimate with the greatest (or least) mean: what "up to" says where a text names no workload.
+
+    Estimates that are NaN, of runs that did different work, are left out, unless all are.
+    """
+    every = list(found)
+    known = [e for e in every if not np.isnan(e.mean)]
+    return (max if greatest else min)(known or every, key=lambda e: e.mean)

@@ -63,7 +63,7 @@ class PmcStudy:
             drawn.append(score(trial) | processes(trial) | fill_budget(trial) | sockets_figures(trial))
             if progress:
                 progress(seed + 1, self.seeds)
-        return Samples({key: np.array([values[key] for values in drawn]) for key in drawn[0]})
+        return Samples({key: np.array([values[key] for values in drawn]) for key in drawn[0]}, scores=True)
 
     def report(self, samples: Samples, series: list[NodeSeries] | None) -> StudyReport:
         """Return tables, pictures and claims; the pictures show the first draw."""

@@ -12,15 +12,16 @@ from wattqueue.campaign.cell import Row
 from wattqueue.campaign.shared import Shared
 from wattqueue.campaign.windows import Trace
 from wattqueue.formats.machine.file import load_machine
+from wattqueue.model.comparability import WorkDone
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import cap_sums
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.profiles import PERIOD_S
-from wattqueue.model.schedule import PowerSeries
+from wattqueue.model.schedule import PowerSeries, Reason
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps
 from wattqueue.policy.policy import Policy, find_row, load_policy
-from wattqueue.sim.engine import simulate
+from wattqueue.sim.engine import Run, simulate
 from wattqueue.sim.profiles import profile_power
 from wattqueue.workload.windows import TraceWindow
 
@@ -147,13 +148,26 @@ def measured(
     power = profile_power(run, begin_s=window.begin_s, end_s=end) if phases_s is None else run.power
     wait = run.schedule.start_s - window.jobs.submit_s
     turnaround = run.schedule.end_s - window.jobs.submit_s
+    did = work_of(run, cut=machine.sensor is not None)
     return {
-        "jobs": len(window.jobs),
-        "jobs_never_ran": int((~run.schedule.ran).sum()),
+        "jobs": did.jobs,
+        "jobs_never_ran": did.never_ran,
+        **did.row(),
         "turnaround_s_mean": float(np.nanmean(turnaround)) if machine.sensor is None else np.nan,
         "wait_s_mean": float(np.nanmean(wait)) if machine.sensor is None else np.nan,
         **hours(power, machine, cap, window.begin_s, end),
     }
+
+
+def work_of(run: Run, *, cut: bool) -> WorkDone:
+    """Return the work of a run of a window.
+
+    One that is cut after the capped hours leaves all jobs that would start later. There only those count as never ran
+    that cannot start under the ledger.
+    """
+    if not cut:
+        return WorkDone.of(run.jobs, run.schedule)
+    return WorkDone.of_ran(run.jobs, run.schedule, run.schedule.reason != Reason.LEDGER)
 
 
 def hours(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end_s: float) -> Row:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from wattqueue.campaign.shared import Shared
+from wattqueue.model.comparability import Gate, gate_of_draws
 from wattqueue.model.jobs import Floats
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.report.compare.stats import estimate
@@ -26,6 +27,7 @@ from wattqueue.report.document import Drawn
 from wattqueue.report.figure import Axis
 from wattqueue.report.figures import points
 from wattqueue.study.frame.compare import Compared, ComparisonTable, points_change
+from wattqueue.study.frame.never_ran import never_ran_tables
 from wattqueue.study.frame.report import Part, Progress
 from wattqueue.study.frame.samples import Samples
 from wattqueue.study.frame.table import Prose
@@ -88,15 +90,20 @@ class Frontier:
             f"other policy leaves. Telemetry: samples of {NOW.sample_s:g} s read each {NOW.poll_s:g} s, noise "
             f"{100 * NOW.noise:g} %, {100 * NOW.loss:g} % of the readings lost. Of a measured ledger the capped hours "
             "alone are simulated, so that it has no turnaround. "
-            + (f"Outside of a line on some trace, so not compared: {'; '.join(outside)}." if outside else "")
+            + (f"Not compared, outside of a line or with jobs that never ran: {'; '.join(outside)}." if outside else "")
         )
-        return [table, compared, Prose("Telemetry, and how policies are compared", [note])]
+        told = Prose("Telemetry, and how policies are compared", [note])
+        return [table, compared, *never_ran_tables([self.means]), told]
 
     def at_equal_left(self) -> tuple[ComparisonTable, list[str]]:
         """Return measured ledgers less rules at equal left below, in points, and the pairs that cannot be compared."""
         rows, outside = [], []
         for family in MARGINS:
             for rule in RULES:
+                through = self.gate(family, rule)
+                if not through.open:
+                    outside.append(f"{family} and {rule} ({through.why})")
+                    continue
                 changes = {}
                 for metric in SIDES:
                     own = self.interpolated(family, metric, self.means.of(ALL, rule, "under_percent"))
@@ -107,6 +114,15 @@ class Frontier:
                     rows.append(Compared("", family, rule, changes))
         title = "Measured at equal left below, points of the cap"
         return ComparisonTable.of(rows, SIDES, tuple(SIDES), title, SHOWN_POINTS), outside
+
+    def gate(self, family: str, rule: str) -> Gate:
+        """Return whether a line and a rule may be compared: neither left jobs (rule 18 of docs/semantics.md).
+
+        They are compared in shares of the capped hours, at equal energy below the cap, so that runs of whole windows
+        and runs of these hours alone may stand beside each other.
+        """
+        line = [did for name in FAMILIES[family] for did in self.means.work.get((ALL, name), ())]
+        return gate_of_draws(self.means.work.get((ALL, rule), ()), line, (rule, family))
 
     def interpolated(self, family: str, metric: str, under: Floats) -> Floats:
         """Return a metric of a family's line where it leaves ``under``, NaN beyond its ends. Shapes (traces,)."""
@@ -123,18 +139,25 @@ class Frontier:
     def pictures(self) -> Iterator[Drawn]:
         """Yield left below against above, and against the highest excess."""
         at = {
-            family: {name: self._point(name) for name in names if name in self.means.policies}
+            family: {name: self._point(name) for name in names if self._whole(name)}
             for family, names in FAMILIES.items()
+            if any(map(self._whole, names))
         }
         for metric, label in SIDES.items():
             drawn = points.figure(
                 f"frontier-{metric.removesuffix('_percent')}",
                 f"Left below the cap against {label}",
-                "Means over traces; lower left is better. A line joins rules that differ by their margin alone.",
+                "Means over traces; lower left is better. A line joins rules that differ by their margin alone. "
+                "Rules that left jobs are not drawn.",
                 (Axis("left below", "% of the cap"), Axis(label, "% of the cap")),
                 {f: {n: (p["under_percent"], p[metric]) for n, p in each.items()} for f, each in at.items()},
             )
             yield drawn, "points"
+
+    def _whole(self, policy: str) -> bool:
+        """Return whether a policy ran, and left no job in any run."""
+        did = self.means.work.get((ALL, policy), ())
+        return bool(did) and all(work.whole for work in did)
 
     def _point(self, policy: str) -> dict[str, float]:
         return {m: estimate(self.means.of(ALL, policy, m)).mean for m in ("under_percent", *SIDES)}

@@ -27,10 +27,12 @@ from wattqueue.campaign.cell import Row
 from wattqueue.campaign.run import run_cells
 from wattqueue.campaign.shared import Shared
 from wattqueue.errors import InputError
+from wattqueue.model.comparability import WorkDone
 from wattqueue.model.jobs import Floats
 from wattqueue.model.steps import Steps
 from wattqueue.report.compare.stats import LEVEL, estimate
 from wattqueue.study.frame.claim import ClaimTable
+from wattqueue.study.frame.never_ran import never_ran_rows, never_ran_tables
 from wattqueue.study.frame.report import Part, Progress, StudyReport
 from wattqueue.study.frame.samples import Samples
 from wattqueue.study.frame.table import Table, with_interval
@@ -167,6 +169,7 @@ class GuaranteeStudy:
             kind: {rule: RULES.get(rule) or self.constant[kind, rule] for rule in found} for kind, found in kept.items()
         }
         parts: list[Part] = [month_table(samples, kind, kept[kind], known[kind]) for kind in samples.settings]
+        parts += never_ran_tables([samples])
         first = next(iter(kept))
         lede = "; ".join(
             f"{rule}: {sum(found <= known[first][rule].asked)} of {len(found)} months"
@@ -178,6 +181,7 @@ class GuaranteeStudy:
             },
             "months": {kind: {p: v.tolist() for p, v in by.items()} for kind, by in kept.items()},
             "rows": samples.rows("rule"),
+            "never_ran": never_ran_rows([samples]),
         }
         return StudyReport(
             name="powercap",
@@ -200,11 +204,14 @@ class GuaranteeStudy:
 def month_samples(rows: Sequence[Row]) -> Samples:
     """Return the figures of the runs: settings are kinds of months, draws are traces."""
     values: dict[tuple[str, str, str], list[float]] = {}
+    work: dict[tuple[str, str], list[WorkDone]] = {}
     for row in rows:
+        work.setdefault((str(row["kind"]), str(row["rule"])), []).append(WorkDone.of_row(row))
         for metric, value in row.items():
             if isinstance(value, float) and metric != "seed":
                 values.setdefault((str(row["kind"]), str(row["rule"]), metric), []).append(value)
-    return Samples({key: np.array(found) for key, found in values.items()})
+    found = {key: np.array(each) for key, each in values.items()}
+    return Samples(found, {key: tuple(did) for key, did in work.items()})
 
 
 def judged(samples: Samples, kind: str, policy: str) -> Floats:
@@ -231,7 +238,9 @@ def month_table(samples: Samples, kind: str, kept: Mapping[str, Floats], rules: 
         if any(count < LEAST_RAMPS for count in ramps):
             months, interval = "not tested", "–"
         wait, lost = samples.of(kind, name, "wait_h").mean(), samples.of(kind, name, "not_started").sum()
-        other = samples.of(kind, constant[rule.asked], "wait_h").mean() if rule.asked in constant else np.nan
+        other = np.nan
+        if rule.asked in constant and samples.gate(kind, name, constant[rule.asked]).open:
+            other = samples.of(kind, constant[rule.asked], "wait_h").mean()
         rows.append([
             f"{name}: {rule.margin_percent:g} %" if rule.margin_percent else name, f"{rule.asked:g}",
             f"{over.mean():.3f}", f"{over.max():.3f}", months, interval,

@@ -11,6 +11,7 @@ import numpy as np
 from wattqueue.campaign.cell import Row
 from wattqueue.campaign.shared import Shared
 from wattqueue.formats.machine.file import load_machine
+from wattqueue.model.comparability import WorkDone
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import cap_sums
@@ -120,7 +121,11 @@ def monthly(jobs: Jobs, machine: Machine, policy: Policy, cap: Cap, months: int,
     part = machine.partitions[0]
     fits = jobs.nodes * ((part.max_w or 0.0) - part.idle_w) <= float(cap.cap_w[0])
     ramping = jobs.user.codes == jobs.user.names.index(RAMP_USER) if RAMP_USER in jobs.user.names else np.False_
+    did = WorkDone.of(jobs, run.schedule)
     return found | {
+        "jobs": did.jobs,
+        "jobs_never_ran": did.never_ran,
+        **did.row(),
         "under_percent": 100.0 * left / allowed,
         "over_percent": 100.0 * whole.over_j / allowed,
         "excess_percent": 100.0 * whole.overshoot_w / float(cap.cap_w[0]),

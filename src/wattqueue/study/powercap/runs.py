@@ -17,7 +17,7 @@ from wattqueue.campaign.cell import Row
 from wattqueue.campaign.run import Progress, run_cells
 from wattqueue.campaign.shared import Shared
 from wattqueue.errors import EngineError
-from wattqueue.model.comparability import change_percent, gate_of_counts
+from wattqueue.model.comparability import WorkDone, change_percent, gate
 from wattqueue.study.frame.samples import Samples
 from wattqueue.study.powercap.cell import EASY, HIGHEST_DYNAMIC_W, POLICIES, PowercapCell
 from wattqueue.study.powercap.prepare import Prepared, WorkloadSelection
@@ -95,26 +95,35 @@ def run_traces(
 def over_traces(runs: Sequence[PowercapRuns], which: str = ALL) -> Samples:
     """Return means over the groups of each trace; the draws are traces, the setting is the name of the groups.
 
-    A trace without such a group is NaN; a metric that a policy does not have is left out.
+    A trace without such a group is NaN, and so is a metric that a policy does not have in all runs.
     """
     masks = [run.groups(which) for run in runs]
-    values = {}
+    values, work = {}, {}
     for policy in runs[0].samples.policies:
         for metric in COLUMNS:
             grids = [run.samples.grid(policy, metric)[mask] for run, mask in zip(runs, masks, strict=True)]
-            if all(np.isnan(grid).all() for grid in grids):
-                continue  # turnarounds of runs of the capped hours alone
-            values[which, policy, metric] = np.array([grid.mean() if grid.size else np.nan for grid in grids])
+            # NaN in one run: some jobs never ran, or the capped hours alone were simulated. A mean over the others
+            # would be another figure.
+            known = not any(np.isnan(grid).any() for grid in grids)
+            means = [grid.mean() if known and grid.size else np.nan for grid in grids]
+            values[which, policy, metric] = np.array(means)
             if metric == "excess_percent":
                 medians = [np.median(grid) if grid.size else np.nan for grid in grids]
                 values[which, policy, EXCESS_MEDIAN] = np.array(medians)
-    return Samples(values)
+        work[which, policy] = tuple(
+            run.samples.work[setting, policy][window]
+            for run, mask in zip(runs, masks, strict=True)
+            for window, at in zip(*np.nonzero(mask), strict=True)
+            for setting in [run.samples.settings[at]]
+        )
+    return Samples(values, work)
 
 
 def pooled(runs: Sequence[PowercapRuns]) -> Samples:
     """Return the figures of all windows of all traces, for pictures and means by cap."""
     keys = runs[0].samples.values
-    return Samples({key: np.concatenate([run.samples.values[key] for run in runs]) for key in keys})
+    work = {key: tuple(did for run in runs for did in run.samples.work[key]) for key in runs[0].samples.work}
+    return Samples({key: np.concatenate([run.samples.values[key] for run in runs]) for key in keys}, work)
 
 
 def samples_of(rows: Sequence[Row]) -> Samples:
@@ -124,12 +133,16 @@ def samples_of(rows: Sequence[Row]) -> Samples:
     """
     base = {r["window"]: r for r in rows if r["policy"] == EASY}
     values: dict[tuple[str, str, str], list[float]] = {}
+    work: dict[tuple[str, str], list[WorkDone]] = {}
     for policy in dict.fromkeys(str(r["policy"]) for r in rows if r["policy"] != EASY):
         own = sorted((r for r in rows if r["policy"] == policy), key=lambda r: (r["cap_percent"], r["window"]))
         for row in own:
+            setting = f"{row['cap_percent']:g}"
+            work.setdefault((setting, policy), []).append(WorkDone.of_row(row))
             for metric, value in _figures(row, base[row["window"]]).items():
-                values.setdefault((f"{row['cap_percent']:g}", policy, metric), []).append(value)
-    return Samples({key: np.array(found) for key, found in values.items()})
+                values.setdefault((setting, policy, metric), []).append(value)
+    found = {key: np.array(each) for key, each in values.items()}
+    return Samples(found, {key: tuple(did) for key, did in work.items()})
 
 
 def _figures(row: Row, base: Row) -> dict[str, float]:
@@ -138,7 +151,7 @@ def _figures(row: Row, base: Row) -> dict[str, float]:
     ``base`` is the run without a cap, whose turnaround is compared where all jobs ran in both.
     """
     turnaround = "turnaround_s_mean"
-    through = gate_of_counts([np.array([r.get("jobs_never_ran") or 0.0], np.float64) for r in (row, base)])
+    through = gate(WorkDone.of_row(base), WorkDone.of_row(row))
     longer = change_percent(turnaround, number(base, turnaround), number(row, turnaround), through)
     cap = number(row, "cap_w")
     excess = 100.0 * number(row, "excess_w") / cap

@@ -17,7 +17,7 @@ import numpy as np
 from wattqueue.campaign.shared import Shared
 from wattqueue.model.jobs import Floats
 from wattqueue.report.compare.stats import estimate
-from wattqueue.study.frame.claim import ClaimTable
+from wattqueue.study.frame.claim import ClaimTable, known
 from wattqueue.study.frame.published import published
 from wattqueue.study.frame.report import Part, Progress, StudyReport
 from wattqueue.study.frame.samples import Samples
@@ -112,7 +112,7 @@ def claims(runs: Sequence[PowercapRuns]) -> ClaimTable:
     """Return the published figures beside ours; the JSON also has ours without the workloads left out."""
     table, fewer = TOLD.judge(over_traces(runs)), TOLD.judge(over_traces(runs, KEPT))
     rows = [
-        replace(row, more={**row.more, "without_left_out": other.ours.mean})
+        replace(row, more={**row.more, "without_left_out": known(other.ours)["ours"]})
         for row, other in zip(table.rows, fewer.rows, strict=True)
     ]
     return replace(table, rows=rows)
@@ -136,6 +136,7 @@ def report(found: Runs, frontier: Frontier | None = None) -> StudyReport:
         lede=lede(means[first, ALL]),
         parts=parts,
         more=frontier.parts() if frontier else (),
+        simulated=[over_traces(runs)],
         figures=figures(found) | ({"frontier": frontier.document()} if frontier else {}),
         drawn=[*pictures(runs, every), *(frontier.pictures() if frontier else ())],
     )
@@ -163,10 +164,8 @@ def lede(means: Samples) -> str:
     each = []
     for policy in means.policies[:3]:
         unused, cost = (estimate(means.grid(policy, m).mean(axis=1)).mean for m in BY_CAP[:2])
-        each.append(
-            f"<strong>{escape(policy)}</strong> leaves {unused:.0f} % of the cap unused and costs {cost:+.0f} % of"
-            " turnaround"
-        )
+        costs = "" if np.isnan(cost) else f" and costs {cost:+.0f} % of turnaround"
+        each.append(f"<strong>{escape(policy)}</strong> leaves {unused:.0f} % of the cap unused{costs}")
     return f"Under a cap on the first three hours, {'; '.join(each)}."
 
 

@@ -65,6 +65,7 @@ class ReplayStudy:
             ),
             lede=f"Schedules of <strong>generated</strong> sockets, replayed. {claims.summary}.",
             parts=[changes(samples)],
+            simulated=[samples],
             figures=figures,
         )
 

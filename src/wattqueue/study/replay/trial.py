@@ -18,6 +18,7 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import load_machine
 from wattqueue.formats.workloads.cwm import read_cwm
+from wattqueue.model.comparability import WorkDone, change_percent, gate
 from wattqueue.model.jobs import Floats, Jobs, Labels
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import energies, span
@@ -26,7 +27,7 @@ from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
 from wattqueue.sim.replay import replay, replay_workload
-from wattqueue.study.frame.samples import Trial, change_percent
+from wattqueue.study.frame.samples import Trial, TrialFigures
 from wattqueue.workload.variability.chips import TEMPERATURE_C, Chips, draw_chips
 from wattqueue.workload.variability.codes import SAMPLE_S, applications
 from wattqueue.workload.variability.physics import true_watts
@@ -115,12 +116,15 @@ def by_socket(jobs: Jobs, watts: Floats, time: Floats) -> Prediction:
     return Prediction(mean, np.ones_like(mean), jobs.app.codes, unit_factor=watts / mean, unit_time_factor=time)
 
 
-def compared(again: Run, real: Run) -> Mapping[str, float]:
-    """Return figures of a replay, and their changes over the run in per cent."""
+def compared(again: Run, real: Run) -> TrialFigures:
+    """Return figures of a replay, and their changes over the run in per cent; NaN where they did different work."""
     mine, theirs = totals(again), totals(real)
-    changes = {f"{name}_change_percent": change_percent(mine[name], theirs[name]) for name in mine}
+    did, did_again = (WorkDone.of(run.jobs, run.schedule) for run in (real, again))
+    through = gate(did, did_again)
+    found = {name: change_percent(name, theirs[name], mine[name], through) for name in mine}
+    changes = {f"{name}_change_percent": np.nan if value is None else value for name, value in found.items()}
     moved = np.abs(again.schedule.start_s - real.schedule.start_s)
-    return {**mine, **changes, "moved_s": float(np.nanmax(moved))}
+    return TrialFigures.of(again, {**mine, **changes, "moved_s": float(np.nanmax(moved, initial=0.0))})
 
 
 def totals(run: Run) -> dict[str, float]:

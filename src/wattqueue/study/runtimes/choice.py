@@ -1,7 +1,8 @@
 """Choose a setting of ``recent-quantile`` on the first half of a trace; the second half judges it.
 
 The rule is stated before the simulations: of the settings whose p99 of the wait on the first half is no higher than
-EASY's, the one with the least mean there. Where none is, there is no choice.
+EASY's, the one with the least mean there. Where none is, there is no choice. Settings that did other work than EASY
+are left out.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from wattqueue.study.frame.samples import Samples
+from wattqueue.study.frame.samples import Samples, change_percent
 from wattqueue.study.frame.table import Table
 
 EASY, VARIED = "easy", "easy-sjbf+rt-quantile"
@@ -54,7 +55,8 @@ class Choice:
     def chosen(self) -> str:
         """Return the setting by the rule of this module, empty where none is allowed."""
         least = self._of(self.first, EASY)[1]
-        allowed = [name for name in settings() if self._of(self.first, name)[1] <= least]
+        same = [name for name in settings() if self.samples.gate(self.first, name, EASY).open]
+        allowed = [name for name in same if self._of(self.first, name)[1] <= least]
         return min(allowed, key=lambda name: self._of(self.first, name)[0], default="")
 
     def _of(self, half: str, policy: str) -> tuple[float, float]:
@@ -86,14 +88,14 @@ class Choice:
         """Return the sentence below the table."""
         if not self.chosen:
             return "No setting keeps EASY's p99 on the first half: none is chosen."
-        mean, p99 = (
-            100 * (own / base - 1)
-            for own, base in zip(self._of(self.second, self.chosen), self._of(self.second, EASY), strict=True)
-        )
-        return (
-            f"Rule: the least mean among those whose p99 is no higher than EASY's, on the first half. On the second "
-            f"half the chosen one changes EASY's mean by {mean:+.1f} % and its p99 by {p99:+.1f} %."
-        )
+        rule = "Rule: the least mean among those whose p99 is no higher than EASY's, on the first half."
+        through = self.samples.gate(self.second, self.chosen, EASY)
+        if not through.open:
+            return f"{rule} On the second half: {through.why}; not comparable."
+        pairs = (self.samples.pair(self.second, self.chosen, EASY, f"wait_s_{name}") for name in ("mean", "p99"))
+        mean, p99 = (change_percent(float(own[0]), float(base[0])) for own, base in pairs)
+        found = f"changes EASY's mean by {mean:+.1f} % and its p99 by {p99:+.1f} %"
+        return f"{rule} On the second half the chosen one {found}."
 
     def document(self) -> dict[str, Any]:
         """Return the choice and all figures for JSON."""

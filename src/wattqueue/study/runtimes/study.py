@@ -154,6 +154,7 @@ class RunTimesStudy:
             parts=parts,
             more=[harm_table(both)],
             figures=figures,
+            simulated=[*both, *(choice.samples for choice in simulated.choices)],
             origin="recorded traces, generated jobs",
         )
 

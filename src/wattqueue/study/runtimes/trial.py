@@ -12,11 +12,10 @@ from wattqueue.formats.machine.file import load_machine
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.metrics import job_figures
-from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
-from wattqueue.study.frame.samples import NEVER_RAN, Trial
+from wattqueue.study.frame.samples import Trial, TrialFigures
 from wattqueue.workload.marconi import generate
 
 MACHINE = "marconi100"
@@ -56,7 +55,7 @@ class TraceCase:
         machine = plain_machine(self.nodes, *NODE_W)
         cap = Cap.constant(CAP_SHARE * NODE_W[1] * self.nodes) if self.capped else None
 
-        def trial(name: str) -> dict[str, float]:
+        def trial(name: str) -> TrialFigures:
             row, parts = self.variants.get(name, (name, {}))
             return measures(simulate(self.jobs, machine, load_policy(row, **parts), cap=cap))
 
@@ -78,7 +77,7 @@ class GeneratedCase:
         cap = cap_above_idle(machine) if self.capped else None
         parts = {"estimator": CAP_ESTIMATOR} if self.capped else {}
 
-        def trial(name: str) -> dict[str, float]:
+        def trial(name: str) -> TrialFigures:
             return measures(simulate(jobs, machine, load_policy(name, **parts), cap=cap))
 
         return trial
@@ -89,7 +88,7 @@ def cap_above_idle(machine: Machine) -> Cap:
     return Cap.constant(machine.scope_idle_w() + ABOVE_IDLE_W)
 
 
-def measures(run: Run) -> dict[str, float]:
+def measures(run: Run) -> TrialFigures:
     """Return waits in seconds, the mean bounded slowdown, and how many promises were broken and by how long.
 
     A promise is the start of a job's first reservation. It cannot be broken where plans use the limits at which jobs
@@ -101,16 +100,16 @@ def measures(run: Run) -> dict[str, float]:
     p95, p99 = np.quantile(wait, (0.95, 0.99))
     late = np.zeros(0) if run.promised_s is None else (run.schedule.start_s - run.promised_s)[ran]
     late = late[late > 0]
-    return {
+    figures = {
         "wait_s_mean": float(wait.mean()),
         "wait_s_p95": float(p95),
         "wait_s_p99": float(p99),
         "wait_s_max": float(wait.max()),
         "bounded_slowdown_mean": float(found.bounded_slowdown[ran].mean()),
-        NEVER_RAN: float((run.schedule.state == State.NOT_STARTED).sum()),
         "broken_promises": float(len(late)),
         "broken_promise_s_mean": float(late.mean()) if len(late) else 0.0,
     }
+    return TrialFigures.of(run, figures)
 
 
 def halves(jobs: Jobs) -> tuple[Jobs, Jobs]:

@@ -123,6 +123,7 @@ class VariabilityStudy:
             lede=f"Ten policies on <strong>generated</strong> sockets. {found.summary}.",
             parts=parts,
             figures=figures,
+            simulated=[samples],
             drawn=drawn,
         )
 
@@ -143,13 +144,15 @@ def derived(samples: Samples, idle_w: tuple[float, ...] = ()) -> Samples:
             if metric == "idle_socket_s":
                 idle_j = watts * samples.of(where, policy, metric)
                 values[where, policy, name] = samples.of(where, policy, "energy_j") + idle_j
-    for (where, policy, metric), own in list(values.items()):
+    found = samples.with_values(dict(values))
+    for where, policy, metric in found.values:
         for name, (of, base) in relative.items():
             if metric == of:
-                values[where, policy, name] = 100.0 * (own / values[where, base, of] - 1.0)
+                own, other = found.pair(where, policy, base, of)
+                values[where, policy, name] = 100.0 * (own / other - 1.0)
     main = {(t, b): compared(samples, t, b) for t in TRAFFICS for b in BUDGETS_W}
     if not set(main.values()) <= set(samples.settings):
-        return Samples(values)
+        return samples.with_values(values)
     means: dict[tuple[str, str, str], Floats] = {}
     for policy in samples.policies:
         for name in dict.fromkeys(m for s, p, m in values if p == policy):
@@ -161,7 +164,7 @@ def derived(samples: Samples, idle_w: tuple[float, ...] = ()) -> Samples:
                 means[traffic, policy, f"{name}_growth"] = low - high
             full = [values[main[traffic, b], policy, "full_percent"] for b in BUDGETS_W]
             means[traffic, policy, "full_percent"] = np.mean(full, axis=0)
-    return Samples({**values, **means})
+    return samples.with_values({**values, **means})
 
 
 def compared(samples: Samples, traffic: str, budget_w: float) -> str:

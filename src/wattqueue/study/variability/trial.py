@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 from wattqueue.errors import InputError, one_of
 from wattqueue.formats.machine.file import load_machine
 from wattqueue.formats.workloads.cwm import read_cwm
+from wattqueue.model.comparability import change_percent, gate
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import cap_sums, energies, job_figures, span
@@ -22,7 +23,7 @@ from wattqueue.parts.controls.rapl_at_counted import RaplAtCounted
 from wattqueue.sim.engine import WORST_UNITS_EXCEED_CAP, Run, simulate
 from wattqueue.sim.profiles import profile_power
 from wattqueue.sim.truth import actual_power
-from wattqueue.study.frame.samples import Trial
+from wattqueue.study.frame.samples import Trial, TrialFigures
 from wattqueue.study.variability.knowledge import Knowledge
 from wattqueue.study.variability.nodes import node_jobs, node_machine, sockets_used
 from wattqueue.workload.variability.physics import LIMIT_W
@@ -138,7 +139,7 @@ class BudgetCase:
         return replace(self, jobs=self.jobs.take(np.flatnonzero(self.jobs.nodes * LIMIT_W <= self.budget_w)))
 
 
-def measured(run: Run, power: PowerSeries) -> Mapping[str, float]:
+def measured(run: Run, power: PowerSeries) -> TrialFigures:
     """Return the figures of a run with the power that phases of 100 ms add up to, under a constant budget."""
     jobs, units, budget_w = run.jobs, run.machine, float(run.cap.cap_w[0])
     begin, end = span(jobs, run.schedule)
@@ -147,7 +148,7 @@ def measured(run: Run, power: PowerSeries) -> Mapping[str, float]:
     highest = steps.maximum(begin, end)
     second_w = steps.means(np.arange(begin, max(end, begin + 1.0) + 0.5)).max()
     used = energies(power, units, begin, end)
-    return {
+    figures = {
         "turnaround_s": float(np.nanmean(job_figures(jobs, run.schedule).turnaround_s)),
         "makespan_s": end - begin,
         "power_w": highest,
@@ -163,18 +164,27 @@ def measured(run: Run, power: PowerSeries) -> Mapping[str, float]:
         "dropped": float((~run.schedule.ran).sum()),
         "without_reservation": float(run.notes.get(WORST_UNITS_EXCEED_CAP, 0)),
     }
+    return TrialFigures.of(run, figures)
 
 
-def with_limits(without: Mapping[str, float], under: Mapping[str, float]) -> Mapping[str, float]:
-    """Return the figures of a run under limits, with what they cost and what the same run had above the budget."""
-    return {
+def with_limits(without: TrialFigures, under: TrialFigures) -> TrialFigures:
+    """Return the figures of a run under limits, with what they cost and what the same run had above the budget.
+
+    What they cost is NaN where the two runs did different work.
+    """
+    through = gate(without.work, under.work)
+    turnaround, energy = (
+        change_percent(name, without[name], under[name], through) for name in ("turnaround_s", "energy_j")
+    )
+    figures = {
         **under,
-        "rapl_turnaround_percent": 100.0 * (under["turnaround_s"] / without["turnaround_s"] - 1.0),
-        "rapl_energy_percent": 100.0 * (under["energy_j"] / without["energy_j"] - 1.0),
+        "rapl_turnaround_percent": np.nan if turnaround is None else turnaround,
+        "rapl_energy_percent": np.nan if energy is None else energy,
         "unlimited_above": without["above"],
         "unlimited_over_percent": without["over_percent"],
         "unlimited_over_j": without["over_j"],
     }
+    return TrialFigures(figures, under.work)
 
 
 def socket_seconds(jobs: Jobs, schedule: Schedule, units: Machine) -> float:

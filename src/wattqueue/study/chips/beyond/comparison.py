@@ -53,7 +53,7 @@ def compare_beyond(
     seeds = range(draws)
     settings = {f"{name}, {kind}": BeyondCase(of, kind) for name, of in sites.items() for kind in (STILL, MOVING)}
     policies = sweep(BeyondCase.draw, settings, POLICIES, seeds, threads=threads, progress=progress)
-    learning = sweep(_score, sites, KNOWLEDGE, seeds, threads=threads)
+    learning = sweep(_score, sites, KNOWLEDGE, seeds, threads=threads, scores=True)
     changed = [drifts(sites[GENERATED].draw(seed), seed) for seed in seeds]
     return BeyondFigures(
         policies, learning, {key: np.array([one[key] for one in changed]) for key in changed[0]}, nodes

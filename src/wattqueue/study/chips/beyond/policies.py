@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +19,7 @@ from wattqueue.study.chips.budgets import run_figures
 from wattqueue.study.chips.devices import Devices
 from wattqueue.study.chips.limits import Ranked
 from wattqueue.study.chips.workload import draw_jobs
-from wattqueue.study.frame.samples import Trial
+from wattqueue.study.frame.samples import Trial, TrialFigures
 
 BY_NUMBER, BENCHMARK, TELEMETRY, OWN, LONG, ORACLE = (
     "by number",
@@ -66,11 +65,12 @@ class BeyondCase:
         cap = budget(self.budget, SHARE * float(found.highest_w.max(axis=0).sum()), rng.uniform(0.0, DAY_S))
         policies = placements(site)
 
-        def trial(name: str) -> Mapping[str, float]:
+        def trial(name: str) -> TrialFigures:
             run = run_on(found, jobs, policies[name], cap, split=name == LONG)
             more = joint_figures(run, found) if name == OWN else {}
-            return {**run_figures(run), "joint_saved_percent": np.nan, "bound_saved_percent": np.nan,
-                    "together_percent": np.nan, **more}  # fmt: skip
+            figures = {**run_figures(run), "joint_saved_percent": np.nan, "bound_saved_percent": np.nan,
+                       "together_percent": np.nan, **more}  # fmt: skip
+            return TrialFigures.of(run, figures)
 
         return trial
 

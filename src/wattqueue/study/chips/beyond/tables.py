@@ -109,11 +109,10 @@ def moving_table(found: BeyondFigures) -> Table:
     for site in dict.fromkeys(s.rpartition(", ")[0] for s in samples.settings):
         cells = []
         for policy in (OWN, TELEMETRY):
-            gain = {
-                kind: 100.0 * (samples.of(f"{site}, {kind}", policy, "turnaround_s")
-                / samples.of(f"{site}, {kind}", BY_NUMBER, "turnaround_s") - 1.0)
-                for kind in (STILL, MOVING)
-            }  # fmt: skip
+            pairs = {
+                kind: samples.pair(f"{site}, {kind}", policy, BY_NUMBER, "turnaround_s") for kind in (STILL, MOVING)
+            }
+            gain = {kind: 100.0 * (own / base - 1.0) for kind, (own, base) in pairs.items()}
             cells.append(_cell(gain[MOVING] - gain[STILL], "+"))
         rows.append([site, *cells])
     note = "Below 0: placement wins more where the budget moves. Over placement by number, draw by draw."
