@@ -144,3 +144,14 @@ def test_private_modules_are_imported_in_their_own_package_only(module: Module) 
         if any(part.startswith("_") and not part.startswith("__") for part in parts[1:]) and parts[0] != module.area
     ]
     assert not wrong, "make the module public, or import the name from a public one"
+
+
+def test_rows_are_unusable_and_jobs_are_rejected() -> None:
+    """One meaning each (docs/glossary.md): a reader makes no job of a row, the simulator lets no entry of a job in."""
+    rejecting = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted((ROOT / "src" / "wattqueue" / "formats").rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search("reject", line, re.IGNORECASE) and "State.REJECTED" not in line
+    ]
+    assert not rejecting

@@ -39,7 +39,7 @@ LEFT_OUT = {
 }
 
 
-def test_every_nasty_row_is_parsed_or_rejected_with_line_and_reason() -> None:
+def test_every_nasty_row_is_parsed_or_unusable_with_line_and_reason() -> None:
     workload = read_sacct(NASTY)
     assert workload.jobs.job_id.tolist() == KEPT
     found = {line: reason for line, _, reason in workload.unusable.rows()}

@@ -2,7 +2,7 @@
 
 Used by the readers of Batsim workloads and of Slurm's ``sacct --json``. JSON of other programs is not checked against a
 schema: a reader takes each field through ``figure`` or ``clean``, which accept any value, and decides per job whether
-what it got is enough. So one odd field rejects one job, and not the file.
+what it got is enough. So one odd field costs one job, and not the file.
 """
 
 from __future__ import annotations

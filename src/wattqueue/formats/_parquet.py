@@ -10,7 +10,7 @@ The order in which a reader (``pm100``, ``fdata``) uses them:
 2. ``require`` and ``require_kinds`` refuse a table that lacks columns or holds lists in place of figures;
 3. ``collected`` reads the selected columns only: these files have many more than a job table needs;
 4. ``number``, ``text``, ``labels`` and ``job_times`` turn columns into arrays, one value per row of the file;
-5. ``rejected`` splits the rows into usable ones and those to list.
+5. ``split`` divides the rows into usable ones and those to list.
 
 polars reports damaged files as its own errors, as OSError, or as a panic of its Rust code; all three become InputError.
 """
@@ -195,7 +195,7 @@ def clock_notes(when: JobTimes, good: NDArray[np.bool_], naive: bool, clock: Clo
     return notes
 
 
-def rejected(reasons: Sequence[tuple[NDArray[np.bool_], str]], ids: NDArray[Any]) -> tuple[NDArray[np.bool_], Unusable]:
+def split(reasons: Sequence[tuple[NDArray[np.bool_], str]], ids: NDArray[Any]) -> tuple[NDArray[np.bool_], Unusable]:
     """Return which rows are usable, and the others with the first reason that applies; rows count from 1.
 
     ``reasons`` are (rows concerned, reason), the most basic first; ``ids`` are the job ids of all rows. Shapes (n,).

@@ -2,7 +2,7 @@
 
 Readers of foreign traces leave out rows that cannot be used, with a reason, and go on; our own table refuses the
 first one, since it was written by a program (``table``). Both use the same limits. Figures that a job can do without
-(start, walltime, watts) become unknown instead of rejecting the job.
+(start, walltime, watts) become unknown, and the job stays usable.
 """
 
 from __future__ import annotations

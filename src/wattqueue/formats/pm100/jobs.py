@@ -158,7 +158,7 @@ def _usable(frame: pl.DataFrame, submit: Floats, runtime: Floats, nodes: Floats)
         (~(nodes >= 1), "no nodes"),
         *size_and_time_rules(submit, runtime, nodes),
     )
-    return _parquet.rejected(reasons, ids)
+    return _parquet.split(reasons, ids)
 
 
 def _hosts_of(frame: pl.DataFrame) -> HostRanges:

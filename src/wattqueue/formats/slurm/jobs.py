@@ -59,13 +59,13 @@ class _NodesSeen(NamedTuple):
 def workload_of(
     where: str,
     reading: ReadContext,
-    rejected: list[tuple[int, str]],
+    lines: list[tuple[int, str]],
     kind: str,
     default_walltime_s: float | None = None,
 ) -> Workload:
     """Return the job table of what was collected, in order of submission, and the rows that were left out.
 
-    ``kind`` names the format; ``rejected`` are lines that gave no row, with reasons; rows left out are in order of
+    ``kind`` names the format; ``lines`` are those that gave no row, with reasons; rows left out are in order of
     their lines. A stable sort keeps jobs of one submission time in the order of the dump, which decides their queue
     order (semantics, rule 5).
 
@@ -87,7 +87,7 @@ def workload_of(
     records.mark_repeats(runs)
     alone = records.sharing(runs, ranges)
     seen = _NodesSeen(records.nodes_seen(runs, ranges), count_nodes(ranges))
-    unusable = _unusable(runs, [*rejected, *reading.orphans])
+    unusable = _unusable(runs, [*lines, *reading.orphans])
     good = np.flatnonzero(runs.reason == records.USABLE)
     if not len(good):
         reasons = unusable.reason.values().tolist()
@@ -106,10 +106,10 @@ def workload_of(
     return Workload(_jobs(runs, alone, seen, reading, default_walltime_s), unusable, kind, 0, tuple(notes))
 
 
-def _unusable(runs: JobRecords, rejected: list[tuple[int, str]]) -> Unusable:
-    """Return the rows with a reason, and the rejected lines, in order of their lines.
+def _unusable(runs: JobRecords, lines: list[tuple[int, str]]) -> Unusable:
+    """Return the rows with a reason, and the lines that gave none, in order of their lines.
 
-    ``rejected`` are lines that never became rows (cut off, too many fields), so they have no id.
+    ``lines`` never became rows (cut off, too many fields), so they have no id.
 
     ``Labels.of`` stores each different reason once, however many rows have it.
     """
@@ -117,10 +117,10 @@ def _unusable(runs: JobRecords, rejected: list[tuple[int, str]]) -> Unusable:
     ids = records.job_ids(runs.job[bad], runs.task[bad]).astype(object)
     # An id that could not be read has no number to show; its line identifies the row.
     ids[runs.job[bad] < 0] = ""
-    line = np.concatenate((runs.line[bad], np.array([n for n, _ in rejected], np.int64)))
-    ids = np.concatenate((ids, np.full(len(rejected), "", object)))
+    line = np.concatenate((runs.line[bad], np.array([n for n, _ in lines], np.int64)))
+    ids = np.concatenate((ids, np.full(len(lines), "", object)))
     texts = np.concatenate(
-        (np.array(records.REASONS, object)[runs.reason[bad]], np.array([why for _, why in rejected], object))
+        (np.array(records.REASONS, object)[runs.reason[bad]], np.array([why for _, why in lines], object))
     )
     order = np.argsort(line, kind="stable")
     return Unusable(line[order], ids[order], Labels.of(texts[order]))

@@ -2,12 +2,12 @@
 
 Most lines of a block have as many separators as the header, and polars reads them at once. The others are read one
 by one: a job name with a separator in it can be put together again if it is the only free text of the dump, and
-quoted lines of a converted dump are parsed as CSV. A line that fits in no way is rejected with its reason, and
+quoted lines of a converted dump are parsed as CSV. A line that fits in no way is unusable, with its reason, and
 counted.
 
 Input is the bytes of a file (``source.line_blocks``), output are ``DumpSection`` frames of text with line numbers;
 what the text means is decided later (``columns``, ``rows``). Invariants: each line of the file is in
-exactly one section, or in ``Lines.rejected``, or is blank or a header; line numbers are those of the file; rows keep
+exactly one section, or in ``Lines.unusable``, or is blank or a header; line numbers are those of the file; rows keep
 its order.
 
 Speed matters here, since dumps may be larger than memory. Per regular line only vectorised byte searches and polars'
@@ -61,7 +61,7 @@ class DumpSection(NamedTuple):
 class Lines:
     """What became of the lines that are no rows: (line, reason) of each one left out, and the number of rows."""
 
-    rejected: list[tuple[int, str]] = field(default_factory=list)
+    unusable: list[tuple[int, str]] = field(default_factory=list)
     rows: int = 0
     open_end: bool = False
     """Whether the last line has all its fields but no line end."""
@@ -86,19 +86,19 @@ def pieces(path: Path, lines: Lines, given: Header | None = None) -> Iterator[Du
             if header is not None:
                 yield from _piece(header, block[begin:end], line, lines)
             else:
-                _reject_preface(block[begin:end], line, lines)
+                _list_preface(block[begin:end], line, lines)
             header = found
             # The header line itself is skipped, and counted as a line.
             next_begin = block.find(b"\n", end) + 1 or len(block)
             line += block.count(b"\n", begin, next_begin)
             begin = next_begin
         if header is None:
-            # Without a limit, a huge file of another kind would be listed line by line as rejected before it is
+            # Without a limit, a huge file of another kind would be listed line by line as unusable before it is
             # refused.
             preface += len(block)
             if preface >= LONGEST_PREFACE:
                 break
-            _reject_preface(block[begin:], line, lines)
+            _list_preface(block[begin:], line, lines)
         else:
             yield from _piece(header, block[begin:], line, lines)
     if header is None:
@@ -141,9 +141,9 @@ def _word(header: Header | None) -> bytes:
     return header.raw[at : at + 5] if at >= 0 else b"JobID"
 
 
-def _reject_preface(text: bytes, line: int, lines: Lines) -> None:
-    """List the lines above the header as rejected."""
-    lines.rejected += [(line + i, PREFACE) for i, row in enumerate(text.split(b"\n")) if row.strip()]
+def _list_preface(text: bytes, line: int, lines: Lines) -> None:
+    """List the lines above the header as unusable."""
+    lines.unusable += [(line + i, PREFACE) for i, row in enumerate(text.split(b"\n")) if row.strip()]
 
 
 def _piece(header: Header, body: bytes, line: int, lines: Lines) -> Iterator[DumpSection]:
@@ -184,7 +184,7 @@ def _piece(header: Header, body: bytes, line: int, lines: Lines) -> Iterator[Dum
         frame = _merged(header, frame, repaired)
     if cut_off:
         lines.open_end = bool(regular[-1])
-        lines.rejected = [(n, CUT if n == number[-1] and why == FEW else why) for n, why in lines.rejected]
+        lines.unusable = [(n, CUT if n == number[-1] and why == FEW else why) for n, why in lines.unusable]
     lines.rows += len(frame)
     if len(frame):
         yield DumpSection(header, frame)
@@ -241,14 +241,14 @@ def _rows(names: Sequence[str], number: Sequence[int], rows: Sequence[Sequence[s
 
 
 def _repaired(header: Header, number: int, text: bytes, lines: Lines, *, closed: bool) -> list[str] | None:
-    """Return the fields of an irregular line where they can be recognised, else None and list it as rejected.
+    """Return the fields of an irregular line where they can be recognised, else None and list it as unusable.
 
     A line with too many fields is repaired if exactly one column is free text: its surplus fields are joined to
     that one, and accepted if times and durations then stand where the header has them.
 
     Example: with the columns JobID|JobName|Elapsed the line ``7|a|b|00:10:00`` has one field too many and becomes
     ``7``, ``a|b``, ``00:10:00``. ``closed`` says whether lines end with a separator (--parsable). ``number`` is the
-    line number for the list of rejected lines.
+    line number for the list of unusable lines.
     """
     decoded = text.decode("utf-8", "replace").rstrip("\r")
     if header.delimiter != "|" and '"' in decoded:
@@ -265,7 +265,7 @@ def _repaired(header: Header, number: int, text: bytes, lines: Lines, *, closed:
         row[place : place + surplus + 1] = [header.delimiter.join(row[place : place + surplus + 1])]
     if len(row) == wide and (surplus <= 0 or _fits(header, row)):
         return row
-    lines.rejected.append((number, FEW if surplus < 0 else MANY))
+    lines.unusable.append((number, FEW if surplus < 0 else MANY))
     return None
 
 

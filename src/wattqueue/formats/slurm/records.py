@@ -90,7 +90,7 @@ class Names:
     def labels(self, codes: Ints) -> Labels:
         """Return the names that ``codes`` use, sorted.
 
-        ``codes`` are those of the rows that are kept, shape (n,): a name that only rejected rows have does not
+        ``codes`` are those of the rows that are kept, shape (n,): a name that only unusable rows have does not
         appear. The order is by code point, independent of the locale, so that the same jobs give identical tables
         everywhere.
         """

@@ -81,7 +81,7 @@ def read_sacct(path: Path, options: ReadOptions = DEFAULTS) -> Workload:
     reading, lines = reading_of(options), Lines()
     for frame in _whole_jobs(path, lines, header_of(options.columns) if options.columns else None):
         add_rows(frame, reading)
-    workload = workload_of(str(path), reading, lines.rejected, "sacct", options.default_walltime_s)
+    workload = workload_of(str(path), reading, lines.unusable, "sacct", options.default_walltime_s)
     notes = list(workload.notes)
     if reading.collected.counts["steps"]:
         # First of all remarks: it explains why there are fewer jobs than rows.
@@ -89,7 +89,7 @@ def read_sacct(path: Path, options: ReadOptions = DEFAULTS) -> Workload:
     # The row is kept: most such files are complete, and only lack the last line end.
     if lines.open_end:
         notes.append("the last line has no line end: if the dump was cut off, its last value may be, too")
-    return Workload(workload.jobs, workload.unusable, "sacct", lines.rows + len(lines.rejected), tuple(notes))
+    return Workload(workload.jobs, workload.unusable, "sacct", lines.rows + len(lines.unusable), tuple(notes))
 
 
 class JobEnergies(NamedTuple):

@@ -52,7 +52,7 @@ The highest 32-bit integers below Slurm's marks NO_VAL and INFINITE (slurm.h: SL
 
 
 def slurm_workload(path: Path, document: Any, options: ReadOptions) -> Workload:
-    """Return jobs as Slurm prints them in JSON; what is rejected is numbered by its place in the list.
+    """Return jobs as Slurm prints them in JSON; what is unusable is numbered by its place in the list.
 
     ``document`` is what the file at ``path`` holds; the path is for error messages only.
 
@@ -61,16 +61,16 @@ def slurm_workload(path: Path, document: Any, options: ReadOptions) -> Workload:
     jobs = _jobs_of(path, document)
     # Times are seconds since 1970: no zone matters.
     reading = reading_of(replace(options, time_zone=None))
-    rejected: list[tuple[int, str]] = []
+    unusable: list[tuple[int, str]] = []
     rows: list[dict[str, Any]] = []
     for number, job in enumerate(jobs, 1):
         if isinstance(job, dict):
             rows += [row | {"line": number} for row in _rows(job)]
         else:
-            rejected.append((number, "is not a job"))
+            unusable.append((number, "is not a job"))
     # One frame for all jobs: the document is in memory anyway, so blocks would save nothing.
     add_rows(_frame(rows), reading)
-    workload = workload_of(str(path), reading, rejected, "slurm-json", options.default_walltime_s)
+    workload = workload_of(str(path), reading, unusable, "slurm-json", options.default_walltime_s)
     return Workload(workload.jobs, workload.unusable, "slurm-json", len(jobs), workload.notes)
 
 

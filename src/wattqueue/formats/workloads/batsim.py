@@ -3,7 +3,7 @@
 A workload is an object with ``jobs`` (``id``, ``subtime``, ``res``, ``walltime``, ``profile``) and ``profiles`` by
 name. Only profiles whose duration is fixed can be replayed without Batsim's platform model: ``delay``
 (``DelayProfile`` since Batsim 5), and sequences of such. A job of another profile (``parallel``, ``smpi``, ...) is
-rejected, with the reason: its duration depends on the network and the speed of a simulated platform.
+unusable, with the reason: its duration depends on the network and the speed of a simulated platform.
 
 The profile's name becomes the application of its jobs, since jobs of one profile do the same work.
 
@@ -66,7 +66,7 @@ def read(file: WorkloadFile, options: ReadOptions) -> Workload:
         name = clean(str(job.get("id", ""))) if isinstance(job, Mapping) else ""
         try:
             rows.append(_row(name, job, profiles, options.default_walltime_s))
-        except _RejectedError as why:
+        except _UnusableError as why:
             bad.append((number, name, str(why)))
     if not rows:
         raise InputError(f"0 usable jobs of {len(jobs)}: {bad[0][2]}", where=path, hint="replay it in Batsim")
@@ -79,7 +79,7 @@ def read(file: WorkloadFile, options: ReadOptions) -> Workload:
     return Workload(_jobs(rows), unusable, "batsim", len(jobs), tuple(notes))
 
 
-class _RejectedError(Exception):
+class _UnusableError(Exception):
     """A job cannot be used; the message says why.
 
     It never leaves this module: ``read`` turns it into a row of ``Unusable``.
@@ -111,22 +111,22 @@ def _row(
     Submission, duration and walltime are seconds. The walltime is NaN where neither the job nor the caller states one;
     ``Jobs.build`` then takes the duration (semantics, rule 3).
 
-    Raises: _RejectedError where a field is missing or outside its limit in ``model.bounds``.
+    Raises: _UnusableError where a field is missing or outside its limit in ``model.bounds``.
     """
     if not isinstance(job, Mapping) or not name:
-        raise _RejectedError("no id")
+        raise _UnusableError("no id")
     submit = figure(job.get("subtime"))
     if submit is None or not 0 <= submit <= TIME_S.high:
-        raise _RejectedError(f"subtime is not a number from 0 to {TIME_S.high:,.0f}")
+        raise _UnusableError(f"subtime is not a number from 0 to {TIME_S.high:,.0f}")
     size = figure(job.get("res"))
     if size is None or not 1 <= size <= UNITS.high or size != int(size):
-        raise _RejectedError(f"res is not a whole number, {UNITS.text}")
+        raise _UnusableError(f"res is not a whole number, {UNITS.text}")
     # Names of profiles are texts; a number is accepted as its text, as keys of JSON objects are always texts.
     profile = str(job.get("profile", ""))
     duration = _duration(profile, profiles, 0)
     if not DURATION_S.low <= duration <= DURATION_S.high:
-        raise _RejectedError(f"its profile does not take {DURATION_S.text}")
-    # Batsim writes -1 for a job without a limit. A bad limit does not reject the job, since the job has a duration.
+        raise _UnusableError(f"its profile does not take {DURATION_S.text}")
+    # Batsim writes -1 for a job without a limit. Without a limit the job has a duration all the same.
     walltime = figure(job.get("walltime"))
     if walltime is None or not DURATION_S.low <= walltime <= DURATION_S.high:
         walltime = default_walltime_s or math.nan
@@ -137,26 +137,26 @@ def _duration(name: str, profiles: Mapping[str, Any], depth: int) -> float:
     """Return the seconds that a profile takes on any platform; ``depth`` bounds the recursion.
 
     A delay takes its own ``delay``. A sequence (``seq``, a list of profile names) takes ``repeat`` times the sum of its
-    parts; ``repeat`` is 1 where it is left out, and 0 where it is not a number, which the caller then rejects.
+    parts; ``repeat`` is 1 where it is left out, and 0 where it is not a number, which the caller then refuses.
 
-    Raises: _RejectedError for a profile whose duration depends on the platform.
+    Raises: _UnusableError for a profile whose duration depends on the platform.
     """
     profile = profiles.get(name)
     if not isinstance(profile, Mapping):
-        raise _RejectedError("its profile is not among the profiles")
+        raise _UnusableError("its profile is not among the profiles")
     kind = str(profile.get("type", ""))
     if kind.lower() in DELAYS:
         delay = figure(profile.get("delay"))
         if delay is None:
-            raise _RejectedError("its profile has no delay")
+            raise _UnusableError("its profile has no delay")
         return delay
     sequence = profile.get("seq")
     if kind.lower() in SEQUENCES and isinstance(sequence, list):
         if depth >= DEEPEST or len(sequence) > 10_000:
-            raise _RejectedError("its profile is an endless sequence")
+            raise _UnusableError("its profile is an endless sequence")
         repeat = figure(profile.get("repeat", 1)) or 0.0
         return repeat * sum(_duration(str(part), profiles, depth + 1) for part in sequence)
-    raise _RejectedError(f"profile type {shown(kind)} has no fixed duration: it depends on Batsim's platform")
+    raise _UnusableError(f"profile type {shown(kind)} has no fixed duration: it depends on Batsim's platform")
 
 
 def _jobs(rows: list[tuple[str, float, int, float, float, str]]) -> Jobs:

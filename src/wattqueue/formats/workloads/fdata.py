@@ -73,7 +73,7 @@ def read_fdata(path: Path, options: ReadOptions = DEFAULTS) -> Workload:
     # The three times of a job are read together: each may decide which pass of a repeated hour another one is in.
     submit = when.submit_s
     # ``~(x > 0)`` and not ``x <= 0``: it holds for NaN too, that is, for a gap. The first reason of a row is listed.
-    good, unusable = _parquet.rejected(
+    good, unusable = _parquet.split(
         (
             (_parquet.text(frame, "jid").fill_null("").to_numpy() == "", "no jid"),
             (_parquet.number(frame, "avgpcon") < 0, "corrupt: negative power"),

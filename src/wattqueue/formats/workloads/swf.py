@@ -292,7 +292,7 @@ def _trace(path: Path, rows: _Rows, header: dict[str, str], default_s: float | N
     column = dict(zip(FIELDS, rows.value.T, strict=True))
     # Schedulers decide by what was requested; many traces have only what was used.
     size = np.where(column["requested_procs"] > 0, column["requested_procs"], column["used_procs"])
-    # Reasons are computed on all rows before any is dropped, since line numbers and ids of the rejected are listed.
+    # Reasons are computed on all rows before any is dropped, since line numbers and ids of those are listed.
     reason = _reasons(column, size)
     good = reason == 0
     ids = _exact(column["job_id"])

@@ -38,7 +38,7 @@ SHOWN = (
     ("gap_percent", "estimated less\nreal, % of cap", 1),
     ("over_s", "above the\ncap s", 1),
     ("over_w", "most above\nthe cap W", 1),
-    ("rejected", "jobs that\nnever run", 0),
+    ("never_ran", "jobs that\nnever run", 0),
 )
 """Metrics of the tables: heading and digits."""
 

@@ -239,7 +239,7 @@ class EspRun:
             "utilization_percent": 100.0 * used["busy_unit_s"] / (run.machine.units * (end - begin)),
             "gap_percent": 100.0 * (counted_j - used["machine_j"]) / kept.allowed_j,
             "over_w": kept.figures().cap_overshoot_w or 0.0,
-            "rejected": float((~run.schedule.ran).sum()),
+            "never_ran": float((~run.schedule.ran).sum()),
         }
 
 
