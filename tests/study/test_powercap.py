@@ -255,9 +255,11 @@ def test_the_frontier_has_every_rule_on_every_trace(frontier: Frontier) -> None:
         assert frontier.means.of(ALL, name, "under_percent").shape == (2,)
     left = [frontier.means.of(ALL, n, "under_percent").mean() for n in FAMILIES["measured now"]]
     assert left[0] < left[-1]
-    known = frontier.document()
-    measured_names = len(names) - len(RULES)  # which have no turnaround
-    assert len(known["means"]) == len(names) * (len(COLUMNS) + 1) - measured_names
+    known = frontier.document()["means"]
+    assert len(known) == len(names) * (len(COLUMNS) + 1)
+    unknown = {row["policy"] for row in known if row["values"] == [None, None]}
+    assert unknown == set(names) - set(RULES), "the capped hours alone are simulated: no turnaround"
+    assert {row["metric"] for row in known if None in row["values"]} == {"turnaround_change_percent"}
 
 
 @pytest.mark.compiled
