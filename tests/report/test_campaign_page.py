@@ -11,6 +11,7 @@ import pytest
 from tests.report.chromium import Browser
 from tests.report.test_browser import expect_clean, expect_drawn, look
 from wattqueue.report.campaign import capped, curve, groups_of, html, lede, pictures, table
+from wattqueue.report.metric_table import MAY_FALL
 
 
 def rows(caps: tuple[str, ...] = ("none", "20%", "40%"), seeds: int = 3) -> list[dict[str, Any]]:
@@ -86,6 +87,30 @@ def test_a_configuration_that_left_jobs_is_not_ranked() -> None:
     shown = table(groups).replace("\u00a0", " ")
     assert "120 of 240" in shown
     assert "≥ " in shown
+
+
+def test_a_configuration_that_rejected_jobs_is_in_no_picture_of_the_others() -> None:
+    found = rows()
+    for row in found:
+        if row["cap"] == "20%":  # each of its runs is whole, but of fewer jobs
+            row |= {"jobs_never_ran": 9, "never_ran_reasons": "too much power: 9", "work": f"less {row['seed']}"}
+    groups = groups_of(found)
+    drawn = {figure.key: figure for figure, _ in pictures(groups)}
+    for key in ("slowdown", "energy"):
+        values = [drawn[key].columns[f"value_{k}"] for k in range(2)]
+        assert [np.isfinite(each).tolist() for each in values] == [[False, True]] * 2, key
+    assert "20%" not in " ".join(drawn["spread"].columns["name"].tolist())
+    assert np.isfinite(drawn["wait"].columns["value_0"]).all()  # over all jobs, with hollow points
+    assert drawn["wait"].extra["never_ran"] == [[27, 0], [27, 0]]
+
+
+@pytest.mark.parametrize(("plain_s", "by_nodes_s", "said"), [(30, 200, True), (30, 50, False), (70, 200, False)])
+def test_a_mean_that_falls_under_a_cap_is_explained(plain_s: float, by_nodes_s: float, *, said: bool) -> None:
+    found = [row | {"node_wait_s_mean": row["wait_s_mean"]} for row in rows(("none", "40%")) if row["policy"] == "easy"]
+    for row in found:
+        if row["cap"] == "40%":
+            row |= {"wait_s_mean": plain_s, "node_wait_s_mean": by_nodes_s}
+    assert (MAY_FALL in html(found, "c")) is said
 
 
 @pytest.mark.browser

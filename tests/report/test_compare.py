@@ -11,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from tests.report.cases import generated_record, member
 from tests.report.chromium import Browser
 from tests.report.test_browser import CUT, expect_clean, expect_drawn, look
+from wattqueue.cli.compare import terminal_table
 from wattqueue.errors import InputError
 from wattqueue.formats.rundir.folder import write_run
 from wattqueue.report.compare import figures, table
@@ -23,6 +25,7 @@ from wattqueue.report.compare.groups import Group, Member, grouped
 from wattqueue.report.compare.stats import Estimate, estimate, paired
 from wattqueue.report.figures import pareto
 from wattqueue.report.load import load_members, of_record
+from wattqueue.report.metric_table import MAY_FALL
 
 
 def with_metrics(seeds: dict[int, dict[str, float]], label: str) -> Group:
@@ -181,6 +184,28 @@ def test_files_say_the_same(folders: list[Path]) -> None:
     assert int(wait["pairs"]) == 3
     assert float(wait["ci95_low"]) < float(wait["mean"]) < float(wait["ci95_high"])
     assert 0 <= float(wait["p_paired_t"]) <= 1
+
+
+@pytest.mark.parametrize(
+    ("under", "said"),
+    [
+        ({"wait_s_mean": 90.0, "node_wait_s_mean": 200.0, "power_utilization": 0.9}, True),
+        ({"wait_s_mean": 90.0, "node_wait_s_mean": 200.0}, False),  # no cap: another reason
+        ({"wait_s_mean": 90.0, "node_wait_s_mean": 90.0, "power_utilization": 0.9}, False),
+        ({"wait_s_mean": 110.0, "node_wait_s_mean": 200.0, "power_utilization": 0.9}, False),
+    ],
+)
+def test_a_mean_that_falls_under_a_cap_is_explained_beside_the_mean_by_nodes(
+    under: dict[str, float], *, said: bool
+) -> None:
+    plain = {"wait_s_mean": 100.0, "node_wait_s_mean": 100.0}
+    found = table.compare([with_metrics({1: plain}, "none"), with_metrics({1: under}, "cap")])
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(terminal_table(found, everything=False))
+    shown = " ".join(console.export_text().split())
+    assert "Waiting time, by nodes, mean" in shown
+    assert (MAY_FALL in shown) is said
+    assert (MAY_FALL in report(found)) is said
 
 
 def closed() -> table.Comparison:

@@ -41,6 +41,7 @@ SHOWN = (
         "jobs_never_ran",
         "all_wait_s_mean",
         "wait_s_mean",
+        "node_wait_s_mean",
         "wait_s_p95",
         "bounded_slowdown_mean",
     ),
@@ -94,7 +95,7 @@ def comparison_html(found: RunComparison) -> str:
 
     Metrics are those of ``SHOWN``; ``RunComparison.frame`` has all of them.
     """
-    from wattqueue.report.compare.table import difference, not_comparable, says_nothing, shown
+    from wattqueue.report.compare.table import difference, notes, says_nothing, shown
 
     comparison = found.comparison
     rows = []
@@ -108,7 +109,7 @@ def comparison_html(found: RunComparison) -> str:
         "Comparison",
         f"differences are from {comparison.groups[0].label}",
         _table(heads, rows),
-        _list(not_comparable(comparison)),
+        _list(notes(comparison)),
     )
 
 

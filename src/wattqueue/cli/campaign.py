@@ -24,6 +24,7 @@ COLUMNS = (
     "jobs_never_ran",
     "all_wait_s_mean",
     "wait_s_mean",
+    "node_wait_s_mean",
     "bounded_slowdown_mean",
     "utilization",
     "power_utilization",
@@ -63,7 +64,8 @@ def run(
     from wattqueue.cli._progress import counting
     from wattqueue.errors import InputError
     from wattqueue.formats.pages import write_text
-    from wattqueue.report.campaign import groups_of, html
+    from wattqueue.report.campaign import groups_of, html, mean_falls
+    from wattqueue.report.metric_table import MAY_FALL
 
     if out is not None and not out.strip():
         raise InputError("is empty", where="--out", hint="name a folder; an unset shell variable gives an empty text")
@@ -78,6 +80,8 @@ def run(
     groups = groups_of(rows)
     say_never_ran((", ".join(group.axes), group.work) for group in groups)
     show(finished.table, f"{file.name}: {finished.runs:,} runs, means over workloads and seeds")
+    if mean_falls(groups):
+        typer.echo(MAY_FALL)
     page = folder / "report.html"
     write_text(page, html(rows, file.stem))
     # Cells that an earlier call had already finished.

@@ -24,6 +24,7 @@ MAIN = (
         "jobs_never_ran",
         "all_wait_s_mean",
         "wait_s_mean",
+        "node_wait_s_mean",
         "wait_s_p95",
         "turnaround_s_mean",
         "bounded_slowdown_mean",
@@ -114,9 +115,9 @@ def _caption(comparison: Comparison) -> str:
 
     A sign is explained only where it occurs.
     """
-    from wattqueue.report.compare.table import any_intervals, any_pairs, not_comparable
+    from wattqueue.report.compare.table import any_intervals, any_pairs, notes
 
-    said = [*not_comparable(comparison), f"Differences are from {comparison.groups[0].label}."]
+    said = [*notes(comparison), f"Differences are from {comparison.groups[0].label}."]
     if any_intervals(comparison):
         said.append("± is half of the 95 % interval over seeds.")
     if any_pairs(comparison):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue import __version__
-from wattqueue.model.comparability import WorkDone, alike
+from wattqueue.model.comparability import WorkDone, alike, gate_of_groups
 from wattqueue.model.jobs import Floats
 from wattqueue.policy.oracles import marked
 from wattqueue.report import metric_table, words
@@ -30,11 +30,15 @@ from wattqueue.report.figures import boxes, pareto
 AXES = ("machine", "policy", "estimator", "cap")
 """Columns of results.parquet that make a configuration."""
 METRICS = (
-    *("jobs_never_ran", "all_wait_s_mean", "wait_s_mean", "wait_s_p95", "turnaround_s_mean", "bounded_slowdown_mean"),
+    *("jobs_never_ran", "all_wait_s_mean", "wait_s_mean", "node_wait_s_mean", "wait_s_p95", "turnaround_s_mean"),
+    "bounded_slowdown_mean",
     *("utilization", "machine_energy_j", "energy_per_node_h_j", "power_utilization", "cap_overshoot_w", "cap_over_s"),
 )
 """Columns of the table; one without any value is left out, and so are the first two where all jobs ran."""
-HOLLOW = "Hollow points: some jobs never ran there; they count with their wait up to the end of the run, at least."
+HOLLOW = (
+    "Hollow points: some jobs never ran there; those that were not rejected count with their wait up to the end of the "
+    "run, at least."
+)
 LOG_RATIO = 20.0
 """Waits of several configurations that span more than this factor are drawn on a logarithmic axis."""
 MOST_POINTS = 30
@@ -97,6 +101,11 @@ class CampaignGroup:
         values = self.values(metric)
         good = values[np.isfinite(values)]
         return float(good.mean()) if len(good) else float("nan")
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Return the means of the metrics of the table."""
+        return {metric: self.mean(metric) for metric in METRICS}
 
 
 def groups_of(rows: Sequence[ResultRow]) -> list[CampaignGroup]:
@@ -167,6 +176,18 @@ def comparable(groups: Sequence[CampaignGroup]) -> list[CampaignGroup]:
     return [groups[k] for k in alike([group.works for group in groups])]
 
 
+def _of_one_work(groups: Sequence[CampaignGroup]) -> list[CampaignGroup]:
+    """Return the groups whose figures one picture may hold: those that may be compared, else the first whole one."""
+    return comparable(groups) or [group for group in groups if group.whole][:1]
+
+
+def mean_falls(groups: Sequence[CampaignGroup]) -> bool:
+    """Return whether a cap lowers the mean wait of a configuration and raises the one by nodes."""
+    plain = {group.axes[:-1]: group for group in groups if np.isinf(group.cap_w)}
+    pairs = [(plain[group.axes[:-1]], group) for group in groups if group.axes[:-1] in plain]
+    return any(metric_table.mean_falls(a.means, b.means, gate_of_groups(a.works, b.works)) for a, b in pairs)
+
+
 def not_comparable(groups: Sequence[CampaignGroup]) -> list[str]:
     """Return what is said of the groups that may not be compared: the two with most jobs that never ran, and others."""
     found = sorted(((group.work, group) for group in groups if group.work.text), key=lambda pair: -pair[0].never_ran)
@@ -233,11 +254,12 @@ def curve(
         reads: How values are printed: ``span``, ``number`` or ``energy`` (``CAP_READERS`` in whatif.js).
 
     A configuration without a run at some cap has a gap there. Where jobs never ran, a wait over all jobs is a hollow
-    point, since it is a lower bound; other metrics have a gap there. The run without a cap is a dashed line.
+    point, since it is a lower bound; other metrics have a gap where other work was done. The run without a cap is a
+    dashed line.
     """
     bounds = metric.startswith(metric_table.BOUNDS)
     labels = list(dict.fromkeys(_label(group, groups, cap=False) for group in groups))
-    shown = [group for group in groups if bounds or group.whole]
+    shown = groups if bounds else _of_one_work(groups)
     at = {(_label(group, groups, cap=False), group.cap_w): group.mean(metric) for group in shown}
     left = {(_label(group, groups, cap=False), group.cap_w): group.work.never_ran for group in groups}
     values = [np.array([at.get((label, cap.cap_w), np.nan) for cap in caps]) for label in labels]
@@ -301,9 +323,8 @@ def trade_off(groups: Sequence[CampaignGroup]) -> Figure | None:
 
 def spread_of_waits(groups: Sequence[CampaignGroup]) -> Figure | None:
     """Return the spread of the mean waits over workloads and seeds; None for too few runs or too many groups."""
-    found = {
-        _label(g, groups, cap=True): g.values("wait_s_mean") for g in groups if len(g.rows) >= BOX_RUNS and g.whole
-    }
+    same = [group for group in _of_one_work(groups) if len(group.rows) >= BOX_RUNS]
+    found = {_label(g, groups, cap=True): g.values("wait_s_mean") for g in same}
     if not 1 <= len(found) <= MOST_BOXES:
         return None
     scale, unit = words.wait_unit(max(finite_max(values) for values in found.values()))
@@ -337,7 +358,8 @@ def table(groups: Sequence[CampaignGroup]) -> str:
         for group in groups
     ]
     kinds = [""] * len(several) + ["n"] * (len(heads) - len(several))
-    note = paragraph("Means over workloads and seeds. results.parquet has every run with all metrics.")
+    said = ["Means over workloads and seeds. results.parquet has every run with all metrics."]
+    note = paragraph(" ".join(said + [metric_table.MAY_FALL] * mean_falls(groups)))
     return card("table", "All configurations", grid("All configurations", heads, rows, kinds, "side wide-grid"), note)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from wattqueue.model.comparability import Gate, change
 from wattqueue.model.quantities import Quantity, quantity
 from wattqueue.report import words
 from wattqueue.report.run import Metric
@@ -28,6 +29,11 @@ BOUNDS = ("all_wait_s",)
 """Prefixes of metrics that are lower bounds where some job never ran."""
 QUIET = frozenset({"jobs_killed", "jobs_never_ran"})
 """Counts that are shown among the main metrics only where they are not 0."""
+MAY_FALL = (
+    "A mean wait may fall under a cap: where power is short, narrow jobs start while a wide one waits, and a mean over "
+    "jobs counts both alike. The mean by nodes weights each job by its nodes."
+)
+"""What is said where ``mean_falls``."""
 SHARES = frozenset({"utilization", "power_utilization"})
 """Metrics of unit 1 that are shares and print as percent."""
 
@@ -99,6 +105,20 @@ def is_bound(name: str, metrics: Mapping[str, Metric]) -> bool:
     """Return whether a metric of a run is a lower bound: a wait that had not ended when the run did."""
     # Without the jobs that never ran both means are over the same jobs; rejected ones are in neither.
     return name.startswith(BOUNDS) and metrics.get("all_wait_s_mean") != metrics.get("wait_s_mean")
+
+
+def mean_falls(base: Mapping[str, Metric], other: Mapping[str, Metric], through: Gate) -> bool:
+    """Return whether the mean wait falls from one run to another while the mean by nodes rises."""
+    plain, by_nodes = (
+        change(name, _number(base, name), _number(other, name), through) for name in ("wait_s_mean", "node_wait_s_mean")
+    )
+    return plain is not None and by_nodes is not None and plain < 0 < by_nodes
+
+
+def _number(metrics: Mapping[str, Metric], name: str) -> float:
+    """Return a metric of a run, NaN where it has none."""
+    value = metrics.get(name)
+    return float("nan") if value is None else float(value)
 
 
 def at_least(text: str, *, bound: bool) -> str:

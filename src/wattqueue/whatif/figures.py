@@ -26,7 +26,10 @@ from wattqueue.whatif.safe import percent
 
 LOG_RATIO = 20.0
 """Waits of several configurations that span more than this factor are drawn on a logarithmic axis."""
-HOLLOW = "Hollow points: some jobs never ran under that cap; they count up to the end of the run, at least."
+HOLLOW = (
+    "Hollow points: some jobs never ran under that cap; those that were not rejected count up to the end of the run, "
+    "at least."
+)
 MOST = 12
 """Names in the figure of payers."""
 

@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 
 from wattqueue import __version__
-from wattqueue.report import words
+from wattqueue.report import metric_table, words
 from wattqueue.report.cards import Html, card, grid, paragraph, together
 from wattqueue.report.document import figures_html, page
 from wattqueue.whatif import safe, text
@@ -73,7 +73,7 @@ def lede(answer: Answer) -> str:
         else "<strong>No cap can be certified</strong> with this data; the reason is given below."
     )
     said = escape(text.headline(answer, curve))
-    falls = f" {escape(text.MAY_FALL)}" if text.mean_falls(curve) else ""
+    falls = f" {escape(metric_table.MAY_FALL)}" if text.mean_falls(curve) else ""
     return f"{said if curve.holds(curve.at) else f'<strong>{said}</strong>'} {called}{falls}"
 
 

@@ -13,10 +13,10 @@ from typing import Self
 
 import numpy as np
 
-from wattqueue.model.comparability import Gate, change, factor
+from wattqueue.model.comparability import factor
 from wattqueue.model.energy_origin import energy_origin, origin_sentence
 from wattqueue.model.quantities import quantity
-from wattqueue.report import words
+from wattqueue.report import metric_table, words
 from wattqueue.report.metric_table import at_least, is_bound
 from wattqueue.whatif.answer import Answer, Bill, Curve
 from wattqueue.whatif.payers import Hour, Payers
@@ -32,15 +32,10 @@ SMALL_UNITS = {"g": (1e6, "t"), "kg": (1e3, "t")}
 """Divisor and unit in which emissions in grams and kilograms are shown."""
 NOTEWORTHY = 0.005
 """Shares of the additional waiting below this are not listed: they would print as 0 %."""
-
 WAITS = ("all_wait_s_mean", "wait_s_mean", "node_wait_s_mean", "wait_s_p95")
 """Waits of the table; the first is shown where jobs never ran."""
 UNKNOWN = "If every job without watts draws the stated maximum of its nodes"
 """What the second answer assumes where the data know too few watts."""
-MAY_FALL = (
-    "A mean wait may fall under a cap: where power is short, narrow jobs start while a wide one waits, and a mean over "
-    "jobs counts both alike. The mean by nodes weights each job by its nodes."
-)
 
 Scale = tuple[float, str]
 """SI units per printed unit, and the unit's name."""
@@ -221,7 +216,7 @@ def sentences(answer: Answer, curve: Curve) -> Iterator[str]:
     caps = answer.setup.caps
     yield headline(answer, curve)
     if mean_falls(curve):
-        yield MAY_FALL
+        yield metric_table.MAY_FALL
     seen = recorded(answer, curve)
     if seen is not None:
         yield recorded_sentence(seen)
@@ -256,18 +251,9 @@ def fails(curve: Curve, row: int) -> str:
 
 
 def mean_falls(curve: Curve) -> bool:
-    """Return whether the mean wait under some cap is below that without one."""
-    found = (change("wait_s_mean", *means, through) for means, through in _mean_waits(curve, "wait_s_mean"))
-    return any(value is not None and value < 0 for value in found)
-
-
-def _mean_waits(curve: Curve, name: str) -> Iterator[tuple[tuple[float, float], Gate]]:
-    """Yield a mean wait without a cap and under each cap, with the gate between the two runs."""
-    before = _number(curve.plain, name)
-    for ran, through in zip(curve.ran, curve.gates, strict=True):
-        after = _number(ran, name)
-        if before is not None and after is not None:
-            yield (before, after), through
+    """Return whether the mean wait under some cap is below that without one, while the one by nodes is above it."""
+    runs = zip(curve.ran, curve.gates, strict=True)
+    return any(metric_table.mean_falls(curve.plain.metrics, ran.metrics, through) for ran, through in runs)
 
 
 def recorded_sentence(seen: RecordedWaits) -> str:

@@ -20,6 +20,7 @@ from wattqueue.report.compare.table import (
     any_pairs,
     difference,
     not_comparable,
+    notes,
     shown,
 )
 from wattqueue.report.document import Drawn, figures_html, page
@@ -131,7 +132,7 @@ def _p(cell: MetricDifference) -> str:
 
 def _note(comparison: Comparison) -> str:
     """Return the explanation below the table (HTML): reference, intervals, p values."""
-    said = [*map(escape, not_comparable(comparison)), f"Differences are from {escape(comparison.groups[0].label)}."]
+    said = [*map(escape, notes(comparison)), f"Differences are from {escape(comparison.groups[0].label)}."]
     if any_intervals(comparison):
         said.append("± is half of the 95 % confidence interval over seeds (Student’s t).")
     n = any_pairs(comparison)

@@ -130,6 +130,19 @@ def not_comparable(comparison: Comparison) -> list[str]:
     return found
 
 
+def notes(comparison: Comparison) -> list[str]:
+    """Return the sentences below a table: what may not be compared, and why a mean wait may fall under a cap."""
+    base, *others = comparison.groups
+    pairs = [
+        (a.metrics, b.metrics, through)
+        for group, through in zip(others, comparison.gates[1:], strict=True)
+        for a, b in pairs_of(base, group)
+        if b.metrics.get("power_utilization") is not None  # it has a cap
+    ]
+    falls = any(metric_table.mean_falls(*pair) for pair in pairs)
+    return [*not_comparable(comparison), *[metric_table.MAY_FALL] * falls]
+
+
 def _value(name: str, member: Member) -> float | None:
     """Return a metric of a run, None where it has none."""
     found = member.metrics.get(name)
