@@ -75,8 +75,8 @@ def test_a_replay_is_not_decided_again(trace: Path, tmp_path: Path, line: Line) 
     ("old", "new", "words"),
     [
         ("allocated_resources", 99, "unit 99 is not on the machine of 8 units"),
-        ("starting_time", 0.0, "before its submission"),
-        ("finish_time", 1e6, "both hold unit"),
+        ("starting_time", 0.0, "starting_time is before submission_time"),
+        ("finish_time", 1e6, "execution_time does not follow"),
     ],
 )
 def test_an_edited_schedule_is_one_line(

@@ -11,13 +11,16 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.formats.epoch import trace_epoch_s
 from wattqueue.formats.rundir.folder import RunRecord, read_facts
+from wattqueue.formats.rundir.follows import MEANS
 from wattqueue.model.energy_origin import QUALITY, energy_origin
 from wattqueue.model.load_target import LoadTarget, LoadTargets
+from wattqueue.model.profiles import PERIOD_S
 from wattqueue.model.signals import Cap
 from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.policy import ROW_DEFAULTS
 from wattqueue.runs.perform import RunInputs, TaskResult, load
 from wattqueue.runs.task import Task
+from wattqueue.sim.phases import has_phases
 
 
 def recipe(inputs: RunInputs) -> dict[str, Any]:
@@ -34,6 +37,8 @@ def record(outcome: TaskResult) -> RunRecord:
     run, inputs = outcome.run, outcome.inputs
     oracles = oracles_of(inputs.policy)
     facts = {**recipe(inputs), **trace_facts(outcome), **({"oracle": oracles} if oracles else {})}
+    if has_phases(run):
+        facts[MEANS] = PERIOD_S
     if len(inputs.targets):
         watts = inputs.targets.in_watts(run.machine, inputs.cap)
         facts["targets"] = [asdict(watts.row(k)) for k in range(len(watts))]

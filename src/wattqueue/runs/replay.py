@@ -9,10 +9,12 @@ from typing import Any
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap
 from wattqueue.formats.rundir.folder import JOBS, RUN, RunRecord, read_run
+from wattqueue.formats.rundir.follows import MEANS
 from wattqueue.formats.source import sha256_of
 from wattqueue.live.recorded_schedule import read_recording
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.metrics import ENERGIES, metrics
+from wattqueue.model.profiles import PERIOD_S
 from wattqueue.model.recorded_schedule import RecordedSchedule
 from wattqueue.model.signals import Cap
 from wattqueue.runs.perform import watts_stated
@@ -93,6 +95,8 @@ def perform_replay(
     if not watts_stated(run.jobs, run.machine):
         figures |= dict.fromkeys(ENERGIES)
     facts = replay_facts(source, starts, workload if jobs is not None else "", cap)
+    if kept is not None:
+        facts[MEANS] = PERIOD_S
     watts = source.watts if jobs is None else ""
     record = RunRecord(run.jobs, run.machine, run.cap, run.schedule, run.power, figures, facts, watts=watts)
     return record, run.notes

@@ -12,9 +12,9 @@ The files and who reads them:
 - ``run.toml``: the recipe, for ``rerun`` and for people;
 - ``unusable.csv``: rows of the trace that were left out.
 
-Reading checks everything that later computations rely on (finite figures, times that do not go back), since a user
-may have edited a file; each failure is an InputError with the file's name. ``read_run(write_run(record))`` gives an
-equal record for everything that the files carry.
+Reading checks everything that later computations rely on (finite figures, times that do not go back), and that the
+figures follow from the tables (``follows``), since a user may have edited a file; each failure is an InputError with
+the file's name. ``read_run(write_run(record))`` gives an equal record for everything that the files carry.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from wattqueue.formats._json import figure
 from wattqueue.formats._parquet import readable
 from wattqueue.formats.atomic_write import atomic_folder, polars_errors
 from wattqueue.formats.machine.file import machine_data, machine_of
-from wattqueue.formats.rundir import tables
+from wattqueue.formats.rundir import follows, tables
 from wattqueue.formats.source import exists, opened
 from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.formats.unusable import Unusable, put_unusable, read_unusable
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 JOBS, POWER, METRICS, RUN, UNUSABLE = "jobs.csv", "power.parquet", "metrics.json", "run.toml", "unusable.csv"
+"""Names of the files in the folder."""
 STAMPS = ("schema_version", "origin", "cap_scope", "oracle")
 """Keys of metrics.json that are no metrics; ``oracle`` names the parts that knew the future, empty for none."""
-"""Names of the files in the folder."""
-OWN_KEYS = ("schema_version", "wattqueue_version", "origin", "watts", "machine", "cap")
+OWN_KEYS = ("schema_version", "wattqueue_version", "origin", "watts", "machine", "cap", follows.HASHES)
 """Keys of run.toml that are written from the run itself; facts may not have these names."""
 MOST_BYTES = 256 << 20
 """Largest run.toml or metrics.json that is read: a cap may have a step every few minutes for years."""
@@ -95,8 +95,10 @@ def write_run(folder: Path, record: RunRecord) -> None:
         jobs.with_columns(whole_as_integers(jobs)).write_csv(temporary / JOBS)
         power_table(record).write_parquet(temporary / POWER, compression_level=1, metadata=_stamp(record))
         (temporary / METRICS).write_text(metrics_json(record), encoding="utf-8")
-        (temporary / RUN).write_text(run_toml(record), encoding="utf-8")
         put_unusable(temporary / UNUSABLE, record.unusable)
+        text = run_toml(record)
+        hashes = follows.hashes(temporary, (JOBS, POWER, METRICS, UNUSABLE), text)
+        (temporary / RUN).write_text(f"{text}\n{dumps({follows.HASHES: hashes})}", encoding="utf-8")
 
 
 def jobs_table(record: RunRecord) -> pl.DataFrame:
@@ -125,7 +127,7 @@ def metrics_json(record: RunRecord) -> str:
 
 
 def run_toml(record: RunRecord) -> str:
-    """Return run.toml: versions, origin of the jobs, the facts as given, the cap, the machine in full.
+    """Return run.toml without its hashes: versions, origin of the jobs, the facts as given, cap, machine in full.
 
     Raises: ValueError for a fact with the name of a key that is written here, which is a defect of the caller.
     """
@@ -161,19 +163,22 @@ def watts_origin(jobs: Jobs) -> str:
 
 
 def read_run(folder: Path) -> RunRecord:
-    """Return a run from its folder.
+    """Return a run from its folder. All that draw or use a finished run read it here.
 
-    Raises: InputError naming the file that is missing or was not written by WattQueue; MachineError for its
-    machine.
+    Raises: InputError naming the file that is missing or was not written by WattQueue, or a figure that does not follow
+    from the tables (``follows``); MachineError for its machine.
     """
     # run.toml first: it has the schema version, and without it the folder is no run.
     facts, machine, cap = read_facts(folder)
     origin, watts = str(facts.get("origin", "measured")), str(facts.get("watts", ""))
-    jobs, schedule = tables.jobs_of(folder / JOBS, _read_jobs(folder / JOBS), machine, origin)
-    power = tables.power_of(_read_power(folder / POWER))
-    facts = {key: value for key, value in facts.items() if key not in OWN_KEYS}
-    unusable = read_unusable(folder / UNUSABLE)
-    return RunRecord(jobs, machine, cap, schedule, power, read_metrics(folder), facts, unusable, watts)
+    rows, series = _read_jobs(folder / JOBS), _read_power(folder / POWER)
+    jobs, schedule = tables.jobs_of(folder / JOBS, rows, machine, origin)
+    power, found, unusable = tables.power_of(series), read_metrics(folder), read_unusable(folder / UNUSABLE)
+    stored = follows.Stored(folder, jobs, schedule, power, machine, cap, found, len(unusable), facts)
+    follows.require_figures(stored, rows, series)
+    follows.require_files(facts, folder)  # last: a figure says more than a hash
+    own = {key: value for key, value in facts.items() if key not in OWN_KEYS}
+    return RunRecord(jobs, machine, cap, schedule, power, found, own, unusable, watts)
 
 
 def read_facts(folder: Path) -> tuple[dict[str, Any], Machine, Cap]:
@@ -198,6 +203,7 @@ def read_facts(folder: Path) -> tuple[dict[str, Any], Machine, Cap]:
             where=path,
             hint="use a newer WattQueue",
         )
+    follows.require_facts(data, path)
     try:
         machine = machine_of(data.pop("machine"), path)
         cap = data.pop("cap")
@@ -232,8 +238,8 @@ def read_metrics(folder: Path) -> Metrics:
 def _read_jobs(path: Path) -> pl.DataFrame:
     """Return the rows of jobs.csv. Raises: InputError where columns are missing or hold no numbers.
 
-    Columns of numbers (``tables.NUMBERS``) are float64 with NaN for empty fields, all others text. Further
-    columns, which a user may have added, are dropped.
+    Columns of numbers (``tables.NUMBERS``) are float64 with NaN for empty fields, all others text. Further columns,
+    which folders without hashes may have, are dropped.
     """
     import polars as pl
 
@@ -258,7 +264,8 @@ def _read_power(path: Path) -> pl.DataFrame:
 
     Raises: InputError where it is none, or has gaps, infinite figures or times that go back.
 
-    Columns: ``time_s`` (s), ``jobs_w``, ``other_w`` and ``busy_idle_w`` (W), ``busy_units`` (count, int32).
+    Columns: ``time_s`` (s), ``jobs_w``, ``other_w`` and ``busy_idle_w`` (W), ``busy_units`` (count, int32); those that
+    follow from them (``tables.power_frame``) as far as the file has them.
     """
     import polars as pl
 
@@ -267,7 +274,9 @@ def _read_power(path: Path) -> pl.DataFrame:
     with readable(path):
         frame = pl.read_parquet(path, glob=False, hive_partitioning=False)
     try:
+        sums = [name for name in tables.POWER_SUMS if name in frame.columns]
         figures = [pl.col(name).cast(pl.Float64) for name in ("time_s", "jobs_w", "other_w", "busy_idle_w")]
+        whole = frame.select(pl.col(sums).cast(pl.Float64))
         frame = frame.select(*figures, pl.col("busy_units").cast(pl.Int32))
     except pl.exceptions.PolarsError as error:
         raise InputError(f"is not a power series: {_first_line(error)}", where=path, hint="run it again") from error
@@ -279,7 +288,7 @@ def _read_power(path: Path) -> pl.DataFrame:
     finite = frame.select(pl.all().cast(pl.Float64).is_finite().all()).row(0)
     if any(frame.null_count().row(0)) or not all(finite) or (np.diff(time) < 0).any():
         raise InputError("has gaps, infinite figures or times that go back", where=path, hint="run it again")
-    return frame
+    return frame.hstack(whole)
 
 
 def _stamp(record: RunRecord) -> dict[str, str]:

@@ -81,6 +81,8 @@ OURS = (
     "reason",
 )
 """Further columns; their units and meanings stand in ``model/quantities.csv``."""
+POWER_SUMS = ("scope_w", "machine_w", "cap_w")
+"""Columns of power.parquet that follow from the others, the machine's scope and the cap."""
 PARKED = "parked_s"
 """A last column where jobs were suspended: for how long. Part of ``execution_time``, not of ``waiting_time``."""
 # The columns that are read back as float64, with NaN for empty fields. By position in the two tuples above: from
@@ -96,18 +98,12 @@ DIGITS = 6
 def jobs_frame(jobs: Jobs, schedule: Schedule, machine: Machine) -> pl.DataFrame:
     """Return one row per usable job; fields of a job that never ran are empty.
 
-    ``stretch`` is turnaround over run time, as Batsim defines it; ``mean_power_w`` is true energy over run time and
-    units. Differences are rounded to microseconds, so that floating-point noise does not fill the file with digits;
-    submissions, starts and ends are written in full, so that reading them back gives the same float64.
+    Submissions, starts and ends are written in full, so that reading them back gives the same float64.
     """
     import polars as pl
 
-    figures = job_figures(jobs, schedule)
     ran = schedule.ran
-    with np.errstate(invalid="ignore", divide="ignore"):
-        stretch = figures.turnaround_s / figures.run_s
-        unit_w = schedule.energy_j / (figures.run_s * jobs.nodes)
-    unit_w[~(unit_w > 0)] = np.nan
+    follows = derived(jobs, schedule)
     # A job that never ran has option -1, which picks the element appended here: no partition, no frequency.
     partition = np.append(machine.option_partition, -1)[schedule.option]
     frequency = np.append(machine.option_frequency_hz, np.nan)[schedule.option]
@@ -118,14 +114,14 @@ def jobs_frame(jobs: Jobs, schedule: Schedule, machine: Machine) -> pl.DataFrame
         "submission_time": jobs.submit_s,
         "requested_number_of_resources": jobs.nodes,
         "requested_time": jobs.walltime_s,
-        "success": (schedule.state == State.COMPLETED).astype(np.int8),
+        "success": follows["success"],
         "final_state": _named(schedule.state, tuple(STATES[s] for s in State)),
         "starting_time": schedule.start_s,
-        "execution_time": np.round(figures.run_s, DIGITS),
+        "execution_time": follows["execution_time"],
         "finish_time": schedule.end_s,
-        "waiting_time": np.round(figures.wait_s, DIGITS),
-        "turnaround_time": np.round(figures.turnaround_s, DIGITS),
-        "stretch": np.round(stretch, DIGITS),
+        "waiting_time": follows["waiting_time"],
+        "turnaround_time": follows["turnaround_time"],
+        "stretch": follows["stretch"],
         "allocated_resources": pl.Series(intervals.to_text(*held), dtype=pl.String),
         "consumed_energy": np.where(ran, schedule.energy_j, np.nan),
         # evalys labels each job with it, and cannot draw without.
@@ -135,14 +131,36 @@ def jobs_frame(jobs: Jobs, schedule: Schedule, machine: Machine) -> pl.DataFrame
         "partition": _named(partition, tuple(p.name for p in machine.partitions)),
         "frequency_hz": frequency,
         "predicted_w": schedule.predicted_w,
-        "mean_power_w": unit_w,
+        "mean_power_w": follows["mean_power_w"],
         "runtime_s": jobs.runtime_s,
-        "bounded_slowdown": np.round(figures.bounded_slowdown, DIGITS),
+        "bounded_slowdown": follows["bounded_slowdown"],
         "reason": _named(schedule.reason, tuple(REASONS[r] for r in Reason)),
     }
     if schedule.parked_s is not None:
         columns[PARKED] = np.round(schedule.parked_s, DIGITS)
     return pl.DataFrame(columns, nan_to_null=True)  # a gap is an empty field in CSV; the word NaN would be refused
+
+
+def derived(jobs: Jobs, schedule: Schedule) -> dict[str, NDArray[Any]]:
+    """Return the columns that follow from the others, by name; NaN for a job that never ran. Shapes (n,).
+
+    ``stretch`` is turnaround over run time, as Batsim defines it; ``mean_power_w`` is true energy over run time and
+    units. Differences are rounded to microseconds, so that floating-point noise does not fill the file with digits.
+    """
+    figures = job_figures(jobs, schedule)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        stretch = figures.turnaround_s / figures.run_s
+        unit_w = schedule.energy_j / (figures.run_s * jobs.nodes)
+    unit_w[~(unit_w > 0)] = np.nan
+    return {
+        "success": (schedule.state == State.COMPLETED).astype(np.int8),
+        "execution_time": np.round(figures.run_s, DIGITS),
+        "waiting_time": np.round(figures.wait_s, DIGITS),
+        "turnaround_time": np.round(figures.turnaround_s, DIGITS),
+        "stretch": np.round(stretch, DIGITS),
+        "mean_power_w": unit_w,
+        "bounded_slowdown": np.round(figures.bounded_slowdown, DIGITS),
+    }
 
 
 def power_frame(power: PowerSeries, machine: Machine, cap: Cap) -> pl.DataFrame:
@@ -242,8 +260,8 @@ def _require_consistent(path: Path, schedule: Schedule, machine: Machine) -> Non
 def power_of(frame: pl.DataFrame) -> PowerSeries:
     """Return the power series from the rows of power.parquet.
 
-    ``scope_w``, ``machine_w`` and ``cap_w`` are not read: the series computes the first two from its parts, and the cap
-    stands in run.toml. Rows that only mark a change of the cap stay; they repeat the watts of the row before.
+    Of ``POWER_SUMS`` the series computes the first two from its parts, and the cap stands in run.toml. Rows that only
+    mark a change of the cap stay; they repeat the watts of the row before.
     """
     time, jobs_w, other_w, idle_w = (
         np.ascontiguousarray(frame[name].to_numpy(), np.float64)
