@@ -18,6 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wattqueue.lazy import lazy_names
+from wattqueue.version import SCHEMA_VERSION as SCHEMA_VERSION
+from wattqueue.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from wattqueue.api.compare import compare
@@ -38,10 +40,6 @@ if TYPE_CHECKING:
     from wattqueue.model.machine import Machine, Partition
     from wattqueue.model.signals import Cap
     from wattqueue.policy.policy import load_policy
-
-__version__ = "0.1.0"
-SCHEMA_VERSION = 1
-"""Version of every file that WattQueue writes; raised when a column or key changes its meaning."""
 
 _HOMES = {
     "Cap": "wattqueue.model.signals",

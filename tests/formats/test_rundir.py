@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.formats.refusal import refused
-from wattqueue import SCHEMA_VERSION, __version__
 from wattqueue.errors import InputError, OutputError, WattQueueError
 from wattqueue.formats.rundir import intervals
 from wattqueue.formats.rundir.folder import RunRecord, read_facts, read_metrics, read_run, write_run
@@ -30,6 +29,7 @@ from wattqueue.model.metrics import metrics
 from wattqueue.model.quantities import quantity
 from wattqueue.model.schedule import PowerSeries, Reason, Schedule, State
 from wattqueue.model.signals import Cap
+from wattqueue.version import SCHEMA_VERSION, __version__
 
 NAN = float("nan")
 MACHINE = Machine(

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.formats.refusal import refused
-from wattqueue import SCHEMA_VERSION
 from wattqueue.errors import InputError, OutputError, WattQueueError
 from wattqueue.formats.table.job_table import COLUMNS, OF_POLICIES, SUBMISSION, read_table, write_table
 from wattqueue.model import bounds, consent
 from wattqueue.model.jobs import Jobs, Labels
+from wattqueue.version import SCHEMA_VERSION
 
 ROOT = Path(__file__).parents[2]
 

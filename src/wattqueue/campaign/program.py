@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import wattqueue
+from wattqueue.version import __version__
 
 UNRELATED = {"checks", "cli", "live", "report", "store"}
 """Subpackages that no figure of a run depends on: presentation, live control, checks."""
@@ -22,7 +22,7 @@ DEPENDENCIES = ("numpy", "numba", "scikit-learn")
 @cache
 def program() -> str:
     """Return the version of this program, a hash of its sources, and the versions of numerical packages."""
-    found = [f"wattqueue {wattqueue.__version__} (sources {_source_hash()})"]
+    found = [f"wattqueue {__version__} (sources {_source_hash()})"]
     for name in DEPENDENCIES:
         try:
             found.append(f"{name} {version(name)}")
@@ -33,7 +33,7 @@ def program() -> str:
 
 def _source_hash() -> str:
     """Return 12 digits of a hash over names and contents of the sources, in order of their paths."""
-    root = Path(wattqueue.__file__).parent
+    root = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root)

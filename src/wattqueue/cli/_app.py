@@ -20,8 +20,8 @@ from typing import Annotated
 
 import typer
 
-from wattqueue import __version__
 from wattqueue.errors import InputError, WattQueueError
+from wattqueue.version import __version__
 
 HERE = Path(__file__).parent
 """Folder of the verbs; tests point it at verbs of their own."""

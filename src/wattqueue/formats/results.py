@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wattqueue import SCHEMA_VERSION, __version__
 from wattqueue.formats.atomic_write import atomic_write, polars_errors
+from wattqueue.version import SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
     import polars as pl

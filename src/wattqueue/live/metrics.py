@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from wattqueue import __version__
 from wattqueue.errors import InputError
 from wattqueue.live.http_server import QuietServer
+from wattqueue.version import __version__
 
 if TYPE_CHECKING:
     from wattqueue.live.report import Report

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue import __version__
 from wattqueue.model.comparability import WorkDone, alike, gate_of_groups
 from wattqueue.model.jobs import Floats
 from wattqueue.policy.oracles import marked
@@ -26,6 +25,7 @@ from wattqueue.report.document import Drawn, figures_html, page
 from wattqueue.report.equal import equal_sentence
 from wattqueue.report.figure import Axis, Figure, finite_max
 from wattqueue.report.figures import boxes, pareto
+from wattqueue.version import __version__
 
 AXES = ("machine", "policy", "estimator", "cap")
 """Columns of results.parquet that make a configuration."""

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
-from wattqueue import __version__
 from wattqueue.policy.oracles import marked
 from wattqueue.report import metric_table, words
 from wattqueue.report.cards import together
@@ -21,6 +20,7 @@ from wattqueue.report.figures import gantt, power, prediction, queue, users, wai
 from wattqueue.report.payload import encode, script_json
 from wattqueue.report.run import RunData
 from wattqueue.report.sections import metrics, sources, tiles
+from wattqueue.version import __version__
 
 SCRIPTS = ("core.js", "charts.js", "boxes.js", "gantt.js", "compare.js", "points.js", "whatif.js", "page.js")
 """Scripts of the page in the order in which they depend on each other; ``page.js`` starts the charts."""

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from wattqueue import SCHEMA_VERSION, __version__
 from wattqueue.model.never_ran import ROW
 from wattqueue.model.sums import sum_of_products
+from wattqueue.version import SCHEMA_VERSION, __version__
 from wattqueue.whatif import safe
 from wattqueue.whatif.answer import Answer, Bill, Curve
 from wattqueue.whatif.bill import Tariff

@@ -11,10 +11,10 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from wattqueue import __version__
 from wattqueue.report import metric_table, words
 from wattqueue.report.cards import Html, card, grid, paragraph, together
 from wattqueue.report.document import figures_html, page
+from wattqueue.version import __version__
 from wattqueue.whatif import safe, text
 from wattqueue.whatif.answer import Answer, Curve
 from wattqueue.whatif.figures import pictures

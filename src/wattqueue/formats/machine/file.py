@@ -26,7 +26,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wattqueue import SCHEMA_VERSION
 from wattqueue.errors import MachineError, WattQueueError, one_of
 from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.schema import first_finding
@@ -34,6 +33,7 @@ from wattqueue.formats.source import exists
 from wattqueue.formats.toml import dumps, read_toml
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.power_sensor import PowerSensor
+from wattqueue.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from pydantic import ValidationError

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wattqueue import SCHEMA_VERSION, __version__
 from wattqueue.errors import InputError
 from wattqueue.formats._csv import whole_as_integers
 from wattqueue.formats._json import figure
@@ -43,6 +42,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import Metrics
 from wattqueue.model.schedule import PowerSeries, Schedule
 from wattqueue.model.signals import Cap
+from wattqueue.version import SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
     import polars as pl

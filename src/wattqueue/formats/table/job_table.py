@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue import SCHEMA_VERSION
 from wattqueue.errors import InputError, nearest
 from wattqueue.formats import _csv, _parquet
 from wattqueue.formats.atomic_write import atomic_write, polars_errors
@@ -35,6 +34,7 @@ from wattqueue.model import bounds, consent
 from wattqueue.model.bounds import DURATION_S, TIME_S, UNIT_W, UNITS, is_whole
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.profiles import PowerProfiles
+from wattqueue.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     import polars as pl

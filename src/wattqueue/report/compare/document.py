@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from html import escape
 
-from wattqueue import __version__
 from wattqueue.report import metric_table
 from wattqueue.report.cards import Html, card, grid
 from wattqueue.report.compare import figures
@@ -24,6 +23,7 @@ from wattqueue.report.compare.table import (
     shown,
 )
 from wattqueue.report.document import Drawn, figures_html, page
+from wattqueue.version import __version__
 
 
 def pictures(comparison: Comparison) -> list[Drawn]:

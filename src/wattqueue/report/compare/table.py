@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import repeat
 
-from wattqueue import SCHEMA_VERSION
 from wattqueue.model.comparability import OPEN, CommonJobs, Gate, change_percent, common_jobs, gate_of_pairs
 from wattqueue.report import metric_table, words
 from wattqueue.report.compare.groups import Group, Member, pairs_of
 from wattqueue.report.compare.stats import Estimate, Paired, estimate, paired
+from wattqueue.version import SCHEMA_VERSION
 
 HIGHER_IS_BETTER = ("utilization", "jobs_completed")
 """Metrics that improve when they rise."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wattqueue import SCHEMA_VERSION, __version__
 from wattqueue.checks.leak import find_leak
 from wattqueue.errors import InputError, one_of
 from wattqueue.formats.machine.file import load_machine
@@ -25,6 +24,7 @@ from wattqueue.parts.timeline import job_watts, trace_timeline
 from wattqueue.report import words
 from wattqueue.study.evaluation.evaluate import Clock, Evaluated, evaluate_all, maker
 from wattqueue.study.evaluation.page import html
+from wattqueue.version import SCHEMA_VERSION, __version__
 
 TEXT = "submission-text"
 """The estimator that reads texts of submissions."""

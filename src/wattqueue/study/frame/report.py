@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from wattqueue import SCHEMA_VERSION, __version__
 from wattqueue.report.document import Drawn, findings
 from wattqueue.study.frame.claim import ClaimTable
 from wattqueue.study.frame.samples import Progress
 from wattqueue.study.frame.table import WIDTH, wrapped
+from wattqueue.version import SCHEMA_VERSION, __version__
 
 __all__ = ["Part", "Progress", "Study", "StudyReport"]
 

@@ -1,0 +1,85 @@
+"""The figures of ``tools/structure.py``: none may grow. A change that lowers one lowers its bound here."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.architecture.source import ROOT
+from tools.structure import Structure, circles, files_in, structure_of
+
+BOUNDS = {
+    "largest_module": 600,
+    "largest_class": 370,
+    "wide_functions": 8,
+    "circle": 0,
+    "lazy_circle": 11,
+    "live_modules": 80,
+    "numbered_slots": 700,
+}
+
+
+def test_no_figure_is_above_its_bound() -> None:
+    figures = asdict(structure_of(files_in(ROOT / "src")))
+    assert {name: figures[name] for name, bound in BOUNDS.items() if figures[name] > bound} == {}
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """Two packages in which each figure has a value that can be counted by hand."""
+    files = {
+        "wattqueue/__init__.py": "from wattqueue.live import first\n",
+        "wattqueue/live/__init__.py": "",
+        "wattqueue/live/first.py": '''
+            """Docstring of the module."""
+
+            import wattqueue.live.second  # a comment
+
+
+            class First:
+                """Docstring of the class."""
+
+                figure = 1
+                """Docstring of an attribute."""
+
+                def wide(self, a, b, c, d, e, f, g, h, i):
+                    text = """a text
+                    of two lines"""
+                    return now[codes.AVAILABLE] + codes.AVAILABLE
+            ''',
+        "wattqueue/live/second.py": "from . import third\n",
+        "wattqueue/live/third.py": "def load():\n    from wattqueue.live import first\n",
+        "wattqueue/live/deep/fourth.py": "x = 1\n",
+        "wattqueue/kernels/state/arrays.py": "x = now[codes.AVAILABLE, codes.COUNTED]\n",
+        "wattqueue_grid/__init__.py": "from typing import TYPE_CHECKING\n\n"
+        "if TYPE_CHECKING:\n    import wattqueue_grid.page\n",
+        "wattqueue_grid/page.py": "import wattqueue_grid\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text).lstrip("\n"), encoding="utf-8")
+    return tmp_path
+
+
+def test_figures_of_a_tree_counted_by_hand(sources: Path) -> None:
+    assert structure_of(files_in(sources)) == Structure(
+        core_lines=13,
+        all_lines=17,
+        largest_module=15,
+        largest_class=6,
+        wide_functions=1,
+        circle=0,
+        lazy_circle=3,
+        live_modules=3,
+        numbered_slots=1,
+    )
+
+
+def test_circles_are_named(sources: Path) -> None:
+    live = {f"wattqueue.live.{name}" for name in ("first", "second", "third")}
+    assert circles(files_in(sources), lazy=True) == [live, {"wattqueue_grid", "wattqueue_grid.page"}]
+    assert circles(files_in(sources), lazy=False) == []
