@@ -17,6 +17,7 @@ from tests.api.cells import code_cells, execute, lines
 DOCS = Path(__file__).parents[2] / "docs"
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 GUIDE = DOCS / "guide" / "python.md"
+README = DOCS.parent / "README.md"
 
 
 @pytest.mark.compiled
@@ -55,6 +56,15 @@ def test_the_guide_runs(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.compiled
+def test_the_readme_runs(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "KTH-SP2.swf.gz").write_bytes(gzip.compress(trace.read_bytes()))
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    execute({"source": lines(block)}, {}, str(README))
+    assert (tmp_path / "easy.html").is_file()
+
+
+@pytest.mark.compiled
 def test_cells_of_ones_own_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (block,) = re.findall(
@@ -71,7 +81,7 @@ def test_the_guide_lists_every_name() -> None:
     assert not [name for name in wattqueue.__all__ if not re.search(rf"`[^`]*\b{name}\b", text)]
 
 
-PAGES = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "guide").glob("*.md")), DOCS.parent / "README.md"]
+PAGES = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "guide").glob("*.md")), README]
 PUBLIC = {"wattqueue", "wattqueue.parts"}
 EXTENDS = {
     "studies.md": {f"wattqueue.study.frame.{name}" for name in ("published", "samples")},

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tools.readme_demo import figures_of, folders, metrics_of, shown, table
 from wattqueue.cli import demo
 
 pytestmark = pytest.mark.compiled  # two weeks of jobs are too slow with kernels as plain Python
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+PICTURE = ROOT / "docs" / "images" / "report.png"
 
 
 @pytest.fixture(scope="module")
@@ -19,9 +21,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """Metrics of the three runs: uncapped; capped, every node at its maximum; capped, watts known."""
     out = tmp_path_factory.mktemp("demo")
     demo.run(out)
-    share = demo.CAP.removesuffix("%")
-    names = ("uncapped", f"cap-{share}", f"cap-{share}-watts-known")
-    return [json.loads((out / name / "metrics.json").read_text()) for name in names]
+    return [metrics_of(folder) for folder in folders(out)]
 
 
 def test_the_cap_binds_even_with_known_watts(runs: list[dict[str, Any]]) -> None:
@@ -32,15 +32,7 @@ def test_the_cap_binds_even_with_known_watts(runs: list[dict[str, Any]]) -> None
     assert all(run["cap_over_s"] in (None, 0.0) for run in runs)
 
 
-def test_the_readme_prints_the_demos_figures(runs: list[dict[str, Any]]) -> None:
-    """Its first table, number by number."""
-    waits = " | ".join(f"{run['wait_s_mean'] / 60:,.0f}" for run in runs)
-    used = " | ".join(f"{100 * run['utilization']:.1f}" for run in runs)
-    power = " | ".join(f"{100 * run['power_utilization']:.1f}" for run in runs[1:])
-    text = README.read_text(encoding="utf-8")
-    for row in (
-        f"| mean wait, min | {waits} |",
-        f"| utilization, % | {used} |",
-        f"| mean power / cap, % | – | {power} |",
-    ):
-        assert row in text
+def test_the_readme_shows_the_demos_figures(runs: list[dict[str, Any]]) -> None:
+    """Its table, and the run in its picture; ``python -m tools.readme_demo`` renews both."""
+    assert table(runs) in README.read_text(encoding="utf-8")
+    assert figures_of(PICTURE) == shown(runs[2])

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue import __version__
 from wattqueue.errors import InputError
 from wattqueue.formats.rundir import tables
 from wattqueue.formats.source import sha256_of
@@ -36,6 +35,7 @@ from wattqueue.model.metrics import ENERGIES, Metrics, energies, metrics, span
 from wattqueue.model.schedule import PowerSeries, Reason, Schedule
 from wattqueue.model.signals import Cap
 from wattqueue.model.sums import sum_of_products
+from wattqueue.version import __version__
 
 if TYPE_CHECKING:
     import polars as pl
