@@ -7,6 +7,10 @@ WORKERS ?= 3
 # Releases of Slurm beside the installed one: all that a real Slurm decides about runs on each of them.
 RELEASES := 24.11 26.05
 
+# Bytecode is kept: where the environment forbids it (as many container images do), every worker of the tests would rewrite
+# the assertions of all test files again, and every process compile the sources that it imports.
+export PYTHONDONTWRITEBYTECODE :=
+
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 STAGE := tools/stage
