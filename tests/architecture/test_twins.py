@@ -54,7 +54,10 @@ TWINS: dict[str, dict[str, str]] = {
     "simulator.Simulator.limit_alone": {"progress": "room_uw"},
     "simulator.Simulator.most_net": {"progress": "unit_net greatest_net"},
     "simulator.Simulator.fits_alone": {"progress": "fits_alone"},
-    "simulator.Simulator.never_starts": {"progress": "never_starts least_need"},
+    "simulator.Simulator.never_starts": {
+        "progress": "never_starts least_alone net_with_margin",
+        "actions": "least_of_jobs",
+    },
     "simulator.Simulator.fits_target_alone": {"progress": "fits_next_target"},
     "simulator.Simulator.keeps": {"greedy": "keeps_reservations"},
     "simulator.Simulator.consume": {"greedy": "consume_leftovers"},

@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,24 @@ def test_read_back(tmp_path: Path) -> None:
     assert metrics(again.jobs, again.schedule, again.power, again.machine, again.cap, rows_unusable=1) == record.metrics
 
 
+@pytest.mark.parametrize(("text", "holds"), [("900 W", True), ("much", False), ("900 W: 7", False)])
+def test_a_margin_stands_in_the_reason(tmp_path: Path, text: str, holds: bool) -> None:
+    record = example()
+    reason, margin = record.schedule.reason.copy(), np.full(4, NAN)
+    reason[3], margin[3] = Reason.LEDGER, 900.0
+    write_run(tmp_path, replace(record, schedule=replace(record.schedule, reason=reason, margin_w=margin)))
+    path, words = tmp_path / "jobs.csv", "cannot start under this ledger: margin "
+    assert [row["reason"] for row in rows_of(path)][2:] == ["too wide", f"{words}900 W"]
+    path.write_text(path.read_text().replace("900 W", text))
+    if not holds:
+        with refused(path):
+            read_run(tmp_path)
+        return
+    again = read_run(tmp_path).schedule
+    assert again.reason[3] == Reason.LEDGER
+    np.testing.assert_array_equal(again.margin_w, margin)
+
+
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b", "b"):
         write_run(tmp_path / name, example())
@@ -195,6 +214,7 @@ def test_what_cannot_be_written_leaves_all_as_it_was(tmp_path: Path, at: str) ->
 
 FULL = """
 import resource, sys
+from dataclasses import replace
 from pathlib import Path
 sys.path[:0] = [{here!r}]
 from test_rundir import example, write_run

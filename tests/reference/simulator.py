@@ -128,6 +128,10 @@ class Simulator:
         self.start = [math.nan] * n
         self.end = [math.nan] * n
         self.state = [codes.NOT_STARTED] * n
+        self.never: dict[int, int] = {}
+        """Why a job can start under no limit to come."""
+        self.margin_uw: dict[int, int] = {}
+        """The least margin of a job that cannot start under the ledger."""
         self.energy = [0.0] * n
         self.units: list[list[int]] = [[] for _ in range(n)]
         self.option = [-1] * n
@@ -140,8 +144,6 @@ class Simulator:
         self.nodes = groups([(part.units, part.units // part.nodes) for part in parts])
         self.domains = groups([(part.units, part.cores_per_socket if part.unit == "core" else 1) for part in parts])
         self.domain_cap = [INF] * len(self.domains)
-        self.before_target: dict[int, float] = {}
-        """Limits of domains that were lowered for a load target: those that held before."""
         if self.meter is not None:
             self.meter.begin(self)
         self.timers: list[tuple[float, int]] = []
@@ -515,58 +517,17 @@ class Simulator:
 
     def limits_refused(self, action: SetDomainCaps) -> bool:
         """Whether limits slow a job that does not agree; before a target, only if they lower the sum of watts."""
-        running, before, after = self.under_limits(action)
-        slower = [(r, b[1]) for r, a, b in zip(running, before, after, strict=True) if b[1] > a[1] * (1 + 1e-9)]
-        return any(not self.agrees(r, factor) for r, factor in slower) and not self.moves_watts(action)
-
-    def moves_watts(self, action: SetDomainCaps) -> bool:
-        """Whether no target limits yet, and limits do not lower the sum of watts."""
-        _, before, after = self.under_limits(action)
-        in_force = any(begin <= self.now < end for _, begin, end in self.targets)
-        less = sum(uw for uw, _ in after) < sum(uw for uw, _ in before) - 1000
-        return not in_force and self.limit_uw() >= self.alone_uw() and not less
-
-    def under_limits(self, action: SetDomainCaps) -> tuple[list[Running], list[Any], list[Any]]:
-        """Running jobs, and their expected watts and time factors before and after limits."""
         running = [r for r in self.running if r.begun and not r.parked]
         before, caps = [self.throttle(self.prediction, r) for r in running], list(self.domain_cap)
         for domain, cap_w in zip(action.domains, action.caps_w, strict=True):
             self.domain_cap[domain] = cap_w * 1e6
         after, self.domain_cap = [self.throttle(self.prediction, r) for r in running], caps
-        return running, before, after
-
-    def remember_limits(self, before: list[float], *, for_target: bool) -> None:
-        """Remember what held before a limit was lowered for a target, until that holds again or the cap asks for it."""
-        for domain, (old, new) in enumerate(zip(before, self.domain_cap, strict=True)):
-            if new < old and for_target:
-                self.before_target.setdefault(domain, old)
-            elif new < old or (new > old and new >= self.before_target.get(domain, INF)):
-                self.before_target.pop(domain, None)
-
-    def lift_limits(self) -> None:
-        """After starts: limits of a target that slow a job beyond its consent go back, if the cap alone has room."""
-        caps = SetDomainCaps(list(self.before_target), [uw / 1e6 for uw in self.before_target.values()])
-        running, now, without = self.under_limits(caps)
-        held = [
-            r
-            for r, a, b in zip(running, now, without, strict=True)
-            if a[1] > b[1] * (1 + 1e-9) and not self.agrees(r, a[1])
-        ]
-        on = {unit for r in held for unit in r.units}
-        lifted = {d: uw for d, uw in self.before_target.items() if on & set(self.domains[d])}
-        if not lifted:
-            return
-        before, limit = list(self.domain_cap), (self.cap_uw, self.rise)
-        for domain, uw in lifted.items():
-            self.domain_cap[domain] = uw
-        self.cap_uw, self.rise = max(self.cap_uw, self.alone_uw()), None
-        fits = self.change_fits()
-        self.cap_uw, self.rise = limit
-        if not fits:
-            self.domain_cap = before
-            return
-        self.settle()
-        self.remember_limits(before, for_target=False)
+        in_force = any(begin <= self.now < end for _, begin, end in self.targets)
+        less = sum(uw for uw, _ in after) < sum(uw for uw, _ in before) - 1000
+        if not in_force and self.limit_uw() >= self.alone_uw() and not less:
+            return False
+        slower = [(r, b[1]) for r, a, b in zip(running, before, after, strict=True) if b[1] > a[1] * (1 + 1e-9)]
+        return any(not self.agrees(r, factor) for r, factor in slower)
 
     def ahead_net(self, entry: int, option: int) -> int:
         """What an entry counts when the next announced target begins, if it starts now; 0 where it has ended."""
@@ -663,12 +624,16 @@ class Simulator:
         return self.most_net(entry, option) + self.idle_base() <= self.limit_alone()
 
     def never_starts(self, job: int) -> bool:
-        """Whether neither the maximum nor the prediction, with the least margin of this job alone, ever fits."""
+        """Whether neither the maximum nor the prediction, with the least margin of this job alone, ever fits.
+
+        Keeps the reason of one that never does, and the margin at the option that needs least with it.
+        """
         rows = [k for k, at in enumerate(self.cap.time_s) if at <= self.now][-1:] or [0]
         limit = max(self._cap_row(k) for k in range(rows[0], len(self.cap.time_s)))
         if limit >= codes.NO_CAP:
             return False
         share, own, common = (0.1, 0.0, 0.0) if self.site is not None else self.chance or (1.0, 0.0, 0.0)
+        reason, kept = codes.NEVER_FITS, list[tuple[int, int]]()
         for entry in (e for e in self.rank if self.entries.job[e] == job):
             p, nodes = int(self.entries.partition[entry]), int(self.jobs.nodes[job])
             base = sum(part.units * self.idle_uw(q) for q, part in enumerate(self.machine.partitions))
@@ -681,6 +646,13 @@ class Simulator:
                 margin = math.ceil(math.sqrt(own * round((net / 1e6) ** 2) + common * (net / 1e6) ** 2) * 1e6)
                 if min(most, share * (net + margin)) <= room:
                     return False
+                kept.append((math.ceil(share * (net + margin)), net))
+                if net <= room:
+                    reason = codes.NO_ROOM_FOR_MARGIN
+        self.never[job] = reason
+        if reason == codes.NO_ROOM_FOR_MARGIN:
+            need = min(each for each, _ in kept)
+            self.margin_uw[job] = need - next(net for each, net in kept if each == need)
         return True
 
     def least_net(self, job: int, option: int) -> int:
@@ -1017,15 +989,12 @@ class Simulator:
             self.start_checked(action)
         elif isinstance(action, SetDomainCaps):
             limits = list(self.domain_cap)
-            no_cap = self.alone_uw() >= codes.NO_CAP
-            for_target = self.serves_target() and (no_cap or not self.moves_watts(action))
             for domain, cap_w in zip(action.domains, action.caps_w, strict=True):
                 self.domain_cap[domain] = cap_w * 1e6
             if not self.change_fits():
                 self.domain_cap = limits
                 return
             self.settle()
-            self.remember_limits(limits, for_target=for_target)
         elif isinstance(action, Requeue):
             if action.job in by_job:
                 self.keep(by_job[action.job], action.kept_s)
@@ -1255,15 +1224,11 @@ class Simulator:
                 deferred = INF
                 self.schedule()
             started = self.begin()
-            if started and self.before_target:
-                self.lift_limits()
             while started and self.script is not None and "start" in self.wakes:
                 for action in self.script(ticks):
                     self.act(action)
                 ticks += 1
                 started = self.begin()
-                if started and self.before_target:
-                    self.lift_limits()
             if self.rise is not None and self.drawn() > self.rise[1]:
                 self.rise = self.now, self.drawn(), self.rise[2]
             self.write_step()

@@ -52,6 +52,10 @@ class Scripted:
 
 def expect_same(run: Run, twin: Simulator) -> None:
     np.testing.assert_array_equal(run.schedule.state, twin.state)
+    assert {job: int(run.schedule.reason[job]) for job in twin.never} == twin.never
+    margin = run.schedule.margin_w if run.schedule.margin_w is not None else np.full(len(run.jobs), np.nan)
+    found = {job: round(margin[job] * 1e6) for job in np.flatnonzero(~np.isnan(margin)).tolist()}
+    assert found == twin.margin_uw
     ran = run.schedule.ran
     np.testing.assert_array_equal(run.schedule.start_s[ran], np.array(twin.start)[ran])
     np.testing.assert_array_equal(run.schedule.end_s[ran], np.array(twin.end)[ran])

@@ -172,6 +172,8 @@ def test_a_job_that_no_limit_to_come_lets_start_does_not_hold_the_head(backfill:
     run = run_of(rows, backfill=backfill, max_w=200.0)
     np.testing.assert_array_equal(run.schedule.start_s, [NEVER, 1.0, 11.0])
     assert run.schedule.reason.tolist() == [Reason.LEDGER, 0, 0]
+    assert run.schedule.margin_w is not None
+    np.testing.assert_array_equal(run.schedule.margin_w, [1800.0, NEVER, NEVER])
     assert State(run.schedule.state[0]) == State.NOT_STARTED
 
 

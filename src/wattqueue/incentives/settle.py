@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -51,12 +50,7 @@ def in_order_of(jobs: Jobs, other: ScheduledJobs, where: str) -> Schedule:
     missing = next((str(name) for name in jobs.job_id if str(name) not in place), None)
     if missing is not None:
         raise InputError(f"has no job {missing}", where=where, hint="both runs must be of one workload")
-    rows = np.array([place[str(name)] for name in jobs.job_id], np.int64)
-    per_job = ("state", "reason", "start_s", "end_s", "option", "energy_j", "predicted_w", "unit_start", "unit_count")
-    columns: dict[str, Any] = {name: getattr(other.schedule, name)[rows] for name in per_job}
-    if other.schedule.parked_s is not None:
-        columns["parked_s"] = other.schedule.parked_s[rows]
-    return replace(other.schedule, **columns)
+    return other.schedule.take(np.array([place[str(name)] for name in jobs.job_id], np.int64))
 
 
 def consent_in_order(jobs: Jobs, stated: Jobs | None, where: str) -> Jobs:

@@ -29,7 +29,7 @@ from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.measured import date_job
 from wattqueue.kernels.nodes import drain_unit, requeue_job, stop_unit, wake_unit
 from wattqueue.kernels.parking import keep_work, resume_job, suspend_job
-from wattqueue.kernels.progress import fits_alone
+from wattqueue.kernels.progress import fits_alone, least_alone
 from wattqueue.kernels.ranked import choose_units
 from wattqueue.kernels.speed import change_speed, limit_domains, listed_fit, refresh_listed, settle, switch_option
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
@@ -111,6 +111,17 @@ def least_nets(view: KernelView, jobs: Array, options: Array, found: Array) -> N
         option = as_int64(options[k])
         p = as_int64(view.units.option_partition[option])
         found[k] = least_net(view, p, as_int64(jobs[k]), option)
+
+
+@entry
+def least_of_jobs(view: KernelView, least: Array, jobs: Array, found: Array) -> None:
+    """Write what jobs need where nothing runs to ``found`` (k, 3) int64 microwatts (``progress.least_alone``).
+
+    ``least`` (4,) float64: see ``AnnouncedSteps.least``; ``jobs`` (k,) int32.
+    """
+    view = by_reference(view)
+    for k in range(len(jobs)):
+        found[k, 0], found[k, 1], found[k, 2] = least_alone(view, least, as_int64(jobs[k]))
 
 
 @entry

@@ -4,6 +4,8 @@ A ledger may keep so much free, or count so much for a prediction, that a pass s
 nothing changes any more: no job ends, nothing is learned, and the queue waits for ever. So a job that cannot exceed a
 limit, because all of its units at their stated maximum fit, starts there whatever the ledger counts.
 
+A job for which no limit to come has room alone does not enter the queue (``never_starts``).
+
 ``start_one`` comes after every compiled pass (``kernels/schedule.py``). ``fits_alone`` is its test of one entry, which
 a start that a part in Python names passes as well (``kernels/actions.py``).
 """
@@ -18,7 +20,7 @@ from wattqueue.kernels.chance import square_w
 from wattqueue.kernels.consent import first_option, last_option
 from wattqueue.kernels.entries import least_net, net_watt, ready_units, start_entry, units_differ, wall_s
 from wattqueue.kernels.greedy import next_partition
-from wattqueue.kernels.state import AnnouncedSteps, KernelView, Truth
+from wattqueue.kernels.state import Array, KernelView, Truth
 from wattqueue.kernels.tree import Limits, class_of, tree_next
 
 INF = float("inf")
@@ -74,40 +76,52 @@ def fits_next_target(view: KernelView, p: int, job: int, option: int, net: int) 
 
 @kernel
 def never_starts(view: KernelView, truth: Truth, job: int) -> int:
-    """Return why a submitted job can start under no limit to come, whatever runs (``kernels/codes.py``); 0: it can.
-
-    Neither its maximum nor its prediction with the least margin fits, at any option of any entry, on the best units.
-    """
+    """Return why a submitted job can start under no limit to come, whatever runs (``kernels/codes.py``); 0: it can."""
     row, steps = truth.tally[codes.NEXT_SIGNAL] - 1, truth.announced
     while row + 1 < len(truth.signal_time) and truth.signal_time[row + 1] <= view.num[codes.NOW]:
         row += 1
     limit = as_int64(steps.highest_uw[row])
     if limit >= codes.NO_CAP:
         return 0
-    reason = codes.NEVER_FITS
+    room = limit - max(as_int64(int(steps.least[BASE_UW])), as_int64(0))
+    need, bare, _ = least_alone(view, steps.least, job)
+    if need <= room:
+        return 0
+    return codes.NO_ROOM_FOR_MARGIN if bare <= room else codes.NEVER_FITS
+
+
+@kernel
+def least_alone(view: KernelView, least: Array, job: int) -> tuple[int, int, int]:
+    """Return the least microwatts that a job needs where nothing runs, over all options of all entries.
+
+    On the best units: at their stated maximum or with the least margin, whichever is less; predicted, without a margin;
+    and the margin at the option that needs least with it. ``least`` (4,): see ``AnnouncedSteps.least``. A job without
+    an entry needs ``NO_CAP``.
+    """
+    need, bare, with_margin, margin = codes.NO_CAP, codes.NO_CAP, codes.NO_CAP, 0
     for p in range(len(view.units.free)):
         entry = as_int64(view.entries.of_job[job, p])
         if entry < 0:
             continue
-        room = limit - int(steps.least[BASE_UW])
-        if steps.least[BASE_UW] < 0:  # the nodes of others may be off
-            own = int(view.nodes[job]) * as_int64(view.units.idle_uw[p])
-            room = limit - own * view.counter[codes.SCOPE_MACHINE]
+        own = 0
+        if least[BASE_UW] < 0:  # the nodes of others may be off
+            own = int(view.nodes[job]) * as_int64(view.units.idle_uw[p]) * view.counter[codes.SCOPE_MACHINE]
         for option in range(as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry]) + 1):
-            net = least_net(view, p, job, option)
-            if greatest_net(view, p, job, net) <= room or least_need(steps, net) <= room:
-                return 0
-            if net <= room:
-                reason = codes.NO_ROOM_FOR_MARGIN
-    return reason
+            net = as_int64(least_net(view, p, job, option))
+            kept = net_with_margin(least, net)
+            bare = min(bare, own + net)
+            need = min(need, own + min(kept, as_int64(greatest_net(view, p, job, net))))
+            if kept < with_margin:
+                with_margin, margin = kept, kept - net
+    return need, bare, margin
 
 
 @inlined
-def least_need(steps: AnnouncedSteps, net: int) -> float:
+def net_with_margin(least: Array, net: int) -> int:
     """Return the microwatts that a job of ``net`` predicted ones needs alone, with the least margin."""
-    watts, share = net / codes.MICRO, steps.least[0]
-    margin = math.sqrt(steps.least[1] * square_w(net) + steps.least[2] * watts * watts)
-    return float(share * (net + math.ceil(margin * codes.MICRO)))
+    watts = net / codes.MICRO
+    margin = math.sqrt(least[1] * square_w(net) + least[2] * watts * watts)
+    return math.ceil(least[0] * (net + math.ceil(margin * codes.MICRO)))
 
 
 @kernel

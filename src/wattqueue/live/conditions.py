@@ -41,6 +41,8 @@ class Conditions(NamedTuple):
     """Watts that shared nodes count."""
     orphans: tuple[str, ...] = ()
     """Components of jobs whose first component is gone."""
+    never: tuple[str, ...] = ()
+    """Jobs that are set aside since they can start under no limit to come, each with the reason (rule 19)."""
     in_target: bool = False
     """Whether a load target is in force, and lowers what the site states."""
 
@@ -67,6 +69,7 @@ class Conditions(NamedTuple):
             (self.foreign, ("waits", "wait"), "for Slurm alone (no watts, or several components)"),
             (self.orphans, ("stays", "stay"), "held: the first component is gone, so nobody can start or cancel it"),
             (self.failed, ("waits", "wait"), "for a person, held because the launch failed"),
+            (self.never, ("is", "are"), "set aside until the highest limit to come rises"),
         ):
             if names:
                 found.append(f"{_count(names)} {verbs[len(names) > 1]} {what}: {_first(names)}")
@@ -104,6 +107,7 @@ def conditions(
         _names([row for row in snapshot.jobs if row.held_by == "failed"]),
         plan.shared.watts,
         _names(plan.sorted.orphans),
+        tuple(f"{key.name} ({why})" for key, why in plan.sorted.never.items()),
         plan.until_s > snapshot.taken_s,
     )
 

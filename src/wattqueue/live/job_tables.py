@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.consent import Consents, joined_consent
 from wattqueue.live.occupied import BusyColumns
 from wattqueue.live.requests import JobRequest
 from wattqueue.live.world import Busy
-from wattqueue.model.jobs import Ints, Labels
+from wattqueue.model.jobs import Labels
 from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
@@ -29,22 +27,6 @@ from wattqueue.policy.consented import consented_windows
 Window = tuple[np.ndarray, np.ndarray]
 """First and last option of each entry."""
 NOBODY: Mapping[JobKey, JobRequest] = {}
-
-
-class PendingJobs(NamedTuple):
-    """The waiting jobs as arrays, kept while the queue does not change."""
-
-    jobs: KnownJobs
-    prediction: Prediction
-    row: Ints
-    """Rows of ``prediction`` for ``jobs``."""
-    entries: Entries
-    window: tuple[NDArray[Any], NDArray[Any]]
-    """First and last option of each entry."""
-    rank: NDArray[np.float64] | None
-    """Rank of each unit for each application of ``jobs``; None where the policy has none."""
-    planned_s: NDArray[np.float64] | None
-    """Planned seconds of ``jobs``; None where the policy does not predict run times."""
 
 
 def joined(

@@ -28,7 +28,7 @@ from wattqueue.live.state.memory import Memory
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.world import Busy, Layout
 from wattqueue.parts.ledger.adaptive import Adaptive
-from wattqueue.policy.site_meter import site_meter_of
+from wattqueue.policy.site_meter import LICENSED_SHARE, site_meter_of
 
 GAP_S = 60.0
 """A longer time between two rounds is not metered: nobody knows what was drawn in it."""
@@ -57,7 +57,7 @@ class LedgerMeter:
     def __init__(self, ledger: Adaptive, memory: Memory, layout: Layout) -> None:
         """Go on with what ``memory`` holds of a ledger with the same options."""
         self.memory, self.layout = memory, layout
-        self.meter = site_meter_of(ledger, least_share=1.0)
+        self.meter = site_meter_of(ledger, LICENSED_SHARE)
         self._last_s = -math.inf
         self._drawn_ws = 0.0
         self._cap_w = 0.0

@@ -8,7 +8,7 @@ What to watch (``share/alerts.yml`` holds rules for it):
 
 - ``wattqueue_cap_violation_seconds_total``: measured power above the cap; must not grow;
 - ``wattqueue_counted_over_cap_watts``, ``wattqueue_cap_below_idle_watts``, ``wattqueue_cap_unreadable``,
-  ``wattqueue_jobs{state=~"stuck|failed|unlicensed"}``: conditions of a round (``live.conditions``), normally 0;
+  ``wattqueue_jobs{state=~"stuck|failed|unlicensed|never"}``: conditions of a round (``live.conditions``), normally 0;
 - ``wattqueue_last_round_timestamp_seconds``: the heartbeat; a controller that hangs serves its metrics on;
 - ``wattqueue_observe_failures_total``: Slurm does not answer; after ``away_s`` the release fall-back acts;
 - ``wattqueue_actuations_total{result="failed"}``: Slurm refuses writes;
@@ -130,7 +130,7 @@ class LiveMetrics:
         self.unreadable.set(found.cap_unreadable)
         self.unusable.set(report.unusable_targets)
         self.last_round.set(report.snapshot.taken_s)
-        for state in ("stuck", "failed", "unlicensed"):
+        for state in ("stuck", "failed", "unlicensed", "never"):
             self.jobs.labels(state).set(len(getattr(found, state)))
         self.counted.set(plan.counted_w)
         if pool is not None:

@@ -52,7 +52,7 @@ from wattqueue.live.consent import Consents, changed_consent
 from wattqueue.live.decision import Decider, Decision, Seen
 from wattqueue.live.draining import Draining
 from wattqueue.live.goal import Goal, JobGoal
-from wattqueue.live.job_tables import PendingJobs, joined, offered, with_running
+from wattqueue.live.job_tables import joined, offered, with_running
 from wattqueue.live.ledger_meter import LedgerMeter
 from wattqueue.live.licences import licences_of_running, lost_licences
 from wattqueue.live.load_targets import target_end_s, target_name
@@ -61,8 +61,10 @@ from wattqueue.live.lowering import NONE as NO_OVERSHOOT
 from wattqueue.live.lowering import AcceptedOvershoot
 from wattqueue.live.misnamed import MisnamedRecord
 from wattqueue.live.moldable import node_range, range_mark
+from wattqueue.live.never_starts import NeverStarting
 from wattqueue.live.occupied import PlacedJobs, busy_columns
 from wattqueue.live.parking import Parking
+from wattqueue.live.pending_jobs import PendingJobs
 from wattqueue.live.pending_room import PendingRoom
 from wattqueue.live.placement import ChosenStart, Naming, NodeChoice
 from wattqueue.live.predictor import Predictor
@@ -201,8 +203,9 @@ class Planner:
         self.draining, self.budget = Draining(self.layout, memory), Budget(self.shared)
         # caches by row identity, valid while the observer hands out the same row objects
         self.placed, self._columns = PlacedJobs(self.layout), busy_columns((), None)
-        # waiting keys, what else the arrays depend on, the site's priorities, and the arrays
-        self._last: tuple[Sequence[JobKey], tuple[object, ...], SitePriority, PendingJobs] | None = None
+        # by whether telemetry counts: waiting keys, what else the arrays depend on, the site's priorities, the arrays
+        self._last: dict[bool, tuple[Sequence[JobKey], tuple[object, ...], SitePriority, PendingJobs]] = {}
+        self.never = NeverStarting(self.layout.machine, self.decider.session.needs)
         ledger = self.policy.ledger
         corrects = ledger if isinstance(ledger, InFlight) else None
         self.tracker = Tracker(self.rules.settle_s, self.rules.margin, floor=self.rules.licence_floor, ledger=corrects)
@@ -416,7 +419,7 @@ class Planner:
         telemetry_ok: bool,
     ) -> PolicySnapshot:
         cap_w, base, elsewhere_w = budget
-        pending = self._pending(rows, snapshot.site.priority, telemetry_ok=telemetry_ok)
+        pending = self._deciding(snapshot, rows, telemetry_ok=telemetry_ok)
         busy = occupation.busy
         known = self.predictor.rows(busy if self._asks_running else (), len(busy), pending.prediction)
         columns = self._columns = busy_columns(busy, self._columns)
@@ -442,11 +445,20 @@ class Planner:
         """Return watts of the pool that are not for the policy to use; none where nothing is controlled."""
         return elsewhere_w(snapshot.pool if self.rules.mode == "control" else None, rows, busy)
 
+    def _deciding(self, snapshot: Snapshot, rows: Sorted, *, telemetry_ok: bool) -> PendingJobs:
+        """Return the waiting jobs of which the policy decides; what can start under no limit to come is set aside."""
+        priority, base = snapshot.site.priority, self.nodes.base_uw
+        pending = self._pending(rows, priority, telemetry_ok=telemetry_ok)
+        predicted = pending if telemetry_ok else self._pending(rows, priority, telemetry_ok=True)
+        highest_w = float(self.left.highest_from(np.array([snapshot.taken_s]))[0])
+        highest_w, _ = pool_under(highest_w, snapshot.pool, base, 0)
+        return self.never.set_aside(rows, self.sorter.queue, pending, predicted, highest_w, base)
+
     def _pending(self, rows: Sorted, priority: SitePriority, *, telemetry_ok: bool) -> PendingJobs:
         """Return the waiting jobs as arrays, those of the last round while neither queue nor priorities changed."""
-        last = self._last
+        last = self._last.get(telemetry_ok)
         behind = frozenset[str]() if self.misnamed is None else self.misnamed.order.users
-        asked = (telemetry_ok, 0 if self.consents is None else self.consents.changes, self.left, behind)
+        asked = (0 if self.consents is None else self.consents.changes, self.left, behind)
         if last is not None and (last[0] is rows.waiting and last[1] == asked and last[2] is priority):
             return last[3]
         queue, machine = self.sorter.queue, self.layout.machine
@@ -468,7 +480,7 @@ class Planner:
         entries, window = offered(entries, window, prediction)
         planned_s = self.predictor.planned_s(rows.waiting, jobs.walltime_s)
         pending = PendingJobs(jobs, prediction, row, entries, window, rank, planned_s)
-        self._last = (rows.waiting, asked, priority, pending)
+        self._last[telemetry_ok] = (rows.waiting, asked, priority, pending)
         return pending
 
     def _allowed(self, entries: Entries, allowed: np.ndarray) -> Entries:

@@ -77,6 +77,7 @@ def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
             "running": len(rows.running), "under_way": len(rows.under_way), "waiting": len(rows.waiting),
             "refused": rows.refused, "foreign": len(rows.foreign), "stuck": len(report.conditions.stuck),
             "failed": len(report.conditions.failed), "unlicensed": len(report.conditions.unlicensed),
+            "never": len(report.conditions.never),
         },
         "nodes": {
             "total": len(report.snapshot.nodes),

@@ -97,6 +97,8 @@ class Sorted:
     """Waiting jobs that are in back-off."""
     barred: Mapping[JobKey, str] = field(default_factory=dict)
     """Held jobs that the site's own rules keep from starting now, and why; they are not among ``waiting``."""
+    never: Mapping[JobKey, str] = field(default_factory=dict)
+    """Held jobs that can start under no limit to come, and why (rule 19); they are not among ``waiting``."""
     user_held: list[JobKey] = field(default_factory=list)
     """New rows whose mark says that their user holds them: to be remembered, since the mark can be changed."""
     user_released: list[JobKey] = field(default_factory=list)

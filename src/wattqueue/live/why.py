@@ -168,19 +168,18 @@ def sentence(name: str, record: Record) -> str:
             return f"job {name}: released, and about to start (Slurm says {reason})"
         case ["slurm", reason]:
             return f"job {name}: scheduled by Slurm alone, under the power budget (Slurm says {reason})"
-    if record[0] == "site":
-        text = f"kept from starting now by the site's own rules: {record[1]}"
-    else:
-        text = PLAIN.get(str(record[0]), "the policy has not decided about it yet")
-    return f"job {name}: {text}"
+    text = PLAIN.get(str(record[0]), "the policy has not decided about it yet")
+    return f"job {name}: {text.format(*record[1:])}"
 
 
 PLAIN = {
+    "site": "kept from starting now by the site's own rules: {}",
+    "never": "{}; it is set aside, and looked at again when the highest limit to come rises",
     "failed": "its launch failed on a node, and an administrator has to release it",
     "user": "its user holds it: scontrol release lets it take its turn",
     "depends": "it depends on another job",
 }
-"""Sentences without figures."""
+"""Sentences without figures, some with a reason."""
 
 
 def _at(time_s: float) -> str:

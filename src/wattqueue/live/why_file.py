@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.formats.atomic_write import atomic_text
-from wattqueue.live.cluster import Job, Snapshot
+from wattqueue.live.cluster import Job, JobKey, Snapshot
 from wattqueue.live.consent import Consents, StatedConsent
 from wattqueue.live.planner import Plan
 from wattqueue.live.sorting import USER_HELD
@@ -185,14 +185,11 @@ def _records(snapshot: Snapshot, plan: Plan, memory: Memory, layout: Layout) -> 
     under_way = {row.key for row in rows.under_way}
     foreign = {row.key for row in (*rows.foreign, *rows.hand_over)}
     out: dict[str, Record] = {}
+    said: dict[JobKey, Record] = {key: ["site", text[:120]] for key, text in rows.barred.items()}
+    said |= {key: ["never", text] for key, text in rows.never.items()}
     for row in rows.aside:
-        text = rows.barred.get(row.key, "")
-        out[row.key.name] = (
-            ["site", text[:120]]
-            if text
-            else _record(
-                row, snapshot.taken_s, memory, layout, plan.shared.partitions, row.key in under_way, row.key in foreign
-            )
+        out[row.key.name] = said.get(row.key) or _record(
+            row, snapshot.taken_s, memory, layout, plan.shared.partitions, row.key in under_way, row.key in foreign
         )
     for row in rows.running:
         if row.state == "stopped" and (parked := memory.parked.get(row.key)) is not None:

@@ -23,12 +23,19 @@ REASONS: dict[Reason, str] = {
     Reason.SUSPENDED: "suspended, never resumed",
 }
 """``reason`` of a job in jobs.csv: one for each job that never ran, empty for all others."""
+MARGIN = ": margin "
+"""Stands between that reason and the watts of the margin, in jobs.csv and live: ``reason_of``."""
 NOT_RECORDED = "reason not recorded"
 """Stands for a reason that a file of an earlier version, or a recording, does not state."""
 REJECTED = (Reason.TOO_WIDE, Reason.TOO_MUCH_POWER)
 """Reasons of a rejection: the machine's own figures (rule 4 of docs/semantics.md)."""
 ROW = "never_ran_reasons"
 """Column of tables with a row per run (``results.parquet``, ``whatif.csv``): the text of ``reasons_text``."""
+
+
+def reason_of(reason: Reason, margin_w: float) -> str:
+    """Return why a job never ran: ``cannot start under this ledger: margin 900 W``; NaN for a margin not known."""
+    return REASONS[reason] + (f"{MARGIN}{margin_w:.0f} W" if reason == Reason.LEDGER and margin_w >= 0.0 else "")
 
 
 def never_ran_reasons(schedule: Schedule, ran: NDArray[np.bool_] | None = None) -> dict[str, int]:

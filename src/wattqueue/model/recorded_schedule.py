@@ -78,12 +78,8 @@ class RecordedSchedule:
             name = min(lacking, key=mine.index)
             hint = "replay the workload that was scheduled"
             raise InputError(f"job {name} of the schedule is not in the workload", where=self.where, hint=hint)
-        s, at = self.schedule, np.array([row[name] for name in theirs], np.int64)
-        mine_in_order = Schedule(
-            s.state[at], s.reason[at], s.start_s[at], s.end_s[at], s.option[at], s.energy_j[at], s.predicted_w[at],
-            s.unit_start[at], s.unit_count[at], s.unit_low, s.unit_high, None if s.parked_s is None else s.parked_s[at],
-        )  # fmt: skip
-        return replace(self, jobs=jobs, schedule=mine_in_order)
+        at = np.array([row[name] for name in theirs], np.int64)
+        return replace(self, jobs=jobs, schedule=self.schedule.take(at))
 
     def follow(self, earliest_s: Floats, end_of: EndOf) -> tuple[Floats, Floats]:
         """Return start and end of each job, NaN where it did not run. Shapes (n,).

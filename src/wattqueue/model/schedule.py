@@ -5,7 +5,7 @@ Both are plain columns, written to a run directory and read back by reports, so 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from typing import Any
 
@@ -75,12 +75,22 @@ class Schedule:
     unit_high: NDArray[np.int32]
     parked_s: Floats | None = None
     """Seconds for which each job was suspended, part of its run time; None where none was."""
+    margin_w: Floats | None = None
+    """Watts that the ledger would keep free at least for a job of reason ``LEDGER`` alone, NaN for others; None where
+    there is no such job, or no record of it."""
 
     @property
     def ran(self) -> NDArray[np.bool_]:
         """Return which jobs ran to an end, killed ones included. Shape (n,)."""
         ended: NDArray[np.bool_] = (self.state == State.COMPLETED) | (self.state == State.KILLED)
         return ended
+
+    def take(self, rows: NDArray[np.int64]) -> Schedule:
+        """Return the schedule of some jobs, in the order of ``rows`` (k,)."""
+        columns: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        whole = ("unit_low", "unit_high")
+        taken = {name: column[rows] for name, column in columns.items() if column is not None and name not in whole}
+        return replace(self, **taken)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -140,6 +140,17 @@ class Capabilities:
         """Return whether a pass needs Python: for its starts, its order or its margin."""
         return self.custom_pass is not None or self.rerank is not None or self.margin_w is not None
 
+    def least_margin(self, least_share: float) -> tuple[float, float, float]:
+        """Return the terms of the least margin that the ledger can come to keep for a single job (rule 19).
+
+        Share of the predicted watts, relative variance of a job's own, and that of all jobs together. Of an adaptive
+        ledger the margin may come down to 0 and the share to ``least_share``; what a part in Python keeps free is not
+        known in advance.
+        """
+        if self.ledger == codes.ADAPTIVE:
+            return least_share, 0.0, 0.0
+        return self.chance or (1.0, 0.0, 0.0)
+
     def pass_settings(self, cap_scope: str) -> PassSettings:
         """Return what the compiled pass needs to know."""
         chance, correction = self.chance, self.correction

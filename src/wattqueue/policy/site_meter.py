@@ -11,6 +11,8 @@ from wattqueue.parts.ledger.adaptive import DAY_S, PARTS_A_DAY, Adaptive
 LEAST_SHARE = 0.1
 """Least watts drawn for a watt predicted that the ledger believes: a machine whose jobs do nothing at first, or a meter
 that fails, must not admit ten times the cap."""
+LICENSED_SHARE = 1.0
+"""The same where licences keep the cap (live): they count whole predictions, however little jobs draw."""
 
 
 def site_meter_of(ledger: object, least_share: float = LEAST_SHARE) -> SiteMeter:

@@ -59,7 +59,7 @@ from wattqueue.policy.session import Session
 from wattqueue.policy.site_meter import LEAST_SHARE, site_meter_of
 from wattqueue.sim.control_step import control_step_of
 from wattqueue.sim.history_prediction import history_prediction_of, own_rows, recall, recall_runs
-from wattqueue.sim.rejection import rejections, state_reasons
+from wattqueue.sim.rejection import margins_w, rejections, state_reasons
 from wattqueue.sim.truth import NodeEvents, SensorReading, actual_power, build_truth
 from wattqueue.sim.world import ABILITIES, SimulatedWorld
 
@@ -256,10 +256,7 @@ class Simulation:
     def _set_least_margin(self, nodes_fail: bool) -> None:
         """State what a job needs at least to start, and the base of the cap where no node ever stops (rule 19)."""
         steps, needs = self.truth.announced, self.session.needs
-        if needs.ledger == codes.ADAPTIVE:
-            steps.least[0] = LEAST_SHARE  # z may come down to 0
-        elif needs.chance is not None:
-            steps.least[:3] = needs.chance
+        steps.least[:3] = needs.least_margin(LEAST_SHARE)
         steps.least[BASE_UW] = -1 if nodes_fail or needs.controls else self.view.counter[codes.BASE]
 
     def _first_cap(self) -> None:
@@ -347,8 +344,6 @@ class Simulation:
             stepped[ACTED] = 0
             done = session.control(world, now_s, request(codes.HAPPENED), limits.count)
             when[codes.CONTROL_AT] = session.next_due_s()
-            if session.target_limits.before_w:
-                truth.request[codes.STOP_MASK] |= codes.STOP_ON_START
             if limits.moved or ((done or stepped[ACTED]) and tally(codes.HEAP) > 0):
                 when[codes.CONTROL_STEPS_LEFT] = codes.IDLE_CONTROL_STEPS
             else:
@@ -411,6 +406,7 @@ class Simulation:
         return Schedule(
             log.state, log.reason, log.start, log.end, log.option, log.energy_j, predicted,
             held.first, held.pieces, held.low[:used], held.high[:used], log.parked_s if log.parked_s.any() else None,
+            margins_w(self.view, self.truth.announced.least, log),
         )  # fmt: skip
 
     def _predicted(self) -> NDArray[np.float64]:

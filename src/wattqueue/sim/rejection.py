@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
-from wattqueue.kernels.actions import least_nets
+from wattqueue.kernels.actions import least_nets, least_of_jobs
 from wattqueue.kernels.state import KernelView, Log
-from wattqueue.model.jobs import Jobs
+from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
 from wattqueue.policy.build import unit_uw
@@ -48,6 +48,21 @@ def state_reasons(jobs: Jobs, view: KernelView, cap: Cap, log: Log) -> None:
         least = least_net_uw(view, machine_figures=True) + view.counter[codes.BASE]
         highest = np.rint(cap.highest_from(jobs.submit_s) * codes.MICRO)
         log.reason[left & (least > highest)] = Reason.NEVER_FITS
+
+
+def margins_w(view: KernelView, least: Floats, log: Log) -> Floats | None:
+    """Return the least margin in watts of each job that cannot start under the ledger, NaN for others; None for none.
+
+    ``least`` (4,): see ``AnnouncedSteps.least``. Shape (n,).
+    """
+    rows = np.flatnonzero(log.reason == Reason.LEDGER).astype(np.int32)
+    if not len(rows):
+        return None
+    found = np.zeros((len(rows), 3), np.int64)
+    least_of_jobs(view, least, rows, found)
+    margin = np.full(len(log.reason), np.nan)
+    margin[rows] = found[:, 2] / codes.MICRO
+    return margin
 
 
 def least_net_uw(view: KernelView, *, machine_figures: bool) -> NDArray[np.float64]:

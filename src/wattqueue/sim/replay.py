@@ -128,7 +128,7 @@ def _run(
         energy = np.where(start == s.start_s, energy_j, energy)  # a run that was moved is a microsecond off
     schedule = Schedule(
         state, s.reason, start, end, s.option, energy, s.predicted_w,
-        s.unit_start, s.unit_count, s.unit_low, s.unit_high, s.parked_s,
+        s.unit_start, s.unit_count, s.unit_low, s.unit_high, s.parked_s, s.margin_w,
     )  # fmt: skip
     counts = {
         EARLIER: int((start < s.start_s).sum()),

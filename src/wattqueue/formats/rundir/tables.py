@@ -36,7 +36,7 @@ from wattqueue.model.bounds import TIME_S
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import job_figures
-from wattqueue.model.never_ran import REASONS
+from wattqueue.model.never_ran import MARGIN, REASONS, reason_of
 from wattqueue.model.schedule import PowerSeries, Reason, Schedule, State
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import with_times
@@ -134,7 +134,7 @@ def jobs_frame(jobs: Jobs, schedule: Schedule, machine: Machine) -> pl.DataFrame
         "mean_power_w": follows["mean_power_w"],
         "runtime_s": jobs.runtime_s,
         "bounded_slowdown": follows["bounded_slowdown"],
-        "reason": _named(schedule.reason, tuple(REASONS[r] for r in Reason)),
+        "reason": _reasons(schedule),
     }
     if schedule.parked_s is not None:
         columns[PARKED] = np.round(schedule.parked_s, DIGITS)
@@ -206,7 +206,8 @@ def jobs_of(path: Path, frame: pl.DataFrame, machine: Machine, origin: str) -> t
             )
     try:
         state = _codes(frame["final_state"], {word: s for s, word in STATES.items()})
-        reason = _codes(frame["reason"], {word: r for r, word in REASONS.items()})
+        words, margin = _margins(frame["reason"])
+        reason = _codes(words, {word: r for r, word in REASONS.items()})
         partition = _codes(frame["partition"], _partition_numbers(machine))
         start, count, low, high = intervals.from_text(frame["allocated_resources"].fill_null("").to_list())
     except (pl.exceptions.PolarsError, ValueError, OverflowError) as error:
@@ -230,7 +231,7 @@ def jobs_of(path: Path, frame: pl.DataFrame, machine: Machine, origin: str) -> t
     parked = np.nan_to_num(frame[PARKED].to_numpy()) if PARKED in frame.columns else None
     if parked is not None and not ((parked >= 0) & np.isfinite(parked)).all():
         raise InputError(f"column {PARKED} holds what is no time", where=path, hint=AGAIN)
-    schedule = Schedule(state, reason, began, ended, option, energy, predicted, start, count, low, high, parked)
+    schedule = Schedule(state, reason, began, ended, option, energy, predicted, start, count, low, high, parked, margin)
     _require_consistent(path, schedule, machine)
     return jobs, schedule
 
@@ -284,6 +285,30 @@ def _named(codes: NDArray[Any], names: tuple[str, ...]) -> pl.Series:
 
     table = pl.Series([name or None for name in names] + [None], dtype=pl.String)
     return table.gather(pl.Series(np.where(codes < 0, len(names), codes)))
+
+
+def _reasons(schedule: Schedule) -> pl.Series:
+    """Return why each job never ran, with the margin of those that cannot start under the ledger. Shape (n,)."""
+    import polars as pl
+
+    named = _named(schedule.reason, tuple(REASONS[r] for r in Reason))
+    if schedule.margin_w is None:
+        return named
+    rows = np.flatnonzero(schedule.margin_w >= 0.0)
+    texts = [reason_of(Reason(int(schedule.reason[k])), float(schedule.margin_w[k])) for k in rows]
+    return named.scatter(rows, pl.Series(texts, dtype=pl.String))
+
+
+def _margins(reasons: pl.Series) -> tuple[pl.Series, Floats | None]:
+    """Return reasons without margins, and the watts of these, NaN for none; None where no reason has one. Shapes (n,).
+
+    Raises: polars' InvalidOperationError for a margin that is no number.
+    """
+    import polars as pl
+
+    parts = reasons.str.split_exact(MARGIN, 1).struct.unnest()
+    watts = parts["field_1"].str.strip_suffix(" W").cast(pl.Float64)
+    return parts["field_0"], None if watts.null_count() == len(watts) else watts.to_numpy()
 
 
 def _codes(words: pl.Series, number: dict[str, Any]) -> NDArray[np.int8]:

@@ -1,0 +1,89 @@
+"""Set jobs aside that wait and can start under no limit to come (rule 19 of docs/semantics.md).
+
+Such a job holds no head of the queue and no reservation: it is left out of what the policy decides about. It stays held
+in Slurm, and the status, ``live why``, the log and the metrics name it with the reason. What each job needs is computed
+when the queue changes, by the simulator's kernel (``kernels/progress.py``); each round compares it with the highest
+limit to come, so that a cap that rises, or nodes that are switched off, bring a job back and nothing has to be stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.kernels import codes
+from wattqueue.kernels.actions import least_of_jobs
+from wattqueue.live.cluster import JobKey
+from wattqueue.live.pending_jobs import PendingJobs
+from wattqueue.live.queue import Queue
+from wattqueue.live.sorting import Sorted
+from wattqueue.model.machine import Machine
+from wattqueue.model.never_ran import reason_of
+from wattqueue.model.schedule import Reason
+from wattqueue.policy.build import PassSettings, build_view
+from wattqueue.policy.capabilities import Capabilities
+from wattqueue.policy.site_meter import LICENSED_SHARE
+
+Needs = NDArray[np.int64]
+"""Microwatts of each job: at least, without a margin, and the margin (``progress.least_alone``). Shape (n, 3)."""
+
+
+@dataclass
+class NeverStarting:
+    """Finds the jobs of one policy that can start under no limit to come."""
+
+    machine: Machine
+    needs: Capabilities
+    _of: tuple[PendingJobs, Needs] | None = None
+    """What the jobs of a table need."""
+    _left: tuple[PendingJobs, bytes, PendingJobs, Sequence[JobKey]] | None = None
+    """A table, the reasons of its jobs, and what was left of it: the same objects while both are the same."""
+    _why: Mapping[JobKey, str] = field(default_factory=dict)
+    """Reasons of those that were left out."""
+
+    def set_aside(
+        self, rows: Sorted, queue: Queue, pending: PendingJobs, predicted: PendingJobs, highest_w: float, base_uw: int
+    ) -> PendingJobs:
+        """Take the jobs that never start out of ``rows.waiting``, and return the table of the others.
+
+        ``predicted``: the same jobs with what their estimator predicted, also where ``pending`` counts maxima since
+        telemetry is lost. ``highest_w``: the highest limit to come, inf for none. ``base_uw``: idle watts in its scope.
+        """
+        if not math.isfinite(highest_w):
+            return pending
+        room = codes.microwatts(highest_w) - (0 if self.needs.controls else base_uw)
+        needs = self._needed(predicted)
+        never = (needs[:, 0] > room) & (needs[:, 0] < codes.NO_CAP)  # without an entry there is nothing to compare
+        if not never.any():
+            return pending
+        reason = np.where(needs[:, 1] <= room, Reason.LEDGER, Reason.NEVER_FITS) * never
+        last = self._left
+        if last is None or last[0] is not pending or last[1] != reason.tobytes():
+            waiting = tuple(key for key, out in zip(rows.waiting, never.tolist(), strict=True) if not out)
+            last = self._left = (pending, reason.tobytes(), pending.take(~never), waiting)
+            self._why = {
+                rows.waiting[k]: reason_of(Reason(int(reason[k])), float(needs[k, 2]) / codes.MICRO)
+                for k in np.flatnonzero(never).tolist()
+            }
+        rows.never, rows.waiting = self._why, last[3]
+        rows.aside += [queue.row[key] for key in self._why]
+        return last[2]
+
+    def _needed(self, pending: PendingJobs) -> Needs:
+        """Return what the jobs of a table need where nothing runs, that of the last time for the same table."""
+        if self._of is None or self._of[0] is not pending:
+            settings: PassSettings = self.needs.pass_settings(self.machine.cap_scope)
+            view = build_view(
+                pending.jobs, self.machine, pending.prediction, pending.entries, pending.window, settings,
+                rank=pending.rank, planned_s=pending.planned_s,
+            )  # fmt: skip
+            # where controls stop nodes, idle watts of the job's own nodes alone (rule 19)
+            least = np.array([*self.needs.least_margin(LICENSED_SHARE), -1.0 if self.needs.controls else 0.0])
+            found = np.zeros((len(pending.jobs), 3), np.int64)
+            least_of_jobs(view, least, np.arange(len(pending.jobs), dtype=np.int32), found)
+            self._of = pending, found
+        return self._of[1]
