@@ -1,0 +1,75 @@
+"""Rule 19 (Progress) as an oracle over a cluster: after each round, does a job wait that had to start?
+
+Written from the text of the rule, on what the cluster shows. Of the controller it takes which jobs are in back-off, the
+order of the queue for passes that start heads alone, and what it released in the round.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tests.live.fakeslurm import FakeJob, FakeSlurm
+from wattqueue.kernels import codes
+from wattqueue.live.controller import Controller
+from wattqueue.live.report import Report
+from wattqueue.model.load_target import LoadTargets
+
+
+def round_and_look(controller: Controller, slurm: FakeSlurm, targets: LoadTargets) -> str:
+    """Run a round; return the job that had to start in it, in words; empty where the rule holds."""
+    held = slurm.running() or any(job.priority > 0 for job in slurm.listed()) or slurm.power
+    waiting = [job for job in slurm.listed() if job.state == "PENDING" and is_eligible(controller, slurm, job)]
+    report = controller.round()
+    if held or report is None or report.plan.placed or slurm.running():
+        return ""
+    if report.plan.decision.answers.pass_answers is None:
+        return ""  # passes have an interval: the rule holds at each pass
+    for job in eligible(controller, report, waiting):
+        if fits(controller, slurm, job, targets):
+            return f"at {slurm.now_s:g} s nothing runs, and job {job.name} would fit at its maximum"
+    return ""
+
+
+def is_eligible(controller: Controller, slurm: FakeSlurm, job: FakeJob) -> bool:
+    """Whether a job waits for nothing but the controller."""
+    refused = {key.name: row.until_s for key, row in controller.planner.memory.refused.items()}
+    back_off = refused.get(job.name, -math.inf) > slurm.now_s
+    return job.begin_s <= slurm.now_s and job.dependency == "(null)" and not back_off
+
+
+def eligible(controller: Controller, report: Report, waiting: list[FakeJob]) -> list[FakeJob]:
+    """Return the jobs that the pass of this policy may start: all, or the heads of the partitions alone."""
+    needs = controller.planner.decider.session.needs
+    if needs.custom_pass is not None or (needs.rerank is not None and needs.pass_code != codes.EASY):
+        return []  # a pass in Python decides itself
+    if needs.pass_code not in (codes.NO_BACKFILL, codes.LAST_END):
+        return waiting
+    entries, names = report.plan.view.entries, report.plan.view.jobs.job_id
+    order = sorted(range(len(entries.job)), key=lambda k: (-float(entries.priority[k]), int(entries.job[k])))
+    heads = {int(entries.partition[k]): str(names[entries.job[k]]) for k in reversed(order)}
+    return [job for job in waiting if job.name in heads.values()]
+
+
+def fits(controller: Controller, slurm: FakeSlurm, job: FakeJob, targets: LoadTargets) -> bool:
+    """Whether nodes are free for a job in one of its partitions, and its maximum is within the limits that apply."""
+    planner, now_s = controller.planner, slurm.now_s
+    machine = planner.layout.machine
+    whole = machine.cap_scope == "machine"
+    base_w = sum(part.nodes * part.idle_w for part in machine.partitions) if whole else 0.0
+    limits = [planner.cap.in_force_w(now_s)]
+    if planner.decider.session.needs.looks_ahead:
+        limits += [
+            float(targets.limit[k])
+            for k in range(len(targets))
+            if targets.announced_s[k] <= now_s < targets.start_s[k] < now_s + job.limit_s
+        ]
+    room_w = (
+        min(math.floor(min(limits) - base_w + 1e-6), slurm.total_w) if math.isfinite(min(limits)) else slurm.total_w
+    )
+    for name in job.partition.split(","):
+        part = next(part for part in machine.partitions if part.name == name)
+        free = [node for node in slurm.partitions[name] if slurm.node_state(node) == "idle"]
+        each_w = (part.max_w or math.inf) - (0.0 if machine.cap_scope == "jobs" else part.idle_w)
+        if len(free) >= job.nodes and job.nodes * each_w <= room_w:
+            return True
+    return False
