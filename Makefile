@@ -7,6 +7,10 @@ WORKERS ?= 3
 # Releases of Slurm beside the installed one: all that a real Slurm decides about runs on each of them.
 RELEASES := 24.11 26.05
 
+# Bytecode is kept: where the environment forbids it (as many container images do), every worker of the tests would rewrite
+# the assertions of all test files again, and every process compile the sources that it imports.
+export PYTHONDONTWRITEBYTECODE :=
+
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 STAGE := tools/stage
@@ -16,7 +20,7 @@ SPREAD = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 SPHINX := $(BIN)/sphinx-build -q -W --keep-going -b html
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test t test-slow coverage bench lint format docs check-docs lock warm system clean distclean
+.PHONY: help demo test t test-slow coverage mutate bench lint format docs check-docs lock warm system clean distclean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -58,6 +62,11 @@ coverage: $(VENV)/.dev ## Coverage of what decides by its fast tests, kernels as
 	@NUMBA_DISABLE_JIT=1 $(PYTEST) -q $(SPREAD) -m "$(QUICK) and not compiled" --cov --cov-report= --no-header -r fE \
 	  $(patsubst %,tests/%,$(COVER))
 	@$(BIN)/coverage report --include="$(COVERED)"
+
+# Kernels as plain Python, as in the coverage run: nothing is compiled, and coverage sees which tests run them.
+mutate: $(VENV)/.dev ## Mutation testing: make mutate N=40 (SEED=1, PACKAGES="kernels policy", FRESH=1, AGAIN=out/mutation.json)
+	@$(BIN)/python -m tools.mutation --places $(or $(N),40) --seed $(or $(SEED),1) $(if $(PACKAGES),--packages $(PACKAGES)) \
+	  $(if $(TESTS),--tests $(TESTS)) $(if $(FRESH),--fresh) $(if $(AGAIN),--again $(AGAIN))
 
 bench: $(VENV)/.dev ## The benchmarks: a table, and JSON in bench/results
 	@$(BIN)/python -m bench
@@ -112,7 +121,7 @@ $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/pyvenv.cfg
 	@touch $@ $(VENV)/.core
 
 clean: ## Remove what was built, keep the environment
-	@rm -rf build dist out docs/_build docs/api/generated bench/results .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf build dist out docs/_build docs/api/generated bench/results .mutation .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 distclean: clean ## Remove the environment too
 	@rm -rf $(VENV)

@@ -21,9 +21,11 @@ from wattqueue.formats.table.job_table import write_table
 from wattqueue.model.consent import Consent
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTarget, LoadTargets
+from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.signals import Cap
 from wattqueue.parts.actions import Action, Requeue, Resume, SetFrequency, Suspend
 from wattqueue.policy.policy import load_policy
+from wattqueue.policy.session import Session
 from wattqueue.runs.perform import load, perform
 from wattqueue.runs.record import record, recorded_inputs
 from wattqueue.runs.task import Task
@@ -73,6 +75,28 @@ def test_random_worlds_have_none(seed: int) -> None:
     simulation.go()
     done = simulation.result()
     assert consent_violations(outputs_of(simulation, done.schedule, done.power, done.kept_s)) == []
+
+
+SENSED = replace(MACHINE, sensor=PowerSensor(5.0, 5.0))
+
+
+@pytest.mark.parametrize("lifts", [True, False])
+@pytest.mark.parametrize("start_s", [100.0, 310.0])
+def test_a_job_that_runs_under_a_limit_of_a_target_is_found(
+    monkeypatch: pytest.MonkeyPatch, lifts: bool, start_s: float
+) -> None:
+    """Idle domains get an even share of the target, and keep it for some seconds after it."""
+    if not lifts:
+        monkeypatch.setattr(Session, "lift_limits", lambda *_: None)
+    policy = load_policy("easy", controls=[{"part": "rapl-redistribution", "reset": False, "period_s": 70.0}])
+    jobs = jobs_of((0, 1, 1.0), (start_s, 1, 100.0), allowed=[0, 0])
+    targets = LoadTargets.of(LoadTarget(5.0, 300.0, 180.0))
+    truth = actual_power(jobs, SENSED)
+    simulation = Simulation(jobs, SENSED, policy, Cap.none(), truth, NodeEvents.none(), targets=targets)
+    simulation.go()
+    done = simulation.result()
+    run = outputs_of(simulation, done.schedule, done.power, done.kept_s)
+    assert [one.job for one in consent_violations(run)] == ([] if lifts else ["2"])
 
 
 def test_the_verb_checks_the_folder_of_a_run(tmp_path: Path) -> None:

@@ -189,6 +189,15 @@ def test_batsim_delays_of_both_names_and_sequences(tmp_path: Path) -> None:
     assert "4 resources" in " ".join(workload.notes)
 
 
+def test_batsim_sequences_have_up_to_ten_thousand_parts(tmp_path: Path) -> None:
+    good = {"id": 1, "subtime": 0, "res": 1, "profile": "long"}
+    profiles = {"ten": {"type": "delay", "delay": 10}, "long": {"type": "composed", "seq": ["ten"] * 10_000},
+                "longer": {"type": "composed", "seq": ["ten"] * 10_001}}  # fmt: skip
+    workload = read_workload(batsim(tmp_path, [good, good | {"id": 2, "profile": "longer"}], profiles), kind="batsim")
+    assert workload.jobs.runtime_s.tolist() == [100_000.0]
+    assert [row[1] for row in workload.unusable.rows()] == ["2"]
+
+
 def test_batsim_profiles_without_a_fixed_duration_are_refused(tmp_path: Path) -> None:
     good = {"id": 1, "subtime": 0, "res": 1, "profile": "ten"}
     bad: list[Any] = [

@@ -172,6 +172,15 @@ def test_bad_rows_are_refused_with_line_and_column(tmp_path: Path, bad: str, wha
     assert error_of(packed).startswith(what)
 
 
+def test_a_last_line_without_its_end_counts_as_a_line(tmp_path: Path) -> None:
+    # As many commas are missing as two lines have: a count of lines that is wrong by two would hide them.
+    path = tmp_path / "jobs.csv"
+    path.write_text(f"{HEAD}\n{GOOD}\n1,0,4,100\n1,0,4,9\n1")
+    assert error_of(path).startswith(":3: 4 fields, 7 columns")
+    path.write_text(f"{HEAD}\n{GOOD}")
+    assert len(read_table(path)) == 1
+
+
 def test_lines_count_comments_and_blank_lines(tmp_path: Path) -> None:
     path = put(tmp_path, "# one, with a comma", "# two", HEAD, GOOD, "", "1,-5,4,100,50,ann,700")
     assert error_of(path).startswith(":6: column submit_s is -5")

@@ -293,8 +293,11 @@ def policy_of(**options: Any) -> Policy:
 class Live:
     """A controller over a fake Slurm and four nodes with agents."""
 
-    def __init__(self, folder: Path, policy: Policy, budget_w: float, machine: Machine = MACHINE) -> None:
+    def __init__(
+        self, folder: Path, policy: Policy, budget_w: float, machine: Machine = MACHINE, **settings: Any
+    ) -> None:
         self.folder, self.policy, self.machine, self.budget_w = folder, policy, machine, budget_w
+        self.settings = settings
         self.cluster = Cluster()
         self.slurm = FakeSlurm({"p1": NODES}, 4000)
         self.cluster.wire.now_s = self.slurm.now_s
@@ -306,7 +309,7 @@ class Live:
         link: Any = self.cluster.link
         self.controller = make_controller(
             self.slurm, self.folder, lambda: self.slurm.now_s, cap=Cap.constant(self.budget_w), machine=self.machine,
-            policy=self.policy, sources=(link,), record=True,
+            policy=self.policy, sources=(link,), record=True, **self.settings,
         )  # fmt: skip
         self.cluster.limits = self.controller.limits or self.cluster.limits
 

@@ -144,6 +144,8 @@ class Simulator:
         self.nodes = groups([(part.units, part.units // part.nodes) for part in parts])
         self.domains = groups([(part.units, part.cores_per_socket if part.unit == "core" else 1) for part in parts])
         self.domain_cap = [INF] * len(self.domains)
+        self.before_target: dict[int, float] = {}
+        """Limits of domains that were lowered for a load target: those that held before."""
         if self.meter is not None:
             self.meter.begin(self)
         self.timers: list[tuple[float, int]] = []
@@ -517,17 +519,58 @@ class Simulator:
 
     def limits_refused(self, action: SetDomainCaps) -> bool:
         """Whether limits slow a job that does not agree; before a target, only if they lower the sum of watts."""
+        running, before, after = self.under_limits(action)
+        slower = [(r, b[1]) for r, a, b in zip(running, before, after, strict=True) if b[1] > a[1] * (1 + 1e-9)]
+        return any(not self.agrees(r, factor) for r, factor in slower) and not self.moves_watts(action)
+
+    def moves_watts(self, action: SetDomainCaps) -> bool:
+        """Whether no target limits yet, and limits do not lower the sum of watts."""
+        _, before, after = self.under_limits(action)
+        in_force = any(begin <= self.now < end for _, begin, end in self.targets)
+        less = sum(uw for uw, _ in after) < sum(uw for uw, _ in before) - 1000
+        return not in_force and self.limit_uw() >= self.alone_uw() and not less
+
+    def under_limits(self, action: SetDomainCaps) -> tuple[list[Running], list[Any], list[Any]]:
+        """Running jobs, and their expected watts and time factors before and after limits."""
         running = [r for r in self.running if r.begun and not r.parked]
         before, caps = [self.throttle(self.prediction, r) for r in running], list(self.domain_cap)
         for domain, cap_w in zip(action.domains, action.caps_w, strict=True):
             self.domain_cap[domain] = cap_w * 1e6
         after, self.domain_cap = [self.throttle(self.prediction, r) for r in running], caps
-        in_force = any(begin <= self.now < end for _, begin, end in self.targets)
-        less = sum(uw for uw, _ in after) < sum(uw for uw, _ in before) - 1000
-        if not in_force and self.limit_uw() >= self.alone_uw() and not less:
-            return False
-        slower = [(r, b[1]) for r, a, b in zip(running, before, after, strict=True) if b[1] > a[1] * (1 + 1e-9)]
-        return any(not self.agrees(r, factor) for r, factor in slower)
+        return running, before, after
+
+    def remember_limits(self, before: list[float], *, for_target: bool) -> None:
+        """Remember what held before a limit was lowered for a target, until that holds again or the cap asks for it."""
+        for domain, (old, new) in enumerate(zip(before, self.domain_cap, strict=True)):
+            if new < old and for_target:
+                self.before_target.setdefault(domain, old)
+            elif new < old or (new > old and new >= self.before_target.get(domain, INF)):
+                self.before_target.pop(domain, None)
+
+    def lift_limits(self) -> None:
+        """After starts: limits of a target that slow a job beyond its consent go back, if the cap alone has room."""
+        caps = SetDomainCaps(list(self.before_target), [uw / 1e6 for uw in self.before_target.values()])
+        running, now, without = self.under_limits(caps)
+        held = [
+            r
+            for r, a, b in zip(running, now, without, strict=True)
+            if a[1] > b[1] * (1 + 1e-9) and not self.agrees(r, a[1])
+        ]
+        on = {unit for r in held for unit in r.units}
+        lifted = {d: uw for d, uw in self.before_target.items() if on & set(self.domains[d])}
+        if not lifted:
+            return
+        before, limit = list(self.domain_cap), (self.cap_uw, self.rise)
+        for domain, uw in lifted.items():
+            self.domain_cap[domain] = uw
+        self.cap_uw, self.rise = max(self.cap_uw, self.alone_uw()), None
+        fits = self.change_fits()
+        self.cap_uw, self.rise = limit
+        if not fits:
+            self.domain_cap = before
+            return
+        self.settle()
+        self.remember_limits(before, for_target=False)
 
     def ahead_net(self, entry: int, option: int) -> int:
         """What an entry counts when the next announced target begins, if it starts now; 0 where it has ended."""
@@ -989,12 +1032,15 @@ class Simulator:
             self.start_checked(action)
         elif isinstance(action, SetDomainCaps):
             limits = list(self.domain_cap)
+            no_cap = self.alone_uw() >= codes.NO_CAP
+            for_target = self.serves_target() and (no_cap or not self.moves_watts(action))
             for domain, cap_w in zip(action.domains, action.caps_w, strict=True):
                 self.domain_cap[domain] = cap_w * 1e6
             if not self.change_fits():
                 self.domain_cap = limits
                 return
             self.settle()
+            self.remember_limits(limits, for_target=for_target)
         elif isinstance(action, Requeue):
             if action.job in by_job:
                 self.keep(by_job[action.job], action.kept_s)
@@ -1224,11 +1270,15 @@ class Simulator:
                 deferred = INF
                 self.schedule()
             started = self.begin()
+            if started and self.before_target:
+                self.lift_limits()
             while started and self.script is not None and "start" in self.wakes:
                 for action in self.script(ticks):
                     self.act(action)
                 ticks += 1
                 started = self.begin()
+                if started and self.before_target:
+                    self.lift_limits()
             if self.rise is not None and self.drawn() > self.rise[1]:
                 self.rise = self.now, self.drawn(), self.rise[2]
             self.write_step()

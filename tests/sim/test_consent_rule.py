@@ -21,6 +21,7 @@ from wattqueue.parts.contracts import Start
 from wattqueue.policy.actions import REASONS
 from wattqueue.policy.consented import KEEPS_NOTHING
 from wattqueue.policy.policy import load_policy
+from wattqueue.policy.target_limits import LIFTED
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, simulate
 
@@ -216,3 +217,64 @@ def test_a_frequency_part_slows_nobody_for_targets_without_consent() -> None:
     policy = load_policy("easy", frequency=SlowInTargets())
     jobs = jobs_of((0, 1, 100.0), (0, 1, 100.0), allowed=[0, 1])
     assert run(jobs, policy, LoadTarget(50.0, 80.0, 400.0)).schedule.option.tolist() == [0, 2]
+
+
+TARGET = LoadTarget(50.0, 400.0, 400.0)
+
+
+def limited(watts: float, at_s: float = 50.0, domain: int = 0) -> Any:
+    return load_policy("easy", controls=[At({at_s: [SetDomainCaps((domain,), (watts,))]})])
+
+
+@pytest.mark.parametrize("allowed", [0.0, 1.0])
+def test_a_limit_for_a_target_is_lifted_for_a_job_without_consent_that_starts_there(allowed: float) -> None:
+    """At 60 W a domain runs at half speed. The second job starts on it at 150 s, when the first has ended."""
+    jobs = jobs_of((0, 1, 50.0 + 50.0), (0, 3, 500.0), (60, 1, 100.0), allowed=[1, 1, allowed])
+    done = run(jobs, limited(60.0), TARGET)
+    assert done.schedule.start_s[2] == done.schedule.end_s[0] == 150.0
+    assert done.schedule.end_s[2] == (250.0 if allowed == 0.0 else 350.0)
+    assert done.notes.get(LIFTED, 0) == (1 if allowed == 0.0 else 0)
+
+
+def test_a_limit_on_an_idle_domain_and_one_that_outlives_its_target_are_lifted_too() -> None:
+    idle = run(jobs_of((100, 1, 100.0), allowed=[0]), limited(60.0), TARGET)
+    assert idle.schedule.end_s.tolist() == [200.0]
+    later = run(jobs_of((0, 1, 40.0), (500, 1, 100.0), allowed=[0, 0]), limited(60.0), TARGET)
+    assert later.schedule.end_s[1] == 600.0
+
+
+def test_limits_that_the_cap_asks_for_stay() -> None:
+    """Set without a target, or while the cap alone is not kept; and a lift goes no further than to what held before."""
+    early = run(jobs_of((0, 1, 10.0), (100, 1, 100.0), allowed=[0, 0]), limited(60.0, 0.0), TARGET)
+    assert early.schedule.end_s[1] == 300.0
+    actions = {at_s: [SetDomainCaps((0,), (watts,))] for at_s, watts in ((0.0, 80.0), (50.0, 60.0))}
+    both = load_policy("easy", controls=[At(actions)])
+    done = run(jobs_of((0, 1, 10.0), (100, 1, 90.0), allowed=[0, 0]), both, TARGET)
+    assert done.schedule.end_s[1] == pytest.approx(100.0 + 90.0 / 0.75), "80 W: three quarters of the speed"
+
+
+def test_a_greatest_slowdown_holds_for_starts_under_a_limit() -> None:
+    jobs = jobs_of((100, 1, 100.0), allowed=[1], greatest_slowdown=[1.9])
+    assert run(jobs, limited(60.0), TARGET).schedule.end_s.tolist() == [200.0]
+    jobs = jobs_of((100, 1, 100.0), allowed=[1], greatest_slowdown=[2.1])
+    assert run(jobs, limited(60.0), TARGET).schedule.end_s.tolist() == [300.0]
+
+
+CORES = Machine(
+    "cores", (Partition("one", 1, sockets_per_node=1, cores_per_socket=4, unit="core", idle_w=5.0, max_w=25.0,
+                        frequencies_hz=(2e9,), dvfs_alpha=1.0),),
+)  # fmt: skip
+"""Four cores of 20 W above idle share a socket, which is the power domain."""
+
+
+@pytest.mark.parametrize(("cap_w", "ends"), [(np.inf, (125.0, 100.0)), (80.0, (125.0, 100.0)), (76.0, (250.0, 200.0))])
+def test_who_shares_the_domain_goes_faster_as_far_as_the_cap_alone_has_room(
+    cap_w: float, ends: tuple[float, float]
+) -> None:
+    """Two cores under 40 W run at half speed from 0 s on; a third is started at 50 s by a job without consent.
+
+    With the limit lifted they draw 80 W, above the target of 70 W. A cap of 76 W has no room for that.
+    """
+    jobs = jobs_of((0, 2, 100.0), (50, 1, 50.0), allowed=[1, 0])
+    done = run(jobs, limited(40.0, 0.0), LoadTarget(0.0, 400.0, 70.0), cap_w=cap_w, machine=CORES)
+    assert done.schedule.end_s.tolist() == pytest.approx(list(ends))

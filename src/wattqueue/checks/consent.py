@@ -7,6 +7,8 @@ reports only what the outputs prove, and so may miss a violation, but never repo
 * power below what running jobs draw that may not be slowed, while a target limits: one of them was slowed, limited or
   suspended;
 * a suspension of a job without consent, where a target alone limits the run;
+* a longer run of a job without consent under limits of power domains, where a target alone limits the run and limits
+  only follow what limits it (controls with ``holds_budget``), at its start or later;
 * kept work of a job without checkpoints, or other work than whole checkpoints.
 
 Instants at which the outputs do not tell what ran (jobs that were requeued later), or at which the cap alone might not
@@ -68,6 +70,9 @@ class RunOutputs:
     """Whether the ledger is the sum of predictions: else what the cap alone asked for cannot be computed."""
     kept_s: Floats = field(default_factory=lambda: np.zeros(0))
     """Work that requeues kept; empty for none, or not known."""
+    limits_follow: bool = False
+    """Whether all that controls do is to hold the limit in force by limits of power domains: where there is no limit,
+    they slow nobody."""
 
 
 def outputs_of(
@@ -87,7 +92,8 @@ def outputs_of(
     needs = simulation.session.needs
     plain = needs.ledger == codes.PREDICTED and needs.margin_w is None and not len(view.by_unit.factors.table)
     true_w = np.zeros((0, options))
-    limits = any(stated(control, "sets_limits", False) for control in needs.controls) or truth.tally[codes.OWNERS] != 0
+    limiting = [control for control in needs.controls if stated(control, "sets_limits", False)]
+    limits = bool(limiting) or truth.tally[codes.OWNERS] != 0
     if jobs.profiles is None and not limits and not len(truth.by_unit.table):
         true_w = np.broadcast_to(unit_uw(truth.actual, row, option), (n * options,)).reshape(n, options) * nodes / 1e6
     signals: Signals = simulation.world.signals
@@ -96,6 +102,7 @@ def outputs_of(
         np.append(view.entries.first, -1)[entry].astype(np.int64),  # entry -1 takes what was appended
         np.maximum(unit_w - share, 0.0) * nodes, factor / full, true_w, plain,
         np.zeros(0) if kept_s is None else kept_s,
+        bool(limiting) and all(stated(control, "holds_budget", False) for control in needs.controls),
     )  # fmt: skip
 
 
@@ -104,7 +111,7 @@ def consent_violations(run: RunOutputs) -> list[ConsentViolation]:
     found = _kept(run)
     if len(run.targets):
         consent = run.jobs.consent or Consent.build(len(run.jobs))
-        found += _starts(run, consent) + _slowed(run, consent) + _suspended(run, consent)
+        found += _starts(run, consent) + _slowed(run, consent) + _suspended(run, consent) + _limited(run, consent)
     return sorted(found, key=lambda one: (one.time_s, one.job))
 
 
@@ -199,6 +206,19 @@ def _suspended(run: RunOutputs, consent: Consent) -> list[ConsentViolation]:
     inside = (run.schedule.start_s >= begin) & (run.schedule.end_s <= end)
     rows = np.flatnonzero((parked > 0) & ~consent.given & inside)
     return [_of(run, row, run.schedule.start_s[row], "is suspended for a load target") for row in rows]
+
+
+def _limited(run: RunOutputs, consent: Consent) -> list[ConsentViolation]:
+    """Return jobs without consent that took longer than at the option of their start, under limits for targets alone.
+
+    Of jobs that ran while a target was known, or began after one: a limit may outlive it.
+    """
+    if run.cap.limited or not run.limits_follow or run.jobs.profiles is not None:
+        return []
+    schedule, parked = run.schedule, run.schedule.parked_s
+    still = schedule.ran & ~consent.given & (schedule.end_s > float(run.targets.announced_s.min()))
+    still &= _longer(run) & ((parked == 0) if parked is not None else True)
+    return [_of(run, row, run.schedule.start_s[row], "is limited for a load target") for row in np.flatnonzero(still)]
 
 
 def _limits_at(run: RunOutputs, time_s: Floats) -> NDArray[np.bool_]:

@@ -275,6 +275,7 @@ class Decider:
         passed = session.schedule(now) if session.pass_is_due(view.now_s) else None
         answers = Answers(actions, passed, margin_w)
         wider, last = grow(view, now, greatest, self.layout, lambda more: self._repeat(now, more, answers))
+        session.lift_limits(last)
         starts, rows = tuple(last.starts()), tuple(last.start_rows())
         asked = Asked(view, moment, ranges)
         return Decision(wider, last, starts, rows, answers, session.take_refusals(), asked)

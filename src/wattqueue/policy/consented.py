@@ -268,21 +268,52 @@ def _start_agreed(view: View, action: StartJob, row: int) -> bool:
 def _limits_agreed(view: View, action: SetDomainCaps, caps_w: Floats) -> bool:
     """Return whether limits slow no job beyond what its user consents to, by the watts that are expected of the jobs.
 
-    Before a target begins, limits may move watts from some jobs to others, as they do under a cap: only an action that
-    lowers the sum of what is expected is for the target then.
+    Before a target begins, limits may move watts from some jobs to others, as they do under a cap (``moves_watts``).
     """
+    after_w = _limits_after(view, action, caps_w)
+    if after_w is None:
+        return True
+    rows = _drawing(view)
+    before, after = (limited_speeds(view, rows, caps)[0] for caps in (caps_w, after_w))
+    slower = after > before * (1 + SLACK)
+    return bool(may_slow(view, rows[slower], after[slower]).all()) or moves_watts(view, action, caps_w)
+
+
+def moves_watts(view: View, action: SetDomainCaps, caps_w: Floats) -> bool:
+    """Return whether limits only move watts between jobs: no target limits yet, and the sum that is expected stays.
+
+    Then they are not for the target. ``caps_w`` (D,) are the limits in force.
+    """
+    after_w = _limits_after(view, action, caps_w)
+    if after_w is None or view.target_w < np.inf or view.cap_w < view.cap_alone_w:
+        return False
+    rows = _drawing(view)
+    drawn_w, left_w = (limited_speeds(view, rows, caps)[1] for caps in (caps_w, after_w))
+    return left_w >= drawn_w - SAME_W
+
+
+def limits_for_target(view: View, action: SetDomainCaps, caps_w: Floats, freed_w: float) -> bool:
+    """Return whether what an action lowers is lowered for a load target: the cap alone asks for none of it."""
+    if not keeps_cap_alone(view, freed_w):
+        return False
+    return view.cap_alone_w == np.inf or not moves_watts(view, action, caps_w)
+
+
+def _limits_after(view: View, action: SetDomainCaps, caps_w: Floats) -> Floats | None:
+    """Return the limits of all domains after an action, None for one that the driver refuses. Shape (D,)."""
     domains, new = np.asarray(action.domains), np.asarray(action.caps_w, np.float64)
     if domains.dtype.kind not in "iu" or domains.shape != new.shape or not len(domains):
-        return True  # the driver says what is wrong with it
+        return None
     if domains.min() < 0 or domains.max() >= view.machine.domains:
-        return True
-    rows = np.setdiff1d(view.running, view.suspended).astype(np.int32)
+        return None
     after_w = caps_w.copy()
     after_w[domains] = new
-    (before, drawn_w), (after, left_w) = (limited_speeds(view, rows, caps) for caps in (caps_w, after_w))
-    slower = after > before * (1 + SLACK)
-    moves = view.target_w == np.inf and view.cap_w >= view.cap_alone_w and left_w >= drawn_w - SAME_W
-    return moves or bool(may_slow(view, rows[slower], after[slower]).all())
+    return after_w
+
+
+def _drawing(view: View) -> Ints:
+    """Return the rows of running jobs that are not suspended. Shape (k,)."""
+    return np.setdiff1d(view.running, view.suspended).astype(np.int32)
 
 
 def limited_speeds(view: View, rows: Ints, caps_w: Floats) -> tuple[Floats, float]:

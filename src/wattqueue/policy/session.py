@@ -38,14 +38,25 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Finished, FinishedRuns, Floats, Prediction, Start
-from wattqueue.policy.actions import KINDS, REASONS, Action, Refusal, Requeue, StartJob, carry_out, listed
+from wattqueue.policy.actions import (
+    KINDS,
+    REASONS,
+    Action,
+    Refusal,
+    Requeue,
+    SetDomainCaps,
+    StartJob,
+    carry_out,
+    listed,
+)
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities, DriverAbilities
-from wattqueue.policy.consented import frees_w, refused_by_consent
+from wattqueue.policy.consented import frees_w, limits_for_target, refused_by_consent
 from wattqueue.policy.decide import ranked_starts
 from wattqueue.policy.estimation import Estimation
 from wattqueue.policy.overtaking import OVERTAKES, overtakes
 from wattqueue.policy.policy import Policy
 from wattqueue.policy.run_times import run_times_afresh
+from wattqueue.policy.target_limits import LIFTED, TargetLimits, cap_alone
 from wattqueue.policy.view import View
 
 MOST_REFUSALS = 10_000
@@ -57,6 +68,7 @@ _REPORT = -2
 """The reader that is the driver itself."""
 NEW_AT_FIRST = EVENT_BITS["signal"] | EVENT_BITS["node"]
 """Events that the beginning stands for: the cap in force and the states of units are new to a control then."""
+STARTED = EVENT_BITS["start"]
 NOTHING: tuple[Refusal, ...] = ()
 INF = float("inf")
 
@@ -153,6 +165,7 @@ class Session:
         self.refused: Counter[str] = Counter()
         self._freed = (-np.inf, 0.0)
         """An instant, and the watts that actions freed then and no view shows yet."""
+        self.target_limits = TargetLimits()
 
     # -- what the compiled loop has to know --------------------------------------------------------
     def stops(self) -> int:
@@ -248,7 +261,8 @@ class Session:
 
     def notes(self) -> dict[str, int]:
         """Return the number of refused actions by reason."""
-        return {f"refused: {reason}": count for reason, count in sorted(self.refused.items())}
+        refused = {f"refused: {reason}": count for reason, count in sorted(self.refused.items())}
+        return refused | ({LIFTED: self.target_limits.lifted} if self.target_limits.lifted else {})
 
     def _pending(self, reader: int) -> tuple[Refusal, ...]:
         """Return the refusals since the same reader was last called, and forget them."""
@@ -274,6 +288,8 @@ class Session:
         done: list[Action] = []
         if self.needs.margin_w is not None:
             set_margin(driver.kernel, self.margin_w)  # the view of a round begins without one
+        if happened & STARTED:
+            self.lift_limits(driver)
         due = self.due
         for i, control in enumerate(self.needs.controls):
             if self.step_in_loop is not None and i == self.needs.step_control:
@@ -305,23 +321,43 @@ class Session:
         """
         table = driver.abilities.actions
         kind = type(action)
-        if not len(driver.signals.targets) and kind is not Requeue and kind is not StartJob:
+        for_targets = len(driver.signals.targets) or self.target_limits.before_w
+        if not for_targets and kind is not Requeue and kind is not StartJob:
             return carry_out(table, driver, action, control)
         if view.now_s != self._freed[0]:
             self._freed = view.now_s, 0.0
-        frees = 0.0
+        frees, for_target, before_w = 0.0, False, driver.domain_caps_w
         # What is not a job, an option or watts: the driver names it.
         with suppress(TypeError, ValueError, OverflowError):
-            reason = refused_by_consent(view, action, driver.domain_caps_w, self._freed[1])
+            reason = refused_by_consent(view, action, before_w, self._freed[1])
             if reason:
                 return reason
             frees = 0.0 if driver.abilities.frees_at_once else frees_w(view, action)
+            for_target = isinstance(action, SetDomainCaps) and limits_for_target(view, action, before_w, self._freed[1])
         if isinstance(action, StartJob) and self._overtakes(view, action):
             return OVERTAKES
         reason = carry_out(table, driver, action, control)
         if not reason:
             self._freed = self._freed[0], self._freed[1] + frees
+            self.target_limits.note(before_w, driver.domain_caps_w, for_target=for_target)
         return reason
+
+    def lift_limits(self, driver: Driver) -> None:
+        """Lift the limits of a load target that slow a job beyond the consent of its user (rule 20).
+
+        As far as the cap alone has room for what all jobs on their domains draw then.
+        """
+        if not self.target_limits.before_w:
+            return
+        before_w = driver.domain_caps_w
+        action = self.target_limits.to_lift(driver.view(NOTHING), before_w)
+        if action is None:
+            return
+        with cap_alone(driver.kernel):
+            reason = carry_out(driver.abilities.actions, driver, action, self)
+        if not reason:
+            self.target_limits.note(before_w, driver.domain_caps_w, for_target=False)
+            self.target_limits.lifted += len(action.domains)
 
     def _overtakes(self, view: View, action: StartJob) -> bool:
         """Return whether a start by a control would delay what the row's compiled pass promises."""

@@ -344,6 +344,8 @@ class Simulation:
             stepped[ACTED] = 0
             done = session.control(world, now_s, request(codes.HAPPENED), limits.count)
             when[codes.CONTROL_AT] = session.next_due_s()
+            if session.target_limits.before_w:
+                truth.request[codes.STOP_MASK] |= codes.STOP_ON_START
             if limits.moved or ((done or stepped[ACTED]) and tally(codes.HEAP) > 0):
                 when[codes.CONTROL_STEPS_LEFT] = codes.IDLE_CONTROL_STEPS
             else:

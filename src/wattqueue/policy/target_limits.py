@@ -1,0 +1,82 @@
+"""Limits of power domains that were set for a load target, and whom they slow (rule 20 of docs/semantics.md).
+
+A limit holds for a domain and stays when the job ends for which it was set. So a job may start under one to which its
+user never consented. ``TargetLimits`` remembers which limits are for a target, with those that held before, and says
+which of them have to go back to that: the session asks after each pass that started jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wattqueue.kernels import codes, state
+from wattqueue.kernels.schedule import budget_once
+from wattqueue.parts.contracts import Floats
+from wattqueue.policy.actions import SetDomainCaps
+from wattqueue.policy.consented import SLACK, limited_speeds, may_slow
+
+if TYPE_CHECKING:
+    from wattqueue.policy.view import View
+
+LIFTED = "limits of a load target that were lifted for jobs without consent"
+"""Note of a run: how often that happened, by domain."""
+
+
+class TargetLimits:
+    """The limits in force that are for load targets.
+
+    Attributes:
+        before_w: The limit that held before, by domain.
+        lifted: How many limits went back to it for a job that started under them.
+    """
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.before_w: dict[int, float] = {}
+        self.lifted = 0
+
+    def note(self, before_w: Floats, after_w: Floats, *, for_target: bool) -> None:
+        """Take over limits that were carried out; what the cap asks for is no target's any more. Shapes (D,)."""
+        for domain in np.flatnonzero(after_w != before_w).tolist():
+            if after_w[domain] >= self.before_w.get(domain, np.inf) or (
+                after_w[domain] < before_w[domain] and not for_target
+            ):
+                self.before_w.pop(domain, None)
+            elif after_w[domain] < before_w[domain]:
+                self.before_w.setdefault(domain, float(before_w[domain]))
+
+    def to_lift(self, view: View, caps_w: Floats) -> SetDomainCaps | None:
+        """Return the limits to go back to, for running jobs that are slowed beyond their users' consent; None for none.
+
+        ``caps_w`` (D,) are the limits in force. By predicted watts, as rule 14 has it.
+        """
+        domains = np.array(sorted(self.before_w), np.int64)
+        without_w = caps_w.copy()
+        without_w[domains] = [self.before_w[domain] for domain in domains.tolist()]
+        rows = np.setdiff1d(view.running, view.suspended).astype(np.int32)
+        factors, free = (limited_speeds(view, rows, each)[0] for each in (caps_w, without_w))
+        slower = factors > free * (1 + SLACK)
+        rows = rows[slower][~may_slow(view, rows[slower], factors[slower])]
+        if not len(rows):
+            return None
+        units = np.concatenate([view.job_units(int(row)) for row in rows])
+        found = np.intersect1d(view.machine.domain_of_unit[units], domains)
+        return SetDomainCaps(found, without_w[found])
+
+
+@contextmanager
+def cap_alone(kernel: state.KernelView) -> Iterator[None]:
+    """Compare with the cap alone, instead of the limit in force, what is done inside."""
+    count = kernel.counter
+    held = int(count[codes.CAP])
+    count[codes.CAP] = max(held, int(count[codes.FULL_CAP]))
+    budget_once(kernel)
+    try:
+        yield
+    finally:
+        count[codes.CAP] = held
+        budget_once(kernel)
