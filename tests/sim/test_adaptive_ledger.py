@@ -22,6 +22,7 @@ from wattqueue.kernels.site_meter import GREATEST, SPENT_S, Z, margin_once
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.profiles import PowerProfiles
+from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.parts.order.fcfs import Fcfs
@@ -167,14 +168,32 @@ def test_noise_of_the_meter_does_not_raise_the_margin() -> None:
     assert found[0.01] < found[0.0] + 1.0
 
 
+GENTLE: dict[str, Any] = {
+    "estimator": {"part": "history-max", "alpha": 1.0}, "backfill": {"part": "easy", "queue_depth": 500},
+    "ledger": {"part": "chance", "epsilon": 0.01},
+}  # fmt: skip
+"""The row that the guide prints, without the control of a reader's own file."""
+
+
 @pytest.mark.compiled
-@pytest.mark.parametrize("row", ["easy+pc-adaptive-1", "easy+pc-adaptive-0.1"])
-def test_every_job_that_fits_starts_on_a_machine_of_many_idle_watts(data_dir: Path, row: str) -> None:
-    """KTH-SP2 under 80 %: 60 of 100 nodes fit beside the idle watts of the others, and most jobs started never."""
+@pytest.mark.parametrize(
+    ("row", "share", "idle_w", "nodes"),
+    [
+        ("easy+pc-adaptive-1", 0.8, 95.0, 60), ("easy+pc-adaptive-0.1", 0.8, 95.0, 60),
+        ("easy+pc-adaptive-1", 0.9, 95.0, 80), ("easy+pc-adaptive-1", 0.8, 50.0, 72),
+        ("easy+pc-adaptive-1", 0.8, 0.0, 80), ("easy+pc-chance-1", 0.8, 95.0, 60),
+        ("easy+pc-chance-0.1", 0.8, 95.0, 60), ("gentle", 0.8, 95.0, 60),
+    ],
+)  # fmt: skip
+def test_every_job_that_fits_starts_on_kth_sp2(
+    data_dir: Path, row: str, share: float, idle_w: float, nodes: int
+) -> None:
+    """So many of 100 nodes fit at their maximum beside the idle watts of all; most jobs started never."""
     jobs = read_swf(data_dir / "swf" / "KTH-SP2.swf.gz").jobs
-    machine = plain_machine(100, 95.0, 190.738)
-    run = simulate(jobs, machine, load_policy(row), cap=Cap.constant(0.8 * 19_073.8))
-    assert (run.schedule.ran == (jobs.nodes <= 60)).all()
+    policy = load_policy("easy", **GENTLE) if row == "gentle" else load_policy(row)
+    run = simulate(jobs, plain_machine(100, idle_w, 190.738), policy, cap=Cap.constant(share * 19_073.8))
+    assert (run.schedule.ran == (jobs.nodes <= nodes)).all()
+    assert set(run.schedule.reason[~run.schedule.ran].tolist()) == {Reason.NEVER_FITS}
 
 
 def test_a_share_that_noise_explains_is_not_used() -> None:
