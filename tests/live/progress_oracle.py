@@ -24,6 +24,9 @@ def round_and_look(controller: Controller, slurm: FakeSlurm, targets: LoadTarget
         return ""
     if report.plan.decision.answers.pass_answers is None:
         return ""  # passes have an interval: the rule holds at each pass
+    waiting = [
+        job for job in waiting if is_eligible(controller, slurm, job)
+    ]  # a release that had no effect is seen now
     for job in eligible(controller, report, waiting):
         if fits(controller, slurm, job, targets):
             return f"at {slurm.now_s:g} s nothing runs, and job {job.name} would fit at its maximum"
