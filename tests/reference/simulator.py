@@ -137,6 +137,10 @@ class Simulator:
         self.option = [-1] * n
         self.queue: list[int] = []
         self.place: dict[int, int] = {}
+        self.profile_mean_w: list[float] = []
+        if self.jobs.profiles is not None:
+            done_s = np.minimum(self.jobs.runtime_s, self.jobs.walltime_s)
+            self.profile_mean_w = self.jobs.profiles.mean_power_w(done_s).tolist()
         self.running: list[Running] = []
         self.unit_partition = [p for p, part in enumerate(self.machine.partitions) for _ in range(part.units)]
         self.unit_state = [codes.UNIT_ON] * len(self.unit_partition)
@@ -144,6 +148,7 @@ class Simulator:
         self.nodes = groups([(part.units, part.units // part.nodes) for part in parts])
         self.domains = groups([(part.units, part.cores_per_socket if part.unit == "core" else 1) for part in parts])
         self.domain_cap = [INF] * len(self.domains)
+        self.settling: dict[tuple[bool, int], tuple[list[int], float]] | None = None  # while no limit or unit changes
         self.before_target: dict[int, float] = {}
         """Limits of domains that were lowered for a load target: those that held before."""
         if self.meter is not None:
@@ -192,7 +197,7 @@ class Simulator:
         assert profiles is not None
         middle = np.array([(self.place[job] + 0.5) * profiles.period_s])
         watt = float(profiles.power_at(np.array([job]), middle)[0]) * 1e6
-        mean = micro(float(profiles.mean_power_w(np.minimum(self.jobs.runtime_s, self.jobs.walltime_s))[job]))
+        mean = micro(self.profile_mean_w[job])
         here, idle = micro(float(self._row(self.actual, self.actual.power_w, job)[option])), micro(part.idle_w)
         if here != mean and mean > idle:
             watt = idle + (watt - idle) * ((here - idle) / (mean - idle))
@@ -222,6 +227,12 @@ class Simulator:
         if table.unit_factor is None or not self.has_factors(table, job):
             return uw
         return round(uw * float(table.unit_factor[int(self.jobs.app.codes[job]), unit]))
+
+    def watts_of(self, table: Prediction, r: Running) -> list[int]:
+        """Microwatts of each unit of a running job."""
+        if table.unit_factor is None:
+            return [self.unit_uw(table, r.job, r.option)] * len(r.units)
+        return [self.watts_on(table, r.job, r.option, u) for u in r.units]
 
     def factor(self, table: Prediction, job: int, option: int) -> float:
         return float(self._row(table, table.time_factor, job)[option])
@@ -896,8 +907,9 @@ class Simulator:
         """The speed at which the units of a domain, idle ones included, draw ``limit`` microwatts together."""
         part = self.machine.partitions[self.unit_partition[units[0]]]
         idle, floor, dynamic = micro(part.idle_w), 0, 0
+        owner = {u: r for r in self.running if r.begun and not r.parked for u in r.units}
         for u in units:
-            r = next((r for r in self.running if r.begun and not r.parked and u in r.units), None)
+            r = owner.get(u)
             watt = idle if r is None else self.watts_on(table, r.job, r.option, u)
             floor, dynamic = floor + min(watt, idle), dynamic + max(watt - idle, 0)
         if dynamic == 0 or floor + dynamic <= limit:  # without dynamic watts there is nothing to slow down
@@ -910,14 +922,23 @@ class Simulator:
         return sum(watts), factor
 
     def throttled(self, table: Prediction, r: Running) -> tuple[list[int], float]:
-        """Watts of each unit of a job, and its time factor: the slowest domain slows all its units."""
+        """Watts of each unit of a job, and its time factor."""
+        if self.settling is None:
+            return self.throttled_now(table, r)
+        key = (table is self.actual, r.job)
+        if key not in self.settling:
+            self.settling[key] = self.throttled_now(table, r)
+        return self.settling[key]
+
+    def throttled_now(self, table: Prediction, r: Running) -> tuple[list[int], float]:
+        """The same anew: the slowest domain slows all units of a job."""
         part = self.machine.partitions[int(self.machine.option_partition[r.option])]
         idle, factor = micro(part.idle_w), self.factor(table, r.job, r.option)
-        watts = [self.watts_on(table, r.job, r.option, u) for u in r.units]
+        watts = self.watts_of(table, r)
         speed = 1.0
-        for units, limit in zip(self.domains, self.domain_cap, strict=True):
-            if limit < INF and set(units) & set(r.units):
-                speed = min(speed, self.domain_speed(table, units, limit))
+        for domain, limit in enumerate(self.domain_cap):
+            if limit < INF and not set(r.units).isdisjoint(self.domains[domain]):
+                speed = min(speed, self.domain_speed(table, self.domains[domain], limit))
         if speed >= 1.0:
             return watts, factor
         slowed = [round(idle + (w - idle) * speed**part.dvfs_alpha) if w > idle else w for w in watts]
@@ -965,11 +986,13 @@ class Simulator:
 
     def settle(self) -> None:
         """Continue every job whose speed or watts differ from what they were."""
+        self.settling = {}
         for r in [r for r in self.running if r.begun and not r.parked]:
             if (self.limited_net(r), self.throttle(self.prediction, r)[1]) != (r.net, r.predicted_factor):
                 self.change_expectation(r)
             if self.true_physics(r) != (r.uw, r.factor):
                 self.change_truth(r)
+        self.settling = None
 
     def begin(self) -> bool:
         """Let the jobs run that this instant started, and return whether there are any; those beside them slow down."""
