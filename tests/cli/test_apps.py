@@ -1,20 +1,19 @@
 """`wattqueue apps`: from eacct files to coefficients and entries, and back to EAR's binary file."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.program import wattqueue
 from wattqueue.formats.ear.files import read_coefficients_binary, read_coefficients_csv
 from wattqueue.model.ear import Coefficients, Signatures, project
 from wattqueue.store.applications import ApplicationDatabase
 
-# In processes of their own, which coverage does not follow.
+# Whole runs: long with kernels as plain Python.
 pytestmark = pytest.mark.compiled
 
-RUN = [sys.executable, "-c", "from wattqueue.cli import main; main()", "apps"]
 HEADER = "JOBID;USERID;JOBNAME;NODENAME;AVG_CPUFREQ_KHZ;TIME_SEC;CPI;TPI;MEM_GBS;DC_NODE_POWER_W"
 TRUTH = Coefficients.of_pairs(
     [2.4e9, 2.4e9], [2.4e9, 1.2e9], [1, 1], [[1.0, 0, 0, 1, 0, 0], [0.6, -0.1, 20.0, 0.9, 0.001, 0.01]]
@@ -22,7 +21,7 @@ TRUTH = Coefficients.of_pairs(
 
 
 def apps(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*RUN, *arguments], capture_output=True, text=True, check=False)
+    return wattqueue("apps", *arguments)
 
 
 @pytest.fixture

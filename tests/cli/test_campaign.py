@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-# In processes of their own, which coverage does not follow.
+from tests.program import wattqueue
+
+# Whole runs: long with kernels as plain Python.
 pytestmark = pytest.mark.compiled
 
 TRACE = "".join(
@@ -25,11 +25,6 @@ policies = ["easy", "first-fit"]
 estimators = ["naive", "history-mean"]
 caps = ["none", "80%"]
 """
-
-
-def wattqueue(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    call = [sys.executable, "-c", "from wattqueue.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(call, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.fixture

@@ -5,19 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.program import wattqueue
 from wattqueue.formats.table.job_table import write_table
 from wattqueue.model.jobs import Jobs
 
-# In processes of their own, which coverage does not follow.
+# Whole runs: long with kernels as plain Python.
 pytestmark = pytest.mark.compiled
-
-RUN = [sys.executable, "-W", "error", "-c", "from wattqueue.cli import main; main()", "predict", "eval"]
 
 OMNISCIENT = '''
 import numpy as np
@@ -45,7 +43,7 @@ class TooGood:
 
 
 def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*RUN, *map(str, words)], capture_output=True, text=True, check=False)
+    return wattqueue("predict", "eval", *words)
 
 
 def table(path: Path) -> list[dict[str, str]]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.program import wattqueue
 from tests.report.cases import generated_record
 from wattqueue.formats.rundir.folder import write_run
 
-# In processes of their own, which coverage does not follow.
+# Whole runs: long with kernels as plain Python.
 pytestmark = pytest.mark.compiled
 
 
@@ -23,11 +22,6 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for seed in (1, 2):
             write_run(where / f"{policy}-{seed}", generated_record(120, 48, seed, policy=policy, used=used))
     return where
-
-
-def wattqueue(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-c", "from wattqueue.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, check=False)
 
 
 def test_report_writes_one_page_beside_the_run(out: Path) -> None:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-# In processes of their own, which coverage does not follow.
+from tests.program import wattqueue
+
+# Whole runs: long with kernels as plain Python.
 pytestmark = pytest.mark.compiled
 
 TRACE = "".join(
     f"{i} {i * 10} -1 {60 + i % 7 * 30} {1 + i % 5} -1 -1 {1 + i % 5} 400 -1 1 1 1 1 -1 -1 -1 -1\n"
     for i in range(1, 80)
 )
-
-
-def wattqueue(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    call = [sys.executable, "-c", "from wattqueue.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(call, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.fixture

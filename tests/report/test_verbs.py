@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.program import wattqueue
 from tests.report.cases import generated_record
 from wattqueue.formats.rundir.folder import write_run
 
@@ -30,9 +31,9 @@ def call(*arguments: object, folder: Path, **more: str) -> subprocess.CompletedP
 
 
 def test_compare_without_out_leaves_nothing_behind(runs: list[Path], tmp_path: Path) -> None:
-    done = call("compare", *runs[:2], folder=tmp_path)
+    done = wattqueue("compare", *runs[:2], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert b"Waiting time, mean" in done.stdout
+    assert "Waiting time, mean" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
@@ -55,7 +56,7 @@ def test_a_closed_stdout_is_no_traceback(runs: list[Path], tmp_path: Path, argum
 
 def test_plot_overlays_several_runs(runs: list[Path], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    done = call("plot", *runs, "--format", "svg", "-o", tmp_path / "figures", folder=tmp_path)
+    done = wattqueue("plot", *runs, "--format", "svg", "-o", tmp_path / "figures")
     assert done.returncode == 0, done.stderr
     found = {path.name for path in (tmp_path / "figures").iterdir()}
     names = ("pareto", "power", "queue", "utilization", "wait", "slowdown")
@@ -67,7 +68,7 @@ def test_plot_overlays_several_runs(runs: list[Path], tmp_path: Path) -> None:
 
 def test_the_marks_of_a_distribution_are_named_in_the_figure(runs: list[Path], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    done = call("plot", runs[0], "--only", "wait", "--format", "svg", "-o", tmp_path, folder=tmp_path)
+    done = wattqueue("plot", runs[0], "--only", "wait", "--format", "svg", "-o", tmp_path)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "wait.svg").read_text()
     assert all(f">{mark} " in text for mark in ("median", "p95", "p99"))

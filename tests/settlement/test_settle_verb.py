@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-# In processes of their own, which coverage does not follow.
+from tests.program import wattqueue
+
+# Whole runs: long with kernels as plain Python.
 pytestmark = pytest.mark.compiled
 
 CONTRACT = """
@@ -27,11 +28,6 @@ per_mwh = 300.00
 START = "2023-03-01T00:00+01:00"
 # 22 March 2023, 14:00 to 16:00: 21 days and 14 hours after the run's 0
 TARGETS = "start_s,end_s,limit,unit,correlation_id\n1864800,1872000,8000,W,event-1\n"
-
-
-def wattqueue(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-c", "from wattqueue.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")

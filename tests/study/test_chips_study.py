@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 
 pytest.importorskip("scipy", reason="needs scipy: pip install 'wattqueue[ml]'")
 
+from tests.program import wattqueue
 from wattqueue.errors import InputError
 from wattqueue.formats.chip_runs import ChipRuns, read_chip_runs
 from wattqueue.formats.unit_factors import read_unit_factors
@@ -20,7 +19,7 @@ from wattqueue.study.chips.ranks import SavingRow, rank_rows, reliability, savin
 from wattqueue.study.chips.study import ChipsStudy
 
 V100 = "variability/v100"
-RUN = [sys.executable, "-W", "error", "-c", "from wattqueue.cli import main; main()", "study", "chips"]
+RUN = ("study", "chips")
 
 
 @pytest.fixture(autouse=True)
@@ -159,7 +158,7 @@ def test_the_real_chips(data_dir: Path, tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    done = subprocess.run([*RUN, str(tmp_path)], capture_output=True, text=True, check=False)
+    done = wattqueue(*RUN, str(tmp_path))
     assert done.returncode == 2
     assert "sgemm" in done.stderr
     assert len(done.stderr.splitlines()) == 1

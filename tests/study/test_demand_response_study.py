@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 
 pytest.importorskip("scipy", reason="needs scipy: pip install 'wattqueue[ml]'")
 
+from tests.program import wattqueue
 from wattqueue.errors import InputError
 from wattqueue.model.comparability import OPEN
 from wattqueue.model.steps import Steps
@@ -35,7 +34,7 @@ from wattqueue.study.demand_response.trial import (
 )
 from wattqueue.study.demand_response.workload import DAY_S, HIGH_W, MIXES, generate, machine_for, with_share
 
-RUN = [sys.executable, "-W", "error", "-c", "from wattqueue.cli import main; main()", "study", "demand-response"]
+RUN = ("study", "demand-response")
 
 
 @pytest.mark.parametrize(("experiment", "load"), [("1", 0.94), ("2", 0.89)])
@@ -147,7 +146,7 @@ def test_no_window_is_refused() -> None:
 def test_the_command_writes_its_files(tmp_path: Path) -> None:
     page, figures = tmp_path / "page.html", tmp_path / "figures.json"
     options = ["--seeds", "1", "--no-node-stop", "--json", str(figures), "--html", str(page)]
-    done = subprocess.run([*RUN, *options], capture_output=True, text=True, check=False)
+    done = wattqueue(*RUN, *options)
     assert done.returncode == 0, done.stderr
     assert json.loads(figures.read_text(encoding="utf-8"))["study"] == "demand_response"
     assert "<html" in page.read_text(encoding="utf-8")

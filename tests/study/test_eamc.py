@@ -1,13 +1,12 @@
 """The study of paper 1: what needs no schedule against the paper and by hand; small sweeps end to end."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.program import wattqueue
 from wattqueue.errors import InputError
 from wattqueue.model.eamc_table1 import POWER_W, RUNTIME_S
 from wattqueue.policy.policy import find_row
@@ -260,20 +259,14 @@ def test_half_of_the_input_is_refused(tmp_path: Path) -> None:
 def test_command_line(tmp_path: Path, data_dir: Path) -> None:
     coefficients, apps = published_files(data_dir)
     out, page = tmp_path / "e.json", tmp_path / "e.html"
-    run = [sys.executable, "-c", "from wattqueue.cli import main; main()", "study", "eamc", "--jobs", "100"]
-    run += ["--seeds", "1", "--easy-seeds", "1"]
-    done = subprocess.run(
-        [*run, "--coefficients", coefficients, "--apps", apps, "--json", out, "--html", page],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = ("study", "eamc", "--jobs", "100", "--seeds", "1", "--easy-seeds", "1")
+    done = wattqueue(*run, "--coefficients", coefficients, "--apps", apps, "--json", out, "--html", page)
     assert done.returncode == 0, done.stderr
     assert "p1, p2: EAR coefficients" in done.stdout
     assert json.loads(out.read_text())["seeds"] == 1
     assert {c["verdict"] for c in json.loads(out.read_text())["claims"]} == {"undecided", "not comparable"}
     assert "EAMC on two clusters" in page.read_text()
-    wrong = subprocess.run([*run, "--coefficients", coefficients], capture_output=True, text=True, check=False)
+    wrong = wattqueue(*run, "--coefficients", coefficients)
     assert wrong.returncode == 2
     assert wrong.stderr.count("\n") == 1
     assert "--apps A" in wrong.stderr

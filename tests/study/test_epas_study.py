@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 
 pytest.importorskip("scipy", reason="needs scipy: pip install 'wattqueue[ml]'")
 
+from tests.program import wattqueue
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.study.epas.algorithm import growth, growth_table
@@ -19,7 +18,7 @@ from wattqueue.study.epas.study import EpasStudy
 from wattqueue.study.epas.trial import BASE, CAPS_W, ORACLE, measured, paper_machine, policies
 from wattqueue.workload.miniapps import APPS
 
-RUN = [sys.executable, "-W", "error", "-c", "from wattqueue.cli import main; main()", "study", "epas"]
+RUN = ("study", "epas")
 
 
 def test_machines_have_520_cores_and_the_watts_of_the_paper() -> None:
@@ -97,12 +96,10 @@ def test_idle_shares_out_of_range_are_refused(shares: tuple[float, ...]) -> None
 @pytest.mark.compiled
 def test_the_command(tmp_path: Path) -> None:
     target = tmp_path / "epas.json"
-    done = subprocess.run(
-        [*RUN, "--seeds", "1", "--idle", "45", "--json", str(target)], capture_output=True, text=True, check=False
-    )
+    done = wattqueue(*RUN, "--seeds", "1", "--idle", "45", "--json", str(target))
     assert done.returncode == 0, done.stderr
     assert "montblanc, idle 45 %" in done.stdout
     assert json.loads(target.read_text())["study"] == "epas"
-    wrong = subprocess.run([*RUN, "--cells", str(tmp_path / "none.csv")], capture_output=True, text=True, check=False)
+    wrong = wattqueue(*RUN, "--cells", str(tmp_path / "none.csv"))
     assert wrong.returncode == 2
     assert "none.csv" in wrong.stderr

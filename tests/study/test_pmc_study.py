@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 pytest.importorskip("scipy", reason="needs scipy: pip install 'wattqueue[ml]'")
 
+from tests.program import wattqueue
 from wattqueue.errors import InputError
 from wattqueue.formats.clustercockpit import ACTIVITY, NodeSeries, read_node_series
 from wattqueue.study.frame.samples import Samples
@@ -24,7 +23,7 @@ from wattqueue.study.sockets import PmcTrial
 from wattqueue.workload.variability.codes import applications
 
 EMMY = "jobs/clustercockpit_emmy_2jobs_node_timeseries.csv.gz"
-RUN = [sys.executable, "-W", "error", "-c", "from wattqueue.cli import main; main()", "study", "pmc"]
+RUN = ("study", "pmc")
 STUDY = PmcStudy(seeds=2, sockets=96)
 
 
@@ -164,15 +163,10 @@ def test_node_series_by_hand(tmp_path: Path) -> None:
 @pytest.mark.compiled
 def test_the_command(tmp_path: Path) -> None:
     out, page = tmp_path / "s.json", tmp_path / "s.html"
-    done = subprocess.run(
-        [*RUN, "--seeds", "2", "--sockets", "64", "--json", str(out), "--html", str(page)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = wattqueue(*RUN, "--seeds", "2", "--sockets", "64", "--json", str(out), "--html", str(page))
     assert done.returncode == 0, done.stderr
     assert "skipped" in done.stdout
     assert json.loads(out.read_text())["seeds"] == 2
-    missing = subprocess.run([*RUN, "--nodes", "none.csv"], capture_output=True, text=True, check=False)
+    missing = wattqueue(*RUN, "--nodes", "none.csv")
     assert missing.returncode == 2
     assert len(missing.stderr.splitlines()) == 1

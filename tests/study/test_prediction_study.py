@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'wattqueue[ml]'")
 
 
+from tests.program import wattqueue
 from wattqueue.errors import InputError
 from wattqueue.formats.workloads.archer2 import read_archer2
 from wattqueue.formats.workloads.eurora import read_eurora
@@ -33,7 +32,7 @@ from wattqueue.study.prediction.study import (
 
 EURORA = "jobs/eurora_historical_jobs_with_pred_power.csv.gz"
 ARCHER2 = "jobs/archer2_sacct_job_energy_frequency.csv"
-RUN = [sys.executable, "-W", "error", "-c", "from wattqueue.cli import main; main()", "study", "prediction"]
+RUN = ("study", "prediction")
 
 EURORA_ROWS = """job_id,queue,submit,start,est_hhmm,n_nodes,cores_used,runtime_s,power_pred_w
 7,debug,2014-03-31 08:00:00,2014-03-31 08:10:00,00:30,1,4,600.0,40.0
@@ -198,9 +197,7 @@ def test_the_real_rows(data_dir: Path) -> None:
 @pytest.mark.compiled
 def test_the_command(tmp_path: Path) -> None:
     out, page = tmp_path / "s.json", tmp_path / "s.html"
-    done = subprocess.run(
-        [*RUN, "--jobs", "300", "--json", str(out), "--html", str(page)], capture_output=True, text=True, check=False
-    )
+    done = wattqueue(*RUN, "--jobs", "300", "--json", str(out), "--html", str(page))
     assert done.returncode == 0, done.stderr
     assert "evaluating" in done.stderr
     assert "published" in done.stdout
@@ -210,7 +207,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     missing = str(tmp_path / "none.csv")
-    done = subprocess.run([*RUN, "--jobs", "50", "--eurora", missing], capture_output=True, text=True, check=False)
+    done = wattqueue(*RUN, "--jobs", "50", "--eurora", missing)
     assert done.returncode == 2
     assert "none.csv" in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 
 pytest.importorskip("scipy", reason="needs scipy: pip install 'wattqueue[ml]'")
 
+from tests.program import wattqueue
 from tests.study.equal_work import equal_work
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs, Labels
@@ -46,7 +45,7 @@ from wattqueue.study.variability.trial import (
 from wattqueue.workload.variability.traffic import with_watts
 
 pytestmark = pytest.mark.compiled
-RUN = [sys.executable, "-W", "error", "-c", "from wattqueue.cli import main; main()", "study", "variability"]
+RUN = ("study", "variability")
 APPS = ("ferret", "dedup", "bt-mz_D.8", "swaptions")
 SIZES = (1, 1, 8, 1)
 
@@ -254,7 +253,7 @@ def test_the_command(data_dir: Path, tmp_path: Path) -> None:
     out = tmp_path / "s.json"
     chosen = ["--seeds", "1", "--budget", "15", "--whole-nodes", "--backfill", "published", "--idle", "25", "--rapl"]
     command = [*RUN, str(data_dir / "variability"), *chosen, "--json", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = wattqueue(*command)
     assert done.returncode == 0, done.stderr
     assert "Figure 7, heavy" in done.stdout
     assert "Figure 1: power under 15 kW" in done.stdout
