@@ -184,6 +184,18 @@ def test_what_did_not_change_is_the_same_object_and_details_are_asked_once() -> 
     assert "n4" not in looks.snapshot().by_node
 
 
+def test_details_of_jobs_that_are_gone_are_dropped_once_they_outnumber_the_others() -> None:
+    looks = observer(Recorded())
+    seen = looks.snapshot()
+    live = dict(seen.details)
+    key, one = next(iter(live.items()))
+    bound = 2 * len(seen.jobs) + 1000
+    for count, left in ((bound, bound), (bound + 1, len(live))):
+        gone = {key._replace(name=f"gone{k}"): one for k in range(count - len(live))}
+        looks._details = {**live, **gone}
+        assert len(looks.snapshot().details) == left
+
+
 def test_a_reused_id_is_another_job() -> None:
     slurm = Recorded()
     looks = observer(slurm)

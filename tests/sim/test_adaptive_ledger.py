@@ -24,7 +24,7 @@ from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
-from wattqueue.parts.ledger.adaptive import Adaptive
+from wattqueue.parts.ledger.adaptive import PARTS_A_DAY, Adaptive
 from wattqueue.parts.order.fcfs import Fcfs
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.site_meter import LEAST_SHARE
@@ -117,6 +117,26 @@ def test_a_spent_allowance_asks_for_what_would_have_kept_the_cap() -> None:
     jobs = Jobs.build(later, np.ones(8, int), np.array([90.0] * 4 + [600.0] * 4))
     start = begun(jobs, 400.0, true_w=120.0, own=0.01, **options).log.start
     assert start.tolist() == [0.0] * 4 + [500.0, 500.0, 1_000.0, 1_100.0]
+
+
+def test_a_window_shorter_than_a_part_of_a_day_is_one_part() -> None:
+    # As above, but spent from 600 s on: it is over at the end of the first 1,000 s, not a window later.
+    window = 1_000.0 / 86_400.0
+    options = {"epsilon": 0.01, "window_days": window, "begin": 0.0, "most": 1.5, "gain": 0.0, "forget_s": 1e9}
+    later = np.array([600.0] * 4 + [700.0] * 4)
+    jobs = Jobs.build(later, np.ones(8, int), np.array([90.0] * 4 + [600.0] * 4))
+    start = begun(jobs, 400.0, true_w=120.0, own=0.01, **options).log.start
+    assert start.tolist() == [600.0] * 4 + [700.0, 700.0, 1_000.0, 1_300.0]
+
+
+def test_what_was_spent_in_one_part_of_the_window_is_remembered_in_the_next() -> None:
+    # As above with a window of four parts: what was spent in the first of them is over when all four are.
+    part_s = 86_400.0 / PARTS_A_DAY
+    options = {"epsilon": 10.0 / (4 * part_s), "begin": 0.0, "most": 1.5, "gain": 0.0, "forget_s": 1e9}
+    later = np.array([0.0] * 4 + [1.5 * part_s] * 3)
+    jobs = Jobs.build(later, np.ones(7, int), np.array([90.0] * 4 + [5 * part_s] * 3))
+    start = begun(jobs, 400.0, true_w=120.0, own=0.01, window_days=4 / PARTS_A_DAY, **options).log.start
+    assert start.tolist() == [0.0] * 4 + [1.5 * part_s, 1.5 * part_s, 4 * part_s]
 
 
 FALLING: dict[str, Any] = {

@@ -86,6 +86,15 @@ def test_what_consenting_jobs_can_be_slowed_to_counts_at_the_begin() -> None:
     assert starts(bound, slowed, target, machine=CLOCKS) == [0.0, 150.0]
 
 
+def test_what_runs_already_counts_at_the_begin_as_it_can_be_slowed() -> None:
+    # The same, but one arrives while the other runs: its pass counts the running job by what the target leaves it.
+    target = LoadTarget(100.0, 300.0, 240.0, notice_s=100.0)
+    jobs = jobs_of((0, 2, 150), (1, 2, 150), allowed=[1, 1])
+    slowed, as_run = (load_policy("dr-easy", backfill=EasyAhead(slowed=slowed)) for slowed in (True, False))
+    assert starts(jobs, slowed, target, machine=CLOCKS) == [0.0, 1.0]
+    assert starts(jobs, as_run, target, machine=CLOCKS) == [0.0, 150.0]
+
+
 def test_the_ledger_rises_at_the_ramp_since_its_last_rise() -> None:
     # Nothing runs during the target: 80 W at its end, 8 W a second from there on, so a node each 10 s.
     target = LoadTarget(0.0, 100.0, 80.0, ramp_w_per_s=8.0)

@@ -99,21 +99,35 @@ class Trial:
             "prlimit", f"--as={MOST_BYTES}", sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=no",
             "-p", "no:cacheprovider", f"--basetemp={self.folder / 'tmp'}", "-m", FAST, "@tests.txt",
         ]  # fmt: skip
-        own = {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(self.folder / "src")}
-        process = subprocess.Popen(
-            command, cwd=self.folder, env={**os.environ, **own}, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        )  # fmt: skip
-        try:
-            text, _ = process.communicate(timeout=PATIENCE_S + PATIENCE_FACTOR * sum(batch.values()))
-        except subprocess.TimeoutExpired:
-            return "time-out"
-        finally:
-            # What a test has started ends with it.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-        return _verdict(process.returncode, text)
+        own = {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(self.folder / "src"), MARK: str(self.folder)}
+        printed = self.folder / "printed.txt"
+        # To a file: a pipe stays open as long as something that a test has started lives.
+        with printed.open("wb") as output:
+            process = subprocess.Popen(
+                command, cwd=self.folder, env={**os.environ, **own}, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+            try:
+                status = process.wait(PATIENCE_S + PATIENCE_FACTOR * sum(batch.values()))
+            except subprocess.TimeoutExpired:
+                return "time-out"
+            finally:
+                end_marked(f"{MARK}={self.folder}")
+                process.wait()
+        return _verdict(status, printed.read_text(errors="replace"))
+
+
+MARK = "WATTQUEUE_MUTATION"
+"""Variable by which a trial knows its own processes again, those in sessions of their own among them."""
+
+
+def end_marked(entry: str) -> None:
+    """End every process of ours whose environment began with an entry: what a test has started ends with it."""
+    for process in Path("/proc").glob("[0-9]*"):
+        # Processes end meanwhile, and those of others cannot be read.
+        with contextlib.suppress(OSError):
+            if entry.encode() in (process / "environ").read_bytes().split(b"\0"):
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def _verdict(status: int, text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 
 from wattqueue.live.cluster import Snapshot
@@ -9,6 +10,7 @@ from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.telemetry.base import NodePower, Telemetry
 from wattqueue.live.tracking import trusted
 from wattqueue.live.world import Layout
+from wattqueue.model.machine import Partition
 
 
 def node_power(
@@ -37,12 +39,16 @@ def node_power(
 def _figures(layout: Layout, shared: SharedNodes, snapshot: Snapshot) -> Iterator[tuple[str, float, float]]:
     """Yield name, idle watts and maximum of each node that the cap covers."""
     for p, one in enumerate(layout.machine.partitions):
-        most_w = one.max_w if one.max_w is not None else float("inf")
         for unit in range(int(layout.first[p]), int(layout.first[p + 1])):
-            yield layout.names[unit], one.idle_w, most_w
+            yield layout.names[unit], *_range_w(one)
     for name, one in shared.members(snapshot.nodes).items():
         if name not in layout.unit:
-            yield name, one.idle_w, float(one.max_w or 0.0)
+            yield name, *_range_w(one)
+
+
+def _range_w(part: Partition) -> tuple[float, float]:
+    """Return idle watts and maximum of a node; inf for a maximum that is not stated."""
+    return part.idle_w, math.inf if part.max_w is None else part.max_w
 
 
 def mostly_measured(power: Mapping[str, NodePower], managed: Collection[str]) -> bool:

@@ -1,0 +1,49 @@
+"""Limits of power domains after an action, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from wattqueue.kernels import codes
+from wattqueue.policy.actions import REASONS, SetDomainCaps
+from wattqueue.policy.domain_limits import BELOW_RANGE, OUT_OF_REACH, DomainLimits
+
+# The first two can be set, the last cannot.
+LIMITS = DomainLimits(
+    np.array([80.0, 90.0, 70.0]), np.array([50.0, 60.0, 70.0]), np.array([100.0, 100.0, 70.0]), *np.full((3, 3), np.nan)
+)
+
+
+@pytest.mark.parametrize(
+    ("domains", "caps_w", "new"),
+    [
+        ((0,), (60.0,), {0: 60.0}),
+        ((1, 0), (65.0, 50.0), {1: 65.0, 0: 50.0}),
+        ((0,), (np.inf,), {0: 100.0}),  # no limit is the highest that can be set
+        ((0, 2), (60.0, np.inf), {0: 60.0}),  # and of a domain that cannot be set, nothing new
+        ((2,), (70.0,), {}),
+        ((), (), {}),
+    ],
+)
+def test_limits_that_are_set(domains: tuple[int, ...], caps_w: tuple[float, ...], new: dict[int, float]) -> None:
+    after, changed, refused = LIMITS.with_caps(SetDomainCaps(np.array(domains, np.int64), np.array(caps_w)))
+    assert (changed, refused) == (new, "")
+    assert after.cap_w.tolist() == [new.get(k, LIMITS.cap_w[k]) for k in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("domains", "caps_w", "reason"),
+    [
+        ((-1,), (60.0,), REASONS[codes.REFUSED_OPTION]),
+        ((3,), (60.0,), REASONS[codes.REFUSED_OPTION]),
+        ((0,), (-1.0,), REASONS[codes.REFUSED_OPTION]),
+        ((0,), (np.nan,), REASONS[codes.REFUSED_OPTION]),
+        ((0, 2), (60.0, 60.0), OUT_OF_REACH),
+        ((0, 1), (60.0, 59.0), BELOW_RANGE),
+    ],
+)
+def test_limits_that_are_refused_change_nothing(
+    domains: tuple[int, ...], caps_w: tuple[float, ...], reason: str
+) -> None:
+    assert LIMITS.with_caps(SetDomainCaps(np.array(domains), np.array(caps_w))) == (LIMITS, {}, reason)
