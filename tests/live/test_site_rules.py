@@ -161,6 +161,21 @@ def test_a_round_releases_what_fits_the_limits_together(tmp_path: Path) -> None:
     assert jobs[2].state == "RUNNING"
 
 
+def test_limits_that_the_site_lifts_limit_nothing_from_then_on(tmp_path: Path) -> None:
+    slurm = FakeSlurm({"p1": ["n1", "n2", "n3"], "p2": ["m1", "m2", "m3"]}, 1200)
+    jobs = [slurm.submit(1, 50.0, watts=200) for _ in range(3)]
+    keys = [JobKey(job.name, job.submit_s) for job in jobs]
+    slurm.rules = SiteConstraints(limits={"one": 1.0}, claims={key: (LimitUse("one", 1.0),) for key in keys})
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1800.0), machine=lab_machine(6))
+    controller.round()
+    slurm.step(1.0)
+    assert [job.state for job in jobs] == ["RUNNING", "PENDING", "PENDING"]
+    slurm.rules = SiteConstraints()
+    controller.round()
+    slurm.step(1.0)
+    assert [job.state for job in jobs] == ["RUNNING"] * 3
+
+
 def test_a_job_that_only_busy_nodes_serve_waits_and_stands_in_nobodys_way(tmp_path: Path) -> None:
     slurm = FakeSlurm({"p1": ["n1", "n2", "n3"], "p2": ["m1", "m2", "m3"]}, 1200)
     first = slurm.submit(1, 50.0, watts=200)
