@@ -49,7 +49,13 @@ def sample_for(name: str) -> tuple[Jobs, Machine]:
 
 
 @pytest.mark.parametrize(
-    ("check_name", "check"), list(estimator_checks()), ids=lambda v: v if isinstance(v, str) else ""
+    ("check_name", "check"),
+    [
+        # Thousands of jobs: with kernels as plain Python some parts take minutes for them.
+        pytest.param(*each, marks=pytest.mark.compiled if "more_jobs" in each[0] else ())
+        for each in estimator_checks()
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
 )
 @pytest.mark.parametrize(
     "name",

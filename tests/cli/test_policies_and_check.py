@@ -18,8 +18,13 @@ FAULTY = '''
 from wattqueue.parts.contracts import Start
 
 class Sound:
-    """Starts nothing."""
+    """Starts the first in the queue where it fits."""
     def schedule(self, view):
+        for entry in view.queue.tolist()[:1]:
+            option = view.entry_options(entry)[0]
+            job, p = view.entry_job(entry), view.entry_partition(entry)
+            if view.jobs.nodes[job] <= view.free[p] and view.net_watts(job, option) <= view.available_w:
+                return [Start(entry, option)]
         return []
 
 class Faulty:

@@ -16,10 +16,11 @@ from typing import get_args
 
 import numpy as np
 
+from wattqueue.checks.bounded import bounded
 from wattqueue.checks.common import copied, fail, no_jobs, pickled
 from wattqueue.checks.in_a_run import run_in_place
 from wattqueue.checks.leak import find_leak
-from wattqueue.checks.samples import sample_jobs, sample_machine
+from wattqueue.checks.samples import drawn_jobs, sample_jobs, sample_machine
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Estimator, Finished, OnlineEstimator, Prediction
@@ -36,6 +37,10 @@ Check = Callable[[Make, Jobs, Machine], None]
 MOST_BYTES = 32_000_000
 MOST_BYTES_A_JOB = 2_000
 """An estimator's pickled state may take the first plus the second for each job: models of regressions are large."""
+LEAST_SHARE = 0.5
+"""Predictions whose sum is below this share of what was measured are of no use to a cap."""
+CUT_AMONG_MORE = (0.6,)
+"""Quantile of the submissions at which the future begins in a large sample."""
 TOO_HIGH = 2.0
 """Predictions above this multiple of the machine's maximum per unit are those of whole jobs, by mistake."""
 
@@ -50,14 +55,33 @@ def check_estimator(make: Make, jobs: Jobs | None = None, machine: Machine | Non
     Example: ``check_estimator(MyEstimator)`` in a test of your own.
     """
     for _, check in estimator_checks():
-        check(make, jobs or sample_jobs(), machine or sample_machine())
+        bounded(check)(make, jobs or sample_jobs(), machine or sample_machine())
 
 
-def estimator_checks() -> Iterator[tuple[str, Check]]:
-    """Yield name and function of every check, the simplest first, for pytest's parametrize."""
+def estimator_checks(seed: int = 0) -> Iterator[tuple[str, Check]]:
+    """Yield name and function of every check, the simplest first, for pytest's parametrize.
+
+    ``seed`` draws the size of a large sample.
+    """
     for name, value in list(globals().items()):
         if name.startswith("check_") and name != "check_estimator" and inspect.isfunction(value):
             yield name, value
+    yield "check_no_leak_among_more_jobs", _among_more_jobs(seed)
+
+
+def _among_more_jobs(seed: int) -> Check:
+    """Return the check for leaks on thousands of jobs: a part may be honest on the small sample alone."""
+
+    def check(make: Make, _jobs: Jobs, machine: Machine) -> None:
+        """Check that nothing is used before it has happened, on thousands of jobs."""
+        part = make()
+        if not is_oracle(part):
+            more, drawn = drawn_jobs(seed)
+            found = find_leak(make, more, machine, cuts=CUT_AMONG_MORE)
+            if found:
+                fail(part, f"{found} of {drawn}", "use only what learn() was given; an oracle declares knows_future")
+
+    return check
 
 
 def check_attributes(make: Make, _jobs: Jobs, _machine: Machine) -> None:
@@ -202,6 +226,24 @@ def check_no_leak(make: Make, jobs: Jobs, machine: Machine) -> None:
         found = find_leak(make, jobs, machine)
         if found:
             fail(part, found, "use only what learn() was given; an oracle declares knows_future = True")
+
+
+def check_watts(make: Make, jobs: Jobs, machine: Machine) -> None:
+    """Check that predictions are no less than what units draw when idle, and not far below what the jobs drew.
+
+    A cap that is kept by such predictions is exceeded. Jobs without a prediction or a measurement say nothing.
+    """
+    part = make()
+    predicted = _answers(part, jobs, machine).power_w
+    idle_w = min(p.idle_w for p in machine.partitions)
+    answered = np.isfinite(predicted)
+    if (predicted[answered] < idle_w).sum() > answered.sum() / 2:
+        fail(part, f"predicts {np.median(predicted[answered]):g} W, less than an idle unit draws", "include idle watts")
+    if jobs.mean_power_w is not None:
+        both = answered & (np.nan_to_num(jobs.mean_power_w) >= idle_w)
+        share = predicted[both].sum() / max(jobs.mean_power_w[both].sum(), 1.0)
+        if both.any() and share < LEAST_SHARE:
+            fail(part, f"predicts {100 * share:.0f} % of what the jobs drew", "give watts of one unit, idle included")
 
 
 def check_a_run(make: Make, jobs: Jobs, machine: Machine) -> None:

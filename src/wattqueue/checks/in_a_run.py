@@ -25,6 +25,7 @@ import numpy as np
 from wattqueue.checks.common import Check, Make, expect_small, fail, no_jobs, sample_prediction
 from wattqueue.checks.perturb import change_later, lengthen
 from wattqueue.checks.probe import METHOD, EnoughError, Probe, Record, result_of
+from wattqueue.checks.work import expect_done, expect_nobody_passed
 from wattqueue.errors import PolicyError
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
@@ -56,6 +57,8 @@ def run_checks(axis: str) -> Iterator[tuple[str, Check]]:
     yield "check_attributes", _attributes(axis)
     for step in STEPS:
         yield f"check_{NAMES.get(step, step)}", _step(axis, step)
+    if axis == "backfill":
+        yield "check_nobody_passed", _nobody_passed
 
 
 NAMES = {"same_until": "no_leak_in_a_run"}
@@ -70,6 +73,11 @@ def _attributes(axis: str) -> Check:
         expect_attributes(axis, make())
 
     return check
+
+
+def _nobody_passed(make: Make, _jobs: Jobs, machine: Machine) -> None:
+    """Check that no job waits while later ones start that are equal to it."""
+    expect_nobody_passed(make(), machine)
 
 
 def _step(axis: str, step: str) -> Check:
@@ -150,6 +158,10 @@ def run_with(
     notes = simulation.session.notes()
     if axis == "backfill" and notes and record is None:
         fail(part, f"starts what cannot start ({next(iter(notes))})", "read view.free and view.available_w")
+    if "answers" in steps:
+        same = Simulation(jobs, machine, easy(), capped(machine), actual_power(jobs, machine), events or failure(jobs))
+        same.go()
+        expect_done(part, simulation, same)
 
 
 def run_in_place(axis: str, part: Any, jobs: Jobs, machine: Machine) -> None:
@@ -162,11 +174,15 @@ def run_in_place(axis: str, part: Any, jobs: Jobs, machine: Machine) -> None:
     few = crowded(jobs.take(np.arange(min(MOST_JOBS, len(jobs)))), machine)
     truth = actual_power(few, machine)
     try:
-        Simulation(few, machine, policy_with(axis, part), Cap.none(), truth, NodeEvents.none()).go()
+        run = Simulation(few, machine, policy_with(axis, part), Cap.none(), truth, NodeEvents.none())
+        run.go()
     except PolicyError as error:
         if error.where == type(part).__name__:
             raise
         fail(part, f"cannot be carried out: {error.what}", error.hint or "use a choice that the simulator supports")
+    same = Simulation(few, machine, easy(), Cap.none(), truth, NodeEvents.none())
+    same.go()
+    expect_done(part, run, same)
 
 
 def expect_same_until(axis: str, make: Make, jobs: Jobs, machine: Machine) -> None:
@@ -204,8 +220,12 @@ def expect_same_until(axis: str, make: Make, jobs: Jobs, machine: Machine) -> No
 
 def policy_with(axis: str, part: Any) -> Policy:
     """Return EASY with the generated prediction, and one part replaced."""
-    easy = load_policy("easy", estimator=Ready())
-    return replace(easy, controls=(part,)) if axis == "controls" else replace(easy, **{axis: part})
+    return replace(easy(), controls=(part,)) if axis == "controls" else replace(easy(), **{axis: part})
+
+
+def easy() -> Policy:
+    """Return EASY with the generated prediction."""
+    return load_policy("easy", estimator=Ready())
 
 
 def capped(machine: Machine) -> Cap:

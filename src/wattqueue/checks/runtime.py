@@ -18,6 +18,7 @@ from wattqueue.checks.common import Check, Make, contents, copied, expect_small,
 from wattqueue.checks.in_a_run import MOST_JOBS, capped, crowded, policy_with, run_in_place
 from wattqueue.checks.leak import CUTS, other_futures
 from wattqueue.checks.perturb import change_later, lengthen
+from wattqueue.checks.samples import drawn_jobs
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Correction, FinishedRuns, OnlineRunTime
@@ -29,11 +30,22 @@ from wattqueue.policy.run_times import ask_run_times, begin_run_times
 from wattqueue.sim.engine import Run, simulate
 
 
-def runtime_checks() -> Iterator[tuple[str, Check]]:
-    """Yield name and function of every check, the simplest first."""
+def runtime_checks(seed: int = 0) -> Iterator[tuple[str, Check]]:
+    """Yield name and function of every check, the simplest first; ``seed`` draws the size of a large sample."""
     for name, value in list(globals().items()):
         if name.startswith("check_") and inspect.isfunction(value):
             yield name, value
+    yield "check_no_leak_among_more_jobs", _among_more_jobs(seed)
+
+
+def _among_more_jobs(seed: int) -> Check:
+    """Return the check for leaks on thousands of jobs: a part may be honest on the small sample alone."""
+
+    def check(make: Make, _jobs: Jobs, machine: Machine) -> None:
+        """Check that nothing is used before it has happened, on thousands of jobs."""
+        _expect_no_leak(make, drawn_jobs(seed)[0], machine, CUTS[1:2])
+
+    return check
 
 
 def check_attributes(make: Make, _jobs: Jobs, _machine: Machine) -> None:
@@ -106,11 +118,16 @@ def check_bounded_memory(make: Make, jobs: Jobs, machine: Machine) -> None:
 
 def check_no_leak(make: Make, jobs: Jobs, machine: Machine) -> None:
     """Check that nothing is used before it has happened: walk the trace again with another future from a cut on."""
+    _expect_no_leak(make, jobs, machine, CUTS)
+
+
+def _expect_no_leak(make: Make, jobs: Jobs, machine: Machine, cuts: tuple[float, ...]) -> None:
+    """Walk the trace once more for each cut, with another future from there on. Raises: PolicyError."""
     part, rng, line = make(), np.random.default_rng(0), trace_timeline(jobs)
     if is_oracle(part):
         return
     before = planned_on_a_walk(part, jobs, machine, line)
-    for what, other, past, rows in other_futures(jobs, line, rng):
+    for what, other, past, rows in other_futures(jobs, line, rng, cuts):
         after = planned_on_a_walk(make(), other, machine, trace_timeline(other))
         same = np.isclose(before[past], after[rows], rtol=1e-9)
         if not same.all():

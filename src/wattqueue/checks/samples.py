@@ -20,6 +20,20 @@ SENSOR = PowerSensor(600.0, 3_600.0)
 """Power sensors of nodes, for parts that read them: 500 readings in three weeks."""
 
 
+MORE_JOBS = (2_001, 6_000)
+"""Least and most jobs of a drawn sample."""
+
+
+def drawn_jobs(seed: int) -> tuple[Jobs, str]:
+    """Return sample jobs of a size that is drawn by ``seed``, and the words that make them again.
+
+    ``wattqueue check`` hands in another seed each time: a part may be sound on the sample that it knows.
+    """
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(MORE_JOBS[0], MORE_JOBS[1], endpoint=True))
+    return sample_jobs(n, seed), f"sample_jobs({n}, {seed})"
+
+
 def sample_machine() -> Machine:
     """Return a machine of two partitions, one with two frequencies: three options."""
     return Machine(

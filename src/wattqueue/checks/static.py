@@ -32,6 +32,7 @@ from wattqueue.checks.common import (
 )
 from wattqueue.checks.in_a_run import run_in_place
 from wattqueue.checks.perturb import change_later
+from wattqueue.checks.samples import drawn_jobs
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
@@ -52,12 +53,16 @@ CUTS = (0.15, 0.35, 0.55, 0.75, 0.95)
 """Quantiles of the submissions at which the future begins."""
 
 
-def static_checks(axis: str) -> Iterator[tuple[str, Check]]:
-    """Yield name and function of every check of ``order``, ``frequency`` or ``placement``."""
+def static_checks(axis: str, seed: int = 0) -> Iterator[tuple[str, Check]]:
+    """Yield name and function of every check of ``order``, ``frequency`` or ``placement``.
+
+    ``seed`` draws the size of a large sample.
+    """
     call = {"order": call_order, "frequency": call_frequency, "placement": call_placement}[axis]
     for step in (check_shapes, check_pure, check_deterministic, check_picklable, check_empty, check_bounded_memory):
         yield step.__name__, _bound(step, call)
     yield "check_no_leak", _leak_check(axis, call)
+    yield "check_no_leak_among_more_jobs", _leak_check(axis, call, seed)
     yield "check_a_run", _run_check(axis)
 
 
@@ -71,12 +76,12 @@ def _bound(step: Callable[[Call, Make, Jobs, Machine], None], call: Call) -> Che
     return check
 
 
-def _leak_check(axis: str, call: Call) -> Check:
-    """Return the leak check of an axis."""
+def _leak_check(axis: str, call: Call, seed: int | None = None) -> Check:
+    """Return the leak check of an axis, on the given jobs, or on thousands: how many is drawn by ``seed``."""
 
     def check(make: Make, jobs: Jobs, machine: Machine) -> None:
         """Check that no decision depends on the future, unless the part declares ``knows_future = True``."""
-        check_no_leak(axis, call, make, jobs, machine)
+        check_no_leak(axis, call, make, jobs if seed is None else drawn_jobs(seed)[0], machine)
 
     return check
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from wattqueue.checks.bounded import bounded
 from wattqueue.checks.common import Check, Make
 from wattqueue.checks.estimator import estimator_checks
 from wattqueue.checks.in_a_run import run_checks
@@ -21,22 +22,27 @@ from wattqueue.model.machine import Machine
 from wattqueue.policy.interfaces import AXES, method_of
 
 
-def checks_of(axis: str, make: Make) -> Iterator[tuple[str, Check]]:
-    """Yield name and function of every check that applies to the parts that ``make()`` gives.
+def checks_of(axis: str, make: Make, seed: int = 0) -> Iterator[tuple[str, Check]]:
+    """Yield name and function of every check that applies to the parts that ``make()`` gives, bounded in time.
 
     Use it with pytest: ``@pytest.mark.parametrize(("name", "check"), list(checks_of("order", MyOrder)))``, and in the
-    test ``check(MyOrder, sample_jobs(), sample_machine())``.
+    test ``check(MyOrder, sample_jobs(), sample_machine())``. ``seed`` draws the size of a large sample.
 
     Raises: PolicyError for an unknown axis.
     """
     if axis not in AXES:
         raise PolicyError(f"unknown axis {axis!r}", hint=one_of(axis, AXES))
+    yield from ((name, bounded(check)) for name, check in _checks_of(axis, make, seed))
+
+
+def _checks_of(axis: str, make: Make, seed: int) -> Iterator[tuple[str, Check]]:
+    """Yield the checks of an axis without a bound on their time."""
     if axis == "estimator":
-        yield from estimator_checks()
+        yield from estimator_checks(seed)
     elif axis == "runtime":
-        yield from runtime_checks()
+        yield from runtime_checks(seed)
     elif axis in ("order", "frequency", "placement"):
-        yield from static_checks(axis)
+        yield from static_checks(axis, seed)
         if axis == "order" and method_of(make(), "rerank") is not None:
             yield from ((f"{name}_of_rerank", check) for name, check in run_checks(axis))
     else:
