@@ -551,6 +551,15 @@ def test_a_message_numbered_in_the_future_keeps_no_later_one_out(
     assert (state.number, state.counts) == (number, {"message from the future": 1})
 
 
+def test_a_message_keeps_others_out_for_no_longer_than_it_holds(agent: Agent, tree: PowercapTree) -> None:
+    """Its number is 8 s ahead, within what clocks may differ, but its lease ends after 5 s."""
+    agent.receive(desired(round((NOW_S + 8.0) * 1e9), hold_s=5.0, package_0=80.0), NOW_S)
+    agent.receive(desired(round((NOW_S + 1.0) * 1e9), package_0=90.0), NOW_S + 1.0)
+    assert (tree.limits_w()[0], agent.counts) == (90.0, {"message from the future": 1})
+    agent.receive(desired(round((NOW_S + 4.0) * 1e9), hold_s=5.0, package_0=85.0), NOW_S)
+    assert tree.limits_w()[0] == 85.0, "clocks differ by a few seconds"
+
+
 def test_numbers_of_a_controller_whose_clock_was_set_back_are_taken(agent: Agent, tree: PowercapTree) -> None:
     link, sent = AgentLink(cast("Any", None)), list[bytes]()
     link.connection = cast("Any", SimpleNamespace(send=lambda _topic, text, **_: sent.append(text)))

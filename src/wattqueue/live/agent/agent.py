@@ -160,8 +160,9 @@ class Agent:
             return "message expired"
         if desired.expires_s > now_s + LONGEST_S:
             return f"message that holds for more than {LONGEST_S:.0f} s"
-        # Its number is the time of issue: all that follow would look older until that time has come.
-        if desired.number > round((now_s + AHEAD_S) * 1e9):
+        # Its number is the time of issue: all that follow look older until that time has come. So one that is accepted
+        # keeps others out for AHEAD_S at most, and for no longer than it holds itself.
+        if desired.number > round(min(now_s + AHEAD_S, desired.expires_s) * 1e9):
             return "message from the future"
         return ""
 
