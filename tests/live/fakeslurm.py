@@ -1,7 +1,8 @@
 """A cluster that lives in memory, a driver like any other, which does what Slurm 22.05 was seen to do.
 
 Time is the test's own. ``fault`` is asked before each list that is read and each write; it may have it fail, be carried
-out but reported as failed (``lost``), or, a write, be accepted and forgotten (``ignored``).
+out but reported as failed (``lost``), or, a write, be accepted and forgotten (``ignored``) or not be answered
+(``silent``).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from wattqueue.live.cluster import (
+    UNANSWERED,
     ChangeJob,
     ClusterError,
     ContinueJob,
@@ -300,12 +302,14 @@ class FakeSlurm:
         fault = self.fault(write)
         if fault == "fail":
             raise ClusterError(f"{write.kind} {write.target}: refused")
+        if fault == "silent":
+            raise ClusterError(f"{write.kind} {write.target}: {UNANSWERED} in 10 s")
         if fault == "ignored":
             return
         self.writes.append(write)
         self._do(write)
         if fault == "lost":
-            raise ClusterError(f"{write.kind} {write.target}: carried out, the answer was lost")
+            raise ClusterError(f"{write.kind} {write.target}: {UNANSWERED}, and carried out")
 
     def apply_together(self, writes: Sequence[Write]) -> list[str]:
         """One after the other: each may have a fault."""

@@ -327,6 +327,20 @@ def test_a_job_that_slurm_will_never_update_again_is_told_and_holds_nobody_up(tm
     assert controller.last.problems == [], "and it is forgotten when it is gone"
 
 
+@pytest.mark.parametrize("fault", ["silent", "lost"])
+def test_a_cluster_that_was_slow_for_long_starts_its_jobs_soon_afterwards(tmp_path: Path, fault: str) -> None:
+    """An answer that does not come says nothing about the job: its back-off does not double."""
+    slurm = make_slurm()
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1600.0))
+    job = slurm.submit(1, 50.0, watts=200)
+    slurm.start_delay_s = 1e9  # a slow one starts nothing either
+    slurm.fault = lambda what: fault if isinstance(what, ReleaseJob) else None
+    run(controller, slurm, 600)
+    slurm.start_delay_s, slurm.fault = 0.0, lambda _: None
+    run(controller, slurm, 40)
+    assert job.state == "RUNNING"
+
+
 def test_a_cap_file_is_read_again_when_it_changes_and_the_last_good_one_stays(tmp_path: Path) -> None:
     slurm, file = make_slurm(), tmp_path / "cap.csv"
     file.write_text("time_s,cap_w\n0,1800\n")

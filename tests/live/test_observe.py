@@ -171,6 +171,27 @@ def test_a_recorded_slurm() -> None:
     assert (seen.pool.total, seen.pool.used, seen.pool.open_w) == (1600, 600, 1200)
 
 
+def test_a_held_job_that_shows_the_present_second_does_not_begin_later() -> None:
+    """Slurm 22.05 prints the time of squeue for a job that it held itself; a busy one answers after seconds."""
+    slurm, now = Recorded(), [TAKEN_S]
+    header, first, *_ = slurm.texts["jobs"].splitlines()
+    values = first.split("|")
+    for place, value in ((3, "PENDING"), (4, "BadConstraints"), (10, "0"), (13, "N/A"), (15, "(null)")):
+        values[place] = value
+
+    def slow(argv: tuple[str, ...]) -> None:
+        if argv == JOBS:
+            now[0] += 3.0
+            begin = {"present": now[0], "later": now[0] + 60.0}
+            rows = [[n, n, *values[2:12], str(int(begin[name])), *values[13:]] for n, name in names]
+            slurm.texts["jobs"] = "\n".join([header, *("|".join(row) for row in rows), ""])
+
+    names = [("71", "present"), ("72", "later")]
+    slurm.fault = slow
+    seen = Observer(slurm, lambda: now[0], wait=lambda _: None).snapshot()
+    assert [(job.held_by, job.eligible) for job in seen.jobs] == [("manager", True), ("manager", False)]
+
+
 def test_what_did_not_change_is_the_same_object_and_details_are_asked_once() -> None:
     slurm = Recorded()
     looks = observer(slurm)

@@ -43,6 +43,10 @@ LIMIT_STEP_S = 60.0
 """Time limits are written in whole steps of this length, rounded up: resource managers keep minutes."""
 
 
+UNANSWERED = "no answer"
+"""Part of the error of a write that was not answered: whether it was carried out is not known."""
+
+
 class ClusterError(WattQueueError):
     """The resource manager could not be observed, or did not carry out a write."""
 

@@ -46,7 +46,7 @@ from wattqueue.formats.slurm.hostlist import compress, expand
 from wattqueue.live.bound import NO_LIMITS, LimitsInForce, WattBound, held_watts, watt_bound
 from wattqueue.live.budget import Budget, elsewhere_w, pool_under, uncounted_w
 from wattqueue.live.capfile import Announced
-from wattqueue.live.cluster import Details, Job, JobKey, Node, Snapshot
+from wattqueue.live.cluster import UNANSWERED, Details, Job, JobKey, Node, Snapshot
 from wattqueue.live.components import handed_over, left_over
 from wattqueue.live.consent import Consents, changed_consent
 from wattqueue.live.decision import Decider, Decision, Seen
@@ -358,7 +358,11 @@ class Planner:
                 self.memory.mark([row.key], range_mark(least, most))
 
     def refuse(self, key: JobKey, reason: str, now_s: float, longest_s: float = LONGEST_BACKOFF_S) -> None:
-        """Store a start that failed: it is tried again after 30 s, then twice as long, up to an hour."""
+        """Store a start that failed: it is tried again after 30 s, then twice as long, up to an hour.
+
+        A cluster that does not answer is no reason to wait longer for this job each time: always 30 s then.
+        """
+        longest_s = FIRST_BACKOFF_S if UNANSWERED in reason else longest_s
         before = self.memory.refused.get(key)
         times = 1 if before is None else before.times + 1
         wait_s = min(FIRST_BACKOFF_S * 2.0 ** min(times - 1, 20), longest_s)

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from wattqueue.live.cluster import ClusterError
+from wattqueue.live.cluster import UNANSWERED, ClusterError
 
 # What may become part of a command. JOB: a job, a task of an array, or a component. WORD: a node, partition or licence.
 # HOSTS: a comma-separated list of nodes in Slurm's bracket notation.
@@ -100,7 +100,7 @@ class Commands:
         except subprocess.TimeoutExpired:
             _end(child)
             raise SlurmError(
-                f"{' '.join(argv[:3])}: no answer in {self.timeout_s:g} s", hint="is slurmctld up?"
+                f"{' '.join(argv[:3])}: {UNANSWERED} in {self.timeout_s:g} s", hint="is slurmctld up?"
             ) from None
         except BaseException:  # Ctrl-C, SIGTERM turned into an exception: leave no child behind
             _end(child)

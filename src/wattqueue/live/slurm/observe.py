@@ -133,7 +133,8 @@ class Observer:
         jobs, unreadable, pool = self._read_jobs_and_pool()
         if self.with_details:
             self._read_details(jobs)
-        jobs = tuple(row._replace(eligible=False) if _later(row, now_s) else row for row in self._with_sizes(jobs))
+        listed_s = self.clock()
+        jobs = tuple(row._replace(eligible=False) if _later(row, listed_s) else row for row in self._with_sizes(jobs))
         if self._waits_for:
             jobs = self._with_dependencies(jobs)
         site = NOTHING
@@ -321,9 +322,12 @@ def _arrays(jobs: Iterable[Job]) -> set[int]:
     return {int(name) for row in jobs for name in (row.array, row.whole) if is_whole(name)}
 
 
-def _later(row: Job, now_s: float) -> bool:
-    """Whether a held job has a start in the future, which its user set with ``--begin``."""
-    return row.held_by != "" and row.start_s > now_s
+def _later(row: Job, listed_s: float) -> bool:
+    """Whether a held job has a start in the future, which its user set with ``--begin``.
+
+    ``listed_s`` is a time after the list was read: of a job that Slurm held itself it shows the present second.
+    """
+    return row.held_by != "" and row.start_s > listed_s
 
 
 def _record_of(key: JobKey, found: dict[JobKey, Record]) -> Record | None:
