@@ -7,6 +7,7 @@ import json
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from tests.live.site import MACHINE, ROOT, Site, as_operator, cap_text
 from tests.live.slurmlab import USER, real, wait_for
 from tests.live.test_parking import Place
 from wattqueue.errors import InputError
-from wattqueue.live.cluster import ReleaseJob
+from wattqueue.live.cluster import ChangeJob, ReleaseJob
 from wattqueue.live.consent import CONSENT
+from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.why import consent_sentence, read_consent, read_why, sentence
 from wattqueue.model.signals import Cap
 
@@ -83,6 +85,64 @@ def test_each_waiting_job_has_a_reason(tmp_path: Path) -> None:
     text = (tmp_path / "run/why.json").read_text()
     assert "u1000" not in text, "no user is named"
     assert "app" not in text
+
+
+def test_the_owner_of_an_impossible_job_is_told_after_three_refusals(tmp_path: Path) -> None:
+    """Slurm holds the job itself at each start. One that starts after two refusals is told nothing."""
+    slurm = make_slurm()
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1800.0))
+    never = slurm.submit(1, 50.0, watts=200, least_nodes=3)
+    later = slurm.submit(1, 50.0, watts=200, least_nodes=3)
+    own = slurm.submit(1, 50.0, watts=200, least_nodes=3, comment="mine", partition="p2")
+
+    def kind() -> object:
+        found = read_why(tmp_path / "run", never.name)
+        return found[0][1][0] if found else None
+
+    refused = controller.planner.memory.refused
+    seen = set()
+    for _ in range(26):
+        controller.round()
+        slurm.step(5.0)
+        times = {key.name: one.times for key, one in refused.items()}
+        seen.add((times.get(never.name, 0), kind()))
+        later.least_nodes = 0 if times.get(later.name) == 2 else later.least_nodes
+    controller.round()
+    assert (2, "refused") in seen
+    assert (3, "impossible") in seen
+    assert "impossible" in sentence(never.name, read_why(tmp_path / "run", never.name)[0][1])
+    assert (later.state, later.comment) == ("RUNNING", "")
+    assert "refused 3 starts (BadConstraints)" in never.comment
+    notes = [w for w in slurm.writes if isinstance(w, ChangeJob) and w.fields.comment is not None]
+    assert len(notes) == 1, "told once"
+    assert own.comment == "mine", "what its owner wrote stays"
+    assert never.reason == "BadConstraints", "as a user of Slurm alone sees it"
+
+
+@real
+def test_slurm_tells_the_owner_of_a_job_that_it_refuses(site: Site, tmp_path: Path) -> None:
+    """``--tmp`` is not examined at the submission, and no node has as much."""
+    site.keep_beating()
+    job = site.lab.submit("-N1", "-p", "p1", "--tmp=900000", seconds=60)
+    ahead = [0.0]
+
+    def clock() -> float:
+        return time.time() + ahead[0]
+
+    cluster = SlurmCluster(site.lab.commands, clock=clock)
+    controller = make_controller(cluster, tmp_path, clock, cap=Cap.constant(1200.0), machine=lab_machine())
+    refused = controller.planner.memory.refused
+    for times in (1, 2, 3):
+
+        def again(times: int = times) -> bool:
+            controller.round()
+            return any(one.times == times for one in refused.values())
+
+        wait_for(f"refusal {times}", again, step_s=0.5)
+        ahead[0] += 600.0  # the back-off
+    shown = site.lab.run(["scontrol", "show", "job", job], user=USER).out
+    assert " Comment=wattqueue: impossible: Slurm refused 3 starts (BadConstraints)" in shown
+    assert site.lab.field(job, "Reason") == "BadConstraints"
 
 
 def column(*values: int) -> str:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from wattqueue.live.cluster import Job, JobKey, Snapshot
 from wattqueue.live.planner import Plan
-from wattqueue.live.state.memory import Refused
+from wattqueue.live.state.memory import STUCK_AFTER, Refused
 
-STUCK_AFTER = 3
-"""A job is stuck after so many failed starts; also the number of jobs reported by name."""
+NAMED = 3
+"""Jobs that one line names at most."""
 TOLERANCE_W = 1.0
 """Licences are whole watts, so a sum of them may exceed a cap in fractions by less than this."""
 
@@ -73,9 +73,9 @@ class Conditions(NamedTuple):
         ):
             if names:
                 found.append(f"{_count(names)} {verbs[len(names) > 1]} {what}: {_first(names)}")
-        found += [f"job {r.key.name} failed to start {r.times} times: {r.reason}" for r in self.stuck[:STUCK_AFTER]]
-        if len(self.stuck) > STUCK_AFTER:
-            found.append(f"and {len(self.stuck) - STUCK_AFTER} more jobs failed to start")
+        found += [f"job {r.key.name} failed to start {r.times} times: {r.reason}" for r in self.stuck[:NAMED]]
+        if len(self.stuck) > NAMED:
+            found.append(f"and {len(self.stuck) - NAMED} more jobs failed to start")
         return found
 
 
@@ -123,4 +123,4 @@ def _count(names: Sequence[str]) -> str:
 
 
 def _first(names: Sequence[str]) -> str:
-    return ", ".join(names[:STUCK_AFTER]) + (", ..." if len(names) > STUCK_AFTER else "")
+    return ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")

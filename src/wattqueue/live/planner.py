@@ -52,6 +52,7 @@ from wattqueue.live.consent import Consents, changed_consent
 from wattqueue.live.decision import Decider, Decision, Seen
 from wattqueue.live.draining import Draining
 from wattqueue.live.goal import Goal, JobGoal
+from wattqueue.live.impossible import Owners
 from wattqueue.live.job_tables import joined, offered, with_running
 from wattqueue.live.ledger_meter import LedgerMeter
 from wattqueue.live.licences import licences_of_running, lost_licences
@@ -200,7 +201,7 @@ class Planner:
         self.sorter = Sorter(self.layout, rules.mode, rules.start_timeout_s, self._request, marked=memory.marked)
         self.nodes, self.parking, self.site = Nodes(self.layout), Parking(self.layout, memory), SiteFilter(self.layout)
         self.pending_room = PendingRoom(self.layout, rules.start_timeout_s)
-        self.draining, self.budget = Draining(self.layout, memory), Budget(self.shared)
+        self.draining, self.budget, self.owners = Draining(self.layout, memory), Budget(self.shared), Owners(memory)
         # caches by row identity, valid while the observer hands out the same row objects
         self.placed, self._columns = PlacedJobs(self.layout), busy_columns((), None)
         # by whether telemetry counts: waiting keys, what else the arrays depend on, the site's priorities, the arrays
@@ -281,9 +282,7 @@ class Planner:
         back, why = self.placement.taken_back, "released outside WattQueue: the policy decides"
         adopt = [back(JobGoal(row.key, held=True, why=why), row) for row in rows.adopt]
         restored = self.placement.restored(snapshot, {one.row.key for one in chosen})
-        shared, hand = self.budget.counted, handed_over(self.layout, snapshot.nodes, rows.hand_over, rows.aside)
-        if self.rules.mode == "control":
-            hand += self.shared.leaving(rows.aside, lambda row: self.sorter.user_holds(row, snapshot.details))
+        shared, hand = self.budget.counted, self._undecided(snapshot, rows)
         target, until_s = target_name(view.signals.targets, now_s), target_end_s(view.signals.targets, now_s)
         parked = self.parking.goals(decision.now, occupation.busy, now_s, target, until_s)
         follow, other = self.rules.track_running, {goal.key for goal in parked.jobs}
@@ -519,6 +518,14 @@ class Planner:
                 )
             )
         return goals, placed
+
+    def _undecided(self, snapshot: Snapshot, rows: Sorted) -> list[JobGoal]:
+        """Return goals of jobs about which the policy decides nothing in this round."""
+        goals = handed_over(self.layout, snapshot.nodes, rows.hand_over, rows.aside)
+        if self.rules.mode == "control":
+            goals += self.shared.leaving(rows.aside, lambda row: self.sorter.user_holds(row, snapshot.details))
+            goals += self.owners.goals(snapshot)
+        return goals
 
     def _late(self, rows: Sorted) -> list[JobGoal]:
         """Take back jobs that were released and did not start: hold them, and refuse the start.

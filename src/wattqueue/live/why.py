@@ -150,8 +150,11 @@ def sentence(name: str, record: Record) -> str:
                 text += ", which are free: jobs before it, or a reservation for one of them, come first"
             start = "with no limits of running jobs that would free them" if when is None else f"not before {_at(when)}"
             return f"job {name}: {text}; {start}"
-        case ["refused", times, reason, until_s]:
-            return f"job {name}: did not start {times} times ({reason}); tried again at {_at(until_s)}"
+        case ["refused" | "impossible" as kind, times, reason, until_s]:
+            text = f"did not start {times} times ({reason})"
+            if kind == "impossible":
+                text = impossible_text(times, reason)
+            return f"job {name}: {text}; tried again at {_at(until_s)}"
         case ["later", start_s]:
             return f"job {name}: its user asked for a start at {_at(start_s)}"
         case ["elsewhere" | "shared" as kind, partition, *held]:
@@ -180,6 +183,12 @@ PLAIN = {
     "depends": "it depends on another job",
 }
 """Sentences without figures, some with a reason."""
+
+
+def impossible_text(times: int, reason: str) -> str:
+    """Return what the owner of a job is told that no nodes could serve."""
+    way_out = "cancel it and submit it with what its partition has"
+    return f"impossible: Slurm refused {times} starts ({reason}), no nodes could serve this job: {way_out}"
 
 
 def _at(time_s: float) -> str:

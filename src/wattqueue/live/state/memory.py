@@ -87,6 +87,8 @@ class Refused(NamedTuple):
     reason: str
 
 
+STUCK_AFTER = 3
+"""A job is stuck after so many refusals in a row."""
 ADAPTIVE = "adaptive"
 """Name of the row of an adaptive ledger."""
 TABLES = (PLACED, REFUSED, ORIGIN, MARKS, PARKED)

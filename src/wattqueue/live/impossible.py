@@ -1,0 +1,47 @@
+"""Jobs that the resource manager itself holds at each start, because no nodes could serve them: their owners are told.
+
+job_submit.lua refuses most of them at their submission. What it does not examine (features, ``--tmp``, nodes that were
+changed since) is found at a start: the resource manager then holds the job itself. It is tried again less and less
+often, in case nodes are added. After ``STUCK_AFTER`` times ``live why`` says that it is impossible, and so does the
+job's comment where its owner wrote none: an operator of Slurm may change no other text that users see.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wattqueue.live.cluster import Job, JobKey, Snapshot
+from wattqueue.live.goal import JobGoal
+from wattqueue.live.state.memory import STUCK_AFTER, Memory, Refused
+from wattqueue.live.why import impossible_text
+
+OURS = "wattqueue: impossible"
+"""Begin of what an owner is told."""
+
+
+def is_impossible(row: Job, refused: Refused | None) -> bool:
+    """Whether the resource manager holds a job itself after so many starts."""
+    return refused is not None and refused.times >= STUCK_AFTER and row.held_by == "manager"
+
+
+@dataclass
+class Owners:
+    """Tells the owners of impossible jobs, after each refusal once."""
+
+    memory: Memory
+    _told: dict[JobKey, int] = field(default_factory=dict)
+    """Number of refusals of which each owner was told; a write that failed is tried again after the next one."""
+
+    def goals(self, snapshot: Snapshot) -> list[JobGoal]:
+        """Return what the owners of jobs in a snapshot are to be told now."""
+        refused, out = self.memory.refused, []
+        self._told = {key: times for key, times in self._told.items() if key in refused}
+        for key, one in refused.items():
+            row, details = snapshot.by_key.get(key), snapshot.details.get(key)
+            if row is None or not is_impossible(row, one) or self._told.get(key) == one.times:
+                continue
+            self._told[key] = one.times
+            if details is not None and (not details.comment or details.comment.startswith(OURS)):
+                text = f"wattqueue: {impossible_text(one.times, row.reason)}"
+                out.append(JobGoal(key, comment=text, why=f"refused {one.times} times: {row.reason}"))
+        return out
