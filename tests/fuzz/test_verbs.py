@@ -81,6 +81,7 @@ def run(words: list[str], seconds: int = LONGEST_S) -> tuple[BaseException | Non
         try:
             with at_most(seconds):
                 _app.refuse_empty(words)
+                _app.refuse_foreign_digits(words)
                 verb = next((word for word in words if not word.startswith("-")), "")
                 command(verb if verb in _app.verbs() else "").main(args=words, prog_name="wattqueue")
         except SystemExit as leave:

@@ -13,15 +13,15 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
+from wattqueue.formats.bounded import Count, Units
 from wattqueue.formats.checked_toml import StrictTable, read_model
 
 Name = Annotated[str, Field(min_length=1)]
-Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 """Seed of a random generator; numpy refuses negative ones, scikit-learn those beyond 32 bits."""
 MOST_SEEDS = 100_000
 """Length of ``seeds``; ``1..999999999`` would fill the memory before anything else could refuse it."""
-_SEEDS = re.compile(r"(\d{1,10})\.\.(\d{1,10})")
+_SEEDS = re.compile(r"([0-9]{1,10})\.\.([0-9]{1,10})")
 
 
 class WindowsTable(StrictTable):
@@ -37,7 +37,7 @@ class WindowsTable(StrictTable):
     """Seed of the draw."""
     warm: Name | None = None
     """Earliest beginning of a drawn window, a duration after the first submission."""
-    busy: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 1.0
+    busy: Annotated[float, Field(ge=0.0, le=1e6)] = 1.0
     """Units that jobs in the system must request at a beginning, as a multiple of the machine's."""
     apart: Name | None = None
     """Least distance of two beginnings; the length of a window by default."""
@@ -111,7 +111,7 @@ class CampaignFile(StrictTable):
     """Traces or generator calls; a name alone is a whole trace."""
     machines: Annotated[list[Name], Field(min_length=1)] | None = None
     """Machines by name or TOML file."""
-    nodes: Count | None = None
+    nodes: Units | None = None
     """Nodes of a plain machine, in place of ``machines``."""
     node_watts: Name | None = None
     """IDLE:MAX watts of its nodes."""

@@ -14,6 +14,7 @@ import importlib
 import os
 import sys
 import traceback
+import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -77,6 +78,7 @@ def build(arguments: Sequence[str]) -> typer.Typer:
     Raises: InputError for an empty argument.
     """
     refuse_empty(arguments)
+    refuse_foreign_digits(arguments)
     app = typer.Typer(
         help="Energy- and power-aware scheduling for HPC clusters: simulate, predict, and drive a stock Slurm.",
         no_args_is_help=True,
@@ -115,6 +117,19 @@ def refuse_empty(arguments: Sequence[str]) -> None:
         else:
             continue
         raise InputError("is empty", where=where, hint="leave it out, or set the variable that it is taken from")
+
+
+def refuse_foreign_digits(arguments: Sequence[str]) -> None:
+    """Refuse a number in digits of another script: Python reads them, and nothing else that gets the number does.
+
+    Raises: InputError with the argument.
+    """
+    for text in arguments:
+        value = text.partition("=")[2] if text.startswith("-") and "=" in text else text
+        kinds = {unicodedata.category(letter)[0] for letter in value}
+        foreign = any(unicodedata.category(letter)[0] == "N" for letter in value if not letter.isascii())
+        if foreign and "L" not in kinds:
+            raise InputError("is not written in the digits 0 to 9", where=text, hint="a file of that name is ./NAME")
 
 
 def _register(app: typer.Typer, name: str, stem: str) -> None:

@@ -24,7 +24,9 @@ def _root() -> None:
 @app.command()
 def run(
     config: ConfigOption,
-    steps: Annotated[int, typer.Option(min=0, help="Stop after so many readings; 0: run until stopped.")] = 0,
+    steps: Annotated[
+        int, typer.Option(min=0, max=2**31 - 1, help="Stop after so many readings; 0: run until stopped.")
+    ] = 0,
 ) -> None:
     """Read power and set limits until stopped; then restore the limits that were found."""
     from wattqueue.live.agent.config import load_agent_config

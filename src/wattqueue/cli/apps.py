@@ -38,7 +38,9 @@ def learn(
     runs: Eacct,
     out: Annotated[Path, typer.Option("-o", "--out", help="WattQueue's CSV (.csv), or EAR's binary file.")],
     module: Annotated[str, typer.Option(help="Name of the hardware configuration.")],
-    worst_condition: Annotated[float, typer.Option(help="Refuse benchmarks more collinear than this.")] = 1e3,
+    worst_condition: Annotated[
+        float, typer.Option(min=1.0, max=1e15, help="Refuse benchmarks more collinear than this.")
+    ] = 1e3,
 ) -> None:
     """Learn coefficients from benchmark runs at several frequencies (EAR's learning phase).
 

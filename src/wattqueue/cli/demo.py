@@ -26,7 +26,7 @@ CAP = "35%"
 def run(
     out: Annotated[Path, typer.Option(help="Folder of the three runs.")] = Path("out/demo"),
     cap: Annotated[str, typer.Option(help="The cap of the second and third run.")] = CAP,
-    seed: Annotated[int, typer.Option(help="Seed of the generated week.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the generated week.")] = 1,
 ) -> None:
     """Simulate one generated week of a 980-node machine: EASY uncapped, and EASY under a 35 % cap."""
     from wattqueue.cli._progress import running

@@ -43,7 +43,7 @@ def run(
     default_walltime: Annotated[
         str | None, typer.Option(help="Walltime of jobs without a limit: 24h, 90min or seconds.")
     ] = None,
-    procs_per_node: Annotated[int, typer.Option(help="SWF: processors that make a node.")] = 1,
+    procs_per_node: Annotated[int, typer.Option(min=1, max=2**31 - 1, help="SWF: processors that make a node.")] = 1,
     queued: Annotated[
         bool, typer.Option("--queued", help="Take jobs that have not ended: their limit is their run time.")
     ] = False,

@@ -57,7 +57,9 @@ def run(
         Path | None, typer.Option("--config", "-c", help="The controller's TOML file.", show_default=False)
     ] = None,
     mode: Annotated[Mode | None, typer.Option(help="observe, advise or control, in place of the file's.")] = None,
-    rounds: Annotated[int, typer.Option(min=0, help="Stop after so many rounds; 0: run until stopped.")] = 0,
+    rounds: Annotated[
+        int, typer.Option(min=0, max=2**31 - 1, help="Stop after so many rounds; 0: run until stopped.")
+    ] = 0,
     standby: Annotated[
         bool, typer.Option("--standby", help="Wait while another controller on the same database is at work.")
     ] = False,
@@ -363,7 +365,7 @@ def audit(
     config: ConfigOption,
     verify: Annotated[bool, typer.Option("--verify", help="Check every row against the chain.")] = False,
     job: Annotated[str | None, typer.Option(help="Rows about one job or node.")] = None,
-    last: Annotated[int, typer.Option(help="The last so many rows.")] = 20,
+    last: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="The last so many rows.")] = 20,
 ) -> None:
     """Every write to Slurm with who, why, before and after."""
     from wattqueue.errors import OutputError

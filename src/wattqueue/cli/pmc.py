@@ -25,14 +25,16 @@ def ratios(
     counters: Annotated[Path, typer.Argument(metavar="COUNTERS", help="Output of perf stat -x, or a CSV of readings.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Table of activity to write (CSV).")],
     name: Annotated[str, typer.Option(help="Name of the application.")],
-    socket: Annotated[int, typer.Option(min=0, help="Socket to take.")] = 0,
+    socket: Annotated[int, typer.Option(min=0, max=2**24, help="Socket to take.")] = 0,
     socket_name: Annotated[str, typer.Option(help="Its name in the table.", show_default="its number")] = "",
     mpstat: Annotated[
         Path | None, typer.Option(help="Output of mpstat -P ALL 1: active cores. Not needed if COUNTERS has them.")
     ] = None,
     cpus: Annotated[str, typer.Option(help="CPUs of the socket, such as 0-15.", show_default="all")] = "",
     arch: Annotated[str, typer.Option(help="Micro-architecture: broadwell, skylake.")] = "broadwell",
-    process: Annotated[int, typer.Option(min=0, help="Number of the process of a multi-node application.")] = 0,
+    process: Annotated[
+        int, typer.Option(min=0, max=2**31 - 1, help="Number of the process of a multi-node application.")
+    ] = 0,
     bits: Annotated[int, typer.Option(min=8, max=63, help="Width of the counters of a CSV, at which they wrap.")] = 48,
 ) -> None:
     """Compute the activity ratios of Table 1 (events per cycle) from raw counters and active cores."""
@@ -92,7 +94,9 @@ def predict(
 def learn(
     energy: Annotated[Path, typer.Argument(metavar="ENERGY", help="CSV: job, app, unit, end_s, run_s, energy_j.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Unit factors to write (CSV).")],
-    days: Annotated[float, typer.Option(min=0.01, help="Learn from so many first days; later ones show drifts.")] = 7.0,
+    days: Annotated[
+        float, typer.Option(min=0.01, max=36_525, help="Learn from so many first days; later ones show drifts.")
+    ] = 7.0,
 ) -> None:
     """Learn unit factors from production alone: the energy of jobs by unit, without any benchmark.
 

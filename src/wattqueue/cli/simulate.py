@@ -24,16 +24,20 @@ def run(  # typer reads the annotations: names and defaults here are the options
     ],
     *,
     machine: Annotated[str | None, typer.Option(help="A machine of the catalogue, or a TOML file.")] = None,
-    nodes: Annotated[int | None, typer.Option(help="A plain machine of so many nodes; default: the trace's.")] = None,
+    nodes: Annotated[
+        int | None, typer.Option(min=1, max=2**24, help="A plain machine of so many nodes; default: the trace's.")
+    ] = None,
     node_watts: Annotated[str | None, typer.Option(help="Watts of a plain node, IDLE:MAX.")] = None,
     policy: Annotated[str, typer.Option(help="A row's name, my.toml:row, or my.py:MyPart.")] = "easy",
     estimator: Annotated[str | None, typer.Option(help="Replaces the policy's own: naive, oracle-mean, ...")] = None,
     cap: Annotated[str | None, typer.Option(help="400kW, 70%, none, or a CSV of time_s,cap_w.")] = None,
     targets: Annotated[str | None, typer.Option(help="A CSV of load targets (start_s,end_s,limit,unit,...).")] = None,
     consent: Annotated[str | None, typer.Option(help="A TOML of consent defaults, for jobs that state none.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of generated workloads.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of generated workloads.")] = 0,
     default_walltime: Annotated[str | None, typer.Option(help="For jobs without one: 24h. [run time]")] = None,
-    procs_per_node: Annotated[int, typer.Option(help="Processors of an SWF trace that make a node.")] = 1,
+    procs_per_node: Annotated[
+        int, typer.Option(min=1, max=2**31 - 1, help="Processors of an SWF trace that make a node.")
+    ] = 1,
     phases: Annotated[
         str | None, typer.Option(help="True watts follow power profiles in the run, sampled each: 20s.")
     ] = None,

@@ -36,7 +36,9 @@ def run(
     *,
     cap: Annotated[str, typer.Option(help="60%..100%, 60%..100%:10%, 300kW..500kW:50kW, or a list.")] = "60%..100%",
     machine: Annotated[str | None, typer.Option(help="A machine of the catalogue, or a TOML file.")] = None,
-    nodes: Annotated[int | None, typer.Option(help="A plain machine of so many nodes; default: the trace's.")] = None,
+    nodes: Annotated[
+        int | None, typer.Option(min=1, max=2**24, help="A plain machine of so many nodes; default: the trace's.")
+    ] = None,
     node_watts: Annotated[str | None, typer.Option(help="Watts of a plain node, IDLE:MAX.")] = None,
     policy: Annotated[str, typer.Option(help="Policies, or my.toml:row; separate several by commas.")] = "easy",
     estimator: Annotated[
@@ -56,12 +58,12 @@ def run(
     at: Annotated[
         str | None, typer.Option(help="The cap to examine closely. [lowest safe, else knee, else lowest]")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of generated workloads.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of generated workloads.")] = 0,
     default_walltime: Annotated[
         str | None, typer.Option(help="Walltime of jobs without one, such as 24h. [run time]")
     ] = None,
-    procs_per_node: Annotated[int, typer.Option(help="Processors per node of an SWF trace.")] = 1,
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes. [one per core]")] = None,
+    procs_per_node: Annotated[int, typer.Option(min=1, max=2**31 - 1, help="Processors per node of an SWF trace.")] = 1,
+    workers: Annotated[int | None, typer.Option(min=1, max=4096, help="Number of processes. [one per core]")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for report.html, whatif.csv, payers.csv, whatif.json.")
     ] = None,

@@ -56,7 +56,7 @@ __all__ = [
     "write",
 ]
 
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """What counts as a number: no ``nan``, ``inf``, ``1_000`` or ``0x10``, all of which ``float`` or polars would take."""
 FACT = re.compile(r"(\w+)=(\S+)")
 """A ``key=value`` pair in a comment line."""
@@ -191,7 +191,7 @@ def as_numbers(text: pl.Series) -> pl.Series:
     if given and whole.len() - whole.null_count() == given:
         return whole if (whole.cast(pl.String) == text).all() else text
     real = text.cast(pl.Float64, strict=False)
-    plain = text.str.contains(r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$").all()
+    plain = text.str.contains(r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$").all()
     return real if given and plain and real.len() - real.null_count() == given else text
 
 

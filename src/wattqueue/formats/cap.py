@@ -30,7 +30,7 @@ from wattqueue.model.signals import Cap
 
 UNITS_W = {"w": 1.0, "kw": 1e3, "mw": 1e6, "gw": 1e9}
 """Watts of a unit in small letters: ``mW`` is read as megawatts, since nobody caps a machine at milliwatts."""
-QUANTITY = re.compile(r"\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(%|[A-Za-z]*)\s*")
+QUANTITY = re.compile(r"\s*((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(%|[A-Za-z]*)\s*")
 """A number and a unit; no sign, since a cap is never negative."""
 # The hint of every error about the text of a cap.
 HOW = "write 400kW, 1.2MW, 70%, none, or the name of a CSV with the columns time_s,cap_w"

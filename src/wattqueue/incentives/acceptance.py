@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from wattqueue.errors import InputError
+from wattqueue.formats.bounded import Money, Number
 from wattqueue.formats.checked_toml import StrictTable, read_model
 from wattqueue.formats.source import sha256_of
 from wattqueue.model.consent import Consent
@@ -53,8 +54,8 @@ class _File(StrictTable):
     name: Annotated[str, Field(min_length=1)]
     origin: Literal["generated", "surveyed"]
     source: Annotated[str, Field(min_length=1)]
-    value_per_node_h: Annotated[float, Field(ge=0, le=1e9)]
-    points: Annotated[list[list[float]], Field(min_length=2)]
+    value_per_node_h: Money
+    points: Annotated[list[list[Number]], Field(min_length=2)]
 
 
 def read_acceptance(path: Path) -> AcceptanceCurve:

@@ -40,6 +40,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from wattqueue.errors import InputError
+from wattqueue.formats.bounded import Money, Share
 from wattqueue.formats.checked_toml import StrictTable, read_model
 from wattqueue.formats.source import sha256_of
 from wattqueue.model.money import decimal_of, micro
@@ -53,7 +54,6 @@ INDEXES: dict[str, tuple[str, int]] = {
     "energy_freed": ("kWh", 3_600_000),
 }
 """What a rate is for, and how many of the whole base units (node-seconds, watts, joules) make one."""
-Rate = Annotated[float, Field(ge=0, le=1e9)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +139,16 @@ class RewardModel:
 class _Term(StrictTable):
     index: Index
     kind: Kind
-    rate: Rate | None = None
-    cap: Rate | None = None
-    tiers: list[list[Rate]] | None = None
+    rate: Money | None = None
+    cap: Money | None = None
+    tiers: list[list[Money]] | None = None
 
 
 class _File(StrictTable):
     name: Annotated[str, Field(min_length=1)]
     currency: Annotated[str, Field(min_length=1, max_length=12)]
-    fee_per_node_h: Rate
-    most_of_fee: Annotated[float, Field(ge=0, le=1)] = 1.0
+    fee_per_node_h: Money
+    most_of_fee: Share = 1.0
     rewards: Annotated[list[_Term], Field(min_length=1)]
 
 

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from wattqueue.errors import InputError
+from wattqueue.formats.bounded import CountOrNone, Seconds, Share, Watts
 from wattqueue.formats.checked_toml import Section, read_model
 from wattqueue.formats.source import exists
 from wattqueue.formats.toml import read_toml
@@ -33,7 +34,6 @@ from wattqueue.live.openadr.config import OpenADRSection
 from wattqueue.model.app_check import Ladder
 
 Mode = Literal["observe", "advise", "control"]
-Seconds = Annotated[float, Field(gt=0)]
 
 
 class SlurmSection(Section):
@@ -82,14 +82,14 @@ class TelemetrySection(Section):
     prometheus_fresh_query: str = ""
     """Time of the newest scrape by node; needed where the query computes."""
     prometheus_token_file: Path | None = None
-    prometheus_resolution_w: Annotated[float, Field(ge=0)] = 1.0
+    prometheus_resolution_w: Watts = 1.0
     """Steps in which these meters read: a busy node's figure that stays the same for longer than these explain lowers
     no licence."""
     slurm_energy: bool = False
     """Learn from Slurm's own accounting (sacct) when jobs end."""
     stale_s: Seconds = 10.0
     """Age from which a sample counts as the node's maximum: several times the scrape interval."""
-    other_w: float = 0.0
+    other_w: Watts = 0.0
     """Watts of each node that RAPL does not measure."""
     track_running: bool = False
     """Lower a running job's licence to what is measured, and raise it again with headroom. Needs limits of nodes that
@@ -97,11 +97,11 @@ class TelemetrySection(Section):
     accepted_overshoot: str = ""
     """What the site accepts that running jobs may draw above the cap in force, where ``track_running`` lowers their
     licences: ``500W``, ``2kW``, ``5%`` of the cap."""
-    margin: Annotated[float, Field(ge=0)] = 0.1
+    margin: Annotated[float, Field(ge=0, le=10)] = 0.1
     """Share that a licence stays above the measured peak."""
-    idle_tolerance: Annotated[float, Field(ge=0, le=1)] = 0.2
+    idle_tolerance: Share = 0.2
     """A reading below idle by more than this share counts as the node's maximum, a closer one as idle."""
-    licence_floor: Annotated[float, Field(ge=0, le=1)] = 0.2
+    licence_floor: Share = 0.2
     """No licence falls below this share of the most that its job's nodes can draw above idle."""
     settle_s: Seconds = 10.0
     """How long a job must have been measured before its licence follows."""
@@ -149,11 +149,11 @@ class LimitsSection(Section):
 class MisnamedSection(Section):
     """What follows for a user from so many misnamed jobs within a window; 0: it never does (``live.misnamed``)."""
 
-    warning: Annotated[int, Field(ge=0)] = 1
+    warning: CountOrNone = 1
     """A line in the status."""
-    lower_priority: Annotated[int, Field(ge=0)] = 3
+    lower_priority: CountOrNone = 3
     """Jobs rank behind those of all others."""
-    no_choice: Annotated[int, Field(ge=0)] = 0
+    no_choice: CountOrNone = 0
     """Names of applications are ignored."""
     window_days: Annotated[float, Field(gt=0, le=3650)] = 30.0
 
@@ -219,9 +219,9 @@ class LiveConfig(Section):
     frequency_dir: Path | None = None
     record: Path | None = None
     """Every view with the decision on it, for ``wattqueue live replay``."""
-    record_mb: Annotated[float, Field(gt=0)] = 1000.0
+    record_mb: Annotated[float, Field(gt=0, le=1e6)] = 1000.0
     """Size from which a new file of views begins; the one before is kept as NAME.1, so twice as much is used."""
-    audit_days: Annotated[float, Field(gt=0)] = 365.0
+    audit_days: Annotated[float, Field(gt=0, le=36_525)] = 365.0
     """Age from which rows of the audit log are removed; the chain of the rest stays verifiable."""
     audit_key_file: Path | None = None
     """Secret that seals the audit log against whoever can write the database."""
@@ -231,7 +231,7 @@ class LiveConfig(Section):
     """After so long without a heartbeat Slurm schedules alone, under the pool."""
     start_timeout_s: Seconds = 30.0
     """A released job that does not run within this is held again, and tried later."""
-    starts_a_cycle: Annotated[int, Field(ge=1)] = 200
+    starts_a_cycle: Annotated[int, Field(ge=1, le=100_000)] = 200
     """Most starts per round: each takes two commands, and the round should stay within its period."""
     slurm: SlurmSection = SlurmSection()
     telemetry: TelemetrySection = TelemetrySection()

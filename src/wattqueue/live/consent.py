@@ -46,8 +46,8 @@ from wattqueue.policy.capabilities import EVENT_BITS
 WORD = "wattqueue:"
 """Beginning of a tag; what the controller itself writes into comments (advise mode) has a blank behind it."""
 CONSENT, NO_CONSENT = "wattqueue:consent", "wattqueue:no-consent"
-_NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
-_UNTIL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?")
+_NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_UNTIL = re.compile(r"[0-9]{4}(?:-[0-9]{2}){2}T[0-9]{2}:[0-9]{2}(?::[0-9]{2})?(?:Z|[+-][0-9]{2}:[0-9]{2})?")
 Source = Literal["job", "user", "account", "site", "wrong"]
 """What decides: the job's own tag, a default of its user, account or site, or a wrong tag."""
 

@@ -10,7 +10,7 @@ from wattqueue.live.report import Report
 
 AGAIN_S = 60.0
 """A problem whose figures change is logged again after so long."""
-_FIGURE = re.compile(r"\d[\d,.]*")
+_FIGURE = re.compile(r"[0-9][0-9,.]*")
 
 
 @dataclass

@@ -68,7 +68,7 @@ FAILED = 1
 """Exit status where some jobs could not be released."""
 TIMEOUT_S = 120.0
 """Longest wait for one command: lists of a busy slurmctld may take a minute, and nobody waits for this program."""
-_LINE = re.compile(r"at line (\d+)")
+_LINE = re.compile(r"at line ([0-9]+)")
 Say = Callable[[str], None]
 
 

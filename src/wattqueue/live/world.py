@@ -37,7 +37,7 @@ NO_LIMIT_S = 365.0 * 86400.0
 """Planned time of a job without a limit: long enough to be behind every reservation, finite for the kernels."""
 OVERDUE_S = 60.0
 """A job beyond its limit, or one that is completing, is expected to end within this time."""
-_NATURAL = re.compile(r"(\d+)")
+_NATURAL = re.compile(r"([0-9]+)")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.unit_table import UnitTable
 from wattqueue.parts.contracts import Floats
 
-_NUMBER = re.compile(r"(\d+)$")
+_NUMBER = re.compile(r"([0-9]+)$")
 
 
 def factors_on(table: UnitTable, machine: Machine) -> Floats:

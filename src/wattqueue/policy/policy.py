@@ -8,6 +8,7 @@ and be repeated (``runs/record.py``).
 from __future__ import annotations
 
 import inspect
+import math
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 from wattqueue.errors import InputError, PolicyError, one_of
 from wattqueue.formats.toml import read_toml
+from wattqueue.model.bounds import of_option
 from wattqueue.parts import contracts
 from wattqueue.parts.runtime.user_limit import UserLimit
 from wattqueue.policy.capabilities import resolve
@@ -192,17 +194,18 @@ def build_part(policy: str, axis: str, value: Any) -> Any:
 def _expected(parameter: inspect.Parameter | None, given: Any) -> str:
     """Return what an option should have been, judged by the default of its parameter; empty where it is right.
 
-    Options without a default, or with None, are left to the part. NaN is no number here; infinity may be one
-    (``window_s = inf``).
+    Options without a default are left to the part, but numbers have the bounds of their unit everywhere
+    (``bounds.of_option``). Infinity is a number only where it is the default (``window_s = inf``: no end).
     """
     default = None if parameter is None else parameter.default
-    number = isinstance(given, int | float) and not isinstance(given, bool) and given == given  # noqa: PLR0124 - NaN
+    number = isinstance(given, int | float) and not isinstance(given, bool)
     if isinstance(default, bool):
         return "" if isinstance(given, bool) else "true or false"
-    if isinstance(default, int):
-        return "" if number and isinstance(given, int) and abs(given) < 2**63 else "a whole number"
-    if isinstance(default, float):
-        return "" if number else "a number"
+    if isinstance(default, int | float) and (not number or (isinstance(default, int) and not isinstance(given, int))):
+        return "a whole number" if isinstance(default, int) else "a number"
+    if number and parameter is not None and not (given == default == math.inf):
+        bound = of_option(parameter.name, whole=isinstance(given, int))
+        return "" if bound.low <= given <= bound.high else f"within {bound.text}"
     if isinstance(default, str):
         return "" if isinstance(given, str) else "a text"
     if isinstance(default, tuple):

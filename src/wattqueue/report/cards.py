@@ -15,7 +15,7 @@ class Html(str):
 
 def together(text: str) -> str:
     """Put a non-breaking space between each number and its unit, so that no line ends with a number."""
-    return re.sub(r"(\d) (?=[A-Za-z%])", "\\1\u00a0", text)
+    return re.sub(r"([0-9]) (?=[A-Za-z%])", "\\1\u00a0", text)
 
 
 def markup(text: str) -> str:

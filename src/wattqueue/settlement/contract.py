@@ -44,6 +44,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from wattqueue.errors import InputError
+from wattqueue.formats.bounded import Kilowatts, Money, Share
 from wattqueue.formats.checked_toml import StrictTable, read_model
 from wattqueue.formats.source import sha256_of
 from wattqueue.model.money import decimal_of
@@ -51,20 +52,18 @@ from wattqueue.settlement.baselines import rule_of
 from wattqueue.settlement.calendar import SiteCalendar, zone_of
 
 NegativePrice = Literal["refuse", "zero", "pass"]
-Rate = Annotated[float, Field(ge=0, le=1e9)]
-Kilowatts = Annotated[float, Field(ge=0, le=1e9)]
 
 
 class _Payment(StrictTable):
-    per_mwh: Rate | None = None
+    per_mwh: Money | None = None
     series: bool = False
     negative_price: NegativePrice = "refuse"
     most_share: Annotated[float, Field(ge=0, le=100)] = 1.0
 
 
 class _Penalty(StrictTable):
-    per_mwh: Rate = 0.0
-    tolerance: Annotated[float, Field(ge=0, le=1)] = 0.0
+    per_mwh: Money = 0.0
+    tolerance: Share = 0.0
 
 
 class _Tests(StrictTable):
@@ -73,9 +72,9 @@ class _Tests(StrictTable):
 
 
 class _Tariff(StrictTable):
-    per_mwh: Rate | None = None
+    per_mwh: Money | None = None
     series: bool = False
-    peak_per_kw: Rate = 0.0
+    peak_per_kw: Money = 0.0
 
 
 class _Event(StrictTable):

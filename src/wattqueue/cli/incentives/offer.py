@@ -24,7 +24,9 @@ def run(
     lead: Annotated[str, typer.Option(help="How long before delivery the target begins.")] = "1h",
     notice: Annotated[str, typer.Option(help="How long before its begin the target is known.")] = "24h",
     machine: Annotated[str | None, typer.Option(help="A machine of the catalogue, or a TOML file.")] = None,
-    nodes: Annotated[int | None, typer.Option(help="A plain machine of so many nodes; default: the trace's.")] = None,
+    nodes: Annotated[
+        int | None, typer.Option(min=1, max=2**24, help="A plain machine of so many nodes; default: the trace's.")
+    ] = None,
     node_watts: Annotated[str | None, typer.Option(help="Watts of a plain node, IDLE:MAX.")] = None,
     policy: Annotated[str, typer.Option(help="Policy that answers load targets.")] = "dr-running",
     cap: Annotated[str | None, typer.Option(help="400kW, 70%, none, or a CSV of time_s,cap_w.")] = None,
@@ -32,7 +34,7 @@ def run(
     model: Annotated[Path | None, typer.Option(help="TOML of the reward model, for the cost of rewards.")] = None,
     start: Annotated[str | None, typer.Option(help="Date of the clock's 0, for local midnights.")] = None,
     time_zone: Annotated[str, typer.Option(help="Time zone of --from, where dates are known.")] = "UTC",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of generated workloads.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of generated workloads.")] = 0,
     out: Annotated[Path | None, typer.Option(help="CSV of all candidates.")] = None,
 ) -> None:
     """Calculate offers to the grid: what can be promised tomorrow, with which confidence, at which cost to users."""

@@ -18,7 +18,8 @@ def run(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Draws of the workload.")] = 30,
     idle: Annotated[
-        list[float] | None, typer.Option(help="Idle watts in per cent of the maximum instead of 0, 30, 60; repeatable.")
+        list[float] | None,
+        typer.Option(min=0, max=100, help="Idle watts in per cent of the maximum instead of 0, 30, 60; repeatable."),
     ] = None,
     divide: Annotated[
         float, typer.Option(min=1, max=1000, help="ESP's run times over those of the jobs: 12 or 1.")

@@ -17,7 +17,7 @@ import typer
 def run(
     eurora: Annotated[Path | None, typer.Option(help="Jobs of Eurora with a predictor's watts (CSV).")] = None,
     archer2: Annotated[Path | None, typer.Option(help="Measured benchmarks on ARCHER2 (CSV).")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Generated jobs; 523,204 are the paper's.")] = 523_204,
+    jobs: Annotated[int, typer.Option(min=1, max=10**8, help="Generated jobs; 523,204 are the paper's.")] = 523_204,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the generated jobs, and of training.")] = 1,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every row here.")] = None,
     page: Annotated[Path | None, typer.Option("--html", help="Write box plots as in Figure 3 here.")] = None,

@@ -19,7 +19,8 @@ def run(
     ],
     seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Draws of the sockets.")] = 30,
     budget: Annotated[
-        list[float] | None, typer.Option(help="Budget in kW instead of the paper's five; may be repeated.")
+        list[float] | None,
+        typer.Option(min=0.001, max=1e9, help="Budget in kW instead of the paper's five; may be repeated."),
     ] = None,
     backfill: Annotated[
         str, typer.Option(help="easy; or published: the paper's simulator, ten jobs a minute.")
@@ -33,7 +34,8 @@ def run(
         typer.Option("--rapl", help="Limit each socket to the watts counted for it; each run with and without."),
     ] = False,
     idle: Annotated[
-        list[float] | None, typer.Option(help="Watts of an idle socket, for the machine's energy; may be repeated.")
+        list[float] | None,
+        typer.Option(min=0, max=2e5, help="Watts of an idle socket, for the machine's energy; may be repeated."),
     ] = None,
     threads: Annotated[int, typer.Option(min=1, max=1024, help="Simulations at a time.")] = 2,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,

@@ -19,8 +19,8 @@ from wattqueue.errors import InputError
 from wattqueue.formats.source import line_blocks, shown
 from wattqueue.pmc.counters import CounterTrace
 
-_SOCKET = re.compile(r"^S(\d+)(-D\d+)?$")
-_PART = re.compile(r"^(S\d|CPU\d)")
+_SOCKET = re.compile(r"^S([0-9]+)(-D[0-9]+)?$")
+_PART = re.compile(r"^(S[0-9]|CPU[0-9])")
 _GAPS = ("<not counted>", "<not supported>")
 _SCALED_BELOW = 99.0
 """Share in per cent below which a count was scaled up by perf."""
@@ -98,7 +98,7 @@ def count_of_line(text: str, path: Path, line: int) -> PerfCount:
 
 def _is_value(field: str) -> bool:
     """Return whether a field is a count or one of perf's words for none."""
-    return field in _GAPS or bool(re.fullmatch(r"\d+(\.\d+)?", field))
+    return field in _GAPS or bool(re.fullmatch(r"[0-9]+(\.[0-9]+)?", field))
 
 
 def _number(field: str, place: str) -> float:

@@ -19,27 +19,17 @@ would be a second copy of a default of ``model.machine``.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from wattqueue.formats.bounded import CountOrNone, Seconds, Share, Units, Watts, within
 from wattqueue.model import bounds
-from wattqueue.model.bounds import Bound
 from wattqueue.model.machine import CapScope, Unit
 from wattqueue.model.power_sensor import Covers
 
-
-def _within(bound: Bound) -> Any:
-    """Return pydantic's form of a limit of ``model.bounds``."""
-    return Field(ge=bound.low, le=bound.high)
-
-
-# Limits with a reason and a text for errors stand in ``model.bounds``, where readers of other formats use them as well.
-Count = Annotated[int, _within(bounds.UNITS)]
-Figure = Annotated[float, Field(ge=0)]
-Watts = Annotated[float, _within(bounds.UNIT_W)]
-Frequency = Annotated[float, _within(bounds.FREQUENCY_HZ)]
-Seconds = Annotated[float, _within(bounds.TRANSITION_S)]
+Frequency = Annotated[float, within(bounds.FREQUENCY_HZ)]
+Transition = Annotated[float, within(bounds.TRANSITION_S)]
 Name = Annotated[str, Field(min_length=1)]
 
 
@@ -50,23 +40,23 @@ class PartitionFile(BaseModel):
 
     # Required. ``nodes`` counts nodes also where ``unit`` is a socket or a core.
     name: Name
-    nodes: Count
+    nodes: Units
     # Units and their frequencies in Hz, the highest first.
     unit: Unit | None = None
-    sockets_per_node: Count | None = None
-    cores_per_socket: Count | None = None
+    sockets_per_node: Units | None = None
+    cores_per_socket: Units | None = None
     frequencies_hz: list[Frequency] | None = None
     # Watts of one unit: powered without a job, and the most that it draws.
     idle_w: Watts | None = None
     max_w: Watts | None = None
     # Sensitivity of run time and exponent of watts at lower frequencies; the formulas stand in ``Partition``.
-    dvfs_beta: Annotated[float, _within(bounds.DVFS_BETA)] | None = None
-    dvfs_alpha: Annotated[float, _within(bounds.DVFS_ALPHA)] | None = None
-    memory_gb: Figure | None = None
+    dvfs_beta: Annotated[float, within(bounds.DVFS_BETA)] | None = None
+    dvfs_alpha: Annotated[float, within(bounds.DVFS_ALPHA)] | None = None
+    memory_gb: Annotated[float, within(bounds.MEMORY_GB)] | None = None
     # Transitions between on and off: seconds and watts of one node while it boots or shuts down, and watts when off.
-    boot_s: Seconds | None = None
+    boot_s: Transition | None = None
     boot_w: Watts | None = None
-    shutdown_s: Seconds | None = None
+    shutdown_s: Transition | None = None
     shutdown_w: Watts | None = None
     off_w: Watts | None = None
 
@@ -77,13 +67,13 @@ class SensorFile(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     # Seconds of a sample, and between two readings.
-    sample_s: Annotated[float, _within(bounds.PERIOD_S)]
-    poll_s: Annotated[float, _within(bounds.PERIOD_S)]
+    sample_s: Seconds
+    poll_s: Seconds
     covers: Covers | None = None
-    average_s: Figure | None = None
+    average_s: Annotated[float, Field(ge=0, le=bounds.PERIOD_S.high)] | None = None
     # Errors of a simulated sensor: deviation of a sample relative to its watts, probability that a reading is lost.
-    noise: Figure | None = None
-    loss: Annotated[float, Field(ge=0, le=1)] | None = None
+    noise: Annotated[float, Field(ge=0, le=10)] | None = None
+    loss: Share | None = None
 
 
 class MachineFile(BaseModel):
@@ -92,10 +82,10 @@ class MachineFile(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     # Written by WattQueue; a file without it has the present version. ``machine_of`` refuses newer ones.
-    schema_version: int | None = None
+    schema_version: CountOrNone | None = None
     name: Name
     cap_scope: CapScope | None = None
-    cap_w: Annotated[float, _within(bounds.CAP_W)] | None = None
+    cap_w: Annotated[float, within(bounds.CAP_W)] | None = None
     # How watts are measured.
     sensor: SensorFile | None = None
     # Where the figures come from, as free text; no computation uses it.

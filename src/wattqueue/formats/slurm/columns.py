@@ -89,7 +89,7 @@ class Clock:
         self.stated = zone is not None
         self.zone: str | None = None
         self.offset_s = 0.0
-        offset = re.fullmatch(r"(?:UTC)?([+-])(\d{1,2}):?(\d\d)?", zone or "")
+        offset = re.fullmatch(r"(?:UTC)?([+-])([0-9]{1,2}):?([0-9][0-9])?", zone or "")
         if offset and int(offset[2]) <= 14:
             size = timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0)).total_seconds()
             self.offset_s = -size if offset[1] == "-" else size
@@ -161,11 +161,11 @@ def times(text: pl.Series, clock: Clock) -> Times:
         rest = rest[~hit]
     if len(rest):
         part = text.gather(rest).str.strip_chars().str.replace(r"[zZ]$", "+00:00")
-        part = part.str.replace(r"([+-]\d\d)$", "${1}:00")
+        part = part.str.replace(r"([+-][0-9][0-9])$", "${1}:00")
         found = pl.coalesce([pl.lit(part).str.to_datetime(f, strict=False, time_unit="ms") for f in ZONED_FORMATS])
         zoned = pl.select(found.dt.epoch("ms") / 1e3).to_series()
         number = pl.select(
-            pl.when(pl.lit(part).str.contains(r"^\d{8,11}$")).then(pl.lit(part).cast(pl.Float64, strict=False))
+            pl.when(pl.lit(part).str.contains(r"^[0-9]{8,11}$")).then(pl.lit(part).cast(pl.Float64, strict=False))
         )
         early[rest] = zoned.fill_null(number.to_series()).cast(pl.Float64).fill_null(np.nan).to_numpy()
         late[rest] = early[rest]
@@ -209,7 +209,7 @@ def durations(text: pl.Series, bare_unit_s: float = 1.0) -> Floats:
     import polars as pl
 
     kinds = text.unique()  # few limits, and few elapsed times, among many rows
-    pattern = r"^(?:(\d+)-)?(?:(\d+):)?(?:(\d+):)?(\d+(?:[.,]\d+)?)$"
+    pattern = r"^(?:([0-9]+)-)?(?:([0-9]+):)?(?:([0-9]+):)?([0-9]+(?:[.,][0-9]+)?)$"
     groups = kinds.str.strip_chars().str.extract_groups(pattern).struct.unnest()
     last = groups.to_series(3).str.replace(",", ".", literal=True)
     days, a, b, c = (
@@ -250,7 +250,7 @@ def _numbers(text: pl.Series) -> Floats:
         groups = (
             text.str.strip_chars()
             .str.replace(",", ".", literal=True)
-            .str.extract_groups(r"^(\d+(?:\.\d*)?)([KMGTP]?)$")
+            .str.extract_groups(r"^([0-9]+(?:\.[0-9]*)?)([KMGTP]?)$")
         )
         parts = groups.struct.rename_fields(["number", "suffix"]).struct.unnest()
         scale = parts["suffix"].fill_null("").replace_strict(SUFFIX, default=None, return_dtype=pl.Float64)
@@ -308,7 +308,7 @@ def memory_gb(text: pl.Series, nodes: Floats, cpus: Floats) -> Floats:
     """
     import polars as pl
 
-    groups = text.str.strip_chars().str.extract_groups(r"^(\d+(?:\.\d+)?)([KMGTP])([nc]?)$")
+    groups = text.str.strip_chars().str.extract_groups(r"^([0-9]+(?:\.[0-9]+)?)([KMGTP])([nc]?)$")
     parts = groups.struct.rename_fields(["number", "unit", "per"]).struct.unnest()
     scale = parts["unit"].replace_strict(MEMORY_GB, default=None, return_dtype=pl.Float64)
     number = np.array(parts["number"].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy())

@@ -93,7 +93,7 @@ def header_of(columns: str) -> Header:
     Example: ``JobID%20,User,Elapsed`` gives jobid, user, elapsed: the width after ``%`` is dropped, since --parsable2
     ignores it. The separator is the one of --parsable2, ``|``.
     """
-    names = tuple(re.sub(r"%-?\d+$", "", name.strip()).lower() for name in columns.split(","))
+    names = tuple(re.sub(r"%-?[0-9]+$", "", name.strip()).lower() for name in columns.split(","))
     if not {"jobid", "jobidraw"} & set(names):
         raise InputError(f"columns {shown(columns)} have no JobID", hint="give what stood after sacct --format=")
     return Header(names, "|")

@@ -23,8 +23,8 @@ MOST_NAMES = 1_000_000
 """Names that one list may hold: far more than any machine has nodes, and few enough to fit in memory."""
 NO_HOSTS = ("", "none assigned", "(null)", "none", "n/a", "unknown")
 """What the list of a job without nodes holds, in small letters."""
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
-_NUMBERED = re.compile(r"(.*?)(\d+)$")
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_NUMBERED = re.compile(r"(.*?)([0-9]+)$")
 
 
 @lru_cache(maxsize=4096)
@@ -54,7 +54,7 @@ def expand_hosts(text: str, most: int = MOST_NAMES) -> list[str]:
     # A comma that a closing bracket follows before any opening one stands inside a bracket.
     for item in re.split(r",(?![^\[]*\])", text):
         # Texts and the bodies of brackets in turn, beginning and ending with a text, which may be empty.
-        pieces = re.split(r"\[([\d,-]+)\]", item)
+        pieces = re.split(r"\[([0-9,-]+)\]", item)
         if not item or re.search(r"[\[\]\s,+]", "".join(pieces[::2])):
             return []
         choices = [_numbers(p, most) if i % 2 else [p] for i, p in enumerate(pieces)]

@@ -314,7 +314,7 @@ def _headerless(path: Path) -> InputError:
             where=path,
             hint="run sacct with --parsable2",
         )
-    if rows and re.match(r"\d+(_\d+|\+\d+)?(\.\w+)?\s*[|,;\t^~]", rows[0]):
+    if rows and re.match(r"[0-9]+(_[0-9]+|\+[0-9]+)?(\.\w+)?\s*[|,;\t^~]", rows[0]):
         return InputError(
             "the rows have no header",
             where=f"{path}:1",

@@ -130,8 +130,8 @@ def add_rows(frame: pl.DataFrame, reading: ReadContext) -> None:
     counts["steps"] += int(is_step.sum()) - len(found.lost)
     # sacct never prints a bare limit: who made these rows decides whether it counts seconds or minutes (``_limit``).
     limit = column(parents, "timelimit").fill_null("").str.strip_chars()
-    if "elapsedraw" not in parents.columns and limit.str.contains(r"^\d+$").any():
-        counts["bare_limits"] += int(limit.str.contains(r"^\d+$").sum())
+    if "elapsedraw" not in parents.columns and limit.str.contains(r"^[0-9]+$").any():
+        counts["bare_limits"] += int(limit.str.contains(r"^[0-9]+$").sum())
     counts["rounded_energy"] += int(
         pl.select(pl.lit(column(parents, "consumedenergyraw", "consumedenergy")).str.contains(r"[KMGTP]$").sum()).item()
         or 0
@@ -149,7 +149,7 @@ def _ids(ids: pl.Series) -> tuple[Longs, NDArray[np.int32], NDArray[np.bool_]]:
     """
     import polars as pl
 
-    parts = ids.str.extract_groups(r"^(\d+)(?:_(\d+)|\+(\d+)|_(\[.*))?$").struct.unnest()
+    parts = ids.str.extract_groups(r"^([0-9]+)(?:_([0-9]+)|\+([0-9]+)|_(\[.*))?$").struct.unnest()
     job = parts.to_series(0).cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
     task = parts.to_series(1).cast(pl.Int32, strict=False).fill_null(-1).to_numpy()
     part = parts.to_series(2).cast(pl.Int32, strict=False).fill_null(-1).to_numpy()
@@ -293,7 +293,7 @@ def _limit(frame: pl.DataFrame) -> Floats:
     value = amounts(column(frame, "timelimitraw")) * 60.0
     if "timelimit" in frame.columns:
         # sacct never prints a bare limit; who converted the dump to bare seconds did so for both columns.
-        bare = column(frame, "elapsed").str.contains(r"^\d+$").any()
+        bare = column(frame, "elapsed").str.contains(r"^[0-9]+$").any()
         value = np.where(np.isnan(value), durations(frame["timelimit"], 1.0 if bare else 60.0), value)
     # Written as a negation, so that NaN is caught as well.
     value[~((value >= DURATION_S.low) & (value < LONGEST_S))] = np.nan

@@ -85,7 +85,7 @@ def steps_of(frame: pl.DataFrame, ids: pl.Series, is_step: NDArray[np.bool_], el
     name = ids.gather(rows[~lost]).str.splitn(".", 2).struct.field("field_1").fill_null("").str.to_lowercase()
     kind = np.full(len(job), BATCH, np.uint8)
     kind[name.str.starts_with("ext").to_numpy()] = EXTERN
-    kind[name.str.contains(r"^\d").to_numpy()] = NUMBERED
+    kind[name.str.contains(r"^[0-9]").to_numpy()] = NUMBERED
     energy = figure_j(part)
     seconds, size = elapsed_s(part), amounts(column(part, "nnodes", "allocnodes"))
     seconds = np.where(np.isnan(seconds), elapsed[job], seconds)

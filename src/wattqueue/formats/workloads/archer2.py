@@ -38,7 +38,7 @@ NOTES = (
     "ARCHER2's rows are benchmarks of one team: application and case are used in place of the user.",
     "An application at another frequency counts as another one.",
 )
-STEP = r"^(\d+)\.(\d+)$"
+STEP = r"^([0-9]+)\.([0-9]+)$"
 """Ids of numbered steps; .batch and .extern count the same joules again (see ``slurm.energy``)."""
 
 

@@ -67,7 +67,7 @@ KEPT = tuple(FIELDS.index(name) for name in FIELDS if name not in {"job_id", "su
 """Fields that become columns of ``jobs.extra``."""
 BOM = codecs.BOM_UTF8
 """Byte order mark that Windows editors write before the first comment."""
-NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """A figure as SWF allows it: no hexadecimal, no underscores, no ``nan`` or ``inf``, which Python's float takes."""
 PLAIN = bytes(c if c < 0x1C or 0x20 <= c < 0x80 else 0x3F for c in range(256))
 """What numpy would take for blanks beyond ASCII's own becomes a question mark."""
@@ -482,7 +482,7 @@ def _numbered(names: NDArray[Any]) -> NDArray[Any]:
     """
     if names.dtype.kind in "iuf":
         return names
-    if all(re.fullmatch(r"\d{1,15}(\.\d+)?", str(name)) for name in names):
+    if all(re.fullmatch(r"[0-9]{1,15}(\.[0-9]+)?", str(name)) for name in names):
         return np.array([float(str(name)) for name in names], np.float64)
     return np.arange(1, len(names) + 1, dtype=np.float64)
 

@@ -7,9 +7,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, Field, FiniteFloat, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from wattqueue.errors import InputError
+from wattqueue.formats.bounded import Setting
 from wattqueue.formats.checked_toml import Section, read_model
 from wattqueue.live.agent.cpufreq import SYSTEM as CPUFREQ
 from wattqueue.live.agent.limits import Bounds
@@ -25,9 +26,9 @@ class Allowed(Section):
 
     limit: str
     """Name or pattern: ``package-*``, ``policy*``, ``gpu-*``."""
-    low: FiniteFloat
+    low: Setting
     """Lowest value, watts or hertz; what is asked for below is set to it."""
-    high: FiniteFloat
+    high: Setting
     """Highest value; likewise."""
 
     @model_validator(mode="after")
@@ -78,7 +79,7 @@ class AgentConfig(Section):
     """Where the limits that were found are kept until they are restored."""
     period_s: Annotated[float, Field(gt=0, le=60)] = 1.0
     """Time between two readings."""
-    patience_s: Annotated[float, Field(gt=0)] = 10.0
+    patience_s: Annotated[float, Field(gt=0, le=3600)] = 10.0
     """Silence of the agent after which its keeper restores the limits."""
     powercap: Path = POWERCAP
     cpufreq: Path = CPUFREQ

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wattqueue.errors import InputError
+from wattqueue.formats.bounded import Counted, Instant, Number, Serial, Setting, Watts
 from wattqueue.formats.schema import first_finding
 
 MOST_BYTES = 1 << 16
 """A longer message is refused unread."""
 Name = Annotated[str, Field(min_length=1, max_length=128)]
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-"""Watts or hertz: a negative figure among others would make their sum look smaller than it is."""
 
 
 class Message(BaseModel):
@@ -48,10 +47,10 @@ class Message(BaseModel):
 class Desired(Message):
     """What the limits of a node are to be, from the controller. Watts or hertz, by the limit's unit."""
 
-    number: Annotated[int, Field(gt=0)]
-    expires_s: FiniteFloat
+    number: Annotated[Serial, Field(gt=0)]
+    expires_s: Instant
     """Time since the epoch from which on nothing of it holds."""
-    limits: dict[Name, FiniteFloat]
+    limits: dict[Name, Number]
 
 
 class AgentState(Message):
@@ -59,21 +58,21 @@ class AgentState(Message):
 
     instance: Name
     """Names this run of the agent: two agents that speak for one node have two."""
-    number: int
+    number: Serial
     """Of the newest ``Desired`` that was carried out, as far as its limits were not refused; 0 once it has expired."""
-    time_s: FiniteFloat
+    time_s: Instant
     """Clock of the node, seconds since the epoch."""
     metered: tuple[Name, ...]
     """What can be read on this node: packages and GPUs."""
-    power_w: dict[Name, Amount]
+    power_w: dict[Name, Watts]
     """Watts of each of them that has a reading, on average since the state before."""
-    limits: dict[Name, Amount]
+    limits: dict[Name, Setting]
     """Limits in force, read back from the hardware."""
-    low: dict[Name, Amount]
-    high: dict[Name, Amount]
+    low: dict[Name, Setting]
+    high: dict[Name, Setting]
     """Bounds in which each limit may be set."""
-    counts: dict[Name, int]
+    counts: dict[Name, Serial]
     """How often something was refused, corrected or failed since the agent started, by what it was."""
     problems: tuple[str, ...] = ()
-    counters: dict[Name, Amount] = {}
+    counters: dict[Name, Counted] = {}
     """Cycles, instructions and memory transactions of the node since the agent started; empty where none count."""

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import Field, FiniteFloat, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from wattqueue.formats.bounded import Kilowatts, Seconds
 from wattqueue.formats.checked_toml import Section
 from wattqueue.live.loopback import is_loopback
 from wattqueue.live.openadr.rules import Setpoint
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]
-Positive = Annotated[FiniteFloat, Field(gt=0)]
 
 
 class CallbackSection(Section):
@@ -50,26 +50,26 @@ class OpenADRSection(Section):
     """Names of the programs whose events are taken; empty: of all."""
     targets: tuple[Name, ...] = ()
     """Asks for objects with these targets only."""
-    poll_s: Annotated[FiniteFloat, Field(ge=1.0)] = 60.0
+    poll_s: Annotated[Seconds, Field(ge=1.0)] = 60.0
     """Time between two looks at the events."""
-    timeout_s: Positive = 10.0
+    timeout_s: Seconds = 10.0
     """After so long a request is given up."""
-    clock_tolerance_s: Positive = 5.0
+    clock_tolerance_s: Seconds = 5.0
     """Difference from the VTN's clock that is reported."""
     callback: CallbackSection | None = None
     mqtt: bool = True
     """Use the VTN's MQTT broker where it offers one."""
     reports: bool = True
     """Send the reports that events ask for."""
-    other_kw: Annotated[FiniteFloat, Field(ge=0)] = 0.0
+    other_kw: Kilowatts = 0.0
     """Load of the site beside the cluster; import limits are of the site."""
-    emergency_kw: Annotated[FiniteFloat, Field(ge=0)] | None = None
+    emergency_kw: Kilowatts | None = None
     """Load of the cluster while there is a grid emergency."""
     setpoint: Setpoint = "refuse"
     """Whether CONTROL_SETPOINT is the load of the site (absolute), or changes ``reference_kw`` (relative)."""
-    reference_kw: Annotated[FiniteFloat, Field(ge=0)] | None = None
+    reference_kw: Kilowatts | None = None
     currency: Annotated[str, Field(pattern="^[A-Z]{3}$")] = "EUR"
-    ramp_kw_per_s: Positive | None = None
+    ramp_kw_per_s: Annotated[Kilowatts, Field(gt=0)] | None = None
     """Most kilowatts a second by which the limit rises after a target."""
     baseline: Path | None = None
     """Power in the absence of load control, for BASELINE reports: a CSV of ``time_s,power_w``."""

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from wattqueue.errors import InputError
 from wattqueue.formats.atomic_write import atomic_text
+from wattqueue.formats.bounded import Instant
 from wattqueue.formats.json_text import read_json
 from wattqueue.live.openadr.objects import VtnEvent, VtnProgram, parse
 
@@ -30,11 +31,11 @@ class KnownEvent(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     raw: dict[str, Any]
-    known_s: float
+    known_s: Instant
     """When this version of it was first read."""
-    first_s: float
+    first_s: Instant
     """When its first version was read."""
-    cancelled_s: float | None = None
+    cancelled_s: Instant | None = None
     """When it was found deleted before its end."""
     _event: VtnEvent | None = PrivateAttr(None)
 
@@ -54,7 +55,7 @@ class VenMemory(BaseModel):
     of: str = ""
     events: dict[str, KnownEvent] = {}
     programs: dict[str, dict[str, Any]] = {}
-    sent: dict[str, float] = {}
+    sent: dict[str, Instant] = {}
     """When each report was sent, by its key."""
     states: dict[str, str] = {}
     """The operating state that was reported last, by event where it is an opt-out, else by request."""

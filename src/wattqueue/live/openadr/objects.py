@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Strict, StrictBool, StrictStr, ValidationError
 from pydantic.alias_generators import to_camel
 
 from wattqueue.errors import InputError
+from wattqueue.formats.bounded import Number, WholeNumber
 
 ObjectId = Annotated[str, Field(pattern=r"^[-a-z_A-Z0-9]+$", max_length=128)]
 """An id that the VTN gave: it may stand in a path as it is."""
+Name = Annotated[str, Field(min_length=1)]
 Whole = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 """An integer of the OpenAPI document (``int32``)."""
 Kind = TypeVar("Kind", bound=BaseModel)
@@ -32,11 +34,11 @@ class _Object(BaseModel):
 class Point(_Object):
     """A point of a curve."""
 
-    x: float
-    y: float
+    x: Number
+    y: Number
 
 
-Value = StrictBool | StrictInt | StrictFloat | StrictStr | Point
+Value = StrictBool | Annotated[WholeNumber, Strict()] | Annotated[Number, Strict()] | StrictStr | Point
 
 
 class ValuesMap(_Object):
@@ -88,7 +90,7 @@ class VtnProgram(_Object):
     """A program; events without descriptors of their own have the program's."""
 
     id: ObjectId
-    name: str = Field(alias="programName")
+    name: Name = Field(alias="programName")
     descriptors: tuple[PayloadDescriptor, ...] | None = Field(None, alias="payloadDescriptors")
 
 
@@ -112,15 +114,15 @@ class VenObject(_Object):
     """What a VTN keeps of a VEN, or of a resource of it."""
 
     id: ObjectId
-    name: str = Field(alias="venName")
+    name: Name = Field(alias="venName")
 
 
 class ResourceObject(_Object):
     """What a VTN keeps of a resource of a VEN."""
 
     id: ObjectId
-    ven_id: str = Field(alias="venID")
-    name: str = Field(alias="resourceName")
+    ven_id: ObjectId = Field(alias="venID")
+    name: Name = Field(alias="resourceName")
 
 
 class CallbackOperation(_Object):
@@ -145,7 +147,7 @@ class TokenAnswer(_Object):
 
     access_token: Annotated[str, Field(min_length=1, max_length=4096, repr=False)]
     token_type: str
-    expires_in: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    expires_in: Annotated[float, Field(ge=0, le=2**32)] | None = None
 
 
 def parse(kind: type[Kind], data: Any) -> Kind:

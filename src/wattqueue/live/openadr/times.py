@@ -25,7 +25,8 @@ from wattqueue.errors import InputError
 from wattqueue.live.openadr.objects import EventInterval, IntervalPeriod, VtnEvent
 
 DURATION = re.compile(
-    r"(-?)P(?=\d|T\d)(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)([DW]))?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?",
+    r"(-?)P(?=[0-9]|T[0-9])(?:([0-9]+)Y)?(?:([0-9]+)M)?(?:([0-9]+)([DW]))?"
+    r"(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]+)?)S)?)?",
     re.ASCII,
 )
 """The pattern of the OpenAPI document."""

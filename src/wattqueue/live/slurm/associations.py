@@ -25,7 +25,7 @@ SHARES = ("sshare", "-a", "-n", "-P", "-o", "Account,User,Partition,FairShare")
 JOBS = "jobs"
 """Name of the count of jobs beside those of resources."""
 _WORD = re.compile(r"([A-Za-z]+)=(\S*)")
-_ID = re.compile(r"(.*)\((\d+)\)")
+_ID = re.compile(r"(.*)\(([0-9]+)\)")
 _GROUP = re.compile(r"(\S+)=\{([^}]*)\}")
 
 Limits = dict[str, float]
@@ -140,7 +140,7 @@ def _words(line: str) -> dict[str, str]:
 
 def _count(text: str) -> int | None:
     """The limit of ``2(1)``; None for ``N(1)`` and for nothing."""
-    digits = re.match(r"\d+", text)
+    digits = re.match(r"[0-9]+", text)
     return int(digits[0]) if digits else None
 
 

@@ -31,7 +31,7 @@ from wattqueue.live.cluster import UNANSWERED, ClusterError
 
 # What may become part of a command. JOB: a job, a task of an array, or a component. WORD: a node, partition or licence.
 # HOSTS: a comma-separated list of nodes in Slurm's bracket notation.
-JOB = re.compile(r"\d+(?:[_+]\d+)?")
+JOB = re.compile(r"[0-9]+(?:[_+][0-9]+)?")
 WORD = re.compile(r"[A-Za-z0-9_.\-]+")
 HOSTS = re.compile(r"[A-Za-z0-9_.\-\[\],]+")
 LICENCE = "watts"

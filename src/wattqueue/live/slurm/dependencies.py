@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from wattqueue.live.slurm.commands import Slurm, SlurmError, read
 
-_PIECE = re.compile(r"(after|afterany|afterok|afternotok):(\d+)(_\*|_\d+)?(?:\((?:un)?fulfilled\))?")
+_PIECE = re.compile(r"(after|afterany|afterok|afternotok):([0-9]+)(_\*|_[0-9]+)?(?:\((?:un)?fulfilled\))?")
 ENDED = frozenset(
     {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL", "PREEMPTED"}
 )

@@ -79,7 +79,7 @@ def _release(run: Run) -> Iterator[Check]:
     version = re.search(r"^SLURM_VERSION\s*=\s*(\S+)", text, re.M) if code == 0 else None
     if version is None:
         return
-    requeue = re.search(r"^JobRequeue\s*=\s*(\d)", text, re.M)
+    requeue = re.search(r"^JobRequeue\s*=\s*([0-9])", text, re.M)
     lost = loses_licences_at_requeue(version[1])
     off = requeue is not None and requeue[1] == "0"
     cost = "" if not lost or off else requeue_text(version[1])

@@ -44,7 +44,7 @@ PROLOG = "wattqueue_task_prolog.sh"
 MARK = "WattQueue: every job carries watts"
 """First words of our script: a file without them is a site's own and is never overwritten."""
 SETTINGS = re.compile(r"-- \[\[wattqueue settings\n.*?-- wattqueue settings\]\]", re.DOTALL)
-_NODE_WATTS = re.compile(r'\["([^"]+)"\] = \{ watts = (\d+)')
+_NODE_WATTS = re.compile(r'\["([^"]+)"\] = \{ watts = ([0-9]+)')
 _NODE_SHAPES = re.compile(r'\["([^"]+)"\] = \{ watts = [^{]* shapes = \{\n(.*?)\n  \} \},', re.DOTALL)
 _ANY_SIZE = 65534
 """Size of a partition that was not stated: no bound."""
@@ -143,7 +143,7 @@ def differences(installed: str, settings: Settings) -> list[Finding]:
         return [Finding("job_submit.lua is not WattQueue's: jobs carry no watts", fatal=True)]
     found, wanted = _settings_of(installed), _settings_of(script(settings))
     out = []
-    allowed = set(re.findall(r"\[(\d+)\]", found.get("OPERATORS", "")))
+    allowed = set(re.findall(r"\[([0-9]+)\]", found.get("OPERATORS", "")))
     missing = [uid for uid in settings.operators if uid != 0 and str(uid) not in allowed]
     if missing:
         text = f"it refuses the controller's own account (uid {missing[0]}): it was installed for another `user`"

@@ -28,7 +28,7 @@ from wattqueue.live.slurm.tres import parse_tres
 TIER = 2.0**33
 """Weight of a partition's tier: above every priority (32 bits), and exact in a float beside one."""
 
-_PAIR = re.compile(r"([^,=\s]+)=([\d.]+)")
+_PAIR = re.compile(r"([^,=\s]+)=([0-9.]+)")
 
 
 class JobFactors(NamedTuple):
@@ -167,7 +167,7 @@ def weights_of(config: Mapping[str, str]) -> Weights:
 
     def number(name: str) -> float:
         text = config.get(name, "0")
-        return float(text) if re.fullmatch(r"[\d.]+", text) else 0.0
+        return float(text) if re.fullmatch(r"[0-9.]+", text) else 0.0
 
     return Weights(
         config.get("PriorityType", "").endswith("multifactor"),
@@ -182,7 +182,7 @@ def weights_of(config: Mapping[str, str]) -> Weights:
 
 def _seconds(text: str) -> float:
     """Seconds of ``D-HH:MM:SS``; 0 for anything else."""
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text.strip())
+    match = re.fullmatch(r"(?:([0-9]+)-)?([0-9]+):([0-9]+):([0-9]+)", text.strip())
     if match is None:
         return 0.0
     days, hours, minutes, seconds = (int(piece or 0) for piece in match.groups())

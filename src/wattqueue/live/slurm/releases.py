@@ -11,7 +11,7 @@ def loses_licences_at_requeue(version: str) -> bool:
     25.05.x and 25.11.0 to 25.11.6; corrected in 25.11.7 and 26.05.0. On such a release a requeued job runs without
     watts, unless they are written again before it can start.
     """
-    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
+    found = re.match(r"([0-9]+)\.([0-9]+)(?:\.([0-9]+))?", version)
     if found is None:
         return False
     major, minor, patch = int(found[1]), int(found[2]), int(found[3] or 0)

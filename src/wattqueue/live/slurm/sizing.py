@@ -82,7 +82,7 @@ def parse_gres(text: str) -> tuple[tuple[str, int], ...]:
         if match is None or match[1] in ("null", "NA"):
             continue
         last = re.split(r"[:=]", match[2])[-1] if match[2] else "1"
-        number = re.fullmatch(r"(\d+)([kKmMgG]?)", last)
+        number = re.fullmatch(r"([0-9]+)([kKmMgG]?)", last)
         scale = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}[number[2].lower()] if number else 1
         found[match[1]] = found.get(match[1], 0) + (int(number[1]) * scale if number else 1)
     return tuple(sorted(found.items()))

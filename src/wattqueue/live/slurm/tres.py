@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_PIECE = re.compile(r"([A-Za-z0-9_/:.\-]+)=(\d+(?:\.\d+)?)([KMGTP]?)")
+_PIECE = re.compile(r"([A-Za-z0-9_/:.\-]+)=([0-9]+(?:\.[0-9]+)?)([KMGTP]?)")
 _SCALE = {"": 1.0, "K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
 _THOUSANDS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 

@@ -18,7 +18,7 @@ from wattqueue.live.telemetry.base import PowerSample, Reading
 
 # Where a node itself has them.
 SYSTEM = Path("/sys/cray/pm_counters")
-LINE = re.compile(r"(\d+)\s+W(?:\s+(\d+)\s+us)?\s*")
+LINE = re.compile(r"([0-9]+)\s+W(?:\s+([0-9]+)\s+us)?\s*")
 
 
 @dataclass
