@@ -62,7 +62,7 @@ CUT = """
     });
   }
   for (const box of document.querySelectorAll(".wide"))
-    if (!box.querySelector(".wide-grid") && box.scrollWidth > box.clientWidth + 1)
+    if (box.scrollWidth > box.clientWidth + 1)
       found.push(`table: ${box.getAttribute("aria-label")}`);
   return found;
 })()

@@ -90,7 +90,7 @@ def html(rows: Sequence[DesignRow], inputs: DesignInputs) -> str:
         lede=escape(said[0]),
         drawn=[],
         cards=[
-            card("table", "Rates", grid("Rates", HEADS, [_cells(r, inputs) for r in rows], kinds, "side wide-grid")),
+            card("table", "Rates", grid("Rates", HEADS, [_cells(r, inputs) for r in rows], kinds)),
             card("notes", "What this rests on", *map(paragraph, said[1:])),
         ],
     )

@@ -360,7 +360,7 @@ def table(groups: Sequence[CampaignGroup]) -> str:
     kinds = [""] * len(several) + ["n"] * (len(heads) - len(several))
     said = ["Means over workloads and seeds. results.parquet has every run with all metrics."]
     note = paragraph(" ".join(said + [metric_table.MAY_FALL] * mean_falls(groups)))
-    return card("table", "All configurations", grid("All configurations", heads, rows, kinds, "side wide-grid"), note)
+    return card("table", "All configurations", grid("All configurations", heads, rows, kinds), note)
 
 
 def _cell(group: CampaignGroup, metric: str) -> str:

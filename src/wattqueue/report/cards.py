@@ -37,17 +37,14 @@ def card(key: str, title: str, *inner: str) -> str:
     return f'<section class="card"{named}><h2>{markup(title)}</h2>{"".join(inner)}</section>'
 
 
-def grid(
-    label: str, heads: Sequence[str], rows: Iterable[Sequence[str]], kinds: Sequence[str] = (), style: str = "side"
-) -> str:
-    """Return a table (HTML) that scrolls sideways where it is too wide.
+def grid(label: str, heads: Sequence[str], rows: Iterable[Sequence[str]], kinds: Sequence[str] = ()) -> str:
+    """Return a table (HTML) of which no cell is cut at any width: where it is too wide, each row becomes a block.
 
     Args:
         label: What a screen reader says of it.
-        heads: Heads of the columns; on a phone each cell carries its head, unless ``style`` has ``wide-grid``.
+        heads: Heads of the columns; in a block each cell carries its head.
         rows: Cells, the first of which heads its row; an empty one is shown as a dash in a column of figures.
         kinds: Class of each column: ``n`` for figures, ``wrap`` or ``breaks`` for text that may break; none is ``""``.
-        style: Classes of the table.
     """
     marks = [f' class="{kind}"' if kind else "" for kind in kinds] or [""] * len(heads)
     top = "".join(f'<th scope="col"{mark}>{markup(head)}</th>' for head, mark in zip(heads, marks, strict=True))
@@ -58,6 +55,6 @@ def grid(
         data = "".join(f'<td{m} data-label="{head}"><span>{markup(cell)}</span></td>' for m, head, cell in found)
         body += f'<tr><th scope="row"{marks[0]}>{markup(name)}</th>{data}</tr>'
     return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(label)}"><table class="{style}">'
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(label)}"><table class="side">'
         f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
     )

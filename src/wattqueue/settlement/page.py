@@ -79,7 +79,7 @@ def totals(statements: Sequence[EventStatement], contract: Contract) -> str:
         if s.baseline.days
     ]
     kinds = ["", "", "", *["n"] * 9]
-    return card("totals", "Totals", grid("Totals by event", heads, rows, kinds, "side wide-grid"), *days, *notes)
+    return card("totals", "Totals", grid("Totals by event", heads, rows, kinds), *days, *notes)
 
 
 def _amounts(each: EventStatement) -> tuple[int, int, int]:
@@ -104,7 +104,7 @@ def _intervals(each: EventStatement, contract: Contract) -> str:
     ]  # fmt: skip
     title = f"Intervals of {each.event.event_id}" + (" (test)" if each.event.test else "")
     kinds = ["", "n", "", *["n"] * 8]
-    return card("", title, grid(title, heads, rows, kinds, "side wide-grid"))
+    return card("", title, grid(title, heads, rows, kinds))
 
 
 def _beside(each: EventStatement, k: int) -> str:

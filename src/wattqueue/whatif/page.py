@@ -155,7 +155,7 @@ def table(answer: Answer, curve: Curve) -> str:
     return card(
         "caps" if first else f"caps-{answer.curves.index(curve) + 1}",
         f"Every cap: {curve.label}",
-        grid(heads[0], heads, rows, kinds, "side wide-grid") + (paragraph(COLUMNS) if last else ""),
+        grid(heads[0], heads, rows, kinds) + (paragraph(COLUMNS) if last else ""),
     )
 
 

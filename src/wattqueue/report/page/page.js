@@ -125,6 +125,20 @@ document.getElementById("theme").addEventListener("click", () => {
   redraw();
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+// No cell of a table is cut: one that is too wide gets narrower cells, then a block for each row (report.css).
+function fitTables() {
+  for (const box of document.querySelectorAll(".wide")) {
+    const shape = box.querySelector("table").classList;
+    shape.remove("tight", "stack");
+    for (const next of ["tight", "stack"]) {
+      if (box.scrollWidth <= box.clientWidth) break;
+      shape.remove("tight");
+      shape.add(next);
+    }
+  }
+}
+fitTables();
+addEventListener("resize", () => { if (!state.printing) fitTables(); });
 let narrow = SMALL();
 new ResizeObserver(() => {
   if (state.printing) return;
@@ -135,6 +149,7 @@ new ResizeObserver(() => {
 // Paper is light and as wide as a page.
 let before;
 addEventListener("beforeprint", () => {
+  document.querySelectorAll(".wide table").forEach((each) => each.classList.remove("tight", "stack"));
   before = document.documentElement.dataset.theme;
   state.printing = true;
   document.documentElement.dataset.theme = "light";
@@ -150,6 +165,7 @@ addEventListener("afterprint", () => {
   state.printing = false;
   if (before) document.documentElement.dataset.theme = before; else delete document.documentElement.dataset.theme;
   for (const { chart } of Object.values(state.charts)) { chart.getDom().style.height = ""; chart.resize({ width: "auto", height: "auto" }); }
+  fitTables();
   redraw();
 });
 

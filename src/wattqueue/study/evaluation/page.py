@@ -93,7 +93,7 @@ def table(scores: Sequence[Score], title: str = "Errors of each estimator", key:
     Heads and the coverage break between words, so that ten columns fit a page of 1280 pixels.
     """
     kinds = ["n breaks" if k == COVERAGE else "n" if k else "" for k in range(len(HEADS))]
-    return card(key, title, grid(title, HEADS, map(row, scores), kinds, "side dense"))
+    return card(key, title, grid(title, HEADS, map(row, scores), kinds))
 
 
 def row(s: Score) -> list[str]:

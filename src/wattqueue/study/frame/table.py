@@ -120,7 +120,7 @@ class Table:
         words = {*self.words, len(heads) - 1} if self.below else set(self.words)
         kinds = ["wrap" if k in words or k == 0 else "n" for k in range(len(heads))]
         note = paragraph(self.note) if self.note else ""
-        return card(self.key, self.title, grid(self.title, heads, rows, kinds, "side dense"), note)
+        return card(self.key, self.title, grid(self.title, heads, rows, kinds), note)
 
 
 class Tabled:
