@@ -18,7 +18,7 @@ from tests.interactions.worlds import Draft
 from tests.policy.test_decide import BySnapshot
 from tests.sim.invariants import check_invariants
 from wattqueue.kernels import codes
-from wattqueue.model.signals import capped
+from wattqueue.model.signals import RiseScale, capped
 from wattqueue.sim.engine import Run
 
 Oracle = Callable[[Draft, Trace], Iterator[str]]
@@ -168,7 +168,7 @@ def progress(draft: Draft, trace: Trace) -> Iterator[str]:
     simulation = trace.simulation
     needs, view, machine = simulation.session.needs, simulation.view, simulation.machine
     stated, targets = draft.limits()
-    limit = capped(stated, targets.in_watts(machine, stated)) if len(targets) else stated
+    limit = capped(stated, targets.in_watts(machine, stated), RiseScale.of(machine)) if len(targets) else stated
     strict = needs.pass_code in (codes.NO_BACKFILL, codes.LAST_END)
     if needs.custom_pass is not None:
         return  # a pass in Python decides itself what it starts

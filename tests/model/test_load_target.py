@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from wattqueue.errors import InputError, MachineError
 from wattqueue.model.load_target import OF_CAP, OF_MAXIMUM, LoadTarget, LoadTargets
 from wattqueue.model.machine import plain_machine
-from wattqueue.model.signals import Cap, Signals, capped
+from wattqueue.model.signals import Cap, RiseScale, Signals, capped
 
 MACHINE = plain_machine(10, 50.0, 150.0)  # 500 W idle, 1,500 W at most
+SCALE = RiseScale.of(MACHINE)
 
 
 @pytest.mark.parametrize(
@@ -77,24 +78,61 @@ def test_a_percentage_says_of_what() -> None:
 def test_the_lower_of_cap_and_target_is_in_force_and_notices_are_rows() -> None:
     targets = LoadTargets.of(LoadTarget(100.0, 200.0, 900.0, notice_s=30.0), LoadTarget(300.0, 400.0, 1_400.0))
     cap = Cap(np.array([0.0, 150.0, 350.0]), np.array([1_200.0, 800.0, 1_500.0]))
-    both = capped(cap, targets)
+    both = capped(cap, targets, SCALE)
     assert both.time_s.tolist() == [0, 70, 100, 150, 200, 300, 350, 400]
     assert both.cap_w.tolist() == [1_200, 1_200, 900, 800, 800, 800, 1_400, 1_500]
-    assert capped(cap, LoadTargets.none()) is cap
+    assert capped(cap, LoadTargets.none(), SCALE) is cap
 
 
 def test_no_target_holds_before_its_start() -> None:
-    both = capped(Cap(np.array([0.0]), np.array([1_200.0])), LoadTargets.of(LoadTarget(0.0, 9.0, 700.0)))
+    both = capped(Cap(np.array([0.0]), np.array([1_200.0])), LoadTargets.of(LoadTarget(0.0, 9.0, 700.0)), SCALE)
     assert both.at(np.array([-5.0, 0.0, 9.0])).tolist() == [1_200.0, 700.0, 1_200.0]
 
 
 def test_after_a_target_the_limit_rises_no_faster_than_its_ramp() -> None:
     target = LoadTarget(100.0, 200.0, 800.0, ramp_w_per_s=10.0)
-    both = capped(Cap.constant(1_200.0), LoadTargets.of(target))
+    both = capped(Cap.constant(1_200.0), LoadTargets.of(target), SCALE)
     at = np.linspace(200.0, 250.0, 501)
     allowed = 800.0 + 10.0 * (at - 200.0)
     assert (both.at(at[at < 240]) <= allowed[at < 240] + 1e-9).all()
-    assert both.at(np.array([199.0, 200.0, 210.0, 239.0, 240.0])).tolist() == [800, 800, 900, 1_100, 1_200]
+    assert both.at(np.array([199.0, 200.0, 214.0, 215.0, 239.0, 240.0])).tolist() == [800, 800, 800, 950, 1_100, 1_200]
+
+
+def test_without_a_cap_the_limit_rises_to_the_stated_maximum() -> None:
+    machine = plain_machine(100, 200.0, 1_000.0)
+    target = LoadTarget(0.0, 600.0, 3e4, ramp_w_per_s=100.0)
+    both = capped(Cap.none(), LoadTargets.of(target), RiseScale.of(machine))
+    at = np.arange(600.0, 1_299.0)  # 70 kW take 700 s
+    assert (both.at(at) <= 3e4 + 100.0 * (at - 600.0)).all()
+    assert both.at(np.array([599.0, 600.0, 1_301.0])).tolist() == [3e4, 3e4, np.inf]
+    # Above the maximum a cap limits nothing: the rise ends there.
+    above = capped(Cap.constant(1e7), LoadTargets.of(target), RiseScale.of(machine))
+    assert above.at(np.array([1_301.0])).tolist() == [1e7]
+
+
+@given(st.integers(1, 2_000), st.floats(0.01, 1e6), st.floats(0.0, 1.0), st.sampled_from([np.inf, 0.5, 1.0, 3.0]))
+def test_steps_of_a_rise_are_low_and_frequent(nodes: int, ramp: float, level: float, cap: float) -> None:
+    """At most a hundredth of the maximum or one node high, and at most 60 s apart, whatever the machine."""
+    most = nodes * 900.0
+    target = LoadTarget(1e9, 1e9 + 60.0, level * most, ramp_w_per_s=ramp)
+    scale = RiseScale.of(plain_machine(nodes, 100.0, 900.0))
+    both = capped(Cap.constant(cap * most), LoadTargets.of(target), scale)
+    row = int(np.searchsorted(both.time_s, target.end_s))
+    rise = np.minimum(both.cap_w[row:], most)
+    assert np.diff(rise).max(initial=0.0) <= max(0.01 * most, 900.0) * (1.0 + 1e-6) + ramp * 2e-6
+    lasts = both.time_s[-1] - target.end_s
+    assert np.diff(both.time_s[row:]).max(initial=0.0) <= max(60.0, lasts / 44_640) + 1e-6
+
+
+def test_a_ramp_needs_something_to_rise_to() -> None:
+    targets = LoadTargets.of(LoadTarget(0.0, 9.0, 700.0), LoadTarget(10.0, 19.0, 700.0, ramp_w_per_s=5.0))
+    unknown = plain_machine(10, 50.0)
+    assert len(targets.in_watts(unknown, Cap.constant(900.0))) == 2
+    for cap in (Cap.none(), Cap(np.array([0.0, 50.0]), np.array([900.0, np.inf]))):
+        with pytest.raises(MachineError) as caught:
+            targets.in_watts(unknown, cap)
+        assert caught.value.where == "load target 2"
+        assert len(targets.in_watts(MACHINE, cap)) == 2
 
 
 def test_a_target_is_known_from_its_notice_until_its_end() -> None:
@@ -112,7 +150,7 @@ def test_a_capped_series_never_exceeds_cap_or_target(rows: list[tuple[int, int, 
         targets.append(LoadTarget(begin + gap, begin + gap + length, watts, ramp_w_per_s=ramp))
         begin += gap + length
     cap = Cap(np.array([0.0, 60.0]), np.array([1_500.0, 1_000.0]))
-    both = capped(cap, LoadTargets.of(*targets))
+    both = capped(cap, LoadTargets.of(*targets), SCALE)
     at = np.arange(-2.0, 600.0, 0.5)
     limit = cap.at(at).copy()
     for target in targets:

@@ -318,7 +318,7 @@ class Simulator:
         return drawn
 
     def available(self) -> int:
-        if self.cap_uw >= codes.NO_CAP:
+        if self.limit_uw() >= codes.NO_CAP:
             return 1 << 62
         return self.room(self.limit_uw())
 
@@ -339,7 +339,7 @@ class Simulator:
 
     def margin(self, running: Sequence[Running], nets: Sequence[int] | None = None, new: Sequence[int] = ()) -> int:
         """What a chance ledger keeps free beside these jobs, or were they of other net watts, and beside new ones."""
-        if self.chance is None or self.cap_uw >= codes.NO_CAP:
+        if self.chance is None or self.limit_uw() >= codes.NO_CAP:
             return 0
         _, own, common = self.chance
         nets = [r.net for r in running] if nets is None else nets
@@ -644,12 +644,7 @@ class Simulator:
 
     def limit_alone(self) -> float:
         """The limit in force, which is not that of the ledger: no margin, and no share of a chance ledger."""
-        if self.cap_uw >= codes.NO_CAP:
-            return INF
-        if self.rise is None:
-            return self.cap_uw
-        since, level, rate = self.rise
-        return min(self.cap_uw, round(level) + math.floor(rate * 1e6 * (self.now - since)))
+        return self.limit_uw() if self.limit_uw() < codes.NO_CAP else INF
 
     def idle_base(self) -> int:
         """Idle watts that the cap covers, by what the machine file states."""
@@ -1022,7 +1017,7 @@ class Simulator:
         jobs = [r for r in self.running if r.begun and not r.parked]
         nets = [self.limited_net(r) for r in jobs]
         more = sum(nets) - sum(r.net for r in jobs)
-        if more <= 0 or self.cap_uw >= codes.NO_CAP:
+        if more <= 0 or self.limit_uw() >= codes.NO_CAP:
             return True
         others = [r for r in self.running if not r.begun or r.parked]
         grown = self.margin([*others, *jobs], [*(r.net for r in others), *nets]) - self.margin(self.running)
@@ -1220,7 +1215,7 @@ class Simulator:
             coming += [t for t, _ in self.timers] + [r.expected for r in self.late()]
             coming += [float(self.events.time_s[nodes[0]])] if nodes else []
             coming += [float(self.cap.time_s[signals[0]])] if signals else []
-            coming += [self.now + 10.0] if self.rise is not None else []
+            coming += [self.now + self.rise_step_s()] if self.rise is not None else []
             coming += [self.site.read_at] if self.site is not None and self.queue and self.site.may_fall(self) else []
             if min(coming) == INF and (self.script is None or ticks > 500):
                 break
@@ -1318,18 +1313,37 @@ class Simulator:
         if latest is None:
             return
         _, end, rate = latest
-        assert self.full_cap is not None
-        if self.now < end or rate == INF or self.full_cap.in_force_w(self.now) == INF:
+        if self.now < end or rate == INF or self.top_w() == INF:
             self.rise = None
         elif self.now == end:
             self.rise = self.now, self.drawn(), rate
 
     def end_rise(self) -> None:
         if self.rise is not None:
-            assert self.full_cap is not None
             since, level, rate = self.rise
-            if level + math.floor(rate * 1e6 * (self.now - since)) >= micro(self.full_cap.in_force_w(self.now)):
+            if level + math.floor(rate * 1e6 * (self.now - since)) >= micro(self.top_w()):
                 self.rise = None
+
+    def node_max_w(self) -> list[float]:
+        """The stated maximum of each node in the cap's scope, inf where it is not stated."""
+        found = []
+        for part in self.machine.partitions:
+            below = part.idle_w if self.machine.cap_scope == "dynamic" else 0.0
+            most = INF if part.max_w is None else (part.max_w - below) * part.units / part.nodes
+            found += [most] * part.nodes
+        return found
+
+    def top_w(self) -> float:
+        """Where a rise ends: at the cap, and at what the machine draws at most."""
+        assert self.full_cap is not None
+        return min(self.full_cap.in_force_w(self.now), sum(self.node_max_w()))
+
+    def rise_step_s(self) -> float:
+        """After how long a limit that rises is raised again: before a hundredth of the maximum, or a node, is there."""
+        assert self.rise is not None
+        nodes = self.node_max_w()
+        height = max(sum(nodes) / 100, *nodes) if max(nodes) < INF else self.top_w() / 100
+        return min(max(height / self.rise[2], 1e-6), 60.0)
 
     def write_step(self) -> None:
         busy = {u for r in self.running for u in r.units}

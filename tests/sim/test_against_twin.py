@@ -18,6 +18,7 @@ from wattqueue.kernels import codes
 from wattqueue.model.consent import Consent
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.profiles import PowerProfiles
+from wattqueue.model.signals import Cap
 from wattqueue.parts.ledger.chance import Chance
 from wattqueue.policy.actions import (
     Action,
@@ -201,6 +202,11 @@ def targeted_world(seed: int, *, ramps: bool = False) -> World:
         watts = world.machine.scope_idle_w() + float(rng.integers(0, 900))
         rate = float(rng.choice([0.5, 3.0, 20.0, np.inf])) if ramps else np.inf
         targets.append(LoadTarget(start, end, watts, notice_s=float(rng.integers(0, 40)), ramp_w_per_s=rate))
+    if ramps and seed % 4 == 1:  # the stated maximum stands for the cap
+        world = replace(world, cap=Cap.none())
+    elif ramps and seed % 4 == 2 and np.isfinite(world.cap.cap_w).all():  # the cap stands for the maximum
+        bare = tuple(replace(part, max_w=None) for part in world.machine.partitions)
+        world = replace(world, machine=replace(world.machine, partitions=bare))
     return replace(with_consent(seed, world), targets=LoadTargets.of(*targets))
 
 

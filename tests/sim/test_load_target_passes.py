@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.sim.invariants import check_invariants
-from wattqueue.errors import PolicyError
+from wattqueue.errors import MachineError, PolicyError
 from wattqueue.model.consent import Consent
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTarget, LoadTargets
@@ -96,32 +96,63 @@ def test_what_runs_already_counts_at_the_begin_as_it_can_be_slowed() -> None:
 
 
 def test_the_ledger_rises_at_the_ramp_since_its_last_rise() -> None:
-    # Nothing runs during the target: 80 W at its end, 8 W a second from there on, so a node each 10 s.
+    # Nothing runs during the target: 80 W at its end, 8 W a second from there on, so a node each 10 s. A step is 100 W
+    # high, the maximum of a node, so 12.5 s long; the limit itself is 400 W at 140 s, an event.
     target = LoadTarget(0.0, 100.0, 80.0, ramp_w_per_s=8.0)
     jobs = jobs_of(*((50.0, 1, 500.0) for _ in range(4)))
     ramped = load_policy("easy", ledger="ramped")
-    assert starts(jobs, ramped, target) == [110.0, 120.0, 130.0, 140.0]
+    assert starts(jobs, ramped, target) == [112.5, 125.0, 137.5, 152.5]
     done = run(jobs, ramped, target)
     time = done.power.time_s
     assert (done.power.machine_w <= 80.0 + 8.0 * np.maximum(time - 100.0, 0.0) + 1e-6).all()
     # Seconds without a rise are kept, seconds before one are not: at 113 s 80 W are there, at 120 s 56 W. The limit is
-    # raised at events (the target's own limit is one, at 120 s), and 10 s after the last.
-    assert starts(jobs_of((113, 1, 500), (114, 1, 500)), ramped, target) == [113.0, 130.0]
+    # raised at events (the target's own limit is one, at 125 s), and 12.5 s after the last.
+    assert starts(jobs_of((113, 1, 500), (120, 1, 500)), ramped, target) == [113.0, 125.0]
 
 
 def test_what_ends_may_be_started_again_and_the_ramp_is_over_at_the_cap() -> None:
     target = LoadTarget(0.0, 100.0, 160.0, ramp_w_per_s=4.0)
-    # One node is busy to 105 s; its watts are there again at once, a second node's after 20 s.
+    # One node is busy to 105 s; its watts are there again at once, a second node's after 20 s:
+    # the limit is raised each 25 s, before a node of 100 W is there.
     ramped = load_policy("easy", ledger="ramped")
-    assert starts(jobs_of((0, 1, 105), (50, 1, 500), (50, 1, 500)), ramped, target) == [0.0, 105.0, 120.0]
+    assert starts(jobs_of((0, 1, 105), (50, 1, 500), (50, 1, 500)), ramped, target) == [0.0, 105.0, 125.0]
     # 60 s after the target 400 W are allowed: four nodes start together.
     assert starts(jobs_of((0, 1, 105), (170, 4, 50)), ramped, target) == [0.0, 170.0]
 
 
-def test_without_a_ramp_or_a_cap_nothing_limits_the_rise() -> None:
+def test_without_a_ramp_nothing_limits_the_rise() -> None:
     ramped, jobs = load_policy("easy", ledger="ramped"), jobs_of(*((50.0, 1, 500.0) for _ in range(4)))
     assert starts(jobs, ramped, LoadTarget(0.0, 100.0, 80.0)) == [100.0] * 4
-    assert starts(jobs, ramped, LoadTarget(0.0, 100.0, 80.0, ramp_w_per_s=8.0), cap_w=np.inf) == [100.0] * 4
+    assert starts(jobs, ramped, LoadTarget(0.0, 100.0, 80.0), cap_w=np.inf) == [100.0] * 4
+
+
+@pytest.mark.parametrize("ledger", ["predicted", "ramped"])
+def test_without_a_cap_power_rises_to_the_stated_maximum(ledger: str) -> None:
+    # 80 W idle, 400 W at most: steps of 100 W each 12.5 s, as under a cap of 400 W.
+    target, policy = LoadTarget(0.0, 100.0, 80.0, ramp_w_per_s=8.0), load_policy("easy", ledger=ledger)
+    jobs = jobs_of(*((50.0, 1, 500.0) for _ in range(4)))
+    for cap_w in (np.inf, 400.0, 1e6):
+        found = starts(jobs, policy, target, cap_w=cap_w)
+        assert found == [112.5, 125.0, 137.5, 152.5 if ledger == "ramped" else 140.0]
+    # Submitted after the limit's own rise, at 300 s: the ledger alone still rises from what runs, nothing.
+    later = jobs_of(*((300.0, 1, 500.0) for _ in range(4)))
+    assert starts(later, policy, target, cap_w=np.inf) == [300.0] * 4
+
+
+def test_the_ledger_is_raised_each_minute_at_least() -> None:
+    # 40 nodes of 80 W above 20 W idle; 0.5 W/s: a node each 160 s, and the limit is raised at 60 s, 120 s, 180 s.
+    machine = Machine("wide", (Partition("one", 40, idle_w=20.0, max_w=100.0),))
+    target = LoadTarget(0.0, 100.0, 800.0, ramp_w_per_s=0.5)
+    ramped, jobs = load_policy("easy", ledger="ramped"), jobs_of((50.0, 1, 5_000.0), (50.0, 1, 5_000.0))
+    assert starts(jobs, ramped, target, machine=machine, cap_w=np.inf) == [280.0, 460.0]
+
+
+def test_a_ramp_without_cap_and_maximum_is_an_error() -> None:
+    machine = Machine("bare", (Partition("one", 4, idle_w=20.0),))
+    with pytest.raises(MachineError) as caught:
+        run(jobs_of((0, 1, 10)), load_policy("easy"), LoadTarget(0.0, 9.0, 90.0, ramp_w_per_s=1.0), machine=machine,
+            cap_w=np.inf)  # fmt: skip
+    assert caught.value.where == "load target 1"
 
 
 def test_choices_that_nothing_carries_out_are_refused() -> None:

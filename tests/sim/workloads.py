@@ -13,7 +13,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import CapScope, Machine, Partition
-from wattqueue.model.signals import Cap, Signals, capped
+from wattqueue.model.signals import Cap, RiseScale, Signals, capped
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.sim.engine import Run, Simulation
@@ -103,7 +103,7 @@ class World:
 
     def limit(self) -> Cap:
         """The lower of cap and targets, which the twin takes as a cap."""
-        return self.cap if self.targets is None else capped(self.cap, self.targets)
+        return self.cap if self.targets is None else capped(self.cap, self.targets, RiseScale.of(self.machine))
 
     def of_targets(self) -> dict[str, Any]:
         """What the twin needs to know of load targets."""

@@ -29,7 +29,7 @@ from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.schedule import PowerSeries, Schedule
-from wattqueue.model.signals import Cap, Signals
+from wattqueue.model.signals import Cap, RiseScale, Signals
 from wattqueue.policy.build import time_factors, unit_uw
 from wattqueue.policy.interfaces import stated
 from wattqueue.sim.engine import Simulation
@@ -223,7 +223,7 @@ def _limited(run: RunOutputs, consent: Consent) -> list[ConsentViolation]:
 
 def _limits_at(run: RunOutputs, time_s: Floats) -> NDArray[np.bool_]:
     """Return whether a target limits below the cap alone at each time; False where it is NaN. Shape as given."""
-    limit = Signals(run.cap, run.targets).limit()
+    limit = Signals(run.cap, run.targets, RiseScale.of(run.machine)).limit()
     at = np.where(np.isnan(time_s), 0.0, time_s)
     return np.asarray(~np.isnan(time_s) & (limit.at(at) < run.cap.at(at)), np.bool_)
 

@@ -40,7 +40,8 @@ WORDS = frozenset({"unit", "correlation_id", "domain"})
 def read_load_targets(path: Path, machine: Machine | None = None, cap: Cap | None = None) -> LoadTargets:
     """Return the targets of a CSV, plain or gzip, sorted by their starts.
 
-    With a machine, a target below what it draws idle is refused; ``cap`` is what a percentage of the cap refers to.
+    With a machine, a target below what it draws idle is refused, and a ramp that has nothing to rise to; ``cap`` is the
+    site's.
 
     Raises: InputError or MachineError naming the file, and the line wherever one is concerned.
     """
@@ -62,6 +63,7 @@ def read_load_targets(path: Path, machine: Machine | None = None, cap: Cap | Non
         targets = LoadTargets.of(*(target for target, _ in found))
         if machine is not None:
             targets.require_reachable(machine, cap or Cap.none())
+            targets.require_rise(machine, cap or Cap.none())
     except (InputError, MachineError) as error:
         raise type(error)(f"{error.where}: {error.what}", where=_line(path, error, found), hint=error.hint) from error
     return targets

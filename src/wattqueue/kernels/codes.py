@@ -75,10 +75,15 @@ AHEAD_CAP = 32  # limit of that target
 AHEAD_LEFT = 33  # what is left over below it, in this pass
 RAMPED = 34  # 1 where the ledger rises at the ramp of a load target after it
 STATED_CAP = 35  # the limit in force without that ramp
-FULL_CAP = 36  # the cap without load targets: where the ramp is over; CAP is below it for a target alone
+FULL_CAP = 36  # the cap without load targets; CAP is below it for a target alone
 RISEN_TO = 37  # the highest figure of the ledger since the last target
 BASE_MARGIN = 38  # microwatts of BASE that are a margin of a snapshot
 COUNT_SLOTS = 39
+
+# Columns of AnnouncedSteps.rise: microwatts a second, most seconds of a step, microwatts at which a rise is over.
+RISE_UW_PER_S = 0
+RISE_STEP_S = 1
+RISE_TOP_UW = 2
 
 # How a pass looks ahead: a job counts as it runs, or at the last option of its window.
 AHEAD_AS_RUN = 1

@@ -3,7 +3,7 @@
 From the end of a target with a ramp on, what the ledger counts may exceed its highest figure since then, ``RISEN_TO``,
 by the ramp's watts for each second since that figure was reached. The limit in force, ``counter[CAP]``, is the lower of
 that and of the stated one: so starts, faster frequencies and nodes that wake need no second test. Between two events
-the limit is raised in steps of ``STEP_S``.
+the limit is raised in steps of ``codes.RISE_STEP_S``.
 
 Bound: at t seconds after the end of the target the ledger counts at most what it counted then, and t times the ramp.
 For the limit after each rise is that rise and the ramp since, so that two rises never allow more than the line through
@@ -20,18 +20,17 @@ from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.state import KernelView, Truth
 
 INF = float("inf")
-STEP_S = 10.0
 
 
 @kernel
 def begin_ramp(view: KernelView, truth: Truth, row: int) -> None:
     """Note the limits of a row of signals; a ramp begins where a target ends."""
-    signals = truth.announced
+    ramp_uw = truth.announced.rise[row, codes.RISE_UW_PER_S]
     view.counter[codes.STATED_CAP] = truth.signal_uw[row]
-    if signals.ramp_uw[row] == 0.0:
+    if ramp_uw == 0.0:
         view.num[codes.RAMP_UW] = 0.0
     elif row > 0 and truth.signal_target[row - 1] != 0 and truth.signal_target[row] == 0:
-        view.num[codes.RAMP_UW] = signals.ramp_uw[row]
+        view.num[codes.RAMP_UW] = ramp_uw
         view.num[codes.RISEN_S] = view.num[codes.NOW]
         view.counter[codes.RISEN_TO] = counted_uw(view)
 
@@ -47,15 +46,18 @@ def counted_uw(view: KernelView) -> int:
 def climb(view: KernelView, truth: Truth) -> None:
     """Set the limit in force by the ramp, as far as it is below the stated one; a ramp is over where it is not."""
     truth.when[codes.RAMP_AT] = INF
+    rise, row = truth.announced.rise, as_int64(truth.tally[codes.NEXT_SIGNAL]) - 1
     if view.num[codes.RAMP_UW] == 0.0:
         return
     since = view.num[codes.NOW] - view.num[codes.RISEN_S]
     limit = view.counter[codes.RISEN_TO] + as_int64(math.floor(view.num[codes.RAMP_UW] * since))
-    if limit >= view.counter[codes.FULL_CAP]:
+    stated = as_int64(view.counter[codes.STATED_CAP])
+    if limit >= rise[row, codes.RISE_TOP_UW]:
         view.num[codes.RAMP_UW] = 0.0
+        limit = stated  # which may be above: nothing, or a cap beyond the machine's maximum
     else:
-        truth.when[codes.RAMP_AT] = view.num[codes.NOW] + STEP_S
-    limit = min(limit, as_int64(view.counter[codes.STATED_CAP]))
+        truth.when[codes.RAMP_AT] = view.num[codes.NOW] + rise[row, codes.RISE_STEP_S]
+        limit = min(limit, stated)
     if limit != view.counter[codes.CAP]:
         view.counter[codes.CAP] = limit
         set_budget(view)

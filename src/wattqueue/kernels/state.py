@@ -487,8 +487,8 @@ class AnnouncedSteps(NamedTuple):
     """float64 when the next target begins that is announced by then, inf for none."""
     ahead_uw: Array
     """int64 its limit."""
-    ramp_uw: Array
-    """float64 microwatts a second by which the ledger may rise after a target; 0 where nothing limits that."""
+    rise: Array
+    """(k, 3) float64 of the rise after one: microwatts a second (0: no limit), seconds of a step, where it is over."""
     full_uw: Array
     """int64 the cap without load targets."""
     highest_uw: Array

@@ -66,7 +66,7 @@ from wattqueue.live.telemetry.prometheus import Prometheus
 from wattqueue.live.warm_up import run_small_rounds, warm_up
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
-from wattqueue.model.signals import Cap
+from wattqueue.model.signals import Cap, RiseScale
 from wattqueue.parts.controls.app_check import AppCheck
 from wattqueue.parts.frequency.highest import Highest
 from wattqueue.parts.order.slurm_priority import SlurmPriority
@@ -324,7 +324,7 @@ def build(given: Inputs, before: Controller | None = None) -> Controller:
         limits_of(given.sources, layout, policy, given.limits, given.counters), given.standing,
         audit_days=given.audit_days, shared=given.shared,
         renew=lambda nodes, controller: build((given.renew or with_nodes)(given, nodes), controller),
-        demand=None if given.targets is None else TargetedCap(given.targets, cap),
+        demand=None if given.targets is None else TargetedCap(given.targets, cap, RiseScale.of(layout.machine)),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ figure in the configuration itself is an error, since it can only be a mistake t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from wattqueue.errors import WattQueueError
@@ -79,7 +79,7 @@ class Announced:
 
     def whole(self, cap: Cap) -> Signals:
         """Return a cap with the targets in it, what is over included."""
-        return Signals(cap, self.targets)
+        return replace(self.signals, cap=cap, targets=self.targets)
 
     def at(self, cap: Cap, now_s: float) -> Signals:
         """Return what is announced at an instant, the same object as long as it is the same."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from wattqueue.model.load_target import LoadTargets
-from wattqueue.model.signals import Cap, capped
+from wattqueue.model.signals import Cap, RiseScale, capped
 
 
 class TargetSource(Protocol):
@@ -54,11 +54,13 @@ class TargetedCap:
     Attributes:
         source: Where targets come from.
         stated: The cap without them.
+        scale: How the limit rises after them.
         targets: Those that are in ``limit``.
     """
 
     source: TargetSource
     stated: Cap
+    scale: RiseScale
     targets: LoadTargets = field(default_factory=LoadTargets.none)
     _made: tuple[Cap, Cap] | None = None
     """The limit, and the stated cap that it was made of."""
@@ -73,7 +75,7 @@ class TargetedCap:
         targets = self.source.targets()
         if self._made is not None and targets is self.targets and self._made[1] is self.stated:
             return False
-        self.targets, self._made = targets, (capped(self.stated, targets), self.stated)
+        self.targets, self._made = targets, (capped(self.stated, targets, self.scale), self.stated)
         return True
 
 

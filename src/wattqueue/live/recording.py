@@ -46,7 +46,7 @@ from wattqueue.model.jobs import Labels
 from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Machine
-from wattqueue.model.signals import NO_SIGNALS, Cap, Signals
+from wattqueue.model.signals import NO_SIGNALS, Cap, RiseScale, Signals
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs
@@ -346,7 +346,7 @@ def decode(data: dict[str, Any], now_s: float) -> PolicySnapshot:
         data["base_uw"],
         np.array(data["unusable"], np.int32),
         by_unit(data.get("rank"), machine),
-        signals_of(data.get("caps"), data.get("targets", ())),
+        signals_of(machine, data.get("caps"), data.get("targets", ())),
         np.array(data["planned_s"], np.float64) if "planned_s" in data else None,
         alone_w=float(data.get("alone_w", "-inf")),
     )
@@ -357,9 +357,9 @@ def by_unit(rows: list[list[float]] | None, machine: Machine) -> NDArray[np.floa
     return None if rows is None else np.array(rows, np.float64).reshape(-1, machine.units)
 
 
-def signals_of(rows: list[list[float]] | None, targets: Iterable[Iterable[Any]] = ()) -> Signals:
+def signals_of(machine: Machine, rows: list[list[float]] | None, targets: Iterable[Iterable[Any]] = ()) -> Signals:
     """Return the recorded caps and load targets, in force and announced; none in old recordings."""
     if rows is None:
         return NO_SIGNALS
     cap = Cap(*(np.array(column, np.float64) for column in rows))
-    return Signals(cap, LoadTargets.of(*(LoadTarget(*row) for row in targets)))
+    return Signals(cap, LoadTargets.of(*(LoadTarget(*row) for row in targets)), RiseScale.of(machine))

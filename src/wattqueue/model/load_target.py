@@ -21,6 +21,7 @@ from wattqueue.errors import InputError, MachineError
 from wattqueue.model import bounds
 from wattqueue.model.bounds import Bound
 from wattqueue.model.machine import Machine
+from wattqueue.model.steps import rows_at
 
 if TYPE_CHECKING:
     from wattqueue.model.signals import Cap
@@ -144,7 +145,8 @@ class LoadTargets:
         return np.asarray(self.limit * base / 100.0, np.float64)
 
     def in_watts(self, machine: Machine, cap: Cap) -> LoadTargets:
-        """Return the same targets with every limit in watts. Raises: MachineError as ``watts``."""
+        """Return the same targets with every limit in watts. Raises: MachineError as ``watts`` and ``require_rise``."""
+        self.require_rise(machine, cap)
         return replace(self, limit=self.watts(machine, cap), unit=(WATTS,) * len(self))
 
     def require_reachable(self, machine: Machine, cap: Cap) -> None:
@@ -158,6 +160,18 @@ class LoadTargets:
                 where=_place(self, row),
                 hint="raise the target; what nodes save that are switched off counts against a target, not for it",
             )
+
+    def require_rise(self, machine: Machine, cap: Cap) -> None:
+        """Raise MachineError for a ramp after which there is neither a cap nor a stated maximum to rise to."""
+        if machine.scope_max_w() is not None:
+            return
+        for row in np.flatnonzero(np.isfinite(self.ramp_w_per_s)):
+            if not np.isfinite(cap.cap_w[int(rows_at(cap.time_s, self.end_s[row])) :]).all():
+                raise MachineError(
+                    f"a ramp without a cap rises to the maximum of {machine.name}, which states none",
+                    where=_place(self, int(row)),
+                    hint="state max_w of every partition, give a cap, or leave ramp_w_per_s out",
+                )
 
     def require_ahead(self, now_s: float) -> None:
         """Raise InputError for a target that is over."""

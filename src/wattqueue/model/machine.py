@@ -263,6 +263,12 @@ class Machine:
             total += p.units * (p.max_w - (p.idle_w if self.cap_scope == "dynamic" else 0.0))
         return total
 
+    def scope_node_max_w(self) -> float:
+        """Return the greatest maximum of a node in the cap's scope, of those that are stated; 0 where none is."""
+        dynamic = self.cap_scope == "dynamic"
+        stated = [(p.units_per_node, p.max_w, p.idle_w if dynamic else 0.0) for p in self.partitions]
+        return max((units * (most - idle) for units, most, idle in stated if most is not None), default=0.0)
+
     def scope_idle_w(self) -> float:
         """Return the watts in the cap's scope while no job runs."""
         return self.idle_w if self.cap_scope == "machine" else 0.0

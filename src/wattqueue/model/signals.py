@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +12,46 @@ from wattqueue.errors import InputError
 from wattqueue.model import bounds
 from wattqueue.model.jobs import Floats
 from wattqueue.model.load_target import LoadTargets
+from wattqueue.model.machine import Machine
 from wattqueue.model.steps import Steps, rows_at
 
-RAMP_STEPS = 64
-"""Most steps in which a limit rises back; a rise that needs fewer takes one step for each ``RAMP_STEP_S``."""
-RAMP_STEP_S = 10.0
-"""Least seconds of a step of a rise."""
+RISE_STEP_S = 60.0
+"""Most seconds of a step in which a limit rises back after a target."""
+RISE_STEP_SHARE = 0.01
+"""Most height of such a step, of the machine's stated maximum; the step of the largest node may be higher."""
+LEAST_STEP_S = 1e-6
+"""Least seconds of such a step: a clock that counts from 1970 has no shorter ones."""
+MOST_STEPS = 44_640
+"""Most steps of a rise, 31 days of the longest ones: those of a rise that lasts longer are longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RiseScale:
+    """The figures of a machine by which a limit rises after a load target (rule 13 of docs/semantics.md)."""
+
+    most_w: float = np.inf
+    """Its stated maximum in the cap's scope, where a rise ends at the latest; inf where it is not known."""
+    node_w: float = 0.0
+    """The stated maximum of its largest node in that scope."""
+
+    @classmethod
+    def of(cls, machine: Machine) -> Self:
+        """Return the scale of a machine."""
+        most_w = machine.scope_max_w()
+        return cls() if most_w is None else cls(most_w, machine.scope_node_max_w())
+
+    def top_w(self, cap_w: Floats) -> Floats:
+        """Return where a rise ends: the cap, at the latest the maximum; inf where neither is known. Shape as given."""
+        return np.minimum(cap_w, self.most_w)
+
+    def step_s(self, ramp_w_per_s: Floats, top_w: Floats) -> Floats:
+        """Return the most seconds of a step. Where no maximum is stated, the cap to which it rises stands for it.
+
+        Shapes (k,), watts a second and watts; both finite.
+        """
+        most_w = top_w if np.isinf(self.most_w) else self.most_w
+        height_w = np.maximum(RISE_STEP_SHARE * most_w, self.node_w)
+        return np.clip(height_w / ramp_w_per_s, LEAST_STEP_S, RISE_STEP_S)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,9 +61,24 @@ class Cap(Steps):
     Raises: InputError for times that do not rise, or watts that are negative or NaN.
     """
 
+    alone_w: Floats | None = None
+    """Where load targets are in it (``capped``): the watts of each row without them. Shape (k,)."""
+
     def __post_init__(self) -> None:
         _require_rising(self, "cap")
         bounds.CAP_W.require_column(self.cap_w[self.cap_w != np.inf], "cap_w", where="cap")
+
+    @property
+    def alone(self) -> Cap:
+        """Return the cap without load targets."""
+        return self if self.alone_w is None else Cap(self.time_s, self.alone_w)
+
+    @property
+    def of_targets(self) -> Cap:
+        """Return the limit where load targets, or the rises after them, make it lower than the cap; else infinite."""
+        if self.alone_w is None:
+            return Cap.none()
+        return Cap(self.time_s, np.where(self.cap_w < self.alone_w, self.cap_w, np.inf))
 
     @classmethod
     def constant(cls, cap_w: float) -> Cap:
@@ -87,6 +137,8 @@ class Signals:
     """The cap, in watts of the machine's cap scope."""
     targets: LoadTargets = field(default_factory=LoadTargets.none)
     """Load targets, in watts of that scope."""
+    scale: RiseScale = RiseScale()
+    """How the limit rises after them."""
 
     def caps_after(self, now_s: float) -> tuple[Floats, Floats]:
         """Return the caps that come into force after an instant: when, in seconds, and their watts. Shapes (k,)."""
@@ -98,12 +150,12 @@ class Signals:
         """Return the cap with the targets in it that have been announced by an instant."""
         if not len(self.targets):
             return self.cap
-        return capped(self.cap, self.targets.take(self.targets.announced_s <= now_s))
+        return capped(self.cap, self.targets.take(self.targets.announced_s <= now_s), self.scale)
 
     def from_time(self, now_s: float) -> Signals:
         """Return what is in force at an instant and what comes after it."""
         row = int(rows_at(self.cap.time_s, np.array([now_s]))[0])
-        return self if row == 0 else Signals(Cap(self.cap.time_s[row:], self.cap.cap_w[row:]), self.targets)
+        return self if row == 0 else replace(self, cap=Cap(self.cap.time_s[row:], self.cap.cap_w[row:]))
 
 
 def next_target(signals: Signals, time_s: Floats) -> tuple[Floats, Floats]:
@@ -120,33 +172,44 @@ def next_target(signals: Signals, time_s: Floats) -> tuple[Floats, Floats]:
     return begin_s, limit_w
 
 
-def ramp_after(signals: Signals, time_s: Floats) -> Floats:
-    """Return the watts a second by which power may rise at each time after a load target; inf for any. As ``time_s``.
+class RampAfter(NamedTuple):
+    """How power may rise at each time after a load target. Shapes (k,)."""
 
-    The ramp of the latest target that has begun; inf while it lasts, before the first, and where there is no cap to
-    rise to.
-    """
-    targets = signals.targets
-    row = np.searchsorted(targets.start_s, time_s, side="right") - 1
-    if not len(targets):
-        return np.full(len(time_s), np.inf)
-    over = (row >= 0) & (time_s >= targets.end_s[row]) & np.isfinite(signals.cap.at(time_s))
-    return np.where(over, targets.ramp_w_per_s[row], np.inf)
+    ramp_w_per_s: Floats
+    """Of the latest target that has begun; inf while it lasts, before the first, and with nothing to rise to."""
+    top_w: Floats
+    """Where the rise ends."""
+    step_s: Floats
+    """The most seconds of a step; inf where the ramp is."""
 
 
-def capped(cap: Cap, targets: LoadTargets) -> Cap:
+def ramp_after(signals: Signals, time_s: Floats) -> RampAfter:
+    """Return how power may rise at each of ``time_s`` (k,)."""
+    targets, top_w = signals.targets, signals.scale.top_w(signals.cap.at(time_s))
+    ramp, step_s = np.full(len(time_s), np.inf), np.full(len(time_s), np.inf)
+    if len(targets):
+        row = np.searchsorted(targets.start_s, time_s, side="right") - 1
+        over = (row >= 0) & (time_s >= targets.end_s[row]) & np.isfinite(top_w)
+        ramp[over] = targets.ramp_w_per_s[row[over]]
+    rises = np.isfinite(ramp)
+    step_s[rises] = signals.scale.step_s(ramp[rises], top_w[rises])
+    return RampAfter(ramp, top_w, step_s)
+
+
+def capped(cap: Cap, targets: LoadTargets, scale: RiseScale) -> Cap:
     """Return a cap with targets in it: during a target the lower of both; after its end, the rise that is allowed.
 
-    The targets are in watts (``LoadTargets.in_watts``). The limit rises in steps that never lead the stated rate: each
-    step has the value that the rate allows at its beginning, and the last one is the cap. The cap has a row at each
-    notice, too, since a notice is an event.
+    The targets are in watts (``LoadTargets.in_watts``), ``scale`` is the machine's. The limit rises in steps that never
+    lead the stated rate: each step has the value that the rate allows at its beginning, and the last one is the cap.
+    The cap has a row at each notice, too, since a notice is an event.
     """
     if not len(targets):
         return cap
-    rises = [_rise(cap, targets, row) for row in range(len(targets))]
+    rises = [_rise(cap, targets, row, scale) for row in range(len(targets))]
     known = targets.announced_s[np.isfinite(targets.announced_s)]
     time = np.unique(np.concatenate((cap.time_s, targets.start_s, targets.end_s, known, *(r.time_s for r in rises))))
-    lowest = cap.at(time).astype(np.float64)
+    alone = cap.at(time).astype(np.float64)
+    lowest = alone.copy()
     for row, rise in enumerate(rises):
         inside = (time >= targets.start_s[row]) & (time < targets.end_s[row])
         lowest[inside] = np.minimum(lowest[inside], targets.limit[row])
@@ -154,23 +217,29 @@ def capped(cap: Cap, targets: LoadTargets) -> Cap:
         lowest[after] = np.minimum(lowest[after], rise.at(time[after]))
     if targets.start_s[0] == time[0]:
         # The first value of a cap holds before its time, too, and no target does.
-        time, lowest = np.insert(time, 0, -np.inf), np.insert(lowest, 0, cap.cap_w[0])
-    return Cap(time, lowest)
+        first = float(cap.cap_w[0])
+        time, lowest, alone = (np.insert(c, 0, v) for c, v in ((time, -np.inf), (lowest, first), (alone, first)))
+    return Cap(time, lowest, alone)
 
 
-def _rise(cap: Cap, targets: LoadTargets, row: int) -> Steps:
+def _rise(cap: Cap, targets: LoadTargets, row: int, scale: RiseScale) -> Steps:
     """Return what is allowed from the end of a target on: its last row is where nothing is limited any more."""
     end, ramp, limit = (float(column[row]) for column in (targets.end_s, targets.ramp_w_per_s, targets.limit))
-    later = cap.cap_w[int(rows_at(cap.time_s, end)) :]
-    finite = later[np.isfinite(later)]
-    if not np.isfinite(ramp) or not len(finite):
-        # Without a cap there is nothing to rise to.
+    top = _top_w(cap, end, scale)
+    if not np.isfinite(ramp) or not np.isfinite(top):
         return Steps(np.array([end]), np.array([np.inf]))
-    length = max(float(finite.max()) - limit, 0.0) / ramp
-    steps = int(np.clip(np.ceil(length / RAMP_STEP_S), 1, RAMP_STEPS))
-    time = end + np.arange(steps + 1) * (length / steps)
+    length = max(top - limit, 0.0) / ramp
+    (step_s,) = scale.step_s(np.array([ramp]), np.array([top]))
+    step_s = max(float(step_s), length / MOST_STEPS)
+    time = end + np.append(np.arange(max(np.ceil(length / step_s), 1.0)) * step_s, length)
     allowed = np.append(limit + ramp * (time[:-1] - end), np.inf)
     return Steps(*(column[np.append(np.diff(time) > 0, True)] for column in (time, allowed)))
+
+
+def _top_w(cap: Cap, end_s: float, scale: RiseScale) -> float:
+    """Return where the rise after a target that ends at ``end_s`` ends at the latest; -inf where nothing is known."""
+    top_w = scale.top_w(cap.cap_w[int(rows_at(cap.time_s, end_s)) :])
+    return float(top_w[np.isfinite(top_w)].max(initial=-np.inf))
 
 
 def _require_rising(steps: Steps, where: str) -> None:

@@ -42,7 +42,7 @@ from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.past import Past
 from wattqueue.model.schedule import PowerSeries, Reason, Schedule
-from wattqueue.model.signals import Cap, Signals
+from wattqueue.model.signals import Cap, RiseScale, Signals
 from wattqueue.model.steps import rows_at
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.oracles import jobs_for
@@ -151,12 +151,12 @@ def simulate(
 def signals_of(cap: Cap, targets: LoadTargets | None, machine: Machine) -> Signals:
     """Return cap and targets as signals, the targets in watts.
 
-    Raises: MachineError for a target below idle watts, or a percentage of what is not stated.
+    Raises: MachineError for a target below idle watts, or a percentage or a ramp of what is not stated.
     """
     if targets is None or not len(targets):
         return Signals(cap)
     targets.require_reachable(machine, cap)
-    return Signals(cap, targets.in_watts(machine, cap))
+    return Signals(cap, targets.in_watts(machine, cap), RiseScale.of(machine))
 
 
 class Simulation:

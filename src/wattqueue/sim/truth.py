@@ -107,11 +107,12 @@ def target_in_force(targets: LoadTargets, time_s: Array) -> NDArray[np.int8]:
 def announced_steps(signals: Signals, time_s: Array, limit_uw: NDArray[np.int64]) -> state.AnnouncedSteps:
     """Return what each step of the limit says of load targets before and after them. Shapes as ``time_s``."""
     ahead_s, ahead_w = next_target(signals, time_s)
-    ramp = ramp_after(signals, time_s) * codes.MICRO
+    rise = ramp_after(signals, time_s)
+    ramp_uw = rise.ramp_w_per_s * codes.MICRO
     return state.AnnouncedSteps(
         ahead_s,
         cap_microwatts(Cap(time_s, ahead_w)),
-        np.where(np.isfinite(ramp), ramp, 0.0),
+        np.column_stack((np.where(np.isfinite(ramp_uw), ramp_uw, 0.0), rise.step_s, rise.top_w * codes.MICRO)),
         cap_microwatts(Cap(time_s, np.asarray(signals.cap.at(time_s), np.float64))),
         np.maximum.accumulate(limit_uw[::-1])[::-1].copy(),
         np.array([1.0, 0.0, 0.0, -1.0]),
