@@ -111,7 +111,7 @@ def test_a_component_whose_first_one_is_gone_is_held_and_stays_held(
     assert writes == ([] if held else [(HoldJob, str(row.number))]), "by its own number: 1 names a job that is gone"
     assert report.sorted.orphans == [row]
     found = conditions(seen, report, (), True, cap_unreadable=False, cap_unknown=False)
-    assert (line := found.lines(1200.0)[0]).startswith("1 job stays held")
+    assert (line := found.lines(1200.0, 1200.0)[0]).startswith("1 job stays held")
     assert row.key.name in line
 
 

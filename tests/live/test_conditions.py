@@ -12,6 +12,7 @@ import pytest
 
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
+from tests.live.openadr.test_live_targets import Stated
 from wattqueue.live.capfile import CapFile
 from wattqueue.live.cluster import ReleaseJob
 from wattqueue.live.controller import Controller
@@ -22,6 +23,7 @@ from wattqueue.live.planner import Rules
 from wattqueue.live.report import Report
 from wattqueue.live.status import heartbeat_of
 from wattqueue.live.telemetry.base import PowerSample, Reading
+from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap
 
 IDLE_W = 800.0
@@ -66,6 +68,34 @@ def test_counted_power_above_a_cap_that_came_down(tmp_path: Path) -> None:
     assert value(controller, "counted_over_cap_watts") == 400.0
     assert status(tmp_path)["over_cap_w"] == 400.0
     assert any("400 W above the cap" in text for text in report.problems)
+
+
+@pytest.mark.parametrize(("cap_w", "over_cap_w"), [(2400.0, 0.0), (1500.0, 100.0)])
+def test_power_above_a_load_target_is_not_called_above_the_cap(tmp_path: Path, cap_w: float, over_cap_w: float) -> None:
+    slurm, source, file = make_slurm(), Stated(), tmp_path / "cap.csv"
+    file.write_text("time_s,cap_w\n0,2400\n")
+    cap = CapFile(str(file), lab_machine())
+    meter = Meter(200.0, works=True)
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=cap, targets=source, sources=(meter,))
+    for _ in range(4):
+        slurm.submit(1, 5000.0, watts=200)
+    run(controller, slurm, 2)
+    file.write_text(f"time_s,cap_w\n0,{cap_w}\n")
+    row = LoadTarget(slurm.now_s, slurm.now_s + 12.0, 1200.0, ramp_w_per_s=1.0, correlation_id="e1")
+    source.stated = LoadTargets.of(row)
+    for what in ("load target", "load target", "limit after the load target"):
+        report = run(controller, slurm)
+        limit_w = report.plan.stated_w
+        over_w = IDLE_W + 800.0 - limit_w
+        assert (report.conditions.over_cap_w, report.conditions.over_target_w) == (over_cap_w, over_w)
+        assert value(controller, "counted_over_target_watts") == over_w
+        assert any(f"{over_w:,.0f} W above the {what} of {limit_w:,.0f} W" in text for text in report.problems)
+        assert any("above the cap" in text for text in report.problems) == bool(over_cap_w)
+        kept = status(tmp_path)
+        assert (kept["cap_w"], kept["limit_w"], kept["over_target_w"]) == (cap_w, limit_w, over_w)
+    assert value(controller, "cluster_power_cap_watts") == cap_w
+    assert (value(controller, "target_violation_seconds_total") or 0.0) > 0.0
+    assert ((value(controller, "cap_violation_seconds_total") or 0.0) > 0.0) == bool(over_cap_w)
 
 
 def test_a_cap_below_idle_closes_the_pool_and_opens_it_again(tmp_path: Path) -> None:
@@ -196,12 +226,12 @@ class Meter:
     name = "meter"
     resolution_w = 1e4  # so coarse that a figure which stays the same says nothing
 
-    def __init__(self) -> None:
-        self.works = False
+    def __init__(self, power_w: float = 150.0, *, works: bool = False) -> None:
+        self.power_w, self.works = power_w, works
 
     def read(self, now_s: float) -> Reading:
         names = [f"{kind}{i}" for kind in "nm" for i in range(1, 5)]
-        return Reading({n: PowerSample(150.0, now_s, self.name) for n in names} if self.works else {}, ())
+        return Reading({n: PowerSample(self.power_w, now_s, self.name) for n in names} if self.works else {}, ())
 
 
 def test_power_that_nobody_measures_is_no_zero(tmp_path: Path) -> None:

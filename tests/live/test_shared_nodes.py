@@ -75,7 +75,7 @@ def test_eleven_jobs_on_two_shared_nodes_count_two_nodes(tmp_path: Path) -> None
     assert report is not None
     assert (report.plan.shared.watts, report.plan.shared.open) == (300.0, 2)
     assert report.plan.counted_w == CAP_W
-    assert report.conditions.lines(CAP_W) == []
+    assert report.conditions.lines(CAP_W, CAP_W) == []
 
 
 def test_nothing_is_written_to_jobs_on_shared_nodes(tmp_path: Path) -> None:

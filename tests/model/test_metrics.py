@@ -10,11 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import Machine, Partition
-from wattqueue.model.metrics import cap_figures, energies, job_figures, mape_percent, metrics, span, waits_so_far
+from wattqueue.model.metrics import (
+    CapFigures,
+    cap_figures,
+    energies,
+    job_figures,
+    mape_percent,
+    metrics,
+    span,
+    waits_so_far,
+)
 from wattqueue.model.quantities import quantity
 from wattqueue.model.schedule import PowerSeries, Schedule, State
-from wattqueue.model.signals import Cap
+from wattqueue.model.signals import Cap, RiseScale, capped
 
 NAN = float("nan")
 
@@ -103,6 +113,18 @@ def test_a_cap_that_changes_between_the_steps() -> None:
     assert found.power_utilization == pytest.approx(used / (53 * 100 + 7 * 150 + 10 * 500))
 
 
+def test_what_is_above_a_load_target_is_not_above_the_cap() -> None:
+    # 110 W to 50 s; then 20 W more each 20 s, up to the cap at 120 s. Power: 120 W, and 210 W from 100 to 105 s.
+    target = LoadTargets.of(LoadTarget(0.0, 50.0, 110.0, ramp_w_per_s=1.0))
+    limit = capped(Cap.constant(180), target, RiseScale(400.0, 20.0))
+    found = metrics(JOBS, SCHEDULE, POWER, machine(), limit)
+    assert (found["target_overshoot_w"], found["target_over_s"], found["target_over_j"]) == (60, 75, 1_000)
+    plain = metrics(JOBS, SCHEDULE, POWER, machine(), Cap.constant(180))
+    assert {k: v for k, v in found.items() if v != plain[k]}.keys() == {k for k in found if k.startswith("target_")}
+    alone = metrics(JOBS, SCHEDULE, POWER, machine(), capped(Cap.none(), target, RiseScale()))
+    assert (alone["cap_over_s"], alone["power_utilization"], alone["target_over_s"]) == (None, None, 50)
+
+
 def test_a_job_that_never_ran_waits_at_least_up_to_the_last_submission() -> None:
     jobs = Jobs.build([0, 0, 500], [1, 1, 1], [100, 5, 5])
     ran = schedule([State.COMPLETED, State.NOT_STARTED, State.NOT_STARTED], [0, NAN, NAN], [100, NAN, NAN], [1, 0, 0],
@@ -112,7 +134,7 @@ def test_a_job_that_never_ran_waits_at_least_up_to_the_last_submission() -> None
 
 def test_no_cap_no_figures() -> None:
     for cap in (Cap.none(), Cap(np.array([0.0, 500]), np.array([np.inf, 5]))):
-        assert cap_figures(POWER, machine(), cap, 0, 120) == (None, None, None, None)
+        assert cap_figures(POWER, machine(), cap, 0, 120) == CapFigures()
     assert cap_figures(POWER, machine(), Cap.constant(0), 0, 120).power_utilization is None
     within = cap_figures(series((0, 100.0000005, 0, 0, 1), (9, 0, 0, 0, 0)), machine(), Cap.constant(100), 0, 9)
     assert (within.cap_overshoot_w, within.cap_over_s) == (0, 0)
@@ -136,7 +158,8 @@ def test_nothing_ran() -> None:
 
 
 def test_every_name_is_a_quantity() -> None:
-    for name, value in metrics(JOBS, SCHEDULE, POWER, machine(), Cap.constant(180)).items():
+    limit = capped(Cap.constant(180), LoadTargets.of(LoadTarget(0.0, 20.0, 170.0)), RiseScale())
+    for name, value in metrics(JOBS, SCHEDULE, POWER, machine(), limit).items():
         found = quantity(name)
         assert value is not None
         assert found.range is not None

@@ -27,6 +27,9 @@ METRICS = (
     "cap_overshoot_w",
     "cap_over_s",
     "cap_over_j",
+    "target_overshoot_w",
+    "target_over_s",
+    "target_over_j",
     "mape_percent",
 )
 UNIT_OF_ENDING = {"_s": "s", "_w": "W", "_j": "J", "_hz": "Hz", "_js": "J s", "_percent": "%"}

@@ -46,7 +46,7 @@ SHOWN = (
         "bounded_slowdown_mean",
     ),
     *("makespan_s", "utilization", "job_energy_j", "machine_energy_j", "power_utilization"),
-    *("cap_overshoot_w", "cap_over_s", "mape_percent"),
+    *("cap_overshoot_w", "cap_over_s", "target_overshoot_w", "target_over_s", "mape_percent"),
 )
 """Metrics that are shown at once; a fold holds the others."""
 QUIET = ("jobs_killed", "jobs_never_ran", "all_wait_s_mean")

@@ -68,8 +68,8 @@ def power_svg(figure: Figure) -> str:
         shapes.append(_area(x, y(low), y(low + np.where(over, c["excess_w"], 0.0)), OVER, 0.95))
         shapes.append(_cap_line(x, y(low), finite))
     names = [("running jobs", JOBS), *([("idle nodes", IDLE)] if stacked else [])]
-    names += [("above the cap", OVER)] if capped and (c["excess_w"] > 0).any() else []
-    body = "".join([*shapes, _axes(figure, end, top), _legend(names, capped=capped)])
+    names += [(f"above the {figure.extra['limit']}", OVER)] if capped and (c["excess_w"] > 0).any() else []
+    body = "".join([*shapes, _axes(figure, end, top), _legend(names, figure.extra["limit"])])
     return (
         f'<svg viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" aria-label="{escape(figure.says)}" '
         'style="width:100%;max-width:760px;height:auto;display:block;color:inherit" '
@@ -129,16 +129,17 @@ def _axes(figure: Figure, end_s: float, top_w: float) -> str:
     return "".join(parts)
 
 
-def _legend(names: list[tuple[str, str]], *, capped: bool) -> str:
+def _legend(names: list[tuple[str, str]], limit: str) -> str:
     """Return the legend, from right to left along the top.
 
     The width of a text is not known without its font: six units a letter are enough for any sans serif of size 11.
     """
     at, parts = WIDTH - RIGHT, []
-    if capped:
+    if limit:
         dash = 'stroke="currentColor" stroke-width="1.4" stroke-dasharray="5 3"'
-        parts.append(_text(at, 12, "cap", "end") + f'<path d="M{at - 42:g},8h18" {dash}/>')
-        at -= 58
+        wide = 6.1 * len(limit)
+        parts.append(_text(at, 12, limit, "end") + f'<path d="M{at - wide - 24:g},8h18" {dash}/>')
+        at -= wide + 40
     for name, colour in names:
         wide = 6.1 * len(name)
         box = f'<rect x="{at - wide - 16:g}" y="3" width="10" height="10" rx="2" fill="{colour}"/>'

@@ -17,6 +17,7 @@ ROWS = (
     *("all_wait_s_mean", "wait_s_mean", "node_wait_s_mean", "wait_s_p95", "bounded_slowdown_mean"),
     *("utilization", "makespan_s"),
     *("job_energy_j", "machine_energy_j", "power_utilization", "cap_overshoot_w", "cap_over_s"),
+    *("target_overshoot_w", "target_over_s"),
 )
 """Metrics of the table, in its order."""
 QUIET = {"jobs", "jobs_killed", "jobs_never_ran", "all_wait_s_mean"}

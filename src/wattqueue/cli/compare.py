@@ -32,7 +32,8 @@ MAIN = (
         "utilization",
     ),
     *("job_energy_j", "machine_energy_j", "energy_per_node_h_j"),
-    *("power_utilization", "cap_overshoot_w", "cap_over_s", "jobs_killed"),
+    *("power_utilization", "cap_overshoot_w", "cap_over_s", "target_overshoot_w", "target_over_s"),
+    "jobs_killed",
 )
 """Metrics of the table in the terminal; the files and the page have all of them."""
 

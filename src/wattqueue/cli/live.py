@@ -310,7 +310,10 @@ def _lines(values: dict[str, Any]) -> list[tuple[str, str]]:
         return "none" if value is None else f"{value / 1e3:,.2f} kW"
 
     pool = values["pool_w"]
-    rows = [("cap", watts(values["cap_w"])), ("counted", watts(values["counted_w"]))]
+    rows = [("cap", watts(values["cap_w"]))]
+    if (limit_w := values.get("limit_w", values["cap_w"])) != values["cap_w"]:
+        rows.append(("load target", f"{watts(limit_w)} (with the rise after it)"))
+    rows.append(("counted", watts(values["counted_w"])))
     rows.append(("measured", "not measured" if values["measured_w"] is None else watts(values["measured_w"])))
     if pool is not None:
         rows.append(("pool", f"{pool['used']:,} of {pool['open']:,} W (of {pool['total']:,} in slurm.conf)"))

@@ -49,11 +49,11 @@ class Budget:
             self._left = (cap, uw, Cap(cap.time_s, np.maximum(cap.cap_w - uw / 1e6, 0.0)))
         return self._left[2]
 
-    def alone_w(self, site_cap: Cap | None, snapshot: Snapshot, base_uw: int, bare_w: int) -> float:
-        """Return the cap for the policy without load targets; -inf where there is none to tell apart."""
-        if site_cap is None:
+    def alone_w(self, cap: Cap, snapshot: Snapshot, base_uw: int, bare_w: int) -> float:
+        """Return the cap for the policy without the load targets in it; -inf where there are none."""
+        if cap.alone_w is None:
             return -math.inf
-        left_w = max(site_cap.in_force_w(snapshot.taken_s) - self.counted.uw / 1e6, 0.0)
+        left_w = max(cap.alone.in_force_w(snapshot.taken_s) - self.counted.uw / 1e6, 0.0)
         return pool_under(left_w, snapshot.pool, base_uw, bare_w)[0]
 
 

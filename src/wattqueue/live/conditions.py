@@ -24,7 +24,9 @@ class Conditions(NamedTuple):
     """Conditions of one round."""
 
     over_cap_w: float = 0.0
-    """Counted watts above the cap that the site states."""
+    """Counted watts above the cap that the site states, load targets aside."""
+    over_target_w: float = 0.0
+    """Counted watts above a load target, or above the limit that rises after one, where that is below the cap."""
     cap_below_idle_w: float = 0.0
     """Watts by which the cap is below what counts without any job: idle nodes, and shared ones."""
     cap_unreadable: bool = False
@@ -43,27 +45,30 @@ class Conditions(NamedTuple):
     """Components of jobs whose first component is gone."""
     never: tuple[str, ...] = ()
     """Jobs that are set aside since they can start under no limit to come, each with the reason (rule 19)."""
-    in_target: bool = False
-    """Whether a load target is in force, and lowers what the site states."""
+    target: str = ""
+    """What limits below the cap: ``load target``, or ``limit after the load target``; empty where nothing does."""
 
-    def lines(self, stated_w: float, *, observing: bool = False) -> list[str]:
-        """Return a line for each condition that holds; ``observing``: the controller controls nothing."""
+    def lines(self, stated_w: float, alone_w: float, *, observing: bool = False) -> list[str]:
+        """Return a line for each condition that holds; ``observing``: the controller controls nothing.
+
+        ``stated_w`` is the limit in force, ``alone_w`` the cap without load targets.
+        """
         found = []
         if self.cap_below_idle_w:
             shared = f" and shared ones count ({self.shared_w:,.0f} W)" if self.shared_w else ""
             way_out = "; drain shared nodes to let other jobs start" if self.shared_w else ""
             found.append(
-                f"the cap of {stated_w:,.0f} W is {self.cap_below_idle_w:,.0f} W below what idle nodes draw{shared}: "
-                f"the pool is closed, and the cap cannot be held{way_out}"
+                f"the {self.target or 'cap'} of {stated_w:,.0f} W is {self.cap_below_idle_w:,.0f} W below what idle "
+                f"nodes draw{shared}: the pool is closed, and it cannot be held{way_out}"
             )
+        reason = "nothing is controlled in this mode" if observing else "nothing starts, and no running job is ended"
         if self.over_cap_w:
-            reason = (
-                "nothing is controlled in this mode" if observing else "nothing starts, and no running job is ended"
+            found.append(f"counted power is {self.over_cap_w:,.0f} W above the cap of {alone_w:,.0f} W: {reason}")
+        if self.over_target_w:
+            found.append(
+                f"counted power is {self.over_target_w:,.0f} W above the {self.target} of {stated_w:,.0f} W: {reason}; "
+                "only jobs whose users consent are slowed down or parked"
             )
-            if self.in_target:
-                reason += "; only jobs whose users consent are slowed down or parked"
-            what = "load target" if self.in_target else "cap"
-            found.append(f"counted power is {self.over_cap_w:,.0f} W above the {what} of {stated_w:,.0f} W: {reason}")
         for names, verbs, what in (
             (self.unlicensed, ("runs", "run"), "without watts, taken off the pool at the maximum of the nodes"),
             (self.foreign, ("waits", "wait"), "for Slurm alone (no watts, or several components)"),
@@ -94,12 +99,13 @@ def conditions(
     read since the start, so that the pool is closed and nothing can be compared with a cap.
     """
     stuck = tuple(sorted((r for r in refused if r.times >= STUCK_AFTER), key=lambda r: (-r.times, r.key)))
-    stated_w = math.inf if cap_unknown else plan.stated_w
-    over_w, below_w = plan.counted_w - stated_w, plan.idle_w - stated_w
+    stated_w, alone_w = (math.inf, math.inf) if cap_unknown else (plan.stated_w, plan.alone_w)
+    target = "load target" if plan.in_target else "limit after the load target"
     bare = [b.row for b in plan.busy if b.row.active and b.row.watts < 0] if licensed else []
     return Conditions(
-        over_w if over_w > TOLERANCE_W else 0.0,
-        max(0.0, below_w),
+        _above(plan.counted_w, alone_w),
+        _above(plan.counted_w, stated_w) if stated_w < alone_w else 0.0,
+        max(0.0, plan.idle_w - stated_w),
         cap_unreadable,
         _names(plan.sorted.foreign),
         _names(bare),
@@ -108,8 +114,13 @@ def conditions(
         plan.shared.watts,
         _names(plan.sorted.orphans),
         tuple(f"{key.name} ({why})" for key, why in plan.sorted.never.items()),
-        plan.until_s > snapshot.taken_s,
+        target if stated_w < alone_w else "",
     )
+
+
+def _above(watts: float, limit_w: float) -> float:
+    """Return by how much watts exceed a limit, 0 within the tolerance."""
+    return watts - limit_w if watts - limit_w > TOLERANCE_W else 0.0
 
 
 def _names(rows: Sequence[Job]) -> tuple[str, ...]:

@@ -342,7 +342,6 @@ class Controller:
             self.audit.note("cap", f"read again: {self.caps.text}")
         if self.demand is not None and self.demand.changed():
             self.planner.cap, self.planner.announced.targets = self.demand.limit, self.demand.targets
-            self.planner.site_cap = self.demand.stated
             self.audit.note("targets", in_words(self.demand.targets))
 
     def _limit(self, snapshot: Snapshot, plan: Plan) -> Plan:
@@ -363,7 +362,8 @@ class Controller:
 
     def _problems(self, report: Report) -> list[str]:
         """Return what the status should report to a person, a bounded number of lines."""
-        lines = report.conditions.lines(report.plan.stated_w, observing=self.mode != "control")
+        stated = report.plan.stated_w, report.plan.alone_w
+        lines = report.conditions.lines(*stated, observing=self.mode != "control")
         if self.planner.memory.problem:
             lines.insert(0, f"the state cannot be stored, and nothing starts unstored: {self.planner.memory.problem}")
         lines += [text for text in (self.audit.problem, self.audit.lost) if text]

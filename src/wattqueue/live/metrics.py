@@ -7,8 +7,10 @@ ids: labels are bounded, as Prometheus asks for.
 What to watch (``share/alerts.yml`` holds rules for it):
 
 - ``wattqueue_cap_violation_seconds_total``: measured power above the cap; must not grow;
-- ``wattqueue_counted_over_cap_watts``, ``wattqueue_cap_below_idle_watts``, ``wattqueue_cap_unreadable``,
-  ``wattqueue_jobs{state=~"stuck|failed|unlicensed|never"}``: conditions of a round (``live.conditions``), normally 0;
+- ``wattqueue_target_violation_seconds_total``: the same above a load target that is below the cap;
+- ``wattqueue_counted_over_cap_watts``, ``wattqueue_counted_over_target_watts``, ``wattqueue_cap_below_idle_watts``,
+  ``wattqueue_cap_unreadable``, ``wattqueue_jobs{state=~"stuck|failed|unlicensed|never"}``: conditions of a round
+  (``live.conditions``), normally 0;
 - ``wattqueue_last_round_timestamp_seconds``: the heartbeat; a controller that hangs serves its metrics on;
 - ``wattqueue_observe_failures_total``: Slurm does not answer; after ``away_s`` the release fall-back acts;
 - ``wattqueue_actuations_total{result="failed"}``: Slurm refuses writes;
@@ -25,6 +27,7 @@ from __future__ import annotations
 
 import hmac
 import http.server
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,6 +41,7 @@ from wattqueue.live.http_server import QuietServer
 from wattqueue.version import __version__
 
 if TYPE_CHECKING:
+    from wattqueue.live.planner import Plan
     from wattqueue.live.report import Report
 
 TIMEOUT_S = 10.0
@@ -67,8 +71,10 @@ class LiveMetrics:
         )
         self._measured = False
         self.counted = gauge("cluster_counted_power_watts", "Power that the ledger counts in the cap's scope.")
-        self.cap = gauge("cluster_power_cap_watts", "The cap in force; +Inf without one.")
+        self.cap = gauge("cluster_power_cap_watts", "The site's cap, load targets aside; +Inf without one.")
+        self.limit = gauge("cluster_power_limit_watts", "The lower of cap and load target in force; +Inf without.")
         self.over_cap = gauge("counted_over_cap_watts", "Counted power above the cap that the site states.")
+        self.over_target = gauge("counted_over_target_watts", "Counted power above a load target below the cap.")
         self.below_idle = gauge("cap_below_idle_watts", "Watts by which the cap is below idle and shared nodes.")
         self.shared = gauge("shared_nodes_watts", "Watts that nodes count which jobs share, each its maximum once.")
         self.unreadable = gauge("cap_unreadable", "1 while the content of the cap's file is not in force.")
@@ -91,12 +97,15 @@ class LiveMetrics:
         for mode in MODES:
             self.actuator.labels(mode).set(mode == self.mode)
         gauge("build_info", "The version that runs.", "version").labels(__version__).set(1)
-        self.over = Counter(
-            "wattqueue_cap_violation_seconds", "Seconds of measured power above the cap.", registry=self.registry
-        )
-        self.over_j = Counter(
-            "wattqueue_cap_violation_joules", "Energy of measured power above the cap.", registry=self.registry
-        )
+        self.over_s, self.over_j = {}, {}
+        for limit, what in (("cap", "the cap"), ("target", "a load target below the cap")):
+            name = f"wattqueue_{limit}_violation"
+            self.over_s[limit] = Counter(
+                f"{name}_seconds", f"Seconds of measured power above {what}.", registry=self.registry
+            )
+            self.over_j[limit] = Counter(
+                f"{name}_joules", f"Energy of measured power above {what}.", registry=self.registry
+            )
         # a round of an idle cluster takes some ms, one with 200 starts some seconds: buckets for both
         self.rounds = Histogram(
             "wattqueue_reconcile_duration_seconds",
@@ -122,9 +131,11 @@ class LiveMetrics:
         """Take over the figures of one round."""
         plan, pool = report.plan, report.snapshot.pool
         self.rounds.observe(report.took_s)
-        self.cap.set(plan.stated_w)
+        self.cap.set(plan.alone_w)
+        self.limit.set(plan.stated_w)
         found = report.conditions
         self.over_cap.set(found.over_cap_w)
+        self.over_target.set(found.over_target_w)
         self.below_idle.set(found.cap_below_idle_w)
         self.shared.set(plan.shared.watts)
         self.unreadable.set(found.cap_unreadable)
@@ -153,10 +164,10 @@ class LiveMetrics:
         self.jobs.labels("refused").set(rows.refused)
         for outcome in report.outcomes:
             self.writes.labels(outcome.write.kind, "failed" if outcome.error else "done").inc()
-        self._power(report, plan.stated_w)
+        self._power(report)
 
-    def _power(self, report: Report, cap_w: float) -> None:
-        """Take over measured power, and count violations of the cap.
+    def _power(self, report: Report) -> None:
+        """Take over measured power, and count violations of the cap and of load targets, each as its own.
 
         Violations are counted only while every node is measured: a node that counts as its maximum
         would report a violation that nobody saw.
@@ -172,11 +183,17 @@ class LiveMetrics:
             power_w = sum(p.power_w for p in report.power.values())
             self.power.set(power_w)
             measured = labels.count("measured") == len(labels)
-            if self._last_s is not None and measured and power_w > cap_w:
-                seconds = max(0.0, now_s - self._last_s)
-                self.over.inc(seconds)
-                self.over_j.inc(seconds * (power_w - cap_w))
+            if self._last_s is not None and measured:
+                self._violated(power_w, max(0.0, now_s - self._last_s), report.plan)
         self._last_s = now_s
+
+    def _violated(self, power_w: float, seconds: float, plan: Plan) -> None:
+        """Count the time since the last round, and its energy, above each limit that power is above."""
+        target_w = plan.stated_w if plan.stated_w < plan.alone_w else math.inf
+        for limit, limit_w in (("cap", plan.alone_w), ("target", target_w)):
+            if power_w > limit_w:
+                self.over_s[limit].inc(seconds)
+                self.over_j[limit].inc(seconds * (power_w - limit_w))
 
     def failed(self, reason: str) -> None:
         """Count a round in which Slurm could not be observed."""

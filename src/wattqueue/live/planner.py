@@ -78,7 +78,7 @@ from wattqueue.live.state.memory import Memory, ParkedJob, Refused, ReleasedJob
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.tracking import Tracker, labels
 from wattqueue.live.world import Busy, Layout, Nodes, Occupation
-from wattqueue.model.signals import NO_SIGNALS, Cap, Signals
+from wattqueue.model.signals import NO_SIGNALS, Cap, RiseScale, Signals
 from wattqueue.parts.contracts import Entries
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.parts.ledger.in_flight import InFlight
@@ -145,7 +145,9 @@ class Plan:
     cap_w: float
     """The cap that the pool stands for, inf for none: what the policy plans with."""
     stated_w: float
-    """The cap as the site states it, inf for none."""
+    """The limit as it is stated, the lower of the site's cap and load targets; inf for none."""
+    alone_w: float
+    """The site's cap without load targets, inf for none."""
     idle_w: float
     """Watts that count without any job: of idle nodes in the cap's scope, and of shared nodes."""
     pool_w: int | None
@@ -171,6 +173,8 @@ class Plan:
     """Watts kept for jobs that wait and may start at any moment; they are no power."""
     bound: WattBound = field(default_factory=WattBound.none)
     """What every write of the round passes."""
+    in_target: bool = False
+    """Whether a load target is in force."""
 
 
 @dataclass
@@ -188,8 +192,6 @@ class Planner:
     """What users allow during a load target; None where the site does not ask them."""
     misnamed: MisnamedRecord | None = None
     """What follows from users' records of misnamed jobs; None where nothing does."""
-    site_cap: Cap | None = None
-    """The site's cap without the load targets in ``cap``; None where there are none."""
     tracker: Tracker = field(default_factory=lambda: Tracker(10.0, 0.1))
     shared: SharedNodes = field(default_factory=SharedNodes)
     """Partitions whose nodes jobs share."""
@@ -215,7 +217,7 @@ class Planner:
             lambda: self.sorter.requests,
         )  # fmt: skip
         self.meter = LedgerMeter(ledger, memory, self.layout) if isinstance(ledger, Adaptive) else None
-        self.announced = Announced(Signals(self.cap), self.cap)
+        self.announced = Announced(Signals(self.cap, scale=RiseScale.of(self.layout.machine)), self.cap)
         self.settings = self.decider.session.needs.pass_settings(self.layout.machine.cap_scope)
         # Whether signals are needed: by parts in Python, or by what looks at load targets.
         self._looks_ahead = self.decider.asks or self.settings.by_target or bool(self.settings.looks_ahead)
@@ -292,18 +294,18 @@ class Planner:
             (*licences, *parked.jobs, *late, *adopt, *restored, *left_over(rows.orphans), *hand, *goals),
             self.draining.goals(decision.now, snapshot),
             parked.requeue,
-            why_pool=f"cap {cap_w:.0f} W" + (f" beside {shared.watts:.0f} W of shared nodes" if shared.open else ""),
+            why_pool=f"limit {cap_w:.0f} W" + (f" beside {shared.watts:.0f} W of shared nodes" if shared.open else ""),
         )
         return Plan(
             goal, tuple(placed), decision.view, tuple(c.start for c in chosen), tuple(occupation.busy), cap_w,
-            self.cap.in_force_w(now_s), base / 1e6 + shared.watts, pool_w,
+            self.cap.in_force_w(now_s), self.cap.alone.in_force_w(now_s), base / 1e6 + shared.watts, pool_w,
             held_w + base / 1e6 + shared.watts, labels(job.counted for job in running),
             decision.refusals, rows, decision, parked.stored, self.meter.figures() if self.meter is not None else {},
             until_s, shared, float(sum([b.net_w for b in occupation.busy[len(holding) :]])),
             watt_bound(
                 left_w - base / 1e6, overshoot_w, snapshot,
                 lambda: held_watts(holding, rows, running, in_force, promised=promised), elsewhere,
-            ),
+            ), self.announced.targets.in_force(now_s) >= 0,
         )  # fmt: skip
 
     def _sorted(self, snapshot: Snapshot) -> Sorted:
@@ -441,7 +443,7 @@ class Planner:
             snapshot.taken_s, jobs, self.layout.machine, prediction, entries, window, self.settings, running, cap_w,
             elsewhere_w, base, unusable, pending.rank, signals=signals,
             planned_s=None if pending.planned_s is None else np.concatenate((pending.planned_s, occupation.planned_s)),
-            alone_w=self.budget.alone_w(self.site_cap, snapshot, base, uncounted_w(busy)),
+            alone_w=self.budget.alone_w(self.cap, snapshot, base, uncounted_w(busy)),
         )  # fmt: skip
 
     def _elsewhere_w(self, snapshot: Snapshot, rows: Sorted, busy: Sequence[Busy]) -> int:

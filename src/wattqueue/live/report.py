@@ -65,10 +65,12 @@ def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
     return {
         "time_s": report.snapshot.taken_s,
         "mode": mode,
-        "cap_w": None if plan.stated_w == float("inf") else plan.stated_w,
+        "cap_w": None if plan.alone_w == float("inf") else plan.alone_w,
+        "limit_w": None if plan.stated_w == float("inf") else plan.stated_w,
         "counted_w": plan.counted_w,
         "reserved_w": plan.reserved_w,
         "over_cap_w": report.conditions.over_cap_w,
+        "over_target_w": report.conditions.over_target_w,
         "measured_w": measured_w(report),
         "pool_w": None if pool is None else {
             "total": pool.total, "open": pool.open_w, "used": pool.used, "uncounted": pool.uncounted,

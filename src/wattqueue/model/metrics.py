@@ -45,16 +45,22 @@ class JobFigures(NamedTuple):
 
 
 class CapFigures(NamedTuple):
-    """How a cap was used and kept; None where no cap was in force."""
+    """How a cap, and load targets, were used and kept; None where none was in force."""
 
-    power_utilization: float | None
-    """Energy drawn over energy allowed while a finite cap was in force."""
-    cap_overshoot_w: float | None
-    """Greatest excess of true power over the cap."""
-    cap_over_s: float | None
+    power_utilization: float | None = None
+    """Energy drawn over energy allowed while a finite cap was in force, targets aside."""
+    cap_overshoot_w: float | None = None
+    """Greatest excess of true power over the cap, targets aside."""
+    cap_over_s: float | None = None
     """Time with an excess."""
-    cap_over_j: float | None
+    cap_over_j: float | None = None
     """Energy above the cap."""
+    target_overshoot_w: float | None = None
+    """Greatest excess over the limit of load targets, and of the rises after them, where it is below the cap."""
+    target_over_s: float | None = None
+    """Time with such an excess."""
+    target_over_j: float | None = None
+    """Energy above that limit."""
 
 
 def metrics(
@@ -126,8 +132,8 @@ def energies(power: PowerSeries, machine: Machine, begin_s: float, end_s: float)
 
 
 def cap_figures(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end_s: float) -> CapFigures:
-    """Return how a cap was used and kept between two instants, in the machine's cap scope."""
-    return cap_sums(power, machine, cap, begin_s, end_s).figures()
+    """Return how a cap, and the targets in it, were used and kept between two instants, in the machine's cap scope."""
+    return LimitSums.of(power, machine, cap, begin_s, end_s).figures()
 
 
 class CapSums(NamedTuple):
@@ -149,15 +155,40 @@ class CapSums(NamedTuple):
         return CapSums(*(a + b for a, b in zip(self, other, strict=True)))._replace(overshoot_w=most)
 
     def figures(self) -> CapFigures:
-        """Return the metrics; all None where no cap was in force."""
+        """Return the metrics of a cap; all None where none was in force."""
         if self.capped_s <= 0:
-            return CapFigures(None, None, None, None)
+            return CapFigures()
         share = self.used_j / self.allowed_j if self.allowed_j > 0 else None
         return CapFigures(share, self.overshoot_w, self.over_s, self.over_j)
 
 
+class LimitSums(NamedTuple):
+    """The sums of the cap alone, and of the limit of load targets where that is lower."""
+
+    cap: CapSums = CapSums()
+    target: CapSums = CapSums()
+
+    @classmethod
+    def of(cls, power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end_s: float) -> LimitSums:
+        """Return the sums between two instants; arguments as ``cap_sums``, ``cap`` with its targets."""
+        return cls(*(cap_sums(power, machine, one, begin_s, end_s) for one in (cap.alone, cap.of_targets)))
+
+    def plus(self, other: LimitSums) -> LimitSums:
+        """Return the sums of two pieces of one run together."""
+        return LimitSums(self.cap.plus(other.cap), self.target.plus(other.target))
+
+    def figures(self) -> CapFigures:
+        """Return the metrics; None where neither was in force."""
+        of_target = self.target.figures()
+        return self.cap.figures()._replace(
+            target_overshoot_w=of_target.cap_overshoot_w,
+            target_over_s=of_target.cap_over_s,
+            target_over_j=of_target.cap_over_j,
+        )
+
+
 def cap_sums(power: PowerSeries, machine: Machine, cap: Cap, begin_s: float, end_s: float) -> CapSums:
-    """Return the sums behind ``cap_figures`` between two instants; see there for the arguments.
+    """Return the sums of one limit between two instants, in the machine's cap scope.
 
     The cap's steps inside the span are inserted into the power series, so that every row has one power and one cap.
     """

@@ -166,13 +166,12 @@ def title(run: RunData) -> str:
 
 
 def _under(run: RunData) -> str:
-    """Return the part of the heading that states the cap."""
-    caps = run.caps_w
+    """Return the part of the heading that states the cap and load targets."""
+    caps, targets = run.caps_w, "load targets" if len(run.targets_w) else ""
     if not len(caps):
-        return ", no power cap"
-    if caps.min() == caps.max():
-        return f" under a cap of {words.watts(float(caps.min()))}"
-    return f" under a cap of {words.watts(float(caps.min()))} to {words.watts(float(caps.max()))}"
+        return f" under {targets}, no power cap" if targets else ", no power cap"
+    most = "" if caps.min() == caps.max() else f" to {words.watts(float(caps.max()))}"
+    return f" under a cap of {words.watts(float(caps.min()))}{most}{f' and {targets}' if targets else ''}"
 
 
 def policy_name(key: str) -> str:
@@ -198,10 +197,13 @@ def lede(run: RunData) -> str:
     if not ran:
         return f"None of {words.count(len(run.jobs), 'job')} ran.{stuck}"
     kept = ""
-    if len(run.caps_w):
-        over_s = run.kept.cap_over_s
-        kept_as = f"was exceeded for {words.span(over_s)}" if over_s else "was never exceeded"
-        kept = f" The cap <strong>{kept_as}</strong>."
+    limits = (
+        ("The cap <strong>was", run.caps_w, run.kept.cap_over_s),
+        ("Load targets <strong>were", run.targets_w, run.kept.target_over_s),
+    )
+    for what, watts, over_s in limits:
+        if len(watts):
+            kept += f" {what} {f'exceeded for {words.span(over_s)}' if over_s else 'never exceeded'}</strong>."
     return (
         f"<strong>{words.count(ran, 'job')}</strong> on {words.count(run.units, run.unit)} over "
         f"{words.span(run.last_s - run.first_s)} waited <strong>{words.span(float(wait.mean()))}</strong> on average"

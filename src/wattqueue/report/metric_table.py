@@ -20,6 +20,7 @@ GROUPS = {
     "The machine": ("makespan_s", "utilization", "busy_units"),
     "Energy": ("job_energy_j", "machine_energy_j", "energy_per_node_h_j", "edp_js"),
     "The cap": ("power_utilization", "cap_"),
+    "Load targets": ("target_",),
     "Prediction": ("mape_percent",),
 }
 """Prefixes of the names in each group; a metric with another prefix is listed last, under FURTHER."""

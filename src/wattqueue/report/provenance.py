@@ -71,6 +71,8 @@ def sources(run: RunData) -> list[Provenance]:
         rows.append(Provenance("Watts counted against the cap", "predicted", _estimator(about.estimator)))
     if len(run.caps_w):
         rows.append(Provenance("The cap", "stated", about.cap or "the cap given"))
+    if len(run.targets_w):
+        rows.append(Provenance("Load targets", "stated", "the targets given"))
     return rows
 
 

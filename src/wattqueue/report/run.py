@@ -128,7 +128,7 @@ class RunData:
         power: Watts of what the cap covers; means over at most 20 s where jobs have phases.
         idle: The part of ``power`` that no job draws: idle nodes in scope ``machine``, else 0.
         busy: Units that run a job.
-        cap: The cap as given.
+        cap: The cap, with the load targets in it.
         partitions: Name and number of units of each partition, in the order in which units are numbered.
         unit: What a unit is: ``node``, ``socket`` or ``core``.
         cap_scope: What the cap covers (rule 14 of docs/semantics.md).
@@ -239,17 +239,32 @@ class RunData:
     @property
     def caps_w(self) -> Floats:
         """Return the finite caps in force during the run, in order of time. Shape (k,), 0 where none was."""
-        caps: Floats = self.cap.within(*self.span_s)[0]
-        return caps[np.isfinite(caps)]
+        return self._finite(self.cap.alone)
+
+    @property
+    def targets_w(self) -> Floats:
+        """Return the limits of load targets, and of the rises after them, that were below the cap. Shape (k,)."""
+        return self._finite(self.cap.of_targets)
+
+    @property
+    def limit_name(self) -> str:
+        """Return what the limit of the power is called; empty where there was none."""
+        names = [name for name, watts in (("cap", self.caps_w), ("load target", self.targets_w)) if len(watts)]
+        return "limit (cap, load target)" if len(names) > 1 else "".join(names)
+
+    def _finite(self, limit: Cap) -> Floats:
+        """Return the finite values of a limit during the run. Shape (k,)."""
+        watts: Floats = limit.within(*self.span_s)[0]
+        return watts[np.isfinite(watts)]
 
     @property
     def kept(self) -> CapFigures:
-        """Return how the cap was kept, from the metrics."""
+        """Return how the cap and the load targets were kept, from the metrics."""
         return CapFigures(*(_number(self.metrics.get(name)) for name in CapFigures._fields))
 
     @property
     def excess(self) -> Steps:
-        """Return how far ``power`` is above the cap."""
+        """Return how far ``power`` is above the limit in force, of cap or load target."""
         time, row = with_times(self.power.time_s, self.cap.time_s)
         return Steps(time, excess_w(self.power.value[row], self.cap.at(time)))
 

@@ -30,8 +30,8 @@ QUIET = ("jobs_never_ran", "all_wait_s_mean")
 def tiles(run: RunData) -> str:
     """Return the values that a reader looks for first, as a row of tiles (HTML).
 
-    The energy of jobs has a second line that says how much of it is measured; time above the cap is red where it is
-    not 0.
+    The energy of jobs has a second line that says how much of it is measured; time above the cap or load targets is
+    red where it is not 0.
     """
     notes = {"job_energy_j": provenance.energy_note(run)}
     shown = [
@@ -39,14 +39,19 @@ def tiles(run: RunData) -> str:
         for key in TILES
         if run.metrics.get(key) is not None and not (key in QUIET and metric_table.says_nothing(key, run.metrics))
     ]
-    bad = ""
-    if len(run.caps_w):
-        over_s, most_w = run.kept.cap_over_s, run.kept.cap_overshoot_w
-        bad = " bad" if over_s else ""
-        value = words.span(over_s) if over_s else "never"
-        shown.append(("Above the cap", value, f"by {words.watts(most_w or 0.0)} at most" if over_s else ""))
+    kept = run.kept
+    limits = (("Above the cap", run.caps_w, kept.cap_over_s, kept.cap_overshoot_w),
+              ("Above load targets", run.targets_w, kept.target_over_s, kept.target_overshoot_w))  # fmt: skip
+    bad = set()
+    for name, watts, over_s, most_w in limits:
+        if len(watts):
+            value, note = (
+                ("never", "") if not over_s else (words.span(over_s), f"by {words.watts(most_w or 0.0)} at most")
+            )
+            shown.append((name, value, note))
+            bad |= {name} if over_s else set()
     cells = [
-        f'<div class="tile{bad if name == "Above the cap" else ""}"><dt>{name}</dt><dd>{escape(value)}'
+        f'<div class="tile{" bad" if name in bad else ""}"><dt>{name}</dt><dd>{escape(value)}'
         f"{f'<small>{escape(note)}</small>' if note else ''}</dd></div>"
         for name, value, note in shown
     ]

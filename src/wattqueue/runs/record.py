@@ -6,8 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from wattqueue.errors import InputError
 from wattqueue.formats.epoch import trace_epoch_s
 from wattqueue.formats.rundir.folder import RunRecord, read_facts
@@ -15,7 +13,6 @@ from wattqueue.formats.rundir.follows import MEANS
 from wattqueue.model.energy_origin import QUALITY, energy_origin
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.profiles import PERIOD_S
-from wattqueue.model.signals import Cap
 from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.policy import ROW_DEFAULTS
 from wattqueue.runs.perform import RunInputs, TaskResult, load
@@ -42,7 +39,6 @@ def record(outcome: TaskResult) -> RunRecord:
     if len(inputs.targets):
         watts = inputs.targets.in_watts(run.machine, inputs.cap)
         facts["targets"] = [asdict(watts.row(k)) for k in range(len(watts))]
-        facts["site_cap"] = {"time_s": inputs.cap.time_s.tolist(), "cap_w": inputs.cap.cap_w.tolist()}
     return RunRecord(run.jobs, run.machine, run.cap, run.schedule, run.power, outcome.metrics, facts, inputs.unusable)
 
 
@@ -74,7 +70,5 @@ def recorded_inputs(folder: Path) -> RunInputs:
     except (KeyError, TypeError) as error:
         raise InputError(f"not the recipe of a run: {error}", where=folder, hint="run it again") from error
     # The recorded cap has the targets in it; folders of before have no other, and the lower of both gives it again.
-    if alone := facts.get("site_cap"):
-        cap = Cap(np.array(alone["time_s"], np.float64), np.array(alone["cap_w"], np.float64))
     targets = LoadTargets.of(*(LoadTarget(**row) for row in facts.get("targets", ())))
-    return load(task, machine=machine, row=row, cap=cap, targets=targets)
+    return load(task, machine=machine, row=row, cap=cap.alone, targets=targets)

@@ -14,7 +14,7 @@ import numpy as np
 
 from wattqueue.kernels import codes
 from wattqueue.model.jobs import Floats
-from wattqueue.model.metrics import CapFigures, CapSums, cap_figures, cap_sums, span
+from wattqueue.model.metrics import CapFigures, LimitSums, cap_figures, span
 from wattqueue.model.profiles import PERIOD_S
 from wattqueue.model.schedule import PowerSeries
 from wattqueue.model.steps import Steps, rows_at
@@ -40,10 +40,10 @@ def with_phases(run: Run, period_s: float = PERIOD_S) -> tuple[Run, CapFigures]:
     begin, end = span(run.jobs, run.schedule)
     if len(run.power.time_s) == 0:  # no job ran, so there is nothing to replace
         return run, cap_figures(run.power, run.machine, run.cap, begin, end)
-    kept, parts = CapSums(), []
+    kept, parts = LimitSums(), []
     for series in power_windows(found, run.power):
         low, high = max(begin, float(series.time_s[0])), min(end, float(series.time_s[-1]))
-        kept = kept.plus(cap_sums(series, run.machine, run.cap, low, high))
+        kept = kept.plus(LimitSums.of(series, run.machine, run.cap, low, high))
         parts.append(_means(series, run.power.time_s, period_s))
     energy = run.schedule.energy_j.copy()
     energy[found.rows] = energies_j(found)

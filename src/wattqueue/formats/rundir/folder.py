@@ -51,7 +51,9 @@ JOBS, POWER, METRICS, RUN, UNUSABLE = "jobs.csv", "power.parquet", "metrics.json
 """Names of the files in the folder."""
 STAMPS = ("schema_version", "origin", "cap_scope", "oracle")
 """Keys of metrics.json that are no metrics; ``oracle`` names the parts that knew the future, empty for none."""
-OWN_KEYS = ("schema_version", "wattqueue_version", "origin", "watts", "machine", "cap", follows.HASHES)
+SITE_CAP = "site_cap"
+"""Key of run.toml for the cap without the load targets in ``cap``, where there are any."""
+OWN_KEYS = ("schema_version", "wattqueue_version", "origin", "watts", "machine", "cap", SITE_CAP, follows.HASHES)
 """Keys of run.toml that are written from the run itself; facts may not have these names."""
 MOST_BYTES = 256 << 20
 """Largest run.toml or metrics.json that is read: a cap may have a step every few minutes for years."""
@@ -136,7 +138,11 @@ def run_toml(record: RunRecord) -> str:
     if taken:
         raise ValueError(f"facts of a run may not be called {', '.join(taken)}")
     # The cap in full, in watts: a percentage or a file could mean something else when the run is repeated.
-    cap = {"time_s": record.cap.time_s.tolist(), "cap_w": record.cap.cap_w.tolist()}
+    caps = {"cap": _columns(record.cap)}
+    if record.cap.alone_w is not None:
+        alone = record.cap.alone
+        changes = np.append(True, alone.cap_w[1:] != alone.cap_w[:-1])
+        caps[SITE_CAP] = _columns(Cap(alone.time_s[changes], alone.cap_w[changes]))
     return dumps(
         {
             "schema_version": SCHEMA_VERSION,
@@ -144,7 +150,7 @@ def run_toml(record: RunRecord) -> str:
             "origin": record.jobs.origin,
             "watts": record.watts or watts_origin(record.jobs),
             **record.facts,
-            "cap": cap,
+            **caps,
             "machine": machine_data(record.machine),
         }
     )
@@ -206,10 +212,22 @@ def read_facts(folder: Path) -> tuple[dict[str, Any], Machine, Cap]:
     follows.require_facts(data, path)
     try:
         machine = machine_of(data.pop("machine"), path)
-        cap = data.pop("cap")
-        return data, machine, Cap(np.array(cap["time_s"], np.float64), np.array(cap["cap_w"], np.float64))
+        cap = _cap_of(data.pop("cap"))
+        if SITE_CAP in data:  # the cap has load targets in it
+            cap = Cap(cap.time_s, cap.cap_w, np.asarray(_cap_of(data[SITE_CAP]).at(cap.time_s), np.float64))
+        return data, machine, cap
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"does not describe a run: {error}", where=path, hint="run it again") from error
+
+
+def _columns(cap: Cap) -> dict[str, list[float]]:
+    """Return a cap as two lists."""
+    return {"time_s": cap.time_s.tolist(), "cap_w": cap.cap_w.tolist()}
+
+
+def _cap_of(columns: Mapping[str, Any]) -> Cap:
+    """Return the cap of two lists."""
+    return Cap(np.array(columns["time_s"], np.float64), np.array(columns["cap_w"], np.float64))
 
 
 def read_metrics(folder: Path) -> Metrics:

@@ -47,7 +47,7 @@ RUN, POLICY = "run.toml", "policy"
 MEANS = "power_means_s"
 """Fact of a run with power profiles: power.parquet has means over at most so many seconds, and the figures of the cap
 are those of the exact sum, so that they do not follow from it."""
-EXCESSES = ("cap_overshoot_w", "cap_over_s", "cap_over_j")
+EXCESSES = tuple(f"{limit}_{name}" for limit in ("cap", "target") for name in ("overshoot_w", "over_s", "over_j"))
 """Those figures."""
 RELATIVE, ABSOLUTE = 1e-7, 1e-5
 """Rounding that a figure may have: power counts in microwatts, differences of times in microseconds."""
@@ -154,7 +154,7 @@ def _require_metrics(stored: Stored) -> None:
         if one is None or other is None:
             same = one is other
         elif means and name in EXCESSES:  # that of means is never more; its time may be more or less
-            same = name == "cap_over_s" or one >= other - ABSOLUTE - RELATIVE * abs(other)
+            same = name.endswith("over_s") or one >= other - ABSOLUTE - RELATIVE * abs(other)
         else:
             same = bool(_close(one, other))
         if not same:

@@ -127,15 +127,15 @@ kinds.power = (figure) => {
   items.push(["min to max", pale, "box"]);
   if (c.cap_w) {
     series.push(excess(c, end, sx, sy), capLine(c, end, sx, sy));
-    if (greatest(c.excess_w, 0, c.excess_w.length) > 0) items.push(["above the cap", colours.red, "box"]);
-    items.push(["cap", colours.ink, "dash"]);
+    if (greatest(c.excess_w, 0, c.excess_w.length) > 0) items.push([`above the ${figure.extra.limit}`, colours.red, "box"]);
+    items.push([figure.extra.limit, colours.ink, "dash"]);
   }
   key(figure, items);
   option.tooltip.formatter = (hits) => {
     const i = rowAt(c.time_s, hits[0].axisValue * sx), to = i + 1 < c.time_s.length ? c.time_s[i + 1] : end;
     const rows = exact ? [["power", watts(c.power_mean_w[i])]] : [["mean", watts(c.power_mean_w[i])], ["min", watts(c.power_min_w[i])], ["max", watts(c.power_max_w[i])]];
     if (stacked) rows.push(["idle nodes", watts(c.other_mean_w[i])]);
-    if (c.cap_w) rows.push(["cap", Number.isFinite(c.cap_w[i]) ? watts(c.cap_w[i]) : "none"]);
+    if (c.cap_w) rows.push([figure.extra.limit, Number.isFinite(c.cap_w[i]) ? watts(c.cap_w[i]) : "none"]);
     if (c.cap_w && c.excess_w[i] > 0) rows.push(["max excess", watts(c.excess_w[i])]);
     return tip(`${moment(c.time_s[i], figure)}, for ${span(to - c.time_s[i])}`, rows);
   };
@@ -148,12 +148,12 @@ function capLine(c, end, sx, sy) {
   data.push([end / sx, data[data.length - 1][1]]);
   return { name: "cap", type: "line", step: "end", data, symbol: "none", z: 5, silent: true, lineStyle: { color: colours.ink, width: 1.6, type: [6, 4] }, emphasis: { disabled: true } };
 }
-// Power above the cap, at least a pixel and a half wide, so that a short excess in a long run is visible.
+// Power above the limit, at least a pixel and a half wide, so that a short excess in a long run is visible.
 function excess(c, end, sx, sy) {
   const data = [];
   c.excess_w.forEach((w, i) => { if (w > 0) data.push([c.time_s[i] / sx, c.cap_w[i] / sy, (i + 1 < c.time_s.length ? c.time_s[i + 1] : end) / sx, (c.cap_w[i] + w) / sy]); });
   return {
-    name: "above the cap", type: "custom", clip: true, silent: true, z: 4, itemStyle: { color: colours.red }, tooltip: { show: false }, data,
+    name: "above the limit", type: "custom", clip: true, silent: true, z: 4, itemStyle: { color: colours.red }, tooltip: { show: false }, data,
     renderItem(params, api) {
       const a = api.coord([api.value(0), api.value(1)]), b = api.coord([api.value(2), api.value(3)]);
       return { type: "rect", shape: { x: a[0], y: b[1], width: Math.max(b[0] - a[0], 1.5), height: Math.max(a[1] - b[1], 1.5) }, style: { fill: colours.red } };

@@ -54,9 +54,16 @@ def power(drawing: Drawing, figure: Figure) -> None:
         cap = np.where(np.isfinite(cap), cap, np.nan)
         if excess.any():
             axes.fill_between(
-                time, cap, cap + excess, step="post", color=style.RED, lw=0.8, where=excess > 0, label="above the cap"
+                time,
+                cap,
+                cap + excess,
+                step="post",
+                color=style.RED,
+                lw=0.8,
+                where=excess > 0,
+                label=f"above the {figure.extra['limit']}",
             )
-        axes.step(time, cap, where="post", color=style.INK, lw=1.1, ls=(0, (5, 3)), label="cap")
+        axes.step(time, cap, where="post", color=style.INK, lw=1.1, ls=(0, (5, 3)), label=figure.extra["limit"])
     axes.set_ylim(bottom=0)
     label_time(axes, figure, end)
     style.legend(axes)
