@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ SHAPES = """Object.fromEntries([...document.querySelectorAll(".wide")].map((box)
 
 MONEY = "-1,234,567.89 EUR"
 ROW = "easy+pc-adaptive-0.1, estimator history-quantile"
-TABLES = {
+TABLES: dict[str, tuple[Sequence[str], list[tuple[str, ...]], list[str] | None]] = {
     "few": (("Event", "Net"), [("spring-1", MONEY)], ["", "n"]),
     "design": (DESIGN, [("1.25", "83 %", "79 %", "12,345", "9,876", "123.4 MWh", *[MONEY] * 8)] * 3, None),
     "settlement": (
