@@ -8,15 +8,20 @@ import inspect
 import math
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import BaseModel, Field, ValidationError
+from typer.testing import CliRunner
 
 from tests.architecture.source import CORE, PACKAGE, modules
+from tests.fuzz.commands import prepare
 from tests.fuzz.options import commands
-from wattqueue.errors import PolicyError
+from tests.fuzz.templates import LINES
+from wattqueue.cli import _app
+from wattqueue.errors import PolicyError, WattQueueError
 from wattqueue.formats.bounded import Count, Seconds
 from wattqueue.live.agent.config import AgentConfig
 from wattqueue.live.agent.messages import AgentState
@@ -124,6 +129,28 @@ def test_nonsense_is_refused_by_its_key(model: type[BaseModel], data: dict[str, 
     assert key in {error["loc"][0] for error in caught.value.errors() if error["type"] != "missing"}
 
 
+CHECKED = ("--nodes", "--interval")
+"""Options whose bounds are those of a table of the model, which the Python interface states in the same words."""
+BEYOND = [
+    (*line[:at], option, wrong, *line[at + 2 :])
+    for line in LINES
+    for option in CHECKED
+    if option in line
+    for at in (line.index(option),)
+    for wrong in ("0", "-1", "9" * 12)
+]
+
+
+@pytest.mark.parametrize("words", BEYOND, ids=" ".join)
+def test_numbers_that_the_model_bounds_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    prepare(tmp_path / "case", None, [], None)
+    monkeypatch.chdir(tmp_path / "case")
+    done = CliRunner().invoke(_app.build(list(words)), words)
+    assert isinstance(done.exception, WattQueueError), (done.output, done.exception)
+
+
 def test_every_number_of_the_command_line_has_bounds() -> None:
     found, numbers = [], 0
     for words, parameters in commands().items():
@@ -131,7 +158,7 @@ def test_every_number_of_the_command_line_has_bounds() -> None:
             kinds = {leaf for leaf, _ in leaves(one.type_descriptor.annotation)}
             if kinds & {int, float} and not one.is_flag:
                 numbers += 1
-                if one.min is None or one.max is None:
+                if (one.min is None or one.max is None) and one.opts[0] not in CHECKED:
                     found.append(f"{' '.join(words)} {one.opts[0]}")
     assert numbers > 50
     assert found == []

@@ -16,9 +16,7 @@ def run(
     *,
     contract: Annotated[Path, typer.Option(help="TOML: calendar, baseline, commitment, payment, penalty.")],
     meter: Annotated[Path, typer.Option(help="CSV of interval data, or the directory of a run (simulated power).")],
-    interval: Annotated[
-        int | None, typer.Option(min=1, max=86_400, help="Seconds of an interval. [the meter's; for a run 900]")
-    ] = None,
+    interval: Annotated[int | None, typer.Option(help="Seconds of an interval. [the meter's; for a run 900]")] = None,
     counterfactual: Annotated[
         Path | None, typer.Option(help="Directory of a run or replay without the events, shown beside the baseline.")
     ] = None,

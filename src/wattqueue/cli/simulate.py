@@ -24,9 +24,7 @@ def run(  # typer reads the annotations: names and defaults here are the options
     ],
     *,
     machine: Annotated[str | None, typer.Option(help="A machine of the catalogue, or a TOML file.")] = None,
-    nodes: Annotated[
-        int | None, typer.Option(min=1, max=2**24, help="A plain machine of so many nodes; default: the trace's.")
-    ] = None,
+    nodes: Annotated[int | None, typer.Option(help="A plain machine of so many nodes; default: the trace's.")] = None,
     node_watts: Annotated[str | None, typer.Option(help="Watts of a plain node, IDLE:MAX.")] = None,
     policy: Annotated[str, typer.Option(help="A row's name, my.toml:row, or my.py:MyPart.")] = "easy",
     estimator: Annotated[str | None, typer.Option(help="Replaces the policy's own: naive, oracle-mean, ...")] = None,

@@ -36,9 +36,7 @@ def run(
     *,
     cap: Annotated[str, typer.Option(help="60%..100%, 60%..100%:10%, 300kW..500kW:50kW, or a list.")] = "60%..100%",
     machine: Annotated[str | None, typer.Option(help="A machine of the catalogue, or a TOML file.")] = None,
-    nodes: Annotated[
-        int | None, typer.Option(min=1, max=2**24, help="A plain machine of so many nodes; default: the trace's.")
-    ] = None,
+    nodes: Annotated[int | None, typer.Option(help="A plain machine of so many nodes; default: the trace's.")] = None,
     node_watts: Annotated[str | None, typer.Option(help="Watts of a plain node, IDLE:MAX.")] = None,
     policy: Annotated[str, typer.Option(help="Policies, or my.toml:row; separate several by commas.")] = "easy",
     estimator: Annotated[

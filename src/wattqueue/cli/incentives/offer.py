@@ -24,9 +24,7 @@ def run(
     lead: Annotated[str, typer.Option(help="How long before delivery the target begins.")] = "1h",
     notice: Annotated[str, typer.Option(help="How long before its begin the target is known.")] = "24h",
     machine: Annotated[str | None, typer.Option(help="A machine of the catalogue, or a TOML file.")] = None,
-    nodes: Annotated[
-        int | None, typer.Option(min=1, max=2**24, help="A plain machine of so many nodes; default: the trace's.")
-    ] = None,
+    nodes: Annotated[int | None, typer.Option(help="A plain machine of so many nodes; default: the trace's.")] = None,
     node_watts: Annotated[str | None, typer.Option(help="Watts of a plain node, IDLE:MAX.")] = None,
     policy: Annotated[str, typer.Option(help="Policy that answers load targets.")] = "dr-running",
     cap: Annotated[str | None, typer.Option(help="400kW, 70%, none, or a CSV of time_s,cap_w.")] = None,
