@@ -17,7 +17,9 @@ from wattqueue.kernels.placement import (
     unit_is_free,
     withhold_unit,
 )
+from wattqueue.kernels.profile_power import NextSteps, put_step
 from wattqueue.kernels.running import running_insert, running_remove
+from wattqueue.kernels.site_meter import SiteMeter, keep_margin
 from wattqueue.kernels.state import Array, Heap, KernelView, Tree, Units
 from wattqueue.kernels.tree import Limits, tree_clear, tree_next, tree_set
 
@@ -140,3 +142,14 @@ def least(column: Array, at: int) -> float:
 
 def words(values: list[int]) -> Array:
     return np.array(values, np.uint64)
+
+
+@entry
+def keep_margin_now(view: KernelView, meter: SiteMeter) -> None:
+    """Put the share and margin of a site meter in force."""
+    keep_margin(by_reference(view), by_reference(meter))
+
+
+@entry
+def put_one_step(due: NextSteps, time: float, r: int) -> None:
+    put_step(by_reference(due), time, r)

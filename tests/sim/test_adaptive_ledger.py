@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels.drivers import keep_margin_now
 from tests.reference.site_meter import NaiveSiteMeter
 from tests.sim.test_against_twin import Scripted, expect_same, random_script
 from tests.sim.workloads import random_world
 from wattqueue.errors import PolicyError
 from wattqueue.formats.workloads.swf import read_swf
 from wattqueue.kernels import codes
-from wattqueue.kernels.site_meter import GREATEST, SPENT_S, Z, margin_once
+from wattqueue.kernels.site_meter import FIT_SHARE, GREATEST, SPENT_S, Z, margin_once
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.profiles import PowerProfiles
@@ -94,6 +95,19 @@ def test_power_above_what_was_admitted_raises_the_margin_and_uses_the_allowance(
     assert state[SPENT_S] == 90.0
     assert state[GREATEST] == pytest.approx(4.0)
     assert state[Z] == pytest.approx(9 * 2.0 * (10.0 - 0.5 * 0.1 * 10.0) / 100.0)
+
+
+def test_the_share_at_which_jobs_fitted_is_that_of_a_budget_that_is_just_kept() -> None:
+    simulation = begun(alike(1), 400.0)
+    view, meter = simulation.view, simulation.parts.meter
+    for cap_uw, fitted in (
+        (0, True),
+        (-1, False),
+    ):  # nothing runs, and the machine draws nothing: the budget is the cap
+        view.counter[codes.CAP], meter.state[FIT_SHARE] = cap_uw, 9.0
+        keep_margin_now(view, meter)
+        assert view.counter[codes.AVAILABLE] == cap_uw
+        assert (meter.state[FIT_SHARE] == view.num[codes.CHANCE_SHARE]) == fitted
 
 
 def test_a_margin_that_would_have_been_enough_does_not_rise() -> None:
