@@ -33,8 +33,9 @@ def entries() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 @pytest.mark.compiled
 @pytest.mark.skipif(MODE != "fast", reason="in plain mode inner kernels have dispatchers, too")
-def test_an_entry_is_compiled_once_for_every_world() -> None:
-    for seed in range(30):
+@pytest.mark.parametrize("worlds", [6, pytest.param(30, marks=pytest.mark.slow)])
+def test_an_entry_is_compiled_once_for_every_world(worlds: int) -> None:
+    for seed in range(worlds):
         world = random_world(seed, failures=seed % 2 == 0)
         run_both(world, random_script(seed, world))
         by_snapshot(world)

@@ -162,14 +162,27 @@ def stops_free_nothing(world: World) -> World:
     return replace(world, machine=Machine("random", parts, world.machine.cap_scope))
 
 
-@pytest.mark.parametrize(
-    "parts", [pytest.param(name, marks=pytest.mark.compiled if name == "rank with chance" else ()) for name in PARTS]
-)
+LONG = "rank with chance"
+"""Two seconds a world: two of them here, eight among the slow tests."""
+
+
+@pytest.mark.parametrize("parts", [pytest.param(n, marks=pytest.mark.slow if n == LONG else ()) for n in PARTS])
 @settings(max_examples=8)
 @given(SEEDS)
 def test_a_round_on_a_snapshot_answers_as_the_simulator_does(parts: str, seed: int) -> None:
+    answers_as_the_simulator(parts, seed)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", range(2))
+def test_a_round_with_a_margin_of_chance_answers_as_the_simulator_does(seed: int) -> None:
+    answers_as_the_simulator(LONG, seed)
+
+
+def answers_as_the_simulator(parts: str, seed: int) -> None:
+    """Decide every instant of a random world a second time, on a snapshot of it."""
     world = stops_free_nothing(random_world(seed, failures=seed % 3 == 0))
-    if parts == "rank with chance" and world.code == codes.CONSERVATIVE:
+    if parts == LONG and world.code == codes.CONSERVATIVE:
         world = replace(world, code=codes.EASY)
     chosen = PARTS[parts](world)
     custom = chosen.get("backfill")
