@@ -412,8 +412,8 @@ def split_licences(text: str) -> tuple[int, tuple[str, ...]]:
     watts, others = -1, []
     for piece in text.split(","):
         name, _, count = piece.partition(":")
-        if name == LICENCE:
-            watts = int(count or 1)
+        if name == LICENCE:  # a job that took over another's nodes names both counts
+            watts = max(watts, 0) + int(count or 1)
         else:
             others.append(piece)
     return watts, tuple(others)
