@@ -158,6 +158,7 @@ TWINS: dict[str, dict[str, str]] = {
         "nodes": "stop_unit wake_unit drain_unit",
     },
     "simulator.Simulator.requeue": {"actions": "requeue", "nodes": "requeue_job", "entries": "release_job"},
+    "simulator.Simulator.holds_starts": {"entries": "holds_starts"},
     "simulator.Simulator.suspend": {"actions": "suspend", "parking": "suspend_job"},
     "simulator.Simulator.resume": {"actions": "resume", "parking": "resume_job"},
     "simulator.Simulator.keep": {"parking": "keep_work"},

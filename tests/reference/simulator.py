@@ -149,6 +149,8 @@ class Simulator:
         self.domains = groups([(part.units, part.cores_per_socket if part.unit == "core" else 1) for part in parts])
         self.domain_cap = [INF] * len(self.domains)
         self.settling: dict[tuple[bool, int], tuple[list[int], float]] | None = None  # while no limit or unit changes
+        self.held = False
+        """Whether a control lets nothing start beside running jobs."""
         self.before_target: dict[int, float] = {}
         """Limits of domains that were lowered for a load target: those that held before."""
         if self.meter is not None:
@@ -619,6 +621,8 @@ class Simulator:
 
     def schedule(self) -> None:
         self.last_pass = self.now
+        if self.holds_starts():
+            return
         if self.code == codes.CONSERVATIVE:
             self.conservative()
         elif self.code == codes.SHORTEST:
@@ -626,6 +630,10 @@ class Simulator:
         else:
             self.greedy()
         self.progress()
+
+    def holds_starts(self) -> bool:
+        """Whether nothing starts now: a control asks for it, and a job runs."""
+        return self.held and bool(self.running)
 
     def progress(self) -> None:
         """Where nothing runs, the first entry starts whose units, all at their stated maximum, fit below each limit."""
@@ -1096,6 +1104,7 @@ class Simulator:
             job, partition = self.entries.job[entry], self.entries.partition[entry]
             if (str(self.jobs.job_id[job]), partition) == (action.job, action.partition):
                 fits = self.fits(entry, action.option) or self.fits_alone(entry, action.option)
+                fits = fits and not self.holds_starts()
                 if action.option in self.options(entry) and fits and not self.overtakes(entry, action.option):
                     self.launch(entry, action.option)
                 return
@@ -1269,6 +1278,7 @@ class Simulator:
             if self.script is not None and self.now >= tick:
                 for action in self.script(ticks):
                     self.act(action)
+                self.held = getattr(self.script, "holds", lambda _: False)(ticks)
                 ticks += 1
                 tick = self.now + self.period
             if self.at_completion and self.interval > 0:

@@ -45,6 +45,11 @@ class Scripted:
     def __init__(self, script: Any, period_s: float) -> None:
         self.script, self.period_s, self.ticks = script, period_s, 0
 
+    @property
+    def holds_starts(self) -> bool:
+        """Whether nothing starts beside running jobs, by the script's ``holds``."""
+        return bool(self.ticks and getattr(self.script, "holds", lambda _: False)(self.ticks - 1))
+
     def act(self, view: View) -> Sequence[Action]:
         self.ticks += 1
         actions: Sequence[Action] = self.script(self.ticks - 1)
@@ -145,6 +150,15 @@ def test_with_phases_under_limits(seed: int) -> None:
 def test_with_jobs_that_are_suspended_and_nodes_that_drain(seed: int) -> None:
     world = random_world(seed, failures=seed % 2 == 0)
     expect_twins(world, random_script(seed, world, parking=True))
+
+
+@given(SEEDS)
+def test_with_a_control_that_holds_starts(seed: int) -> None:
+    """For some ticks nothing starts beside running jobs; where nothing runs, something does."""
+    world = random_world(seed, failures=seed % 3 == 0)
+    script = random_script(seed, world, parking=seed % 2 == 0)
+    script.holds = lambda tick: tick <= 60 and bool(np.random.default_rng((seed, tick, 1)).random() < 0.5)
+    expect_twins(world, script)
 
 
 @given(SEEDS)

@@ -247,7 +247,9 @@ def test_limits_that_the_cap_asks_for_stay() -> None:
     """Set without a target, or while the cap alone is not kept; and a lift goes no further than to what held before."""
     early = run(jobs_of((0, 1, 10.0), (100, 1, 100.0), allowed=[0, 0]), limited(60.0, 0.0), TARGET)
     assert early.schedule.end_s[1] == 300.0
-    actions = {at_s: [SetDomainCaps((0,), (watts,))] for at_s, watts in ((0.0, 80.0), (50.0, 60.0))}
+    actions: dict[float, Sequence[Action]] = {
+        at_s: [SetDomainCaps((0,), (watts,))] for at_s, watts in ((0.0, 80.0), (50.0, 60.0))
+    }
     both = load_policy("easy", controls=[At(actions)])
     done = run(jobs_of((0, 1, 10.0), (100, 1, 90.0), allowed=[0, 0]), both, TARGET)
     assert done.schedule.end_s[1] == pytest.approx(100.0 + 90.0 / 0.75), "80 W: three quarters of the speed"

@@ -17,6 +17,7 @@ from wattqueue.kernels.consent import first_option, last_option
 from wattqueue.kernels.domains import clear_list, list_changed, list_job
 from wattqueue.kernels.entries import (
     entry_partition,
+    holds_starts,
     least_net,
     net_watt,
     ready_units,
@@ -64,7 +65,7 @@ def start_if_fits(view: KernelView, index: int, option: int) -> int:
     if option < first_option(view, index) or option > last_option(view, index):
         return codes.REFUSED_CONSENT if view.counter[codes.BY_TARGET] == 0 else codes.REFUSED_OPTION
     net = net_watt(view, job, option)
-    if not fits_watts(view, net) and not fits_alone(view, p, job, net):
+    if holds_starts(view) or (not fits_watts(view, net) and not fits_alone(view, p, job, net)):
         return codes.REFUSED_POWER
     start_entry(view, index, option)
     view.counter[codes.DIRTY] = 1  # a reservation, or a plan, may have been this job's

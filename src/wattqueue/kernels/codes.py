@@ -78,7 +78,8 @@ STATED_CAP = 35  # the limit in force without that ramp
 FULL_CAP = 36  # the cap without load targets; CAP is below it for a target alone
 RISEN_TO = 37  # the highest figure of the ledger since the last target
 BASE_MARGIN = 38  # microwatts of BASE that are a margin of a snapshot
-COUNT_SLOTS = 39
+HOLDS_STARTS = 39  # 1 while nothing starts beside running jobs: a control asks for it (rule 16)
+COUNT_SLOTS = 40
 
 # Columns of AnnouncedSteps.rise: microwatts a second, most seconds of a step, microwatts at which a rise is over.
 RISE_UW_PER_S = 0

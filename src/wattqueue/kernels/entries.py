@@ -20,6 +20,12 @@ INF = float("inf")
 
 
 @inlined
+def holds_starts(view: KernelView) -> bool:
+    """Return whether nothing starts now beside the jobs that run: a control asks for it (rule 16)."""
+    return bool(view.counter[codes.HOLDS_STARTS] != 0 and view.counter[codes.RUNNING] > 0)
+
+
+@inlined
 def row_of(rows: Rows, table: Array, job: int) -> int:
     """Return the row of ``job`` in one of the tables of ``rows``.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import by_reference, entry, inlined
 from wattqueue.kernels.ahead import look_ahead
+from wattqueue.kernels.entries import holds_starts
 from wattqueue.kernels.greedy import try_in_order
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.plan import pass_conservative
@@ -25,7 +26,7 @@ def schedule(view: KernelView) -> None:
     The view already counts what it started (units, watts, running jobs). Times, true watts and energy of the new
     jobs are the driver's to set (``loop.apply_starts``).
     """
-    if view.counter[codes.QUEUED] > 0:
+    if view.counter[codes.QUEUED] > 0 and not holds_starts(view):
         if view.counter[codes.LOOKS_AHEAD] != 0:
             look_ahead(view)
         if view.counter[codes.CODE] == codes.CONSERVATIVE:

@@ -47,6 +47,10 @@ class Conditions(NamedTuple):
     """Jobs that are set aside since they can start under no limit to come, each with the reason (rule 19)."""
     target: str = ""
     """What limits below the cap: ``load target``, or ``limit after the load target``; empty where nothing does."""
+    over_measured_w: float = 0.0
+    """Measured watts above the cap without load targets."""
+    did: str = ""
+    """What was done since they are."""
 
     def lines(self, stated_w: float, alone_w: float, *, observing: bool = False) -> list[str]:
         """Return a line for each condition that holds; ``observing``: the controller controls nothing.
@@ -68,6 +72,10 @@ class Conditions(NamedTuple):
             found.append(
                 f"counted power is {self.over_target_w:,.0f} W above the {self.target} of {stated_w:,.0f} W: {reason}; "
                 "only jobs whose users consent are slowed down or parked"
+            )
+        if self.over_measured_w:
+            found.append(
+                f"measured power is {self.over_measured_w:,.0f} W above the cap of {alone_w:,.0f} W: {self.did}"
             )
         for names, verbs, what in (
             (self.unlicensed, ("runs", "run"), "without watts, taken off the pool at the maximum of the nodes"),
@@ -115,6 +123,8 @@ def conditions(
         _names(plan.sorted.orphans),
         tuple(f"{key.name} ({why})" for key, why in plan.sorted.never.items()),
         target if stated_w < alone_w else "",
+        0.0 if cap_unknown else plan.above.over_w,
+        plan.above.words(),
     )
 
 

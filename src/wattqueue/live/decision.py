@@ -38,6 +38,7 @@ from wattqueue.policy.build import check_prediction
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities, require_carried_out, resolve
 from wattqueue.policy.decide import PolicySnapshot
 from wattqueue.policy.domain_limits import DomainLimits
+from wattqueue.policy.domain_power import DomainReadings
 from wattqueue.policy.events import EventWatch
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.policy import Policy
@@ -167,6 +168,8 @@ class Seen(NamedTuple):
     """Events that only the controller knows, as bits."""
     drained: Container[str] = ()
     """Nodes that the controller drained."""
+    readings: DomainReadings | None = None
+    """Measured power of nodes; None where no control reads it."""
 
 
 class Moment(NamedTuple):
@@ -182,6 +185,8 @@ class Moment(NamedTuple):
     """Limits of power domains (nodes); None without agents."""
     parked_w: Mapping[str, float] = NOBODY
     """Net watts for which each job counts again that was parked."""
+    readings: DomainReadings | None = None
+    """Measured power of nodes; None where no control reads it."""
 
 
 class Asked(NamedTuple):
@@ -244,7 +249,7 @@ class Decider:
             if self.session.needs.controls:
                 happened = self.events.observe(seen.waiting, (*seen.running, *seen.under_way), view.cap_w, states)
             happened |= seen.happened | self._retry
-            moment = Moment(states, frozenset(seen.under_way), happened, seen.limits, seen.parked_w)
+            moment = Moment(states, frozenset(seen.under_way), happened, seen.limits, seen.parked_w, seen.readings)
         decision = self.answer(view, moment, most)
         # an agent may be silent for a moment, or the resource manager have no room yet
         refused = any(isinstance(one.action, SetFrequency | Suspend | Resume) for one in decision.refusals)
@@ -264,7 +269,9 @@ class Decider:
         if moment is None:
             now = Round(view, self.abilities)
         else:
-            now = Round(view, self.abilities, moment.states, moment.under_way, moment.limits, moment.parked_w)
+            now = Round(
+                view, self.abilities, moment.states, moment.under_way, moment.limits, moment.parked_w, moment.readings
+            )
             actions = tuple(session.control(now, view.now_s, moment.happened))
             for unit, state in now.powered.items():
                 self.events.ask(unit, state)
@@ -273,7 +280,7 @@ class Decider:
             for unit in now.undrained:
                 self.events.ask(unit, codes.UNIT_ON)
         passed = session.schedule(now) if session.pass_is_due(view.now_s) else None
-        answers = Answers(actions, passed, margin_w)
+        answers = Answers(actions, passed, margin_w, session.holds_starts)
         wider, last = grow(view, now, greatest, self.layout, lambda more: self._repeat(now, more, answers))
         session.lift_limits(last)
         starts, rows = tuple(last.starts()), tuple(last.start_rows())

@@ -11,6 +11,7 @@ What to watch (``share/alerts.yml`` holds rules for it):
 - ``wattqueue_counted_over_cap_watts``, ``wattqueue_counted_over_target_watts``, ``wattqueue_cap_below_idle_watts``,
   ``wattqueue_cap_unreadable``, ``wattqueue_jobs{state=~"stuck|failed|unlicensed|never"}``: conditions of a round
   (``live.conditions``), normally 0;
+- ``wattqueue_measured_over_cap_watts``, and ``wattqueue_above_cap_actions_total``: what was done about it;
 - ``wattqueue_last_round_timestamp_seconds``: the heartbeat; a controller that hangs serves its metrics on;
 - ``wattqueue_observe_failures_total``: Slurm does not answer; after ``away_s`` the release fall-back acts;
 - ``wattqueue_actuations_total{result="failed"}``: Slurm refuses writes;
@@ -75,6 +76,9 @@ class LiveMetrics:
         self.limit = gauge("cluster_power_limit_watts", "The lower of cap and load target in force; +Inf without.")
         self.over_cap = gauge("counted_over_cap_watts", "Counted power above the cap that the site states.")
         self.over_target = gauge("counted_over_target_watts", "Counted power above a load target below the cap.")
+        self.over_measured = gauge("measured_over_cap_watts", "Measured power above the cap without load targets.")
+        text = "Limits lowered, and jobs stopped or requeued, while measured power was above the cap."
+        self.above_actions = Counter("wattqueue_above_cap_actions", text, ("action",), registry=self.registry)
         self.below_idle = gauge("cap_below_idle_watts", "Watts by which the cap is below idle and shared nodes.")
         self.shared = gauge("shared_nodes_watts", "Watts that nodes count which jobs share, each its maximum once.")
         self.unreadable = gauge("cap_unreadable", "1 while the content of the cap's file is not in force.")
@@ -136,6 +140,9 @@ class LiveMetrics:
         found = report.conditions
         self.over_cap.set(found.over_cap_w)
         self.over_target.set(found.over_target_w)
+        self.over_measured.set(found.over_measured_w)
+        for action, times in plan.above.counts.items():
+            self.above_actions.labels(action).inc(times)
         self.below_idle.set(found.cap_below_idle_w)
         self.shared.set(plan.shared.watts)
         self.unreadable.set(found.cap_unreadable)

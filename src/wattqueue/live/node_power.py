@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 
+import numpy as np
+
 from wattqueue.live.cluster import Snapshot
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.telemetry.base import NodePower, Telemetry
 from wattqueue.live.tracking import trusted
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Partition
+from wattqueue.policy.domain_power import DomainReadings
 
 
 def node_power(
@@ -34,6 +37,15 @@ def node_power(
             sample = counted
         out[name] = sample
     return out, low
+
+
+def readings_of(power: Mapping[str, NodePower], layout: Layout) -> DomainReadings:
+    """Return what is measured of managed nodes, as the parts of a policy see it; NaN for a node that counts as more."""
+    rows = [power.get(name) for name in layout.names]
+    watts = [row.power_w if row is not None and row.label == "measured" else math.nan for row in rows]
+    taken = [-math.inf if row is None else row.taken_s for row in rows]
+    moves = [row is not None and not row.unchanged for row in rows]
+    return DomainReadings(np.array(watts, np.float64), np.array(taken, np.float64), np.array(moves, np.bool_))
 
 
 def _figures(layout: Layout, shared: SharedNodes, snapshot: Snapshot) -> Iterator[tuple[str, float, float]]:

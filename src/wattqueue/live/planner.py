@@ -43,6 +43,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from wattqueue.formats.slurm.hostlist import compress, expand
+from wattqueue.live.above_cap import AboveCap, measured_over_w
 from wattqueue.live.bound import NO_LIMITS, LimitsInForce, WattBound, held_watts, watt_bound
 from wattqueue.live.budget import Budget, elsewhere_w, pool_under, uncounted_w
 from wattqueue.live.capfile import Announced
@@ -63,6 +64,7 @@ from wattqueue.live.lowering import AcceptedOvershoot
 from wattqueue.live.misnamed import MisnamedRecord
 from wattqueue.live.moldable import node_range, range_mark
 from wattqueue.live.never_starts import NeverStarting
+from wattqueue.live.node_power import readings_of
 from wattqueue.live.occupied import PlacedJobs, busy_columns
 from wattqueue.live.parking import Parking
 from wattqueue.live.pending_jobs import PendingJobs
@@ -175,6 +177,8 @@ class Plan:
     """What every write of the round passes."""
     in_target: bool = False
     """Whether a load target is in force."""
+    above: AboveCap = field(default_factory=lambda: AboveCap(acts=False))
+    """By how much measured power is above the cap, and what was done about it."""
 
 
 @dataclass
@@ -218,6 +222,7 @@ class Planner:
         )  # fmt: skip
         self.meter = LedgerMeter(ledger, memory, self.layout) if isinstance(ledger, Adaptive) else None
         self.announced = Announced(Signals(self.cap, scale=RiseScale.of(self.layout.machine)), self.cap)
+        self.above = AboveCap(self.decider.session.acts_by_power)
         self.settings = self.decider.session.needs.pass_settings(self.layout.machine.cap_scope)
         # Whether signals are needed: by parts in Python, or by what looks at load targets.
         self._looks_ahead = self.decider.asks or self.settings.by_target or bool(self.settings.looks_ahead)
@@ -270,10 +275,10 @@ class Planner:
         late = self._late(rows)
         decision = self.decider.decide(
             view,
-            self._seen_by_parts(rows, occupation, nodes, limits) if self.decider.asks else None,
+            self._seen_by_parts(rows, occupation, nodes, limits, power) if self.decider.asks else None,
             lambda row: self._range(self.sorter.queue.row[rows.waiting[row]])[1],
         )
-        self._note_pass(decision)
+        self._note_pass(decision, power)
         if decision.now.base_added_uw:  # nodes that boot: their watts leave the pool in the round that wakes them
             base += decision.now.base_added_uw
             pool_w = pool_under(left_w, snapshot.pool, base, bare_w, withheld)[1]
@@ -285,7 +290,7 @@ class Planner:
         adopt = [back(JobGoal(row.key, held=True, why=why), row) for row in rows.adopt]
         restored = self.placement.restored(snapshot, {one.row.key for one in chosen})
         shared, hand = self.budget.counted, self._undecided(snapshot, rows)
-        target, until_s = target_name(view.signals.targets, now_s), target_end_s(view.signals.targets, now_s)
+        target, until_s = self._parks_for(view), target_end_s(view.signals.targets, now_s)
         parked = self.parking.goals(decision.now, occupation.busy, now_s, target, until_s)
         follow, other = self.rules.track_running, {goal.key for goal in parked.jobs}
         licences = licences_of_running(self.memory, snapshot, running, other, follow=follow)
@@ -305,7 +310,7 @@ class Planner:
             watt_bound(
                 left_w - base / 1e6, overshoot_w, snapshot,
                 lambda: held_watts(holding, rows, running, in_force, promised=promised), elsewhere,
-            ), self.announced.targets.in_force(now_s) >= 0,
+            ), self.announced.targets.in_force(now_s) >= 0, self.above,
         )  # fmt: skip
 
     def _sorted(self, snapshot: Snapshot) -> Sorted:
@@ -326,14 +331,23 @@ class Planner:
                             known=known)  # fmt: skip
             self.settings = replace(self.settings, chance=self.meter.terms)
 
-    def _note_pass(self, decision: Decision) -> None:
-        """Hand what a pass left to the meter of an adaptive ledger."""
+    def _parks_for(self, view: PolicySnapshot) -> str:
+        """Return for what jobs are parked in this round, in words."""
+        in_force = view.signals.targets.in_force(view.now_s) >= 0
+        if self.decider.session.acts_by_power and not in_force:
+            return "measured power is above the cap"
+        return target_name(view.signals.targets, view.now_s)
+
+    def _note_pass(self, decision: Decision, power: Mapping[str, NodePower]) -> None:
+        """Hand what a pass left to the meter of an adaptive ledger; note what was done about power above the cap."""
+        self.above.round(measured_over_w(decision.now, power, self.layout), decision.answers.actions)
         if self.meter is not None:
             self.meter.passed(decision.now.kernel)
 
     def _seen_by_parts(
-        self, rows: Sorted, occupation: Occupation, nodes: tuple[Node, ...], limits: DomainLimits | None
-    ) -> Seen:
+        self, rows: Sorted, occupation: Occupation, nodes: tuple[Node, ...], limits: DomainLimits | None,
+        power: Mapping[str, NodePower],
+    ) -> Seen:  # fmt: skip
         """Return what the session compares with the round before."""
         busy = occupation.busy
         running, under_way = [b.row.key.name for b in busy if b.row.active], [row.key.name for row in rows.under_way]
@@ -342,6 +356,7 @@ class Planner:
             nodes, [key.name for key in self.sorter.queue.keys()], running, [*under_way, *still], limits,  # noqa: SIM118
             self.parking.resumes_w(busy), self.parking.happened(rows.running) | changed_consent(self.consents),
             self.memory.drained,
+            readings_of(power, self.layout) if power and self.decider.session.needs.reads_sensors else None,
         )  # fmt: skip
 
     def ran(self, busy: Busy) -> ObservedJob:

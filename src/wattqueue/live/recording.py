@@ -51,6 +51,7 @@ from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs
 from wattqueue.policy.domain_limits import DomainLimits
+from wattqueue.policy.domain_power import DomainReadings
 from wattqueue.policy.policy import Policy
 from wattqueue.policy.round import NOBODY
 
@@ -219,6 +220,8 @@ def _moment_data(moment: Moment) -> dict[str, Any]:
     runs = [[int(moment.states[low]), high - low] for low, high in pairwise(edges) if high > low]
     data = {"states": runs, "under_way": sorted(moment.under_way), "happened": moment.happened}
     data |= {"parked_w": dict(moment.parked_w)} if moment.parked_w else {}
+    if moment.readings is not None:
+        data["readings"] = {name: column.tolist() for name, column in moment.readings._asdict().items()}
     limits = moment.limits
     return data if limits is None else {**data, "limits": {name: getattr(limits, name).tolist() for name in LIMITS}}
 
@@ -228,8 +231,11 @@ def moment_of(data: dict[str, Any]) -> Moment:
     states = np.repeat([state for state, _ in data["states"]], [count for _, count in data["states"]])
     given = data.get("limits")
     limits = None if given is None else DomainLimits(*(np.array(given[name], np.float64) for name in LIMITS))
-    under_way, parked_w = frozenset(data["under_way"]), data.get("parked_w", NOBODY)
-    return Moment(states.astype(np.int8), under_way, data["happened"], limits, parked_w)
+    under_way, parked_w, readings = frozenset(data["under_way"]), data.get("parked_w", NOBODY), None
+    if "readings" in data:
+        watts, taken, moves = (data["readings"][name] for name in DomainReadings._fields)
+        readings = DomainReadings(np.array(watts, np.float64), np.array(taken, np.float64), np.array(moves, np.bool_))
+    return Moment(states.astype(np.int8), under_way, data["happened"], limits, parked_w, readings)
 
 
 def asked_of(data: dict[str, Any], last: PolicySnapshot | None) -> Asked:

@@ -72,6 +72,7 @@ def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
         "over_cap_w": report.conditions.over_cap_w,
         "over_target_w": report.conditions.over_target_w,
         "measured_w": measured_w(report),
+        "over_measured_w": report.conditions.over_measured_w,
         "pool_w": None if pool is None else {
             "total": pool.total, "open": pool.open_w, "used": pool.used, "uncounted": pool.uncounted,
         },

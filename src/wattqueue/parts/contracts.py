@@ -361,7 +361,10 @@ class Control(Protocol):
     with the event ``signal`` or ``node``, is called at the beginning, too: cap and units are new to it then.
 
     A control may have an attribute ``missing``, a text that names what it lacks to act ("" for nothing); a policy with
-    a control that lacks something is refused.
+    a control that lacks something is refused. ``reads_sensors``: it needs measured power. ``acts_by_power``: it takes
+    watts from jobs because measured power is above the cap (rule 16); only jobs whose users consent may be stopped
+    by it. ``holds_starts``, read after each call: nothing starts now beside running jobs. ``parks``: it suspends jobs,
+    and continues those that are suspended; a policy has one such control.
     """
 
     period_s: float

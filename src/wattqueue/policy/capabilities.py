@@ -301,7 +301,8 @@ def parts_of(policy: Policy) -> list[tuple[str, Any]]:
 
 
 def require_complete(policy: Policy) -> None:
-    """Raise PolicyError for a part that names something it lacks (attribute ``missing``, empty for nothing)."""
+    """Raise PolicyError for a part that names something it lacks (``missing``), or has one like it too many."""
+    require_one_that_parks(policy)
     for axis, part in parts_of(policy):
         missing = stated(part, "missing", "")
         if missing:
@@ -310,6 +311,17 @@ def require_complete(policy: Policy) -> None:
                 where=policy.name,
                 hint="nothing that a policy file can name provides it: leave the part out",
             )
+
+
+def require_one_that_parks(policy: Policy) -> None:
+    """Raise PolicyError for two controls that suspend jobs."""
+    parking = [part_name(type(control)) for control in policy.controls if stated(control, "parks", False)]
+    if len(parking) > 1:
+        raise PolicyError(
+            f"controls {' and '.join(parking)} both suspend jobs, and each would continue those of the other",
+            where=policy.name,
+            hint="leave one out, or the step park of lower-measured",
+        )
 
 
 def check_knobs(backfill: object, depth: Any, interval_s: Any) -> None:
@@ -421,11 +433,14 @@ def require_sensors(policy: Policy, needs: Capabilities, driver: DriverAbilities
     if not needs.reads_sensors:
         return
     what = "a control that reads power sensors" if needs.measured is None else ledger_name(needs.ledger)
-    there = machine.sensor is not None if driver.telemetry is None else driver.telemetry
+    live = driver.telemetry if needs.measured is not None else driver.site_meter  # a control needs no lower licences
+    there = machine.sensor is not None if driver.telemetry is None else live
     if not there:
         lacks = f"{driver.name} has no power sensor of {machine.name}"
         hint = "write a [sensor] table into the machine file"
-        if driver.telemetry is not None:
+        if driver.telemetry is not None and needs.measured is None:
+            lacks, hint = f"{driver.name} has no source of the nodes' power", "name a source in [telemetry]"
+        elif driver.telemetry is not None:
             lacks = f"{driver.name} has no source of the nodes' power, or track_running is off (the default)"
             hint = "name a source in [telemetry], with track_running = true and what it needs"
         raise PolicyError(

@@ -127,7 +127,8 @@ def refused_by_consent(view: View, action: Action, caps_w: Floats, freed_w: floa
 
     An action that slows, suspends or requeues a job is for a load target where one is known, or the limit still rises
     after one, and the cap alone is kept without it: whatever a control had in mind. ``caps_w`` (D,) are the limits in
-    force of all power domains. ``freed_w``: watts that actions of this instant freed and the view does not show yet.
+    force of all power domains. ``freed_w``: watts that actions of this instant freed and the view does not show yet;
+    -inf where measured power is above the cap alone, and the policy acts by it.
     """
     if isinstance(action, Requeue) and action.kept_s > 0 and np.isnan(checkpoint_of(view, action.job)):
         return KEEPS_NOTHING
@@ -155,6 +156,22 @@ def refused_by_consent(view: View, action: Action, caps_w: Floats, freed_w: floa
     return "" if agreed else NO_CONSENT
 
 
+def refused_by_power(view: View, action: Action) -> str:
+    """Return why a control that acts by measured power may not stop a job: it did not opt in; empty where it may.
+
+    The cap alone asks for no consent, but a meter may be wrong (rule 16).
+    """
+    if not isinstance(action, Suspend | Requeue):
+        return ""
+    row = view.job_row(action.job)
+    if row < 0 or view.job_option(row) < 0:
+        return ""  # the driver says what is wrong with it
+    keeps = not isinstance(action, Requeue) or not np.isnan(checkpoint_of(view, action.job))
+    return "" if keeps and may_park(view, np.array([row], np.int32))[0] else NOT_OPTED_IN
+
+
+NOT_OPTED_IN = "by measured power, of a job whose user did not opt in"
+"""Why such a control may not suspend or requeue a job."""
 SLOWING = (SetFrequency, SetDomainCaps, Suspend, Requeue, StartJob)
 """Actions that may take speed from a job."""
 

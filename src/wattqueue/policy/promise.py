@@ -39,4 +39,7 @@ def promise_of(policy: Policy) -> CapPromise:
         power = "within the cap, where no node draws more than its max_w"
     else:
         power = "nothing: power is above the cap whenever jobs draw more than was predicted"
+    lowers = [part_name(type(one)) for one in policy.controls if stated(one, "acts_by_power", False)]
+    if lowers:
+        power += f"; once measured above the cap it is brought back as far as {lowers[0]} reaches"
     return CapPromise(start, power, maximum)

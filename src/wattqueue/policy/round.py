@@ -40,6 +40,7 @@ from wattqueue.policy.actions import (
 from wattqueue.policy.capabilities import DriverAbilities
 from wattqueue.policy.decide import PolicySnapshot, starts_of, view_of
 from wattqueue.policy.domain_limits import OUT_OF_REACH, DomainLimits
+from wattqueue.policy.domain_power import DomainReadings
 from wattqueue.policy.identity import JobNames
 from wattqueue.policy.starts import start_job, unit_is_free
 from wattqueue.policy.view import View
@@ -61,15 +62,16 @@ class Round:
         under_way: frozenset[str] = frozenset(),
         limits: DomainLimits | None = None,
         parked_w: Mapping[str, float] = NOBODY,
+        readings: DomainReadings | None = None,
     ) -> None:
         """Load a snapshot.
 
         ``unit_state`` (units,) are the states of ``kernels/codes.py``; without them a unit that cannot be used counts
         as down. ``under_way`` names jobs that hold units in the snapshot and do not run yet: there is nothing to
         requeue. ``limits``: of power domains, None where no agents set them. ``parked_w``: net watts for which each job
-        counts again that an action suspended.
+        counts again that an action suspended. ``readings``: measured power of domains, None where no part reads it.
         """
-        self.snapshot, self.abilities, self.under_way = snapshot, abilities, under_way
+        self.snapshot, self.abilities, self.under_way, self.readings = snapshot, abilities, under_way, readings
         self.limits, self._limits_before = limits, limits
         self.limited: dict[int, float] = {}
         """Watts to which power domains are to be limited."""
@@ -103,8 +105,9 @@ class Round:
         """Return the present as a part sees it."""
         seen = self.snapshot
         return View(
-            seen.jobs, seen.machine, self.kernel, self.unit_state, refusals, self.names, seen.signals, self.limits
-        )
+            seen.jobs, seen.machine, self.kernel, self.unit_state, refusals, self.names, seen.signals, self.limits,
+            self.readings,
+        )  # fmt: skip
 
     @property
     def signals(self) -> Signals:
@@ -128,7 +131,8 @@ class Round:
 
     def wider(self, snapshot: PolicySnapshot) -> Round:
         """Return the same round on another snapshot, before any action."""
-        return Round(snapshot, self.abilities, self.states_before(), self.under_way, self._limits_before, self.parked_w)
+        before = self.states_before(), self.under_way, self._limits_before, self.parked_w, self.readings
+        return Round(snapshot, self.abilities, *before)
 
     def states_before(self) -> NDArray[np.int8]:
         """Return the unit states of the snapshot, without the actions of this round."""

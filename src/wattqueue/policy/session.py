@@ -50,13 +50,15 @@ from wattqueue.policy.actions import (
     listed,
 )
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities, DriverAbilities
-from wattqueue.policy.consented import frees_w, limits_for_target, refused_by_consent
+from wattqueue.policy.consented import frees_w, limits_for_target, refused_by_consent, refused_by_power
 from wattqueue.policy.decide import ranked_starts
+from wattqueue.policy.domain_power import measured_w
 from wattqueue.policy.estimation import Estimation
+from wattqueue.policy.interfaces import stated
 from wattqueue.policy.overtaking import OVERTAKES, overtakes
 from wattqueue.policy.policy import Policy
 from wattqueue.policy.run_times import run_times_afresh
-from wattqueue.policy.target_limits import LIFTED, TargetLimits, cap_alone
+from wattqueue.policy.target_limits import LIFTED, TargetLimits
 from wattqueue.policy.view import View
 
 MOST_REFUSALS = 10_000
@@ -121,6 +123,8 @@ class Answers:
     """None where there was no pass."""
     margin_before_w: float = 0.0
     """Watts that the ledger kept free while the controls acted: the margin of the pass before."""
+    holds_starts: bool = False
+    """Whether a control let nothing start beside running jobs."""
 
 
 class Session:
@@ -166,6 +170,8 @@ class Session:
         self._freed = (-np.inf, 0.0)
         """An instant, and the watts that actions freed then and no view shows yet."""
         self.target_limits = TargetLimits()
+        self.acts_by_power = any(stated(control, "acts_by_power", False) for control in needs.controls)
+        """Whether a control acts by measured power: what the cap asks for is told by that, too (rule 16)."""
 
     # -- what the compiled loop has to know --------------------------------------------------------
     def stops(self) -> int:
@@ -312,7 +318,13 @@ class Session:
                 if count is not None:
                     count(control, action)
                 done.append(action)
+        hold_starts(driver.kernel, held=self.holds_starts)
         return done
+
+    @property
+    def holds_starts(self) -> bool:
+        """Return whether a control lets nothing start now beside the jobs that run (rule 16)."""
+        return any(stated(control, "holds_starts", False) for control in self.needs.controls)
 
     def _carry_out(self, driver: Driver, view: View, action: Action, control: object) -> str:
         """Carry out an action of a control, or return why not.
@@ -321,19 +333,21 @@ class Session:
         """
         table = driver.abilities.actions
         kind = type(action)
+        by_power = stated(control, "acts_by_power", False)
         for_targets = len(driver.signals.targets) or self.target_limits.before_w
-        if not for_targets and kind is not Requeue and kind is not StartJob:
+        if not (for_targets or by_power) and kind is not Requeue and kind is not StartJob:
             return carry_out(table, driver, action, control)
         if view.now_s != self._freed[0]:
             self._freed = view.now_s, 0.0
         frees, for_target, before_w = 0.0, False, driver.domain_caps_w
         # What is not a job, an option or watts: the driver names it.
         with suppress(TypeError, ValueError, OverflowError):
-            reason = refused_by_consent(view, action, before_w, self._freed[1])
-            if reason:
+            freed_w = -np.inf if self.acts_by_power and measured_w(view) > view.cap_alone_w else self._freed[1]
+            reason = refused_by_consent(view, action, before_w, freed_w)
+            if reason := reason or (refused_by_power(view, action) if by_power else ""):
                 return reason
             frees = 0.0 if driver.abilities.frees_at_once else frees_w(view, action)
-            for_target = isinstance(action, SetDomainCaps) and limits_for_target(view, action, before_w, self._freed[1])
+            for_target = isinstance(action, SetDomainCaps) and limits_for_target(view, action, before_w, freed_w)
         if isinstance(action, StartJob) and self._overtakes(view, action):
             return OVERTAKES
         reason = carry_out(table, driver, action, control)
@@ -343,21 +357,8 @@ class Session:
         return reason
 
     def lift_limits(self, driver: Driver) -> None:
-        """Lift the limits of a load target that slow a job beyond the consent of its user (rule 20).
-
-        As far as the cap alone has room for what all jobs on their domains draw then.
-        """
-        if not self.target_limits.before_w:
-            return
-        before_w = driver.domain_caps_w
-        action = self.target_limits.to_lift(driver.view(NOTHING), before_w)
-        if action is None:
-            return
-        with cap_alone(driver.kernel):
-            reason = carry_out(driver.abilities.actions, driver, action, self)
-        if not reason:
-            self.target_limits.note(before_w, driver.domain_caps_w, for_target=False)
-            self.target_limits.lifted += len(action.domains)
+        """Lift the limits of a load target that slow a job beyond the consent of its user (rule 20)."""
+        self.target_limits.lift(driver)
 
     def _overtakes(self, view: View, action: StartJob) -> bool:
         """Return whether a start by a control would delay what the row's compiled pass promises."""
@@ -423,6 +424,13 @@ def set_margin(kernel: state.KernelView, margin_w: float) -> None:
         act.set_margin(kernel, codes.microwatts(margin_w))
 
 
+def hold_starts(kernel: state.KernelView, *, held: bool) -> None:
+    """Let nothing start beside running jobs, or let jobs start again; then the next pass looks at all of them."""
+    if bool(kernel.counter[codes.HOLDS_STARTS]) != held:
+        kernel.counter[codes.HOLDS_STARTS] = held
+        kernel.counter[codes.DIRTY] = 1
+
+
 def run_pass(driver: Driver, view: View, needs: Capabilities, answers: PassAnswers) -> list[tuple[Start, int]]:
     """Run a pass with the answers of its Python parts; return the starts that were refused, with their codes."""
     if answers.starts is None and answers.priority is None:
@@ -450,6 +458,7 @@ def repeat(driver: Driver, needs: Capabilities, answers: Answers) -> bool:
         set_margin(driver.kernel, answers.margin_before_w)
     for action in answers.actions:
         whole = carry_out(driver.abilities.actions, driver, action, driver) == "" and whole
+    hold_starts(driver.kernel, held=answers.holds_starts)
     if answers.pass_answers is None:
         return whole
     if needs.margin_w is not None:

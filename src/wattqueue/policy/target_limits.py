@@ -16,10 +16,11 @@ import numpy as np
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.schedule import budget_once
 from wattqueue.parts.contracts import Floats
-from wattqueue.policy.actions import SetDomainCaps
+from wattqueue.policy.actions import SetDomainCaps, carry_out
 from wattqueue.policy.consented import SLACK, limited_speeds, may_slow
 
 if TYPE_CHECKING:
+    from wattqueue.policy.session import Driver
     from wattqueue.policy.view import View
 
 LIFTED = "limits of a load target that were lifted for jobs without consent"
@@ -48,6 +49,23 @@ class TargetLimits:
                 self.before_w.pop(domain, None)
             elif after_w[domain] < before_w[domain]:
                 self.before_w.setdefault(domain, float(before_w[domain]))
+
+    def lift(self, driver: Driver) -> None:
+        """Lift the limits that slow a job beyond its user's consent.
+
+        As far as the cap alone has room for what all jobs on their domains draw then.
+        """
+        if not self.before_w:
+            return
+        before_w = driver.domain_caps_w
+        action = self.to_lift(driver.view(()), before_w)
+        if action is None:
+            return
+        with cap_alone(driver.kernel):
+            reason = carry_out(driver.abilities.actions, driver, action, self)
+        if not reason:
+            self.note(before_w, driver.domain_caps_w, for_target=False)
+            self.lifted += len(action.domains)
 
     def to_lift(self, view: View, caps_w: Floats) -> SetDomainCaps | None:
         """Return the limits to go back to, for running jobs that are slowed beyond their users' consent; None for none.

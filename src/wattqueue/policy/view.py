@@ -32,6 +32,7 @@ from wattqueue.policy import consented
 from wattqueue.policy.actions import Refusal
 from wattqueue.policy.build import time_factors, unit_uw
 from wattqueue.policy.domain_limits import DomainLimits
+from wattqueue.policy.domain_power import DomainPower, DomainReadings, domain_power
 from wattqueue.policy.identity import JobNames
 from wattqueue.policy.read_only import read_only, read_only_tuple
 from wattqueue.policy.starts import unit_is_free
@@ -78,6 +79,8 @@ class View:
     """What has been announced, for ``announced_caps``."""
     limits: DomainLimits | None = field(default=None, repr=False)
     """Limits of power domains as the driver knows them; None where each takes effect at once, or none can be set."""
+    readings: DomainReadings | None = field(default=None, repr=False)
+    """What live telemetry shows of power domains; None where the machine's sensors are read, or nothing measures."""
     _running: RunningList | None = field(default=None, init=False, repr=False)
     _kernel: state.KernelView | None = field(default=None, init=False, repr=False)
 
@@ -364,6 +367,14 @@ class View:
         found = np.empty(self.machine.domains)
         read_domains(self._own, self.machine.domain_of_unit, found)
         return found
+
+    @property
+    def domain_power(self) -> DomainPower | None:
+        """Return what power domains draw, measured or, where no reading says it, predicted; None if nothing measures.
+
+        A reading that stands still counts only where it is above the prediction (rule 16 of docs/semantics.md).
+        """
+        return domain_power(self)
 
     @property
     def units_on(self) -> Ints:

@@ -41,6 +41,8 @@ class ParkConsenting:
 
     period_s: float = 0.0
     events: frozenset[str] = frozenset({"signal", "completion", "consent", "parked"})
+    parks: bool = True
+    """It suspends jobs, and continues whatever is suspended: there is one such control in a policy."""
 
     def act(self, view: View) -> Sequence[Action]:
         """Return jobs to suspend or to continue."""

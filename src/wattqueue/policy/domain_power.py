@@ -1,0 +1,104 @@
+"""What power domains draw, by what is measured, as a control that acts by it sees it (rule 16 of docs/semantics.md).
+
+A simulation reads the machine's power sensors; live the controller hands over what its telemetry shows. Either way the
+same rules hold for a reading: one that says nothing of now is none, and the prediction counts; one that stands still
+can only raise what counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattqueue.kernels.domain_power import read_domains
+from wattqueue.parts.contracts import Floats
+
+if TYPE_CHECKING:
+    from wattqueue.policy.view import View
+
+Flags = NDArray[np.bool_]
+
+
+class DomainReadings(NamedTuple):
+    """Readings of all power domains, as live telemetry has them. Shapes (D,)."""
+
+    power_w: Floats
+    """Watts; NaN without a fresh reading."""
+    taken_s: Floats
+    """When each was taken, seconds on the clock of the round."""
+    moves: Flags
+    """Whether the meter moves; False where it has shown the same watts for so long that it may stand still."""
+
+
+class DomainPower(NamedTuple):
+    """What power domains draw. Shapes (D,)."""
+
+    net_w: Floats
+    """Watts in the cap's scope that no idle sum has: above idle, or in the scope ``jobs`` all of a busy domain's."""
+    idle_w: Floats
+    """Watts that are not in ``net_w``: what a limit on the domain has to leave beside them."""
+    since_s: Floats
+    """From when on it was measured; -inf where the prediction counts."""
+    draws: Flags
+    """Whether a job runs there that is not suspended."""
+
+
+def domain_power(view: View) -> DomainPower | None:
+    """Return what each power domain draws; None where nothing measures."""
+    read = view.readings if view.readings is not None else _sensors(view)
+    if read is None:
+        return None
+    first, idle_unit = view.machine.domain_start[:-1], _of_units(view, "idle_w")
+    idle_w = np.add.reduceat(idle_unit, first)
+    unit_w, busy = view.counted_unit_w, ~np.isnan(view.counted_unit_w)
+    for row in view.suspended:
+        unit_w[view.job_units(int(row))] = np.nan
+    counted = np.add.reduceat(np.where(np.isnan(unit_w), idle_unit, unit_w), first)
+    draws = np.logical_or.reduceat(~np.isnan(unit_w), first)
+    known = ~np.isnan(read.power_w) & (_latest_start_s(view) <= read.taken_s)
+    used = np.where(known & (read.moves | draws), read.power_w, counted)
+    limit_w = np.inf if view.limits is None else view.limits.cap_w
+    still = known & ~read.moves & draws
+    used = np.where(still, np.minimum(np.maximum(used, counted), limit_w), used)
+    since_s = np.where(known, read.taken_s, -np.inf)
+    if view.machine.cap_scope == "jobs":
+        return DomainPower(np.where(np.logical_or.reduceat(busy, first), used, 0.0), 0.0 * idle_w, since_s, draws)
+    return DomainPower(np.maximum(used - idle_w, 0.0), idle_w, since_s, draws)
+
+
+def measured_w(view: View) -> float:
+    """Return measured power in the cap's scope; NaN where nothing measures."""
+    found = domain_power(view)
+    return np.nan if found is None else view.base_w + float(found.net_w.sum())
+
+
+def _sensors(view: View) -> DomainReadings | None:
+    """Return what the machine's sensors show; None where it has none, or they are not read."""
+    samples, machine = view.kernel.measured, view.machine
+    if not len(samples.sample_uw):
+        return None
+    power_w = np.empty(machine.domains)
+    read_domains(view.kernel, machine.domain_of_unit, power_w)
+    begin_s = samples.begin_s[samples.of_unit[machine.domain_start[:-1]]]
+    return DomainReadings(power_w, begin_s, np.ones(machine.domains, np.bool_))
+
+
+def _latest_start_s(view: View) -> Floats:
+    """Return since when each domain has the jobs that it has; -inf for none. Shape (D,)."""
+    machine, samples = view.machine, view.kernel.measured
+    found = np.full(machine.domains, -np.inf)
+    if len(samples.since_s):  # sensors are followed: also continuations, and frequencies that were raised
+        np.maximum.at(found, machine.domain_of_unit, np.where(samples.has_job != 0, samples.since_s, -np.inf))
+        return found
+    for row in view.running:
+        domains = machine.domain_of_unit[view.job_units(int(row))]
+        found[domains] = np.maximum(found[domains], view.jobs.observed.start_s[row])
+    return found
+
+
+def _of_units(view: View, name: str) -> Floats:
+    """Return a figure of its partition for each unit. Shape (U,)."""
+    parts = view.machine.partitions
+    return np.repeat([float(getattr(part, name) or 0.0) for part in parts], [part.units for part in parts])
