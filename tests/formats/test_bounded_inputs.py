@@ -9,16 +9,19 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from wattqueue.errors import InputError, MachineError, PolicyError
 from wattqueue.formats import source
+from wattqueue.formats._json import figure
 from wattqueue.formats.counters.recording import cpu_numbers
 from wattqueue.formats.machine.file import read_machine
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.bounds import is_whole, number_of
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.policy.policy import load_policy
+from wattqueue.workload.generated import generate
 
 MACHINE = """name = "m"
 [[partitions]]
@@ -67,6 +70,26 @@ def test_lists_of_cpus_that_no_machine_has_are_refused(text: str) -> None:
 )
 def test_whole_numbers_are_ascii_digits(text: str, whole: bool) -> None:
     assert is_whole(text) is whole
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7", 7.0),
+        (" -.5e1 ", -5.0),
+        ("1e999", np.inf),
+        *((text, np.nan) for text in ("٣", "²", "1_0", "nan", "inf", "")),
+    ],
+)
+def test_numbers_are_ascii_digits(text: str, number: float) -> None:
+    np.testing.assert_equal(number_of(text), number)
+    found = figure(text)
+    assert found == (number if np.isfinite(number) else None)
+
+
+def test_a_generator_takes_ascii_digits() -> None:
+    with pytest.raises(InputError):
+        generate("lightesp:nodes=٣", np.random.default_rng(0))
 
 
 def test_a_gzip_file_that_unpacks_to_far_more_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

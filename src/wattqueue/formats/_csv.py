@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
 from wattqueue.formats.source import line_blocks, on_disk, opened, shown
+from wattqueue.model.bounds import NUMBER
 
 if TYPE_CHECKING:
     import polars as pl
@@ -56,8 +57,6 @@ __all__ = [
     "write",
 ]
 
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-"""What counts as a number: no ``nan``, ``inf``, ``1_000`` or ``0x10``, all of which ``float`` or polars would take."""
 FACT = re.compile(r"(\w+)=(\S+)")
 """A ``key=value`` pair in a comment line."""
 CheckColumns = Callable[[str, list[str]], None]

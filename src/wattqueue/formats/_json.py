@@ -14,6 +14,7 @@ from typing import Any
 from wattqueue.errors import InputError
 from wattqueue.formats.json_text import read_json
 from wattqueue.formats.source import opened
+from wattqueue.model.bounds import number_of
 
 MOST_BYTES = 2 << 30
 """JSON is read as a whole and takes about ten times its size in memory."""
@@ -56,7 +57,7 @@ def figure(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
-        found = float(value)
-    except (ValueError, OverflowError):
+        found = number_of(value) if isinstance(value, str) else float(value)
+    except OverflowError:
         return None
     return found if math.isfinite(found) else None

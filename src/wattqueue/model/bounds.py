@@ -19,6 +19,7 @@ Use::
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -204,3 +205,13 @@ def is_whole(text: str) -> bool:
     ``str.isdigit`` also holds for "²", which ``int`` refuses, for digits of other scripts, and for thousands of digits.
     """
     return len(text) <= 18 and text.isascii() and text.isdecimal()
+
+
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+"""What counts as a number: no ``nan``, ``inf``, ``1_000``, ``0x10`` or digits of other scripts; ``float`` takes them."""
+
+
+def number_of(text: str) -> float:
+    """Return the number that a text is, spaces around it aside; NaN for anything else. It may be infinite (1e999)."""
+    text = text.strip(" \t")
+    return float(text) if NUMBER.fullmatch(text) else np.nan

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from wattqueue.errors import InputError, one_of
+from wattqueue.model.bounds import number_of
 from wattqueue.model.jobs import Jobs
 from wattqueue.workload.limits import WHOLE, require
 
@@ -99,10 +100,7 @@ def _number(key: str, text: str, call: str) -> float | int:
 
     Raises: InputError for what is no finite number, no whole number where one is needed, or out of range.
     """
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = number_of(text)
     if not math.isfinite(value):
         raise InputError(f"{key} = {text!r} is not a finite number", where=call, hint="write key=number")
     if key not in WHOLE:

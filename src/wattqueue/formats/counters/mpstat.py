@@ -13,7 +13,7 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.formats.source import opened, shown
-from wattqueue.model.bounds import is_whole
+from wattqueue.model.bounds import is_whole, number_of
 from wattqueue.model.jobs import Floats
 
 RECORD = "record with: mpstat -P ALL 1"
@@ -64,10 +64,7 @@ def _active(found: dict[int, float], cpus: Collection[int] | None, place: str) -
 
 def _share(cell: str, place: str) -> float:
     """Return a percentage as a share; some languages write a comma for the point. Raises: InputError."""
-    try:
-        value = float(cell.replace(",", ".")) / 100.0
-    except ValueError:
-        value = np.nan
+    value = number_of(cell.replace(",", ".")) / 100.0
     if not 0.0 <= value <= 1.0:
         raise InputError(f"%idle is {shown(cell)}", where=place, hint="it must be 0 to 100")
     return value

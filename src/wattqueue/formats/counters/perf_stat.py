@@ -8,6 +8,7 @@ hardware counters to 64 bits itself: its counts do not wrap. Values ``<not count
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 
 from wattqueue.errors import InputError
 from wattqueue.formats.source import line_blocks, shown
+from wattqueue.model.bounds import number_of
 from wattqueue.pmc.counters import CounterTrace
 
 _SOCKET = re.compile(r"^S([0-9]+)(-D[0-9]+)?$")
@@ -103,7 +105,7 @@ def _is_value(field: str) -> bool:
 
 def _number(field: str, place: str) -> float:
     """Return a field as a number. Raises: InputError."""
-    try:
-        return float(field)
-    except ValueError:
-        raise InputError(f"{shown(field)} is not a number", where=place, hint=RECORD) from None
+    value = number_of(field)
+    if math.isnan(value):
+        raise InputError(f"{shown(field)} is not a number", where=place, hint=RECORD)
+    return value

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from wattqueue.errors import InputError
 from wattqueue.formats._usable import known
 from wattqueue.formats.source import opened
-from wattqueue.model.bounds import FREQUENCY_HZ
+from wattqueue.model.bounds import FREQUENCY_HZ, number_of
 from wattqueue.model.ear import Signatures
 
 COLUMNS = {
@@ -144,10 +144,7 @@ def _rows(path: Path, lines: list[str]) -> Iterator[tuple[int, list[str]]]:
 
 def _figure(cell: str) -> float:
     """Return a cell as a number of at most ``MOST``, NaN for anything else."""
-    try:
-        value = float(cell)
-    except ValueError:
-        return np.nan
+    value = number_of(cell)
     return value if abs(value) <= MOST else np.nan
 
 

@@ -27,7 +27,7 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.formats.source import opened, shown
-from wattqueue.model.bounds import FREQUENCY_HZ
+from wattqueue.model.bounds import FREQUENCY_HZ, number_of
 from wattqueue.model.ear import COEFFICIENT_NAMES, Coefficients, Signatures
 
 RECORD = np.dtype(
@@ -202,10 +202,7 @@ def _csv_rows(path: Path, header: tuple[str, ...]) -> Iterable[tuple[int, dict[s
 
 def _number(path: Path, line: int, name: str, cell: str, least: float = -np.inf) -> float:
     """Return a cell as a finite number of at least ``least``. Raises: InputError naming file, line and field."""
-    try:
-        value = float(cell)
-    except ValueError:
-        value = np.nan
+    value = number_of(cell)
     if not (np.isfinite(value) and value >= least):
         rule = "a number" if least == -np.inf else f"a number of at least {least:g}"
         raise InputError(f"field {name}: {shown(cell)} is not {rule}", where=f"{path}:{line}", hint="correct the field")

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.model.bounds import DURATION_S, UNIT_W
+from wattqueue.model.bounds import DURATION_S, UNIT_W, number_of
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.profiles import PERIOD_S, PowerProfiles
 
@@ -133,10 +133,7 @@ def _period(where: str, facts: Mapping[str, str]) -> float:
     Raises: InputError for text that is no number, and for less than 1 ms or more than the longest duration.
     """
     text = facts.get(PERIOD, str(PERIOD_S))
-    try:
-        period = float(text)
-    except ValueError:
-        period = 0.0
+    period = number_of(text)
     if not 1e-3 <= period <= DURATION_S.high:
         raise InputError(f"{PERIOD} is {text!r}", where=where, hint="seconds above 0")
     return period
