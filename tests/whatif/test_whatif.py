@@ -15,6 +15,7 @@ from wattqueue.campaign.shared import Shared
 from wattqueue.errors import CampaignError, InputError, MachineError, PolicyError
 from wattqueue.formats.table.job_table import read_table, write_table
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.machine import Machine, Partition
 from wattqueue.runs.perform import load, perform
 from wattqueue.runs.task import Task
 from wattqueue.whatif.answer import Answer, conclude, never_above
@@ -68,6 +69,20 @@ def test_each_point_is_the_run_that_simulate_makes(table: Path, tmp_path: Path) 
 
 
 @pytest.mark.compiled
+def test_jobs_get_the_nodes_that_their_memory_needs(table: Path, tmp_path: Path) -> None:
+    jobs = read_table(table).take(slice(0, 60))
+    memory = np.where(np.arange(len(jobs)) % 3 == 0, 250.0 * jobs.nodes, 10.0)  # a third needs three nodes for one
+    write_table(tmp_path / "jobs.csv", replace(jobs, extra={"memory_gb": memory}))
+    machine = Machine("m", (Partition("p", 32, idle_w=90.0, max_w=350.0, memory_gb=100.0),))
+    asked = task(tmp_path / "jobs.csv")
+    setup = prepare(Question(asked, "90%", estimators=("naive",)), machine=machine)
+    found = conclude(setup, ask(setup, Shared(tmp_path / "shared"), workers=1))
+    single = perform(load(replace(asked, estimator="naive", cap="90%"), machine=machine))
+    assert np.array_equal(found.curves[0].ran[0].start_s, single.run.schedule.start_s, equal_nan=True)
+    assert setup.widened == 20
+    assert "Jobs with more nodes than they ask for, for their memory: 20." in list(remarks(found))
+
+
 def test_processes_give_the_same_answer(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from wattqueue.whatif import grid
 

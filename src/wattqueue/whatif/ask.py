@@ -21,6 +21,7 @@ from wattqueue.formats.unusable import Unusable
 from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
+from wattqueue.parts.memory import with_nodes_for_memory
 from wattqueue.policy.policy import Policy, policy_from_row
 from wattqueue.runs.perform import watts_stated
 from wattqueue.runs.task import Task, machine_of, policy_row, task_workload, with_hashes
@@ -77,6 +78,7 @@ class Setup:
         epoch_s: Unix time of the trace's 0; None where the trace brings no dates and none were given.
         prices: Prices on the trace's clock, None without a series.
         intensity: Carbon intensities on the trace's clock, None without a series.
+        widened: Jobs that get more nodes than they ask for, for their memory; ``jobs`` has these nodes.
     """
 
     question: Question
@@ -89,6 +91,7 @@ class Setup:
     epoch_s: float | None
     prices: Tariff | None
     intensity: Tariff | None
+    widened: int = 0
 
     @property
     def zero_s(self) -> float:
@@ -143,7 +146,8 @@ def prepare(question: Question, *, machine: Machine | None = None, workload: Wor
     task, machine, workload = machine_of(task, machine, workload)
     caps = _caps(question, machine)
     workload = workload or task_workload(task)
-    jobs, unusable = workload.jobs, workload.unusable
+    jobs, unusable = with_nodes_for_memory(workload.jobs, machine), workload.unusable
+    widened = int((jobs.nodes > workload.jobs.nodes).sum())
     if not watts_stated(jobs, machine):
         raise InputError(
             "neither the workload nor the machine states watts",
@@ -152,11 +156,12 @@ def prepare(question: Question, *, machine: Machine | None = None, workload: Wor
         )
     names = tuple((p, e) for p in question.policies for e in question.estimators)
     epoch = _epoch_s(question, jobs)
-    tariffs = [
+    prices, intensity = (
         read_tariff(source, epoch, repair=question.repair) if source else None
         for source in (question.prices, question.intensity)
-    ]
-    setup = Setup(question, with_hashes(task, policy_row(task)), jobs, unusable, machine, caps, names, epoch, *tariffs)
+    )
+    row = with_hashes(task, policy_row(task))
+    setup = Setup(question, row, jobs, unusable, machine, caps, names, epoch, prices, intensity, widened)
     for name in names:
         setup.policy(name)  # an unknown name is refused now, not after minutes of runs
     refuse_uncovered(setup, float(jobs.submit_s.max()))

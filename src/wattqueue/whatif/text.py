@@ -403,6 +403,8 @@ def remarks(answer: Answer) -> Iterator[str]:
         yield from filter(None, [energy_sentence(answer)])
     if len(setup.unusable):
         yield f"{len(setup.unusable):,} rows of the trace are unusable."
+    if setup.widened:
+        yield f"Jobs with more nodes than they ask for, for their memory: {setup.widened:,}."
     for tariff in (setup.prices, setup.intensity):
         if tariff is not None:
             yield from (
