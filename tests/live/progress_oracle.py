@@ -27,8 +27,14 @@ def round_and_look(controller: Controller, slurm: FakeSlurm, targets: LoadTarget
     waiting = [
         job for job in waiting if is_eligible(controller, slurm, job)
     ]  # a release that had no effect is seen now
+    view = report.plan.view
+    names, parts = view.jobs.job_id, view.machine.partitions
+    pairs = zip(view.entries.job, view.entries.partition, strict=True)
+    offered = {(str(names[job]), parts[p].name) for job, p in pairs}
     for job in eligible(controller, report, waiting):
-        if fits(controller, slurm, job, targets):
+        # an order may offer some of a job's partitions alone; of one that was set aside all count
+        mine = {part for name, part in offered if name == job.name} or set(job.partition.split(","))
+        if fits(controller, slurm, job, mine, targets):
             return f"at {slurm.now_s:g} s nothing runs, and job {job.name} would fit at its maximum"
     return ""
 
@@ -53,8 +59,8 @@ def eligible(controller: Controller, report: Report, waiting: list[FakeJob]) -> 
     return [job for job in waiting if job.name in heads.values()]
 
 
-def fits(controller: Controller, slurm: FakeSlurm, job: FakeJob, targets: LoadTargets) -> bool:
-    """Whether nodes are free for a job in one of its partitions, and its maximum is within the limits that apply."""
+def fits(controller: Controller, slurm: FakeSlurm, job: FakeJob, partitions: set[str], targets: LoadTargets) -> bool:
+    """Whether nodes are free for a job in one of these partitions, and its maximum is within the limits that apply."""
     planner, now_s = controller.planner, slurm.now_s
     machine = planner.layout.machine
     whole = machine.cap_scope == "machine"
@@ -69,7 +75,7 @@ def fits(controller: Controller, slurm: FakeSlurm, job: FakeJob, targets: LoadTa
     room_w = (
         min(math.floor(min(limits) - base_w + 1e-6), slurm.total_w) if math.isfinite(min(limits)) else slurm.total_w
     )
-    for name in job.partition.split(","):
+    for name in partitions:
         part = next(part for part in machine.partitions if part.name == name)
         free = [node for node in slurm.partitions[name] if slurm.node_state(node) == "idle"]
         each_w = (part.max_w or math.inf) - (0.0 if machine.cap_scope == "jobs" else part.idle_w)
