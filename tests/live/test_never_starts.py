@@ -142,6 +142,18 @@ def test_a_restart_finds_the_same(tmp_path: Path) -> None:
     assert [key.name for key in report.plan.sorted.never] == [wide.name]
 
 
+def test_while_the_cap_is_not_known_nobody_is_set_aside(tmp_path: Path) -> None:
+    slurm = make_slurm()
+    file = tmp_path / "cap.csv"
+    caps = CapFile(str(file), lab_machine())
+    assert caps.closed
+    controller = run_of(slurm, tmp_path, caps)
+    pair(slurm)
+    report = controller.round()
+    assert report is not None
+    assert not report.plan.sorted.never
+
+
 class Meter:
     """Power of idle nodes, while it answers."""
 

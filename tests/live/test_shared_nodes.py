@@ -111,7 +111,9 @@ def test_a_cap_that_falls_closes_the_pool_and_says_what_shared_nodes_count(tmp_p
     report = controller.last
     assert report is not None
     assert report.conditions.cap_below_idle_w == 100.0
-    (over_w, below) = sorted(report.problems, key=lambda text: "idle" in text)
+    (aside, *others) = sorted(report.problems, key=lambda text: "set aside" not in text)
+    assert f"set aside until the highest limit to come rises: {job.name} (never fits under the cap)" in aside
+    (over_w, below) = sorted(others, key=lambda text: "idle" in text)
     assert "counted power is 100 W above the cap" in over_w
     assert "shared ones count (300 W)" in below
     slurm.drained |= {"s1": "the site's own", "s2": "the site's own"}  # an administrator makes room: 2 x 50 W are left

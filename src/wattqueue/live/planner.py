@@ -471,6 +471,8 @@ class Planner:
         pending = self._pending(rows, priority, telemetry_ok=telemetry_ok)
         predicted = pending if telemetry_ok else self._pending(rows, priority, telemetry_ok=True)
         highest_w = float(self.left.highest_from(np.array([snapshot.taken_s]))[0])
+        if highest_w <= 0.0:  # closed, as while the cap's file cannot be read: nothing starts, and nothing is known
+            return pending
         highest_w, _ = pool_under(highest_w, snapshot.pool, base, 0)
         return self.never.set_aside(rows, self.sorter.queue, pending, predicted, highest_w, base)
 
