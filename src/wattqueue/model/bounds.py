@@ -208,7 +208,7 @@ def is_whole(text: str) -> bool:
 
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-"""What counts as a number: no ``nan``, ``inf``, ``1_000``, ``0x10`` or digits of other scripts; ``float`` takes them."""
+"""What counts as a number: no ``nan``, ``inf``, ``1_000``, ``0x10`` or digits of other scripts, as ``float`` takes."""
 
 
 def number_of(text: str) -> float:
