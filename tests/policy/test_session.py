@@ -118,6 +118,7 @@ class Shadowed(Session):
         again = copied_of(self.round)
         assert repeat(again, self.needs, Answers(self.actions, theirs)) == (not self.needs.custom_pass)
         assert again.starts() == starts
+        assert again.kernel.counter[codes.MARGIN] == self.round.kernel.counter[codes.MARGIN]
         self.compared += 1
         return answers
 
