@@ -112,6 +112,7 @@ def test_outcomes_are_not_in_the_table(outcome: str) -> None:
         (StartJob("3", 0, (), 0), "first-fit", 320.0, REASONS[codes.REFUSED_POWER]),
         (StartJob("3", 0, (0,), 0), "first-fit", np.inf, REASONS[codes.REFUSED_OPTION]),
         (StartJob("1", 0, (), 0), "easy", np.inf, REASONS[codes.REFUSED_STATE]),
+        (StartJob("3", 1, (), 0), "easy", np.inf, REASONS[codes.REFUSED_STATE]),
         (SetFrequency("1", 7), "easy", np.inf, REASONS[codes.REFUSED_OPTION]),
         (SetFrequency("1", -1), "easy", np.inf, REASONS[codes.REFUSED_OPTION]),
         (StopNode(0), "easy", np.inf, REASONS[codes.REFUSED_BUSY]),

@@ -67,6 +67,7 @@ def test_each_kind_of_mutation(tmp_path: Path, source: str, kind: str, after: st
         "x = f'{a + 1}'",
         "x = 'a' + b",
         "x = None",
+        "class A:\n    x: int = field(default=a, repr=False)",
         "x = a",  # without it the name is unbound, which any test notices
     ],
 )

@@ -163,6 +163,11 @@ class _Finder(ast.NodeVisitor):
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         """Leave f-strings out: they are messages, and their parts have no offsets before Python 3.12."""
 
+    def visit_keyword(self, node: ast.keyword) -> None:
+        """Leave out whether a field is printed for debugging."""
+        if node.arg != "repr":
+            self.generic_visit(node)
+
     def visit_Raise(self, node: ast.Raise) -> None:
         """Remove the statement as a whole: what an error says is no behaviour."""
         self.add("removed statement", *self.span(node), "pass")
