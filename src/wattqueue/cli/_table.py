@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 ROWS = (
@@ -22,6 +23,10 @@ ROWS = (
 """Metrics of the table, in its order."""
 QUIET = {"jobs", "jobs_killed", "jobs_never_ran", "all_wait_s_mean"}
 """Metrics whose rows are left out where they say nothing (``metric_table.says_nothing``) for every run."""
+
+
+WIDEST = 10_000
+"""Characters of a line that no table needs."""
 
 
 def show(title: str, columns: Sequence[tuple[str, Mapping[str, Any]]], console: Console | None = None) -> None:
@@ -44,4 +49,22 @@ def show(title: str, columns: Sequence[tuple[str, Mapping[str, Any]]], console: 
         if name in QUIET and all(says_nothing(name, figures) for _, figures in columns):
             continue
         table.add_row(label(name), *(readable_of(name, figures) for _, figures in columns))
-    (console or Console()).print(table)
+    print_table(table, console or Console())
+
+
+def print_table(table: Table, console: Console) -> None:
+    """Print a table; one that is too wide for the terminal has a block for each row, so that no value is cut."""
+    for column in table.columns:
+        column.overflow = "fold"
+    if Measurement.get(console, console.options.update_width(WIDEST), table).minimum <= console.width:
+        console.print(table)
+        return
+    if table.title:
+        console.print(table.title, style="bold")
+    heads = [" ".join(str(column.header).replace("-\n", "").split()) for column in table.columns]
+    for first, *others in zip(*(column.cells for column in table.columns), strict=True):
+        console.print(first, style="bold")
+        for head, cell in zip(heads[1:], others, strict=True):
+            console.print(f"  {head}: {' '.join(str(cell).split())}")
+    if table.caption:
+        console.print(table.caption)

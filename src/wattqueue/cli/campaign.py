@@ -102,6 +102,7 @@ def show(table: pl.DataFrame, title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from wattqueue.cli._table import print_table
     from wattqueue.policy.oracles import marked
     from wattqueue.report.metric_table import at_least, is_bound, label
     from wattqueue.report.words import figures
@@ -137,7 +138,7 @@ def show(table: pl.DataFrame, title: str) -> None:
     # rich would assume 80 columns for a pipe and cut values.
     if not console.is_terminal:
         console.width = PIPE_WIDTH
-    console.print(lines)
+    print_table(lines, console)
 
 
 def unit_of(metric: str, largest: object) -> tuple[float, str]:

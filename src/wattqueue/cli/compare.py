@@ -56,6 +56,7 @@ def run(
     from rich.console import Console
 
     from wattqueue.cli._never_ran import say_never_ran
+    from wattqueue.cli._table import print_table
     from wattqueue.formats.pages import write_files
     from wattqueue.report.compare.document import report
     from wattqueue.report.compare.groups import grouped
@@ -69,7 +70,7 @@ def run(
         write_files(out, dict(zip(names, texts, strict=True)))
     say_never_ran((member.name, member.run.work) for group in comparison.groups for member in group.members)
     console = Console()
-    console.print(terminal_table(comparison, everything=everything))
+    print_table(terminal_table(comparison, everything=everything), console)
     if out is not None:
         console.print(f"{out / 'compare.html'} (with compare.csv and compare.json)", highlight=False, soft_wrap=True)
 
