@@ -80,6 +80,16 @@ def test_a_named_folder_of_another_user_is_not_trusted(tmp_path: Path) -> None:
     assert again != folder
 
 
+def test_a_link_to_a_folder_is_not_trusted(tmp_path: Path) -> None:
+    """Who made the link may have it lead elsewhere later."""
+    folder, _ = looked(tmp_path / "cache", tmp_path)
+    folder.rename(tmp_path / "elsewhere").chmod(0o700)
+    folder.symlink_to(tmp_path / "elsewhere")
+    again, printed = looked(tmp_path / "cache", tmp_path)
+    assert again != folder
+    assert str(tmp_path / "cache") in printed
+
+
 def test_modes_inside_a_folder_that_is_closed_to_others_do_not_matter(tmp_path: Path) -> None:
     """With a umask of 002 the compiler's files are writable by the group."""
     folder, _ = looked(tmp_path / "cache", tmp_path)
