@@ -15,10 +15,11 @@ from wattqueue.cli.incentives.offer import run as offer
 from wattqueue.cli.incentives.settle import run as settle
 from wattqueue.cli.incentives.statement import run as statement
 from wattqueue.errors import InputError
-from wattqueue.formats.rundir.folder import write_run
+from wattqueue.formats.rundir.folder import read_run, write_run
 from wattqueue.live.recorded_schedule import read_recording
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import plain_machine
+from wattqueue.model.signals import Cap
 from wattqueue.store.incentives import IncentiveLedger
 
 HOUR = 3_600.0
@@ -71,6 +72,20 @@ def test_a_run_is_settled_against_a_simulation_and_stated(folder: Path, capsys: 
     statement("ada", ledger=ledger, time_zone="Europe/Berlin", out=folder / "ada.html")
     assert "You get 0.50 EUR back: instead of 10.00 EUR you pay 9.50 EUR" in capsys.readouterr().out
     assert "difference to a simulation" in (folder / "ada.html").read_text(encoding="utf-8")
+
+
+def test_runs_that_did_other_work_are_not_settled(folder: Path) -> None:
+    """Without a job that never ran the others would wait less, and be paid for it."""
+    run = read_run(folder / "run")
+    cap = Cap(np.array([-np.inf, 10_000.0]), np.array([20_000.0, 6_000.0]))  # too low for the last job
+    other = simulate(run.jobs, plain_machine(10, 100.0, 1_100.0), cap=cap)
+    assert other.work.never_ran == 1
+    write_run(folder / "other", other.record)
+    files, ledger = given(folder) | {"jobs": str(folder / "jobs.csv")}, folder / "ledger.db"
+    with pytest.raises(InputError) as error:
+        settle(folder / "run", **files, ledger=str(ledger), counterfactual=folder / "other")
+    assert "without the event: 1 of 4 jobs never ran" in str(error.value)
+    assert not ledger.exists()
 
 
 def test_consent_withdrawn_midway_ends_what_counts(folder: Path) -> None:

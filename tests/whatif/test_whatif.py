@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.test_simulate import wattqueue
+from tests.program import wattqueue
 from wattqueue.campaign.shared import Shared
 from wattqueue.errors import CampaignError, InputError, MachineError, PolicyError
 from wattqueue.formats.table.job_table import read_table, write_table

@@ -26,6 +26,7 @@ def run(
     name: Annotated[str | None, typer.Option(help="Name of the settlement. [ids of the targets]")] = None,
 ) -> None:
     """Settle the rewards of an event into the ledger: each consenting job against its counterfactual."""
+    from wattqueue.cli._never_ran import say_never_ran
     from wattqueue.errors import InputError
     from wattqueue.formats.cap import parse_cap
     from wattqueue.formats.consent import read_consent_defaults, with_defaults
@@ -43,6 +44,7 @@ def run(
         withdrawals,
         without_targets,
     )
+    from wattqueue.model.comparability import WorkDone, gate
     from wattqueue.policy.policy import load_policy
     from wattqueue.report.words import count
     from wattqueue.runs.replay import read_source, workload_of
@@ -69,6 +71,11 @@ def run(
             raise InputError("the record names no policy", where="--policy", hint="name the one that decides live")
         plain = without_targets(table, machine, load_policy(named), parse_cap(cap, machine))
     without = in_order_of(table, plain, str(counterfactual or schedule))
+    works = [WorkDone.of(table, each) for each in (without, source.recorded.schedule)]
+    through = gate(works[0], works[1], ("without the event", "with the event"))
+    if schedule.is_dir() and not through.open:
+        raise InputError(through.why, where=schedule, hint="rewards follow from two runs of the same jobs")
+    say_never_ran([("", works[1])])  # users of a live machine cancel jobs, and a recording ends while some wait
     late = None if withdrawn is None else withdrawals(table, read_withdrawals(withdrawn), str(withdrawn))
     epoch = parse_date(start, "--start") if start is not None else float(source.facts.get("epoch_s", 0.0))
     entries = entries_of(ScheduledJobs(table, source.recorded.schedule), without, found, rewards, late)
