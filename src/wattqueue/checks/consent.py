@@ -202,8 +202,10 @@ def _suspended(run: RunOutputs, consent: Consent) -> list[ConsentViolation]:
     parked = run.schedule.parked_s
     if parked is None or run.cap.limited:
         return []
-    begin, end = float(run.targets.announced_s.min()), float(run.targets.end_s.max())
-    inside = (run.schedule.start_s >= begin) & (run.schedule.end_s <= end)
+    # between two targets, while none is known, a control may suspend whom it likes
+    inside = np.zeros(len(run.jobs), np.bool_)
+    for begin, end in zip(run.targets.announced_s, run.targets.end_s, strict=True):
+        inside |= (run.schedule.start_s >= begin) & (run.schedule.end_s <= end)
     rows = np.flatnonzero((parked > 0) & ~consent.given & inside)
     return [_of(run, row, run.schedule.start_s[row], "is suspended for a load target") for row in rows]
 
