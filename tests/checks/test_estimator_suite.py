@@ -48,13 +48,12 @@ def sample_for(name: str) -> tuple[Jobs, Machine]:
     return (FEW if name in FITTED else JOBS), MACHINE
 
 
+LONG = "check_no_leak_among_more_jobs"
+
+
 @pytest.mark.parametrize(
     ("check_name", "check"),
-    [
-        # Thousands of jobs: with kernels as plain Python some parts take minutes for them.
-        pytest.param(*each, marks=pytest.mark.compiled if "more_jobs" in each[0] else ())
-        for each in estimator_checks()
-    ],
+    [each for each in estimator_checks() if each[0] != LONG],
     ids=lambda v: v if isinstance(v, str) else "",
 )
 @pytest.mark.parametrize(
@@ -64,6 +63,16 @@ def sample_for(name: str) -> tuple[Jobs, Machine]:
 )
 def test_every_estimator_passes_every_check(name: str, check_name: str, check: Check) -> None:
     check(maker(name), *sample_for(name))
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    "name",
+    # Training among thousands of jobs takes half a minute, and one of these says what all would say.
+    [pytest.param(n, marks=pytest.mark.slow if n in FITTED - {"linear"} else ()) for n in part_names("estimator")],
+)
+def test_every_estimator_passes_among_more_jobs(name: str) -> None:
+    dict(estimator_checks())[LONG](maker(name), *sample_for(name))
 
 
 def test_the_suite_holds_at_least_the_promised_checks() -> None:
