@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.live.apply import TOGETHER, Applier, WriteResult, batches
@@ -57,6 +58,18 @@ def test_what_is_already_so_is_not_written_again() -> None:
     slurm.step()
     assert job.state == "RUNNING"
     assert carry_out(slurm, goal) == []
+
+
+def test_the_number_of_nodes_is_pinned_where_no_maximum_is_stated() -> None:
+    """job_submit.lua states none for a job with fewer GPUs than nodes."""
+    slurm = make_slurm()
+    slurm.submit(2, 50.0, watts=400)
+    seen = slurm.observe()
+    goal = Goal(jobs=(JobGoal(seen.jobs[0].key, held=False, node_count=2, watts=400),))
+    for stated, pinned in (((2, 0), True), ((2, 2), False), ((1, 2), True)):
+        rows = tuple(row._replace(range_nodes=stated) for row in seen.jobs)
+        changed = [w.fields for w in plan_writes(replace(seen, jobs=rows), goal) if isinstance(w, ChangeJob)]
+        assert [fields.node_count for fields in changed] == [(2, 2)] * pinned
 
 
 def test_lowering_comes_before_raising_and_starts_come_last() -> None:

@@ -97,9 +97,8 @@ def check_requests(both: Both, count: int, seed: int, record_property: Record) -
         record_property(name, value)
     sys.stderr.write(f"{figures}\n" + "\n".join(map(str, [*refused, *let_through])) + "\n")
     assert accepted["stock"] > count / 4
-    # fewer GPUs for the whole job than it needs nodes: Slurm starts it only where no number of nodes is pinned
-    assert len(refused) <= count // 1000, "Slurm would run these"
-    assert len(let_through) <= 0.02 * count, "Slurm refuses these at once"
+    assert refused == [], "Slurm would run these"
+    assert len(let_through) <= 0.002 * count, "Slurm refuses these at once"
 
 
 @real
@@ -125,12 +124,15 @@ def test_changes_that_the_budget_has_nothing_to_do_with(both: Both) -> None:
 
 IMPOSSIBLE = (
     ["-p", "p2", "-n", "100"], ["--mem=900G"], ["-p", "p1", "--mem-per-cpu=4000"], ["-p", "p1", "-N3"], ["-c", "17"],
-    ["-p", "p2", "--gpus=1"], ["-w", "n3", "-p", "p1"], ["-p", "p1", "-x", "n[1-2]"], ["-p", "p1,p2", "--mincpus=17"],
+    ["-p", "p2", "--gpus=1"], ["-w", "n3", "-p", "p1"], ["-w", "n[2-3]", "-n20", "-O", "-p", "p1"],
+    ["-n5", "--gpus=1", "--ntasks-per-socket=1"],
+    ["-p", "p1", "-x", "n[1-2]"], ["-p", "p1,p2", "--mincpus=17"],
     ["--gpus=9"], ["-p", "p2", "--sockets-per-node=2"], ["-n2", "--ntasks-per-node=3", "--gpus-per-task=2"],
 )  # fmt: skip
 POSSIBLE = (
     ["-p", "p2", "-n", "16"], ["--mem=32000"], ["-p", "p2", "--mem-per-cpu=4000"], ["-p", "p1", "-N2"], ["-c", "16"],
-    ["-p", "p1", "--gpus=8"], ["-w", "n2", "-p", "p1"], ["-p", "p1", "-x", "n1"], ["-p", "p1,p2", "--mincpus=16"],
+    ["-p", "p1", "--gpus=8"], ["-n18", "--gpus=1", "-p", "p1"], ["-w", "n2", "-p", "p1"],
+    ["-p", "p1", "-x", "n1"], ["-p", "p1,p2", "--mincpus=16"],
     ["-p", "later"], ["-p", "later,p1", "-N9"], ["-p", "p1,p2", "--mem-per-cpu=4000"], ["-n100", "-O"],
 )  # fmt: skip
 

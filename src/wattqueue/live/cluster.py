@@ -99,7 +99,7 @@ class Job(NamedTuple):
     listed_partition: str = ""
     """``partition`` exactly as stated, where ``partition`` leaves out those that cannot run the job."""
     range_nodes: tuple[int, int] = (0, 0)
-    """The range of nodes exactly as stated: what a change is compared with."""
+    """The range of nodes exactly as stated, 0 for no maximum: what a change is compared with."""
     array: str = ""
     """Name of the array of which the job is a task; empty for none."""
     task: int = 0

@@ -202,7 +202,7 @@ def _changes(row: Job, goal: JobGoal) -> tuple[JobFields, JobFields]:
     listed = row.listed_partition or row.partition
     if goal.partition is not None and goal.partition != listed and row.pending:
         change("partition", listed, goal.partition)
-    if goal.node_count is not None and row.pending and _pin_differs(row, goal):
+    if goal.node_count is not None and row.pending and row.range_nodes != (goal.node_count, goal.node_count):
         change("node_count", row.range_nodes, (goal.node_count, goal.node_count))
     if goal.watts is not None and (goal.watts != row.watts or goal.reassert):
         change("watts", row.watts, goal.watts)
@@ -215,15 +215,6 @@ def _changes(row: Job, goal: JobGoal) -> tuple[JobFields, JobFields]:
     if goal.comment is not None:
         change("comment", "", goal.comment)
     return JobFields(**old), JobFields(**new)  # type: ignore[arg-type]
-
-
-def _pin_differs(row: Job, goal: JobGoal) -> bool:
-    """Whether the number of nodes has to be written.
-
-    At a start always where the row is not exactly that number. A job whose user stated no maximum may be shown as if
-    the maximum were the minimum, but the submission hook has set one on every job that carries watts.
-    """
-    return row.range_nodes != (goal.node_count, goal.node_count) or row.watts < 0
 
 
 def _requeue(snapshot: Snapshot, key: JobKey, why: str) -> Iterator[Write]:

@@ -361,7 +361,8 @@ def parse_job(line: str) -> Job:
     if not state.isupper():
         raise ValueError(line)
     least = int(nodes.partition("-")[0])
-    most_nodes = max(least, int(most.partition("-")[0] or 0))  # 0 where no maximum is stated
+    stated_most = int(most.partition("-")[0] or 0)  # 0 where no maximum is stated
+    most_nodes = max(least, stated_most)
     array, _, task = name.partition("_")
     whole, _, component = name.partition("+")
     held: HeldBy = HELD_BY.get(reason, "manager") if priority == "0" and state == "PENDING" else ""
@@ -384,7 +385,7 @@ def parse_job(line: str) -> Job:
         held,
         most_nodes,
         "",
-        (least, most_nodes),
+        (least, stated_most),
         array if task else "",
         int(task) if is_whole(task) else 0,
         whole if component else "",

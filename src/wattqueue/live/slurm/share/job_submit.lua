@@ -182,11 +182,12 @@ local function tasks_on_a_node(jd, need, shape)
 end
 
 -- Nodes that Slurm needs for a job in a partition: the most over the shapes that can hold a task of it.
--- Where that cannot be computed: as many nodes as tasks, or units of a resource, since no node stays empty.
+-- Where that cannot be computed: as many nodes as tasks, or units of a resource, since no node stays empty. The second
+-- result is this upper bound.
 local function nodes_needed(jd, node, part)
   local need = needs_of(jd, part)
   local upper = math.max(1, math.min(math.max(need.tasks, need.units), node.size))
-  if need.unknown then return upper end
+  if need.unknown then return upper, upper end
   local most = 0
   for _, shape in ipairs(node.shapes) do
     local each = tasks_on_a_node(jd, need, shape)
@@ -195,7 +196,16 @@ local function nodes_needed(jd, node, part)
       for name, count in pairs(need.total) do most = math.max(most, ceil(count, gres_on_a_node(need, shape, name))) end
     end
   end
-  return most > 0 and math.min(most, node.size) or upper
+  return most > 0 and math.min(most, node.size) or upper, upper
+end
+
+-- Whether Slurm would never start a job that needs so many nodes with a maximum of nodes stated: it lowers a stated one to
+-- the units of a resource that the whole job asks for (-n40 --gpus=1), and gives more nodes where none is.
+local function bears_no_maximum(jd, nodes)
+  for _, count in pairs((gres_of(jd.tres_per_job))) do
+    if count < nodes then return true end
+  end
+  return false
 end
 
 local function default_partition(parts)
@@ -228,21 +238,24 @@ local function nodes_of(text)
   return found, count
 end
 
--- Nodes of a partition that the job may get by their names (-w, -x), at most. The second result is whether any that it
--- must get is among them: of more than it needs Slurm takes those that it can.
+-- Nodes of a partition that the job may get by their names (-w, -x), at most. The second result is whether those that it
+-- must get are among them: all, or any where it has fewer tasks than names, of which Slurm takes those that it can.
 local function by_name(jd, part)
   local size = part.total_nodes
   local wanted, out = (jd.req_nodes or ""), (jd.exc_nodes or "")
   if wanted == "" and out == "" then return size, true end
   local members = nodes_of(part.nodes or "")
-  local must, never = nodes_of(wanted), nodes_of(out)
+  local must, named = nodes_of(wanted)
+  local never = nodes_of(out)
   if members == nil or must == nil or never == nil then return size, true end
   for name in pairs(never) do
     if members[name] then size = size - 1 end
   end
-  local any = wanted == ""
-  for name in pairs(must) do any = any or (members[name] and not never[name]) end
-  return size, any
+  local there = 0
+  for name in pairs(must) do
+    if members[name] and not never[name] then there = there + 1 end
+  end
+  return size, there == named or (there > 0 and or_one(jd.num_tasks) < named)
 end
 
 -- Whether the nodes of a partition, all of them free, could hold the job. Slurm examines that for each submission but
@@ -252,8 +265,8 @@ end
 local function could_hold(jd, name, parts)
   local node, part = NODE[name], parts[name]
   if node == nil or part == nil or part.total_nodes ~= node.size then return true end
-  local named, any = by_name(jd, part)
-  if not any then return false end
+  local named, there = by_name(jd, part)
+  if not there then return false end
   local need = needs_of(jd, part)
   local fitting, tasks, each = 0, 0, {}
   local most = given(jd.max_nodes) and jd.max_nodes or node.size
@@ -267,7 +280,7 @@ local function could_hold(jd, name, parts)
   end
   fitting = math.min(fitting, named)
   if fitting < or_one(jd.min_nodes) then return false end
-  if need.unknown then return true end
+  -- what cannot be computed (need.unknown) only lowers what a node holds
   table.sort(each, function(a, b) return a.holds > b.holds end)
   local left = math.min(most, fitting)
   for _, one in ipairs(each) do
@@ -304,11 +317,14 @@ local function is_possible(jd, parts)
   return any
 end
 
--- Least and greatest number of nodes that the job can take in a partition.
+-- Least and greatest number of nodes that the job can take in a partition, and whether that greatest number must not be
+-- stated to Slurm.
 local function node_range(jd, node, part)
-  local least = math.max(or_one(jd.min_nodes), nodes_needed(jd, node, part))
-  if given(jd.max_nodes) then return math.min(least, jd.max_nodes), jd.max_nodes end
-  return least, least
+  local needed, upper = nodes_needed(jd, node, part)
+  local least = math.max(or_one(jd.min_nodes), needed)
+  if given(jd.max_nodes) then return math.min(least, jd.max_nodes), jd.max_nodes, false end
+  if bears_no_maximum(jd, least) then return least, math.max(least, upper), true end
+  return least, least, false
 end
 
 -- What a partition counts: as installed; as the dearest node where it was not there then; nil where no node is managed.
@@ -325,10 +341,11 @@ local function counted(name, parts)
 end
 
 -- Over the partitions that the job names: watts of the least and of the greatest number of nodes, that greatest
--- number, the least watts the job can do with, and whether the controller schedules one of them. The greatest number
--- of any partition is pinned for all of them, so it counts in each of them, as far as that partition has nodes.
+-- number, the least watts the job can do with, whether the controller schedules one of them, and whether the number can
+-- be pinned. The greatest number of any partition is pinned for all of them, so it counts in each of them, as far as that
+-- partition has nodes.
 local function declared(jd, parts)
-  local low, high, most, dear, least, ours = 0, 0, 0, 0, nil, false
+  local low, high, most, dear, least, ours, loose = 0, 0, 0, 0, nil, false, false
   local named = {}
   for name in string.gmatch(jd.partition or default_partition(parts) or "", "[^,]+") do
     local node = counted(name, parts)
@@ -337,7 +354,8 @@ local function declared(jd, parts)
       local part = parts[name]
       local size = part ~= nil and given(part.total_nodes) and part.total_nodes or node.size
       node = setmetatable({ size = size }, { __index = node })
-      local few, many = node_range(jd, node, parts[name])
+      local few, many, unpinned = node_range(jd, node, parts[name])
+      loose = loose or unpinned
       low, most, dear = math.max(low, few * node.watts), math.max(most, many), math.max(dear, node.watts)
       least = math.min(least or few * node.least, few * node.least)
       ours = ours or node.held
@@ -347,7 +365,7 @@ local function declared(jd, parts)
   for _, one in ipairs(named) do
     high = math.max(high, math.max(one.many, math.min(most, one.node.size)) * one.node.watts)
   end
-  return { low = low, high = high, most = most, dear = dear, least = least, ours = ours }
+  return { low = low, high = high, most = most, dear = dear, least = least, ours = ours, loose = loose }
 end
 
 -- Whether one of these partitions (a list as in a submission) holds managed nodes.
@@ -448,7 +466,7 @@ function slurm_job_submit(jd, parts, uid)
     return IMPOSSIBLE
   end
   local watts, most = job.high, job.most
-  if WHOLE_POOL_W > 0 and watts > WHOLE_POOL_W and job.low <= WHOLE_POOL_W and job.dear > 0 then
+  if WHOLE_POOL_W > 0 and watts > WHOLE_POOL_W and job.low <= WHOLE_POOL_W and job.dear > 0 and not job.loose then
     -- a range of nodes of which only the upper part exceeds the budget: take as many as fit
     most = math.min(most, math.max(math.floor(WHOLE_POOL_W / job.dear), or_one(jd.min_nodes)))
     watts = math.min(watts, math.max(most * job.dear, job.low))
@@ -470,7 +488,7 @@ function slurm_job_submit(jd, parts, uid)
     jd.licenses = with_watts(jd.licenses, too_much and WHOLE_POOL_W or watts)
   end
   -- without a maximum Slurm may give more nodes than were counted (--gpus spread over many nodes)
-  if not given(jd.max_nodes) or jd.max_nodes > most then jd.max_nodes = most end
+  if not job.loose and (not given(jd.max_nodes) or jd.max_nodes > most) then jd.max_nodes = most end
   if component ~= nil then
     -- a hold of its user is a start time: a release may not free what carries no watts yet
     if jd.priority == 0 then jd.begin_time = HOLD_UNTIL end
