@@ -20,7 +20,20 @@ DEBIAN = {"24.11": "trixie", "26.05": "forky"}
 """The release of Debian that holds each release of Slurm."""
 RELEASE = "WATTQUEUE_SLURM_RELEASE"
 """The variable that names the release of a run of the tests."""
-COMMANDS = ("sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sdiag", "sinfo", "sprio", "squeue", "srun", "sshare")
+COMMANDS = (
+    "sacct",
+    "sacctmgr",
+    "salloc",
+    "sbatch",
+    "scancel",
+    "scontrol",
+    "sdiag",
+    "sinfo",
+    "sprio",
+    "squeue",
+    "srun",
+    "sshare",
+)
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd")
 
 

@@ -490,6 +490,11 @@ class SlurmLab:
         done = self.run([*base, *options], user=user, check=check)
         return done.out.strip().split(";")[0]
 
+    def allocate(self, *options: str, user: str = USER) -> str:
+        """Make an allocation in which nothing runs; returns its id (empty where it was refused)."""
+        said = self.run(["salloc", "--no-shell", *options], user=user, check=False).err
+        return str(next(iter(re.findall(r"Granted job allocation (\d+)", said)), ""))
+
     def jobs(self, *, fields: str = "%i|%T|%r|%P|%N|%W") -> list[list[str]]:
         """Rows of squeue, finished jobs of the last minutes included."""
         text = self.run(["squeue", "-h", "-r", "-t", "all", "-o", fields]).out
@@ -503,11 +508,13 @@ class SlurmLab:
         """Name of each job by id; names with bars or line ends in them are left out."""
         return {row[0]: row[1] for row in self.jobs(fields="%i|%j") if len(row) == 2}
 
-    def field(self, job: str, name: str) -> str:
-        """One field of ``scontrol -o show job``."""
-        text = self.run(["scontrol", "-o", "show", "job", job]).out
+    def field(self, job: str, name: str, *, epoch: bool = False) -> str:
+        """One field of ``scontrol -o show job``; with ``epoch`` a time in seconds, empty where there is none."""
+        env = {"SLURM_TIME_FORMAT": "%s"} if epoch else {}
+        text = self.run(["scontrol", "-o", "show", "job", job], env=env).out
         start = text.index(f" {name}=") + len(name) + 2
-        return text[start:].split(" ", 1)[0].strip()
+        value = text[start:].split(" ", 1)[0].strip()
+        return "" if epoch and not value.isdigit() else value
 
     def node_states(self) -> dict[str, str]:
         """State of each node as sinfo prints it; empty where slurmctld does not answer."""

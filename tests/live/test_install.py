@@ -16,6 +16,8 @@ from tests.live.slurmlab import OPERATOR, USER, SlurmLab, real, wait_for
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.consent import parse_tag
+from wattqueue.live.release import ReleaseSettings, release_all
+from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.guard import staff_of
 from wattqueue.live.slurm.install import NodeWatts, Settings, install, prolog, script
 from wattqueue.live.slurm.observe import Observer
@@ -66,6 +68,11 @@ def refused(lab: SlurmLab, *argv: str, user: str = USER) -> str:
     return done.err
 
 
+def licences_used(lab: SlurmLab, what: str = "Used") -> int:
+    text = lab.run(["scontrol", "-o", "show", "licenses"]).out
+    return int(next(piece for piece in text.split() if piece.startswith(f"{what}=")).removeprefix(f"{what}="))
+
+
 @real
 @pytest.mark.parametrize(
     ("options", "watts"),
@@ -100,6 +107,24 @@ def test_every_job_declares_the_most_it_can_draw_and_waits(
     else:
         assert slurm.field(job, "Reason") == "JobHeldUser"
         assert slurm.field(job, "AdminComment") == "wattqueue:held"
+
+
+@real
+@pytest.mark.parametrize("working", [True, False])
+def test_a_job_with_fewer_gpus_than_nodes_starts(slurm: SlurmLab, working: bool) -> None:
+    """Slurm lowers a stated maximum of nodes to the GPUs of the whole job, so none is stated before the start.
+
+    It counts as many nodes as it has tasks, and the partition has no more than two.
+    """
+    if not working:
+        beat(slurm.root / "run/beat", 3600.0)
+    job = slurm.submit("-n18", "--gpus=1", "-p", "p1")
+    assert slurm.field(job, "Licenses") == "watts:600"
+    if working:
+        slurm.run(["scontrol", "update", f"JobId={job}", "NumNodes=2-2"])  # as the controller does at a start
+        slurm.run(["scontrol", "release", job])
+    slurm.wait_states([job], ["RUNNING", "COMPLETING", "COMPLETED"])
+    assert slurm.field(job, "NumNodes") == "2"
 
 
 @real
@@ -416,17 +441,41 @@ def test_a_user_changes_no_size_and_everything_else(slurm: SlurmLab, state: str)
         slurm.run(["scontrol", "update", f"JobId={job}", one], user=USER)
 
 
-@real
-def test_an_expanded_job_cannot_give_its_nodes_away(slurm: SlurmLab) -> None:
-    """Its licences would be returned while the other job runs on its nodes, and no controller looks."""
+def expanded(slurm: SlurmLab) -> tuple[str, str]:
+    """Start a job and an allocation that may give its node to the job, with no controller at work.
+
+    Without a step: Slurm itself refuses to take nodes from a job whose steps run.
+    """
     beat(slurm.root / "run/beat", 3600.0)
-    wide = slurm.submit("-N1", "-t", "10", seconds=600)
+    wide = slurm.submit("-N1", "-t", "10", "-p", "p1", seconds=600)
     slurm.wait_states([wide], ["RUNNING"])
-    gives = slurm.submit("-N1", "-t", "10", f"--dependency=expand:{wide}", seconds=600, check=False)
+    gives = slurm.allocate("-N1", "-t", "10", "-p", "p1", f"--dependency=expand:{wide}")
     if not gives:
         pytest.skip("this release expands no job")
-    slurm.wait_states([gives], ["RUNNING"])
+    assert licences_used(slurm) == 600
+    return wide, gives
+
+
+@real
+def test_an_expanded_job_cannot_give_its_nodes_away(slurm: SlurmLab) -> None:
+    """Its licences would be returned while both jobs run, and no controller looks."""
+    wide, gives = expanded(slurm)
     refused(slurm, "scontrol", "update", f"JobId={gives}", "NumNodes=0")
     refused(slurm, "scontrol", "update", f"JobId={wide}", "NumNodes=ALL")
     assert [slurm.field(job, "NumNodes") for job in (wide, gives)] == ["1", "1"]
-    assert "Used=600" in slurm.run(["scontrol", "-o", "show", "licenses"]).out
+    assert licences_used(slurm) == 600
+
+
+@real
+def test_what_an_administrator_takes_from_an_expanded_job_is_withheld(slurm: SlurmLab, slurm_release: str) -> None:
+    """Slurm 22.05 returns the licences of a job with GPUs, reports an error, and lets both jobs run on.
+
+    The last test here: the job that gave its nodes away stays completing for a while.
+    """
+    jobs = expanded(slurm)
+    slurm.run(["scontrol", "update", f"JobId={jobs[1]}", "NumNodes=0"], check=False)
+    missing = sum(slurm.states()[job] == "RUNNING" for job in jobs) * 300 - licences_used(slurm)
+    if slurm_release == "22.05":
+        assert missing == 300
+    release_all(ReleaseSettings(slurm.root / "run", 60.0), SlurmCluster(slurm.commands))
+    assert licences_used(slurm, "Reserved") == max(0, missing)
