@@ -14,6 +14,7 @@ import numpy as np
 
 from wattqueue.kernels import codes
 from wattqueue.parts.backfill.announced_caps import AnnouncedCaps
+from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.policy.build import time_factors, unit_uw
 from wattqueue.sim.engine import Run, Simulation
 
@@ -63,8 +64,8 @@ def eligible(simulation: Simulation, waiting: set[int]) -> list[int]:
     queue.sort(key=lambda e: int(entries.rank[e]))
     if needs.custom_pass is not None:
         part = simulation.session.needs.pass_part
-        if not isinstance(part, AnnouncedCaps):
-            return []  # a pass in Python decides itself
+        if not isinstance(part, AnnouncedCaps) or type(needs.ledger_part) is not Predicted:
+            return []  # a pass in Python decides itself; this one keeps the rule where its ledger is ``predicted``
         return queue if part.overtake else queue[:1]
     if needs.rerank is not None:
         # The order of this pass is the part's own: with all entries eligible, the order does not matter.
