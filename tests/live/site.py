@@ -185,6 +185,11 @@ bin_dir = "{self.lab.bin_dir}"
         self.wait_up()
         return config
 
+    def release(self, config: Path) -> subprocess.CompletedProcess[str]:
+        """Call ``live release`` as its timer does, by the controller's account."""
+        argv = as_operator("live", "release", "--config", str(config))
+        return subprocess.run(argv, env=self.env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
     def kill(self) -> None:
         assert self.child is not None
         self.child.kill()

@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from tests.live.site import NET_W, TOTAL_W, Site, as_operator, cap_text
-from tests.live.slurmlab import PATIENCE_S, USER, wait_for
+from tests.live.site import NET_W, TOTAL_W, Site, cap_text
+from tests.live.slurmlab import USER, wait_for
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
 
@@ -149,25 +149,20 @@ def test_watts_that_slurm_returns_twice_are_withheld(site: Site, slurm_release: 
     site.open_gate(wide)
 
 
-def release(site: Site, config: str) -> subprocess.CompletedProcess[str]:
-    argv = as_operator("live", "release", "--config", config)
-    return subprocess.run(argv, env=site.env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-
-
 def test_release_with_everything_broken_that_can_break(site: Site) -> None:
     """The controller is stopped and keeps its lock, its database is garbage, live.toml has a typing error."""
     config = site.begin(cap_text(200))
     blocker = site.gated("-N1", "-p", "p1")
     site.wait_running([blocker])
     jobs = [site.gated("-N1", "-p", "p2") for _ in range(3)]
-    assert release(site, str(config)).returncode == 3, "it is at work"
+    assert site.release(config).returncode == 3, "it is at work"
     assert site.child is not None
     os.kill(site.child.pid, signal.SIGSTOP)
     for file in (site.root / "live").glob("wattqueue-live.db*"):
         file.write_bytes(b"garbage" * 4096)
     config.write_text("cap = = 5\n" + config.read_text().replace('mode = "control"', 'mode = "contr'))
     site.set_beat(600.0)
-    done = release(site, str(config))
+    done = site.release(config)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("released 3 jobs")
     os.kill(site.child.pid, signal.SIGCONT)
