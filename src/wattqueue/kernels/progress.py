@@ -121,7 +121,7 @@ def net_with_margin(least: Array, net: int) -> int:
     """Return the microwatts that a job of ``net`` predicted ones needs alone, with the least margin."""
     watts = net / codes.MICRO
     margin = math.sqrt(least[1] * square_w(net) + least[2] * watts * watts)
-    return math.ceil(least[0] * (net + math.ceil(margin * codes.MICRO)))
+    return as_int64(math.ceil(least[0] * (net + math.ceil(margin * codes.MICRO))))
 
 
 @kernel
