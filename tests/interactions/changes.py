@@ -80,6 +80,20 @@ def reads_sensors(draft: Draft) -> None:
         draft.controls.append("rapl-redistribution")
 
 
+def lowers_measured(draft: Draft) -> None:
+    """Back below the cap by limits, then by jobs that consent."""
+    draft.controls.append({"part": "lower-measured", "period_s": 7.0})
+
+
+def exceeds(draft: Draft) -> None:
+    """Sensors, jobs that opted in, and a cap that falls below what runs where it does not move anyway."""
+    add_sensor(draft)
+    add_consent(draft)
+    if len(draft.cap) == 1:
+        high = draft.cap[0][1]
+        draft.cap = [(-np.inf, high), (25.0, 0.5 * high), (90.0, high)]
+
+
 def more_partitions(draft: Draft) -> None:
     """A second partition, with more watts a node; some jobs name one of both."""
     if len(draft.parts) == 1:

@@ -104,6 +104,9 @@ CONTROLS = [
                senses),
     of_control("rapl-lending", count.at(lambda now: now.limited), "instants with limits in force", senses),
     of_control("rapl-at-counted", count.at(lambda now: now.limited), "instants with limits in force"),
+    Feature("control lower-measured", "controls", to.lowers_measured,
+            count.at(lambda now: now.slowest < 1.0 or bool(now.parked.any())),
+            "instants at which a limit slows a power domain, or a job is suspended", wants=to.exceeds),
     Feature("control suspends", "controls", to.scripted(to.suspend_some),
             count.at(lambda now: bool(now.parked.any())), "instants with suspended jobs"),
     Feature("control requeues, work kept", "controls", to.requeues,
@@ -244,6 +247,8 @@ NEVER = {
         (("control park-consenting", "control requeues, work kept"),
          "jobs that write checkpoints are requeued for a target, not suspended"),
         (("ledger in-flight", "estimator oracle-mean"), "predictions are what is measured: nothing to correct"),
+        (("control lower-measured", "backfill announced-caps"),
+         "a pass that looks ahead to a lower cap starts nothing that is above it then"),
         (("backfill none", "queue depth"), "a pass that ends at the first entry that does not fit looks at few anyway"),
         (("backfill pass in Python", "queue depth"), "a pass in Python tries the entries that it likes"),
     )
