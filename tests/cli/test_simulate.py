@@ -104,7 +104,7 @@ backfill = { part = "easy", queue_dept = 500 }
         (("--estimator", "own.py:Bare"), ("own.py", "AttributeError", "wattqueue check")),
         (("--policy", "own.toml"), ("2 rows in one file", "own.toml:figure|option")),
         (("--policy", "own.toml:figure"), ("own.toml:figure", "estimator = 5")),
-        (("--policy", "own.toml:option"), ("queue_dept", "it takes queue_depth")),
+        (("--policy", "own.toml:option"), ("has no option 'queue_dept'", "it takes queue_depth")),
     ],
 )
 def test_parts_and_rows_of_ones_own_fail_in_one_line(

@@ -178,9 +178,13 @@ def build_part(policy: str, axis: str, value: Any) -> Any:
     for key in stated(found, "reads", ()):
         if key in options:
             options[key] = read_option(key, options[key], policy)
-    takes = ", ".join(inspect.signature(found).parameters) or "no options"
+    parameters = inspect.signature(found).parameters
+    takes = ", ".join(parameters) or "no options"
+    any_key = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     for key, given in options.items():
-        expected = _expected(inspect.signature(found).parameters.get(key), given)
+        if key not in parameters and not any_key:
+            raise PolicyError(f"{axis} {name!r} has no option {key!r}", where=policy, hint=f"it takes {takes}")
+        expected = _expected(parameters.get(key), given)
         if expected:
             raise PolicyError(
                 f"{axis} {name!r}: {key} = {given!r} is not {expected}", where=policy, hint=f"it takes {takes}"
