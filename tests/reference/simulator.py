@@ -397,7 +397,9 @@ class Simulator:
         return net <= available and net + more <= available
 
     def all_options(self, entry: int) -> range:
-        return range(int(self.window[0][entry]), int(self.window[1][entry]) + 1)
+        """The window: where its end is for targets alone (``by_target``), as far as the user consents (rule 20)."""
+        last = self.reach(entry) if self.by_target else int(self.window[1][entry])
+        return range(int(self.window[0][entry]), last + 1)
 
     def options(self, entry: int) -> range:
         """The options at which an entry may start now (rules 13 and 20)."""
@@ -697,7 +699,7 @@ class Simulator:
             if self.script is not None or len(self.events.time_s):
                 base = nodes * self.idle_uw(p)  # others may be off, or down
             room = limit - (base if self.machine.cap_scope == "machine" else 0)
-            for option in range(int(self.window[0][entry]), int(self.window[1][entry]) + 1):
+            for option in self.all_options(entry):
                 net = self.least_net(job, option)
                 most = self.maximum(job, p, net)
                 margin = math.ceil(math.sqrt(own * round((net / 1e6) ** 2) + common * (net / 1e6) ** 2) * 1e6)
@@ -773,9 +775,7 @@ class Simulator:
                 self.attempt(promised, tried, entry)
 
     def shortest_wall(self, entry: int) -> float:
-        last = self.reach(entry) if self.by_target else int(self.window[1][entry])
-        window = range(int(self.window[0][entry]), last + 1)
-        return min(self.wall(int(self.entries.job[entry]), option) for option in window)
+        return min(self.wall(int(self.entries.job[entry]), option) for option in self.all_options(entry))
 
     def admits(self, promised: dict[int, Reservation], entry: int, option: int) -> bool:
         return self.fits(entry, option) and self.keeps(promised, entry, option) and self.fits_ahead(entry, option)

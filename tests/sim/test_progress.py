@@ -10,6 +10,7 @@ import pytest
 
 from tests.sim.test_semantics import jobs_of
 from wattqueue.kernels import codes
+from wattqueue.model.consent import Consent
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import CapScope, Machine, Partition
 from wattqueue.model.schedule import Reason, State
@@ -197,3 +198,24 @@ def test_other_nodes_may_stop() -> None:
     more = {"idle_w": 80.0, "max_w": 300.0, "watts": 150.0, "ledger": {**HUGE, "own": 0.01}}
     assert reasons([(0.0, 1, 10.0)], **more) == [Reason.NEVER_FITS]
     assert reasons([(0.0, 1, 10.0)], controls=["idle-off"], **more) != [Reason.NEVER_FITS]
+
+
+CLOCKS = Machine("clocks", (Partition("p", 4, frequencies_hz=(2e9, 1e9), idle_w=20.0, max_w=100.0, dvfs_alpha=1.0),))
+"""Idle: 80 W. A busy node adds 80 W, slowed 40 W, and a slowed job takes twice as long."""
+
+
+def run_by_target(allowed: float, *targets: LoadTarget, **backfill: Any) -> Run:
+    """Below 300 W: a job of four nodes, which fits slowed (160 W of 220 W), not at full speed; behind it one of one."""
+    consent = Consent.build(2, allowed=[allowed, 0.0])
+    jobs = jobs_of([(0.0, 4, 10.0), (1.0, 1, 10.0)], mean_power_w=[100.0, 100.0], consent=consent)
+    policy = load_policy("dr-fcfs-at-start", estimator="oracle-mean", backfill={"part": "none", **backfill})
+    return simulate(jobs, CLOCKS, policy, cap=Cap.constant(300.0), targets=LoadTargets.of(*targets))
+
+
+@pytest.mark.parametrize("backfill", [{}, {"part": "first-fit", "queue_depth": 1}])
+def test_the_window_of_a_job_that_is_not_slowed_for_a_target_is_its_first_option(backfill: Any) -> None:
+    target = LoadTarget(50.0, 80.0, 250.0)
+    assert run_by_target(1.0, target, **backfill).schedule.start_s.tolist() == [50.0, 70.0]
+    bound = run_by_target(0.0, target, **backfill)
+    np.testing.assert_array_equal(bound.schedule.start_s, [NEVER, 1.0])
+    assert bound.schedule.reason.tolist() == [Reason.NEVER_FITS, 0]
