@@ -444,8 +444,8 @@ class FakeSlurm:
         if new.node_count is not None:
             job.nodes, job.most_nodes = new.node_count
         job.partition = job.partition if new.partition is None else new.partition
-        if new.nodes is not None and job.reason == "BadConstraints":
-            self.release(job)  # seen on 22.05
+        if job.reason == "BadConstraints":
+            self.release(job)  # at any change: ``test_a_change_releases_a_job_that_slurm_holds_itself``
         job.requested = job.requested if new.nodes is None else tuple(new.nodes)
         job.limit_s = job.limit_s if new.limit_s is None else new.limit_s
         job.comment = job.comment if new.comment is None else new.comment

@@ -67,6 +67,7 @@ from wattqueue.live.conditions import conditions
 from wattqueue.live.consent import consenting_w
 from wattqueue.live.frequency_changes import FrequencyChange, FrequencyChanges
 from wattqueue.live.goal import Goal, JobGoal, plan_writes
+from wattqueue.live.impossible import why_held
 from wattqueue.live.licences import REASSERTED, REQUEUED
 from wattqueue.live.load_targets import TargetedCap, in_words
 from wattqueue.live.lowering import licence_rules
@@ -440,7 +441,7 @@ class Controller:
             if now[key].held_by == "failed":
                 memory.unplace([key])
             elif key in self._released or now[key].held_by == "manager":
-                self.planner.refuse(key, f"held again: {now[key].reason}", snapshot.taken_s)
+                self.planner.refuse(key, why_held(now[key]), snapshot.taken_s)
             else:
                 memory.unplace([key])
 

@@ -3,7 +3,8 @@
 job_submit.lua refuses most of them at their submission. What it does not examine (features, ``--tmp``, nodes that were
 changed since) is found at a start: the resource manager then holds the job itself. It is tried again less and less
 often, in case nodes are added. After ``STUCK_AFTER`` times ``live why`` says that it is impossible, and so does the
-job's comment where its owner wrote none: an operator of Slurm may change no other text that users see.
+job's comment where its owner wrote none: an operator of Slurm may change no other text that users see. The job is held
+by the controller then, since Slurm releases a job that it holds itself at any change of it.
 """
 
 from __future__ import annotations
@@ -17,11 +18,20 @@ from wattqueue.live.why import impossible_text
 
 OURS = "wattqueue: impossible"
 """Begin of what an owner is told."""
+BY_SLURM = "held by Slurm itself: "
+"""Begin of the reason of a refusal, before what Slurm says. It is kept: the controller may hold the job since then."""
+
+
+def why_held(row: Job) -> str:
+    """Return the reason of the refusal of a job that was released and is held again."""
+    return f"{BY_SLURM if row.held_by == 'manager' else 'held again: '}{row.reason}"
 
 
 def is_impossible(row: Job, refused: Refused | None) -> bool:
-    """Whether the resource manager holds a job itself after so many starts."""
-    return refused is not None and refused.times >= STUCK_AFTER and row.held_by == "manager"
+    """Whether the resource manager held a job itself after each of so many starts."""
+    if refused is None or refused.times < STUCK_AFTER or not refused.reason.startswith(BY_SLURM):
+        return False
+    return row.held_by in ("manager", "operator")  # neither released again, nor held since for another reason
 
 
 @dataclass
@@ -42,6 +52,7 @@ class Owners:
                 continue
             self._told[key] = one.times
             if details is not None and (not details.comment or details.comment.startswith(OURS)):
-                text = f"wattqueue: {impossible_text(one.times, row.reason)}"
-                out.append(JobGoal(key, comment=text, why=f"refused {one.times} times: {row.reason}"))
+                reason = one.reason.removeprefix(BY_SLURM)
+                text = f"wattqueue: {impossible_text(one.times, reason)}"
+                out.append(JobGoal(key, held=True, comment=text, why=f"refused {one.times} times: {reason}"))
         return out

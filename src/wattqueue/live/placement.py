@@ -217,8 +217,7 @@ class NodeChoice:
     def restored(self, snapshot: Snapshot, starting: set[JobKey]) -> Iterator[JobGoal]:
         """Yield goals for held jobs that still ask for nodes that the controller named, and do not start now.
 
-        They are held first: Slurm releases a job that it held itself (BadConstraints) when its nodes change (seen on
-        22.05).
+        They are held first: Slurm releases a job that it held itself (BadConstraints) at any change.
         """
         why = "held again: the policy chooses its nodes at its start"
         for row in self._marked(snapshot):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from wattqueue.formats.atomic_write import atomic_text
 from wattqueue.live.cluster import Job, JobKey, Snapshot
 from wattqueue.live.consent import Consents, StatedConsent
-from wattqueue.live.impossible import is_impossible
+from wattqueue.live.impossible import BY_SLURM, is_impossible
 from wattqueue.live.planner import Plan
 from wattqueue.live.sorting import USER_HELD
 from wattqueue.live.state.memory import Memory
@@ -221,8 +221,11 @@ def _record(
     if row.held and row.held_by == "user" and memory.marked(row.key, USER_HELD):
         return ["user"]
     if refused is not None and refused.until_s > now_s and row.held:
-        kind = "impossible" if is_impossible(row, refused) else "refused"
-        return [kind, refused.times, refused.reason[:120], round(refused.until_s)]
+        impossible = is_impossible(row, refused)
+        kind, reason = (
+            ("impossible", refused.reason.removeprefix(BY_SLURM)) if impossible else ("refused", refused.reason)
+        )
+        return [kind, refused.times, reason[:120], round(refused.until_s)]
     if foreign:
         return ["slurm", row.reason]
     return ["starting", row.reason] if under_way else ["new"]
