@@ -143,6 +143,22 @@ def test_a_release_that_loses_licences_is_named(tmp_path: Path, requeue: str, na
     assert any("25.05.8" in one.what for one in found) == named
 
 
+@pytest.mark.parametrize(
+    ("version", "refuses"),
+    [("22.05.8", True), ("24.11.5", True), ("25.11.7", False), ("26.05.5", False), ("N/A", False)],
+)
+def test_too_few_nodes_for_gpus_are_refused_where_slurm_does_so(tmp_path: Path, version: str, refuses: bool) -> None:
+    slurm = make_slurm()
+    old = Guard.of(make_config(tmp_path), slurm).settings
+    set_config(slurm, "SLURM_VERSION", version)
+    settings = Guard.of(make_config(tmp_path), slurm).settings
+    assert settings.gres_bound is refuses
+    assert f"local GRES_BOUND = {str(refuses).lower()}\n" in script(settings)
+    changed = [one.what for one in differences(script(old), settings)]
+    assert len(changed) == (not refuses), "the recorded Slurm is 22.05.8"
+    assert all("another release of Slurm" in one for one in changed)
+
+
 def test_jobs_from_before_the_installation_get_watts(tmp_path: Path) -> None:
     slurm = make_slurm()
     guard = Guard.of(make_config(tmp_path), slurm)

@@ -298,6 +298,23 @@ def test_parts_of_a_heterogeneous_job_are_named_as_squeue_names_them() -> None:
     assert (key.name, details.parts > 1) == ("152+1", True)
 
 
+@pytest.mark.parametrize(
+    ("asks", "unknown"),
+    [
+        ({"tasks_per_core": 2}, False),
+        ({"tres_per_job": "gres:gpu:1"}, False),
+        ({"tasks_per_core": 1, "tres_per_job": "gres:gpu:1"}, False),
+        ({"tasks_per_core": 2, "tres_per_job": "gres:gpu:1"}, True),
+        ({"tasks_per_core": 65535, "tres_per_job": "gres:gpu:1"}, False),
+        ({"tasks_per_socket": 1, "tres_per_node": "gres:gpu:1"}, True),
+    ],
+)
+def test_tasks_of_a_core_or_socket_beside_gpus_count_the_upper_bound(asks: dict[str, object], unknown: bool) -> None:
+    """As nodes_needed in job_submit.lua: 26.05 takes two nodes for ``-n5 --ntasks-per-core=2 --gpus=1``."""
+    ((_, (_, needs)),) = parse_details(json.dumps({"jobs": [{"job_id": 1, "submit_time": 7, **asks}]})).items()
+    assert needs.unknown is unknown
+
+
 def with_used(text: str, used_w: int) -> str:
     return text.replace("Used=600", f"Used={used_w}")
 

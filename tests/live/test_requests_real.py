@@ -112,6 +112,25 @@ def test_five_thousand_random_requests(both: Both, record_property: Record) -> N
     check_requests(both, 5000, 2, record_property)
 
 
+REFUSED_ONCE = (
+    "-n18 --ntasks-per-core=1 --gpus=1 --cpus-per-gpu=4 -p small",
+    "-n19 --ntasks-per-core=2 --mem-per-gpu=8000 --gpus=1",
+    # 26.05 takes two nodes for an odd number of tasks, and starts a job on fewer GPUs than it asks for
+    "-n5 --ntasks-per-core=2 --mem-per-gpu=1000 --gpus=1 -p debug", "-n15 --ntasks-per-core=2 --gpus=1 --mincpus=1",
+    "-N1 --mem-per-gpu=8000 --gpus=5 -p p1,p2", "-N3 -n1 --mem-per-gpu=1000 --gpus=5",
+    "-N1 --ntasks-per-node=16 --mem-per-gpu=1000 --gpus=5 -p p2,debug",
+)  # fmt: skip
+"""Requests that the script refused on one release though Slurm runs them."""
+
+
+@real
+def test_what_was_refused_wrongly_once(both: Both) -> None:
+    requests = [one.split() for one in REFUSED_ONCE]
+    found, accepted = compare_submissions(both.lab, requests, both.ours, both.beat)
+    assert found == []
+    assert accepted["stock"] >= 4
+
+
 @real
 def test_changes_that_the_budget_has_nothing_to_do_with(both: Both) -> None:
     """The one that is refused is a nice value of a held job: some releases start the job for it."""

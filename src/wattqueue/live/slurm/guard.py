@@ -42,7 +42,7 @@ from wattqueue.live.shared_nodes import SharedCount, SharedNodes
 from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, read
 from wattqueue.live.slurm.install import LUA, NodeWatts, Settings, differences
 from wattqueue.live.slurm.observe import NODES, POOL, complete_lines, parse_nodes, parse_pool
-from wattqueue.live.slurm.releases import loses_licences_at_requeue, requeue_text
+from wattqueue.live.slurm.releases import loses_licences_at_requeue, refuses_too_few_gres, requeue_text
 from wattqueue.live.slurm.sharing import find_inexact
 from wattqueue.live.slurm.sizing import Shape
 from wattqueue.live.status import BEAT
@@ -108,6 +108,7 @@ def settings_of(config: LiveConfig, slurm: Slurm) -> Settings:
         nodes, [uid_of(config)], config.run_dir.resolve() / BEAT, math.ceil(config.away_s),
         whole_pool(config, layout.machine, shared, [row for row, _ in rows_of_nodes]),
         free, int(default) if memory and is_whole(default) else 0, staff_of(slurm), memory,
+        refuses_too_few_gres(values.get("SLURM_VERSION", "")),
     )  # fmt: skip
 
 

@@ -86,6 +86,8 @@ class Settings(NamedTuple):
     """Accounts (uid) with Slurm's operator or administrator level: what they change is not refused."""
     memory: bool = True
     """Whether memory is a consumable resource, so that jobs on a node share it."""
+    gres_bound: bool = True
+    """Whether Slurm refuses a job whose greatest number of nodes has fewer generic resources than it asks for."""
 
 
 def script(settings: Settings, site: Path | None = None) -> str:
@@ -117,7 +119,8 @@ def script(settings: Settings, site: Path | None = None) -> str:
     lines += [f"local AWAY_S = {settings.away_s}", f"local SITE = {quoted(site)}"]
     lines += [f"local WHOLE_POOL_W = {settings.whole_pool_w}"]
     lines += [f"local DEFAULT_MB_PER_CPU = {settings.default_mb_per_cpu}"]
-    lines += [f"local MEMORY = {'true' if settings.memory else 'false'}", "-- wattqueue settings]]"]
+    lines += [f"local MEMORY = {'true' if settings.memory else 'false'}"]
+    lines += [f"local GRES_BOUND = {'true' if settings.gres_bound else 'false'}", "-- wattqueue settings]]"]
     return SETTINGS.sub(lambda _: "\n".join(lines), text)
 
 
@@ -161,6 +164,7 @@ def differences(installed: str, settings: Settings) -> list[Finding]:
     if found.get("STAFF") != wanted["STAFF"]:
         out.append(Finding("accounts with Slurm's operator level: others than at the installation", fatal=False))
     names = {"VERSION": "its version is that of another release", "WHOLE_POOL_W": "the whole pool", "AWAY_S": "away_s"}
+    names["GRES_BOUND"] = "jobs with too few nodes for their GPUs are refused as another release of Slurm does"
     for key, what in names.items():
         if found.get(key) != wanted[key]:
             text = f"{what}: {found.get(key, 'not stated')} installed, {wanted[key]} configured"

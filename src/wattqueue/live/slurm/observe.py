@@ -515,7 +515,7 @@ def _parse_needs(job: dict[str, Any]) -> Needs:
     features = str(job.get("features") or "")
     resources = (gres("tres_per_job"), gres("tres_per_task"), gres("tres_per_node"))
     # tasks of a socket together with GPUs: Slurm takes more nodes than either needs, by its release
-    by_socket = _small(job.get("tasks_per_socket")) > 0 and any(resources)
+    by_socket = (_small(job.get("tasks_per_socket")) > 0 or _small(job.get("tasks_per_core")) > 1) and any(resources)
     return Needs(
         tasks=_number(job.get("tasks")),
         cpus=_number(job.get("cpus")),

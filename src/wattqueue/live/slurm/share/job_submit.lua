@@ -22,6 +22,7 @@ local SITE = ""
 local WHOLE_POOL_W = 0
 local DEFAULT_MB_PER_CPU = 0
 local MEMORY = true -- whether memory is a consumable resource
+local GRES_BOUND = true -- whether this Slurm refuses a job whose greatest number of nodes has fewer GPUs than it asks for
 -- wattqueue settings]]
 
 local LICENCE = "watts"
@@ -117,8 +118,9 @@ local function needs_of(jd, part)
     local times = ceil(need.mb_per_cpu, cap)
     need.per, need.mb_per_cpu = need.per * times, ceil(need.mb_per_cpu, times)
   end
-  -- tasks of a socket together with GPUs: Slurm takes more nodes than either needs, by its release
-  local by_socket = given(jd.ntasks_per_socket) and (next(need.total) or next(need.each) or next(need.node)) ~= nil
+  -- tasks of a socket, or several of a core, together with GPUs: Slurm takes more nodes than either needs, by its release
+  local by_socket = (given(jd.ntasks_per_socket) or (given(jd.ntasks_per_core) and jd.ntasks_per_core > 1))
+    and (next(need.total) or next(need.each) or next(need.node)) ~= nil
   need.unknown = (jd.tres_per_socket or "") ~= "" or given(jd.ntasks_per_tres) or given(jd.ntasks_per_gpu) or by_socket
     or string.find(jd.features or "", "*", 1, true) ~= nil
   return need
@@ -296,7 +298,7 @@ local function could_hold(jd, name, parts)
       local units = gres_on_a_node(need, one.shape, resource)
       have, best = have + one.shape.count * units, math.max(best, units)
     end
-    if have < count or best * most < count then return false end
+    if have < count or (GRES_BOUND and best * most < count) then return false end
   end
   for resource, count in pairs(need.each) do -- of each task, whatever shares a CPU
     local have = 0
