@@ -13,7 +13,7 @@ import time
 import pytest
 
 from tests.live.site import NET_W, TOTAL_W, Site, cap_text
-from tests.live.slurmlab import USER, wait_for
+from tests.live.slurmlab import USER, LabError, wait_for
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
 
@@ -86,17 +86,27 @@ def run_again(site: Site, job: str) -> None:
 
     On a busy machine a node may miss the message that starts the job. Slurm then holds the job as "launch failed
     requeued held" with a new delay, and the controller leaves it held by design: it cannot know what is broken.
+    The delay is lifted where there is one, once: each change is one more of the job that the controller changes.
     """
+    shown: list[str] = []
 
     def runs() -> bool:
+        site.require_up()
+        row = site.lab.run(["squeue", "-h", "-j", job, "-O", "State:|,Reason:|,StartTime:|,Licenses:|,NodeList:"]).out
+        if not shown or shown[-1] != row:
+            shown.append(row)
         if site.lab.field(job, "Reason") == "launch_failed_requeued_held":
             sys.stderr.write(f"job {job}: {site.lab.field(job, 'Reason')}, released\n")
             site.lab.run(["scontrol", "release", job])
-        if site.lab.states()[job] == "PENDING":
+        if row.startswith("PENDING") and time.time() < float(site.lab.field(job, "StartTime", epoch=True) or 0):
             site.lab.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], check=False)
-        return site.lab.states()[job] == "RUNNING"
+        return row.startswith("RUNNING")
 
-    wait_for(f"job {job} to run again", runs, step_s=1.0)
+    try:
+        wait_for(f"job {job} to run again", runs, step_s=1.0)
+    except LabError as error:
+        writes = [{k: r[k] for k in ("event", "kind", "target", "after", "why")} for r in site.check_audit()[-20:]]
+        raise LabError(f"{error}\n{''.join(shown)}\n{site.said()}\n{writes}") from error
 
 
 def test_a_requeued_job_waits_is_adopted_and_holds_its_watts_again(site: Site) -> None:
