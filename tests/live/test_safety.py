@@ -192,7 +192,7 @@ def test_no_meter_makes_a_licence_fall_below_the_floor(tmp_path: Path, reads_w: 
     slurm = make_slurm()
     meter = Meter(slurm, reads_w)
     controller = make_controller(
-        slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(800.0 + 600.0), rules=TRACKED, sources=(meter,)
+        slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(800.0 + 800.0), rules=TRACKED, sources=(meter,)
     )
     job = slurm.submit(1, 500.0, watts=NODE_W, limit_s=900.0)
     for _ in range(12):
