@@ -79,6 +79,8 @@ class LiveMetrics:
         self.over_measured = gauge("measured_over_cap_watts", "Measured power above the cap without load targets.")
         text = "Limits lowered, and jobs stopped or requeued, while measured power was above the cap."
         self.above_actions = Counter("wattqueue_above_cap_actions", text, ("action",), registry=self.registry)
+        for action in ("limit", "stop", "requeue"):  # there from the first scrape, so that an increase is seen
+            self.above_actions.labels(action)
         self.below_idle = gauge("cap_below_idle_watts", "Watts by which the cap is below idle and shared nodes.")
         self.shared = gauge("shared_nodes_watts", "Watts that nodes count which jobs share, each its maximum once.")
         self.unreadable = gauge("cap_unreadable", "1 while the content of the cap's file is not in force.")
