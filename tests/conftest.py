@@ -53,8 +53,11 @@ FIRST = ("slurm", "arena")
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order the groups of ``--dist loadgroup`` on every worker alike: what takes long begins early.
 
-    Tests that share a fixture of their module share a worker, so that it is made once.
+    Tests that share a fixture of their module share a worker, so that it is made once. A name that holds an address of
+    memory differs on each worker, which would end the run there, and only there.
     """
+    if addressed := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(f"tests are named by addresses of memory: {', '.join(addressed)}")
     if not hasattr(config, "workerinput"):
         return
     for item in items:

@@ -150,7 +150,7 @@ class BelowZero:
         return -1e6
 
 
-@pytest.mark.parametrize("parts", [{"estimator": Negative()}, {"ledger": BelowZero()}], ids=str)
+@pytest.mark.parametrize("parts", [{"estimator": Negative()}, {"ledger": BelowZero()}], ids=["watts", "ledger"])
 def test_figures_that_would_raise_the_cap_are_refused(parts: dict[str, Any]) -> None:
     with pytest.raises(PolicyError):
         simulate(WAITING, NODES, load_policy("easy", **parts), cap=Cap.constant(400.0))
