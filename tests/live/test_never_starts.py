@@ -12,10 +12,12 @@ import pytest
 
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
+from tests.live.openadr.test_live_targets import Stated
 from tests.live.test_conditions import value
 from tests.live.test_controller import make_slurm
 from tests.live.typical import Typical
 from wattqueue.live.capfile import CapFile
+from wattqueue.live.consent import SiteDefaults
 from wattqueue.live.controller import Controller
 from wattqueue.live.controller_log import ControllerLog
 from wattqueue.live.metrics import LiveMetrics
@@ -23,6 +25,7 @@ from wattqueue.live.report import describe
 from wattqueue.live.telemetry.base import PowerSample, Reading
 from wattqueue.live.why import read_why, sentence
 from wattqueue.model.jobs import Jobs
+from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.never_ran import reason_of
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
@@ -131,6 +134,26 @@ def test_nodes_that_are_off_leave_their_idle_watts_to_it(tmp_path: Path) -> None
     slurm.power["m1"] = ("off", slurm.now_s)  # somebody else switches a node off
     rounds(controller, slurm, 40)
     assert wide.state == "COMPLETED"
+
+
+def test_a_job_that_fits_slowed_alone_waits_for_no_target_that_is_not_known(tmp_path: Path) -> None:
+    """With ``by_target`` a job is slowed during a target alone: 400 W at full speed, 100 W slowed; 350 W are left."""
+    slurm, source = make_slurm(), Stated()
+    controller = run_of(
+        slurm, tmp_path, Cap.constant(BASE_W + 350.0), load_policy("dr-fcfs-at-start"), targets=source,
+        machine=lab_machine(frequencies=(2e9, 1e9)), consent=SiteDefaults(others=True),
+    )  # fmt: skip
+    wide, narrow = pair(slurm)
+    rounds(controller, slurm, 30)
+    assert (wide.state, narrow.state) == ("PENDING", "COMPLETED")
+    for room_w, aside in ((50.0, True), (150.0, False)):
+        target = LoadTarget(slurm.now_s, slurm.now_s + 100.0, BASE_W + room_w, notice_s=np.inf)
+        source.stated = LoadTargets.of(target)
+        report = controller.round()
+        assert report is not None
+        assert [key.name for key in report.plan.sorted.never] == [wide.name] * aside
+        rounds(controller, slurm, 10)
+        assert wide.state == ("PENDING" if aside else "RUNNING")
 
 
 def test_a_restart_finds_the_same(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def too_powerful(*_: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def needs_too_much(_: NeverStarting, pending: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
     """A comparison that sets every job aside."""
-    return np.full((len(pending.jobs), 3), 10**15, np.int64)
+    return np.full((len(pending.jobs), 4), 10**15, np.int64)
 
 
 DEFECTS = {

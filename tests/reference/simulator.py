@@ -405,12 +405,16 @@ class Simulator:
         """The options at which an entry may start now (rules 13 and 20)."""
         first, last = int(self.window[0][entry]), int(self.window[1][entry])
         if self.by_target:
-            first = self.consented(entry) if any(b <= self.now < e for _, b, e in self.targets) else first
+            first = self.consented(entry) if self.in_target(self.now) else first
             return range(first, first + 1)
         if not self.looks_at_target():
             return range(first, last + 1)
         alone = next((o for o in range(first, last + 1) if self.fits_cap_alone(entry, o)), last)
         return range(first, max(alone, self.consented(entry)) + 1)
+
+    def in_target(self, time: float) -> bool:
+        """Whether a load target is in force at a time."""
+        return any(begin <= time < end for _, begin, end in self.targets)
 
     # -- consent (rule 20) ----------------------------------------------------------------------------
 
@@ -691,6 +695,8 @@ class Simulator:
         limit = max(self._cap_row(k) for k in range(rows[0], len(self.cap.time_s)))
         if limit >= codes.NO_CAP:
             return False
+        during = [k for k in range(rows[0], len(self.cap.time_s)) if self.in_target(float(self.cap.time_s[k]))]
+        highest_target = max((self._cap_row(k) for k in during), default=-INF)
         share, own, common = (0.1, 0.0, 0.0) if self.site is not None else self.chance or (1.0, 0.0, 0.0)
         reason, kept = codes.NEVER_FITS, list[tuple[int, int]]()
         for entry in (e for e in self.rank if self.entries.job[e] == job):
@@ -698,13 +704,17 @@ class Simulator:
             base = sum(part.units * self.idle_uw(q) for q, part in enumerate(self.machine.partitions))
             if self.script is not None or len(self.events.time_s):
                 base = nodes * self.idle_uw(p)  # others may be off, or down
-            room = limit - (base if self.machine.cap_scope == "machine" else 0)
+            base = base if self.machine.cap_scope == "machine" else 0
             for option in self.all_options(entry):
+                slowed = self.by_target and option > self.window[0][entry]  # only during a target
+                room = (highest_target if slowed else limit) - base
                 net = self.least_net(job, option)
                 most = self.maximum(job, p, net)
                 margin = math.ceil(math.sqrt(own * round((net / 1e6) ** 2) + common * (net / 1e6) ** 2) * 1e6)
                 if min(most, share * (net + margin)) <= room:
                     return False
+                if slowed:
+                    continue
                 kept.append((math.ceil(share * (net + margin)), net))
                 if net <= room:
                     reason = codes.NO_ROOM_FOR_MARGIN

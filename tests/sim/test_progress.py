@@ -219,3 +219,12 @@ def test_the_window_of_a_job_that_is_not_slowed_for_a_target_is_its_first_option
     bound = run_by_target(0.0, target, **backfill)
     np.testing.assert_array_equal(bound.schedule.start_s, [NEVER, 1.0])
     assert bound.schedule.reason.tolist() == [Reason.NEVER_FITS, 0]
+
+
+@pytest.mark.parametrize("targets", [(), (LoadTarget(50.0, 80.0, 230.0),), (LoadTarget(-20.0, -10.0, 250.0),)])
+@pytest.mark.parametrize("backfill", [{}, {"part": "first-fit", "queue_depth": 1}])
+def test_a_lower_option_counts_only_where_a_target_to_come_has_room_for_it(backfill: Any, targets: Any) -> None:
+    # Slowed the job needs 160 W, and is slowed during a target alone: none, one that leaves 150 W, one that is over.
+    run = run_by_target(1.0, *targets, **backfill)
+    np.testing.assert_array_equal(run.schedule.start_s, [NEVER, 1.0])
+    assert run.schedule.reason.tolist() == [Reason.NEVER_FITS, 0]

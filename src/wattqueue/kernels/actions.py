@@ -116,13 +116,15 @@ def least_nets(view: KernelView, jobs: Array, options: Array, found: Array) -> N
 
 @entry
 def least_of_jobs(view: KernelView, least: Array, jobs: Array, found: Array) -> None:
-    """Write what jobs need where nothing runs to ``found`` (k, 3) int64 microwatts (``progress.least_alone``).
+    """Write what jobs need where nothing runs to ``found`` (k, 4) int64 microwatts (``progress.least_alone``).
 
+    The last column is what they need at least during a load target.
     ``least`` (4,) float64: see ``AnnouncedSteps.least``; ``jobs`` (k,) int32.
     """
     view = by_reference(view)
     for k in range(len(jobs)):
-        found[k, 0], found[k, 1], found[k, 2] = least_alone(view, least, as_int64(jobs[k]))
+        found[k, 0], found[k, 1], found[k, 2] = least_alone(view, least, as_int64(jobs[k]), False)
+        found[k, 3], _, _ = least_alone(view, least, as_int64(jobs[k]), True)
 
 
 @entry

@@ -83,20 +83,25 @@ def never_starts(view: KernelView, truth: Truth, job: int) -> int:
     limit = as_int64(steps.highest_uw[row])
     if limit >= codes.NO_CAP:
         return 0
-    room = limit - max(as_int64(int(steps.least[BASE_UW])), as_int64(0))
-    need, bare, _ = least_alone(view, steps.least, job)
+    base = max(as_int64(int(steps.least[BASE_UW])), as_int64(0))
+    room = limit - base
+    need, bare, _ = least_alone(view, steps.least, job, False)
     if need <= room:
         return 0
+    if view.counter[codes.BY_TARGET] != 0:
+        slowed, _, _ = least_alone(view, steps.least, job, True)
+        if slowed <= as_int64(steps.highest_target_uw[row]) - base:
+            return 0
     return codes.NO_ROOM_FOR_MARGIN if bare <= room else codes.NEVER_FITS
 
 
 @kernel
-def least_alone(view: KernelView, least: Array, job: int) -> tuple[int, int, int]:
+def least_alone(view: KernelView, least: Array, job: int, in_target: bool) -> tuple[int, int, int]:
     """Return the least microwatts that a job needs where nothing runs, over all options of all entries.
 
     On the best units: at their stated maximum or with the least margin, whichever is less; predicted, without a margin;
     and the margin at the option that needs least with it. ``least`` (4,): see ``AnnouncedSteps.least``. A job without
-    an entry needs ``NO_CAP``.
+    an entry needs ``NO_CAP``. With ``by_target`` the options behind the first one count only where ``in_target``.
     """
     need, bare, with_margin, margin = codes.NO_CAP, codes.NO_CAP, codes.NO_CAP, 0
     for p in range(len(view.units.free)):
@@ -106,7 +111,10 @@ def least_alone(view: KernelView, least: Array, job: int) -> tuple[int, int, int
         own = 0
         if least[BASE_UW] < 0:  # the nodes of others may be off
             own = int(view.nodes[job]) * as_int64(view.units.idle_uw[p]) * view.counter[codes.SCOPE_MACHINE]
-        for option in range(as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry]) + 1):
+        first, last = as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry])
+        if view.counter[codes.BY_TARGET] != 0 and not in_target:
+            last = first
+        for option in range(first, last + 1):
             net = as_int64(least_net(view, p, job, option))
             kept = net_with_margin(least, net)
             bare = min(bare, own + net)

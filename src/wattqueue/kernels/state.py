@@ -33,10 +33,7 @@ Array = NDArray[Any]
 
 @referenced
 class Rows(NamedTuple):
-    """Watts of one unit and relative run time by option, shared by jobs of one row.
-
-    A table of one row holds for every job.
-    """
+    """Watts of one unit and relative run time by option, shared by jobs of one row; a single row holds for all."""
 
     row: Array
     """(n,) int32 row of each job; empty where job j has row j."""
@@ -493,6 +490,8 @@ class AnnouncedSteps(NamedTuple):
     """int64 the cap without load targets."""
     highest_uw: Array
     """int64 the highest limit from there on."""
+    highest_target_uw: Array
+    """int64 the highest one from there on at which a load target is in force, -1 for none."""
     least: Array
     """(4,) float64 share, own and common of the least margin; base of the cap in microwatts, -1 where it may fall."""
 

@@ -29,7 +29,7 @@ from wattqueue.policy.capabilities import Capabilities
 from wattqueue.policy.site_meter import LICENSED_SHARE
 
 Needs = NDArray[np.int64]
-"""Microwatts of each job: at least, without a margin, and the margin (``progress.least_alone``). Shape (n, 3)."""
+"""Microwatts of each job (``least_of_jobs``): at least, without a margin, the margin, at least in a target. (n, 4)."""
 
 
 @dataclass
@@ -46,18 +46,22 @@ class NeverStarting:
     """Reasons of those that were left out."""
 
     def set_aside(
-        self, rows: Sorted, queue: Queue, pending: PendingJobs, predicted: PendingJobs, highest_w: float, base_uw: int
-    ) -> PendingJobs:
+        self, rows: Sorted, queue: Queue, pending: PendingJobs, predicted: PendingJobs, highest_w: float, base_uw: int,
+        *, target_w: float = -np.inf,
+    ) -> PendingJobs:  # fmt: skip
         """Take the jobs that never start out of ``rows.waiting``, and return the table of the others.
 
         ``predicted``: the same jobs with what their estimator predicted, also where ``pending`` counts maxima since
         telemetry is lost. ``highest_w``: the highest limit to come, inf for none. ``base_uw``: idle watts in its scope.
+        ``target_w``: the highest limit while a load target is in force that is known, -inf for none (``by_target``).
         """
         if not math.isfinite(highest_w):
             return pending
         room = codes.microwatts(highest_w) - (0 if self.needs.controls else base_uw)
         needs = self._needed(predicted)
         never = (needs[:, 0] > room) & (needs[:, 0] < codes.NO_CAP)  # without an entry there is nothing to compare
+        if math.isfinite(target_w):
+            never &= needs[:, 3] > room - codes.microwatts(highest_w) + codes.microwatts(target_w)
         if not never.any():
             return pending
         reason = np.where(needs[:, 1] <= room, Reason.LEDGER, Reason.NEVER_FITS) * never
@@ -83,7 +87,7 @@ class NeverStarting:
             )  # fmt: skip
             # where controls stop nodes, idle watts of the job's own nodes alone (rule 19)
             least = np.array([*self.needs.least_margin(LICENSED_SHARE), -1.0 if self.needs.controls else 0.0])
-            found = np.zeros((len(pending.jobs), 3), np.int64)
+            found = np.zeros((len(pending.jobs), 4), np.int64)
             least_of_jobs(view, least, np.arange(len(pending.jobs), dtype=np.int32), found)
             self._of = pending, found
         return self._of[1]

@@ -474,7 +474,10 @@ class Planner:
         if highest_w <= 0.0:  # closed, as while the cap's file cannot be read: nothing starts, and nothing is known
             return pending
         highest_w, _ = pool_under(highest_w, snapshot.pool, base, 0)
-        return self.never.set_aside(rows, self.sorter.queue, pending, predicted, highest_w, base)
+        target_w = self.left.highest_in_target_w(self.announced.targets, snapshot.taken_s)
+        if target_w > 0.0:
+            target_w, _ = pool_under(target_w, snapshot.pool, base, 0)
+        return self.never.set_aside(rows, self.sorter.queue, pending, predicted, highest_w, base, target_w=target_w)
 
     def _pending(self, rows: Sorted, priority: SitePriority, *, telemetry_ok: bool) -> PendingJobs:
         """Return the waiting jobs as arrays, those of the last round while neither queue nor priorities changed."""

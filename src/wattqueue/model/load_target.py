@@ -118,6 +118,13 @@ class LoadTargets:
         row = int(np.searchsorted(self.start_s, now_s, side="right")) - 1
         return row if row >= 0 and now_s < self.end_s[row] else -1
 
+    def in_force_at(self, time_s: Floats) -> NDArray[np.bool_]:
+        """Return whether a target is in force at each time. Shape as ``time_s``."""
+        if not len(self):
+            return np.zeros(len(time_s), np.bool_)
+        row = np.searchsorted(self.start_s, time_s, side="right") - 1
+        return np.asarray((row >= 0) & (time_s < self.end_s[row]), np.bool_)
+
     def watts(self, machine: Machine, cap: Cap) -> Floats:
         """Return the limit of each target in watts of the machine's cap scope. Shape (k,).
 

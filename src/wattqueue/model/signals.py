@@ -112,6 +112,11 @@ class Cap(Steps):
         rest: NDArray[np.float64] = np.maximum.accumulate(self.cap_w[::-1])[::-1]
         return rest[rows_at(self.time_s, time_s)]
 
+    def highest_in_target_w(self, targets: LoadTargets, now_s: float) -> float:
+        """Return the highest watts at or after an instant while a load target is in force; -inf where none will be."""
+        time_s = np.append(now_s, self.time_s[self.time_s > now_s])
+        return float(self.at(time_s)[targets.in_force_at(time_s)].max(initial=-np.inf))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series(Steps):

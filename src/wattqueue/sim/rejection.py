@@ -58,7 +58,7 @@ def margins_w(view: KernelView, least: Floats, log: Log) -> Floats | None:
     rows = np.flatnonzero(log.reason == Reason.LEDGER).astype(np.int32)
     if not len(rows):
         return None
-    found = np.zeros((len(rows), 3), np.int64)
+    found = np.zeros((len(rows), 4), np.int64)
     least_of_jobs(view, least, rows, found)
     margin = np.full(len(log.reason), np.nan)
     margin[rows] = found[:, 2] / codes.MICRO

@@ -27,7 +27,6 @@ from wattqueue.kernels.phases import no_phases
 from wattqueue.kernels.sensors import new_sensors, no_sensors
 from wattqueue.model.bounds import PERIOD_S
 from wattqueue.model.jobs import Jobs
-from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.signals import Cap, Signals, next_target, ramp_after
@@ -96,18 +95,11 @@ def cap_microwatts(cap: Cap) -> NDArray[np.int64]:
     return np.where(high, codes.NO_CAP, np.rint(np.where(high, 0.0, cap.cap_w) * codes.MICRO)).astype(np.int64)
 
 
-def target_in_force(targets: LoadTargets, time_s: Array) -> NDArray[np.int8]:
-    """Return whether a load target is in force from each time on. Shape as ``time_s``."""
-    if not len(targets):
-        return np.zeros(len(time_s), np.int8)
-    row = np.searchsorted(targets.start_s, time_s, side="right") - 1
-    return ((row >= 0) & (time_s < targets.end_s[row])).astype(np.int8)
-
-
 def announced_steps(signals: Signals, time_s: Array, limit_uw: NDArray[np.int64]) -> state.AnnouncedSteps:
     """Return what each step of the limit says of load targets before and after them. Shapes as ``time_s``."""
     ahead_s, ahead_w = next_target(signals, time_s)
     rise = ramp_after(signals, time_s)
+    targets_uw = np.where(signals.targets.in_force_at(time_s), limit_uw, np.int64(-1))
     ramp_uw = rise.ramp_w_per_s * codes.MICRO
     return state.AnnouncedSteps(
         ahead_s,
@@ -115,6 +107,7 @@ def announced_steps(signals: Signals, time_s: Array, limit_uw: NDArray[np.int64]
         np.column_stack((np.where(np.isfinite(ramp_uw), ramp_uw, 0.0), rise.step_s, rise.top_w * codes.MICRO)),
         cap_microwatts(Cap(time_s, np.asarray(signals.cap.at(time_s), np.float64))),
         np.maximum.accumulate(limit_uw[::-1])[::-1].copy(),
+        np.maximum.accumulate(targets_uw[::-1])[::-1].copy(),
         np.array([1.0, 0.0, 0.0, -1.0]),
     )
 
@@ -230,7 +223,7 @@ def build_truth(
         np.argsort(jobs.submit_s, kind="stable").astype(np.int32),
         kernel_array(cap.time_s, np.float64),
         cap_microwatts(cap),
-        target_in_force(signals.targets, cap.time_s),
+        signals.targets.in_force_at(cap.time_s).astype(np.int8),
         announced_steps(signals, cap.time_s, cap_microwatts(cap)),
         kernel_array(events.time_s[node_order], np.float64),
         events.unit[node_order].astype(np.int32),
