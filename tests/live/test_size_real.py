@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.live.drive import lab_machine, make_controller
@@ -79,10 +80,15 @@ def queue_up(site: Site, count: int, nodes: int = 4, seconds: int = 60) -> None:
     assert done.code == 0
 
 
+def rising_later(room_w: float) -> Cap:
+    """A cap with so much room above idle, until all nodes fit in ten days: a job that never fits would be set aside."""
+    return Cap(np.array([-np.inf, time.time() + 864_000.0]), np.array([8 * 100.0 + room_w, 8 * 300.0]))
+
+
 def test_a_thousand_queued(site: Site, tmp_path: Path, record_property: Record) -> None:
     """With nothing to change nothing is written, and a round runs a few commands, not one for each job."""
     queue_up(site, 1000)
-    cap = Cap.constant(8 * 100.0 + 200.0)  # none of them fits, so that all go on waiting
+    cap = rising_later(200.0)  # none of them fits, so that all go on waiting
     slurm = commands(site)
     controller = make_controller(SlurmCluster(slurm), tmp_path, time.time, cap=cap, machine=lab_machine())
     took: list[float] = []
@@ -112,7 +118,7 @@ def test_rounds_of_two_thousand_queued(site: Site, tmp_path: Path, record_proper
     queue_up(site, 2000, nodes=1, seconds=2)
     slurm = commands(site)
     for name, room_w in (("waiting", 50.0), ("starting", 800.0)):
-        cap = Cap.constant(8 * 100.0 + room_w)
+        cap = rising_later(room_w)
         folder = tmp_path / name
         controller = make_controller(SlurmCluster(slurm), folder, time.time, cap=cap, machine=lab_machine())
         controller.round()

@@ -5,10 +5,19 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from wattqueue.errors import InputError, WattQueueError
+
+
+class _Source(SourceFileLoader):
+    """Compile the source as it stands: bytecode kept for a file of the same size and second would be taken for it."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Return the code of the source, without a look at kept bytecode."""
+        return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def load_file(path: Path, error: type[WattQueueError] = InputError, example: str = "my_format.py") -> ModuleType:
@@ -25,13 +34,14 @@ def load_file(path: Path, error: type[WattQueueError] = InputError, example: str
     name = f"wattqueue_user_{content[:16]}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    loader = _Source(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    if spec is None or path.suffix != ".py":
         raise error("not a Python file", where=path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # so that its classes can be pickled
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except Exception as why:
         del sys.modules[name]
         raise error(f"does not load: {type(why).__name__}: {why}", where=path) from why
