@@ -87,15 +87,13 @@ def _sensors(view: View) -> DomainReadings | None:
 
 def _latest_start_s(view: View) -> Floats:
     """Return since when each domain has the jobs that it has; -inf for none. Shape (D,)."""
-    machine, samples = view.machine, view.kernel.measured
-    found = np.full(machine.domains, -np.inf)
+    samples = view.kernel.measured
     if len(samples.since_s):  # sensors are followed: also continuations, and frequencies that were raised
-        np.maximum.at(found, machine.domain_of_unit, np.where(samples.has_job != 0, samples.since_s, -np.inf))
-        return found
-    for row in view.running:
-        domains = machine.domain_of_unit[view.job_units(int(row))]
-        found[domains] = np.maximum(found[domains], view.jobs.observed.start_s[row])
-    return found
+        start_s = np.where(samples.has_job != 0, samples.since_s, -np.inf)
+    else:
+        job, start_s = view.unit_job, np.full(view.machine.units, -np.inf)
+        start_s[job >= 0] = view.jobs.observed.start_s[job[job >= 0]]
+    return np.asarray(np.maximum.reduceat(start_s, view.machine.domain_start[:-1]), np.float64)
 
 
 def _of_units(view: View, name: str) -> Floats:

@@ -327,17 +327,27 @@ class View:
         return np.concatenate([np.arange(low, high + 1, dtype=np.int32) for low, high in pairs])
 
     @property
-    def counted_unit_w(self) -> Floats:
-        """Return the watts that are predicted of each unit of running jobs at full speed, else NaN. Shape (U,).
-
-        The job's watts at its option times the factor of that very unit (rule 12 of docs/semantics.md).
-        """
+    def unit_job(self) -> Ints:
+        """Return the row of the running job on each unit, -1 for none. Shape (U,)."""
         held, rows = self._own.held, self.running
         pieces = held.pieces[rows].astype(np.int64)
         interval = ranges(held.first[rows].astype(np.int64), pieces)
         low = held.low[interval].astype(np.int64)
         lengths = held.high[interval] - low + 1
-        unit, job = ranges(low, lengths), np.repeat(np.repeat(rows, pieces), lengths)
+        found = np.full(self.machine.units, -1, np.int32)
+        found[ranges(low, lengths)] = np.repeat(np.repeat(rows, pieces), lengths)
+        return found
+
+    @property
+    def counted_unit_w(self) -> Floats:
+        """Return the watts that are predicted of each unit of running jobs at full speed, else NaN. Shape (U,).
+
+        The job's watts at its option times the factor of that very unit (rule 12 of docs/semantics.md).
+        """
+        held = self._own.held
+        on = self.unit_job
+        unit = np.flatnonzero(on >= 0)
+        job = on[unit]
         uw, factors = unit_uw(self._own.predicted, job, held.option[job]), self._own.by_unit.factors
         counted = np.full(self.machine.units, np.nan)
         counted[unit] = np.rint(uw * factors.table[factors.row[job], unit]) if len(factors.table) else uw
