@@ -115,15 +115,19 @@ class LoadTargets:
 
     def in_force(self, now_s: float) -> int:
         """Return the row of the target in force at an instant, -1 for none."""
-        row = int(np.searchsorted(self.start_s, now_s, side="right")) - 1
+        row = int(self.begun_at(np.array([now_s]))[0])
         return row if row >= 0 and now_s < self.end_s[row] else -1
 
     def in_force_at(self, time_s: Floats) -> NDArray[np.bool_]:
         """Return whether a target is in force at each time. Shape as ``time_s``."""
         if not len(self):
             return np.zeros(len(time_s), np.bool_)
-        row = np.searchsorted(self.start_s, time_s, side="right") - 1
+        row = self.begun_at(time_s)
         return np.asarray((row >= 0) & (time_s < self.end_s[row]), np.bool_)
+
+    def begun_at(self, time_s: Floats) -> NDArray[np.int64]:
+        """Return the row of the latest target that has begun at each time, -1 for none. Shape as ``time_s``."""
+        return np.searchsorted(self.start_s, time_s, side="right") - 1
 
     def watts(self, machine: Machine, cap: Cap) -> Floats:
         """Return the limit of each target in watts of the machine's cap scope. Shape (k,).

@@ -193,7 +193,7 @@ def ramp_after(signals: Signals, time_s: Floats) -> RampAfter:
     targets, top_w = signals.targets, signals.scale.top_w(signals.cap.at(time_s))
     ramp, step_s = np.full(len(time_s), np.inf), np.full(len(time_s), np.inf)
     if len(targets):
-        row = np.searchsorted(targets.start_s, time_s, side="right") - 1
+        row = targets.begun_at(time_s)
         over = (row >= 0) & (time_s >= targets.end_s[row]) & np.isfinite(top_w)
         ramp[over] = targets.ramp_w_per_s[row[over]]
     rises = np.isfinite(ramp)
