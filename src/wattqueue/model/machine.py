@@ -9,6 +9,7 @@ belongs to one of each. Units of a core share the domain of their socket; a unit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -156,6 +157,10 @@ class Machine:
             bounds.CAP_W.require(self.cap_w, "cap_w", where=self.name, kind=MachineError)
         if self.cap_scope not in ("machine", "dynamic", "jobs"):
             raise MachineError(f"cap_scope {self.cap_scope!r}", where=self.name, hint="use machine, dynamic or jobs")
+
+    def by_unit(self, figures: Sequence[float]) -> NDArray[np.float64]:
+        """Return for each unit the figure of its partition. ``figures``: one for each partition. Shape (U,)."""
+        return np.repeat(np.array(figures, np.float64), [p.units for p in self.partitions])
 
     @cached_property
     def domain_start(self) -> NDArray[np.int32]:

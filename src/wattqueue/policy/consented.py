@@ -12,7 +12,7 @@ policy do:
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -282,42 +282,21 @@ def _start_agreed(view: View, action: StartJob, row: int) -> bool:
     return action.option <= agreed or next(fitting, None) is None
 
 
-def _limits_agreed(view: View, action: SetDomainCaps, caps_w: Floats) -> bool:
-    """Return whether limits slow no job beyond what its user consents to, by the watts that are expected of the jobs.
+class LimitsEffect(NamedTuple):
+    """What is expected of running jobs under the limits in force, and under those of an action."""
 
-    Before a target begins, limits may move watts from some jobs to others, as they do under a cap (``moves_watts``).
-    """
-    after_w = _limits_after(view, action, caps_w)
-    if after_w is None:
-        return True
-    rows = _drawing(view)
-    before, after = (limited_speeds(view, rows, caps)[0] for caps in (caps_w, after_w))
-    slower = after > before * (1 + SLACK)
-    return bool(may_slow(view, rows[slower], after[slower]).all()) or moves_watts(view, action, caps_w)
-
-
-def moves_watts(view: View, action: SetDomainCaps, caps_w: Floats) -> bool:
-    """Return whether limits only move watts between jobs: no target limits yet, and the sum that is expected stays.
-
-    Then they are not for the target. ``caps_w`` (D,) are the limits in force.
-    """
-    after_w = _limits_after(view, action, caps_w)
-    if after_w is None or view.target_w < np.inf or view.cap_w < view.cap_alone_w:
-        return False
-    rows = _drawing(view)
-    drawn_w, left_w = (limited_speeds(view, rows, caps)[1] for caps in (caps_w, after_w))
-    return left_w >= drawn_w - SAME_W
+    rows: Ints
+    """Jobs that are not suspended. Shape (k,)."""
+    before: Floats
+    after: Floats
+    """Relative run times. Shapes (k,)."""
+    drawn_w: float
+    left_w: float
+    """Watts above idle of all of them."""
 
 
-def limits_for_target(view: View, action: SetDomainCaps, caps_w: Floats, freed_w: float) -> bool:
-    """Return whether what an action lowers is lowered for a load target: the cap alone asks for none of it."""
-    if not keeps_cap_alone(view, freed_w):
-        return False
-    return view.cap_alone_w == np.inf or not moves_watts(view, action, caps_w)
-
-
-def _limits_after(view: View, action: SetDomainCaps, caps_w: Floats) -> Floats | None:
-    """Return the limits of all domains after an action, None for one that the driver refuses. Shape (D,)."""
+def limits_effect(view: View, action: SetDomainCaps, caps_w: Floats) -> LimitsEffect | None:
+    """Return what limits do, None for an action that the driver refuses. ``caps_w`` (D,) are the limits in force."""
     domains, new = np.asarray(action.domains), np.asarray(action.caps_w, np.float64)
     if domains.dtype.kind not in "iu" or domains.shape != new.shape or not len(domains):
         return None
@@ -325,12 +304,36 @@ def _limits_after(view: View, action: SetDomainCaps, caps_w: Floats) -> Floats |
         return None
     after_w = caps_w.copy()
     after_w[domains] = new
-    return after_w
+    rows = view.active
+    (before, drawn_w), (after, left_w) = (limited_speeds(view, rows, caps) for caps in (caps_w, after_w))
+    return LimitsEffect(rows, before, after, drawn_w, left_w)
 
 
-def _drawing(view: View) -> Ints:
-    """Return the rows of running jobs that are not suspended. Shape (k,)."""
-    return np.setdiff1d(view.running, view.suspended).astype(np.int32)
+def moves_watts(view: View, effect: LimitsEffect) -> bool:
+    """Return whether limits only move watts between jobs: no target limits yet, and the sum that is expected stays.
+
+    Then they are not for the target: before it begins, they may move watts as they do under a cap.
+    """
+    limited = view.target_w < np.inf or view.cap_w < view.cap_alone_w
+    return not limited and effect.left_w >= effect.drawn_w - SAME_W
+
+
+def _limits_agreed(view: View, action: SetDomainCaps, caps_w: Floats) -> bool:
+    """Return whether limits slow no job beyond what its user consents to, by the watts that are expected of them."""
+    effect = limits_effect(view, action, caps_w)
+    if effect is None:
+        return True
+    slower = effect.after > effect.before * (1 + SLACK)
+    agreed = may_slow(view, effect.rows[slower], effect.after[slower])
+    return bool(agreed.all()) or moves_watts(view, effect)
+
+
+def limits_for_target(view: View, action: SetDomainCaps, caps_w: Floats, freed_w: float) -> bool:
+    """Return whether what an action lowers is lowered for a load target: the cap alone asks for none of it."""
+    if not keeps_cap_alone(view, freed_w):
+        return False
+    effect = None if view.cap_alone_w == np.inf else limits_effect(view, action, caps_w)
+    return effect is None or not moves_watts(view, effect)
 
 
 def limited_speeds(view: View, rows: Ints, caps_w: Floats) -> tuple[Floats, float]:
@@ -339,9 +342,8 @@ def limited_speeds(view: View, rows: Ints, caps_w: Floats) -> tuple[Floats, floa
     By predicted watts, as rule 14 of docs/semantics.md has it.
     """
     machine = view.machine
-    units = [part.units for part in machine.partitions]
-    idle = np.repeat([part.idle_w for part in machine.partitions], units)
-    alpha = np.repeat([part.dvfs_alpha for part in machine.partitions], units)
+    idle = machine.by_unit([part.idle_w for part in machine.partitions])
+    alpha = machine.by_unit([part.dvfs_alpha for part in machine.partitions])
     counted = view.counted_unit_w
     for row in view.suspended:
         counted[view.job_units(int(row))] = np.nan

@@ -50,7 +50,8 @@ def domain_power(view: View) -> DomainPower | None:
     read = view.readings if view.readings is not None else _sensors(view)
     if read is None:
         return None
-    first, idle_unit = view.machine.domain_start[:-1], _of_units(view, "idle_w")
+    first = view.machine.domain_start[:-1]
+    idle_unit = view.machine.by_unit([part.idle_w for part in view.machine.partitions])
     idle_w = np.add.reduceat(idle_unit, first)
     unit_w, busy = view.counted_unit_w, ~np.isnan(view.counted_unit_w)
     for row in view.suspended:
@@ -94,9 +95,3 @@ def _latest_start_s(view: View) -> Floats:
         job, start_s = view.unit_job, np.full(view.machine.units, -np.inf)
         start_s[job >= 0] = view.jobs.observed.start_s[job[job >= 0]]
     return np.asarray(np.maximum.reduceat(start_s, view.machine.domain_start[:-1]), np.float64)
-
-
-def _of_units(view: View, name: str) -> Floats:
-    """Return a figure of its partition for each unit. Shape (U,)."""
-    parts = view.machine.partitions
-    return np.repeat([float(getattr(part, name) or 0.0) for part in parts], [part.units for part in parts])

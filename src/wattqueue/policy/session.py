@@ -342,7 +342,8 @@ class Session:
         frees, for_target, before_w = 0.0, False, driver.domain_caps_w
         # What is not a job, an option or watts: the driver names it.
         with suppress(TypeError, ValueError, OverflowError):
-            freed_w = -np.inf if self.acts_by_power and measured_w(view) > view.cap_alone_w else self._freed[1]
+            by_measure = bool(for_targets) and self.acts_by_power and measured_w(view) > view.cap_alone_w
+            freed_w = -np.inf if by_measure else self._freed[1]
             reason = refused_by_consent(view, action, before_w, freed_w)
             if reason := reason or (refused_by_power(view, action) if by_power else ""):
                 return reason

@@ -75,7 +75,7 @@ class TargetLimits:
         domains = np.array(sorted(self.before_w), np.int64)
         without_w = caps_w.copy()
         without_w[domains] = [self.before_w[domain] for domain in domains.tolist()]
-        rows = np.setdiff1d(view.running, view.suspended).astype(np.int32)
+        rows = view.active
         factors, free = (limited_speeds(view, rows, each)[0] for each in (caps_w, without_w))
         slower = factors > free * (1 + SLACK)
         rows = rows[slower][~may_slow(view, rows[slower], factors[slower])]

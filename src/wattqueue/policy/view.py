@@ -417,6 +417,13 @@ class View:
         return self._units(codes.UNIT_DRAINING)
 
     @property
+    def active(self) -> Ints:
+        """Return the rows of running jobs that are not suspended. Shape (k,), rising."""
+        rows = np.sort(self.running)
+        found: Ints = rows[self._own.held.parked[rows] == 0]
+        return found
+
+    @property
     def suspended(self) -> Ints:
         """Return the rows of running jobs that are suspended. Shape (s,). Their expected end is infinite."""
         rows = self.running

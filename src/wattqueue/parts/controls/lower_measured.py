@@ -188,7 +188,7 @@ class LowerMeasured:
         self, view: View, net: Floats, needed_w: float, stopped: set[str], *, requeues: bool
     ) -> tuple[list[Action], float]:
         """Return jobs to suspend, or to requeue, and what they draw. ``stopped``: those that are suspended already."""
-        rows = np.setdiff1d(view.running, view.suspended).astype(np.int32)
+        rows = view.active
         known = [view.job_id(int(row)) not in self._parked.keys() | stopped for row in rows]
         rows = rows[np.array(known, np.bool_)]
         running = len(rows)
@@ -242,9 +242,9 @@ class LowerMeasured:
     @staticmethod
     def _most_w(view: View) -> Floats:
         """Return what each domain can draw at most; inf where the machine states no maximum. Shape (D,)."""
-        parts = view.machine.partitions
-        unit = np.repeat([INF if p.max_w is None else p.max_w for p in parts], [p.units for p in parts])
-        return np.add.reduceat(unit, view.machine.domain_start[:-1])
+        machine = view.machine
+        unit = machine.by_unit([INF if p.max_w is None else p.max_w for p in machine.partitions])
+        return np.add.reduceat(unit, machine.domain_start[:-1])
 
     def _raise(self, view: View, most_w: Floats, room_w: float) -> list[Action]:
         """Return higher limits, by equal shares of the room; one that reaches what its domain can draw is lifted."""

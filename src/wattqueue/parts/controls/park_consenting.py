@@ -52,7 +52,7 @@ class ParkConsenting:
 
     def _park(self, view: View, excess_w: float) -> list[Action]:
         """Return the jobs that free so many watts when they are suspended or requeued, or all that may be."""
-        rows = np.setdiff1d(view.running, view.suspended).astype(np.int32)
+        rows = view.active
         rows = rows[view.may_park(rows)]
         kept = view.kept_work_s(rows)
         requeues = ~np.isnan(kept)

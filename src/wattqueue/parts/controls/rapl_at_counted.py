@@ -32,7 +32,7 @@ class RaplAtCounted:
         """Return the limits of all power domains: setting one again to what it is changes nothing."""
         machine, counted = view.machine, view.counted_unit_w
         first, idle = machine.domain_start[:-1], np.isnan(counted)
-        idle_w = np.repeat([p.idle_w for p in machine.partitions], [p.units for p in machine.partitions])
+        idle_w = machine.by_unit([p.idle_w for p in machine.partitions])
         micro = np.rint(np.add.reduceat(np.where(idle, idle_w, counted), first) * MICRO)
         # Rounded up by one float: a limit that is rounded below what is counted would slow every job by a trifle.
         limit_w = np.nextafter(micro / MICRO, np.inf)

@@ -123,7 +123,7 @@ def promised_limits(view: View, promises: Sequence[Promise], minimum_w: float) -
     Shapes (k, D) and (k,).
     """
     machine = view.machine
-    idle_w = np.repeat([p.idle_w for p in machine.partitions], [p.units for p in machine.partitions])
+    idle_w = machine.by_unit([p.idle_w for p in machine.partitions])
     idle_w = idle_w if machine.cap_scope != "jobs" else np.zeros(machine.units)
     others_w = np.maximum(np.add.reduceat(idle_w, machine.domain_start[:-1]), minimum_w)
     time_s = np.array([promise.time_s for promise in promises])
