@@ -12,6 +12,7 @@ import inspect
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from functools import partial
 from typing import get_args
 
 import numpy as np
@@ -19,8 +20,8 @@ import numpy as np
 from wattqueue.checks.bounded import bounded
 from wattqueue.checks.common import copied, fail, no_jobs, pickled
 from wattqueue.checks.in_a_run import run_in_place
-from wattqueue.checks.leak import find_leak
-from wattqueue.checks.samples import drawn_jobs, sample_jobs, sample_machine
+from wattqueue.checks.leak import CUTS, find_leak
+from wattqueue.checks.samples import among_more_jobs, sample_jobs, sample_machine
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Estimator, Finished, OnlineEstimator, Prediction
@@ -66,22 +67,7 @@ def estimator_checks(seed: int = 0) -> Iterator[tuple[str, Check]]:
     for name, value in list(globals().items()):
         if name.startswith("check_") and name != "check_estimator" and inspect.isfunction(value):
             yield name, value
-    yield "check_no_leak_among_more_jobs", _among_more_jobs(seed)
-
-
-def _among_more_jobs(seed: int) -> Check:
-    """Return the check for leaks on thousands of jobs: a part may be honest on the small sample alone."""
-
-    def check(make: Make, _jobs: Jobs, machine: Machine) -> None:
-        """Check that nothing is used before it has happened, on thousands of jobs."""
-        part = make()
-        if not is_oracle(part):
-            more, drawn = drawn_jobs(seed)
-            found = find_leak(make, more, machine, cuts=CUT_AMONG_MORE)
-            if found:
-                fail(part, f"{found} of {drawn}", "use only what learn() was given; an oracle declares knows_future")
-
-    return check
+    yield "check_no_leak_among_more_jobs", among_more_jobs(partial(check_no_leak, cuts=CUT_AMONG_MORE), seed)
 
 
 def check_attributes(make: Make, _jobs: Jobs, _machine: Machine) -> None:
@@ -219,11 +205,11 @@ def check_bounded_memory(make: Make, jobs: Jobs, machine: Machine) -> None:
         )
 
 
-def check_no_leak(make: Make, jobs: Jobs, machine: Machine) -> None:
+def check_no_leak(make: Make, jobs: Jobs, machine: Machine, *, cuts: tuple[float, ...] = CUTS) -> None:
     """Check that nothing is used before it has happened, unless the estimator declares ``knows_future = True``."""
     part = make()
     if not is_oracle(part):
-        found = find_leak(make, jobs, machine)
+        found = find_leak(make, jobs, machine, cuts=cuts)
         if found:
             fail(part, found, "use only what learn() was given; an oracle declares knows_future = True")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -18,7 +19,7 @@ from wattqueue.checks.common import Check, Make, contents, copied, expect_small,
 from wattqueue.checks.in_a_run import MOST_JOBS, capped, crowded, policy_with, run_in_place
 from wattqueue.checks.leak import CUTS, other_futures
 from wattqueue.checks.perturb import change_later, lengthen
-from wattqueue.checks.samples import drawn_jobs
+from wattqueue.checks.samples import among_more_jobs
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Correction, FinishedRuns, OnlineRunTime
@@ -35,17 +36,7 @@ def runtime_checks(seed: int = 0) -> Iterator[tuple[str, Check]]:
     for name, value in list(globals().items()):
         if name.startswith("check_") and inspect.isfunction(value):
             yield name, value
-    yield "check_no_leak_among_more_jobs", _among_more_jobs(seed)
-
-
-def _among_more_jobs(seed: int) -> Check:
-    """Return the check for leaks on thousands of jobs: a part may be honest on the small sample alone."""
-
-    def check(make: Make, _jobs: Jobs, machine: Machine) -> None:
-        """Check that nothing is used before it has happened, on thousands of jobs."""
-        _expect_no_leak(make, drawn_jobs(seed)[0], machine, CUTS[1:2])
-
-    return check
+    yield "check_no_leak_among_more_jobs", among_more_jobs(partial(check_no_leak, cuts=CUTS[1:2]), seed)
 
 
 def check_attributes(make: Make, _jobs: Jobs, _machine: Machine) -> None:
@@ -116,13 +107,8 @@ def check_bounded_memory(make: Make, jobs: Jobs, machine: Machine) -> None:
     expect_small(part, len(jobs))
 
 
-def check_no_leak(make: Make, jobs: Jobs, machine: Machine) -> None:
+def check_no_leak(make: Make, jobs: Jobs, machine: Machine, *, cuts: tuple[float, ...] = CUTS) -> None:
     """Check that nothing is used before it has happened: walk the trace again with another future from a cut on."""
-    _expect_no_leak(make, jobs, machine, CUTS)
-
-
-def _expect_no_leak(make: Make, jobs: Jobs, machine: Machine, cuts: tuple[float, ...]) -> None:
-    """Walk the trace once more for each cut, with another future from there on. Raises: PolicyError."""
     part, rng, line = make(), np.random.default_rng(0), trace_timeline(jobs)
     if is_oracle(part):
         return

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from wattqueue.checks.common import Check, Make
+from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.power_sensor import PowerSensor
@@ -32,6 +34,20 @@ def drawn_jobs(seed: int) -> tuple[Jobs, str]:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(MORE_JOBS[0], MORE_JOBS[1], endpoint=True))
     return sample_jobs(n, seed), f"sample_jobs({n}, {seed})"
+
+
+def among_more_jobs(check: Check, seed: int) -> Check:
+    """Return a check that is made on thousands of jobs; a failure names the words that make them again."""
+
+    def run(make: Make, _jobs: Jobs, machine: Machine) -> None:
+        """Check the same on thousands of jobs: a part may be honest on the small sample alone."""
+        more, drawn = drawn_jobs(seed)
+        try:
+            check(make, more, machine)
+        except PolicyError as error:
+            raise PolicyError(f"{error.what}, among {drawn}", where=error.where, hint=error.hint) from error
+
+    return run
 
 
 def sample_machine() -> Machine:

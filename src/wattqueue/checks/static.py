@@ -32,7 +32,7 @@ from wattqueue.checks.common import (
 )
 from wattqueue.checks.in_a_run import run_in_place
 from wattqueue.checks.perturb import change_later
-from wattqueue.checks.samples import drawn_jobs
+from wattqueue.checks.samples import among_more_jobs
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
@@ -62,7 +62,7 @@ def static_checks(axis: str, seed: int = 0) -> Iterator[tuple[str, Check]]:
     for step in (check_shapes, check_pure, check_deterministic, check_picklable, check_empty, check_bounded_memory):
         yield step.__name__, _bound(step, call)
     yield "check_no_leak", _leak_check(axis, call)
-    yield "check_no_leak_among_more_jobs", _leak_check(axis, call, seed)
+    yield "check_no_leak_among_more_jobs", among_more_jobs(_leak_check(axis, call), seed)
     yield "check_a_run", _run_check(axis)
 
 
@@ -76,12 +76,12 @@ def _bound(step: Callable[[Call, Make, Jobs, Machine], None], call: Call) -> Che
     return check
 
 
-def _leak_check(axis: str, call: Call, seed: int | None = None) -> Check:
-    """Return the leak check of an axis, on the given jobs, or on thousands: how many is drawn by ``seed``."""
+def _leak_check(axis: str, call: Call) -> Check:
+    """Return the leak check of an axis."""
 
     def check(make: Make, jobs: Jobs, machine: Machine) -> None:
         """Check that no decision depends on the future, unless the part declares ``knows_future = True``."""
-        check_no_leak(axis, call, make, jobs if seed is None else drawn_jobs(seed)[0], machine)
+        check_no_leak(axis, call, make, jobs, machine)
 
     return check
 
