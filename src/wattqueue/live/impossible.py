@@ -1,4 +1,4 @@
-"""Jobs that the resource manager itself holds at each start, because no nodes could serve them: their owners are told.
+"""Jobs that the resource manager itself holds at each start, since no nodes could serve them: owners get a message.
 
 job_submit.lua refuses most of them at their submission. What it does not examine (features, ``--tmp``, nodes that were
 changed since) is found at a start: the resource manager then holds the job itself. It is tried again less and less
@@ -17,7 +17,7 @@ from wattqueue.live.state.memory import STUCK_AFTER, Memory, Refused
 from wattqueue.live.why import impossible_text
 
 OURS = "wattqueue: impossible"
-"""Begin of what an owner is told."""
+"""Begin of the message to an owner."""
 BY_SLURM = "held by Slurm itself: "
 """Begin of the reason of a refusal, before what Slurm says. It is kept: the controller may hold the job since then."""
 
@@ -36,21 +36,21 @@ def is_impossible(row: Job, refused: Refused | None) -> bool:
 
 @dataclass
 class Owners:
-    """Tells the owners of impossible jobs, after each refusal once."""
+    """Writes messages to the owners of impossible jobs, after each refusal once."""
 
     memory: Memory
-    _told: dict[JobKey, int] = field(default_factory=dict)
-    """Number of refusals of which each owner was told; a write that failed is tried again after the next one."""
+    _sent: dict[JobKey, int] = field(default_factory=dict)
+    """Number of refusals of which each owner got a message; a write that failed is tried again after the next one."""
 
     def goals(self, snapshot: Snapshot) -> list[JobGoal]:
-        """Return what the owners of jobs in a snapshot are to be told now."""
+        """Return the messages that owners of jobs in a snapshot are to get now."""
         refused, out = self.memory.refused, []
-        self._told = {key: times for key, times in self._told.items() if key in refused}
+        self._sent = {key: times for key, times in self._sent.items() if key in refused}
         for key, one in refused.items():
             row, details = snapshot.by_key.get(key), snapshot.details.get(key)
-            if row is None or not is_impossible(row, one) or self._told.get(key) == one.times:
+            if row is None or not is_impossible(row, one) or self._sent.get(key) == one.times:
                 continue
-            self._told[key] = one.times
+            self._sent[key] = one.times
             if details is not None and (not details.comment or details.comment.startswith(OURS)):
                 reason = one.reason.removeprefix(BY_SLURM)
                 text = f"wattqueue: {impossible_text(one.times, reason)}"

@@ -186,7 +186,7 @@ PLAIN = {
 
 
 def impossible_text(times: int, reason: str) -> str:
-    """Return what the owner of a job is told that no nodes could serve."""
+    """Return the message to the owner of a job that no nodes could serve."""
     way_out = "cancel it and submit it with what its partition has"
     return f"impossible: Slurm refused {times} starts ({reason}), no nodes could serve this job: {way_out}"
 

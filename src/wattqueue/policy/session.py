@@ -171,7 +171,7 @@ class Session:
         """An instant, and the watts that actions freed then and no view shows yet."""
         self.target_limits = TargetLimits()
         self.acts_by_power = any(stated(control, "acts_by_power", False) for control in needs.controls)
-        """Whether a control acts by measured power: what the cap asks for is told by that, too (rule 16)."""
+        """Whether a control acts by measured power: it decides, too, what the cap asks for (rule 16)."""
 
     # -- what the compiled loop has to know --------------------------------------------------------
     def stops(self) -> int:
