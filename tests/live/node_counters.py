@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from tests.live import typical
 from tests.live.power_model import Phases
 from tests.live.site import NET_W, Site
 from wattqueue.formats.slurm.hostlist import expand
@@ -18,6 +20,24 @@ NODES = tuple(f"n{k}" for k in range(1, 9))
 IDLE_W = 100.0
 """Of an idle node."""
 EVERY_S = 0.5
+ADAPTIVE = """
+["row"]
+source = "a test"
+estimator = "{home}/typical.py:Typical"
+order = "fcfs"
+frequency = "highest"
+placement = "lowest"
+backfill = "easy"
+ledger = {{ part = "adaptive", epsilon = {asked}, window_days = {days}, meter_s = 2.0, late = 0, forget_s = 10.0 }}
+controls = []
+"""
+
+
+def write_adaptive_row(home: Path, asked: float, seconds: float) -> str:
+    """Write a row whose ledger keeps a share of ``seconds``, with its estimator; returns the policy's name."""
+    (home / "row.toml").write_text(ADAPTIVE.format(home=home, asked=asked, days=seconds / 86_400.0))
+    shutil.copy(typical.__file__, home / "typical.py")
+    return f"{home}/row.toml:row"
 
 
 @dataclass

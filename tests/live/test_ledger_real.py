@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import sys
 import time
 from collections.abc import Callable
 
 import pytest
 
-from tests.live import typical
-from tests.live.node_counters import IDLE_W, NODES, NodeCounters
+from tests.live.node_counters import IDLE_W, NODES, NodeCounters, write_adaptive_row
 from tests.live.power_model import steady
 from tests.live.site import NET_W, Site, cap_text
 from tests.live.slurmlab import wait_for
@@ -28,17 +26,6 @@ Record = Callable[[str, object], None]
 CAPPED_W = 600
 """Of all nodes together above idle."""
 ASKED = 0.05
-ROW = """
-["quick"]
-source = "a test"
-estimator = "{estimator}"
-order = "fcfs"
-frequency = "highest"
-placement = "lowest"
-backfill = "easy"
-ledger = {{ part = "adaptive", epsilon = {asked}, window_days = {days}, meter_s = 2.0, late = 0, forget_s = 10.0 }}
-controls = []
-"""
 
 
 def test_the_share_is_kept_and_every_job_starts(site: Site, record_property: Record) -> None:
@@ -48,15 +35,11 @@ def test_the_share_is_kept_and_every_job_starts(site: Site, record_property: Rec
     model = NodeCounters(
         site, len(NODES) * IDLE_W + CAPPED_W, lambda _: steady(node_level_w(levels, NET_W / 2.0) / NET_W)
     )
-    (home / "quick.toml").write_text(
-        ROW.format(estimator=f"{home}/typical.py:Typical", asked=ASKED, days=seconds / 86_400.0)
-    )
-    shutil.copy(typical.__file__, home / "typical.py")
     jobs: list[str] = []
     with model:
         site.begin(
             cap_text(CAPPED_W),
-            policy=f"{home}/quick.toml:quick",
+            policy=write_adaptive_row(home, ASKED, seconds),
             slurm=f"[telemetry]\ntrack_running = false\n{model.sources}\n",
         )
         begin_s = time.monotonic()

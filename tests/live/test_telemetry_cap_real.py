@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import sys
 import time
 from collections.abc import Callable
 
 import pytest
 
-from tests.live import typical
-from tests.live.node_counters import IDLE_W, NODES, NodeCounters
+from tests.live.node_counters import IDLE_W, NODES, NodeCounters, write_adaptive_row
 from tests.live.power_model import FULL, Phases, quiet_then_full
 from tests.live.site import NET_W, Site, cap_text
 from tests.live.slurmlab import wait_for
@@ -32,17 +30,6 @@ SHORT_S = float(os.environ.get("WATTQUEUE_TELEMETRY_CAP_S", "20"))
 QUIET_S = min(38.0, 0.6 * SHORT_S)
 """For so long an honest job draws a tenth of what its nodes can draw: longer than the default ``settle_s``."""
 ASKED = 0.05
-ADAPTIVE = """
-["row"]
-source = "a test"
-estimator = "{home}/typical.py:Typical"
-order = "fcfs"
-frequency = "highest"
-placement = "lowest"
-backfill = "easy"
-ledger = {{ part = "adaptive", epsilon = {asked}, window_days = {days}, meter_s = 2.0, late = 0, forget_s = 10.0 }}
-controls = []
-"""
 
 
 def finish(site: Site, jobs: list[str]) -> None:
@@ -118,9 +105,7 @@ def test_a_mixed_hour_keeps_what_the_row_promises(site: Site, row: str, record_p
     counters, home, asked = NodeCounters(site, CAP_W, phases), site.root / "live", 0.0
     settings, policy = "", "easy"
     if row == "adaptive":
-        asked, settings, policy = ASKED, "track_running = true", f"{home}/row.toml:row"
-        (home / "row.toml").write_text(ADAPTIVE.format(home=home, asked=ASKED, days=seconds / 86_400.0))
-        shutil.copy(typical.__file__, home / "typical.py")
+        asked, settings, policy = ASKED, "track_running = true", write_adaptive_row(home, ASKED, seconds)
     jobs: list[str] = []
     restarts = [seconds / 3.0, 2.0 * seconds / 3.0]
     with counters:
