@@ -51,12 +51,12 @@ test-slow: system $(VENV)/.dev warm ## The slow tests: longer searches, 64 emula
 	  WATTQUEUE_ADVERSARIAL_S=$${WATTQUEUE_ADVERSARIAL_S:-600} WATTQUEUE_SLURM_RELEASE=$$release $(PYTEST) -m slurm tests/live || exit 1; \
 	done
 
-# What decides, and the kernels it calls: folders of a package in src and of tests. What reads, writes and reports calls the same
+# What decides, and the kernels it calls: folders of a package in src, or packages, and the folders of tests of these names. What reads, writes and reports calls the same
 # kernels, and runs in `make test`; all of it here would take as long once more. COVER="formats cli" covers others.
 COVER ?= kernels model parts policy sim live checks
 comma := ,
 space := $(subst x,,x x)
-COVERED = $(subst $(space),$(comma),$(patsubst %,src/*/%/*,$(COVER)))
+COVERED = $(subst $(space),$(comma),$(foreach name,$(COVER),src/*/$(name)/* src/$(name)/*))
 coverage: $(VENV)/.dev ## Coverage of what decides by its fast tests, kernels as plain Python (continuous integration runs it)
 	@$(BIN)/coverage erase
 	@NUMBA_DISABLE_JIT=1 $(PYTEST) -q $(SPREAD) -m "$(QUICK) and not compiled" --cov --cov-report= --no-header -r fE \

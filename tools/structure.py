@@ -24,7 +24,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-CORE = "wattqueue"
+from tools.packages import CORE
+
 SLOTS = "codes"
 """Module of the numbers of kernel state: ``counter[codes.AVAILABLE]`` is a use of one."""
 STATE = f"{CORE}.kernels.state."

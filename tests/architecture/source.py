@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import ast
-import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-CORE = "wattqueue"
-"""The package that imports none of the others."""
+from tools.packages import CORE, ROOT, packages
+
 PACKAGE = ROOT / "src" / CORE
-
-
-@cache
-def packages() -> tuple[str, ...]:
-    """Names of the import packages, from the one list: what the wheel holds."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return tuple(Path(folder).name for folder in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
 
 
 @dataclass(frozen=True)

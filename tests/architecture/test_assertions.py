@@ -10,7 +10,7 @@ import ast
 from functools import cache
 from pathlib import Path
 
-from tests.architecture.source import ROOT
+from tools.packages import ROOT
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 EXPECT = ("pytest.raises", "pytest.warns", "pytest.fail", "np.testing.assert_", "parametrize_with_checks")

@@ -16,10 +16,11 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import BaseModel, Field, ValidationError
 from typer.testing import CliRunner
 
-from tests.architecture.source import CORE, PACKAGE, modules
+from tests.architecture.source import PACKAGE, modules
 from tests.fuzz.commands import prepare
 from tests.fuzz.options import commands
 from tests.fuzz.templates import LINES
+from tools.packages import CORE
 from wattqueue.cli import _app
 from wattqueue.errors import PolicyError, WattQueueError
 from wattqueue.formats.bounded import Count, Seconds

@@ -7,7 +7,8 @@ import subprocess
 import sys
 from functools import cache
 
-from tests.architecture.source import CORE, PACKAGE, Module, modules, of_every_module, packages, run_time_imports
+from tests.architecture.source import PACKAGE, Module, modules, of_every_module, run_time_imports
+from tools.packages import CORE, packages
 
 FLOORS = [
     {"errors", "lazy", "version"},

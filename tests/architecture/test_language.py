@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.architecture.source import CORE, ROOT, Module, modules, of_every_module, packages, run_time_imports
+from tests.architecture.source import Module, modules, of_every_module, run_time_imports
+from tools.packages import CORE, ROOT, packages
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
 SEMANTICS = ROOT / "docs" / "semantics.md"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.architecture.source import ROOT
+from tools.packages import ROOT
 
 CLOCKS = ("time.monotonic(", "time.perf_counter(", "time.process_time(", "time.time() -", "performance.now(", ".took_s")
 WAITS = "wait_for("

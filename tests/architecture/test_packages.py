@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.architecture import test_house, test_language
-from tests.architecture.source import CORE, ROOT, RULES, modules, modules_in, packages
+from tests.architecture.source import RULES, modules, modules_in
+from tools.packages import CORE, ROOT, packages
 
 PLANTED = {
     "test_imports_follow_the_arrows": "from wattqueue_other import name",

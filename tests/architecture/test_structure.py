@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.architecture.source import ROOT
+from tools.packages import ROOT
 from tools.structure import Structure, circles, files_in, structure_of
 
 BOUNDS = {

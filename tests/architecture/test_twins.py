@@ -14,7 +14,8 @@ from functools import cache
 
 import pytest
 
-from tests.architecture.source import ROOT, modules
+from tests.architecture.source import modules
+from tools.packages import ROOT
 
 REFERENCE = ROOT / "tests" / "reference"
 

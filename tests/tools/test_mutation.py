@@ -95,6 +95,21 @@ def test_places_are_drawn_by_seed_as_many_of_each_package_and_one_a_line() -> No
     assert draw(ROOT, 11, 5, packages=PACKAGES[:1]) == drawn[:11]
 
 
+def wheel_of(*packages: str) -> str:
+    """A pyproject.toml whose wheel holds these packages."""
+    return f"[tool.hatch.build.targets.wheel]\npackages = {[f'src/{name}' for name in packages]}\n"
+
+
+def test_places_of_every_package_are_drawn_by_its_name_or_that_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(wheel_of("wattqueue", "wattqueue_other"))
+    files = [f"src/{name}.py" for name in ("wattqueue/live/a", "wattqueue_other/b", "wattqueue_other/live/c")]
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x = 1 < 2\ny = 3 < 4\n")
+    assert {place.file for place in draw(tmp_path, 4, 1, packages=["live"])} == {files[0], files[2]}
+    assert {place.file for place in draw(tmp_path, 4, 1, packages=["wattqueue_other"])} == {files[1], files[2]}
+
+
 def test_an_excluded_place_makes_room_for_the_next() -> None:
     drawn = draw(ROOT, 4, 5)
     moved = replace(drawn[0], line=1, start=0, end=0)  # the same mutation, in a file that has changed above it
@@ -193,9 +208,11 @@ def test_that_fails_anyway():
 
 @pytest.mark.slow
 def test_mutations_are_killed_by_failures_and_by_time_and_survive_what_nothing_asserts(tmp_path: Path) -> None:
+    (tmp_path / "tools/mutation").mkdir(parents=True)
     for name in ("places", "tests_of", "trial", "durations", "__main__", "__init__"):
-        (tmp_path / "tools/mutation").mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / f"tools/mutation/{name}.py", tmp_path / "tools/mutation")
+    shutil.copy(ROOT / "tools/packages.py", tmp_path / "tools")
+    (tmp_path / "pyproject.toml").write_text(wheel_of("wattqueue"))
     shutil.copy(ROOT / "tools/mutation/coveragerc", tmp_path / "tools/mutation")
     (tmp_path / "tools/mutation/equivalent.toml").write_text("")
     trial = tmp_path / "tools/mutation/trial.py"

@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.packages import folders_named
+
 COMPARISONS = {
     ast.Lt: ("<", "<="),
     ast.LtE: ("<=", "<"),
@@ -42,6 +44,7 @@ ARITHMETIC = {
     ast.BitOr: ("|", "&"),
 }
 PACKAGES = ("kernels", "policy", "live", "formats")
+"""What is changed unless others are named: folders of the core, or import packages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def draw(
 @cache
 def _all_places(root: Path, package: str) -> tuple[Place, ...]:
     """Return the places of a package, file by file."""
-    files = sorted((root / "src/wattqueue" / package).rglob("*.py"))
+    files = sorted(file for folder in folders_named(package, root) for file in folder.rglob("*.py"))
     return tuple(place for file in files for place in places_of(root, file.relative_to(root).as_posix()))
 
 

@@ -148,7 +148,7 @@ def _functions_at(root: Path, place: Place) -> set[str]:
     if bound is None:
         return found
     word = re.compile(rf"\b{bound[0]}\b")
-    for file in (root / "src/wattqueue").rglob("*.py"):
+    for file in (root / "src").rglob("*.py"):
         source = file.read_text()
         if not word.search(source):
             continue
