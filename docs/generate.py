@@ -88,7 +88,7 @@ def _help(app: typer.Typer, *words: str) -> list[str]:
 
 def _commands(name: str) -> list[str]:
     """Names of the commands of a verb that has some."""
-    module = importlib.import_module(f"wattqueue.cli.{_app.verbs()[name]}")
+    module = importlib.import_module(_app.verbs()[name].module)
     nested = getattr(module, "app", None)
     if not isinstance(nested, typer.Typer):
         return []

@@ -10,6 +10,8 @@ import pytest
 import typer
 
 import wattqueue
+from tools.packages import ROOT
+from tools.verbs import TABLE, lines
 from wattqueue import cli
 from wattqueue.cli import _app
 from wattqueue.errors import InputError
@@ -65,12 +67,17 @@ def own_verbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "say_.py").write_text(SINGLE)
     (tmp_path / "two_words").mkdir()
     (tmp_path / "two_words" / "__init__.py").write_text(NESTED)
-    (tmp_path / "_helper.py").write_text("raise SystemError")
     (tmp_path / "broken.py").write_text('"""Listed, never imported."""\nraise SystemError')
-    monkeypatch.setattr(_app, "HERE", tmp_path)
-    monkeypatch.setattr(cli, "__path__", [str(tmp_path)])
+    rows = {
+        "broken": ("broken", "Listed, never imported."),
+        "missing": ("wattqueue_absent.cli", "Of a package that is not installed."),
+        "say": ("say_", "Say a number often."),
+        "two-words": ("two_words", "Two commands in one verb."),
+    }
+    monkeypatch.setattr(_app, "VERBS", rows)
+    monkeypatch.syspath_prepend(str(tmp_path))
     for stem in ("say_", "two_words", "broken"):
-        monkeypatch.delitem(sys.modules, f"wattqueue.cli.{stem}", raising=False)
+        monkeypatch.delitem(sys.modules, stem, raising=False)
     for name in [name for name in sys.modules if name.startswith("wattqueue_user_")]:
         monkeypatch.delitem(sys.modules, name)  # another test's parts, which errors would be laid to
 
@@ -83,15 +90,42 @@ def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
 
 
 @pytest.mark.usefixtures("own_verbs")
-def test_a_file_is_a_verb(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _app.verbs() == {"broken": "broken", "say": "say_", "two-words": "two_words"}
+def test_help_lists_the_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(monkeypatch, "--help") == 0
     text = capsys.readouterr().out
     assert "Listed, never imported." in text
     assert "Say a number often." in text
     assert "Two commands in one verb." in text
+    assert "Of a package that is not installed." in text
     assert call(monkeypatch, "say", "on", "--n", "2") == 0
     assert capsys.readouterr().out == "0\n1\n"
+
+
+@pytest.mark.usefixtures("own_verbs")
+def test_a_verb_of_an_absent_package_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "missing", "show") == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith("wattqueue: missing: needs the package wattqueue_absent (")
+    assert "pip install" in said
+
+
+@pytest.mark.usefixtures("own_verbs")
+def test_another_distribution_adds_a_verb_by_an_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "__init__.py").write_text(SINGLE)
+    info = tmp_path / "theirs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[wattqueue.verbs]\nsay-theirs = theirs\nsay = broken\n")
+    assert call(monkeypatch, "say-theirs", "on") == 0
+    assert capsys.readouterr().out == "0\n1\n2\n"
+    assert call(monkeypatch, "say", "on", "--n", "1") == 0, "none takes the place of a verb of the table"
+    assert capsys.readouterr().out == "0\n"
 
 
 @pytest.mark.usefixtures("own_verbs")
@@ -184,7 +218,11 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_the_table_of_verbs_is_that_of_the_sources() -> None:
+    assert (ROOT / TABLE).read_text(encoding="utf-8") == "".join(lines()), "run python -m tools.verbs"
+
+
 def test_every_verb_has_a_summary_and_something_to_run() -> None:
-    for stem in _app.verbs().values():
-        assert _app.summary(stem).endswith((".", "?")), f"the docstring of cli/{stem}.py must start with one sentence"
-        _app._register(typer.Typer(), "verb", stem)
+    for name, verb in _app.verbs().items():
+        assert verb.summary.endswith((".", "?")), f"the docstring of {verb.module} must start with one sentence"
+        _app._register(typer.Typer(), name, verb)

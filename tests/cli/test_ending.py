@@ -40,8 +40,8 @@ def slow_verb(folder: Path) -> list[str]:
     folder.mkdir()
     (folder / "slow.py").write_text(SLOW)
     code = (
-        "import pathlib, wattqueue.cli as cli; from wattqueue.cli import _app\n"
-        f"_app.HERE = pathlib.Path({str(folder)!r}); cli.__path__ = [{str(folder)!r}]; cli.main()"
+        "import sys, wattqueue.cli as cli; from wattqueue.cli import _app\n"
+        f"sys.path.insert(0, {str(folder)!r}); _app.VERBS = {{'slow': ('slow', 'Write slowly.')}}; cli.main()"
     )
     return [sys.executable, "-c", code, "slow", str(folder / "out.txt")]
 

@@ -13,7 +13,7 @@ imports nothing heavy, so that a Ctrl-C in the first moments is handled as well.
 
 A new verb is one new file here: ``cli/NAME.py`` (a trailing underscore is dropped, as in
 ``import_.py``; other underscores become dashes). The first line of its docstring is the line in
-``wattqueue --help``. It has either
+``wattqueue --help``; ``python -m tools.verbs`` writes it into the table of verbs. It has either
 
 - a function ``run``, annotated for typer: the verb itself, or
 - ``app = typer.Typer(...)`` with commands of its own: ``wattqueue NAME COMMAND``.

@@ -1,7 +1,8 @@
 """Find the verbs, import the one that was named, and explain an error in one line.
 
-Verbs are found by listing this folder; the others appear in ``wattqueue --help`` by the first line of their docstring,
-which is read from the file without importing it.
+Verbs of WattQueue's own packages, installed or not, stand in a table (``_verbs``, made by ``tools/verbs.py``), so that
+``wattqueue --help`` reads one module. Those of other distributions are entry points in the group ``wattqueue.verbs``;
+they are looked for when a word names no verb of the table, since reading entry points takes longer than the help.
 
 ``build`` makes a typer application for one call of the program. Only the named verb is a real command in it;
 importing all verbs would take longer than most of them run. ``explain`` decides which exceptions are expected, and
@@ -16,16 +17,18 @@ import sys
 import traceback
 import unicodedata
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Annotated
+from importlib.util import find_spec
+from typing import Annotated, NamedTuple
 
 import typer
 
+from wattqueue.cli._verbs import VERBS
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.version import __version__
 
-HERE = Path(__file__).parent
-"""Folder of the verbs; tests point it at verbs of their own."""
+GROUP = "wattqueue.verbs"
+INSTALL = "this installation has the core alone: pip install wattqueue"
+"""What to do where a package beside the core is missing."""
 EXTRAS = {
     "sklearn": "ml",
     "scipy": "ml",
@@ -43,31 +46,25 @@ EXTRAS = {
 """The extra of WattQueue (``pip install 'wattqueue[EXTRA]'``) that installs each optional package, by module name."""
 
 
-def verbs() -> dict[str, str]:
-    """Return the module of each verb by the name it is called with, sorted by name.
+class Verb(NamedTuple):
+    """A verb of the command line."""
 
-    Example: the name ``import`` has the module ``import_``; a folder with an ``__init__.py`` (``study``) is a verb as
-    well.
-    """
-    stems = {p.stem if p.suffix == ".py" else p.name for p in HERE.iterdir() if _is_verb(p)}
-    return {stem.rstrip("_").replace("_", "-"): stem for stem in sorted(stems)}
+    module: str
+    """With ``run`` or ``app``; imported when the verb is named."""
+    summary: str
 
 
-def _is_verb(path: Path) -> bool:
-    """Return whether a file or folder here is a verb: not a helper, and importable."""
-    if path.name.startswith(("_", ".")):
-        return False
-    return path.suffix == ".py" or (path / "__init__.py").is_file()
+def verbs() -> dict[str, Verb]:
+    """Return the verbs of WattQueue's packages by the names they are called with, sorted by name."""
+    return {name: Verb(*row) for name, row in VERBS.items()}
 
 
-def summary(stem: str) -> str:
-    """Return the first line of a verb's docstring, read without importing the verb.
+def other_verbs() -> dict[str, Verb]:
+    """Return the verbs that other distributions add (entry points in ``wattqueue.verbs``)."""
+    from importlib.metadata import entry_points
 
-    ``stem`` is the name of the module, whose file begins with its docstring.
-    """
-    path = HERE / f"{stem}.py"
-    with (path if path.is_file() else HERE / stem / "__init__.py").open(encoding="utf-8") as lines:
-        return next(lines, "").strip().lstrip("r").strip('"')
+    found = entry_points(group=GROUP)
+    return {point.name: Verb(point.value, f"From {point.value}.") for point in found if point.name not in VERBS}
 
 
 def build(arguments: Sequence[str]) -> typer.Typer:
@@ -90,12 +87,15 @@ def build(arguments: Sequence[str]) -> typer.Typer:
     everything = "_WATTQUEUE_COMPLETE" in os.environ  # set by the shell's completion script
     # The first word without a dash is the verb: no option before it takes a value.
     asked = next((a for a in arguments if not a.startswith("-")), "")
-    for name, stem in verbs().items():
-        if everything or name == asked:
-            _register(app, name, stem)
+    known = verbs()
+    if everything or (asked and asked not in known):
+        known |= other_verbs()
+    for name, verb in known.items():
+        if name == asked or (everything and _is_installed(verb)):
+            _register(app, name, verb)
         else:
             # Listed in the help only: this verb was not named, so the function is never called.
-            app.command(name, short_help=summary(stem))(_not_asked)
+            app.command(name, short_help=verb.summary)(_not_asked)
     return app
 
 
@@ -132,18 +132,27 @@ def refuse_foreign_digits(arguments: Sequence[str]) -> None:
             raise InputError("is not written in the digits 0 to 9", where=text, hint="a file of that name is ./NAME")
 
 
-def _register(app: typer.Typer, name: str, stem: str) -> None:
+def _is_installed(verb: Verb) -> bool:
+    """Return whether the package of a verb can be imported."""
+    return find_spec(verb.module.partition(".")[0]) is not None
+
+
+def _register(app: typer.Typer, name: str, verb: Verb) -> None:
     """Import a verb and add it: a group of commands (``app``), or one command (``run``).
 
-    ``name`` is what the user types, ``stem`` the module. A module with neither ``app`` nor ``run`` is a defect and
-    raises AttributeError.
+    ``name`` is what the user types. A module with neither ``app`` nor ``run`` is a defect and raises AttributeError.
+
+    Raises: InputError where the verb's package is not installed.
     """
-    module = importlib.import_module(f"wattqueue.cli.{stem}")
+    package = verb.module.partition(".")[0]
+    if not _is_installed(verb):
+        raise InputError(f"needs the package {package}", where=name, hint=INSTALL)
+    module = importlib.import_module(verb.module)
     nested = getattr(module, "app", None)
     if isinstance(nested, typer.Typer):
-        app.add_typer(nested, name=name, help=summary(stem), short_help=summary(stem))
+        app.add_typer(nested, name=name, help=verb.summary, short_help=verb.summary)
     else:
-        app.command(name, short_help=summary(stem))(module.run)
+        app.command(name, short_help=verb.summary)(module.run)
 
 
 def _not_asked() -> None:
