@@ -175,6 +175,23 @@ def test_a_meter_that_shows_nothing_stops_nobody(tmp_path: Path) -> None:
     assert not any(isinstance(write, StopJob) for write in place.slurm.writes)
 
 
+def test_what_is_only_predicted_is_not_called_measured(tmp_path: Path) -> None:
+    """The meter is lost, then the cap falls: predictions are above it, and nothing says that they were measured."""
+    place = Place(tmp_path, load_policy("easy"), lambda _, watts, now_s: watts if now_s < lost_s else None)
+    lost_s = place.slurm.now_s + 20.0
+    for _ in range(4):
+        place.submit(600.0)
+    place.rounds(10)
+    place.rounds(1, LOW_W)
+    assert said(place.controller), "it is measured"
+    place.rounds(60, FULL_W)
+    place.rounds(5, LOW_W)
+    report = place.controller.last
+    assert report is not None
+    assert report.conditions.over_cap_w > 0.0
+    assert (report.conditions.over_measured_w, said(place.controller)) == (0.0, "")
+
+
 def test_without_telemetry_the_row_is_refused(tmp_path: Path) -> None:
     slurm = FakeSlurm({"p1": ["n1"], "p2": ["m1"]}, 400)
     with pytest.raises(PolicyError, match="nothing measures"):

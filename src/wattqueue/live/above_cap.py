@@ -11,7 +11,6 @@ from wattqueue.live.node_power import readings_of
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.world import Layout
 from wattqueue.policy.actions import Action, Requeue, SetDomainCaps, Suspend
-from wattqueue.policy.domain_power import measured_w
 from wattqueue.policy.round import Round
 
 NAMED = 3
@@ -67,13 +66,14 @@ class AboveCap:
 def measured_over_w(now: Round, power: Mapping[str, NodePower], layout: Layout) -> float:
     """Return the watts by which measured power is above the cap without load targets; 0 where it is not.
 
-    A node without a fresh reading counts what is predicted of it.
+    A node without a fresh reading counts what is predicted of it. Where all busy nodes do, nothing is measured: 0.
     """
     if not power:
         return 0.0
     view = now.view(())
     view.readings = readings_of(power, layout)
-    return max(0.0, measured_w(view) - view.cap_alone_w)
+    found = view.domain_power
+    return max(0.0, found.power_w - view.cap_alone_w) if found is not None and found.is_measured else 0.0
 
 
 def _jobs(names: Sequence[str]) -> str:

@@ -35,6 +35,8 @@ class DomainReadings(NamedTuple):
 class DomainPower(NamedTuple):
     """What power domains draw. Shapes (D,)."""
 
+    base_w: float
+    """Watts that the cap counts beside the domains."""
     net_w: Floats
     """Watts in the cap's scope that no idle sum has: above idle, or in the scope ``jobs`` all of a busy domain's."""
     idle_w: Floats
@@ -43,6 +45,16 @@ class DomainPower(NamedTuple):
     """From when on it was measured; -inf where the prediction counts."""
     draws: Flags
     """Whether a job runs there that is not suspended."""
+
+    @property
+    def power_w(self) -> float:
+        """Measured power in the cap's scope."""
+        return self.base_w + float(self.net_w.sum())
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether at least one domain in use is measured; elsewhere all is predicted."""
+        return bool(np.isfinite(self.since_s[self.draws]).any())
 
 
 def domain_power(view: View) -> DomainPower | None:
@@ -65,14 +77,9 @@ def domain_power(view: View) -> DomainPower | None:
     used = np.where(still, np.minimum(np.maximum(used, counted), limit_w), used)
     since_s = np.where(known, read.taken_s, -np.inf)
     if view.machine.cap_scope == "jobs":
-        return DomainPower(np.where(np.logical_or.reduceat(busy, first), used, 0.0), 0.0 * idle_w, since_s, draws)
-    return DomainPower(np.maximum(used - idle_w, 0.0), idle_w, since_s, draws)
-
-
-def measured_w(view: View) -> float:
-    """Return measured power in the cap's scope; NaN where nothing measures."""
-    found = domain_power(view)
-    return np.nan if found is None else view.base_w + float(found.net_w.sum())
+        net_w = np.where(np.logical_or.reduceat(busy, first), used, 0.0)
+        return DomainPower(view.base_w, net_w, 0.0 * idle_w, since_s, draws)
+    return DomainPower(view.base_w, np.maximum(used - idle_w, 0.0), idle_w, since_s, draws)
 
 
 def _sensors(view: View) -> DomainReadings | None:

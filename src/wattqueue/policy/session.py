@@ -52,7 +52,6 @@ from wattqueue.policy.actions import (
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities, DriverAbilities
 from wattqueue.policy.consented import frees_w, limits_for_target, refused_by_consent, refused_by_power
 from wattqueue.policy.decide import ranked_starts
-from wattqueue.policy.domain_power import measured_w
 from wattqueue.policy.estimation import Estimation
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.overtaking import OVERTAKES, overtakes
@@ -342,7 +341,8 @@ class Session:
         frees, for_target, before_w = 0.0, False, driver.domain_caps_w
         # What is not a job, an option or watts: the driver names it.
         with suppress(TypeError, ValueError, OverflowError):
-            by_measure = bool(for_targets) and self.acts_by_power and measured_w(view) > view.cap_alone_w
+            power = view.domain_power if for_targets and self.acts_by_power else None
+            by_measure = power is not None and power.power_w > view.cap_alone_w
             freed_w = -np.inf if by_measure else self._freed[1]
             reason = refused_by_consent(view, action, before_w, freed_w)
             if reason := reason or (refused_by_power(view, action) if by_power else ""):
