@@ -11,8 +11,8 @@ import pytest
 
 import wattqueue
 from wattqueue import parts
-from wattqueue.policy.policy import published_rows
 from wattqueue.policy.registry import part_names
+from wattqueue.policy.rows import published_rows
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -10,7 +10,8 @@ import typer
 
 from wattqueue import cli
 from wattqueue.cli import check, policies
-from wattqueue.policy.policy import ROW_DEFAULTS, load_policy, published_rows
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.rows import ROW_DEFAULTS, published_rows
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

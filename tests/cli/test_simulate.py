@@ -39,6 +39,24 @@ def test_a_run_and_its_repetition(trace: Path, tmp_path: Path) -> None:
     assert "reproduced" in again.stdout
 
 
+def test_single_choices_of_a_row_are_changed(trace: Path, tmp_path: Path) -> None:
+    """The run has the name of the composed row, is the same as that of a row in a file, and can be repeated."""
+    plain = ("--nodes", "8", "--node-watts", "95:190.7", "--cap", "90%", "--no-report")
+    settings = ("--set", "estimator=history-mean", "--set", "backfill=conservative", "--set", "order=fcfs")
+    done = wattqueue("simulate", trace, *plain, *settings, "--out", tmp_path / "composed")
+    assert done.returncode == 0, done.stderr
+    assert 'policy = "easy+estimator=history-mean+backfill=conservative"' in (tmp_path / "composed/run.toml").read_text()
+    assert wattqueue("rerun", tmp_path / "composed").returncode == 0
+    file = tmp_path / "my.toml"
+    file.write_text('[mine]\nestimator = "history-mean"\nbackfill = "conservative"\n')
+    assert wattqueue("simulate", trace, *plain, "--policy", file, "--out", tmp_path / "stated").returncode == 0
+    composed, stated = ((tmp_path / name / "jobs.csv").read_bytes() for name in ("composed", "stated"))
+    assert composed == stated
+    wrong = wattqueue("simulate", trace, *plain, "--set", "backfil=none")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "no choice 'backfil'" in wrong.stderr
+
+
 def test_a_changed_trace_is_not_repeated(trace: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert wattqueue("simulate", trace, "--nodes", "8", "--out", out, "--no-report").returncode == 0

@@ -25,7 +25,8 @@ from wattqueue.formats.workloads.swf import read_swf
 from wattqueue.live.telemetry.base import PowerSample, Reading
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
-from wattqueue.policy.policy import find_row, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.rows import find_row
 
 ROUND_S = 60.0
 TYPICAL_W = 200.0

@@ -21,7 +21,8 @@ from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.oracles import is_oracle
 from wattqueue.parts.placement.benchmark import Benchmark
 from wattqueue.parts.placement.least_watts import LeastWatts
-from wattqueue.policy.policy import load_policy, published_rows
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.rows import published_rows
 from wattqueue.sim.engine import NO_FACTORS, simulate
 
 MACHINE = Machine("three", (Partition("p", 3, max_w=115.0),), "jobs")

@@ -4,7 +4,8 @@ import pytest
 
 from wattqueue.parts.frequency.least_distance import LeastDistance
 from wattqueue.parts.order.priority_inc_v import PriorityIncV
-from wattqueue.policy.policy import load_policy, published_rows
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.rows import published_rows
 
 OURS = [name for name, row in published_rows().items() if "paper 1" in row["source"]]
 

@@ -9,7 +9,7 @@ import pytest
 from tests.program import wattqueue
 from wattqueue.errors import InputError
 from wattqueue.model.eamc_table1 import POWER_W, RUNTIME_S
-from wattqueue.policy.policy import find_row
+from wattqueue.policy.rows import find_row
 from wattqueue.study.eamc.choices import energy_ratios, frequency_rows, partition_rows, threshold_rows
 from wattqueue.study.eamc.study import BothBackfills, EamcStudy
 from wattqueue.study.eamc.tables import TOLD

@@ -23,7 +23,7 @@ from wattqueue.model.comparability import WorkDone
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.oracles import marked
-from wattqueue.policy.policy import published_rows
+from wattqueue.policy.rows import published_rows
 from wattqueue.report import document
 from wattqueue.report.load import of_record
 from wattqueue.report.run import RunData

@@ -17,7 +17,8 @@ from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Estimator
-from wattqueue.policy.policy import ROW_DEFAULTS, Policy, find_row
+from wattqueue.policy.policy import Policy
+from wattqueue.policy.rows import composed, find_row
 from wattqueue.runs.perform import load, perform, refuse_if_none_fits
 from wattqueue.runs.record import record
 
@@ -90,10 +91,10 @@ def policy_arguments(policy: str | Policy, estimator: str | Estimator | None) ->
     if isinstance(policy, Policy):
         row = dict(policy.row)
         return policy.name, row if estimator is None else {**row, "estimator": estimator}
-    name = text(policy, "policy", POLICY_HINT)
+    name = composed(text(policy, "policy", POLICY_HINT))
     if estimator is None or isinstance(estimator, str):
         return name, None
-    return name, {**ROW_DEFAULTS, **find_row(name), "estimator": estimator}
+    return name, {**find_row(name), "estimator": estimator}
 
 
 def recordable(value: Any) -> Any:

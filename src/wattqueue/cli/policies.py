@@ -56,7 +56,7 @@ def _table() -> Table:
     from rich.table import Table
 
     from wattqueue.policy.interfaces import AXES
-    from wattqueue.policy.policy import ROW_DEFAULTS, published_rows
+    from wattqueue.policy.rows import ROW_DEFAULTS, published_rows
 
     table = Table(title=_title())
     table.add_column("policy", no_wrap=True, style="bold")
@@ -76,7 +76,7 @@ def _paragraphs(width: int) -> Iterator[tuple[str, str]]:
     policy lists only what differs.
     """
     from wattqueue.policy.interfaces import AXES
-    from wattqueue.policy.policy import ROW_DEFAULTS, published_rows
+    from wattqueue.policy.rows import ROW_DEFAULTS, published_rows
 
     def folded(text: str, style: str, indent: str = "  ") -> Iterator[tuple[str, str]]:
         """Yield a text as indented lines with one style."""
@@ -99,7 +99,7 @@ def _paragraphs(width: int) -> Iterator[tuple[str, str]]:
 
 def _title() -> str:
     """Return the heading: how many policies there are, and how to use one."""
-    from wattqueue.policy.policy import published_rows
+    from wattqueue.policy.rows import published_rows
 
     return f"{len(published_rows())} policies (wattqueue policies show NAME; --policy NAME)"
 
@@ -116,9 +116,10 @@ def show(
     """
     from wattqueue.formats.toml import one_line
     from wattqueue.policy.interfaces import AXES
-    from wattqueue.policy.policy import ROW_DEFAULTS, find_row, policy_from_row
+    from wattqueue.policy.policy import policy_from_row
+    from wattqueue.policy.rows import find_row
 
-    row = {**ROW_DEFAULTS, **find_row(name)}
+    row = find_row(name)
     policy_from_row(name, row)  # raises what is wrong with it
     # A name such as my.toml:row needs quotes as a key of TOML.
     print(f'["{name}"]' if not name.replace("-", "").isalnum() else f"[{name}]")

@@ -28,6 +28,9 @@ def run(  # typer reads the annotations: names and defaults here are the options
     node_watts: Annotated[str | None, typer.Option(help="Watts of a plain node, IDLE:MAX.")] = None,
     policy: Annotated[str, typer.Option(help="A row's name, my.toml:row, or my.py:MyPart.")] = "easy",
     estimator: Annotated[str | None, typer.Option(help="Replaces the policy's own: naive, oracle-mean, ...")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="AXIS=PART", help="Changes a choice: backfill=conservative.")
+    ] = None,
     cap: Annotated[str | None, typer.Option(help="400kW, 70%, none, or a CSV of time_s,cap_w.")] = None,
     targets: Annotated[str | None, typer.Option(help="A CSV of load targets (start_s,end_s,limit,unit,...).")] = None,
     consent: Annotated[str | None, typer.Option(help="A TOML of consent defaults, for jobs that state none.")] = None,
@@ -44,11 +47,12 @@ def run(  # typer reads the annotations: names and defaults here are the options
 ) -> None:
     """Replay a workload on a machine under a policy and a power cap."""
     from wattqueue.policy.oracles import marked, oracles_of
+    from wattqueue.policy.rows import composed
     from wattqueue.runs.perform import load, perform, refuse_if_none_fits
     from wattqueue.runs.task import Task
 
     task = Task(
-        workload, machine, nodes, node_watts, policy, estimator, cap, targets, consent, seed,
+        workload, machine, nodes, node_watts, composed(policy, settings or ()), estimator, cap, targets, consent, seed,
         duration_s(default_walltime, "--default-walltime"), procs_per_node,
         phases_s=duration_s(phases, "--phases"),
     )  # fmt: skip

@@ -42,6 +42,9 @@ def run(
     estimator: Annotated[
         str | None, typer.Option(help="Estimators instead of the policies' own, separated by commas.")
     ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="AXIS=PART", help="Changes a choice of each policy.")
+    ] = None,
     risk: Annotated[str, typer.Option(help="Accepted share of time above the cap.")] = "1%",
     prices: Annotated[Path | None, typer.Option(help="CSV of time and price.")] = None,
     price_unit: Annotated[str, typer.Option(help="Unit of the prices.")] = "EUR/MWh",
@@ -75,8 +78,8 @@ def run(
         default_walltime_s=duration_s(default_walltime, "--default-walltime"), procs_per_node=procs_per_node,
     )  # fmt: skip
     question = question_of(
-        task, cap=cap, policy=policy, estimator=estimator, risk=risk, prices=prices, price_unit=price_unit,
-        intensity=intensity, intensity_unit=intensity_unit, start=start, repair=repair, at=at,
+        task, cap=cap, policy=policy, settings=settings or (), estimator=estimator, risk=risk, prices=prices,
+        price_unit=price_unit, intensity=intensity, intensity_unit=intensity_unit, start=start, repair=repair, at=at,
     )  # fmt: skip
     _answer(question, workers, out)
 

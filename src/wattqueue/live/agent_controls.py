@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from wattqueue.live.applications import Applications
 from wattqueue.live.job_counters import JobCounters
 from wattqueue.live.node_limits import measured_by_agents
-from wattqueue.policy.policy import ROW_DEFAULTS, Policy, Row, build_part, find_row, policy_from_row
+from wattqueue.policy.policy import Policy, build_part, policy_from_row
+from wattqueue.policy.rows import Row, find_row
 from wattqueue.store.applications import Misfit
 
 
@@ -54,7 +55,7 @@ def load_live_policy(name: str, sources: AppSources = AppSources()) -> tuple[Pol
 
     Raises: as ``load_policy``.
     """
-    return live_policy_from_row(name, {**ROW_DEFAULTS, **find_row(name)}, sources)
+    return live_policy_from_row(name, find_row(name), sources)
 
 
 def live_policy_from_row(

@@ -1,8 +1,6 @@
 """Policies: eight parts each, made from rows that name them.
 
-A row is a table of names (``policies.toml``, or a file of the user's own): one value for each of the eight choices.
-``find_row`` finds it, ``policy_from_row`` builds the parts. Rows are plain data, so that a run can record its policy
-and be repeated (``runs/record.py``).
+``rows.find_row`` finds a row by name, ``policy_from_row`` builds its parts.
 """
 
 from __future__ import annotations
@@ -10,32 +8,17 @@ from __future__ import annotations
 import inspect
 import math
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from wattqueue.errors import InputError, PolicyError, one_of
-from wattqueue.formats.toml import read_toml
+from wattqueue.errors import PolicyError, one_of
 from wattqueue.model.bounds import of_option
 from wattqueue.parts import contracts
 from wattqueue.parts.runtime.user_limit import UserLimit
 from wattqueue.policy.capabilities import resolve
 from wattqueue.policy.interfaces import AXES, axes_of, stated
-from wattqueue.policy.registry import class_from_file, part_class
+from wattqueue.policy.registry import part_class
 from wattqueue.policy.row_files import read_option
-
-Row = dict[str, Any]
-ROW_DEFAULTS: Row = {
-    "source": "",
-    "estimator": "naive",
-    "runtime": "user-limit",
-    "order": "fcfs",
-    "frequency": "highest",
-    "placement": "lowest",
-    "backfill": "easy",
-    "ledger": "predicted",
-    "controls": [],
-}
+from wattqueue.policy.rows import ROW_DEFAULTS, Row, composed, find_row
 
 
 @dataclass(frozen=True)
@@ -64,69 +47,17 @@ class Policy:
     """The row that the policy was made from, as run folders record it."""
 
 
-def published_rows() -> dict[str, Row]:
-    """Return the rows of policies.toml by name."""
-    return {name: dict(row) for name, row in _published().items()}
-
-
-@cache
-def _published() -> dict[str, Row]:
-    """Return the parsed policies.toml, read once a process: a campaign needs it for each of its runs."""
-    return read_toml(Path(__file__).with_name("policies.toml"))
-
-
 def load_policy(name: str, **overrides: Any) -> Policy:
     """Return a policy: a published row by name, ``my.toml:row``, or EASY with one part replaced by ``my.py:MyPart``.
 
-    ``overrides`` replaces single choices (``estimator="oracle-mean"``).
+    ``name`` may change single choices (``easy+backfill=conservative``, see ``rows``); ``overrides`` replaces
+    them by parts of any kind (``estimator="oracle-mean"``).
 
     Raises: PolicyError naming the row and the choice that is wrong.
     """
-    row = {**ROW_DEFAULTS, **find_row(name)}
+    row = find_row(name)
     row |= {axis: value for axis, value in overrides.items() if value is not None}
-    return policy_from_row(name, row)
-
-
-def find_row(name: str) -> Row:
-    """Return the row behind a policy's name or path.
-
-    Raises: PolicyError for an unknown name, a file that cannot be read, or a class that is not a part.
-    """
-    path, _, inner = name.partition(":")
-    if path.endswith(".toml"):
-        return _row_from_toml(Path(path), inner)
-    if path.endswith(".py"):
-        axes = axes_of(class_from_file(name))
-        if not axes:
-            raise PolicyError(
-                "this class implements none of the eight interfaces",
-                where=name,
-                hint="see the guide: write your own part",
-            )
-        return {"source": name, axes[0]: [name] if axes[0] == "controls" else name}
-    rows = published_rows()
-    if name not in rows:
-        raise PolicyError(f"no policy {name!r}", hint=f"{one_of(name, sorted(rows))}, or a path")
-    return rows[name]
-
-
-def _row_from_toml(path: Path, inner: str) -> Row:
-    """Return a row of a TOML file; the only one where ``inner`` is empty.
-
-    Raises: PolicyError naming the file, and the rows that it has.
-    """
-    try:
-        rows: dict[str, Row] = read_toml(path)
-    except InputError as error:
-        raise PolicyError(error.what, where=error.where, hint=error.hint) from error
-    if not inner and len(rows) == 1:
-        inner = next(iter(rows))
-    if not inner and rows:
-        names = "|".join(rows)
-        raise PolicyError(f"{len(rows)} rows in one file", where=path, hint=f"name one: {path}:{names}")
-    if not isinstance(rows.get(inner), dict):
-        raise PolicyError(f"no row {inner!r}", where=path, hint=f"it has {', '.join(rows) or 'no row'}")
-    return rows[inner]
+    return policy_from_row(composed(name), row)
 
 
 def policy_from_row(name: str, row: Row) -> Policy:

@@ -14,7 +14,7 @@ from wattqueue.model.energy_origin import QUALITY, energy_origin
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.profiles import PERIOD_S
 from wattqueue.policy.oracles import oracles_of
-from wattqueue.policy.policy import ROW_DEFAULTS
+from wattqueue.policy.rows import ROW_DEFAULTS
 from wattqueue.runs.perform import RunInputs, TaskResult, load
 from wattqueue.runs.task import Task
 from wattqueue.sim.phases import has_phases

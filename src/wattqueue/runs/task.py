@@ -22,8 +22,8 @@ from wattqueue.formats.workload import Workload
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.signals import Cap
-from wattqueue.policy.policy import ROW_DEFAULTS, find_row
 from wattqueue.policy.row_files import files_in
+from wattqueue.policy.rows import find_row
 from wattqueue.workload.generated import generate, is_generated, refuse_unknown
 
 
@@ -73,7 +73,7 @@ def policy_row(task: Task) -> dict[str, Any]:
 
     In full, defaults included: the row that a run records must mean the same when defaults have changed.
     """
-    row = {**ROW_DEFAULTS, **find_row(task.policy)}
+    row = find_row(task.policy)
     if task.estimator is not None:
         row["estimator"] = task.estimator
     return row

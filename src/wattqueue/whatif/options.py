@@ -5,9 +5,11 @@ Errors name the option of the command line (``--risk``), which is a keyword argu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from wattqueue.errors import InputError
+from wattqueue.policy.rows import composed
 from wattqueue.runs.task import Task
 from wattqueue.whatif.ask import Question
 from wattqueue.whatif.bill import parse_source
@@ -18,6 +20,7 @@ def question_of(  # noqa: PLR0913  as many as options
     *,
     cap: str = "60%..100%",
     policy: str = "easy",
+    settings: Sequence[str] = (),
     estimator: str | None = None,
     risk: str = "1%",
     prices: Path | None = None,
@@ -34,6 +37,7 @@ def question_of(  # noqa: PLR0913  as many as options
         task: Workload and machine; its policy, estimator and cap are not used.
         cap: ``60%..100%``, ``60%..100%:10%``, ``300kW..500kW:50kW``, or a list separated by commas.
         policy: Names of policies, separated by commas.
+        settings: Choices of each of them that are changed, ``AXIS=PART``.
         estimator: Estimators instead of the policies' own, separated by commas; None keeps them.
         risk: Accepted share of time above the cap.
         prices: CSV of time and price, in ``price_unit``.
@@ -50,7 +54,7 @@ def question_of(  # noqa: PLR0913  as many as options
     return Question(
         task,
         cap,
-        names(policy, "--policy"),
+        tuple(composed(name, settings) for name in names(policy, "--policy")),
         names(estimator, "--estimator") if estimator else (None,),
         share(risk),
         parse_source(prices, price_unit, "--price-unit") if prices else None,

@@ -17,7 +17,8 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.metrics import cap_sums
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps
-from wattqueue.policy.policy import Policy, find_row, load_policy
+from wattqueue.policy.policy import Policy, load_policy
+from wattqueue.policy.rows import find_row
 from wattqueue.sim.engine import simulate
 from wattqueue.study.powercap.cell import HIGHEST_DYNAMIC_W, MACHINE
 from wattqueue.study.powercap.months import RAMP_USER, habits_break, habits_drift, with_ramps

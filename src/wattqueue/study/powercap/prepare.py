@@ -26,7 +26,8 @@ from wattqueue.model.schedule import Schedule
 from wattqueue.parts.calibrate import Hours, hours_of, predictions_of, spread_of, z_of
 from wattqueue.parts.history import HistoryBase
 from wattqueue.parts.ledger.chance import Chance
-from wattqueue.policy.policy import ROW_DEFAULTS, find_row, load_policy
+from wattqueue.policy.policy import load_policy
+from wattqueue.policy.rows import find_row
 from wattqueue.sim.engine import simulate
 from wattqueue.study.powercap.cell import EASY, MACHINE
 from wattqueue.workload.marconi import generate
@@ -70,7 +71,7 @@ class Prepared:
 
     def ledger_options(self, policy: str, window: int) -> tuple[tuple[str, float], ...]:
         """Return the options of a chance ledger, calibrated on the days before a window; none for another ledger."""
-        row = {**ROW_DEFAULTS, **find_row(policy)}
+        row = find_row(policy)
         if not (isinstance(row["ledger"], dict) and row["ledger"]["part"] == "chance"):
             return ()
         before = self.hours[row["estimator"]].before(self.trace.begins_s[window])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wattqueue.policy.oracles import marked_policy
-from wattqueue.policy.policy import published_rows
+from wattqueue.policy.rows import published_rows
 from wattqueue.report import words
 from wattqueue.report.compare.stats import estimate
 from wattqueue.study.frame.published import Published

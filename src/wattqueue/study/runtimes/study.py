@@ -10,7 +10,7 @@ from typing import Any
 from wattqueue.errors import InputError
 from wattqueue.formats.read import read_workload
 from wattqueue.model.bounds import is_whole
-from wattqueue.policy.policy import find_row
+from wattqueue.policy.rows import find_row
 from wattqueue.study.frame.claim import ClaimTable
 from wattqueue.study.frame.published import published
 from wattqueue.study.frame.report import Part, Progress, StudyReport

@@ -1,0 +1,164 @@
+"""Rows of policies: found by name, completed by the row that they extend, and composed from single settings.
+
+A row is a table with one value for each of the eight choices (``policies.toml``, or a file of the user's own). It
+states what differs from the row that it extends, and from the defaults, EASY, where it extends none. A name may change
+single choices of the row that it begins with: ``easy+estimator=history-mean+backfill=conservative`` is EASY with two
+other parts. Rows are plain data, so that a run can record its policy and be repeated (``runs/record.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from wattqueue.errors import InputError, PolicyError, one_of
+from wattqueue.formats.toml import read_toml
+from wattqueue.policy.interfaces import AXES, axes_of
+from wattqueue.policy.registry import class_from_file
+
+Row = dict[str, Any]
+ROW_DEFAULTS: Row = {
+    "source": "",
+    "estimator": "naive",
+    "runtime": "user-limit",
+    "order": "fcfs",
+    "frequency": "highest",
+    "placement": "lowest",
+    "backfill": "easy",
+    "ledger": "predicted",
+    "controls": [],
+}
+NO_CONTROLS = "none"
+"""``controls=none``: the setting that takes all controls of a row away."""
+
+
+def published_rows() -> dict[str, Row]:
+    """Return the rows of policies.toml by name, each with all of its choices."""
+    return {name: _extended(name, _published(), "policies.toml") for name in _published()}
+
+
+@cache
+def _published() -> dict[str, Row]:
+    """Return the parsed policies.toml, read once a process: a campaign needs it for each of its runs."""
+    return read_toml(Path(__file__).with_name("policies.toml"))
+
+
+def find_row(name: str) -> Row:
+    """Return the row behind a policy's name or path, with all of its choices.
+
+    Raises: PolicyError for an unknown name or setting, a file that cannot be read, or a class that is not a part.
+    """
+    base, settings = _split(name)
+    return {**_base_row(base), **_choices(name, settings)}
+
+
+def composed(name: str, settings: Sequence[str] = ()) -> str:
+    """Return the name of a row with some choices changed, in the form that outputs and digests have.
+
+    ``settings``: ``AXIS=PART`` each, the last one of an axis counting; several parts for ``controls``. What the row has
+    already is left out, the others stand in the order of the eight choices, so that one row has one name.
+
+    Raises: PolicyError as ``find_row``.
+    """
+    base, before = _split(name)
+    row, choices = _base_row(base), _choices(name, [*before, *settings])
+    changed = [axis for axis in AXES if axis in choices and choices[axis] != row[axis]]
+    return "+".join([base, *(part for axis in changed for part in _settings_of(axis, choices[axis]))])
+
+
+def _settings_of(axis: str, value: str | list[str]) -> list[str]:
+    """Return the settings that give a choice its value."""
+    listed = value if isinstance(value, list) else [value]
+    return [f"{axis}={part}" for part in listed or [NO_CONTROLS]]
+
+
+def _split(name: str) -> tuple[str, list[str]]:
+    """Return the name that a composed one begins with, and its settings."""
+    parts = name.split("+")
+    first = next((k for k, part in enumerate(parts) if "=" in part), len(parts))
+    return "+".join(parts[:first]), parts[first:]
+
+
+def _choices(name: str, settings: Sequence[str]) -> dict[str, Any]:
+    """Return the choices that settings state. Raises: PolicyError for one that is not ``AXIS=PART``."""
+    found: dict[str, Any] = {}
+    for setting in settings:
+        axis, equals, part = (text.strip() for text in setting.partition("="))
+        if not equals or not part or "{" in part:
+            hint = "write AXIS=PART, such as backfill=conservative; options of a part stand in a row of a file"
+            raise PolicyError(f"setting {setting!r} names no part", where=name, hint=hint)
+        if axis not in AXES:
+            raise PolicyError(f"setting {setting!r}: no choice {axis!r}", where=name, hint=one_of(axis, AXES))
+        if axis != "controls":
+            found[axis] = part
+        elif part == NO_CONTROLS:
+            found[axis] = []
+        else:
+            found[axis] = [*found.get(axis, []), part]
+    return found
+
+
+def _base_row(name: str) -> Row:
+    """Return the row of a name without settings. Raises: PolicyError as ``find_row``."""
+    path, _, inner = name.partition(":")
+    if path.endswith(".toml"):
+        return _row_of_file(Path(path), inner)
+    if path.endswith(".py"):
+        axes = axes_of(class_from_file(name))
+        if not axes:
+            raise PolicyError(
+                "this class implements none of the eight interfaces",
+                where=name,
+                hint="see the guide: write your own part",
+            )
+        return {**ROW_DEFAULTS, "source": name, axes[0]: [name] if axes[0] == "controls" else name}
+    if name not in _published():
+        raise PolicyError(f"no policy {name!r}", hint=f"{one_of(name, sorted(_published()))}, or a path")
+    return _extended(name, _published(), "policies.toml")
+
+
+def _row_of_file(path: Path, inner: str) -> Row:
+    """Return a row of a TOML file; the only one where ``inner`` is empty.
+
+    Raises: PolicyError naming the file, and the rows that it has.
+    """
+    try:
+        rows: dict[str, Row] = read_toml(path)
+    except InputError as error:
+        raise PolicyError(error.what, where=error.where, hint=error.hint) from error
+    if not inner and len(rows) == 1:
+        inner = next(iter(rows))
+    if not inner and rows:
+        names = "|".join(rows)
+        raise PolicyError(f"{len(rows)} rows in one file", where=path, hint=f"name one: {path}:{names}")
+    if not isinstance(rows.get(inner), dict):
+        raise PolicyError(f"no row {inner!r}", where=path, hint=f"it has {', '.join(rows) or 'no row'}")
+    return _extended(inner, rows, path)
+
+
+def _extended(name: str, rows: dict[str, Row], where: str | Path) -> Row:
+    """Return a row completed by those that it extends, rows of the same file or published ones, and by the defaults.
+
+    Raises: PolicyError for a name that is no row, and for rows that extend each other.
+    """
+    chain, named = [rows[name]], [name]
+    while (base := chain[-1].get("extends")) is not None:
+        if not isinstance(base, str):
+            raise PolicyError(f"extends = {base!r} is not a name", where=where, hint='write extends = "easy"')
+        if base != named[-1] and isinstance(rows.get(base), dict):  # a row of one's own named easy may extend ours
+            if base in named:
+                raise PolicyError(f"rows extend each other: {' -> '.join([*named, base])}", where=where)
+            chain.append(rows[base])
+        elif base in _published():
+            chain.append(_extended(base, _published(), "policies.toml"))
+        else:
+            known = sorted({*rows, *_published()} - {named[-1]})
+            raise PolicyError(f"extends {base!r}, which is no row", where=f"{where}:{name}", hint=one_of(base, known))
+        named.append(base)
+    merged = {**ROW_DEFAULTS}
+    for row in reversed(chain):
+        merged |= row
+    merged.pop("extends", None)
+    return merged
