@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
@@ -83,6 +84,21 @@ def test_the_formula_as_sprio_printed_it() -> None:
     job = JobFactors(12, "low", 0, 8, 8, {}, 600.0, 100.0)
     assert factors.by_partition(job, ("p1",), 100.0 + 1449.0) == {"p1": TIER + 57531.0}
     assert factors.by_partition(job._replace(nice=60000), ("p1",), 1549.0) == {"p1": TIER + 1.0}, "never below 1"
+
+
+@pytest.mark.parametrize("wrong", ["1.2.3", "..", "²", "1e999", "nan", "-5", "9" * 400, ""])
+def test_settings_that_are_no_numbers_count_nothing(wrong: str) -> None:
+    config = {
+        "PriorityWeightAge": wrong,
+        "PriorityWeightTRES": f"CPU=7,Mem={wrong},GRES/gpu=2.5",
+        "PriorityMaxAge": wrong,
+    }
+    weights = weights_of(config)
+    assert (weights.age, weights.tres) == (0.0, {"CPU": 7.0, "GRES/gpu": 2.5})
+    found = parse_partitions(
+        f"PartitionName=p1 PriorityJobFactor={wrong} PriorityTier={wrong} QoS=N/A TRES=cpu={wrong}"
+    )
+    assert found["p1"][:2] == (1, 1)
 
 
 def test_priority_basic_is_the_order_of_submission() -> None:

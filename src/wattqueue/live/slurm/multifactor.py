@@ -24,11 +24,10 @@ from typing import NamedTuple
 
 from wattqueue.live.slurm.associations import Associations
 from wattqueue.live.slurm.tres import parse_tres
+from wattqueue.model.bounds import is_whole, number_of
 
 TIER = 2.0**33
 """Weight of a partition's tier: above every priority (32 bits), and exact in a float beside one."""
-
-_PAIR = re.compile(r"([^,=\s]+)=([0-9.]+)")
 
 
 class JobFactors(NamedTuple):
@@ -166,14 +165,16 @@ def weights_of(config: Mapping[str, str]) -> Weights:
     """Return the settings of ``scontrol show config``, by key."""
 
     def number(name: str) -> float:
-        text = config.get(name, "0")
-        return float(text) if re.fullmatch(r"[0-9.]+", text) else 0.0
+        value = number_of(config.get(name, "0"))
+        return value if 0.0 <= value < math.inf else 0.0
 
+    pieces = (piece.partition("=") for piece in config.get("PriorityWeightTRES", "").split(","))
+    pairs = {name.strip(): number_of(count) for name, _, count in pieces}
     return Weights(
         config.get("PriorityType", "").endswith("multifactor"),
         number("PriorityWeightAge"), number("PriorityWeightAssoc"), number("PriorityWeightFairShare"),
         number("PriorityWeightJobSize"), number("PriorityWeightPartition"), number("PriorityWeightQOS"),
-        {name: float(count) for name, count in _PAIR.findall(config.get("PriorityWeightTRES", ""))},
+        {name: weight for name, weight in pairs.items() if 0.0 <= weight < math.inf},
         _seconds(config.get("PriorityMaxAge", "7-00:00:00")),
         config.get("PriorityFavorSmall", "No").lower().startswith("y"),
         frozenset(re.split(r"[,\s]+", config.get("PriorityFlags", "").strip())) - {""},
@@ -197,7 +198,13 @@ def parse_partitions(text: str) -> dict[str, PartitionFactors]:
         if "PartitionName" in fields:
             qos = fields.get("QoS", "N/A")
             found[fields["PartitionName"]] = PartitionFactors(
-                int(fields.get("PriorityJobFactor", 1)), int(fields.get("PriorityTier", 1)),
+                _whole(fields, "PriorityJobFactor"), _whole(fields, "PriorityTier"),
                 parse_tres(fields.get("TRES", "")), "" if qos in ("N/A", "(null)") else qos,
             )  # fmt: skip
     return found
+
+
+def _whole(fields: Mapping[str, str], name: str) -> int:
+    """Return a whole number of a partition; 1, Slurm's default, where there is none."""
+    text = fields.get(name, "1")
+    return int(text) if is_whole(text) else 1
