@@ -19,15 +19,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from bench.harness import Measured, Skip, benchmark
-from tests.live.powercap_tree import PowercapTree
 from tests.live.slurmlab import free_ports
-from wattqueue.live.agent.agent import Agent
-from wattqueue.live.agent.broker import Connection
-from wattqueue.live.agent.config import BrokerSection
-from wattqueue.live.agent.hardware import find_limits
-from wattqueue.live.agent.limits import Bounds
-from wattqueue.live.agent.link import AgentLink
-from wattqueue.live.agent.originals import Originals
+from tests.wattqueue_agent.powercap_tree import PowercapTree
+from wattqueue.live.agents import AgentLink, BrokerSection
+from wattqueue_agent.agent import Agent
+from wattqueue_agent.broker import Connection
+from wattqueue_agent.hardware import find_limits
+from wattqueue_agent.limits import Bounds
+from wattqueue_agent.originals import Originals
 
 AGENTS = 1_000
 PROCESSES = 4

@@ -48,6 +48,9 @@ OPENS_TOO = {
     "campaign.program": "the sources that run",
     "campaign.result_store": "finished runs, kept while others go on",
     "campaign.work": "the lock under which one process compiles for all of its machine",
+    "wattqueue_agent.limits": "files of the kernel that hold limits and readings",
+    "wattqueue_agent.originals": "what was found, kept until it is restored",
+    "wattqueue_agent.run": "the lock of the node's only agent",
 }
 OPENING = {"open", "gzip.open", "io.open", "os.open", "os.replace", "os.remove", "os.makedirs", "os.mkdir"}
 OPENING_METHODS = (
@@ -69,7 +72,11 @@ OPENING_METHODS = (
 OPENING_ROOTS = ("tempfile.", "shutil.", "numpy.load", "numpy.save", "numpy.genfromtxt", "numpy.fromfile")
 
 OWN_CLOCK = {"live", "api", "cli"}
-CLOCK_TOO = {"kernels.cache": "age of the folders of compiled kernels"}
+CLOCK_TOO = {
+    "kernels.cache": "age of the folders of compiled kernels",
+    "wattqueue_agent.keeper": "the end of a lease",
+    "wattqueue_agent.run": "the clock of an agent",
+}
 CLOCKS = {
     "time.time",
     "time.time_ns",

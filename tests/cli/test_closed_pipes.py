@@ -16,10 +16,8 @@ from wattqueue.live.metrics import LiveMetrics, serve
 MAIN = "from wattqueue.cli import main; main()"
 ENDLESS = """
 from wattqueue.cli._log import say
-from wattqueue.live.agent.run import report
 for number in range(3):
     say(f"line {number}")
-    report([f"problem {number}"], frozenset())
 open(FILE, "w").write("went on")
 """
 

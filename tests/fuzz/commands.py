@@ -15,7 +15,7 @@ from tests.fuzz.files import FILES
 from tests.fuzz.mutate import WORDS, mutated
 from tests.fuzz.options import Words, command_of, options
 from tests.fuzz.templates import templates
-from wattqueue.live.agent.originals import BOOT
+from wattqueue_agent.originals import BOOT
 
 WEIGHT = {"simulate": 12, "policies": 6, "machine": 6, "import": 8, "whatif": 3, "apps": 4, "live": 4, "campaign": 2,
           "pmc": 4, "settle": 4, "incentives": 4, "agent": 3, "openadr": 4}  # fmt: skip

@@ -13,13 +13,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.live.fixtures import RELEASE
 from tests.live.slurmlab import Done, SlurmLab, missing, wait_for
 
 ROOTS = Path(os.environ.get("WATTQUEUE_SLURM_ROOTS", "/var/tmp/wattqueue-slurm"))  # noqa: S108 - large, and kept
 DEBIAN = {"24.11": "trixie", "26.05": "forky"}
 """The release of Debian that holds each release of Slurm."""
-RELEASE = "WATTQUEUE_SLURM_RELEASE"
-"""The variable that names the release of a run of the tests."""
 COMMANDS = (
     "sacct",
     "sacctmgr",

@@ -22,9 +22,10 @@ from tests.live.fakeslurm import FakeSlurm
 from tests.live.site import MACHINE
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.live.assemble import assemble
-from wattqueue.live.config import LiveConfig, load_config, read_secret
+from wattqueue.live.config import LiveConfig, load_config
 from wattqueue.live.metrics import LiveMetrics, serve
 from wattqueue.live.report import describe
+from wattqueue.live.secrets import read_secret
 from wattqueue.live.slurm.guard import whole_pool
 from wattqueue.live.status import RunDir, compiling_since, read_status
 from wattqueue.live.warm_up import warm_up

@@ -17,9 +17,7 @@ from hypothesis import strategies as st
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import PolicyError
-from wattqueue.live.agent.broker import Arrived
-from wattqueue.live.agent.link import AgentLink
-from wattqueue.live.agent.messages import AgentState, Desired
+from wattqueue.live.agents import AgentLink, AgentState, Arrived, Desired
 from wattqueue.live.decision import require_live
 from wattqueue.live.node_limits import NodeLimits, measured_by_agents
 from wattqueue.live.world import Layout

@@ -43,7 +43,7 @@ ARITHMETIC = {
     ast.BitAnd: ("&", "|"),
     ast.BitOr: ("|", "&"),
 }
-PACKAGES = ("kernels", "policy", "live", "formats")
+PACKAGES = ("kernels", "policy", "live", "formats", "wattqueue_agent")
 """What is changed unless others are named: folders of the core, or import packages."""
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tools.mutation.places import Place, functions_of
 
-FOLDERS = ("kernels", "policy", "live", "formats", "sim", "parts", "checks", "model")
+FOLDERS = ("kernels", "policy", "live", "formats", "sim", "parts", "checks", "model", "wattqueue_agent")
 """Folders of tests that are recorded: those of the packages that are changed, and of what calls them directly."""
 FAST = "not slow and not compiled and not slurm and not postgres and not mariadb and not browser"
 

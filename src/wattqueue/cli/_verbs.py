@@ -4,7 +4,7 @@ from __future__ import annotations
 
 VERBS = {
     "agent": (
-        "wattqueue.cli.agent",
+        "wattqueue_agent.cli",
         "Run the agent of a node: read power, and set limits that the controller asks for.",
     ),
     "apps": (

@@ -372,7 +372,8 @@ def audit(
 ) -> None:
     """Every write to Slurm with who, why, before and after."""
     from wattqueue.errors import OutputError
-    from wattqueue.live.config import load_config, read_secret
+    from wattqueue.live.config import load_config
+    from wattqueue.live.secrets import read_secret
     from wattqueue.live.state.audit import open_log, rows_of
     from wattqueue.live.state.audit import verify as check
     from wattqueue.live.status import HEAD

@@ -134,8 +134,8 @@ def _settings(config: Path) -> tuple[LiveConfig, OpenADRSection]:
 def _ven(config: Path) -> Ven:
     """Return the VEN of a configuration. Raises: InputError where a file of it cannot be used."""
     from wattqueue.formats.machine.file import load_machine
-    from wattqueue.live.config import read_secret
     from wattqueue.live.openadr.service import ven_of
+    from wattqueue.live.secrets import read_secret
 
     settings, section = _settings(config)
     return ven_of(section, read_secret(section.client_secret_file), load_machine(settings.machine), settings.run_dir)

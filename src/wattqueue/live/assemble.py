@@ -27,11 +27,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import InputError
 from wattqueue.live.agent_controls import AppSources, load_live_policy
+from wattqueue.live.agents import agents_behind
 from wattqueue.live.applications import Applications
 from wattqueue.live.apply import Applier
 from wattqueue.live.capfile import CapFile
 from wattqueue.live.cluster import Cluster, Node
-from wattqueue.live.config import LimitsSection, LiveConfig, read_secret
+from wattqueue.live.config import LimitsSection, LiveConfig
 from wattqueue.live.consent import Consents, SiteDefaults
 from wattqueue.live.controller import Controller
 from wattqueue.live.controller_log import ControllerLog
@@ -49,6 +50,7 @@ from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.recording import Recorder
 from wattqueue.live.run_history import RunHistory
+from wattqueue.live.secrets import read_secret
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.slurm.accounting import SlurmEnergy
 from wattqueue.live.slurm.connect import commands_for, connect
@@ -82,8 +84,6 @@ def sources_of(config: LiveConfig) -> list[TelemetrySource]:
     if t.pm_counters:
         sources.append(PmCounters(t.pm_counters))
     if t.broker is not None:
-        from wattqueue.live.agent.link import agents_behind  # needs paho-mqtt
-
         sources.append(agents_behind(t.broker, t.other_w))
     if t.prometheus_url:
         token = read_secret(t.prometheus_token_file) if t.prometheus_token_file is not None else ""

@@ -6,13 +6,11 @@ the working directory is; ``machine`` and ``cap`` may be names instead of files,
 a file exists.
 
 Secrets (tokens, the audit key) are never in this file. It names files that hold them, which their owner alone may read
-(:func:`read_secret`). The configuration itself can therefore be readable by everybody, and shown in a bug report.
+(``live.secrets``). The configuration itself can therefore be readable by everybody, and shown in a bug report.
 """
 
 from __future__ import annotations
 
-import os
-import stat
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -24,13 +22,13 @@ from wattqueue.formats.bounded import CountOrNone, Seconds, Share, Watts
 from wattqueue.formats.checked_toml import Section, read_model
 from wattqueue.formats.source import exists
 from wattqueue.formats.toml import read_toml
-from wattqueue.live.agent.config import BrokerSection
+from wattqueue.live.agents import BrokerSection
 from wattqueue.live.capfile import names_file
 from wattqueue.live.consent import SiteDefaults
 from wattqueue.live.home import home_of
-from wattqueue.live.loopback import HINT, is_loopback
 from wattqueue.live.lowering import parse_overshoot
 from wattqueue.live.openadr.config import OpenADRSection
+from wattqueue.live.secrets import HINT, is_loopback
 from wattqueue.model.app_check import Ladder
 
 Mode = Literal["observe", "advise", "control"]
@@ -312,27 +310,3 @@ def _is_path(key: str, value: Any, folder: Path) -> bool:
     if key == "cap":  # a file that is missing now may come: its place is the folder's all the same
         return names_file(value) or (exists(folder / value) and (folder / value).is_file())
     return key in _PATHS or (key in ("state", "database") and "://" not in value)
-
-
-def read_secret(path: Path) -> str:
-    """Read a secret from a file that its owner alone (this account, or root) can read.
-
-    Raises: InputError for a file that others can read, that belongs to somebody else, or that is empty. No message
-    contains any of its content.
-    """
-    try:
-        status = path.stat()
-        if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            mode = oct(stat.S_IMODE(status.st_mode))
-            raise InputError(f"the secret is readable by others (mode {mode})", where=path, hint=f"chmod 600 {path}")
-        if status.st_uid not in (os.geteuid(), 0):
-            hint = "it must belong to this account or to root"
-            raise InputError(f"the secret belongs to uid {status.st_uid}", where=path, hint=hint)
-        secret = path.read_text().strip()
-    except OSError as error:
-        raise InputError(f"the secret cannot be read: {error.strerror}", where=path) from error
-    except UnicodeDecodeError as error:
-        raise InputError("the secret is not text", where=path) from error
-    if not secret:
-        raise InputError("the secret is empty", where=path)
-    return secret

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wattqueue.live.agent.link import AgentLink, Counted
+from wattqueue.live.agents import AgentLink, Counted
 from wattqueue.model.ear import Signatures
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from wattqueue.live.agent.link import AgentLink
-from wattqueue.live.agent.messages import AgentState
+from wattqueue.live.agents import AgentLink, AgentState
 from wattqueue.live.bound import NO_LIMITS, LimitsInForce
 from wattqueue.live.cluster import Node
 from wattqueue.live.config import LimitsSection

@@ -1,7 +1,7 @@
 """Take back what a controller did for a load target, where none is at work: ``live release`` and ``live uninstall``.
 
 Parked jobs get their watts and their time limit, and continue; drained nodes take jobs again, and are powered up.
-Limits of nodes need nothing: an agent restores what it found when the controller's word expires (``live.agent``).
+Limits of nodes need nothing: an agent restores what it found when the controller's word expires (``wattqueue_agent``).
 
 While a target is in force its jobs stay parked: a controller that is started again finds them so. They continue where
 the target is over that they were parked for, or where their time limit is close: a job that nobody continues would be

@@ -18,14 +18,14 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from tests.live.openadr.grid import Grid, Json, client, rules
 from wattqueue.errors import InputError
-from wattqueue.live.agent.broker import Connection
-from wattqueue.live.agent.config import BrokerSection
+from wattqueue.live.agents import BrokerSection
 from wattqueue.live.openadr import reading, reports
 from wattqueue.live.openadr.notifier import MqttNotifier, MqttOffer
 from wattqueue.live.openadr.objects import VtnEvent, VtnProgram, parse, parse_as
 from wattqueue.live.openadr.reading import read_event
 from wattqueue.live.openadr.requests import due_reports
 from wattqueue.live.openadr.webhook import OBJECTS, OPERATIONS
+from wattqueue_agent.broker import Connection
 
 METADATA = {
     "id": "event-1",

@@ -10,8 +10,8 @@ from pydantic import Field, field_validator, model_validator
 
 from wattqueue.formats.bounded import Kilowatts, Seconds
 from wattqueue.formats.checked_toml import Section
-from wattqueue.live.loopback import is_loopback
 from wattqueue.live.openadr.rules import Setpoint
+from wattqueue.live.secrets import is_loopback
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 

@@ -21,9 +21,9 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field
 
 from wattqueue.errors import InputError
-from wattqueue.live.loopback import is_loopback
 from wattqueue.live.openadr.client import VtnClient, VtnError, trusted
 from wattqueue.live.openadr.objects import parse_as
+from wattqueue.live.secrets import is_loopback
 
 if TYPE_CHECKING:
     import paho.mqtt.client as mqtt

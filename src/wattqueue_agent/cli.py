@@ -29,8 +29,8 @@ def run(
     ] = 0,
 ) -> None:
     """Read power and set limits until stopped; then restore the limits that were found."""
-    from wattqueue.live.agent.config import load_agent_config
-    from wattqueue.live.agent.run import run_agent
+    from wattqueue_agent.config import load_agent_config
+    from wattqueue_agent.run import run_agent
 
     run_agent(load_agent_config(config), steps)
 
@@ -41,9 +41,9 @@ def check(config: ConfigOption) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from wattqueue.live.agent.agent import within
-    from wattqueue.live.agent.config import load_agent_config
-    from wattqueue.live.agent.hardware import find_limits
+    from wattqueue_agent.agent import within
+    from wattqueue_agent.config import load_agent_config
+    from wattqueue_agent.hardware import find_limits
 
     read = load_agent_config(config)
     table = Table("limit", "unit", "in force", "hardware", "allowed", title=f"Limits of {read.node}")
@@ -62,11 +62,11 @@ def restore(
     ] = False,
 ) -> None:
     """Restore the limits that an agent found and did not restore: now, or in the background when they expire."""
-    from wattqueue.live.agent.originals import read_lease, restore_from
+    from wattqueue_agent.originals import read_lease, restore_from
 
     held = read_lease(state_dir)
     if when_expired and held is not None:
-        from wattqueue.live.agent.keeper import start_keeper
+        from wattqueue_agent.keeper import start_keeper
 
         start_keeper(state_dir, 0.0, held[0])
         return

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.broker_site import blocks, broker_site
 from tests.live.site import TOTAL_W, Site, eamc_machine
 from tests.live.slurmlab import wait_for
+from tests.wattqueue_agent.broker_site import blocks, broker_site
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import load_config
 from wattqueue.live.slurm.cluster import SlurmCluster

@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wattqueue.live.agent.limits import Limit, LimitError
-from wattqueue.live.agent.nvml import GpuLimit
-from wattqueue.live.agent.rapl import RaplLimit
 from wattqueue.live.telemetry.powercap import Counter, read_counter, said, zone_w
+from wattqueue_agent.limits import Limit, LimitError
+from wattqueue_agent.nvml import GpuLimit
+from wattqueue_agent.rapl import RaplLimit
 
 
 @dataclass

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wattqueue.formats.atomic_write import atomic_text
-from wattqueue.live.agent.hardware import find_limits
-from wattqueue.live.agent.limits import Limit, LimitError
+from wattqueue_agent.hardware import find_limits
+from wattqueue_agent.limits import Limit, LimitError
 
 FILE = "originals.json"
 BOOT = Path("/proc/sys/kernel/random/boot_id")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from wattqueue.live.agent.limits import Bounds, LimitError, Unit
+from wattqueue_agent.limits import Bounds, LimitError, Unit
 
 
 @dataclass

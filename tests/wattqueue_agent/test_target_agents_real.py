@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.live.broker_site import BrokerSite, blocks, broker_site
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from tests.live.slurmlab import wait_for
+from tests.wattqueue_agent.broker_site import BrokerSite, blocks, broker_site
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import load_config
 from wattqueue.live.consent import CONSENT

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from wattqueue.errors import InputError
 from wattqueue.formats.counters.perf_stat import count_of_line
-from wattqueue.live.agent.config import CountersSection
+from wattqueue_agent.config import CountersSection
 
 CYCLES, INSTRUCTIONS, TRANSACTIONS = "cycles", "instructions", "transactions"
 """Names of the counts in an agent's state."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from wattqueue.live.agent.limits import Bounds, Unit, read_number, write_number
+from wattqueue_agent.limits import Bounds, Unit, read_number, write_number
 
 SYSTEM = Path("/sys/devices/system/cpu/cpufreq")
 

@@ -21,12 +21,11 @@ from typing import Any
 
 import pytest
 
-from tests.live.broker_site import BrokerSite, broker_site
 from tests.live.drive import lab_machine, make_controller
 from tests.live.site import Site
 from tests.live.slurmlab import wait_for
-from wattqueue.live.agent.broker import Connection
-from wattqueue.live.agent.link import AgentLink
+from tests.wattqueue_agent.broker_site import BrokerSite, broker_site
+from wattqueue.live.agents import AgentLink
 from wattqueue.live.controller import Controller
 from wattqueue.live.node_limits import measured_by_agents
 from wattqueue.live.planner import Rules
@@ -34,6 +33,7 @@ from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.model.signals import Cap
 from wattqueue.parts.controls.rapl_redistribution import RaplRedistribution
 from wattqueue.policy.policy import load_policy
+from wattqueue_agent.broker import Connection
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
 NODES = [f"n{i}" for i in range(1, 9)]

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.broker_site import BrokerSite, blocks, broker_site
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.slurmlab import wait_for
-from wattqueue.live.agent.link import AgentLink
-from wattqueue.live.agent.messages import AgentState, Desired
+from tests.wattqueue_agent.broker_site import BrokerSite, blocks, broker_site
+from wattqueue.live.agents import AgentLink, AgentState, Desired
 from wattqueue.live.assemble import assemble, sources_of
 from wattqueue.live.config import load_config
 from wattqueue.live.telemetry.base import Telemetry

@@ -12,13 +12,10 @@ from pydantic import BaseModel, Field, model_validator
 from wattqueue.errors import InputError
 from wattqueue.formats.bounded import Setting
 from wattqueue.formats.checked_toml import Section, read_model
-from wattqueue.live.agent.cpufreq import SYSTEM as CPUFREQ
-from wattqueue.live.agent.limits import Bounds
-from wattqueue.live.loopback import HINT, is_loopback
+from wattqueue.live.agents import BrokerSection, Word
 from wattqueue.live.telemetry.powercap import SYSTEM as POWERCAP
-
-Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64)]
-"""A name that may stand in a topic: no wildcard and no separator."""
+from wattqueue_agent.cpufreq import SYSTEM as CPUFREQ
+from wattqueue_agent.limits import Bounds
 
 
 class Allowed(Section):
@@ -35,28 +32,6 @@ class Allowed(Section):
     def _ordered(self) -> Allowed:
         if not 0 < self.low <= self.high:
             raise ValueError("low must be above 0 and not above high")
-        return self
-
-
-class BrokerSection(Section):
-    """The MQTT broker. The user's name is the node's, so that the broker's access list can keep nodes apart."""
-
-    host: str
-    port: Annotated[int, Field(gt=0, lt=65536)] = 8883
-    cluster: Word = "cluster"
-    """First part of the topics, where several clusters share a broker."""
-    user: Word | None = None
-    """Name at the broker; the node's by default."""
-    password_file: Path | None = None
-    """Readable by its owner alone."""
-    ca_file: Path | None = None
-    """Certificate of the authority that signed the broker's. Without it the connection is not encrypted, which is
-    allowed to a broker on this host only."""
-
-    @model_validator(mode="after")
-    def _encrypted(self) -> BrokerSection:
-        if self.ca_file is None and not is_loopback(self.host):
-            raise ValueError(f"needs ca_file, the authority of the broker's certificate: {HINT}")
         return self
 
 

@@ -16,14 +16,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.powercap_tree import PowercapTree
 from tests.live.procs import MARKER, end_all
 from tests.live.slurmlab import free_ports
-from wattqueue.live.agent.broker import Connection
-from wattqueue.live.agent.config import BrokerSection
+from tests.wattqueue_agent.powercap_tree import PowercapTree
+from wattqueue.live.agents import BrokerSection
+from wattqueue_agent.broker import Connection
 
 GUIDE = Path(__file__).parents[2] / "docs/guide/agent.md"
 NEEDED = ("mosquitto", "mosquitto_passwd", "openssl")
+ABSENT = ("numba", "llvmlite", "polars", "sqlalchemy")
+"""What compute nodes need not have."""
+LIGHT = f"""
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {ABSENT!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+from wattqueue.cli import main
+main()
+"""
+"""The program in a process that cannot import these."""
 SUBJECT = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
 
 
@@ -108,7 +123,7 @@ class BrokerSite:
             text = text.replace(old, new)
         path = self.folder / f"{node}.toml"
         path.write_text(f"{own}period_s = {self.period_s}\npatience_s = 3.0\n{text}")
-        argv = [sys.executable, "-c", "from wattqueue.cli import main; main()", "agent", "run", "-c", str(path)]
+        argv = [sys.executable, "-c", LIGHT, "agent", "run", "-c", str(path)]
         with (self.folder / f"{node}.log").open("ab") as log:
             self.children[node] = subprocess.Popen(argv, stdout=log, stderr=log, env=self.env)
 

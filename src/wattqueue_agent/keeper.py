@@ -1,6 +1,6 @@
 """A second process that keeps the lease of an agent which dies or hangs, and restores the limits when it runs out.
 
-``python -m wattqueue.live.agent.keeper FOLDER SECONDS OWNER`` reads from the agent through a pipe: one byte in each of
+``python -m wattqueue_agent.keeper FOLDER SECONDS OWNER`` reads from the agent through a pipe: one byte in each of
 the agent's steps. After the end of the pipe (the agent was killed) or a silence of SECONDS (it hangs or is stopped) it
 waits until the lease in FOLDER has run out, and restores what ``originals`` says there. Not earlier: restored limits
 are higher ones, and the controller, which counts a silent node at its highest limit, needs the time to lower others.
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from wattqueue.live.agent.originals import read_lease, restore_from
+from wattqueue_agent.originals import read_lease, restore_from
 
 LOOK_S = 1.0
 """Longest time between two looks at a lease of which a keeper waits for the end."""
@@ -82,7 +82,7 @@ def start_keeper(
     folder: Path, patience_s: float, owner: str, pipe: int = subprocess.DEVNULL
 ) -> subprocess.Popen[bytes]:
     """Start a keeper; without a ``pipe`` it waits for the end of the lease from the beginning."""
-    argv = [sys.executable, "-m", "wattqueue.live.agent.keeper", str(folder), str(patience_s), owner]
+    argv = [sys.executable, "-m", "wattqueue_agent.keeper", str(folder), str(patience_s), owner]
     return subprocess.Popen(argv, stdin=pipe, bufsize=0, start_new_session=True)
 
 

@@ -13,7 +13,7 @@ import queue
 import ssl
 import sys
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
@@ -21,21 +21,14 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from wattqueue.errors import InputError
-from wattqueue.live.agent.config import BrokerSection
-from wattqueue.live.config import read_secret
+from wattqueue.live.agents import Arrived, BrokerSection
+from wattqueue.live.secrets import read_secret
 
 KEEP_ALIVE_S = 10
 """After half again as long without a word the broker declares a client gone."""
 
 
 NOT_YET = "not connected yet"
-
-
-class Arrived(NamedTuple):
-    """A message, and the node that its topic names."""
-
-    node: str
-    text: bytes
 
 
 @dataclass

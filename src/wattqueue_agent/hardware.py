@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wattqueue.live.agent.cpufreq import frequency_limits
-from wattqueue.live.agent.limits import Limit
-from wattqueue.live.agent.nvml import gpu_limits
-from wattqueue.live.agent.rapl import rapl_limits
+from wattqueue_agent.cpufreq import frequency_limits
+from wattqueue_agent.limits import Limit
+from wattqueue_agent.nvml import gpu_limits
+from wattqueue_agent.rapl import rapl_limits
 
 
 def find_limits(powercap: Path, cpufreq: Path, *, gpus: bool) -> dict[str, Limit]:

@@ -13,13 +13,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from wattqueue.errors import InputError
-from wattqueue.live.agent.agent import Agent
-from wattqueue.live.agent.broker import Connection
-from wattqueue.live.agent.config import AgentConfig
-from wattqueue.live.agent.counters import PerfCounters
-from wattqueue.live.agent.hardware import find_limits
-from wattqueue.live.agent.keeper import Keeper
-from wattqueue.live.agent.originals import Originals
+from wattqueue_agent.agent import Agent
+from wattqueue_agent.broker import Connection
+from wattqueue_agent.config import AgentConfig
+from wattqueue_agent.counters import PerfCounters
+from wattqueue_agent.hardware import find_limits
+from wattqueue_agent.keeper import Keeper
+from wattqueue_agent.originals import Originals
 
 LOCK = "lock"
 

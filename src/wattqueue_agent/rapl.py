@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from wattqueue.live.agent.limits import Bounds, LimitError, Unit, read_number, read_word, write_number
+from wattqueue_agent.limits import Bounds, LimitError, Unit, read_number, read_word, write_number
 
 LOWEST_W = 1.0
 """Lower end of the range where the kernel states none; a limit of 0 would be refused or mean no limit."""

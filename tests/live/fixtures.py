@@ -1,4 +1,7 @@
-"""The real Slurm as a fixture: one for the session, cleaned before each test that asks for it."""
+"""The real Slurm as a fixture: one for the session, cleaned before each test that asks for it.
+
+A plugin (tests/conftest.py), since tests of several folders share it. What it needs is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,16 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.live.releases import RELEASE, absent, under_test
-from tests.live.site import Site, bring_up
-from tests.live.slurmlab import SlurmLab
+if TYPE_CHECKING:
+    from tests.live.site import Site
+    from tests.live.slurmlab import SlurmLab
+
+RELEASE = "WATTQUEUE_SLURM_RELEASE"
+"""The variable that names the release of a run of the tests."""
 
 
 @pytest.fixture
@@ -34,6 +41,8 @@ def lab(driven: SlurmLab) -> SlurmLab:
 @pytest.fixture(scope="session")
 def slurm_release() -> str:
     """The release of Slurm under test; skips, with the reason, where it is not at hand."""
+    from tests.live.releases import absent, under_test
+
     reason = absent(under_test())
     if reason is not None:
         pytest.skip(reason)
@@ -51,11 +60,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def driven(slurm_release: str) -> Iterator[SlurmLab]:
     """A real Slurm with our script and a folder for the controller's account, shared by the session."""
+    from tests.live.site import bring_up
+
     yield from bring_up(slurm_release)
 
 
 @pytest.fixture
 def site(driven: SlurmLab) -> Iterator[Site]:
+    from tests.live.site import Site
+
     driven.clear()
     place = Site(driven)
     for old in (driven.root / "live").glob("*"):

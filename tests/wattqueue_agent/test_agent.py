@@ -20,20 +20,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.live.powercap_tree import RANGE_UJ, PowercapTree
 from tests.live.slurmlab import wait_for
+from tests.wattqueue_agent.powercap_tree import RANGE_UJ, PowercapTree
 from wattqueue.errors import InputError
-from wattqueue.live.agent.agent import Agent
-from wattqueue.live.agent.broker import Arrived
-from wattqueue.live.agent.config import BrokerSection, load_agent_config
-from wattqueue.live.agent.hardware import find_limits
-from wattqueue.live.agent.keeper import Keeper, start_keeper
-from wattqueue.live.agent.limits import Bounds, LimitError
-from wattqueue.live.agent.link import AgentLink
-from wattqueue.live.agent.messages import MOST_BYTES, AgentState, Desired
-from wattqueue.live.agent.nvml import GpuLimit, gpu_limits
-from wattqueue.live.agent.originals import FILE, Originals, restore_from
-from wattqueue.live.agent.run import follow, only_agent
+from wattqueue.live.agents import MOST_BYTES, AgentLink, AgentState, Arrived, BrokerSection, Desired
+from wattqueue_agent.agent import Agent
+from wattqueue_agent.config import load_agent_config
+from wattqueue_agent.hardware import find_limits
+from wattqueue_agent.keeper import Keeper, start_keeper
+from wattqueue_agent.limits import Bounds, LimitError
+from wattqueue_agent.nvml import GpuLimit, gpu_limits
+from wattqueue_agent.originals import FILE, Originals, restore_from
+from wattqueue_agent.run import follow, only_agent
 
 NOW_S = 1_000_000.0
 ALLOWED = Bounds(60.0, 140.0)
@@ -185,7 +183,7 @@ def test_a_limit_that_the_hardware_does_not_take_is_reported(
     agent: Agent, tree: PowercapTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A package whose limit is locked by the firmware takes the write and stays as it is."""
-    monkeypatch.setattr("wattqueue.live.agent.rapl.write_number", lambda *_: None)
+    monkeypatch.setattr("wattqueue_agent.rapl.write_number", lambda *_: None)
     agent.receive(desired(package_0=80.0), NOW_S)
     state = agent.state(NOW_S, 0.0)
     assert state.counts == {"limit not taken": 1}
@@ -386,7 +384,7 @@ def test_no_driver_means_no_gpu() -> None:
 HANGS = """
 import sys, time
 from pathlib import Path
-from wattqueue.live.agent.keeper import Keeper, start_keeper
+from wattqueue_agent.keeper import Keeper, start_keeper
 keeper = Keeper(Path(sys.argv[1]), 1.0, "one")
 keeper.beat()
 print(flush=True)
@@ -635,3 +633,16 @@ def test_a_powercap_file_that_is_not_text_is_an_error_with_its_path(
     with pytest.raises(LimitError) as error:
         agent_of(tree, tmp_path)
     assert error.value.where == tree.zone(0) / name
+
+
+def test_an_agent_goes_on_without_a_reader_of_its_messages() -> None:
+    code = (
+        "from wattqueue_agent.run import report\n"
+        "for number in range(3): report([f'problem {number}'], frozenset())\n"
+        "raise SystemExit(7)"
+    )
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=writer, check=False)
+    os.close(writer)
+    assert done.returncode == 7

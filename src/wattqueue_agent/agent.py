@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from wattqueue.errors import InputError, OutputError
-from wattqueue.live.agent.counters import PerfCounters
-from wattqueue.live.agent.limits import Bounds, Limit, LimitError
-from wattqueue.live.agent.messages import AgentState, Desired
-from wattqueue.live.agent.meter import PowerMeter
-from wattqueue.live.agent.originals import HeldLimits, Originals
+from wattqueue.live.agents import AgentState, Desired
 from wattqueue.live.lease import AHEAD_S
+from wattqueue_agent.counters import PerfCounters
+from wattqueue_agent.limits import Bounds, Limit, LimitError
+from wattqueue_agent.meter import PowerMeter
+from wattqueue_agent.originals import HeldLimits, Originals
 
 LONGEST_S = 3600.0
 """A message that holds for longer is refused: nobody could take it back from a node that is cut off."""
