@@ -2,8 +2,7 @@
 
 Everything in ``live`` but its drivers works on these types. A *driver* is a folder beside this module (``live/slurm``)
 with one class that implements :class:`Cluster`: ``observe`` returns a :class:`Snapshot`, ``apply`` carries one write
-out. Another resource manager is another folder; docs/guide/live.md ("Another resource manager") lists what a
-driver has to promise.
+out. Another resource manager is another folder; docs/guide/driver.md lists what a driver has to promise.
 
 Rules that hold for every snapshot:
 
