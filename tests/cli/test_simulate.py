@@ -45,7 +45,8 @@ def test_single_choices_of_a_row_are_changed(trace: Path, tmp_path: Path) -> Non
     settings = ("--set", "estimator=history-mean", "--set", "backfill=conservative", "--set", "order=fcfs")
     done = wattqueue("simulate", trace, *plain, *settings, "--out", tmp_path / "composed")
     assert done.returncode == 0, done.stderr
-    assert 'policy = "easy+estimator=history-mean+backfill=conservative"' in (tmp_path / "composed/run.toml").read_text()
+    recorded = (tmp_path / "composed/run.toml").read_text()
+    assert 'policy = "easy+estimator=history-mean+backfill=conservative"' in recorded
     assert wattqueue("rerun", tmp_path / "composed").returncode == 0
     file = tmp_path / "my.toml"
     file.write_text('[mine]\nestimator = "history-mean"\nbackfill = "conservative"\n')

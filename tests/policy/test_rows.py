@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from wattqueue.errors import PolicyError
+from wattqueue.policy import rows
 from wattqueue.policy.interfaces import AXES
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.rows import ROW_DEFAULTS, composed, find_row, published_rows
@@ -57,10 +58,10 @@ def test_a_row_that_cannot_be_completed_is_refused(tmp_path: Path, text: str, wo
 
 
 def test_published_rows_have_all_choices_and_no_other_key() -> None:
-    rows = published_rows()
-    assert {frozenset(row) for row in rows.values()} == {frozenset(ROW_DEFAULTS)}
-    assert all(row["source"] for row in rows.values())
-    assert {axis: rows["easy"][axis] for axis in AXES} == {axis: ROW_DEFAULTS[axis] for axis in AXES}
+    published = published_rows()
+    assert {frozenset(row) for row in published.values()} == {frozenset(ROW_DEFAULTS)}
+    assert all(row["source"] for row in published.values())
+    assert {axis: published["easy"][axis] for axis in AXES} == {axis: ROW_DEFAULTS[axis] for axis in AXES}
 
 
 @pytest.mark.parametrize(
@@ -114,3 +115,21 @@ def test_a_composed_row_of_a_file_and_one_with_options(tmp_path: Path) -> None:
     assert load_policy(f"{file}:mine+backfill=none").row["backfill"] == "none"
     policy = load_policy("easy+estimator=history-mean", ledger={"part": "chance", "epsilon": 0.02})
     assert (policy.name, policy.row["ledger"]) == ("easy+estimator=history-mean", {"part": "chance", "epsilon": 0.02})
+
+
+def test_other_packages_add_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "theirs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[wattqueue.policies]\ntheirs = their_rows:FILE\n")
+    (tmp_path / "their_rows.py").write_text("from pathlib import Path\nFILE = Path(__file__).with_name('rows.toml')\n")
+    (tmp_path / "rows.toml").write_text('[theirs]\nextends = "pas"\nbackfill = "none"\n[easy]\nbackfill = "none"\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    rows._installed_rows.cache_clear()
+    try:
+        assert find_row("theirs+order=reorder") == {**find_row("pas"), "backfill": "none", "order": "reorder"}
+        assert published_rows()["theirs"]["controls"] == ["idle-off"]
+        assert find_row("easy") == published_rows()["easy"], "none takes the place of a row of the core"
+        assert find_row("easy")["backfill"] == "easy"
+    finally:
+        rows._installed_rows.cache_clear()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +33,39 @@ ROW_DEFAULTS: Row = {
 }
 NO_CONTROLS = "none"
 """``controls=none``: the setting that takes all controls of a row away."""
+GROUP = "wattqueue.policies"
+"""Entry points of other packages, each the path of a file of rows: those of the papers' studies are found so."""
+
+
+GROUP = "wattqueue.policies"
+"""Entry points of other packages, each the path of a file of rows: those of the papers' studies among them."""
 
 
 def published_rows() -> dict[str, Row]:
-    """Return the rows of policies.toml by name, each with all of its choices."""
-    return {name: _extended(name, _published(), "policies.toml") for name in _published()}
+    """Return the rows of policies.toml and of other installed packages by name, each with all of its choices."""
+    rows = {**_installed_rows(), **_core_rows()}
+    return {name: _extended(name, rows, "policies.toml") for name in rows}
 
 
 @cache
-def _published() -> dict[str, Row]:
+def _core_rows() -> dict[str, Row]:
     """Return the parsed policies.toml, read once a process: a campaign needs it for each of its runs."""
     return read_toml(Path(__file__).with_name("policies.toml"))
+
+
+@cache
+def _installed_rows() -> dict[str, Row]:
+    """Return the rows of other packages; looked for once a process, and only where the core has no row of a name."""
+    return {name: row for point in entry_points(group=GROUP) for name, row in read_toml(point.load()).items()}
+
+
+def _published_row(name: str) -> Row | None:
+    """Return the row of a published policy with all of its choices; None where there is none."""
+    if name in _core_rows():
+        return _extended(name, _core_rows(), "policies.toml")
+    if name in _installed_rows():
+        return _extended(name, {**_installed_rows(), **_core_rows()}, GROUP)
+    return None
 
 
 def find_row(name: str) -> Row:
@@ -114,9 +137,10 @@ def _base_row(name: str) -> Row:
                 hint="see the guide: write your own part",
             )
         return {**ROW_DEFAULTS, "source": name, axes[0]: [name] if axes[0] == "controls" else name}
-    if name not in _published():
-        raise PolicyError(f"no policy {name!r}", hint=f"{one_of(name, sorted(_published()))}, or a path")
-    return _extended(name, _published(), "policies.toml")
+    row = _published_row(name)
+    if row is None:
+        raise PolicyError(f"no policy {name!r}", hint=f"{one_of(name, sorted(published_rows()))}, or a path")
+    return row
 
 
 def _row_of_file(path: Path, inner: str) -> Row:
@@ -138,27 +162,27 @@ def _row_of_file(path: Path, inner: str) -> Row:
     return _extended(inner, rows, path)
 
 
-def _extended(name: str, rows: dict[str, Row], where: str | Path) -> Row:
+def _extended(name: str, rows: dict[str, Row], where: str | Path, named: tuple[str, ...] = ()) -> Row:
     """Return a row completed by those that it extends, rows of the same file or published ones, and by the defaults.
+
+    ``rows`` are those of the file ``where``. A row of one's own may have the name of the published one that it extends.
+    ``named`` are the rows that have led to this one.
 
     Raises: PolicyError for a name that is no row, and for rows that extend each other.
     """
-    chain, named = [rows[name]], [name]
-    while (base := chain[-1].get("extends")) is not None:
-        if not isinstance(base, str):
-            raise PolicyError(f"extends = {base!r} is not a name", where=where, hint='write extends = "easy"')
-        if base != named[-1] and isinstance(rows.get(base), dict):  # a row of one's own named easy may extend ours
-            if base in named:
-                raise PolicyError(f"rows extend each other: {' -> '.join([*named, base])}", where=where)
-            chain.append(rows[base])
-        elif base in _published():
-            chain.append(_extended(base, _published(), "policies.toml"))
-        else:
-            known = sorted({*rows, *_published()} - {named[-1]})
-            raise PolicyError(f"extends {base!r}, which is no row", where=f"{where}:{name}", hint=one_of(base, known))
-        named.append(base)
-    merged = {**ROW_DEFAULTS}
-    for row in reversed(chain):
-        merged |= row
-    merged.pop("extends", None)
-    return merged
+    own = {key: value for key, value in rows[name].items() if key != "extends"}
+    base = rows[name].get("extends")
+    if base is None:
+        return {**ROW_DEFAULTS, **own}
+    if not isinstance(base, str):
+        raise PolicyError(f"extends = {base!r} is not a name", where=where, hint='write extends = "easy"')
+    if base != name and isinstance(rows.get(base), dict):
+        chain = (*named, name)
+        if base in chain:
+            raise PolicyError(f"rows extend each other: {' -> '.join([*chain, base])}", where=where)
+        return {**_extended(base, rows, where, chain), **own}
+    found = _published_row(base)
+    if found is None:
+        known = sorted({*rows, *published_rows()} - {name})
+        raise PolicyError(f"extends {base!r}, which is no row", where=f"{where}:{name}", hint=one_of(base, known))
+    return {**found, **own}
