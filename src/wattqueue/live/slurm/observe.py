@@ -34,6 +34,7 @@ from wattqueue.live.site import NOTHING
 from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, read
 from wattqueue.live.slurm.dependencies import Dependencies
 from wattqueue.live.slurm.site import SiteReader
+from wattqueue.live.slurm.site_sources import SiteSources
 from wattqueue.live.slurm.sizing import Needs, Shape, can_hold, least_nodes_of, parse_gres
 from wattqueue.model.bounds import is_whole
 
@@ -121,7 +122,7 @@ class Observer:
 
     def __post_init__(self) -> None:
         self._dependencies = Dependencies(self.slurm)
-        self._site = SiteReader(self.slurm, self.wait, self.priorities)
+        self._site = SiteReader(SiteSources(self.slurm, self.wait, self.priorities))
 
     def snapshot(self) -> Snapshot:
         """The Slurm now. Raises SlurmError where a list cannot be read, or is cut short.

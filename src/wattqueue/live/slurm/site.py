@@ -1,52 +1,26 @@
 """Read what a Slurm site has settled about its jobs (``live.site.SiteConstraints``), a few times a minute.
 
-One :class:`SiteReader` belongs to an observer. Each source has an age from which it is read again; jobs are looked up
-at once when they are new. A source that cannot be read keeps its last content, is a problem of the snapshot, and is
-tried again: nothing here is needed to hold the budget, and a round does not fail for it.
+One :class:`SiteReader` belongs to an observer. It computes what follows for jobs from what ``site_sources`` has read.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from wattqueue.errors import WattQueueError
 from wattqueue.live.cluster import Job, JobKey, Node
 from wattqueue.live.site import LimitUse, SiteConstraints
-from wattqueue.live.slurm.associations import (
-    ASSOCIATIONS,
-    JOBS,
-    SHARES,
-    Associations,
-    limits_of,
-    parse_associations,
-    parse_shares,
-)
-from wattqueue.live.slurm.commands import LICENCE, Slurm, SlurmError, read
-from wattqueue.live.slurm.job_facts import EXCLUDED, FACTS, JobFacts, parse_facts
-from wattqueue.live.slurm.multifactor import Factors, JobFactors, PartitionFactors, parse_partitions, weights_of
-from wattqueue.live.slurm.sharing import PARTITIONS
+from wattqueue.live.slurm.associations import JOBS, limits_of
+from wattqueue.live.slurm.commands import LICENCE
+from wattqueue.live.slurm.job_facts import JobFacts
+from wattqueue.live.slurm.multifactor import Factors, JobFactors, PartitionFactors, weights_of
+from wattqueue.live.slurm.site_sources import AGES_S, SiteSources
 from wattqueue.live.slurm.sizing import Needs, Shape
-from wattqueue.live.slurm.suitable import (
-    FEATURES,
-    RESERVATIONS,
-    SOFT,
-    Groups,
-    Reservation,
-    able_nodes,
-    closed_nodes,
-    group_nodes,
-    parse_features,
-    parse_reservations,
-)
+from wattqueue.live.slurm.suitable import SOFT, Groups, able_nodes, closed_nodes, group_nodes
 from wattqueue.model.bounds import is_whole
 
-CONFIG = ("scontrol", "show", "config")
-AGES_S = {"config": 60.0, "associations": 30.0, "shares": 30.0, "facts": 10.0, "nodes": 5.0}
-"""Age of each source from which it is read again."""
 PRIORITIES_S = 30.0
 """Age from which priorities are computed again: Slurm itself does so every ``PriorityCalcPeriod`` (5 min)."""
 _UNKNOWN = JobFacts(0, "", 0, 1, 1, 0.0, {}, "", "", frozenset())
@@ -56,24 +30,12 @@ _UNKNOWN = JobFacts(0, "", 0, 1, 1, 0.0, {}, "", "", frozenset())
 class SiteReader:
     """Reads and keeps what the site has settled. Used by one thread."""
 
-    slurm: Slurm
-    wait: Callable[[float], None]
-    priorities: bool = False
-    """Whether priorities are wanted."""
-    _read_s: dict[str, float] = field(default_factory=dict)
-    _problems: dict[str, str] = field(default_factory=dict)
-    _config: Mapping[str, str] = field(default_factory=dict)
-    _partitions: Mapping[str, PartitionFactors] = field(default_factory=dict)
-    _associations: Associations = field(default_factory=Associations)
-    _shares: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
-    _facts: Mapping[JobKey, JobFacts] = field(default_factory=dict)
-    _missing: frozenset[JobKey] = frozenset()
-    """Jobs that the last list of facts lacked."""
-    _reservations: tuple[Reservation, ...] = ()
-    _features: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    sources: SiteSources
     _priority: dict[JobKey, Mapping[str, float]] = field(default_factory=dict)
     _priority_s: float = -math.inf
     """Time for which the priorities were computed."""
+    _shares: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+    """Fair shares by which they were computed."""
     _later_s: dict[JobKey, float] = field(default_factory=dict)
     """When a job was last seen waiting for a dependency or a start time."""
     _able: dict[JobKey, tuple[Job, frozenset[str] | None]] = field(default_factory=dict)
@@ -103,8 +65,8 @@ class SiteReader:
         """
         waiting = [row for row in jobs if row.pending]
         if not waiting:
-            return SiteConstraints(problems=tuple(self._problems.values()))
-        changed = self._refresh(waiting, now_s)
+            return SiteConstraints(problems=tuple(self.sources.problems.values()))
+        changed = self.sources.refresh(waiting, now_s)
         others = other_licences(licences)
         if others != self._others:
             self._others, self._claims, changed = others, {}, True
@@ -114,82 +76,18 @@ class SiteReader:
             return site
         if changed or nodes is not self._groups[0]:
             self._able, self._claims, self._sets = {}, {}, {}
-            self._groups = (nodes, group_nodes(nodes, self._features, shapes))
+            self._groups = (nodes, group_nodes(nodes, self.sources.features, shapes))
         for row in waiting:
             if not row.eligible:
                 self._later_s[row.key] = now_s
-        priority = self._priorities(waiting, nodes, shapes, now_s) if self.priorities else {}
+        priority = self._priorities(waiting, nodes, shapes, now_s) if self.sources.priorities else {}
         claims = self._all_claims(jobs, nodes, shapes)
         able, reserved, barred = self._nodes(waiting, needs, now_s)
         site = SiteConstraints(
-            priority, barred, dict(self._limits), claims, able, reserved, tuple(self._problems.values())
+            priority, barred, dict(self._limits), claims, able, reserved, tuple(self.sources.problems.values())
         )
         self._kept = (jobs, now_s, site)
         return site
-
-    # -- reading -------------------------------------------------------------------------------
-    def _refresh(self, waiting: Iterable[Job], now_s: float) -> bool:
-        """Read again what is too old, and the facts where a waiting job has none; return whether anything changed."""
-        before = self._facts, self._associations, self._partitions, self._reservations, self._features
-        self._source("config", now_s, self._read_config)
-        if self._config.get("AccountingStorageType", "").endswith("slurmdbd"):
-            self._source("associations", now_s, self._read_associations)
-            if self.priorities:
-                self._source("shares", now_s, self._read_shares)
-        self._source("nodes", now_s, self._read_nodes)
-        new = {row.key for row in waiting} - self._facts.keys() - self._missing
-        if new:
-            self._read_s.pop("facts", None)
-        self._source("facts", now_s, self._read_facts)
-        if new:
-            self._missing = frozenset(new - self._facts.keys())
-        after = self._facts, self._associations, self._partitions, self._reservations, self._features
-        return any(old is not now for old, now in zip(before, after, strict=True))
-
-    def _source(self, name: str, now_s: float, work: Callable[[], None]) -> None:
-        """Read a source if it is too old; one that fails is a problem until it is read again."""
-        if now_s - self._read_s.get(name, -math.inf) < AGES_S[name]:
-            return
-        self._read_s[name] = now_s
-        try:
-            work()
-            self._problems.pop(name, None)
-        except (WattQueueError, ValueError, KeyError, IndexError) as error:
-            self._problems[name] = f"the site's {name}: {error}"[:200]
-
-    def _text(self, argv: tuple[str, ...]) -> str:
-        return read(self.slurm, argv, wait=self.wait)
-
-    def _read_config(self) -> None:
-        text = self._text(CONFIG)
-        found = {m[1]: m[2].strip() for m in re.finditer(r"^([A-Za-z_]\w*)\s*= (.*)$", text, re.MULTILINE)}
-        if not found:
-            raise SlurmError("scontrol show config printed no settings")
-        partitions = parse_partitions(self._text(PARTITIONS))
-        self._config = found
-        if partitions != self._partitions:
-            self._partitions = partitions
-
-    def _read_associations(self) -> None:
-        found = parse_associations(self._text(ASSOCIATIONS))
-        if found != self._associations:
-            self._associations = found
-
-    def _read_shares(self) -> None:
-        self._shares = parse_shares(self._text(SHARES))
-        self._priority_s = -math.inf
-
-    def _read_nodes(self) -> None:
-        features, reservations = parse_features(self._text(FEATURES)), parse_reservations(self._text(RESERVATIONS))
-        if features != self._features:
-            self._features = features
-        if reservations != self._reservations:
-            self._reservations = reservations
-
-    def _read_facts(self) -> None:
-        found = parse_facts(self._text(FACTS), self._text(EXCLUDED))
-        if found != self._facts:
-            self._facts = found
 
     # -- priorities ----------------------------------------------------------------------------
     def _priorities(
@@ -197,20 +95,20 @@ class SiteReader:
     ) -> Mapping[JobKey, Mapping[str, float]]:
         """Return the priorities of all waiting jobs, all computed for one time; the same object while none is new."""
         old = self._priority
-        if now_s - self._priority_s >= PRIORITIES_S:
-            old, self._priority_s = {}, now_s
+        if now_s - self._priority_s >= PRIORITIES_S or self.sources.shares is not self._shares:
+            old, self._priority_s, self._shares = {}, now_s, self.sources.shares
         new = [row for row in waiting if row.key not in old]
         if not new and old is self._priority:
             return old
         factors = Factors(
-            weights_of(self._config), self._partitions, self._associations, self._shares,
+            weights_of(self.sources.config), self.sources.partitions, self.sources.associations, self.sources.shares,
             len(nodes), sum(shape.cpus for shape in shapes.values()),
         )  # fmt: skip
         self._priority = {**old, **{row.key: self._of(factors, row) for row in new}}
         return self._priority
 
     def _of(self, factors: Factors, row: Job) -> Mapping[str, float]:
-        facts = self._facts.get(row.key, _UNKNOWN)
+        facts = self.sources.facts.get(row.key, _UNKNOWN)
         since_s = row.key.submit_s
         if "ACCRUE_ALWAYS" not in factors.weights.flags:
             since_s = max(since_s, facts.eligible_s, self._later_s.get(row.key, 0.0))
@@ -226,7 +124,7 @@ class SiteReader:
         """Return what each job takes of the limits, which go into ``_limits``; unchanged rows are not looked at."""
         if not self._claims:
             self._limits = {f"licence {name}": float(count) for name, count in self._others.items()}
-        enforced = {"limits", "safe", "all"} & set(self._config.get("AccountingStorageEnforce", "").split(","))
+        enforced = {"limits", "safe", "all"} & set(self.sources.config.get("AccountingStorageEnforce", "").split(","))
         if not self._limits and not enforced:
             return {}
         largest = _largest_cpus(nodes, shapes) if enforced else {}
@@ -246,14 +144,14 @@ class SiteReader:
             name, _, count = str(piece).partition(":")
             if f"licence {name}" in self._limits and is_whole(count or "1"):
                 yield LimitUse(f"licence {name}", float(count or 1))
-        facts = self._facts.get(row.key)
+        facts = self.sources.facts.get(row.key)
         if not enforced or facts is None:
             return
         uses = self._uses(row, facts, largest)
         names = row.partition.split(",")
-        above = self._partitions.get(names[0], PartitionFactors()).qos if len(names) == 1 else ""
+        above = self.sources.partitions.get(names[0], PartitionFactors()).qos if len(names) == 1 else ""
         for title, resource, most in limits_of(
-            self._associations, facts.association, row.uid, tuple(filter(None, (above, facts.qos)))
+            self.sources.associations, facts.association, row.uid, tuple(filter(None, (above, facts.qos)))
         ):
             if uses.get(resource):
                 self._limits[title] = most
@@ -262,7 +160,7 @@ class SiteReader:
     def _uses(self, row: Job, facts: JobFacts, largest: Mapping[str, int]) -> dict[str, float]:
         """Return what a job takes of each resource. A waiting one gets whole nodes: the CPUs of the largest count."""
         uses = {name: count for name, count in facts.tres.items() if name.startswith(("gres/", "license/"))}
-        if "MEMORY" in self._config.get("SelectTypeParameters", "").upper():
+        if "MEMORY" in self.sources.config.get("SelectTypeParameters", "").upper():
             uses["mem"] = facts.tres.get("mem", 0.0)
         cpus = float(row.cpus)
         if row.pending:
@@ -275,13 +173,13 @@ class SiteReader:
         self, waiting: Sequence[Job], needs: Mapping[JobKey, Needs], now_s: float
     ) -> tuple[dict[JobKey, frozenset[str]], dict[JobKey, frozenset[str]], dict[JobKey, str]]:
         """Return the nodes that may serve jobs, those of reservations for jobs that name one, and jobs barred."""
-        by_name = {one.name: one for one in self._reservations}
+        by_name = {one.name: one for one in self.sources.reservations}
         able: dict[JobKey, frozenset[str]] = {}
         reserved: dict[JobKey, frozenset[str]] = {}
         barred: dict[JobKey, str] = {}
         old, self._able = self._able, {}
         for row in waiting:
-            facts = self._facts.get(row.key, _UNKNOWN)
+            facts = self.sources.facts.get(row.key, _UNKNOWN)
             known = old.get(row.key)
             if known is None or known[0] is not row:
                 known = (row, self._able_of(row, facts, needs.get(row.key)))
@@ -294,7 +192,7 @@ class SiteReader:
                     every = self._members(row)
                     reserved[row.key] = self._one((every if mine is None else mine) & own.nodes)
                 continue
-            closed = closed_nodes(self._reservations, now_s, row.walltime_s, facts.reservation)
+            closed = closed_nodes(self.sources.reservations, now_s, row.walltime_s, facts.reservation)
             if closed:
                 mine = (self._members(row) if mine is None else mine) - closed
             if mine is not None:
