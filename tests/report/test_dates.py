@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.cases import by_hand, generated
-from wattqueue.report.dates import date_axis, date_ticks
+from wattqueue.report.dates import date_ticks
 from wattqueue.report.equal import equal_groups, equal_sentence
+from wattqueue.report.figure import axis_of_time
 from wattqueue.report.figures import power, queue
 
 DAY = 86_400.0
@@ -36,8 +37,8 @@ def test_ticks_are_midnights_hours_or_months() -> None:
     assert [text for _, text in date_ticks(NOON, NOON + 3 * DAY, 4)] == ["31 Dec", "1 Jan", "2 Jan"]
     assert [text for _, text in date_ticks(NOON, NOON + 6 * 3_600, 4)][:2] == ["30 Dec, 12:00", "14:00"]
     assert [text for _, text in date_ticks(NOON, NOON + 120 * DAY, 6)] == ["Jan 2024", "Feb", "Mar", "Apr"]
-    assert date_axis(NOON, DAY, 3_600.0).label == "date in 2023 (UTC)"
-    assert date_axis(NOON, 9 * DAY, 3_600.0).label == "date, 2023 to 2024 (UTC)"
+    assert axis_of_time(DAY, NOON).label == "date in 2023 (UTC)"
+    assert axis_of_time(9 * DAY, NOON).label == "date, 2023 to 2024 (UTC)"
 
 
 def test_the_page_has_the_same_ticks() -> None:

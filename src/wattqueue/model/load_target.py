@@ -12,7 +12,7 @@ controls may slow down or park jobs whose users consent (``model.consent``).
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,10 +21,7 @@ from wattqueue.errors import InputError, MachineError
 from wattqueue.model import bounds
 from wattqueue.model.bounds import Bound
 from wattqueue.model.machine import Machine
-from wattqueue.model.steps import rows_at
-
-if TYPE_CHECKING:
-    from wattqueue.model.signals import Cap
+from wattqueue.model.steps import Steps, rows_at
 
 Floats = NDArray[np.float64]
 
@@ -129,7 +126,7 @@ class LoadTargets:
         """Return the row of the latest target that has begun at each time, -1 for none. Shape as ``time_s``."""
         return np.searchsorted(self.start_s, time_s, side="right") - 1
 
-    def watts(self, machine: Machine, cap: Cap) -> Floats:
+    def watts(self, machine: Machine, cap: Steps) -> Floats:
         """Return the limit of each target in watts of the machine's cap scope. Shape (k,).
 
         Raises: MachineError for a percentage of maxima that are not stated, or of a cap where there is none.
@@ -155,12 +152,12 @@ class LoadTargets:
                 )
         return np.asarray(self.limit * base / 100.0, np.float64)
 
-    def in_watts(self, machine: Machine, cap: Cap) -> LoadTargets:
+    def in_watts(self, machine: Machine, cap: Steps) -> LoadTargets:
         """Return the same targets with every limit in watts. Raises: MachineError as ``watts`` and ``require_rise``."""
         self.require_rise(machine, cap)
         return replace(self, limit=self.watts(machine, cap), unit=(WATTS,) * len(self))
 
-    def require_reachable(self, machine: Machine, cap: Cap) -> None:
+    def require_reachable(self, machine: Machine, cap: Steps) -> None:
         """Raise MachineError for a target below what the idle machine draws in the scope of its cap."""
         watts, idle = self.watts(machine, cap), machine.scope_idle_w()
         low = watts < idle
@@ -172,12 +169,12 @@ class LoadTargets:
                 hint="raise the target; what nodes save that are switched off counts against a target, not for it",
             )
 
-    def require_rise(self, machine: Machine, cap: Cap) -> None:
+    def require_rise(self, machine: Machine, cap: Steps) -> None:
         """Raise MachineError for a ramp after which there is neither a cap nor a stated maximum to rise to."""
         if machine.scope_max_w() is not None:
             return
         for row in np.flatnonzero(np.isfinite(self.ramp_w_per_s)):
-            if not np.isfinite(cap.cap_w[int(rows_at(cap.time_s, self.end_s[row])) :]).all():
+            if not np.isfinite(cap.value[int(rows_at(cap.time_s, self.end_s[row])) :]).all():
                 raise MachineError(
                     f"a ramp without a cap rises to the maximum of {machine.name}, which states none",
                     where=_place(self, int(row)),

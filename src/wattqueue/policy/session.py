@@ -25,7 +25,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,6 @@ from wattqueue.kernels import codes, state
 from wattqueue.kernels.schedule import schedule_once
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
-from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Finished, FinishedRuns, Floats, Prediction, Start
 from wattqueue.policy.actions import (
     KINDS,
@@ -49,9 +48,10 @@ from wattqueue.policy.actions import (
     carry_out,
     listed,
 )
-from wattqueue.policy.capabilities import EVENT_BITS, Capabilities, DriverAbilities
+from wattqueue.policy.capabilities import EVENT_BITS, Capabilities
 from wattqueue.policy.consented import frees_w, limits_for_target, refused_by_consent, refused_by_power
 from wattqueue.policy.decide import ranked_starts
+from wattqueue.policy.driver import Driver
 from wattqueue.policy.estimation import Estimation
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.overtaking import OVERTAKES, overtakes
@@ -72,32 +72,6 @@ NEW_AT_FIRST = EVENT_BITS["signal"] | EVENT_BITS["node"]
 STARTED = EVENT_BITS["start"]
 NOTHING: tuple[Refusal, ...] = ()
 INF = float("inf")
-
-
-class Driver(Protocol):
-    """What a session acts on: the world of one instant."""
-
-    kernel: state.KernelView
-    """The present, as kernels see it."""
-
-    @property
-    def abilities(self) -> DriverAbilities:
-        """Return what this driver carries out."""
-        ...
-
-    @property
-    def signals(self) -> Signals:
-        """Return what has been announced."""
-        ...
-
-    @property
-    def domain_caps_w(self) -> Floats:
-        """Return the limits in force of all power domains, inf for none. Shape (D,)."""
-        ...
-
-    def view(self, refusals: tuple[Refusal, ...], part: object = None) -> View:
-        """Return the present as ``part`` sees it; an oracle sees more than others (``parts/oracles.py``)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

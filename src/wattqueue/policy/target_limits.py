@@ -20,7 +20,7 @@ from wattqueue.policy.actions import SetDomainCaps, carry_out
 from wattqueue.policy.consented import SLACK, limited_speeds, may_slow
 
 if TYPE_CHECKING:
-    from wattqueue.policy.session import Driver
+    from wattqueue.policy.driver import Driver
     from wattqueue.policy.view import View
 
 LIFTED = "limits of a load target that were lifted for jobs without consent"

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from wattqueue.report.figure import Axis
-
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
 STEPS = (
     *(n * MINUTE for n in (1, 2, 5, 10, 15, 30)),
@@ -22,14 +20,6 @@ MONTHS = (1, 2, 3, 6, 12)
 """Distances of ticks in months, where days would be too many."""
 MONDAY = 4 * DAY
 """Unix time of a Monday, 00:00: steps of whole weeks are counted from here."""
-
-
-def date_axis(epoch_s: float, length_s: float, scale: float) -> Axis:
-    """Return the axis of a figure whose time 0 is at ``epoch_s`` of Unix time, with the years it covers."""
-    years = [datetime.fromtimestamp(t, UTC).year for t in (epoch_s, epoch_s + length_s)]
-    if years[0] == years[1]:
-        return Axis(f"date in {years[0]} (UTC)", "", scale)
-    return Axis(f"date, {years[0]} to {years[1]} (UTC)", "", scale)
 
 
 def date_ticks(begin_s: float, end_s: float, most: int) -> list[tuple[float, str]]:

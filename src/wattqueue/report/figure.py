@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -80,9 +81,9 @@ def axis_of_time(length_s: float, epoch_s: float | None) -> Axis:
     scale, unit = words.span_unit(length_s)
     if epoch_s is None:
         return Axis("time since first submission", unit, scale)
-    from wattqueue.report.dates import date_axis
-
-    return date_axis(epoch_s, length_s, scale)
+    years = [datetime.fromtimestamp(t, UTC).year for t in (epoch_s, epoch_s + length_s)]
+    span = f"date in {years[0]}" if years[0] == years[1] else f"date, {years[0]} to {years[1]}"
+    return Axis(f"{span} (UTC)", "", scale)
 
 
 def span_of_time(run: RunData) -> dict[str, float]:
