@@ -11,8 +11,8 @@ from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition, plain_machine
 from wattqueue.parts.estimator.history_mean import HistoryMean
+from wattqueue.parts.estimator_replay import reference_options, replay_estimator
 from wattqueue.parts.timeline import trace_timeline
-from wattqueue.parts.walk import reference_options, walk
 from wattqueue.report.figures.boxes import Box
 from wattqueue.study.evaluation.evaluate import evaluate_all, maker
 from wattqueue.study.evaluation.page import html
@@ -124,7 +124,7 @@ def test_the_order_of_rows_in_the_file_does_not_matter() -> None:
         jobs = Jobs.build(
             t["submit_s"], np.ones(n), t["runtime_s"], user=[f"u{k}" for k in t["user"]], mean_power_w=t["watts"]
         )
-        found = walk(HistoryMean(), jobs, machine, trace_timeline(jobs)).power_w
+        found = replay_estimator(HistoryMean(), jobs, machine, trace_timeline(jobs)).power_w
         return [float(w) for w in found[np.argsort(order)]]
 
     straight = predictions(np.arange(n))

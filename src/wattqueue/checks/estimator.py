@@ -1,8 +1,9 @@
 """The checks of the axis *estimator*: predictions of what jobs draw.
 
-An estimator is walked over a generated trace (``parts/walk.py``) as a simulation would call it: ``predict`` once, then
-at each instant ``learn`` with that instant's completions before ``predict_rows`` for its submissions (rule 2 of
-docs/semantics.md). Each check makes new estimators, so a fault found by one does not hide another. ``check_estimator``
+A generated trace is replayed (``parts/estimator_replay.py``): an estimator is called as in a simulation, ``predict``
+once, then at each instant ``learn`` with that instant's completions before ``predict_rows`` for its submissions (rule 2
+of docs/semantics.md). Each check makes new estimators, so a fault found by one does not hide another.
+``check_estimator``
 runs all; the functions named ``check_...`` are found by name, in the order of this file, and may be run one by one.
 """
 
@@ -25,9 +26,9 @@ from wattqueue.checks.samples import among_more_jobs, sample_jobs, sample_machin
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Estimator, Finished, OnlineEstimator, Prediction
+from wattqueue.parts.estimator_replay import ReplayedPredictions, replay_estimator, step
 from wattqueue.parts.oracles import is_oracle, jobs_for
 from wattqueue.parts.timeline import trace_timeline
-from wattqueue.parts.walk import Walked, step, walk
 from wattqueue.policy.interfaces import stated
 
 Make = Callable[[], Estimator]
@@ -103,7 +104,7 @@ def check_shapes_and_units(make: Make, jobs: Jobs, machine: Machine) -> None:
     for q, watts in got.quantiles.items():
         if not 0.0 < q < 1.0 or watts.shape != got.power_w.shape:
             fail(part, f"quantile {q} has shape {watts.shape}", f"give {got.power_w.shape}, 0 < q < 1")
-    answers = walk(part, jobs, machine, trace_timeline(jobs)).power_w
+    answers = replay_estimator(part, jobs, machine, trace_timeline(jobs)).power_w
     if (answers[np.isfinite(answers)] > TOO_HIGH * highest).any():
         fail(part, f"learned to predict {np.nanmax(answers):g} W", "give watts of one unit, idle share included")
 
@@ -127,7 +128,7 @@ def check_pure(make: Make, jobs: Jobs, machine: Machine) -> None:
     """Check that the job table stays as it was: all parts of a run share it, and runs of a campaign map it."""
     part = make()
     before = pickle.dumps(_columns(jobs))
-    walk(part, jobs, machine, trace_timeline(jobs))
+    replay_estimator(part, jobs, machine, trace_timeline(jobs))
     if part.asked != "once":
         step(part, jobs, machine, trace_timeline(jobs))
     if pickle.dumps(_columns(jobs)) != before:
@@ -153,7 +154,7 @@ def check_one_go_equals_steps(make: Make, jobs: Jobs, machine: Machine) -> None:
     part = make()
     if part.asked != "once":
         line = trace_timeline(jobs)
-        together, steps = walk(part, jobs, machine, line), step(make(), jobs, machine, line)
+        together, steps = replay_estimator(part, jobs, machine, line), step(make(), jobs, machine, line)
         _require_equal(part, together, steps, "a walk in one go and one job by job differ")
 
 
@@ -237,13 +238,13 @@ def check_a_run(make: Make, jobs: Jobs, machine: Machine) -> None:
     run_in_place("estimator", make(), jobs, machine)
 
 
-def _answers(part: Estimator, jobs: Jobs, machine: Machine) -> Walked:
+def _answers(part: Estimator, jobs: Jobs, machine: Machine) -> ReplayedPredictions:
     """Walk the trace, an online estimator instant by instant."""
     line = trace_timeline(jobs)
-    return walk(part, jobs, machine, line) if part.asked == "once" else step(part, jobs, machine, line)
+    return replay_estimator(part, jobs, machine, line) if part.asked == "once" else step(part, jobs, machine, line)
 
 
-def _require_equal(part: Estimator, first: Walked, second: Walked, what: str) -> None:
+def _require_equal(part: Estimator, first: ReplayedPredictions, second: ReplayedPredictions, what: str) -> None:
     """Check that two walks predict the same, to 1e-9. Raises: PolicyError with ``what``."""
     pairs = [(first.power_w, second.power_w), *((w, second.quantiles[q]) for q, w in first.quantiles.items())]
     if not all(np.allclose(a, b, rtol=1e-9, atol=0.0, equal_nan=True) for a, b in pairs):

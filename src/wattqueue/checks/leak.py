@@ -1,8 +1,8 @@
 """Does an estimator use the future? Change what has not happened yet, and compare its predictions.
 
-The walk over a trace (``parts/walk.py``) hands an estimator a table without outcomes, and ended jobs as they end. But
+A replay (``parts/estimator_replay.py``) hands an estimator a table without outcomes, and ended jobs as they end. But
 the table has the jobs that are submitted later, and a compiled replay of our own kind is given the whole trace.
-``find_leak`` walks the trace twice, the second time with another future from some instant on
+``find_leak`` replays the trace twice, the second time with another future from some instant on
 (``perturb.change_future``): predictions made up to that instant must be equal. The other axes have the same check in
 ``static`` (order, frequency, placement) and ``in_a_run`` (backfill, rerank, ledger, controls).
 """
@@ -18,8 +18,8 @@ from wattqueue.checks.perturb import change_future
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Estimator
+from wattqueue.parts.estimator_replay import ReplayedPredictions, replay_estimator, step
 from wattqueue.parts.timeline import Timeline, trace_timeline
-from wattqueue.parts.walk import Walked, step, walk
 
 CUTS = (0.3, 0.6, 0.9)
 """Quantiles of the submissions at which the future begins."""
@@ -42,7 +42,7 @@ def find_leak(
     """
     rng = np.random.default_rng(seed)
     line = trace_timeline(jobs)
-    ways = [walk] if make().asked == "once" else [walk, step]
+    ways = [replay_estimator] if make().asked == "once" else [replay_estimator, step]
     for way in ways:
         before = way(make(), jobs, machine, line)
         for what, other, past, rows in other_futures(jobs, line, rng, cuts):
@@ -68,7 +68,9 @@ def other_futures(
         yield f"jobs that are submitted later {where}", jobs.take(past), past, np.arange(len(past))
 
 
-def _moved(before: Walked, past: NDArray[np.int64], after: Walked, rows: NDArray[np.int64]) -> int | None:
+def _moved(
+    before: ReplayedPredictions, past: NDArray[np.int64], after: ReplayedPredictions, rows: NDArray[np.int64]
+) -> int | None:
     """Return the position in ``past`` of the first prediction that differs, None if all are equal.
 
     ``rows`` are the rows of the same jobs in the second walk. Rounding of 1e-9 is allowed: sums over other tables.

@@ -23,9 +23,9 @@ from wattqueue.checks.samples import among_more_jobs
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Asked, Correction, FinishedRuns, OnlineRunTime
+from wattqueue.parts.estimator_replay import instants
 from wattqueue.parts.oracles import is_oracle, jobs_for
 from wattqueue.parts.timeline import Timeline, trace_timeline
-from wattqueue.parts.walk import instants
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.run_times import ask_run_times, begin_run_times
 from wattqueue.sim.engine import Run, simulate

@@ -1,8 +1,8 @@
 """Evaluate how well the power of jobs can be predicted.
 
-Walks a trace in order of time: each job is predicted at its submission from the jobs that had ended by then
-(``parts/walk.py``), then the predictions are compared with the measured watts. Estimators of the user's own are tested
-for reading the future first, because such an estimator scores better than any real one.
+Replays a trace in order of time: each job is predicted at its submission from the jobs that had ended by then
+(``parts/estimator_replay.py``), then the predictions are compared with the measured watts. Estimators of the user's
+own are tested for reading the future first, because such an estimator scores better than any real one.
 
 ``study.evaluation.evaluation`` computes; this file has the options and the table. Three files are written, all or
 none: predictions.csv (every prediction beside the measured watts), scores.json and report.html. CPU time is measured

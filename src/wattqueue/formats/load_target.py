@@ -33,7 +33,7 @@ REQUIRED = ("start_s", "end_s", "limit", "unit")
 """Columns that must be there, and have a value in every row."""
 COLUMNS = (*REQUIRED, "notice_s", "ramp_w_per_s", "correlation_id", "domain")
 """Every column, in the order that is written."""
-WORDS = frozenset({"unit", "correlation_id", "domain"})
+TEXT_COLUMNS = frozenset({"unit", "correlation_id", "domain"})
 """Columns of text."""
 
 
@@ -75,7 +75,7 @@ def write_load_targets(path: Path, targets: LoadTargets) -> None:
 
     columns = [
         pl.Series(name, list(getattr(targets, name)), pl.String)
-        if name in WORDS
+        if name in TEXT_COLUMNS
         else pl.Series(name, [_written(v) for v in getattr(targets, name)], pl.String)
         for name in COLUMNS
     ]
@@ -107,7 +107,7 @@ def _target(path: Path, line: int, fields: dict[str, str]) -> LoadTarget:
     """Return the target of one row. Raises: InputError naming file, line and column."""
     values: dict[str, Any] = {}
     for name, text in fields.items():
-        if name in WORDS:
+        if name in TEXT_COLUMNS:
             values[name] = text
         elif text == "inf" and name in {"notice_s", "ramp_w_per_s"}:
             values[name] = np.inf

@@ -15,7 +15,7 @@ from wattqueue.model.jobs import Floats, Jobs
 QUALITY = "energy_quality"
 UNSTATED = "unstated"
 MACHINE = "machine"
-WORDS = {
+ORIGIN_NAMES = {
     "measured": "measured",
     "attributed": "attributed (shared nodes)",
     "modelled": "modelled",
@@ -27,7 +27,7 @@ WORDS = {
 
 
 def energy_origin(jobs: Jobs, energy_j: Floats) -> dict[str, float]:
-    """Return the share of the energy by origin, a key of ``WORDS``; empty where no energy is known.
+    """Return the share of the energy by origin, a key of ``ORIGIN_NAMES``; empty where no energy is known.
 
     Args:
         jobs: The workload. Its ``extra`` may hold ``energy_quality``, one text per job.
@@ -43,14 +43,14 @@ def energy_origin(jobs: Jobs, energy_j: Floats) -> dict[str, float]:
     label = np.full(len(jobs), usual, object)
     if QUALITY in jobs.extra and jobs.origin != "generated":
         stated = np.array(["" if v is None else str(v) for v in jobs.extra[QUALITY]], object)
-        label = np.where(np.isin(stated, list(WORDS)), stated, usual)
+        label = np.where(np.isin(stated, list(ORIGIN_NAMES)), stated, usual)
     label = np.where(known, label, MACHINE)
-    found = {kind: float(energy[label == kind].sum()) / total for kind in WORDS}
+    found = {kind: float(energy[label == kind].sum()) / total for kind in ORIGIN_NAMES}
     return {kind: share for kind, share in found.items() if share > 0}
 
 
 def origin_sentence(shares: dict[str, float]) -> str:
     """Return the shares as text, ``62 % measured, 38 % assumed from the machine's figures``; empty for no shares."""
     if len(shares) == 1:
-        return WORDS[next(iter(shares))]
-    return ", ".join(f"{100 * shares[kind]:.2g} % {words}" for kind, words in WORDS.items() if kind in shares)
+        return ORIGIN_NAMES[next(iter(shares))]
+    return ", ".join(f"{100 * shares[kind]:.2g} % {words}" for kind, words in ORIGIN_NAMES.items() if kind in shares)

@@ -39,7 +39,7 @@ from wattqueue.policy.starts import unit_is_free
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
-UNIT_WORDS = ("on", "stopping", "off", "booting", "down", "draining")
+UNIT_STATE_NAMES = ("on", "stopping", "off", "booting", "down", "draining")
 """States of units, by their number in ``kernels/codes.py``."""
 
 
@@ -432,7 +432,7 @@ class View:
 
     def unit_state_of(self, unit: int) -> str:
         """Return the state of a unit in a word: on, stopping, off, booting, down or draining."""
-        return UNIT_WORDS[self.unit_state[unit]]
+        return UNIT_STATE_NAMES[self.unit_state[unit]]
 
     def _units(self, state: int) -> Ints:
         """Return the numbers of the units in one state of ``kernels/codes.py``."""

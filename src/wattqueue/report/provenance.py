@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wattqueue.model.energy_origin import UNSTATED, WORDS, origin_sentence
+from wattqueue.model.energy_origin import ORIGIN_NAMES, UNSTATED, origin_sentence
 from wattqueue.policy.oracles import marked
 from wattqueue.report.run import RunData
 
@@ -96,9 +96,9 @@ def energy_note(run: RunData) -> str:
     if run.about.energy_origin:
         return origin_sentence(dict(run.about.energy_origin))
     if run.about.watts == "machine":
-        return WORDS["machine"]
-    part = "in part from the trace, in part " + WORDS["machine"] if run.about.watts == "workload in part" else ""
-    return part or WORDS["generated" if run.about.origin == "generated" else UNSTATED]
+        return ORIGIN_NAMES["machine"]
+    part = "in part from the trace, in part " + ORIGIN_NAMES["machine"] if run.about.watts == "workload in part" else ""
+    return part or ORIGIN_NAMES["generated" if run.about.origin == "generated" else UNSTATED]
 
 
 def _no_watts(run: RunData) -> Provenance:

@@ -1,8 +1,8 @@
 """Estimators by name, walked over a trace and scored.
 
 An estimator is named ``NAME`` or ``file.py:Class``, followed by ``:option=value``. Options are read as Python literals
-where possible, else as text. The walk (``parts/walk.py``) predicts each job at its submission and hands ended jobs to
-``learn``, so that the score is one that a scheduler could have achieved; an estimator that declares
+where possible, else as text. The replay (``parts/estimator_replay.py``) predicts each job at its submission and hands
+ended jobs to ``learn``, so that the score is one that a scheduler could have achieved; an estimator that declares
 ``knows_future = True`` is scored as an oracle and never called the best.
 """
 
@@ -20,10 +20,10 @@ from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import Estimator
+from wattqueue.parts.estimator_replay import replay_estimator
 from wattqueue.parts.online import OnlineBase
 from wattqueue.parts.oracles import is_oracle
 from wattqueue.parts.timeline import Timeline, job_watts, trace_timeline
-from wattqueue.parts.walk import walk
 from wattqueue.policy.registry import part_class
 from wattqueue.study.evaluation.scores import Score, cold_users, score
 
@@ -109,10 +109,10 @@ def evaluate(
     Raises: PolicyError if an estimator has no watts for any job, or breaks its contract.
     """
     few = jobs.take(np.arange(min(len(jobs), 2)))
-    walk(make(), few, machine, trace_timeline(few))  # loads kernels and libraries before the clock starts
+    replay_estimator(make(), few, machine, trace_timeline(few))  # loads kernels and libraries before the clock starts
     estimator = make()
     began = clock()
-    walked = walk(estimator, jobs, machine, line)
+    walked = replay_estimator(estimator, jobs, machine, line)
     spent = clock() - began
     actual = job_watts(jobs, target)
     if len(jobs) and not np.isfinite(walked.power_w).any():

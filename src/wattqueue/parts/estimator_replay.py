@@ -1,7 +1,7 @@
-"""Walk a trace in order of time: predict every job at its submission from only the jobs that had ended by then.
+"""Replay a trace in order of time: predict every job at its submission from only the jobs that had ended by then.
 
-Main flow of ``wattqueue predict`` and of the prediction study: ``walk`` picks the fastest way that gives the same
-answer. Static estimators are evaluated once; our own online parts compute a whole trace with compiled kernels
+Main flow of ``wattqueue predict`` and of the prediction study: ``replay_estimator`` picks the fastest way that gives
+the same answer. Static estimators are evaluated once; our own online parts compute a whole trace with compiled kernels
 (``OnlineBase.replay``); any other online estimator is called instant by instant (``step``), as a simulation would.
 """
 
@@ -23,7 +23,7 @@ from wattqueue.parts.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Walked:
+class ReplayedPredictions:
     """Predictions of a whole trace: watts of one unit at the reference frequency."""
 
     power_w: Floats
@@ -32,7 +32,7 @@ class Walked:
     """Predicted quantiles by probability, where the estimator gives any. Shapes (n,)."""
 
 
-def walk(estimator: Estimator, jobs: Jobs, machine: Machine, line: Timeline) -> Walked:
+def replay_estimator(estimator: Estimator, jobs: Jobs, machine: Machine, line: Timeline) -> ReplayedPredictions:
     """Return the predictions of a whole trace.
 
     Raises: PolicyError where the estimator breaks its contract.
@@ -40,7 +40,7 @@ def walk(estimator: Estimator, jobs: Jobs, machine: Machine, line: Timeline) -> 
     if estimator.asked == "once":
         return _static(estimator.predict(jobs_for(estimator, jobs), machine), reference_options(jobs, machine))
     if isinstance(estimator, OnlineBase):
-        return _in_one_go(estimator, jobs, machine, line)
+        return _replay_vectorised(estimator, jobs, machine, line)
     return step(estimator, jobs, machine, line)
 
 
@@ -55,14 +55,16 @@ def reference_options(jobs: Jobs, machine: Machine) -> Ints:
     return found
 
 
-def _static(prediction: Prediction, option: Ints) -> Walked:
+def _static(prediction: Prediction, option: Ints) -> ReplayedPredictions:
     """Return a static prediction at one option per job."""
     jobs = np.arange(len(option), dtype=np.int32)
     row = prediction.rows(jobs)
-    return Walked(prediction.watts(jobs, option), {q: w[row, option] for q, w in prediction.quantiles.items()})
+    return ReplayedPredictions(
+        prediction.watts(jobs, option), {q: w[row, option] for q, w in prediction.quantiles.items()}
+    )
 
 
-def _in_one_go(estimator: OnlineBase, jobs: Jobs, machine: Machine, line: Timeline) -> Walked:
+def _replay_vectorised(estimator: OnlineBase, jobs: Jobs, machine: Machine, line: Timeline) -> ReplayedPredictions:
     """Return a vectorised replay; gaps (no history yet) become the partition's maximum, as they do in a run."""
     top = partition_figures(machine)[1][reference_options(jobs, machine)]
 
@@ -70,13 +72,13 @@ def _in_one_go(estimator: OnlineBase, jobs: Jobs, machine: Machine, line: Timeli
         return np.where(np.isnan(watts), top, watts)
 
     if not isinstance(estimator, QuantileReplay):
-        return Walked(filled(estimator.replay(jobs, line)))
+        return ReplayedPredictions(filled(estimator.replay(jobs, line)))
     watts = estimator.replay_quantiles(jobs, line)
     quantiles = {q: filled(watts[:, i]) for i, q in enumerate(estimator.quantiles)}
-    return Walked(quantiles[estimator.at], quantiles)
+    return ReplayedPredictions(quantiles[estimator.at], quantiles)
 
 
-def step(estimator: Estimator, jobs: Jobs, machine: Machine, line: Timeline) -> Walked:
+def step(estimator: Estimator, jobs: Jobs, machine: Machine, line: Timeline) -> ReplayedPredictions:
     """Call an online estimator instant by instant, completions before submissions, as a simulation does.
 
     Raises: PolicyError where the estimator breaks its contract.
@@ -103,7 +105,7 @@ def step(estimator: Estimator, jobs: Jobs, machine: Machine, line: Timeline) -> 
             quantiles.setdefault(q, np.full(len(jobs), np.nan))[rows] = watts[np.arange(len(rows)), option[rows]]
         # Only the reference option counts here: what DVFS does to a job cannot be compared with a trace.
         power[rows] = _asked(estimator, rows, now, len(machine.option_partition))[np.arange(len(rows)), option[rows]]
-    return Walked(power, quantiles)
+    return ReplayedPredictions(power, quantiles)
 
 
 def instants(jobs: Jobs, line: Timeline) -> list[tuple[Ints, float]]:
