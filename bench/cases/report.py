@@ -15,8 +15,8 @@ from wattqueue.formats.workloads.swf import read_swf
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.metrics import metrics
 from wattqueue.policy.policy import load_policy
-from wattqueue.report.document import pictures, report
 from wattqueue.report.load import of_record
+from wattqueue.report.run_page import pictures, report
 from wattqueue.sim.engine import Run, simulate
 
 

@@ -21,13 +21,12 @@ import wattqueue as wq
 from tests.incentives.test_design_and_offer import INPUTS
 from tests.report.cases import unfinished
 from wattqueue.api.run import RunResult
-from wattqueue.cli.campaign import show
+from wattqueue.cli._table import print_document
 from wattqueue.cli.compare import terminal_table
 from wattqueue.errors import InputError
-from wattqueue.formats.results import results_frame
 from wattqueue.incentives.design import design
 from wattqueue.incentives.offer import Candidate, OfferTerms, offers
-from wattqueue.incentives.offer_report import csv_text, lines
+from wattqueue.incentives.offer_report import document, offers_csv
 from wattqueue.incentives.site_runs import SimulatedSite
 from wattqueue.model.comparability import PER_WORK, WorkDone
 from wattqueue.model.jobs import Jobs
@@ -36,6 +35,7 @@ from wattqueue.model.never_ran import REASONS
 from wattqueue.report import campaign
 from wattqueue.report.compare.document import report
 from wattqueue.report.compare.table import flat
+from wattqueue.report.document import Table
 from wattqueue.sim.engine import Run
 from wattqueue.study.frame.compare import NOT_COMPARABLE, ComparisonTable, compare
 from wattqueue.study.frame.samples import Samples
@@ -100,7 +100,7 @@ def campaigned(runs: dict[str, RunResult], _: Path) -> str:
         }
         for cap, run in runs.items()
     ]  # fmt: skip
-    show(results_frame(rows), "campaign")
+    print_document(campaign.summary(campaign.groups_of(rows), "campaign"))
     page = body_of(campaign.html(rows, "c"))
     assert 'id="fig-pareto"' not in page
     return page
@@ -109,11 +109,11 @@ def campaigned(runs: dict[str, RunResult], _: Path) -> str:
 def what_if(runs: dict[str, RunResult], _: Path) -> str:
     jobs = runs["none"].record.jobs
     made = wq.whatif(jobs, nodes=8, node_watts="100:200", cap="65%", estimator="oracle-mean", workers=1)
-    assert "does not hold" in made.tables[0].sentences[0]
+    assert "does not hold" in str(made.shown.text[2])
     assert all(row.get("extra_wait_s_mean") is None for row in made.rows)
     assert made.payer_rows == ()
-    lines = [" ".join(row) for table in made.tables for row in table.rows]
-    said = [line for table in made.tables for line in table.sentences]
+    lines = [" ".join(row) for table in made.shown.text if isinstance(table, Table) for row in table.rows]
+    said = [line for line in made.shown.text if isinstance(line, str)]
     return "\n".join([*lines, *said, body_of(made.files["report.html"]), repr(made), made._repr_html_()])
 
 
@@ -141,7 +141,7 @@ def offered(_: dict[str, RunResult], __: Path) -> str:
     terms = OfferTerms(warm_up_days=0)
     found = offers(replace(site, jobs=jobs), [Candidate(36_000.0, 3_600.0, 5_000.0)], terms)
     assert found[0].promise_w is None
-    return "\n".join([*lines(found, terms, "EUR"), csv_text(found, terms, "EUR")])
+    return "\n".join([*document(found, terms, "EUR").lines(), offers_csv(found, terms, "EUR")])
 
 
 def studied(runs: dict[str, RunResult], _: Path) -> str:

@@ -10,16 +10,17 @@ import pytest
 from wattqueue.errors import InputError
 from wattqueue.incentives.acceptance import AcceptanceCurve, read_acceptance, with_consent_of
 from wattqueue.incentives.design import DesignInputs, DesignRow, best, design
-from wattqueue.incentives.design_report import csv_text, html, lines
+from wattqueue.incentives.design_report import design_csv, document
 from wattqueue.incentives.offer import Candidate, OfferTerms, best_offers, offers, rank_of_promise
-from wattqueue.incentives.offer_report import csv_text as offer_csv
-from wattqueue.incentives.offer_report import lines as offer_lines
+from wattqueue.incentives.offer_report import document as offers_document
+from wattqueue.incentives.offer_report import offers_csv
 from wattqueue.incentives.rewards import RewardModel, RewardTerm
 from wattqueue.incentives.site_runs import SimulatedSite
 from wattqueue.model.consent import Consent
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.machine import plain_machine
+from wattqueue.report.document import UNBROKEN
 from wattqueue.settlement.calendar import SiteCalendar, zone_of
 from wattqueue.settlement.contract import Contract
 from wattqueue.settlement.load_history import CalledEvent
@@ -80,11 +81,11 @@ def test_the_best_rate_is_one_at_which_neither_side_loses() -> None:
 
 def test_a_design_reads_as_table_csv_and_page_and_names_the_origin_of_its_curve() -> None:
     rows = design(INPUTS, [Decimal(0), Decimal(1)])
-    said = "\n".join(lines(rows, INPUTS))
+    said = "\n".join(document(rows, INPUTS).lines(UNBROKEN))
     assert "The acceptance curve assumed is generated: the test." in said
     assert "users lose" in said or "here users" in said
-    assert csv_text(rows, INPUTS).splitlines()[3].startswith("1,1,1,72000,0,36000000,10,0,0,1,2,9,-1,8,0,EUR")
-    assert html(rows, INPUTS) == html(rows, INPUTS)
+    assert design_csv(rows, INPUTS).splitlines()[3].startswith("1,1,1,72000,0,36000000,10,0,0,1,2,9,-1,8,0,EUR")
+    assert document(rows, INPUTS).html() == document(rows, INPUTS).html()
 
 
 def test_a_design_of_two_currencies_or_without_a_rate_is_refused() -> None:
@@ -192,7 +193,7 @@ def test_too_few_days_give_no_promise_and_a_workload_of_a_day_is_refused() -> No
     terms = OfferTerms(lead_s=0.0)
     found = offers(days_of_work(6), [Candidate(11 * HOUR, HOUR, 2_000.0)], terms)
     assert found[0].promise_w is None
-    assert any("too few" in line for line in offer_lines(found, terms, ""))
+    assert any("too few" in line for line in offers_document(found, terms, "").lines(UNBROKEN))
     with pytest.raises(InputError) as error:
         offers(days_of_work(1), [Candidate(11 * HOUR, HOUR, 2_000.0)], terms)
     assert error.value.where == "workload"
@@ -204,5 +205,5 @@ def test_the_best_offer_of_a_begin_and_length_is_the_greatest_with_the_gentler_l
     hard, gentle, none = (Candidate(11 * HOUR, HOUR, w) for w in (2_000.0, 2_500.0, 11_000.0))
     found = offers(site, [hard, gentle, none], terms)
     assert [offer.candidate for offer in best_offers(found)] == [gentle]
-    assert len(offer_csv(found, terms, "EUR").splitlines()) == 2 + 3
-    assert offer_lines(found, terms, "EUR")[1].startswith("11:00")
+    assert len(offers_csv(found, terms, "EUR").splitlines()) == 2 + 3
+    assert list(offers_document(found, terms, "EUR").lines(UNBROKEN))[1].startswith("11:00")

@@ -21,7 +21,7 @@ from wattqueue.incentives.settle import (
     in_order_of,
     withdrawals,
 )
-from wattqueue.incentives.user_statement import html, sentences, text
+from wattqueue.incentives.user_statement import document, sentences
 from wattqueue.model.consent import Consent
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTarget, LoadTargets
@@ -99,13 +99,13 @@ def test_a_user_reads_what_happened_and_what_it_brought() -> None:
     event = event_of(TARGETS, MODEL, 1_679_443_200.0, None)
     lines = [(event, entries[0])]
     calendar = SiteCalendar(zone_of("Europe/Berlin", "--time-zone"))
-    said = "\n".join(text("ada", lines, calendar))
+    said = "\n".join(document("ada", lines, calendar).lines(200))
     assert "1 of your jobs was affected by 1 event" in said
     assert "waited 10 min and ran 8 min 20 s longer" in said
     assert "You get 0.06 EUR back: instead of 0.28 EUR you pay 0.22 EUR" in said
     assert "difference to a simulation" in said
-    page = html("ada <b>", lines, calendar)
+    page = document("ada <b>", lines, calendar).html()
     assert "ada &lt;b&gt;" in page
     assert "difference to a simulation" in page
-    assert page == html("ada <b>", lines, calendar)
+    assert page == document("ada <b>", lines, calendar).html()
     assert sentences([]) == ["None of your jobs was affected by an event, so there is no reward."]

@@ -11,7 +11,7 @@ import pytest
 from tests.report.cases import by_hand, generated
 from tests.report.chromium import Browser
 from wattqueue.model.signals import Cap
-from wattqueue.report.document import report
+from wattqueue.report.run_page import report
 
 pytestmark = [pytest.mark.browser, pytest.mark.compiled]  # what a browser shows depends on no kernel
 

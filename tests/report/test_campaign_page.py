@@ -62,7 +62,7 @@ def test_one_cap_has_no_curve_and_few_runs_no_boxes() -> None:
     groups = groups_of(rows(("none", "20%"), seeds=1))
     assert capped(groups) is None
     assert [kind for _, kind in pictures(groups)] == ["pareto"]
-    assert table(groups).count("<tr>") == 1 + 4
+    assert table(groups).html().count("<tr>") == 1 + 4
 
 
 def with_jobs_left() -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ def test_a_configuration_that_left_jobs_is_not_ranked() -> None:
     assert "fcfs, 20%" not in drawn["pareto"].columns["group"].tolist()
     assert drawn["wait"].extra["never_ran"] == [[0, 0], [120, 0]]
     assert np.isnan(drawn["energy"].columns["value_1"][0])
-    shown = table(groups).replace("\u00a0", " ")
+    shown = table(groups).html().replace("\u00a0", " ")
     assert "120 of 240" in shown
     assert "≥ " in shown
 

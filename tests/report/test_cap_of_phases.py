@@ -8,10 +8,9 @@ from wattqueue.model.metrics import metrics
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import load_policy
-from wattqueue.report.document import lede
 from wattqueue.report.figures import power
 from wattqueue.report.run import About, RunData
-from wattqueue.report.sections import tiles
+from wattqueue.report.run_page import lede, tiles
 from wattqueue.sim.engine import simulate
 from wattqueue.sim.phases import with_phases
 from wattqueue.whatif.run import run_cap

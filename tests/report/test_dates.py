@@ -76,6 +76,6 @@ def test_equal_curves_are_named() -> None:
 
 
 def test_the_headline_names_the_estimator() -> None:
-    from wattqueue.report.document import title
+    from wattqueue.report.run_page import title
 
     assert "history-mean" in title(by_hand())

@@ -21,11 +21,11 @@ from wattqueue.model.jobs import Labels
 from wattqueue.model.machine import plain_machine
 from wattqueue.model.signals import Cap
 from wattqueue.report import provenance
-from wattqueue.report.document import report
 from wattqueue.report.figures import gantt
 from wattqueue.report.load import load, of_record
 from wattqueue.report.payload import encode_grid, pack
 from wattqueue.report.run import RunData
+from wattqueue.report.run_page import report
 
 
 class Outline(HTMLParser):

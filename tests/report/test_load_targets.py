@@ -11,10 +11,9 @@ from wattqueue.formats.rundir.folder import read_run, write_run
 from wattqueue.formats.table.job_table import write_table
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTarget, LoadTargets
-from wattqueue.report.document import lede, title
 from wattqueue.report.figures import power
 from wattqueue.report.load import of_record
-from wattqueue.report.sections import tiles
+from wattqueue.report.run_page import lede, tiles, title
 from wattqueue.runs.perform import load, perform
 from wattqueue.runs.record import record, recorded_inputs
 from wattqueue.runs.task import Task
@@ -47,7 +46,7 @@ def test_what_is_above_a_target_is_named_so(
     assert run.limit_name == named
     assert "by 160\N{NO-BREAK SPACE}W at most" in tiles(run).replace("by 160 W", "by 160\N{NO-BREAK SPACE}W")
     assert "Above load targets" in tiles(run)
-    assert "Load targets <strong>were exceeded for" in lede(run)
+    assert "Load targets **were exceeded for" in lede(run)
     assert title(run).startswith("EASY under " + ("load targets, no power cap" if cap is None else "a cap of 350"))
     drawn = power.figure(run)
     assert drawn.title == f"Power against the {named}"

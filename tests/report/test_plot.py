@@ -15,7 +15,7 @@ from tests.report.cases import by_hand, generated
 from wattqueue.errors import InputError
 from wattqueue.model.signals import Cap
 from wattqueue.report import plot
-from wattqueue.report.document import pictures
+from wattqueue.report.run_page import pictures
 
 pytest.importorskip("matplotlib", reason="needs matplotlib (extra plot)")
 RUNS = {"few": by_hand(Cap.constant(2500.0)), "many": generated(11_000, 32, cap_share=0.9)}
@@ -60,6 +60,6 @@ def test_unknown_names_are_refused() -> None:
 
 
 def test_matplotlib_is_not_loaded_for_the_page() -> None:
-    look = "import sys, wattqueue.report.document, wattqueue.report.plot; print('matplotlib' in sys.modules)"
+    look = "import sys, wattqueue.report.run_page, wattqueue.report.plot; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.report.chromium import Browser
 from tests.report.test_browser import CUT
-from wattqueue.study.evaluation.page import html
+from wattqueue.study.evaluation.page import document
 from wattqueue.study.evaluation.scores import score
 
 pytestmark = [pytest.mark.browser, pytest.mark.compiled]  # what a browser shows depends on no kernel
@@ -47,7 +47,7 @@ def test_names_of_many_boxes_do_not_overlap(browser: Browser, tmp_path: Path, wi
     actual, user = rng.uniform(300.0, 900.0, 500), rng.integers(0, 20, 500).astype(np.int32)
     scores = [score(f"estimator-{k}", actual * rng.normal(1.0, 0.2, 500), actual, user) for k in range(30)]
     page = tmp_path / "report.html"
-    page.write_text(html(scores, target="mean", workload="a", origin="generated", remarks=[]))
+    page.write_text(document(scores, target="mean", workload="a", origin="generated", remarks=[]).html())
     browser.open(page, width=width)
     assert browser.js("wattqueue.errors") == []
     assert [row[0] for row in browser.js(SEEN)] == ["boxes"] * 2
@@ -61,7 +61,9 @@ def test_every_estimator_has_its_box(browser: Browser, tmp_path: Path, width: in
     names = ["history-mean", "<b>mine</b>.py:Part", "gradient-quantiles"]
     scores = [score(name, actual * rng.normal(1.0, 0.2, 500), actual, user) for name in names]
     page = tmp_path / "report.html"
-    page.write_text(html(scores, target="mean", workload="a & b", origin="generated", remarks=["<i>said</i>"]))
+    page.write_text(
+        document(scores, target="mean", workload="a & b", origin="generated", remarks=["<i>said</i>"]).html()
+    )
     browser.open(page, width=width)
     assert browser.errors() == []
     assert browser.js("wattqueue.errors") == []

@@ -10,8 +10,7 @@ import pytest
 from tests.report.chromium import Browser
 from wattqueue.incentives.design_report import HEADS as DESIGN
 from wattqueue.report.campaign import METRICS
-from wattqueue.report.cards import card, grid
-from wattqueue.report.document import findings
+from wattqueue.report.document import Document, Table
 from wattqueue.report.metric_table import label
 
 pytestmark = [pytest.mark.browser, pytest.mark.compiled]  # what a browser shows depends on no kernel
@@ -55,12 +54,12 @@ TABLES: dict[str, tuple[Sequence[str], list[tuple[str, ...]], list[str] | None]]
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    cards = [
-        card("", name, grid(name, heads, rows, kinds or ["", *["n"] * (len(heads) - 1)]))
+    tables = [
+        Table(heads, rows, name, kinds=kinds or ["", *["n"] * (len(heads) - 1)])
         for name, (heads, rows, kinds) in TABLES.items()
     ]
     path = tmp_path_factory.mktemp("tables") / "tables.html"
-    path.write_text(findings(title="Tables", eyebrow="", lede="", drawn=[], cards=cards), encoding="utf-8")
+    path.write_text(Document(title="Tables", blocks=tables).html(), encoding="utf-8")
     return path
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from wattqueue.report.text_table import table, without_gaps
+from wattqueue.report.document import aligned, without_gaps
 
 
 def test_columns_line_up() -> None:
-    lines = table(("name", "n", ""), [("a", "1,000", "x"), ("long name", "2", "")])
+    lines = aligned(("name", "n", ""), [("a", "1,000", "x"), ("long name", "2", "")])
     assert lines == ["name           n", "a          1,000  x", "long name      2"]
 
 

@@ -15,7 +15,7 @@ from wattqueue.runs.task import Task
 from wattqueue.whatif.answer import conclude
 from wattqueue.whatif.ask import Question, ask, prepare
 from wattqueue.whatif.bill import parse_source
-from wattqueue.whatif.page import html
+from wattqueue.whatif.page import document
 
 pytestmark = [pytest.mark.browser, pytest.mark.compiled]  # what a browser shows depends on no kernel
 
@@ -44,7 +44,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     question = Question(task, "30%..100%", ("easy",), ("history-mean", "naive"), 0.01, prices, intensity)
     setup = prepare(question)
     path = folder / "report.html"
-    path.write_text(html(conclude(setup, ask(setup, Shared(folder / "shared"), workers=1))))
+    path.write_text(document(conclude(setup, ask(setup, Shared(folder / "shared"), workers=1))).html())
     return path
 
 

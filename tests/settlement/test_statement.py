@@ -17,9 +17,8 @@ from wattqueue.settlement.contract import Contract, EventTerms, NegativePrice, r
 from wattqueue.settlement.events import called_events, chosen
 from wattqueue.settlement.files import csv_files
 from wattqueue.settlement.load_history import CalledEvent, LoadHistory
-from wattqueue.settlement.page import html
+from wattqueue.settlement.page import document
 from wattqueue.settlement.statement import EventStatement, settle_event
-from wattqueue.settlement.text import lines
 from wattqueue.whatif.bill import SignalSource, Tariff
 
 NAN = float("nan")
@@ -123,8 +122,8 @@ def test_files_and_page_are_identical_on_every_run_and_need_no_network() -> None
     first, second = (settled({12: 20_000.0, 13: NAN}) for _ in range(2))
     facts = {"meter": "table"}
     assert csv_files([first], CONTRACT, facts) == csv_files([second], CONTRACT, facts)
-    page = html([first], CONTRACT, facts)
-    assert page == html([second], CONTRACT, facts)
+    page = document([first], CONTRACT, facts).html()
+    assert page == document([second], CONTRACT, facts).html()
     assert "src=" not in page.partition("<script")[0]
     assert "counts as not delivered" in page
     rows = csv_files([first], CONTRACT, facts)["intervals.csv"].splitlines()
@@ -132,7 +131,7 @@ def test_files_and_page_are_identical_on_every_run_and_need_no_network() -> None
         "event-1,no,2023-03-22 12:00+01:00,3600,20.000,measured,100.000,,80.000,60.000,72.000,0.000,180.00,12.96,0"
     )
     assert rows[3].startswith("event-1,no,2023-03-22 13:00+01:00,3600,,,100.000,,,60.000,0.000,54.000,")
-    assert any("missing kWh" in line for line in lines([first], CONTRACT))
+    assert any("missing kWh" in line for line in document([first], CONTRACT, facts).lines())
 
 
 def test_an_event_outside_the_data_is_refused() -> None:

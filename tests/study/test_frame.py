@@ -10,13 +10,12 @@ import pytest
 
 from tests.study.equal_work import equal_work
 from wattqueue.errors import InputError
-from wattqueue.report.compare.stats import Estimate
+from wattqueue.report.compare.stats import Estimate, with_interval
+from wattqueue.report.document import Prose, Table, wrapped
 from wattqueue.study.frame.claim import Claim, ClaimTable, Judged, Verdict
 from wattqueue.study.frame.compare import ComparisonTable, compare, holm
-from wattqueue.study.frame.published import published
-from wattqueue.study.frame.report import StudyReport
+from wattqueue.study.frame.published import Published, published
 from wattqueue.study.frame.samples import Trial, change, resampled, sweep
-from wattqueue.study.frame.table import Prose, Table, with_interval, wrapped
 
 MINUS_20 = Claim("k", "policy over base: energy", "5.1", -20.0)  # band: -22.5 to -17.5
 
@@ -198,8 +197,10 @@ def test_a_comparison_among_many_needs_more() -> None:
 def test_a_report_is_text_page_and_json() -> None:
     claims = claim_table()
     table = Table(("policy", "x"), [["a & b", "1"]], "Of policies")
-    report = StudyReport(
-        "s", "T", "Paper 0", "a machine", "Found.", claims, [table, claims, Prose("Notes", ["n"])], {"x": 1}
+    notes = Prose("Notes", ["n"])
+    study = Published("s", "T", "Paper 0", [], "seeds", {})
+    report = study.report(
+        claims, about="a machine", lede="Found.", parts=[table], more=[notes], figures={"x": 1}, notes=["read"]
     )
     lines = list(report.lines())
     assert lines[0] == "Paper 0: a machine"

@@ -15,7 +15,7 @@ from wattqueue.parts.estimator_replay import reference_options, replay_estimator
 from wattqueue.parts.timeline import trace_timeline
 from wattqueue.report.figures.boxes import Box
 from wattqueue.study.evaluation.evaluate import evaluate_all, maker
-from wattqueue.study.evaluation.page import html
+from wattqueue.study.evaluation.page import document
 from wattqueue.study.evaluation.scores import score, user_errors
 from wattqueue.study.prediction.scores import watts_shares
 
@@ -54,7 +54,7 @@ def test_nothing_to_score_gives_gaps_not_warnings() -> None:
     assert got.jobs == 0
     assert got.figures()["mape_percent"] is None
     assert json.loads(json.dumps(got.figures(), allow_nan=False))["users"] == 0
-    assert "No job had both" in html([got], target="mean", workload="w", origin="measured")
+    assert "No job had both" in document([got], target="mean", workload="w", origin="measured", remarks=()).lede
 
 
 def test_users_without_a_name_belong_to_nobody() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from wattqueue.campaign.shared import Shared
-from wattqueue.cli.whatif import print_answer
+from wattqueue.cli._table import print_document
 from wattqueue.formats.table.job_table import write_table
 from wattqueue.model.comparability import OPEN, Gate
 from wattqueue.model.jobs import Jobs
@@ -18,7 +18,7 @@ from wattqueue.whatif.answer import Answer, conclude
 from wattqueue.whatif.ask import Question, ask, prepare
 from wattqueue.whatif.document import rows
 from wattqueue.whatif.figures import logarithmic, pictures
-from wattqueue.whatif.page import html
+from wattqueue.whatif.page import document
 from wattqueue.whatif.payers import Extra, worst_hours
 from wattqueue.whatif.recorded import recorded_waits
 from wattqueue.whatif.text import (
@@ -178,7 +178,7 @@ def test_the_answer_fits_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixt
     from rich.console import Console
 
     answer = answer_of(tmp_path, jobs_of(starts=36_000.0))
-    print_answer(answer, Console(width=width, force_terminal=True, color_system=None))
+    print_document(document(answer), Console(width=width, force_terminal=True, color_system=None))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= width
     text = " ".join(" ".join(lines).split())
@@ -224,7 +224,7 @@ def test_a_cap_that_was_asked_for_and_leaves_jobs_does_not_hold(tmp_path: Path) 
     said = headline(found, found.curves[0])
     assert "does not hold: " in said
     assert "60%: 1 of 121 jobs never ran (never fits under the cap)" in said
-    page = html(found)
+    page = document(found).html()
     assert "does not hold" in page
     assert 'id="fig-hours"' not in page
     assert "instead of" not in said

@@ -16,13 +16,14 @@ from wattqueue.errors import CampaignError, InputError, MachineError, PolicyErro
 from wattqueue.formats.table.job_table import read_table, write_table
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
+from wattqueue.report.document import rows_csv
 from wattqueue.runs.perform import load, perform
 from wattqueue.runs.task import Task
 from wattqueue.whatif.answer import Answer, conclude, never_above
 from wattqueue.whatif.ask import Question, ask, prepare
 from wattqueue.whatif.bill import parse_source
-from wattqueue.whatif.document import payer_rows, to_csv, to_json
-from wattqueue.whatif.page import html
+from wattqueue.whatif.document import payer_rows, to_json
+from wattqueue.whatif.page import document as shown_document
 from wattqueue.whatif.text import UNKNOWN, heads, remarks, safe_sentence, sentences, table_rows
 
 HERE = ("--nodes", "32", "--node-watts", "90:350")
@@ -104,10 +105,10 @@ def test_phases_count_in_what_is_above_the_cap(tmp_path: Path) -> None:
 def test_page_and_files_say_the_verdict(table: Path, tmp_path: Path) -> None:
     question = Question(task(table), "60%..100%:20%", ("easy", "fcfs"), ("naive",))
     found = answer(question, tmp_path)
-    page = html(found)
+    page = shown_document(found).html()
     assert page.count('<figure class="fig') == 6  # wait, risk, hours, slowdown, energy, users; of one partition none
     assert all(text in page for text in ("easy, naive", "fcfs, naive", "Limits", "generated"))
-    rows = list(csv.DictReader(to_csv(list(payer_rows(found))).splitlines()))
+    rows = list(csv.DictReader(rows_csv(list(payer_rows(found))).splitlines()))
     assert len(rows) == 2 * 3 * (3 + 1)  # configurations, caps, three users and a partition
     lines = [line for curve in found.curves for line in (*sentences(found, curve), *remarks(found))]
     assert any("1 %: 60%" in line for line in lines)
@@ -177,7 +178,7 @@ def test_both_answers_are_given_where_watts_are_unknown(table: Path, tmp_path: P
     assert document[0]["lowest_safe_cap"] is None
     assert document[0]["lowest_safe_cap_unknown_at_maximum"] == found.setup.caps[naive.assumed.lowest].text
     assert "lowest_safe_cap_unknown_at_maximum" not in document[1]
-    page = html(found)
+    page = shown_document(found).html()
     assert "by the data alone" in page
     assert "jobs without watts at the stated maximum" in page
 

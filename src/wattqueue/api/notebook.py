@@ -13,19 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from wattqueue.api.power_svg import power_svg
-from wattqueue.report import document, metric_table, words
+from wattqueue.report import metric_table, run_page, words
+from wattqueue.report.document import Document, Table
 from wattqueue.report.figures import power
-from wattqueue.report.text_table import without_gaps
+from wattqueue.report.html import Html, marked_up
 
 if TYPE_CHECKING:
     from wattqueue.api.compare import RunComparison
     from wattqueue.api.jobs import JobTable
-    from wattqueue.api.predict import PredictionScores
     from wattqueue.api.run import RunResult
-    from wattqueue.api.whatif import CapStudy
 
 # Inline styles. Nothing sets a colour or background of its own: "inherit" and opacity follow any theme.
 FRAME = "max-width:760px;line-height:1.45;color:inherit"
@@ -69,25 +69,29 @@ def run_html(run: RunResult) -> str:
     half = (len(main) + 1) // 2
     columns = "".join(f'<div style="flex:1 1 320px">{_metrics(part)}</div>' for part in (main[:half], main[half:]))
     fold = f'<details><summary style="{SOFT};cursor:pointer">All metrics</summary>{_metrics(more)}</details>'
-    return _framed(
-        document.title(data),
-        document.eyebrow(data),
-        _paragraph(document.lede(data)),
-        picture,
-        f'<div style="display:flex;flex-wrap:wrap;gap:0 24px;margin-top:6px">{columns}</div>',
-        fold if more else "",
-        _list(f"{count:,} × {what}" for what, count in run.notes.items()),
+    return document_html(
+        Document(
+            title=run_page.title(data),
+            eyebrow=run_page.eyebrow(data),
+            lede=run_page.lede(data),
+            text=[
+                Html(picture),
+                Html(f'<div style="display:flex;flex-wrap:wrap;gap:0 24px;margin-top:6px">{columns}</div>'),
+                Html(fold if more else ""),
+                *(f"{count:,} × {what}" for what, count in run.notes.items()),
+            ],
+        )
     )
 
 
 def jobs_html(jobs: JobTable) -> str:
     """Return a workload: number of jobs, their origin, the first rows, remarks of its reader."""
     lost = len(jobs.workload.unusable)
-    said = f"<strong>{words.count(len(jobs), 'job')}</strong>, {escape(jobs.jobs.origin)}"
+    said = f"**{words.count(len(jobs), 'job')}**, {jobs.jobs.origin}"
     said += f"; {words.count(lost, 'unusable row')} left out" if lost else ""
     frame = jobs.frame.head(FIRST_ROWS)
     rows = [[_value(v) for v in row] for row in frame.iter_rows()]
-    return _framed(jobs.name, "", _paragraph(f"{said}."), _table(frame.columns, rows), _list(jobs.notes))
+    return document_html(Document(title=jobs.name, lede=f"{said}.", text=[Table(frame.columns, rows), *jobs.notes]))
 
 
 def comparison_html(found: RunComparison) -> str:
@@ -105,39 +109,31 @@ def comparison_html(found: RunComparison) -> str:
             values = [" ".join(filter(None, (shown(c), f"({difference(c)})" if difference(c) else ""))) for c in cells]
             rows.append([what.label if what else cells[0].metric, *values])
     heads = ["", *(group.label for group in comparison.groups)]
-    return _framed(
-        "Comparison",
-        f"differences are from {comparison.groups[0].label}",
-        _table(heads, rows),
-        _list(notes(comparison)),
-    )
+    about = f"differences are from {comparison.groups[0].label}"
+    return document_html(Document(title="Comparison", eyebrow=about, text=[Table(heads, rows), *notes(comparison)]))
 
 
-def study_html(study: CapStudy) -> str:
-    """Return a study of caps: one table and its sentences per configuration, then remarks on the inputs."""
-    parts = []
-    for table in study.tables:
-        parts += [f"<p style='margin:8px 0 2px'><strong>{escape(table.label)}</strong></p>"]
-        parts += [_table(table.heads, table.rows), _list(table.sentences)]
-    return _framed("What would a cap do?", study.about, *parts, _list(study.remarks))
+def document_html(shown: Document) -> str:
+    """Return title, lede and text of a document; sentences beside each other are a list, strong ones headings."""
+    head = f'<div style="font-weight:600;font-size:1.15em">{escape(shown.title)}</div>'
+    line = f'<div style="{SOFT}">{escape(shown.eyebrow)}</div>' if shown.eyebrow else ""
+    body = f'<p style="margin:4px 0 8px">{marked_up(shown.lede)}</p>' if shown.lede else ""
+    for sentences, parts in groupby(shown.text, _is_sentence):
+        found = [*parts]
+        body += _list(map(str, found)) if sentences else "".join(map(_part, found))
+    return f'<div class="wattqueue" style="{FRAME}">{head}{line}{body}</div>'
 
 
-def scores_html(scores: PredictionScores) -> str:
-    """Return an evaluation of estimators: one row each, and remarks on the data."""
-    from wattqueue.study.evaluation.page import HEADS, row
-
-    found = scores.evaluation
-    # The coverage of quantiles is left out where no estimator predicts any.
-    heads, rows = without_gaps([head.replace("\n", ", ") for head in HEADS], [row(e.score) for e in found.found])
-    table = _table(heads, rows)
-    return _framed("Predicted power of jobs", found.name, table, _list(found.remarks))
+def _is_sentence(part: object) -> bool:
+    """Return whether a part of a text is one of a list of sentences: neither HTML nor a heading."""
+    return isinstance(part, str) and not isinstance(part, Html) and part[:2] != "**"
 
 
-def _framed(title: str, below: str, *parts: str) -> str:
-    """Return parts under a heading and the line below it, both plain text."""
-    head = f'<div style="font-weight:600;font-size:1.15em">{escape(title)}</div>'
-    line = f'<div style="{SOFT}">{escape(below)}</div>' if below else ""
-    return f'<div class="wattqueue" style="{FRAME}">{head}{line}{"".join(parts)}</div>'
+def _part(part: object) -> str:
+    """Return a table, HTML as it is, or a heading."""
+    if isinstance(part, Table):
+        return _table(*part.columns_of_text)
+    return part if isinstance(part, Html) else f'<p style="margin:8px 0 2px">{marked_up(str(part))}</p>'
 
 
 def _value(value: Any) -> str:
@@ -145,11 +141,6 @@ def _value(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) and abs(value) < 1e6 else str(value)
-
-
-def _paragraph(html: str) -> str:
-    """Return a sentence (HTML) as a paragraph."""
-    return f'<p style="margin:4px 0 8px">{html}</p>'
 
 
 def _metrics(rows: Sequence[metric_table.MetricRow]) -> str:
@@ -181,5 +172,5 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _list(sentences: Iterable[str]) -> str:
     """Return sentences as a list, nothing for none."""
-    items = "".join(f"<li>{escape(line.strip())}</li>" for line in sentences)
+    items = "".join(f"<li>{marked_up(line.strip())}</li>" for line in sentences)
     return f'<ul style="{SOFT};margin:6px 0;padding-left:1.2em">{items}</ul>' if items else ""

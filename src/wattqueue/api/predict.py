@@ -56,7 +56,7 @@ class PredictionScores:
 
     def report(self, path: PathLike) -> Path:
         """Write the page with figures and table, one HTML file; return its path. Raises: OutputError."""
-        write_text(Path(path), self.evaluation.page())
+        write_text(Path(path), self.evaluation.document.html())
         return Path(path)
 
     def save(self, folder: PathLike) -> Path:
@@ -68,9 +68,9 @@ class PredictionScores:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        from wattqueue.api.notebook import scores_html
+        from wattqueue.api.notebook import document_html
 
-        return scores_html(self)
+        return document_html(self.evaluation.document)
 
 
 @of_arguments

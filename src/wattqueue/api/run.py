@@ -24,7 +24,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.oracles import marked
 from wattqueue.policy.rows import published_rows
-from wattqueue.report import document
+from wattqueue.report import run_page
 from wattqueue.report.load import of_record
 from wattqueue.report.run import RunData
 
@@ -106,7 +106,7 @@ class RunResult:
         Raises: OutputError.
         """
         page = Path(path)
-        write_text(page, document.report(self.data))
+        write_text(page, run_page.report(self.data))
         return page
 
     def save(self, folder: PathLike) -> Path:
@@ -130,7 +130,7 @@ class RunResult:
         """
         if find_spec("matplotlib") is None:
             raise InputError("needs the package matplotlib", where="plot", hint="pip install 'wattqueue[plot]'")
-        drawn = {figure.key: (figure, kind) for figure, kind in document.pictures(self.data)}
+        drawn = {figure.key: (figure, kind) for figure, kind in run_page.pictures(self.data)}
         if name not in drawn:
             raise InputError(f"unknown figure {name!r}", where="plot", hint=one_of(name, drawn))
         picture = Picture(*drawn[name])

@@ -15,6 +15,7 @@ from wattqueue.api.run import RunResult
 from wattqueue.formats.epoch import parse_date
 from wattqueue.formats.pages import write_files
 from wattqueue.formats.rundir.folder import RunRecord
+from wattqueue.report.document import UNBROKEN
 from wattqueue.settlement.files import EVENTS, INTERVALS
 from wattqueue.settlement.settlement import Settlement, SettlementInputs, perform_settlement
 from wattqueue.whatif.bill import parse_source, read_tariff
@@ -34,7 +35,7 @@ class SettlementResult:
         return f"<settlement of {count} event{'' if count == 1 else 's'}: {self.settlement.contract.name}>"
 
     def __str__(self) -> str:
-        return "\n".join(self.settlement.lines())
+        return "\n".join(self.settlement.document.lines(UNBROKEN))
 
     @property
     def payment(self) -> Decimal:

@@ -21,25 +21,15 @@ from wattqueue.campaign.shared import Shared
 from wattqueue.formats.pages import write_files, write_text
 from wattqueue.formats.results import results_frame
 from wattqueue.model.machine import Machine
+from wattqueue.report.document import Document
 from wattqueue.whatif.answer import Answer, conclude
 from wattqueue.whatif.ask import ask, prepare
 from wattqueue.whatif.document import payer_rows, rows
-from wattqueue.whatif.files import files
 from wattqueue.whatif.options import question_of
-from wattqueue.whatif.text import heads, remarks, sentences, table_rows
+from wattqueue.whatif.page import document, files
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-@dataclass(frozen=True)
-class CapTable:
-    """What the terminal shows for one configuration (policy and estimator): a table, and the sentences below it."""
-
-    label: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,17 +38,15 @@ class CapStudy:
 
     about: str
     """Workload and machine."""
-    tables: tuple[CapTable, ...]
-    """One per configuration, in the order in which they were named."""
-    remarks: tuple[str, ...]
-    """What a reader should know about the inputs."""
+    shown: Document
+    """What terminals and notebooks show: for each configuration a table and its conclusions, then remarks."""
     files: Mapping[str, str]
     """Text of every file that ``save`` writes, by name."""
     rows: tuple[dict[str, Any], ...]
     payer_rows: tuple[dict[str, Any], ...]
 
     def __repr__(self) -> str:
-        return f"<caps on {self.about}: {'; '.join(self.tables[0].sentences[:2])}>"
+        return f"<caps on {self.about}: {'; '.join(str(part) for part in self.shown.text[2:4])}>"
 
     @cached_property
     def frame(self) -> pl.DataFrame:
@@ -103,9 +91,9 @@ class CapStudy:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        from wattqueue.api.notebook import study_html
+        from wattqueue.api.notebook import document_html
 
-        return study_html(self)
+        return document_html(self.shown)
 
 
 @of_arguments
@@ -177,19 +165,12 @@ def _csv(path: PathLike | None, option: str) -> Path | None:
 
 
 def _study(answer: Answer, name: str) -> CapStudy:
-    """Return what is kept of an answer once its runs are gone."""
-    tables = []
-    for curve in answer.curves:
-        found, names = table_rows(answer, curve), heads(answer)
-        keep = [k for k in range(len(names)) if any(row[k] for row in found)]
-        cells = tuple(tuple(row[k] for k in keep) for row in found)
-        said = tuple(sentences(answer, curve))
-        tables.append(CapTable(curve.label, tuple(names[k] for k in keep), cells, said))
+    """Return what is kept of an answer once its runs are gone: not the figures, which are in the page."""
+    shown = document(answer)
     return CapStudy(
         f"{name} on {answer.setup.machine.name}",
-        tuple(tables),
-        tuple(remarks(answer)),
-        files(answer),
+        replace(shown, blocks=()),
+        files(answer, shown),
         tuple(rows(answer)),
         tuple(payer_rows(answer)),
     )

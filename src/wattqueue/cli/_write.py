@@ -28,8 +28,8 @@ def write_report(path: Path, finished: RunRecord) -> None:
     """Write the one-file report of a run. Raises: OutputError."""
     # Imported here: reports need the template and figures, which runs without one do not.
     from wattqueue.formats.pages import write_text
-    from wattqueue.report.document import report
     from wattqueue.report.load import of_record
+    from wattqueue.report.run_page import report
 
     write_text(path, report(of_record(finished)))
 

@@ -3,7 +3,7 @@
 One run gives the figures of its report, several give those of ``compare``: one curve per run, or per group of runs
 that differ in their seed alone. Files are written all or none; the same data gives identical files.
 
-Every figure is described once, as data (``report.document``), and rendered here for each format; its CSV holds the
+Every figure is described once, as data (``report.figure``), and rendered here for each format; its CSV holds the
 very points that are drawn, so that a paper can redraw it with other tools.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from wattqueue.report.document import Drawn
+    from wattqueue.report.figure import Drawn
 
 
 def run(
@@ -58,8 +58,8 @@ def _figures(folders: list[Path]) -> list[Drawn]:
     from wattqueue.report.compare import document as comparison
     from wattqueue.report.compare.groups import grouped
     from wattqueue.report.compare.table import compare
-    from wattqueue.report.document import pictures
     from wattqueue.report.load import load, load_members
+    from wattqueue.report.run_page import pictures
 
     if len(folders) == 1:
         return pictures(load(folders[0]))

@@ -14,17 +14,12 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from wattqueue.errors import OutputError
 from wattqueue.formats.duration import duration_s
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from wattqueue.study.evaluation.evaluate import Evaluated
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -64,6 +59,7 @@ def eval_(
     from wattqueue.formats.atomic_write import written
     from wattqueue.formats.predictions import write_evaluation
     from wattqueue.formats.read import ReadOptions, read_workload
+    from wattqueue.report.document import UNBROKEN
     from wattqueue.study.evaluation.evaluation import evaluate_workload, evaluation_machine
 
     # Checked before the evaluation, which may take minutes.
@@ -75,13 +71,13 @@ def eval_(
         read, where, name=jobs.name, estimators=estimator or (), target=target, seed=seed, clock=time.process_time,
         tell=_tell,
     )  # fmt: skip
-    found = evaluation.found
-    watts_by_name = {e.name: e.predicted_w for e in found}
+    watts_by_name = {e.name: e.predicted_w for e in evaluation.found}
     pages = evaluation.pages()
     # Before the write: the sentence says which files are new and which are overwritten.
     done = written(*(out / name for name in ("predictions.csv", *pages)))
     write_evaluation(out, read.jobs.job_id, evaluation.actual_w, watts_by_name, pages)
-    _print(found, evaluation.remarks)
+    for line in evaluation.document.lines(UNBROKEN):
+        typer.echo(line)
     typer.echo(done)
 
 
@@ -92,22 +88,3 @@ def _tell(name: str) -> None:
     """
     if sys.stderr.isatty():
         typer.echo(f"{name} …", err=True)
-
-
-def _print(found: Sequence[Evaluated], remarks: Sequence[str]) -> None:
-    """Print the scores as a table (percent of the true watts of one node) and the remarks.
-
-    ``found`` has one element per estimator. The column of coverage is left out where no estimator predicts an
-    interval.
-    """
-    from wattqueue.report.text_table import table
-    from wattqueue.study.evaluation.page import row
-
-    heads = ["estimator", "MAPE", "median", "mean/users", "median/users", "too low", "too low by (p95)"]
-    heads += ["coverage", "CPU", "jobs", "new users"]
-    rows = [row(e.score) for e in found]
-    keep = [k for k in range(len(heads)) if heads[k] != "coverage" or any(r[k] != "–" for r in rows)]
-    for line in table([heads[k] for k in keep], [[r[k] for k in keep] for r in rows]):
-        typer.echo(line)
-    for remark in remarks:
-        typer.echo(f"note: {remark}")

@@ -22,8 +22,8 @@ def run(
 ) -> None:
     """Write report.html of a run: one file that opens without a network."""
     from wattqueue.formats.pages import write_text
-    from wattqueue.report.document import report
     from wattqueue.report.load import load
+    from wattqueue.report.run_page import report
 
     page = out or folder / "report.html"
     text = report(load(folder))

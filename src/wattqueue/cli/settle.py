@@ -30,6 +30,7 @@ def run(
     """Settle demand-response events: baseline, delivered power, payment and penalty by interval."""
     from wattqueue.formats.epoch import parse_date
     from wattqueue.formats.pages import write_files
+    from wattqueue.report.document import UNBROKEN
     from wattqueue.settlement.settlement import SettlementInputs, perform_settlement
     from wattqueue.whatif.bill import parse_source, read_tariff
 
@@ -42,7 +43,7 @@ def run(
     )
     if out is not None:
         write_files(out, settled.files())
-    for line in settled.lines():
+    for line in settled.document.lines(UNBROKEN):
         typer.echo(line)
     if out is not None:
         typer.echo(f"{out / 'statement.html'} (with intervals.csv and events.csv)")

@@ -21,10 +21,7 @@ import typer
 from wattqueue.formats.duration import duration_s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from rich.console import Console
-    from rich.table import Table
+    from collections.abc import Iterator
 
     from wattqueue.model.comparability import WorkDone
     from wattqueue.whatif.answer import Answer
@@ -100,10 +97,11 @@ def _answer(question: Question, workers: int | None, out: Path | None) -> None:
     from wattqueue.campaign.shared import Shared
     from wattqueue.cli._never_ran import say_never_ran
     from wattqueue.cli._progress import running
+    from wattqueue.cli._table import print_document
     from wattqueue.formats.pages import write_files
     from wattqueue.whatif.answer import conclude
     from wattqueue.whatif.ask import ask, prepare
-    from wattqueue.whatif.files import files
+    from wattqueue.whatif.page import document, files
 
     setup = prepare(question)
     # One run without a cap per configuration, which waits and energy are compared with.
@@ -112,10 +110,11 @@ def _answer(question: Question, workers: int | None, out: Path | None) -> None:
         with running(runs * len(setup.jobs), "what if", runs, "runs") as tell:
             found = ask(setup, Shared(Path(folder)), workers=workers, tell=tell)
         answer = conclude(setup, found)
+        shown = document(answer)
         if out is not None:
-            write_files(out, files(answer))
+            write_files(out, files(answer, shown))
         say_never_ran(works(answer))
-        print_answer(answer)
+        print_document(shown)
     if out is not None:
         typer.echo(f"{out / 'report.html'} (with whatif.csv, payers.csv and whatif.json)")
 
@@ -126,109 +125,3 @@ def works(answer: Answer) -> Iterator[tuple[str, WorkDone]]:
         texts = ("no cap", *(cap.text for cap in answer.setup.caps))
         for text, ran in zip(texts, (curve.plain, *curve.ran), strict=True):
             yield f"{curve.label}, {text}", ran.work
-
-
-def print_answer(answer: Answer, console: Console | None = None) -> None:
-    """Print one table per configuration, the sentences below it, and the remarks about the inputs.
-
-    A terminal that is too narrow for the table gets one paragraph per cap instead. Lines are broken at the width of a
-    terminal; in a pipe or a file each sentence is one line, so that it can be searched for, and the table is as wide
-    as it needs to be.
-
-    Args:
-        answer: What to print.
-        console: Where to print; None for stdout.
-    """
-    from rich.console import Console
-
-    from wattqueue.whatif.text import heads, remarks, sentences, table_rows
-
-    console = console or Console()
-    for curve in answer.curves:
-        rows, names = table_rows(answer, curve), heads(answer)
-        # Columns without any value are left out: costs without prices, carbon without intensities.
-        keep = [k for k in range(len(names)) if any(row[k] for row in rows)]
-        table = _table(names, rows, keep)
-        _say(console, f"{Path(answer.setup.task.workload).name} on {answer.setup.machine.name}: {curve.label}", "bold")
-        need = _width(names, rows, keep)
-        if not console.is_terminal:
-            console.width = max(console.width, need + 12)  # a pipe has no width to fit
-        if need <= console.width:
-            console.print(table)
-        else:
-            _print_paragraphs(console, names, rows, keep)
-        for line in sentences(answer, curve):
-            _say(console, line)
-    for line in remarks(answer):
-        _say(console, line)
-
-
-def _width(names: Sequence[str], rows: Sequence[Sequence[str]], keep: Sequence[int]) -> int:
-    """Return the characters that the table needs, so that only marks may be broken, and those between words.
-
-    ``keep`` are the columns that are shown. A column is as wide as its longest word in the head (heads are broken at
-    blanks) or its longest value; values are never broken apart from marks. Each column has a margin of two
-    characters.
-    """
-    from wattqueue.whatif.text import MARK
-
-    texts = (
-        [*names[k].split(), *(word for row in rows for word in (row[k].split() if k == MARK else [row[k]]))]
-        for k in keep
-    )
-    return sum(max(map(len, column)) + 2 for column in texts)
-
-
-def _table(names: Sequence[str], rows: Sequence[Sequence[str]], keep: Sequence[int]) -> Table:
-    """Return the table of the columns ``keep``; heads are broken at blanks so that columns are narrow.
-
-    Figures stand on the right, words on the left. Only the column of marks may be broken, and ``slowdown`` is broken
-    by hand, since it would set the width of a column of short figures.
-    """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from wattqueue.whatif.text import MARK, WORDS
-
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
-    for k in keep:
-        head = names[k].replace(" ", "\n").replace("slowdown", "slow-\ndown")
-        table.add_column(head, justify="left" if k in WORDS else "right", no_wrap=k != MARK)
-    for row in rows:
-        table.add_row(*(row[k] for k in keep))
-    return table
-
-
-def _print_paragraphs(
-    console: Console, names: Sequence[str], rows: Sequence[Sequence[str]], keep: Sequence[int]
-) -> None:
-    """Print one paragraph per row: cap, watts and mark, below them every other value with its name.
-
-    Used where the table does not fit. The names are those of the table's heads, so both forms can be compared.
-    Columns 0 to 2 are cap, watts and mark in every table (``table_rows``); empty values are left out.
-    """
-    for row in rows:
-        watts = f" {row[1]} {names[1]}" if row[1] else ""
-        _say(console, f"{names[0]} {row[0]}{watts}{f': {row[2]}' if row[2] else ''}", "bold")
-        for k in keep:
-            if k > 2 and row[k]:
-                _say(console, f"  {names[k]}: {row[k]}")
-
-
-def _say(console: Console, line: str, style: str = "") -> None:
-    """Print a sentence, broken at the width of a terminal; blanks at its beginning indent all of its lines.
-
-    ``style`` is one of rich. Markup is off: file names and labels may contain brackets. Below 20 characters of width
-    lines are not broken further.
-    """
-    import textwrap
-
-    if not console.is_terminal:
-        console.print(line, style=style, highlight=False, soft_wrap=True, markup=False)
-        return
-    indent = " " * (len(line) - len(line.lstrip()))
-    lines = textwrap.wrap(
-        line, max(console.width, 20), subsequent_indent=indent, break_on_hyphens=False, break_long_words=True
-    )
-    for part in lines:
-        console.print(part, style=style, highlight=False, markup=False)

@@ -1,20 +1,15 @@
-"""The design of incentives as lines, CSV and page."""
+"""The design of incentives as text, page and CSV."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
-from html import escape
 
 from wattqueue.incentives.design import DesignInputs, DesignRow, best
 from wattqueue.incentives.participation import too_dear
 from wattqueue.model.money import plain
 from wattqueue.model.money import words as money
 from wattqueue.report import words
-from wattqueue.report.cards import card, grid, paragraph
-from wattqueue.report.document import findings
-from wattqueue.report.text_table import table
+from wattqueue.report.document import Document, Prose, Table, csv_text
 
 HEADS = (
     *("Rate", "Users", "Work", "Added wait node-h", "Added run node-h", "Delivered", "Payment", "Penalty"),
@@ -26,9 +21,21 @@ _CSV = (
 )
 
 
-def lines(rows: Sequence[DesignRow], inputs: DesignInputs) -> list[str]:
+def document(rows: Sequence[DesignRow], inputs: DesignInputs) -> Document:
     """Return the table, the rate that leaves both best off, and what the figures rest on."""
-    return [*table(HEADS, [_cells(row, inputs) for row in rows]), *sentences(rows, inputs)]
+    said = sentences(rows, inputs)
+    table = Table(
+        HEADS, [_cells(row, inputs) for row in rows], "Rates", key="table", short=HEADS,
+        kinds=["", *["n"] * (len(HEADS) - 1)],
+    )  # fmt: skip
+    return Document(
+        title=f"Incentives: {inputs.model.name}",
+        eyebrow=f"acceptance curve {inputs.curve.origin}  ·  {words.count(len(inputs.events), 'event')}",
+        lede=said[0],
+        blocks=[table, Prose("What this rests on", said[1:], "notes")],
+        text=[table, *said],
+        links=(("table", "Table"), ("notes", "Notes")),
+    )
 
 
 def sentences(rows: Sequence[DesignRow], inputs: DesignInputs) -> list[str]:
@@ -62,47 +69,32 @@ def _priced_out(row: DesignRow, inputs: DesignInputs) -> list[str]:
     ]
 
 
-def csv_text(rows: Sequence[DesignRow], inputs: DesignInputs) -> str:
+def design_csv(rows: Sequence[DesignRow], inputs: DesignInputs) -> str:
     """Return one row per rate, amounts exact in units of the currency."""
-    out = io.StringIO()
-    out.write(f"# wattqueue incentives-design acceptance={inputs.curve.origin} model_sha256={inputs.model.sha256}\n")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_CSV)
-    currency = inputs.contract.currency
-    for row in rows:
-        amounts = (row.payment, row.penalty, row.saved, row.rewards, row.loss, row.centre, row.users, row.total)
-        quantities = (row.user_share, row.work_share, row.added_wait_node_s, row.added_run_node_s, row.delivered_j)
-        if row.why:
-            writer.writerow([f"{row.multiple:f}", f"{row.user_share:.6g}", *[""] * (len(_CSV) - 3), currency])
-            continue
-        shown = [f"{value:.6g}" if value < 1 else f"{value:.0f}" for value in quantities]
-        writer.writerow([f"{row.multiple:f}", *shown, *map(plain, amounts), plain(row.spread), currency])
-    return out.getvalue()
+    lead = f"wattqueue incentives-design acceptance={inputs.curve.origin} model_sha256={inputs.model.sha256}"
+    return csv_text(_CSV, (_exact(row, inputs.contract.currency) for row in rows), lead)
 
 
-def html(rows: Sequence[DesignRow], inputs: DesignInputs) -> str:
-    """Return the page."""
-    said = sentences(rows, inputs)
-    kinds = ["", *["n"] * (len(HEADS) - 1)]
-    return findings(
-        title=f"Incentives: {inputs.model.name}",
-        eyebrow=f"acceptance curve {inputs.curve.origin}  ·  {words.count(len(inputs.events), 'event')}",
-        lede=escape(said[0]),
-        drawn=[],
-        cards=[
-            card("table", "Rates", grid("Rates", HEADS, [_cells(r, inputs) for r in rows], kinds)),
-            card("notes", "What this rests on", *map(paragraph, said[1:])),
-        ],
-    )
+def _exact(row: DesignRow, currency: str) -> list[str]:
+    """Return the cells of a rate in CSV; empty where it has no figures."""
+    if row.why:
+        return [f"{row.multiple:f}", f"{row.user_share:.6g}", *[""] * (len(_CSV) - 3), currency]
+    quantities = (row.user_share, row.work_share, row.added_wait_node_s, row.added_run_node_s, row.delivered_j)
+    shown = [f"{value:.6g}" if value < 1 else f"{value:.0f}" for value in quantities]
+    return [f"{row.multiple:f}", *shown, *map(plain, _amounts(row)), plain(row.spread), currency]
+
+
+def _amounts(row: DesignRow) -> tuple[int, ...]:
+    """Return the amounts of money of a rate, in the order of the columns."""
+    return row.payment, row.penalty, row.saved, row.rewards, row.loss, row.centre, row.users, row.total
 
 
 def _cells(row: DesignRow, inputs: DesignInputs) -> tuple[str, ...]:
     """Return a row as people read it; dashes where it has no figures."""
     if row.why:
         return (f"{row.multiple:f}", words.percent(row.user_share), *["–"] * (len(HEADS) - 2))
-    amounts = (row.payment, row.penalty, row.saved, row.rewards, row.loss, row.centre, row.users, row.total)
     return (
         f"{row.multiple:f}", words.percent(row.user_share), words.percent(row.work_share),
         words.figures(row.added_wait_node_s / 3_600), words.figures(row.added_run_node_s / 3_600),
-        words.energy(row.delivered_j), *(money(amount, inputs.contract.currency) for amount in amounts),
+        words.energy(row.delivered_j), *(money(amount, inputs.contract.currency) for amount in _amounts(row)),
     )  # fmt: skip

@@ -1,16 +1,14 @@
-"""Offers as lines and CSV: what can be promised tomorrow, and what it costs users."""
+"""Offers as text and CSV: what can be promised tomorrow, and what it costs users."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 
 from wattqueue.incentives.offer import Offer, OfferTerms, best_offers
 from wattqueue.model.money import plain
 from wattqueue.model.money import words as money
 from wattqueue.report import words
-from wattqueue.report.text_table import table
+from wattqueue.report.document import Document, Table, csv_text
 
 HEADS = (
     "From",
@@ -29,15 +27,15 @@ _CSV = (
 )
 
 
-def lines(found: Sequence[Offer], terms: OfferTerms, currency: str) -> list[str]:
+def document(found: Sequence[Offer], terms: OfferTerms, currency: str) -> Document:
     """Return the best offer of each begin and length, and what the promise means."""
     rows = [_cells(offer, currency) for offer in best_offers(found)]
     none = [offer for offer in found if offer.promise_w is None and not offer.why]
     left = [offer for offer in found if offer.why]
     share, sure = words.percent(terms.reliability), words.percent(terms.confidence)
     half = "Half of the days: what every second day would have delivered throughout."
-    said = [
-        *table(HEADS, rows),
+    said: list[Table | str] = [
+        Table(HEADS, rows),
         f"A promise holds on at least {share} of days, with a confidence of {sure}; past days stand for it.",
         f"{half} Waits, run times and rewards are means of one event; the limit is that with the greatest promise.",
     ]
@@ -46,25 +44,24 @@ def lines(found: Sequence[Offer], terms: OfferTerms, currency: str) -> list[str]
     for offer in left:
         limit = f"{clock(offer.candidate.begin_s)}, limit {words.watts(offer.candidate.limit_w)}"
         said.append(f"No promise from {limit}: {offer.why}.")
-    return said
+    return Document(title="Offers", blocks=said)
 
 
-def csv_text(found: Sequence[Offer], terms: OfferTerms, currency: str) -> str:
+def offers_csv(found: Sequence[Offer], terms: OfferTerms, currency: str) -> str:
     """Return every candidate, not only the best ones."""
-    out = io.StringIO()
-    out.write(f"# wattqueue offers reliability={terms.reliability} confidence={terms.confidence} label=simulated\n")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_CSV)
-    for o in found:
-        c = o.candidate
-        promise = "" if o.promise_w is None else f"{o.promise_w:.0f}"
-        waits = (f"{o.added_wait_node_s:.0f}", f"{o.added_run_node_s:.0f}")
-        figures = (f"{c.begin_s:.0f}", f"{c.length_s:.0f}", f"{c.limit_w:.0f}", promise, f"{o.median_w:.0f}")
-        if o.why:
-            writer.writerow([*figures[:4], "", o.days, "", "", "", currency])
-            continue
-        writer.writerow([*figures, o.days, *waits, plain(o.reward), currency])
-    return out.getvalue()
+    lead = f"wattqueue offers reliability={terms.reliability} confidence={terms.confidence} label=simulated"
+    return csv_text(_CSV, (_exact(offer, currency) for offer in found), lead)
+
+
+def _exact(o: Offer, currency: str) -> list[str]:
+    """Return the cells of an offer in CSV."""
+    c = o.candidate
+    promise = "" if o.promise_w is None else f"{o.promise_w:.0f}"
+    figures = (f"{c.begin_s:.0f}", f"{c.length_s:.0f}", f"{c.limit_w:.0f}", promise)
+    if o.why:
+        return [*figures, "", str(o.days), "", "", "", currency]
+    waits = (f"{o.added_wait_node_s:.0f}", f"{o.added_run_node_s:.0f}")
+    return [*figures, f"{o.median_w:.0f}", str(o.days), *waits, plain(o.reward), currency]
 
 
 def clock(seconds: float) -> str:

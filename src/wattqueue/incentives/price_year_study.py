@@ -15,10 +15,10 @@ from wattqueue.incentives.price_year import (
     YearRow,
     read_prices,
 )
+from wattqueue.report.document import Table
 from wattqueue.study.frame.published import published
 from wattqueue.study.frame.report import Progress, StudyReport
 from wattqueue.study.frame.samples import Samples
-from wattqueue.study.frame.table import Table
 
 POLICIES = ("dr-easy", "dr-easy-ahead", "dr-easy-ramp")
 USER_SHARES = (0.25, 0.5, 1.0)

@@ -6,13 +6,10 @@ Every figure is one of the ledger. The statement says which of them are differen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from wattqueue.model.money import words as money
 from wattqueue.report import words
-from wattqueue.report.cards import card, grid, paragraph
-from wattqueue.report.document import findings
-from wattqueue.report.text_table import table
+from wattqueue.report.document import Document, Prose, Table
 from wattqueue.settlement.calendar import SiteCalendar
 from wattqueue.store.incentives import RewardEntry, SettledEvent
 
@@ -27,34 +24,18 @@ HEADS = (
 )
 
 
-def text(user: str, lines: Sequence[Line], calendar: SiteCalendar) -> list[str]:
-    """Return the statement as lines for a terminal or a mail."""
-    return [
-        f"What your consent brought you: {user}",
-        *sentences(lines),
-        "",
-        *table(HEADS, rows(lines, calendar)),
-        "",
-        SIMULATED,
-        *(f"Event {e.event_id}: reward model {e.model} (SHA-256 {e.model_sha256[:12]})." for e in _events(lines)),
-    ]
-
-
-def html(user: str, lines: Sequence[Line], calendar: SiteCalendar) -> str:
-    """Return the statement as a page that opens without a network."""
-    models = [
-        paragraph(f"Event {e.event_id}: reward model {e.model} (SHA-256 {e.model_sha256[:12]}). Basis: {e.basis}.")
-        for e in _events(lines)
-    ]
-    return findings(
-        title=f"What your consent brought you: {user}",
+def document(user: str, lines: Sequence[Line], calendar: SiteCalendar) -> Document:
+    """Return the statement as text, for a terminal or a mail, and as page."""
+    title, said = f"What your consent brought you: {user}", sentences(lines)
+    jobs = Table(HEADS, rows(lines, calendar), "Your jobs", key="jobs", short=HEADS, kinds=["", "", *["n"] * 6])
+    models = [f"Event {e.event_id}: reward model {e.model} (SHA-256 {e.model_sha256[:12]})." for e in _events(lines)]
+    basis = [f"{model} Basis: {e.basis}." for model, e in zip(models, _events(lines), strict=True)]
+    return Document(
+        title=title,
         eyebrow=words.count(len(_events(lines)), "event"),
-        lede=" ".join(escape(sentence) for sentence in sentences(lines)),
-        drawn=[],
-        cards=[
-            card("jobs", "Your jobs", grid("Jobs", HEADS, rows(lines, calendar), ["", "", *["n"] * 6])),
-            card("meaning", "What the figures mean", paragraph(SIMULATED), *models),
-        ],
+        lede=" ".join(said),
+        blocks=[jobs, Prose("What the figures mean", (SIMULATED, *basis), "meaning")],
+        text=[title, *said, "", jobs, "", SIMULATED, *models],
         links=(("jobs", "Jobs"), ("meaning", "Meaning")),
     )
 

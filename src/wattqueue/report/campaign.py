@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,10 @@ from wattqueue.model.comparability import WorkDone, alike, gate_of_groups
 from wattqueue.model.jobs import Floats
 from wattqueue.policy.oracles import marked
 from wattqueue.report import metric_table, words
-from wattqueue.report.cards import card, grid, paragraph
 from wattqueue.report.compare.stats import Estimate
-from wattqueue.report.document import Drawn, figures_html, page
+from wattqueue.report.document import Document, Figures, Table
 from wattqueue.report.equal import equal_sentence
-from wattqueue.report.figure import Axis, Figure, finite_max
+from wattqueue.report.figure import Axis, Drawn, Figure, finite_max
 from wattqueue.report.figures import boxes, pareto
 from wattqueue.version import __version__
 
@@ -34,7 +32,12 @@ METRICS = (
     "bounded_slowdown_mean",
     *("utilization", "machine_energy_j", "energy_per_node_h_j", "power_utilization", "cap_overshoot_w", "cap_over_s"),
 )
-"""Columns of the table; one without any value is left out, and so are the first two where all jobs ran."""
+"""Columns of the table; one without any value is left out, and so are the first two where they say nothing."""
+SHORT = (
+    *("jobs_never_ran", "all_wait_s_mean", "wait_s_mean", "node_wait_s_mean", "bounded_slowdown_mean", "utilization"),
+    *("power_utilization", "cap_overshoot_w"),
+)
+"""Columns of the table in a terminal."""
 HOLLOW = (
     "Hollow points: some jobs never ran there; those that were not rejected count with their wait up to the end of the "
     "run, at least."
@@ -132,36 +135,33 @@ def html(rows: Sequence[ResultRow], name: str) -> str:
         name: Name of the campaign's file, for the heading.
     """
     groups = groups_of(rows)
-    drawn = pictures(groups)
     workloads = dict.fromkeys(str(row.get("workload", "")) for row in rows)
     machines = dict.fromkeys(group.axes[0] for group in groups)
-    body = ['<div class="figures">', figures_html(drawn), table(groups), "</div>"]
-    return page(
+    return Document(
         title=f"Campaign {name}",
         eyebrow="  ·  ".join(word for word in [*list(workloads)[:3], *list(machines)[:3]] if word),
         lede=lede(groups, len(rows)),
-        body="\n".join(body),
-        drawn=drawn,
-        footer=f"Made by WattQueue {escape(__version__)}: <code>wattqueue campaign</code>.",
+        blocks=[Figures(pictures(groups)), table(groups)],
+        footer=f"Made by WattQueue {__version__}: `wattqueue campaign`.",
         links=(("table", "Table"),),
-    )
+    ).html()
 
 
 def lede(groups: Sequence[CampaignGroup], runs: int) -> str:
-    """Return the campaign in a few sentences (HTML): its size, jobs that never ran, and the range of the mean waits.
+    """Return the campaign in a few sentences: its size, jobs that never ran, and the range of the mean waits.
 
     The range is over the configurations that did the same work.
     """
     waits = [(group.mean("wait_s_mean"), _label(group, groups, cap=True)) for group in comparable(groups)]
     known = sorted((wait, label) for wait, label in waits if np.isfinite(wait))
-    first = f"<strong>{words.count(runs, 'run')}</strong> of {words.count(len(groups), 'configuration')}."
-    first += "".join(f" <strong>{escape(said)}</strong>" for said in not_comparable(groups))
+    first = f"**{words.count(runs, 'run')}** of {words.count(len(groups), 'configuration')}."
+    first += "".join(f" **{said}**" for said in not_comparable(groups))
     if len(known) < 2:
         return first
     (low, best), (high, worst) = known[0], known[-1]
     return (
-        f"{first} {_among(known, groups)} ranges from <strong>{words.span(low)}</strong> ({escape(best)}) to "
-        f"<strong>{words.span(high)}</strong> ({escape(worst)})."
+        f"{first} {_among(known, groups)} ranges from **{words.span(low)}** ({best}) to "
+        f"**{words.span(high)}** ({worst})."
     )
 
 
@@ -338,29 +338,80 @@ def spread_of_waits(groups: Sequence[CampaignGroup]) -> Figure | None:
     )
 
 
-def table(groups: Sequence[CampaignGroup]) -> str:
-    """Return one row per group with its means (HTML).
+def table(groups: Sequence[CampaignGroup]) -> Table:
+    """Return one row per group with its means.
 
     Only axes of the grid with more than one value are columns; metrics without any value are left out.
     """
-    several = [k for k in range(len(AXES)) if len({g.axes[k] for g in groups}) > 1] or [1]
-    all_ran = not any(group.work.never_ran for group in groups)
-    quiet = METRICS[:2] if all_ran else ()
-    shown = [m for m in METRICS if m not in quiet and any(np.isfinite(group.mean(m)) for group in groups)]
+    several, shown = _several(groups), _shown(groups, METRICS)
     heads = [AXES[k].capitalize() for k in several] + ["Runs", *(metric_table.label(metric) for metric in shown)]
     rows = [
-        [
-            marked(group.axes[several[0]], group.oracle),
-            *(group.axes[k] for k in several[1:]),
-            f"{len(group.rows):,}",
-            *(_cell(group, metric) for metric in shown),
-        ]
+        [*_axes(group, several), f"{len(group.rows):,}", *(_cell(group, metric) for metric in shown)]
         for group in groups
     ]
     kinds = [""] * len(several) + ["n"] * (len(heads) - len(several))
     said = ["Means over workloads and seeds. results.parquet has every run with all metrics."]
-    note = paragraph(" ".join(said + [metric_table.MAY_FALL] * mean_falls(groups)))
-    return card("table", "All configurations", grid("All configurations", heads, rows, kinds), note)
+    note = " ".join(said + [metric_table.MAY_FALL] * mean_falls(groups))
+    return Table(heads, rows, "All configurations", note, key="table", kinds=kinds)
+
+
+def summary(groups: Sequence[CampaignGroup], title: str) -> Document:
+    """Return the main means of each group for a terminal, in one unit a column."""
+    several, shown = _several(groups), _shown(groups, SHORT)
+    units = {m: _unit_of(m, max(mean for g in groups if np.isfinite(mean := g.mean(m)))) for m in shown}
+    names = (f"{metric_table.label(m)}{f' ({unit})' if unit else ''}" for m, (_, unit) in units.items())
+    rows = [
+        [*_axes(group, several), str(len(group.rows)), *(_figure(group, m, scale) for m, (scale, _) in units.items())]
+        for group in groups
+    ]
+    heads = [*(AXES[k] for k in several), "runs", *names]
+    kinds = [*[""] * len(several), *["n"] * (len(heads) - len(several))]
+    falls = [metric_table.MAY_FALL] * mean_falls(groups)
+    return Document(title=title, blocks=[Table(heads, rows, title, kinds=kinds), *falls])
+
+
+def _figure(group: CampaignGroup, metric: str, scale: float) -> str:
+    """Return a mean in a unit, a dash where no run has it; jobs that never ran are a sum."""
+    value = float(group.work.never_ran) if metric == SHORT[0] else group.mean(metric)
+    bound = any(metric_table.is_bound(metric, row) for row in group.rows)
+    return "–" if np.isnan(value) else metric_table.at_least(words.figures(value / scale), bound=bound)
+
+
+def _unit_of(metric: str, largest: float) -> tuple[float, str]:
+    """Return the scale and the unit in which a column is printed, from its largest value.
+
+    Shares are percent, waits in hours, minutes or seconds, watts with a prefix; everything else is a pure number.
+    Values are divided by the scale before printing. One unit per column keeps values comparable: the largest one
+    decides. ``metric`` is a name of docs/semantics.md.
+    """
+    if metric in metric_table.SHARES:
+        return 0.01, "%"
+    if "wait_s_" in metric:
+        return words.wait_unit(largest)
+    if metric.endswith("_w"):
+        scale, prefix = words.prefix_of(largest)
+        return scale, f"{prefix}W"
+    return 1.0, ""
+
+
+def _several(groups: Sequence[CampaignGroup]) -> list[int]:
+    """Return the axes of the grid with more than one value; the policy where there is none."""
+    return [k for k in range(len(AXES)) if len({g.axes[k] for g in groups}) > 1] or [1]
+
+
+def _shown(groups: Sequence[CampaignGroup], metrics: Sequence[str]) -> list[str]:
+    """Return the metrics of a table: without those that no run has, a count of 0, and a bound that is none."""
+    count, wait = metrics[:2]
+    says = {
+        count: any(group.work.never_ran for group in groups),
+        wait: any(metric_table.is_bound(wait, row) for group in groups for row in group.rows),
+    }
+    return [m for m in metrics if says.get(m, True) and any(np.isfinite(group.mean(m)) for group in groups)]
+
+
+def _axes(group: CampaignGroup, several: Sequence[int]) -> list[str]:
+    """Return the values of a group on some axes; the first says whether its policy knows the future."""
+    return [marked(group.axes[several[0]], group.oracle), *(group.axes[k] for k in several[1:])]
 
 
 def _cell(group: CampaignGroup, metric: str) -> str:

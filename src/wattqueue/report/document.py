@@ -1,300 +1,333 @@
-"""Write the report of one run as one self-contained HTML file, and the frame that other pages share.
+"""A document: title, sentences, tables and figures, rendered to a terminal, Markdown, HTML and CSV.
 
-``page`` fills ``page/report.html``: style, scripts, ECharts and the data of all figures become part of the file, so
-that it opens without a network and can be sent by mail. The content security policy of the frame forbids any request.
-Figures are (Figure, kind) pairs; the kind names a function of ``page/*.js``.
+Whoever has something to show builds a ``Document`` of blocks; how it looks is decided here and in ``report.html`` only.
+Sentences may hold ``**strong**`` and `` `code` ``, which a terminal shows without the marks.
+
+The first column of a table names the row and may be broken between words; the others hold figures. A table that is
+wider than the terminal is printed in blocks of columns, each with the names of its rows.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from html import escape
-from importlib.resources import files
+import csv
+import io
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
-from wattqueue.policy.oracles import marked
-from wattqueue.report import metric_table, words
-from wattqueue.report.cards import together
-from wattqueue.report.figure import Figure
-from wattqueue.report.figures import gantt, power, prediction, queue, users, waiting
-from wattqueue.report.payload import encode, script_json
-from wattqueue.report.run import RunData
-from wattqueue.report.sections import metrics, sources, tiles
+from wattqueue.report.figure import Drawn
+from wattqueue.report.html import Html, card, figures_html, grid, page, paragraph, plain, together
 from wattqueue.version import __version__
 
-SCRIPTS = ("core.js", "charts.js", "boxes.js", "gantt.js", "compare.js", "points.js", "whatif.js", "page.js")
-"""Scripts of the page in the order in which they depend on each other; ``page.js`` starts the charts."""
-TIMED = ("power", "gantt", "queue", "overlay", "hours")
-"""Kinds with a time axis: they have zoom buttons and move together."""
-SMALL = ("cdf", "density", "bars", "cdfs", "payers", "capcurve-small")
-"""Kinds that take half of the width, in pairs."""
-MOST_LINKED = 9
-"""Figures in the navigation of a page; a page with more links its other parts only."""
-ECHARTS_VERSION = re.compile(r"Apache ECharts\]\(.*?\) (\S+),")
-"""Where the vendored README states the version of ECharts."""
-
-ACRONYMS = {"easy": "EASY", "fcfs": "FCFS"}
-"""Policies whose names are acronyms, as they begin a title."""
-
-Drawn = tuple[Figure, str]
-"""A figure and the kind of picture that shows it (a function of charts.js)."""
+WIDTH = 80
+"""Columns of a terminal."""
+UNBROKEN = sys.maxsize
+"""Width of what is searched and cut by other programs: a sentence is one line, a table one block."""
+NAME_WIDTH = 22
+"""Columns that the names of rows keep at least where figures leave no room for more."""
+Cells = Sequence[str]
 
 
-def report(run: RunData) -> str:
-    """Return the report of one run as HTML.
+class Block(Protocol):
+    """A part of a document: a table, paragraphs, figures."""
 
-    The order is that of a reader's questions: key figures, power against the cap, where jobs ran, the queue, waits,
-    the quality of predictions, users, all metrics, and where each value comes from.
+    def lines(self, width: int = WIDTH) -> Iterator[str]:
+        """Yield the part as lines of at most ``width`` characters."""
+        ...
+
+    def markdown(self) -> Iterator[str]:
+        """Yield the part as Markdown under a heading of the second level."""
+        ...
+
+    def html(self) -> str:
+        """Return the part as a card of the page."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """What a command, a study or a notebook shows.
+
+    Attributes:
+        title: Heading.
+        lede: The result in a sentence or two.
+        blocks: Parts of the page in their order. A text is a sentence, ``Html`` a card of its own form.
+        eyebrow: Line above the heading.
+        links: Entries of the page's navigation beside its figures: element id and text.
+        footer: Last line of the page.
+        top: What stands between the lede and the cards (HTML).
+        text: Parts of the text in their order, where they are not those of the page; an empty one is an empty line.
     """
-    drawn = pictures(run)
-    body = [tiles(run), '<div class="figures">', figures_html(drawn), metrics(run)]
-    body += [sources(run), "</div>"]
-    return page(
-        title=title(run),
-        eyebrow=eyebrow(run),
-        lede=lede(run),
-        body="\n".join(body),
-        drawn=drawn,
-        footer=_footer(run),
-        links=(("metrics", "Metrics"), ("sources", "Sources")),
-    )
+
+    title: str
+    lede: str = ""
+    blocks: Sequence[Block | str] = ()
+    eyebrow: str = ""
+    links: Sequence[tuple[str, str]] = ()
+    footer: str = f"Made by WattQueue {__version__}."
+    top: str = ""
+    text: Sequence[Block | str] = ()
+
+    def lines(self, width: int = WIDTH) -> Iterator[str]:
+        """Yield the text as lines of at most ``width`` characters."""
+        for part in self.text or self.blocks:
+            yield from ((wrapped(plain(part), width) or [""]) if isinstance(part, str) else part.lines(width))
+
+    def markdown(self) -> Iterator[str]:
+        """Yield the text as Markdown lines."""
+        yield from (f"# {self.title}", "")
+        for part in self.text or self.blocks:
+            yield from ([part] if isinstance(part, str) else part.markdown())
+
+    def html(self) -> str:
+        """Return one self-contained page."""
+        cards = [_of_text(part) if isinstance(part, str) else part.html() for part in self.blocks]
+        return page(
+            title=self.title,
+            eyebrow=self.eyebrow,
+            lede=self.lede,
+            body="\n".join([self.top, '<div class="figures">', *cards, "</div>"]),
+            drawn=[one for part in self.blocks if isinstance(part, Figures) for one in part.drawn],
+            footer=self.footer,
+            links=self.links,
+        )
 
 
-def pictures(run: RunData) -> list[Drawn]:
-    """Return all figures of a run with their kinds, in the order of the page; those without data are left out."""
-    found: list[Drawn] = [(power.figure(run), "power")] if run.has_watts else []
-    found += [
-        (gantt.figure(run), "gantt"),
-        (queue.figure(run), "queue"),
-        (waiting.wait(run), "cdf"),
-        (waiting.slowdown(run), "cdf"),
+def _of_text(text: str) -> str:
+    """Return a text among the blocks as a card: ``Html`` as it is, a sentence as a paragraph."""
+    return text if isinstance(text, Html) else paragraph(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Heads and rows of text. In heads a line break separates the head from its second line.
+
+    Attributes:
+        heads: One per column, the first for the names of the rows.
+        rows: Cells as text, as many as heads.
+        title: Heading.
+        note: A sentence below the table.
+        below: One text per row that is printed below it, or nothing at all; on the page the last column has it.
+        words: Columns of text, which may be broken on the page; the other columns are figures.
+        key: Id of the element on the page.
+        short: Heads of the text, where they are not those of the page; a column with an empty one is on the page only.
+        kinds: Classes of all columns on the page (``html.grid``), where ``words`` does not say them.
+        notes: Further sentences below the table, on the page.
+    """
+
+    heads: Cells
+    rows: Sequence[Cells]
+    title: str = ""
+    note: str = ""
+    below: Sequence[str] = ()
+    words: Sequence[int] = ()
+    key: str = ""
+    short: Cells = ()
+    kinds: Cells = ()
+    notes: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        names: Sequence[str],
+        columns: Sequence[tuple[str, Callable[[str], str]]],
+        title: str,
+        note: str = "",
+        *,
+        head: str,
+        key: str = "",
+    ) -> Table:
+        """Return a table from the names of its rows and its columns: head, and the function that gives a row's cell."""
+        rows = [[name, *(cell(name) for _, cell in columns)] for name in names]
+        return cls((head, *(column for column, _ in columns)), rows, title, note, key=key)
+
+    @property
+    def columns_of_text(self) -> tuple[list[str], list[list[str]]]:
+        """Return heads and rows of the text, without the columns that only the page shows."""
+        short = self.short or self.heads
+        keep = [k for k, head in enumerate(short) if head or not self.short]
+        return [short[k] for k in keep], [[row[k] for k in keep] for row in self.rows]
+
+    def lines(self, width: int = WIDTH) -> Iterator[str]:
+        """Yield title, rows and note as lines of at most ``width`` characters."""
+        if self.short:
+            heads, rows = self.columns_of_text
+            yield from replace(self, heads=heads, rows=rows, title="", short=()).lines(width)
+            return
+        yield from wrapped(self.title, width)
+        heads = [" ".join(head.split("\n")) for head in self.heads]
+        for block in self._blocks(heads, width):
+            yield from self._block(heads, block, width)
+        yield from wrapped(self.note, width)
+
+    def _blocks(self, heads: Cells, width: int) -> list[list[int]]:
+        """Return the columns of each block, without the first: as many as fit."""
+        blocks: list[list[int]] = [[]]
+        left = width - self._least
+        for k in range(1, len(heads)):
+            need = 2 + max(len(heads[k]), *(len(row[k]) for row in self.rows), 0)
+            if need > left and blocks[-1]:
+                blocks.append([])
+                left = width - self._least
+            blocks[-1].append(k)
+            left -= need
+        return blocks
+
+    @property
+    def _names(self) -> list[str]:
+        """Return the texts of the first column, the head first."""
+        return [" ".join(self.heads[0].split("\n")), *(row[0] for row in self.rows)]
+
+    @property
+    def _least(self) -> int:
+        """Return the width below which the first column is not broken: its longest word counts whole."""
+        words = max(len(word) + 2 for name in self._names for word in (name.split() or [""]))
+        return min(max(map(len, self._names)), max(NAME_WIDTH, words))
+
+    def _block(self, heads: Cells, columns: list[int], width: int) -> Iterator[str]:
+        """Yield some columns; names are broken to what the columns leave."""
+        figures = aligned(["", *(heads[k] for k in columns)], [["", *(row[k] for k in columns)] for row in self.rows])
+        room = min(max(map(len, self._names)), max(width - max(map(len, figures)), self._least))
+        for i, (name, cells) in enumerate(zip(self._names, figures, strict=True)):
+            first, *more = wrapped(name, room, more="  ") or [""]
+            yield (first.ljust(room) + cells).rstrip()
+            yield from more
+            if i and self.below and self.below[i - 1]:
+                yield from wrapped(self.below[i - 1], width, "    ", "    ")
+
+    def markdown(self) -> Iterator[str]:
+        """Yield the table as Markdown under a heading."""
+        yield from (f"## {self.title}", "")
+        heads = [*self.heads, "reason"] if self.below else list(self.heads)
+        yield "| " + " | ".join(" ".join(head.split("\n")) for head in heads) + " |"
+        yield "|---|" + "---:|" * (len(heads) - 1)
+        for i, row in enumerate(self.rows):
+            yield "| " + " | ".join([*row, self.below[i]] if self.below else row) + " |"
+        if self.note:
+            yield from ("", self.note)
+
+    def html(self) -> str:
+        """Return the table as a card of the page; on narrow screens each cell carries its head."""
+        heads = [*self.heads, "Reason"] if self.below else list(self.heads)
+        rows = [[*row, self.below[i]] for i, row in enumerate(self.rows)] if self.below else self.rows
+        words = {*self.words, len(heads) - 1} if self.below else set(self.words)
+        kinds = self.kinds or ["wrap" if k in words or k == 0 else "n" for k in range(len(heads))]
+        notes = [note for note in (self.note, *self.notes) if note]
+        return card(self.key, self.title, grid(self.title, heads, rows, kinds), *map(paragraph, notes))
+
+
+class Tabled:
+    """What is shown as one table: its text and its card are those of ``table``."""
+
+    __slots__ = ()
+
+    def table(self) -> Table:
+        """Return the table of text."""
+        raise NotImplementedError
+
+    def lines(self, width: int = WIDTH) -> Iterator[str]:
+        """Yield the table as lines of at most ``width`` characters."""
+        yield from self.table().lines(width)
+
+    def markdown(self) -> Iterator[str]:
+        """Yield the table as Markdown under a heading."""
+        yield from self.table().markdown()
+
+    def html(self) -> str:
+        """Return the table as a card of the page."""
+        return self.table().html()
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Paragraphs under a heading, which only the page shows; ``key`` is the id of its element there."""
+
+    title: str
+    paragraphs: Sequence[str]
+    key: str = ""
+
+    def lines(self, width: int = WIDTH) -> Iterator[str]:
+        """Yield the paragraphs as lines of at most ``width`` characters."""
+        for text in self.paragraphs:
+            yield from wrapped(text, width)
+
+    def markdown(self) -> Iterator[str]:
+        """Yield the paragraphs as Markdown under a heading."""
+        yield f"## {self.title}"
+        for text in self.paragraphs:
+            yield from ("", text)
+
+    def html(self) -> str:
+        """Return the paragraphs as a card of the page."""
+        return card(self.key, self.title, *map(paragraph, self.paragraphs))
+
+
+def wrapped(text: str, width: int = WIDTH, first: str = "", more: str = "") -> list[str]:
+    """Return a text broken between words, but never between a number and its unit; nothing for an empty text.
+
+    ``first`` and ``more`` indent the first line and the others.
+    """
+    lines = textwrap.wrap(together(text), width, initial_indent=first, subsequent_indent=more, break_on_hyphens=False)
+    return [line.replace("\u00a0", " ") for line in lines]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Figures with their kinds, which only the page shows."""
+
+    drawn: Sequence[Drawn]
+
+    def lines(self, _width: int = WIDTH) -> Iterator[str]:
+        """Yield nothing."""
+        yield from ()
+
+    def markdown(self) -> Iterator[str]:
+        """Yield nothing."""
+        yield from ()
+
+    def html(self) -> str:
+        """Return the elements of all figures."""
+        return figures_html(self.drawn)
+
+
+def aligned(header: Cells, rows: Iterable[Cells]) -> list[str]:
+    """Return lines with columns of equal width, the first column aligned left, the others right.
+
+    Blanks at the ends of lines are removed, so that golden files do not depend on editors.
+    """
+    lines = [header, *rows]
+    width = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    return [
+        "  ".join(
+            c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, width, strict=True))
+        ).rstrip()
+        for line in lines
     ]
-    further = ((prediction.figure(run), "density"), (users.figure(run), "bars"))
-    return found + [(figure, kind) for figure, kind in further if figure is not None]
 
 
-def page(
-    *,
-    title: str,
-    eyebrow: str,
-    lede: str,
-    body: str,
-    drawn: Sequence[Drawn],
-    footer: str,
-    links: Sequence[tuple[str, str]],
-) -> str:
-    """Return a whole page: the frame around figures and tables.
+def without_gaps(header: Cells, rows: Iterable[Cells], gap: str = "–") -> tuple[Cells, list[Cells]]:
+    """Return header and rows without the columns in which every cell is ``gap``."""
+    rows = list(rows)
+    keep = [k for k in range(len(header)) if any(row[k] != gap for row in rows)]
+    return [header[k] for k in keep], [[row[k] for k in keep] for row in rows]
 
-    Args:
-        title: Heading and window title, plain text.
-        eyebrow: Line above the heading, plain text.
-        lede: First sentence, HTML.
-        body: Everything below it, HTML; it must contain the elements of ``figures_html`` for each figure of
-            ``drawn``.
-        drawn: Figures and their kinds; their data is embedded as JSON.
-        footer: Last line, HTML.
-        links: Further entries of the navigation as (element id, text).
+
+def csv_text(heads: Cells, rows: Iterable[Sequence[Any]], lead: str = "") -> str:
+    """Return rows below the names of their columns as CSV, with line feeds as line ends; None is an empty cell.
+
+    ``lead`` is a comment line above them.
     """
-    linked = drawn if len(drawn) <= MOST_LINKED else ()  # more entries would not fit the bar
-    nav = [(f"fig-{f.key}", f.key.capitalize().replace("-", " ")) for f, _ in linked] + list(links)
-    parts = {
-        "version": __version__,
-        "title": escape(together(title)),
-        "eyebrow": escape(eyebrow),
-        "lede": together(lede),
-        "nav": "".join(f'<a href="#{key}">{escape(name)}</a>' for key, name in nav),
-        "body": body,
-        "footer": footer,
-        "echarts": echarts_version(),
-        "css": part("page/report.css"),
-        "data": script_json({"figures": [encode(f, kind) for f, kind in drawn]}),
-        "library": part("vendor/echarts.min.js"),
-        "script": "\n".join(part(f"page/{name}") for name in SCRIPTS),
-    }
-    # A function as replacement: text with backslashes or group references in it must not be interpreted.
-    return re.sub(r"\{\{(\w+)\}\}", lambda hit: parts[hit[1]], part("page/report.html"))
+    out = io.StringIO()
+    out.write(f"# {lead}".rstrip() + "\n" if lead else "")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(heads)
+    writer.writerows(rows)
+    return out.getvalue()
 
 
-TABLE_AND_NOTES = (("table", "Table"), ("notes", "Notes"))
-"""Entries of the navigation of a page with one table."""
-
-
-def findings(
-    *,
-    title: str,
-    eyebrow: str,
-    lede: str,
-    drawn: Sequence[Drawn],
-    cards: Sequence[str],
-    links: Sequence[tuple[str, str]] = TABLE_AND_NOTES,
-) -> str:
-    """Return a page of figures and cards below them; ``links`` names cards in the navigation.
-
-    ``lede`` is HTML.
-    """
-    return page(
-        title=title,
-        eyebrow=eyebrow,
-        lede=lede,
-        body="\n".join(['<div class="figures">', figures_html(drawn), *cards, "</div>"]),
-        drawn=drawn,
-        footer=f"Made by WattQueue {escape(__version__)}.",
-        links=links,
-    )
-
-
-def part(name: str) -> str:
-    """Return a file of this package that becomes part of the page."""
-    return files("wattqueue.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def echarts_version() -> str:
-    """Return the version of the vendored ECharts, read from the README beside it; empty if it is not stated."""
-    hit = ECHARTS_VERSION.search(part("vendor/README.md"))
-    return hit[1] if hit else ""
-
-
-def title(run: RunData) -> str:
-    """Return the heading of a report: policy, cap and estimator.
-
-    A cap that changes is given by its range.
-    """
-    name = policy_name(run.about.policy) if run.about.policy else "A run"
-    # The estimator decides as much as the policy: with naive, a cap counts every node at its maximum.
-    estimator = f", estimator {run.about.estimator}" if run.about.estimator else ""
-    return marked(f"{name}{_under(run)}{estimator}", run.about.oracle)
-
-
-def _under(run: RunData) -> str:
-    """Return the part of the heading that states the cap and load targets."""
-    caps, targets = run.caps_w, "load targets" if len(run.targets_w) else ""
-    if not len(caps):
-        return f" under {targets}, no power cap" if targets else ", no power cap"
-    most = "" if caps.min() == caps.max() else f" to {words.watts(float(caps.max()))}"
-    return f" under a cap of {words.watts(float(caps.min()))}{most}{f' and {targets}' if targets else ''}"
-
-
-def policy_name(key: str) -> str:
-    """Return a policy's key as it begins a title: acronyms in capitals, else the first letter."""
-    return ACRONYMS.get(key, key[:1].upper() + key[1:])
-
-
-def eyebrow(run: RunData) -> str:
-    """Return the line above the heading: workload, machine, seed."""
-    about = run.about
-    said = [about.workload, about.machine]
-    if about.origin == "generated":
-        said = [about.workload, "generated workload", about.machine]
-        said += [] if about.seed is None else [f"seed {about.seed}"]
-    return "  ·  ".join(word for word in said if word)
-
-
-def lede(run: RunData) -> str:
-    """Return the run in one or two sentences (HTML): size, wait, the cap, and jobs that never ran."""
-    wait = run.wait_s
-    ran = len(wait)
-    stuck = f" <strong>{escape(run.work.text)}.</strong>" if run.work.text else ""
-    if not ran:
-        return f"None of {words.count(len(run.jobs), 'job')} ran.{stuck}"
-    kept = ""
-    limits = (
-        ("The cap <strong>was", run.caps_w, run.kept.cap_over_s),
-        ("Load targets <strong>were", run.targets_w, run.kept.target_over_s),
-    )
-    for what, watts, over_s in limits:
-        if len(watts):
-            kept += f" {what} {f'exceeded for {words.span(over_s)}' if over_s else 'never exceeded'}</strong>."
-    return (
-        f"<strong>{words.count(ran, 'job')}</strong> on {words.count(run.units, run.unit)} over "
-        f"{words.span(run.last_s - run.first_s)} waited <strong>{words.span(float(wait.mean()))}</strong> on average"
-        f"{_over_all(run)}."
-        f"{kept}{stuck}"
-    )
-
-
-def _over_all(run: RunData) -> str:
-    """Return the mean wait over all jobs as the end of a sentence; empty where all jobs ran."""
-    name = "all_wait_s_mean"
-    if not metric_table.is_bound(name, run.metrics) or run.metrics.get(name) is None:
-        return ""
-    return f" ({metric_table.readable_of(name, run.metrics)} over all jobs)"
-
-
-ZOOM = (
-    '<div class="zoom" role="group" aria-label="Zoom in time">'
-    '<button type="button" data-key="-" aria-label="Zoom out" title="Zoom out (−)">−</button>'
-    '<button type="button" data-key="+" aria-label="Zoom in" title="Zoom in (+)">+</button>'
-    '<button type="button" data-key="ArrowLeft" aria-label="Earlier" title="Earlier (←)">←</button>'
-    '<button type="button" data-key="ArrowRight" aria-label="Later" title="Later (→)">→</button>'
-    '<button type="button" data-key="0" aria-label="All of it" title="All of it (0)">↺</button></div>'
-)
-"""Buttons of a chart over time (HTML); ``data-key`` is the key that does the same."""
-
-
-def figures_html(drawn: Sequence[Drawn]) -> str:
-    """Return the elements of all figures (HTML).
-
-    Small figures (``SMALL``) are placed in pairs; if their number is odd, the last one takes the whole width. The
-    charts themselves are drawn by ``page/*.js`` into the empty elements.
-    """
-    small = [kind in SMALL for _, kind in drawn]
-    if sum(small) % 2:
-        # An odd number: the last small figure would stand alone beside a gap.
-        small[max(k for k, narrow in enumerate(small) if narrow)] = False
-    return "".join(figure_html(f, kind, half=half) for (f, kind), half in zip(drawn, small, strict=True))
-
-
-def figure_html(figure: Figure, kind: str, *, half: bool) -> str:
-    """Return the element of one figure (HTML): heading, buttons, chart, sentence, and the table of its data.
-
-    The chart can be focused and has a label with its axes; the sentence is its description. Charts over time react to
-    arrow keys, plus, minus and 0, which the label says.
-    """
-    key, name = figure.key, escape(figure.title)
-    tools = choice(figure) + (colour_switch(figure) if kind == "gantt" else "") + (ZOOM if kind in TIMED else "")
-    chosen = f'<span class="chosen">{escape(figure.called)}</span>' if figure.others else ""
-    keys = " Arrow keys move in time, plus and minus zoom, 0 shows all." if kind in TIMED else ""
-    label = f"{name}. {escape(figure.x.label)} across, {escape(figure.y.label)} up.{keys}"
-    return (
-        f'<figure class="fig{" half" if half else ""}" id="fig-{key}" data-kind="{kind}">'
-        f'<header><h2 id="h-{key}">{name}</h2>{chosen}{f"<div class=tools>{tools}</div>" if tools else ""}</header>'
-        '<div class="key"></div>'
-        '<div class="chart" tabindex="0" role="group" aria-roledescription="chart" '
-        f'aria-label="{label}" aria-describedby="s-{key}"></div>'
-        f'<figcaption class="says" id="s-{key}">{escape(together(figure.says))}</figcaption>'
-        f"<details><summary>Data of this figure</summary></details></figure>"
-    )
-
-
-def choice(figure: Figure) -> str:
-    """Return the list of configurations a figure can show (HTML), empty where there is only one."""
-    names = [figure.called, *(other.called for other in figure.others)]
-    options = "".join(f"<option>{escape(name)}</option>" for name in names)
-    return f'<label class="choose">Configuration <select>{options}</select></label>' if figure.others else ""
-
-
-def colour_switch(figure: Figure) -> str:
-    """Return the buttons that colour the Gantt chart by power, user or frequency (HTML).
-
-    Empty where only one is known.
-    """
-    extra = figure.extra
-    found = [
-        name
-        for name, there in (("power", extra["power"]), ("user", extra["has_users"]), ("frequency", extra["frequency"]))
-        if there
-    ]
-    checked = [" checked", *[""] * len(found)]
-    options = "".join(
-        f'<label><input type="radio" name="colour" value="{name}"{mark}><span>{name}</span></label>'
-        for name, mark in zip(found, checked, strict=False)
-    )
-    return f"<fieldset><legend>Colour by</legend>{options}</fieldset>" if len(found) > 1 else ""
-
-
-def _footer(run: RunData) -> str:
-    """Return the last line of a report: version, and how to repeat the run."""
-    version = run.about.version or __version__
-
-    again = "<code>wattqueue rerun DIR</code> reproduces this run with identical files."
-    return f"Made by WattQueue {escape(version)}. {again}"
+def rows_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return mappings as CSV. The columns are those of the longest row first, then what other rows add."""
+    names = list(dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row))
+    return csv_text(names, ([row.get(name) for name in names] for row in rows))

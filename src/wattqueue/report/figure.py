@@ -71,6 +71,10 @@ class Figure:
         return len(next(iter(self.columns.values()), ()))
 
 
+Drawn = tuple[Figure, str]
+"""A figure and the kind of picture that shows it (a function of charts.js)."""
+
+
 def time_axis(run: RunData) -> Axis:
     """Return the time axis of a run: dates where the trace has them, else time since the first submission."""
     return axis_of_time(run.last_s - run.first_s, run.epoch_s)

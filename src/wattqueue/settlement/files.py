@@ -6,11 +6,10 @@ or the machine on which they were made: the same inputs give identical files.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 
 from wattqueue.model.money import plain
+from wattqueue.report.document import csv_text
 from wattqueue.settlement.contract import Contract
 from wattqueue.settlement.statement import EventStatement
 
@@ -30,8 +29,10 @@ def csv_files(statements: Sequence[EventStatement], contract: Contract, facts: M
     """Return the files by name. ``facts`` are the sources and their hashes, written into a comment line."""
     lead = " ".join(f"{key}={value}" for key, value in facts.items())
     return {
-        INTERVALS: _text(f"# wattqueue settlement-intervals {lead}", _INTERVAL_HEADS, _intervals(statements, contract)),
-        EVENTS: _text(f"# wattqueue settlement-events {lead}", _EVENT_HEADS, _events(statements, contract)),
+        INTERVALS: csv_text(
+            _INTERVAL_HEADS, _intervals(statements, contract), f"wattqueue settlement-intervals {lead}"
+        ),
+        EVENTS: csv_text(_EVENT_HEADS, _events(statements, contract), f"wattqueue settlement-events {lead}"),
     }
 
 
@@ -74,13 +75,3 @@ def _events(statements: Sequence[EventStatement], contract: Contract) -> Iterabl
             plain(each.payment), plain(each.penalty), plain(each.payment - each.penalty), contract.currency,
             "; ".join(each.baseline.notes),
         )  # fmt: skip
-
-
-def _text(lead: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a comment line, the column names and the rows, with line feeds as line ends."""
-    out = io.StringIO()
-    out.write(lead.rstrip() + "\n")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(heads)
-    writer.writerows(rows)
-    return out.getvalue()

@@ -1,19 +1,17 @@
-"""The statement of events as one page that opens without a network: totals, curves, intervals, sources."""
+"""The statement of events as text and page: totals, curves, intervals, sources."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from html import escape
 
 import numpy as np
 
 from wattqueue.model.meter import KINDS
 from wattqueue.model.money import words as money
 from wattqueue.report import words
-from wattqueue.report.cards import card, grid, paragraph
-from wattqueue.report.document import Drawn, findings
-from wattqueue.report.figure import Axis, Figure, power_axis
+from wattqueue.report.document import Document, Figures, Prose, Table
+from wattqueue.report.figure import Axis, Drawn, Figure, power_axis
 from wattqueue.settlement.contract import Contract
 from wattqueue.settlement.files import kilowatt_hours, kilowatts
 from wattqueue.settlement.statement import EventStatement
@@ -21,26 +19,42 @@ from wattqueue.settlement.statement import EventStatement
 NOT_FOR_MONEY = "for comparison only; the contract's baseline alone decides payment and penalty"
 
 
-def html(statements: Sequence[EventStatement], contract: Contract, facts: Mapping[str, str]) -> str:
-    """Return the page of some events. ``facts`` are the sources and their hashes."""
-    return findings(
+def document(statements: Sequence[EventStatement], contract: Contract, facts: Mapping[str, str]) -> Document:
+    """Return the statement of some events. ``facts`` are the sources and their hashes."""
+    whole = totals(statements, contract)
+    return Document(
         title=f"Settlement: {contract.name}",
         eyebrow="  ·  ".join([words.count(len(statements), "event"), contract.baseline, contract.currency]),
         lede=lede(statements, contract),
-        drawn=[_drawn(each, k) for k, each in enumerate(statements)],
-        cards=[
-            totals(statements, contract),
+        blocks=[
+            Figures([_drawn(each, k) for k, each in enumerate(statements)]),
+            whole,
             *(_intervals(each, contract) for each in statements),
-            *(_beside(each, k) for k, each in enumerate(statements)),
+            *(_others(each, k) for k, each in enumerate(statements)),
             rules(contract),
             sources(facts),
         ],
+        text=[f"{contract.name}: baseline {contract.baseline}", whole, *(s for e in statements for s in _said(e))],
         links=(("totals", "Totals"), ("rules", "Rules"), ("sources", "Sources")),
     )
 
 
+def _said(each: EventStatement) -> list[str]:
+    """Return what the text says of an event: its power, its baseline, and what other rules would give."""
+    name = each.event.event_id
+    others = "; ".join(
+        f"{o.name} none ({o.note})" if o.delivered_j is None else f"{o.name} {kilowatt_hours(o.delivered_j)} kWh"
+        for o in each.beside
+    )
+    return [
+        f"{name}: metered power is {' and '.join(each.labels) or 'missing'}.",
+        *(f"{name}: {note}." for note in each.baseline.notes),
+        f"{name}, delivered by others: {others} ({NOT_FOR_MONEY}).",
+    ]
+
+
 def lede(statements: Sequence[EventStatement], contract: Contract) -> str:
-    """Return what was delivered and what it is worth, in one sentence (HTML)."""
+    """Return what was delivered and what it is worth, in one sentence."""
     delivered, committed = sum(s.delivered_j for s in statements), sum(s.committed_j for s in statements)
     payment, penalty = sum(s.payment for s in statements), sum(s.penalty for s in statements)
     gaps = sum(len(s.gaps) for s in statements)
@@ -48,18 +62,31 @@ def lede(statements: Sequence[EventStatement], contract: Contract) -> str:
         f" {words.count(gaps, 'interval has', 'intervals have')} no data and count as not delivered." if gaps else ""
     )
     return (
-        f"<strong>{kilowatt_hours(delivered)} kWh</strong> were delivered below the baseline of "
-        f"{kilowatt_hours(committed)} kWh committed. Payment {escape(money(payment, contract.currency))}, penalty "
-        f"{escape(money(penalty, contract.currency))}: "
-        f"<strong>{escape(money(payment - penalty, contract.currency))}</strong>.{missing}"
+        f"**{kilowatt_hours(delivered)} kWh** were delivered below the baseline of "
+        f"{kilowatt_hours(committed)} kWh committed. Payment {money(payment, contract.currency)}, penalty "
+        f"{money(penalty, contract.currency)}: **{money(payment - penalty, contract.currency)}**.{missing}"
     )
 
 
-def totals(statements: Sequence[EventStatement], contract: Contract) -> str:
-    """Return the card of all events (HTML)."""
+def totals(statements: Sequence[EventStatement], contract: Contract) -> Table:
+    """Return the table of all events."""
     heads = (
         *("Event", "From", "To", "Days averaged", "Adjustment", "Delivered kWh", "Committed kWh", "Missing kWh"),
         *("Gaps", "Payment", "Penalty", "Net"),
+    )
+    short = (
+        "event",
+        "from",
+        "",
+        "",
+        "",
+        "delivered kWh",
+        "committed kWh",
+        "missing kWh",
+        "gaps",
+        "payment",
+        "penalty",
+        "net",
     )
     rows = [
         (
@@ -72,14 +99,14 @@ def totals(statements: Sequence[EventStatement], contract: Contract) -> str:
         )
         for each in statements
     ]  # fmt: skip
-    notes = [paragraph(f"{s.event.event_id}: {note}.") for s in statements for note in s.baseline.notes]
     days = [
-        paragraph(f"{s.event.event_id}, days averaged: {', '.join(d.isoformat() for d in s.baseline.days)}.")
-        for s in statements
-        if s.baseline.days
+        f"{each.event.event_id}, days averaged: {', '.join(day.isoformat() for day in each.baseline.days)}."
+        for each in statements
+        if each.baseline.days
     ]
+    notes = [f"{each.event.event_id}: {note}." for each in statements for note in each.baseline.notes]
     kinds = ["", "", "", *["n"] * 9]
-    return card("totals", "Totals", grid("Totals by event", heads, rows, kinds), *days, *notes)
+    return Table(heads, rows, "Totals by event", key="totals", short=short, kinds=kinds, notes=[*days, *notes])
 
 
 def _amounts(each: EventStatement) -> tuple[int, int, int]:
@@ -87,8 +114,8 @@ def _amounts(each: EventStatement) -> tuple[int, int, int]:
     return each.payment, each.penalty, each.payment - each.penalty
 
 
-def _intervals(each: EventStatement, contract: Contract) -> str:
-    """Return the card of an event's intervals (HTML)."""
+def _intervals(each: EventStatement, contract: Contract) -> Table:
+    """Return the table of an event's intervals."""
     heads = (
         *("From", "Metered kW", "Label", "Baseline kW", "Replay kW", "Delivered kW", "Paid kW", "Missing kW"),
         *(f"Rate {contract.currency}/MWh", "Payment", "Penalty"),
@@ -103,12 +130,11 @@ def _intervals(each: EventStatement, contract: Contract) -> str:
         for row in each.rows
     ]  # fmt: skip
     title = f"Intervals of {each.event.event_id}" + (" (test)" if each.event.test else "")
-    kinds = ["", "n", "", *["n"] * 8]
-    return card("", title, grid(title, heads, rows, kinds))
+    return Table(heads, rows, title, kinds=["", "n", "", *["n"] * 8])
 
 
-def _beside(each: EventStatement, k: int) -> str:
-    """Return the card of other rules and the counterfactual (HTML)."""
+def _others(each: EventStatement, k: int) -> Table:
+    """Return the table of other rules and the counterfactual."""
     heads = ("Would-be load by", "Mean kW", "Delivered kWh by it", "")
     rows = [
         (
@@ -120,12 +146,12 @@ def _beside(each: EventStatement, k: int) -> str:
         for other in each.beside
     ]
     title = f"Beside the contract's baseline: {each.event.event_id}"
-    table = grid(title, heads, rows, ["", "n", "n", "wrap"])
-    return card(f"beside-{k}", title, table, paragraph(f"These figures are {NOT_FOR_MONEY}."))
+    note = f"These figures are {NOT_FOR_MONEY}."
+    return Table(heads, rows, title, note, key=f"beside-{k}", kinds=["", "n", "n", "wrap"])
 
 
-def rules(contract: Contract) -> str:
-    """Return the card that says how the figures were computed (HTML)."""
+def rules(contract: Contract) -> Prose:
+    """Return how the figures were computed."""
     paid = (
         f"{_digits(contract.payment_per_mwh, 2)} {contract.currency}/MWh"
         if contract.payment_per_mwh is not None
@@ -147,14 +173,13 @@ def rules(contract: Contract) -> str:
         f"Tests are {' and '.join(tests)}.",
         "Each amount of a row is rounded to a millionth of the currency; totals are sums of rows.",
     )
-    return card("rules", "How it is computed", *map(paragraph, lines))
+    return Prose("How it is computed", lines, "rules")
 
 
-def sources(facts: Mapping[str, str]) -> str:
-    """Return the card of the inputs and of the labels' meanings (HTML)."""
-    rows = [(key, value) for key, value in facts.items()]
-    labels = paragraph("Labels: " + "; ".join(f"{name}, {what}" for name, what in KINDS.items()) + ".")
-    return card("sources", "Sources", grid("Sources", ("Input", "Value"), rows, ["", "breaks"]), labels)
+def sources(facts: Mapping[str, str]) -> Table:
+    """Return the table of the inputs, and the meanings of labels."""
+    labels = "Labels: " + "; ".join(f"{name}, {what}" for name, what in KINDS.items()) + "."
+    return Table(("Input", "Value"), [*facts.items()], "Sources", labels, key="sources", kinds=["", "breaks"])
 
 
 def _digits(value: Decimal, least: int = 0) -> str:

@@ -19,13 +19,13 @@ from wattqueue.formats.source import sha256_of
 from wattqueue.model.comparability import WorkDone, gate
 from wattqueue.model.meter import MeterData, check_interval, of_power
 from wattqueue.model.money import plain
+from wattqueue.report.document import Document
 from wattqueue.settlement.contract import Contract, read_contract
 from wattqueue.settlement.events import called_events, chosen
 from wattqueue.settlement.files import csv_files
 from wattqueue.settlement.load_history import LoadHistory
-from wattqueue.settlement.page import html
+from wattqueue.settlement.page import document
 from wattqueue.settlement.statement import EventStatement, settle_event
-from wattqueue.settlement.text import lines
 from wattqueue.whatif.bill import Tariff
 
 RUN_INTERVAL_S = 900
@@ -68,14 +68,15 @@ class Settlement:
         """Return what missing delivery costs, exact, in units of the contract's currency."""
         return Decimal(plain(sum(each.penalty for each in self.statements)))
 
-    def lines(self) -> list[str]:
-        """Return what the command line prints."""
-        return lines(self.statements, self.contract)
+    @property
+    def document(self) -> Document:
+        """Return the statement as text and page."""
+        return document(self.statements, self.contract, self.facts)
 
     def files(self) -> dict[str, str]:
         """Return intervals.csv, events.csv and statement.html by name."""
         files = csv_files(self.statements, self.contract, self.facts)
-        return {**files, "statement.html": html(self.statements, self.contract, self.facts)}
+        return {**files, "statement.html": self.document.html()}
 
 
 def perform_settlement(inputs: SettlementInputs) -> Settlement:

@@ -6,8 +6,6 @@ None becomes an empty cell or ``null``.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -129,21 +127,6 @@ def _payer(group: Payers, i: int) -> Row:
         "extra_wait_s_mean": float(group.wait_mean_s[i]),
         "extra_run_node_h": float(group.run_node_h[i]),
     }
-
-
-def to_csv(table: list[Row]) -> str:
-    """Return rows as CSV text.
-
-    The columns are those of the longest row first, then what other rows add; a missing value is an empty cell.
-    """
-    names: dict[str, None] = {}
-    for row in sorted(table, key=len, reverse=True):
-        names |= dict.fromkeys(row)
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(names), restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({k: "" if v is None else v for k, v in row.items()} for row in table)
-    return out.getvalue()
 
 
 def to_json(answer: Answer) -> str:

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from wattqueue.model.jobs import Floats
 from wattqueue.model.quantities import quantity
 from wattqueue.report import words
-from wattqueue.report.document import Drawn
 from wattqueue.report.equal import equal_sentence
-from wattqueue.report.figure import SCOPE_WORDS, Axis, Figure, axis_of_time, finite_max
+from wattqueue.report.figure import SCOPE_WORDS, Axis, Drawn, Figure, axis_of_time, finite_max
 from wattqueue.whatif import text
 from wattqueue.whatif.answer import Answer, Bill, Curve
 from wattqueue.whatif.payers import Payers

@@ -1,9 +1,8 @@
-"""Write the answer as one self-contained HTML file: verdicts, figures, tables, and what "safe" means.
+"""The answer as text and page: verdicts, figures, tables, and what "safe" means.
 
-Frame, style and scripts are those of the report (``report.document``). Order of the page: a notice where the replay
-does not reproduce the recorded waits, knee and lowest safe cap per configuration, figures, one table of all caps per
-configuration, the worst hours and the users that wait longer, the definition of safe, and the inputs. Every text from
-a file is escaped.
+Order of the page: a notice where the replay does not reproduce the recorded waits, knee and lowest safe cap per
+configuration, figures, one table of all caps per configuration, the worst hours and the users that wait longer, the
+definition of safe, and the inputs. The text has the tables with the conclusions of each.
 """
 
 from __future__ import annotations
@@ -12,38 +11,50 @@ from html import escape
 from pathlib import Path
 
 from wattqueue.report import metric_table, words
-from wattqueue.report.cards import Html, card, grid, paragraph, together
-from wattqueue.report.document import figures_html, page
+from wattqueue.report.document import Block, Document, Figures, Prose, Table, rows_csv
+from wattqueue.report.html import Html, card, paragraph, together
 from wattqueue.version import __version__
 from wattqueue.whatif import safe, text
 from wattqueue.whatif.answer import Answer, Curve
+from wattqueue.whatif.document import payer_rows, rows, to_json
 from wattqueue.whatif.figures import pictures
 from wattqueue.whatif.run import RunSummary
 
 
-def html(answer: Answer) -> str:
-    """Return the page."""
-    drawn = pictures(answer)
-    body = [
-        notice(answer),
-        '<div class="figures">',
-        verdicts(answer),
-        figures_html(drawn),
-        *(table(answer, curve) for curve in answer.curves),
-        closely(answer),
-        meaning(),
-        sources(answer),
-        "</div>",
-    ]
-    return page(
+def document(answer: Answer) -> Document:
+    """Return the answer as text and page."""
+    tables = [table(answer, curve) for curve in answer.curves]
+    on = f"{Path(answer.setup.task.workload).name} on {answer.setup.machine.name}"
+    said: list[Block | str] = []
+    for curve, shown in zip(answer.curves, tables, strict=True):
+        said += [f"**{on}: {curve.label}**", shown, *text.sentences(answer, curve)]
+    return Document(
         title="What would a cap do?",
         eyebrow=_eyebrow(answer),
         lede=lede(answer),
-        body="\n".join(body),
-        drawn=drawn,
-        footer=f"Made by WattQueue {escape(__version__)}: <code>wattqueue whatif</code>.",
+        top=notice(answer),
+        blocks=[
+            verdicts(answer),
+            Figures(pictures(answer)),
+            *tables,
+            *(_closely(answer, curve) for curve in answer.curves),
+            meaning(),
+            sources(answer),
+        ],
+        text=[*said, *text.remarks(answer)],
+        footer=f"Made by WattQueue {__version__}: `wattqueue whatif`.",
         links=(("caps", "Table"), ("meaning", "Safe?"), ("sources", "Sources")),
     )
+
+
+def files(answer: Answer, shown: Document) -> dict[str, str]:
+    """Return the text of every file by its name: two CSV tables, one JSON document, one self-contained page."""
+    return {
+        "whatif.csv": rows_csv(rows(answer)),
+        "payers.csv": rows_csv(list(payer_rows(answer))),
+        "whatif.json": to_json(answer),
+        "report.html": shown.html(),
+    }
 
 
 def _eyebrow(answer: Answer) -> str:
@@ -56,7 +67,7 @@ def _eyebrow(answer: Answer) -> str:
 
 
 def lede(answer: Answer) -> str:
-    """Return the answer for the first configuration in two sentences (HTML).
+    """Return the answer for the first configuration in two sentences.
 
     The first gives the wait under the cap that is examined closely against none, or why that cap does not hold. The
     second names the lowest safe cap and, where that is another cap, its wait: a safe cap without its wait says nothing
@@ -67,14 +78,14 @@ def lede(answer: Answer) -> str:
     condition = "" if curve.assumed is None else f"{text.UNKNOWN}, the"
     risk = safe.percent(answer.setup.question.risk)
     called = (
-        f"{condition or 'The'} lowest safe cap at a risk of {risk} is <strong>{escape(caps[lowest].text)}</strong>"
-        f"{'' if lowest == curve.at else escape(f', {text.waits_under(curve, lowest)}')}."
+        f"{condition or 'The'} lowest safe cap at a risk of {risk} is **{caps[lowest].text}**"
+        f"{'' if lowest == curve.at else f', {text.waits_under(curve, lowest)}'}."
         if lowest is not None
-        else "<strong>No cap can be certified</strong> with this data; the reason is given below."
+        else "**No cap can be certified** with this data; the reason is given below."
     )
-    said = escape(text.headline(answer, curve))
-    falls = f" {escape(metric_table.MAY_FALL)}" if text.mean_falls(curve) else ""
-    return f"{said if curve.holds(curve.at) else f'<strong>{said}</strong>'} {called}{falls}"
+    said = text.headline(answer, curve)
+    falls = f" {metric_table.MAY_FALL}" if text.mean_falls(curve) else ""
+    return f"{said if curve.holds(curve.at) else f'**{said}**'} {called}{falls}"
 
 
 def notice(answer: Answer) -> str:
@@ -88,8 +99,8 @@ def notice(answer: Answer) -> str:
     return f'<p class="notice" role="note">{escape(together(text.recorded_sentence(seen)))}</p>'
 
 
-def verdicts(answer: Answer) -> str:
-    """Return knee, lowest safe cap with their mean waits, and the reason, one row per configuration (HTML)."""
+def verdicts(answer: Answer) -> Table:
+    """Return knee, lowest safe cap with their mean waits, and the reason, one row per configuration."""
     caps = answer.setup.caps
 
     def name(curve: Curve, row: int | None) -> str:
@@ -110,7 +121,7 @@ def verdicts(answer: Answer) -> str:
         f"Lowest safe cap at {safe.percent(answer.setup.question.risk)}, mean wait",
         "Why this cap is the lowest",
     )
-    return card("verdicts", "Knee and lowest safe cap", grid(heads[0], heads, rows, ["", *["wrap"] * 4]))
+    return Table(heads, rows, "Knee and lowest safe cap", key="verdicts", kinds=["", *["wrap"] * 4])
 
 
 def _answers(curve: Curve) -> list[tuple[str, safe.SafeCaps]]:
@@ -129,69 +140,63 @@ def wait_of(ran: RunSummary) -> str:
     return "–" if value is None else words.span(float(value))
 
 
-COLUMNS = Html(
-    "<em>Energy billed</em>: the whole machine from the first submission to the end of the run. <em>Above cap</em>: "
-    "share of time with true power above the cap, from the first submission to the last start. <em>At most</em>: its "
-    "upper bound. <em>By nodes</em>: each job weighted by its nodes. <em>Jobs that never ran</em> count in the waits "
-    "over all jobs only, up to the end of the run (≥). "
-    "<em>recorded</em>: waits that users really had, where the trace has start times."
+COLUMNS = (
+    "**Energy billed**: the whole machine from the first submission to the end of the run. **Above cap**: share of "
+    "time with true power above the cap, from the first submission to the last start. **At most**: its upper bound. "
+    "**By nodes**: each job weighted by its nodes. **Jobs that never ran** count in the waits over all jobs only, up "
+    "to the end of the run (≥). **recorded**: waits that users really had, where the trace has start times."
 )
-"""Explanation of the columns, below the last table (HTML)."""
+"""Explanation of the columns, below the last table."""
+HOURS = (
+    "Hour of submission", "Additional node-hours of wait", "Jobs", "Delayed jobs", "Their mean wait, no cap",
+    "Their mean wait, cap",
+)  # fmt: skip
+"""Heads of the worst hours; the two waits are means over the jobs that wait longer, not over all jobs of the hour."""
+RANKED = (
+    "Hours are ranked by the additional node-hours of wait of the jobs submitted in them, against no cap. payers.csv "
+    "lists every user and partition under every cap."
+)
+"""What is said below the last of them."""
 
 
-def table(answer: Answer, curve: Curve) -> str:
-    """Return all caps of one configuration with the cells of the terminal table (HTML).
+def table(answer: Answer, curve: Curve) -> Table:
+    """Return all caps of one configuration; columns that are empty in every row are left out.
 
-    On a phone it stays a table that scrolls sideways under a fixed first column: caps are compared down a column,
-    which a list of cards would prevent.
+    Costs are empty without prices, for example. Only the marks may be broken.
     """
-    found = text.table_rows(answer, curve)
-    names = text.heads(answer)
+    found, names = text.table_rows(answer, curve), text.heads(answer)
     keep = [k for k in range(len(names)) if any(row[k] for row in found)]
-    rows = [tuple(row[k] for k in keep) for row in found]
+    place = answer.curves.index(curve)
     heads = [names[k] for k in keep]
-    kinds = ["", *("" if head == "Mark" else "n" for head in heads[1:])]
-    first, last = curve is answer.curves[0], curve is answer.curves[-1]
-    return card(
-        "caps" if first else f"caps-{answer.curves.index(curve) + 1}",
+    return Table(
+        heads,
+        [[row[k] for k in keep] for row in found],
         f"Every cap: {curve.label}",
-        grid(heads[0], heads, rows, kinds) + (paragraph(COLUMNS) if last else ""),
+        COLUMNS if curve is answer.curves[-1] else "",
+        key=f"caps-{place + 1}" if place else "caps",
+        short=heads,
+        words=[k for k, column in enumerate(keep) if column == text.MARK],
+        kinds=["" if k in text.WORDS else "n" for k in keep],
     )
 
 
-def closely(answer: Answer) -> str:
-    """Return the worst hours and the payers of every configuration, under the cap that is examined closely (HTML).
-
-    The two waits of an hour are means over the jobs that wait longer, not over all jobs of the hour.
-    """
-    parts = []
-    for curve in answer.curves:
-        cap = answer.setup.caps[curve.at].text
-        hours = [
-            (
-                answer.setup.words(h.begin_s), f"{h.wait_node_h:,.0f}", f"{h.jobs:,}", f"{h.delayed:,}",
-                words.span(h.delayed_plain_wait_mean_s), words.span(h.delayed_wait_mean_s),
-            )
-            for h in answer.hours(curve, curve.at)
-        ]  # fmt: skip
-        parts.append(f"<h3>{escape(curve.label)} under {escape(cap)}</h3>")
-        heads = (
-            "Hour of submission",
-            "Additional node-hours of wait",
-            "Jobs",
-            "Delayed jobs",
-            "Their mean wait, no cap",
-            "Their mean wait, cap",
+def _closely(answer: Answer, curve: Curve) -> Table | Prose:
+    """Return the worst hours and the payers of a configuration, under the cap that is examined closely."""
+    cap, place = answer.setup.caps[curve.at].text, answer.curves.index(curve)
+    title = f"The three worst hours, and who waits longer: {curve.label} under {cap}"
+    key = f"closely-{place + 1}" if place else "closely"
+    hours = [
+        (
+            answer.setup.words(h.begin_s), f"{h.wait_node_h:,.0f}", f"{h.jobs:,}", f"{h.delayed:,}",
+            words.span(h.delayed_plain_wait_mean_s), words.span(h.delayed_wait_mean_s),
         )
-        through = curve.gates[curve.at]
-        none = through.sentence or "No job waits longer."
-        parts.append(grid(heads[0], heads, hours, ["", *["n"] * 5]) if hours else paragraph(none))
-        parts += [paragraph(text.payer_sentence(g, cap)) for g in answer.payers(curve, curve.at)]
-    note = paragraph(
-        "Hours are ranked by the additional node-hours of wait of the jobs submitted in them, against no cap. "
-        "payers.csv lists every user and partition under every cap."
-    )
-    return card("closely", "The three worst hours, and who waits longer", "".join(parts) + note)
+        for h in answer.hours(curve, curve.at)
+    ]  # fmt: skip
+    said = [text.payer_sentence(group, cap) for group in answer.payers(curve, curve.at)]
+    said += [RANKED] if curve is answer.curves[-1] else []
+    if not hours:
+        return Prose(title, [curve.gates[curve.at].sentence or "No job waits longer.", *said], key)
+    return Table(HOURS, hours, title, key=key, notes=said, kinds=["", *["n"] * 5])
 
 
 LIMITS = """The statement is about the simulated workload. Next year's jobs may differ: a new application or a higher
@@ -210,8 +215,8 @@ year may be missing from a shorter trace."""
 """What the certificate does not cover, one paragraph per limit."""
 
 
-def meaning() -> str:
-    """Return the definition of "safe" and its limits (HTML).
+def meaning() -> Html:
+    """Return the definition of "safe" and its limits.
 
     The definition is the docstring of ``safe``, the limits are LIMITS below it on the page: what the bound cannot
     know.
@@ -226,11 +231,8 @@ def meaning() -> str:
     shown = [b for b in blocks if b[:2] not in {"1.", "2.", "3."}]
     paragraphs = f'{paragraph(shown[0])}<ol class="note">{items}</ol>{"".join(map(paragraph, shown[1:]))}'
     limits = "".join(f"<li>{escape(line)}</li>" for line in LIMITS.split("\n\n"))
-    return card(
-        "meaning",
-        "What “safe” means here, and what it does not",
-        f'{paragraphs}<h3>Limits</h3><ul class="note">{limits}</ul>',
-    )
+    title = "What “safe” means here, and what it does not"
+    return Html(card("meaning", title, f'{paragraphs}<h3>Limits</h3><ul class="note">{limits}</ul>'))
 
 
 def _items(said: str) -> list[str]:
@@ -245,8 +247,8 @@ def _items(said: str) -> list[str]:
     return items
 
 
-def sources(answer: Answer) -> str:
-    """Return what went in: workload, machine, series, and remarks about them (HTML).
+def sources(answer: Answer) -> Table:
+    """Return what went in: workload, machine, series, and remarks about them.
 
     Series are named with the begin of their hash; whatif.json has it in full.
     """
@@ -255,5 +257,5 @@ def sources(answer: Answer) -> str:
     for name, tariff in (("prices", setup.prices), ("intensity", setup.intensity)):
         if tariff is not None:
             rows.append((name, f"{tariff.source.path.name} ({tariff.source.unit})", f"SHA-256 {tariff.sha256[:12]}…"))
-    said = "".join(map(paragraph, text.remarks(answer)))
-    return card("sources", "Inputs", grid("input", ("input", "what", "origin"), rows, ["", "wrap", "wrap"]), said)
+    said, kinds = list(text.remarks(answer)), ["", "wrap", "wrap"]
+    return Table(("input", "what", "origin"), rows, "Inputs", key="sources", notes=said, kinds=kinds)

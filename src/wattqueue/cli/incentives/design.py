@@ -36,9 +36,10 @@ def run(
     from wattqueue.formats.pages import write_files
     from wattqueue.incentives.acceptance import read_acceptance
     from wattqueue.incentives.design import DesignInputs, design
-    from wattqueue.incentives.design_report import csv_text, html, lines
+    from wattqueue.incentives.design_report import design_csv, document
     from wattqueue.incentives.rewards import read_reward_model
     from wattqueue.model.money import decimal_of
+    from wattqueue.report.document import UNBROKEN
     from wattqueue.runs.task import Task
     from wattqueue.settlement.contract import read_contract
     from wattqueue.settlement.events import called_events
@@ -54,9 +55,10 @@ def run(
     events = called_events(found, terms, epoch, targets)
     inputs = DesignInputs(site, found, events, rewards, curve, terms, tariff, interval, draws, seed)
     rows = design(inputs, multiples)
+    shown = document(rows, inputs)
     if out is not None:
-        write_files(out, {"design.csv": csv_text(rows, inputs), "design.html": html(rows, inputs)})
-    for line in lines(rows, inputs):
+        write_files(out, {"design.csv": design_csv(rows, inputs), "design.html": shown.html()})
+    for line in shown.lines(UNBROKEN):
         typer.echo(line)
     if site.jobs.origin == "generated":
         typer.echo("The workload is generated, not measured.")

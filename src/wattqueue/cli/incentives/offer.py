@@ -40,9 +40,10 @@ def run(
     from wattqueue.formats.cap import parse_cap
     from wattqueue.formats.pages import write_text
     from wattqueue.incentives.offer import Candidate, OfferTerms, offers
-    from wattqueue.incentives.offer_report import csv_text, lines
+    from wattqueue.incentives.offer_report import document, offers_csv
     from wattqueue.incentives.participation import sentences
     from wattqueue.incentives.rewards import read_reward_model
+    from wattqueue.report.document import UNBROKEN
     from wattqueue.runs.task import Task
     from wattqueue.settlement.calendar import SiteCalendar, zone_of
 
@@ -65,8 +66,8 @@ def run(
     found = offers(site, candidates, terms, rewards, midnight_s=midnight)
     currency = "" if rewards is None else rewards.currency
     if out is not None:
-        write_text(out, csv_text(found, terms, currency))
-    for line in [*lines(found, terms, currency), *sentences(site.jobs, rewards)]:
+        write_text(out, offers_csv(found, terms, currency))
+    for line in [*document(found, terms, currency).lines(UNBROKEN), *sentences(site.jobs, rewards)]:
         typer.echo(line)
     if site.jobs.origin == "generated":
         typer.echo("The workload is generated, not measured.")

@@ -18,9 +18,9 @@ def run(
     """State what a user got for consent, in words and as a page; without a user, the totals of all."""
     from wattqueue.errors import InputError
     from wattqueue.formats.pages import write_text
-    from wattqueue.incentives.user_statement import html, text
+    from wattqueue.incentives.user_statement import document
     from wattqueue.model.money import words
-    from wattqueue.report.text_table import table
+    from wattqueue.report.document import UNBROKEN, aligned
     from wattqueue.settlement.calendar import SiteCalendar, zone_of
     from wattqueue.store.incentives import IncentiveLedger
 
@@ -32,13 +32,13 @@ def run(
         rows = [
             (t.user_name, str(t.jobs), words(t.fee, t.currency), words(t.reward, t.currency)) for t in book.totals()
         ]
-        for line in table(("user", "jobs", "usage fee", "reward"), rows):
+        for line in aligned(("user", "jobs", "usage fee", "reward"), rows):
             typer.echo(line)
         return
-    lines = book.entries(user)
+    shown = document(user, book.entries(user), calendar)
     if out is not None:
-        write_text(out, html(user, lines, calendar))
-    for line in text(user, lines, calendar):
+        write_text(out, shown.html())
+    for line in shown.lines(UNBROKEN):
         typer.echo(line)
     if out is not None:
         typer.echo(str(out))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from html import escape
 
 from wattqueue.report import metric_table
-from wattqueue.report.cards import Html, card, grid
 from wattqueue.report.compare import figures
 from wattqueue.report.compare.groups import Group
 from wattqueue.report.compare.table import (
@@ -22,7 +21,9 @@ from wattqueue.report.compare.table import (
     notes,
     shown,
 )
-from wattqueue.report.document import Drawn, figures_html, page
+from wattqueue.report.document import Document, Figures, Table
+from wattqueue.report.figure import Drawn
+from wattqueue.report.html import Html, kind_mark
 from wattqueue.version import __version__
 
 
@@ -53,23 +54,16 @@ def report(comparison: Comparison) -> str:
     """
     groups = comparison.groups
     drawn = pictures(comparison)
+    front = [one for one in drawn if one[1] == "pareto"]
     names = [group.label for group in groups]
-    return page(
+    return Document(
         title=" and ".join(names) if len(names) == 2 else f"{len(names)} configurations side by side",
         eyebrow=_eyebrow(groups),
         lede=_lede(comparison),
-        body="".join(['<div class="figures">', *_body(comparison, drawn), "</div>"]),
-        drawn=drawn,
-        footer=f"Made by WattQueue {escape(__version__)}: <code>wattqueue compare</code>.",
+        blocks=[Figures(front), table(comparison), Figures(drawn[len(front) :]), _runs(groups)],
+        footer=f"Made by WattQueue {__version__}: `wattqueue compare`.",
         links=(("table", "Table"), ("runs", "Runs")),
-    )
-
-
-def _body(comparison: Comparison, drawn: list[Drawn]) -> list[str]:
-    """Return the sections in order: energy against turnaround, the table, everything over time, the runs (HTML)."""
-    front = [d for d in drawn if d[1] == "pareto"]
-    rest = [d for d in drawn if d[1] != "pareto"]
-    return [figures_html(front), table_html(comparison), figures_html(rest), runs_html(comparison.groups)]
+    ).html()
 
 
 def _eyebrow(groups: tuple[Group, ...]) -> str:
@@ -83,32 +77,32 @@ def _eyebrow(groups: tuple[Group, ...]) -> str:
 
 
 def _lede(comparison: Comparison) -> str:
-    """Return the differences of mean wait and energy from the first group in a sentence (HTML)."""
-    base = escape(comparison.groups[0].label)
-    closed = " ".join(f"<strong>{escape(said)}</strong>" for said in not_comparable(comparison))
+    """Return the differences of mean wait and energy from the first group in a sentence."""
+    base = comparison.groups[0].label
+    closed = " ".join(f"**{said}**" for said in not_comparable(comparison))
     by_name = {row[0].metric: row for row in comparison.rows}
     parts = []
     for k, group in enumerate(comparison.groups[1:4], 1):
         shown_for = [
-            f"{words} <strong>{escape(difference(by_name[name][k]).rstrip('*'))}</strong>"
+            f"{words} **{difference(by_name[name][k]).rstrip('*')}**"
             for name, words in (("wait_s_mean", "mean wait"), ("machine_energy_j", "energy"))
             if name in by_name and by_name[name][k].difference_percent is not None
         ]
         if shown_for:
-            parts.append(f"{escape(group.label)} has {' and '.join(shown_for)}")
+            parts.append(f"{group.label} has {' and '.join(shown_for)}")
     said = f"Against {base}: {'; '.join(parts)}." if parts else "" if closed else f"Differences are from {base}."
     return " ".join(filter(None, (closed, said)))
 
 
-def table_html(comparison: Comparison) -> str:
-    """Return all metrics with one column per group (HTML).
+def table(comparison: Comparison) -> Table:
+    """Return all metrics with one column per group.
 
     A difference is coloured only if it is an improvement or a loss, and not if a paired test leaves doubt.
     """
     heads = [g.label + (f"\n{len(g.members)} seeds" if len(g.members) > 1 else "") for g in comparison.groups]
     rows = [[_name_html(row[0].metric), *map(_cell_html, row)] for row in comparison.rows]
-    title = "Metrics side by side"
-    return card("table", title, grid(title, ["Metric", *heads], rows, ["", *["n"] * len(heads)]), _note(comparison))
+    kinds = ["", *["n"] * len(heads)]
+    return Table(["Metric", *heads], rows, "Metrics side by side", _note(comparison), key="table", kinds=kinds)
 
 
 def _name_html(metric: str) -> Html:
@@ -131,8 +125,8 @@ def _p(cell: MetricDifference) -> str:
 
 
 def _note(comparison: Comparison) -> str:
-    """Return the explanation below the table (HTML): reference, intervals, p values."""
-    said = [*map(escape, notes(comparison)), f"Differences are from {escape(comparison.groups[0].label)}."]
+    """Return the explanation below the table: reference, intervals, p values."""
+    said = [*notes(comparison), f"Differences are from {comparison.groups[0].label}."]
     if any_intervals(comparison):
         said.append("± is half of the 95 % confidence interval over seeds (Student’s t).")
     n = any_pairs(comparison)
@@ -142,19 +136,14 @@ def _note(comparison: Comparison) -> str:
             "* marks differences whose paired 95 % interval excludes zero. Of twenty metrics without any true "
             "difference, one is expected to be marked by chance."
         )
-    return f'<p class="note">{" ".join(said)}</p>'
+    return " ".join(said)
 
 
-def runs_html(groups: tuple[Group, ...]) -> str:
-    """Return the run directories of each group (HTML), with seed and whether the jobs are generated."""
+def _runs(groups: tuple[Group, ...]) -> Table:
+    """Return the run directories of each group, with seed and whether the jobs are generated."""
     rows = [
-        [m.name, g.label, "–" if m.seed is None else str(m.seed), _origin_html(m.run.about.origin)]
+        [m.name, g.label, "–" if m.seed is None else str(m.seed), kind_mark(m.run.about.origin)]
         for g in groups
         for m in g.members
     ]
-    return card("runs", "Runs", grid("Runs", ["Directory", "Group", "Seed", "Jobs"], rows))
-
-
-def _origin_html(origin: str) -> Html:
-    """Return whether jobs are generated or measured, as a mark."""
-    return Html(f'<span class="kind {escape(origin)}">{escape(origin)}</span>')
+    return Table(("Directory", "Group", "Seed", "Jobs"), rows, "Runs", key="runs", kinds=("",) * 4)

@@ -8,6 +8,7 @@ methods, Biometrics Bulletin 1 (1945).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -87,3 +88,16 @@ def paired(base: Sequence[float] | Floats, other: Sequence[float] | Floats) -> P
     from scipy.stats import ttest_1samp, wilcoxon
 
     return Paired(found, float(ttest_1samp(differences, 0.0).pvalue), float(wilcoxon(differences).pvalue))
+
+
+def with_interval(found: Estimate, sign: str = "+", digits: int = 1) -> str:
+    """Return a mean with its 95 % interval: ± where it is symmetric, else both ends; alone where there is none."""
+    if math.isnan(found.mean):
+        return "–"
+    text = f"{found.mean:{sign}z.{digits}f}"
+    if found.low is None or found.high is None:
+        return text
+    below, above = found.mean - found.low, found.high - found.mean
+    if abs(above - below) > 0.05 * max(above, below, 1.0):
+        return f"{text} [{found.low:{sign}z.{digits}f}, {found.high:{sign}z.{digits}f}]"
+    return f"{text} ±{above:.{digits}f}" if above < 10 else f"{text} ±{above:.0f}"

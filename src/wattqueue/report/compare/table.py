@@ -6,8 +6,6 @@ Differences are formed pair by pair, over equal seeds, and only where all pairs 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +15,7 @@ from wattqueue.model.comparability import OPEN, CommonJobs, Gate, change_percent
 from wattqueue.report import metric_table, words
 from wattqueue.report.compare.groups import Group, Member, pairs_of
 from wattqueue.report.compare.stats import Estimate, Paired, estimate, paired
+from wattqueue.report.document import csv_text
 from wattqueue.version import SCHEMA_VERSION
 
 HIGHER_IS_BETTER = ("utilization", "jobs_completed")
@@ -221,11 +220,7 @@ def flat(comparison: Comparison) -> Iterator[dict[str, object]]:
 
 def to_csv(comparison: Comparison) -> str:
     """Return compare.csv: long form, one row per metric and group."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({k: "" if v is None else v for k, v in row.items()} for row in flat(comparison))
-    return out.getvalue()
+    return csv_text(COLUMNS, (tuple(row.values()) for row in flat(comparison)))
 
 
 def to_json(comparison: Comparison) -> str:

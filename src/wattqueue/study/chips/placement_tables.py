@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from wattqueue.policy.oracles import marked_policy
-from wattqueue.report.document import Drawn
-from wattqueue.report.figure import Axis
+from wattqueue.report.compare.stats import with_interval
+from wattqueue.report.document import Table
+from wattqueue.report.figure import Axis, Drawn
 from wattqueue.report.figures import boxes
 from wattqueue.report.figures.boxes import Box
 from wattqueue.study.chips.budgets import BASE, ONE_RANK, ORACLE
 from wattqueue.study.chips.limits import BY_NUMBER
 from wattqueue.study.chips.simulations import Simulated
 from wattqueue.study.frame.samples import Samples, change
-from wattqueue.study.frame.table import Table, with_interval
 
 CHANGES = {"turnaround_s": "mean turnaround", "energy_j": "energy"}
 ABOVE = 0.005

@@ -14,9 +14,9 @@ from wattqueue.formats.chip_runs import ChipRuns, read_chip_runs
 from wattqueue.formats.clustercockpit import read_node_series
 from wattqueue.formats.unit_factors import write_unit_factors
 from wattqueue.policy.oracles import marked_policy
-from wattqueue.report.compare.stats import Estimate
-from wattqueue.report.document import Drawn
-from wattqueue.report.figure import Axis
+from wattqueue.report.compare.stats import Estimate, with_interval
+from wattqueue.report.document import Block, Table
+from wattqueue.report.figure import Axis, Drawn
 from wattqueue.report.figures import boxes
 from wattqueue.report.figures.boxes import Box
 from wattqueue.study.chips import limits
@@ -34,8 +34,7 @@ from wattqueue.study.chips.ranks import RankRow, SavingRow, rank_rows, saving_ro
 from wattqueue.study.chips.simulations import Simulated, simulate_devices
 from wattqueue.study.frame.claim import ClaimTable, Judged
 from wattqueue.study.frame.published import published
-from wattqueue.study.frame.report import Part, Progress, StudyReport
-from wattqueue.study.frame.table import Table, with_interval
+from wattqueue.study.frame.report import Progress, StudyReport
 
 TOLD = published("wattqueue.study.chips")
 """What the description of the data states (claims.toml)."""
@@ -119,7 +118,7 @@ def report(
     chips = len({chip for one in runs for chip in one.chips})
     common = "; ".join(f"{' and '.join(p.apps)} on {len(p.chips)} common chips" for p in pairs)
     total = sum(len(one.chip) for one in runs)
-    parts: list[Part] = [spread_table(runs), rank_table(ranks)]
+    parts: list[Block] = [spread_table(runs), rank_table(ranks)]
     parts += [saving_table(savings, quantity) for quantity in ("watts", "time")]
     parts += tables(simulated)
     if more is not None:

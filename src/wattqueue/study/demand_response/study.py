@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Floats
+from wattqueue.report.document import Block
 from wattqueue.study.demand_response.tables import announced_table, field_table, indexes_table, shape_table, stop_table
 from wattqueue.study.demand_response.trial import KW, PARKING, WITHOUT, SavingCase, named
 from wattqueue.study.frame.published import published
-from wattqueue.study.frame.report import Part, Progress, StudyReport
+from wattqueue.study.frame.report import Progress, StudyReport
 from wattqueue.study.frame.samples import Samples, sweep
 
 TOLD = published("wattqueue.study.demand_response")
@@ -95,7 +96,7 @@ class DemandResponseStudy:
         judged = replace(TOLD, claims=claims).judge(samples)
         names = [named(RULES[0], share) for share in SHARES]
         shown = [c.name for e in "21" for c in self._cases(e, (LIMIT_W,), (CUBIC,)).values()]
-        parts: list[Part] = [indexes_table(samples, setting, names) for setting in shown if setting in whole]
+        parts: list[Block] = [indexes_table(samples, setting, names) for setting in shown if setting in whole]
         parts.append(shape_table(samples, RULES))
         plain = [s for s in samples.settings if s not in announced_cases()]
         field = [s for s in plain if (s, names[0]) in keys and (s, named(RULES[2], 1.0)) in keys]

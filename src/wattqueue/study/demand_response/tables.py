@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wattqueue.report.compare.stats import Estimate, estimate
+from wattqueue.report.compare.stats import Estimate, estimate, with_interval
+from wattqueue.report.document import Table
 from wattqueue.study.frame.samples import Samples
-from wattqueue.study.frame.table import Table, with_interval
 
 INDEXES = (
     ("added_wait_s", "added\nwait s", 0),

@@ -22,14 +22,14 @@ from wattqueue.formats.ear.profiles import EarTables
 from wattqueue.model.jobs import Ints, Jobs, Labels
 from wattqueue.parts.controls.app_check import AppCheck
 from wattqueue.policy.policy import load_policy
-from wattqueue.report.compare.stats import estimate
+from wattqueue.report.compare.stats import estimate, with_interval
+from wattqueue.report.document import Table
 from wattqueue.sim.counters import CounterNoise, SimulatedCounters
 from wattqueue.sim.engine import Run, simulate
 from wattqueue.study.eamc.tables import RESPONSE_AND_ENERGY
 from wattqueue.study.eamc.workloads import System, workload
 from wattqueue.study.frame.compare import ComparisonTable, compare
 from wattqueue.study.frame.samples import Samples, Trial, TrialFigures, sweep
-from wattqueue.study.frame.table import Table, with_interval
 from wattqueue.workload.cirne import CirneModel
 
 POLICY = "eamc-priority-inc-v"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from wattqueue.report.document import Drawn
-from wattqueue.report.figure import Axis
+from wattqueue.report.figure import Axis, Drawn
 from wattqueue.report.figures import boxes
 from wattqueue.report.figures.boxes import Box
 from wattqueue.study.eamc.choices import SHARES

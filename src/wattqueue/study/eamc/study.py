@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wattqueue.report.document import Drawn
+from wattqueue.report.document import Block
+from wattqueue.report.figure import Drawn
 from wattqueue.study.eamc.beyond import beyond
 from wattqueue.study.eamc.choices import (
     SHARES,
@@ -42,7 +43,7 @@ from wattqueue.study.eamc.workloads import (
 )
 from wattqueue.study.frame.changes import changes_pictures, result_rows
 from wattqueue.study.frame.compare import ComparisonTable
-from wattqueue.study.frame.report import Part, Progress, StudyReport
+from wattqueue.study.frame.report import Progress, StudyReport
 from wattqueue.study.frame.samples import Samples, sweep
 from wattqueue.workload.cirne import CirneModel
 
@@ -140,7 +141,7 @@ class EamcStudy:
             **({"comparisons": {table.title: table.document() for table in more}} if more else {}),
             **({"app_check": checked.document()} if checked else {}),
         }  # fmt: skip
-        parts: list[Part] = [*choice_tables(figures), ratio_table(figures), threshold_table(figures)]
+        parts: list[Block] = [*choice_tables(figures), ratio_table(figures), threshold_table(figures)]
         parts += [figure_table(simulated.conservative, *figure) for figure in FIGURES]
         parts += [figure_table(simulated.easy, *figure[:2], f"EASY, {figure[2]}") for figure in FIGURES]
         means = f"{self.seeds} seeds with conservative backfilling, {self.easy_seeds} with EASY"

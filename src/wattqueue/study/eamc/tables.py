@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from wattqueue.report.compare.stats import with_interval
+from wattqueue.report.document import Table
 from wattqueue.study.eamc.choices import SHARES, WEIGHTS
 from wattqueue.study.frame.changes import changes_table
 from wattqueue.study.frame.claim import Judged
 from wattqueue.study.frame.published import published
 from wattqueue.study.frame.samples import Samples
-from wattqueue.study.frame.table import Table, with_interval
 
 TOLD = published("wattqueue.study.eamc")
 """What the paper prints (claims.toml)."""

@@ -13,7 +13,7 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.parts.contracts import Floats
 from wattqueue.parts.controls.rapl_redistribution import redistribute, redistribute_as_printed
-from wattqueue.study.frame.table import Table
+from wattqueue.report.document import Table
 
 SOCKETS = 52
 """Sockets of bull (section 3.2)."""

@@ -25,13 +25,13 @@ from wattqueue.parts.controls.rapl_lending import RaplLending
 from wattqueue.parts.controls.rapl_redistribution import RaplRedistribution
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View
-from wattqueue.report.compare.stats import estimate
+from wattqueue.report.compare.stats import estimate, with_interval
+from wattqueue.report.document import Table
 from wattqueue.sim.engine import simulate
 from wattqueue.study.epas.overshoot import Demand, node_demand, overshoot_table, wide_job
 from wattqueue.study.epas.trial import CAPS_W, LuleshWatts, kept_cap, paper_machine, shared_figures, true_figures
 from wattqueue.study.frame.never_ran import never_ran_tables
 from wattqueue.study.frame.samples import Samples, Trial, TrialFigures, sweep
-from wattqueue.study.frame.table import Table, with_interval
 from wattqueue.workload import lightesp
 
 MACHINE = "bull"

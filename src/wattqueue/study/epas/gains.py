@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from wattqueue.report.compare.stats import Estimate, estimate
+from wattqueue.report.compare.stats import Estimate, estimate, with_interval
+from wattqueue.report.document import Table
 from wattqueue.study.epas.trial import BASE, E_PAS, VARIANTS
 from wattqueue.study.frame.samples import Samples, change
-from wattqueue.study.frame.table import Table, with_interval
 
 METRICS = ("utilization_percent", "makespan_s", "energy_j", "wait_s")
 """What the paper compares in section 5.2."""

@@ -33,7 +33,7 @@ from wattqueue.formats.clustercockpit import NodeSeries
 from wattqueue.model.steps import rows_at
 from wattqueue.parts.contracts import Floats
 from wattqueue.parts.controls.rapl_redistribution import PERIOD_S, redistribute
-from wattqueue.study.frame.table import Table
+from wattqueue.report.document import Table
 
 WRITE_S = 0.25
 """Seconds until a cap that was written is in force: assumed."""

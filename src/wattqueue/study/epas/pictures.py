@@ -9,8 +9,7 @@ import numpy as np
 from wattqueue.model.jobs import Floats
 from wattqueue.model.metrics import job_figures
 from wattqueue.model.steps import Steps
-from wattqueue.report.document import Drawn
-from wattqueue.report.figure import Axis
+from wattqueue.report.figure import Axis, Drawn
 from wattqueue.report.figures import curves
 from wattqueue.study.epas.trial import BASE, CAPS_W, E_PAS, EspCase, EspRun, paper_machine
 from wattqueue.workload.miniapps import APPS, time_by_option, watts_by_option

@@ -10,16 +10,16 @@ from typing import Any
 from wattqueue.errors import InputError
 from wattqueue.formats.capped_runs import read_capped_runs
 from wattqueue.model.cap_response import ResponseError, errors_on_other_half
-from wattqueue.report.compare.stats import estimate
+from wattqueue.report.compare.stats import estimate, with_interval
+from wattqueue.report.document import Block, Table
 from wattqueue.study.epas.algorithm import growth_table
 from wattqueue.study.epas.beyond import Beyond, BeyondTables
 from wattqueue.study.epas.gains import gains_table, variants_table
 from wattqueue.study.epas.pictures import pictures
 from wattqueue.study.epas.trial import CAPS_W, ORACLE, EspCase, paper_machine
 from wattqueue.study.frame.published import published
-from wattqueue.study.frame.report import Part, Progress, StudyReport
+from wattqueue.study.frame.report import Progress, StudyReport
 from wattqueue.study.frame.samples import Samples, sweep
-from wattqueue.study.frame.table import Table, with_interval
 from wattqueue.workload.lightesp import DIVIDE
 from wattqueue.workload.miniapps import LULESH, exponent_that_admits
 
@@ -114,7 +114,7 @@ class EpasStudy:
         whole = set(samples.settings)
         claims = replace(TOLD, claims=[c for c in TOLD.claims if set(c.on) <= whole]).judge(samples)
         shown = [case for case, _ in self.cases if case.idle_share == self.shown_share]
-        parts: list[Part] = [gains_table(samples)]
+        parts: list[Block] = [gains_table(samples)]
         parts += [variants_table(samples, case.name) for case in shown]
         parts += [_policies(samples, setting) for setting in samples.settings]
         parts += [_whole_machine(self.idle_shares), algorithm]

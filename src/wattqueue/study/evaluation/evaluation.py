@@ -22,8 +22,9 @@ from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.parts.features import TEXTS
 from wattqueue.parts.timeline import job_watts, trace_timeline
 from wattqueue.report import words
+from wattqueue.report.document import Document
 from wattqueue.study.evaluation.evaluate import Clock, Evaluated, evaluate_all, maker
-from wattqueue.study.evaluation.page import html
+from wattqueue.study.evaluation.page import document
 from wattqueue.version import SCHEMA_VERSION, __version__
 
 TEXT = "submission-text"
@@ -59,11 +60,12 @@ class Evaluation:
         """Return the watts of one node of each job, as recorded; NaN where unknown. Shape (n,)."""
         return job_watts(self.workload.jobs, self.target)
 
-    def page(self) -> str:
-        """Return report.html: one page that opens without a network."""
+    @property
+    def document(self) -> Document:
+        """Return the scores as text and page."""
         scores = [e.score for e in self.found]
         origin = self.workload.jobs.origin
-        return html(scores, target=self.target, workload=self.name, origin=origin, remarks=self.remarks)
+        return document(scores, target=self.target, workload=self.name, origin=origin, remarks=self.remarks)
 
     def scores_json(self) -> str:
         """Return scores.json: the figures of every estimator, and the remarks."""
@@ -80,7 +82,7 @@ class Evaluation:
 
     def pages(self) -> dict[str, str]:
         """Return the texts that are written beside predictions.csv, by name."""
-        return {"scores.json": self.scores_json(), "report.html": self.page()}
+        return {"scores.json": self.scores_json(), "report.html": self.document.html()}
 
 
 def evaluate_workload(

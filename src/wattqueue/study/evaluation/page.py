@@ -1,4 +1,4 @@
-"""The report of an evaluation: box plots by estimator and the table behind them, in one HTML file.
+"""The report of an evaluation: box plots by estimator and the table behind them.
 
 Errors are shown by user because means over jobs hide users: few users submit most jobs. The second picture shows
 signed errors, because a scheduler under a cap is hurt by under-prediction only.
@@ -7,35 +7,34 @@ signed errors, because a scheduler under a cap is hurt by under-prediction only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from wattqueue.report import words
-from wattqueue.report.cards import card, grid, paragraph
-from wattqueue.report.document import Drawn, findings
-from wattqueue.report.figure import Axis
+from wattqueue.report.document import Document, Figures, Prose, Table
+from wattqueue.report.figure import Axis, Drawn
 from wattqueue.report.figures import boxes
 from wattqueue.study.evaluation.scores import Score
 
 PERCENT = "%"
 
 
-def html(scores: Sequence[Score], *, target: str, workload: str, origin: str, remarks: Sequence[str] = ()) -> str:
-    """Return one self-contained page.
+def document(scores: Sequence[Score], *, target: str, workload: str, origin: str, remarks: Sequence[str]) -> Document:
+    """Return the scores as text and page.
 
     Args:
         scores: One score per estimator.
         target: ``mean`` or ``max`` watts.
-        workload: Name of the workload, plain text.
+        workload: Name of the workload.
         origin: ``generated`` or ``measured``; generated workloads are labelled.
-        remarks: What a reader should know about the trace, plain text; escaped here, as all names are.
+        remarks: What a reader should know about the trace.
     """
-    drawn = pictures(scores, target)
-    return findings(
+    shown = table(scores)
+    return Document(
         title=f"Predicting the {'mean' if target == 'mean' else 'greatest'} power of jobs",
         eyebrow="  ·  ".join(w for w in (workload, "generated workload" if origin == "generated" else "") if w),
         lede=lede(scores),
-        drawn=drawn,
-        cards=[table(scores), notes(remarks)],
+        blocks=[Figures(pictures(scores, target)), shown, Prose("How to read the figures", (READ, *remarks), "notes")],
+        text=[shown, *(f"note: {remark}" for remark in remarks)],
+        links=(("table", "Table"), ("notes", "Notes")),
     )
 
 
@@ -63,16 +62,16 @@ def pictures(scores: Sequence[Score], target: str) -> list[Drawn]:
 
 
 def lede(scores: Sequence[Score]) -> str:
-    """Return the evaluation in one sentence (HTML); oracles count only if nothing else was evaluated."""
+    """Return the evaluation in one sentence; oracles count only if nothing else was evaluated."""
     known = [s for s in scores if s.jobs and not s.oracle] or [s for s in scores if s.jobs]
     if not known:
         return "No job had both a prediction and measured watts."
     best = min(known, key=lambda s: s.mape_percent)
     safe = min(known, key=lambda s: s.under_share)
     return (
-        f"On <strong>{words.count(max(s.jobs for s in known), 'job')}</strong> of "
-        f"{words.count(max(len(s.user_mape) for s in known), 'user')}, <strong>{escape(best.name)}</strong> is off by "
-        f"<strong>{words.figures(best.mape_percent)} %</strong> on average; {escape(safe.name)} under-predicts least "
+        f"On **{words.count(max(s.jobs for s in known), 'job')}** of "
+        f"{words.count(max(len(s.user_mape) for s in known), 'user')}, **{best.name}** is off by "
+        f"**{words.figures(best.mape_percent)} %** on average; {safe.name} under-predicts least "
         f"often, for {words.figures(100 * safe.under_share)} % of the jobs."
     )
 
@@ -83,17 +82,32 @@ HEADS = (
     "CPU time\nper prediction", "Jobs\nscored", "MAPE\nnew users",
 )  # fmt: skip
 """Heads of the table, with their second lines."""
+SHORT = (
+    *("estimator", "MAPE", "median", "mean/users", "median/users", "too low", "too low by (p95)", "coverage", "CPU"),
+    *("jobs", "new users"),
+)
+"""Heads of the table in a terminal."""
 COVERAGE = 7
 """Column of the coverage, which has no value for most estimators and several for the others: it may break."""
+READ = (
+    "Every job was predicted at its submission, with only the jobs that had ended by then. MAPE is 100/n times the sum "
+    "of |actual - predicted| / actual. A job counts as too low if less was predicted than it drew; the shortfall of "
+    "all others is 0. Coverage is the share of jobs at or below a predicted quantile: p90 should cover 90 %. New "
+    "users: jobs submitted before any measured job of their user had ended, and their number."
+)
+"""How to read the figures."""
 
 
-def table(scores: Sequence[Score], title: str = "Errors of each estimator", key: str = "table") -> str:
-    """Return the table of scores under a heading (HTML); ``key`` is the id of its element.
+def table(scores: Sequence[Score]) -> Table:
+    """Return the table of scores; in a terminal without the coverage where no estimator predicts quantiles.
 
     Heads and the coverage break between words, so that ten columns fit a page of 1280 pixels.
     """
+    rows = [*map(row, scores)]
+    none = all(cells[COVERAGE] == "–" for cells in rows)
+    short = ["" if none and k == COVERAGE else head for k, head in enumerate(SHORT)]
     kinds = ["n breaks" if k == COVERAGE else "n" if k else "" for k in range(len(HEADS))]
-    return card(key, title, grid(title, HEADS, map(row, scores), kinds))
+    return Table(HEADS, rows, "Errors of each estimator", key="table", short=short, kinds=kinds)
 
 
 def row(s: Score) -> list[str]:
@@ -117,14 +131,3 @@ def row(s: Score) -> list[str]:
 def percent(value: float) -> str:
     """Return a figure in percent, a dash for NaN."""
     return "–" if value != value else f"{words.figures(value)} %"  # noqa: PLR0124 - NaN
-
-
-def notes(remarks: Sequence[str]) -> str:
-    """Return how to read the figures, and the remarks on this trace (HTML)."""
-    said = (
-        "Every job was predicted at its submission, with only the jobs that had ended by then. MAPE is 100/n times the "
-        "sum of |actual - predicted| / actual. A job counts as too low if less was predicted than it drew; the "
-        "shortfall of all others is 0. Coverage is the share of jobs at or below a predicted quantile: p90 should "
-        "cover 90 %. New users: jobs submitted before any measured job of their user had ended, and their number."
-    )
-    return card("notes", "How to read the figures", *map(paragraph, (said, *remarks)))

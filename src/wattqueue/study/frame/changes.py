@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from wattqueue.report.compare.stats import estimate
-from wattqueue.report.document import Drawn
-from wattqueue.report.figure import Axis
+from wattqueue.report.compare.stats import estimate, with_interval
+from wattqueue.report.document import Table
+from wattqueue.report.figure import Axis, Drawn
 from wattqueue.report.figures import boxes
 from wattqueue.report.figures.boxes import Box
 from wattqueue.study.frame.published import Published
 from wattqueue.study.frame.samples import Samples, change, change_percent
-from wattqueue.study.frame.table import Table, with_interval
 
 
 def changes_table(

@@ -26,8 +26,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from wattqueue.report.compare.stats import Estimate
-from wattqueue.study.frame.table import WIDTH, Table, Tabled, with_interval
+from wattqueue.report.compare.stats import Estimate, with_interval
+from wattqueue.report.document import WIDTH, Table, Tabled
 
 ROUNDING, TENTH = 0.5, 0.1
 """Default tolerance of a published figure: half a unit, and this share of the figure."""

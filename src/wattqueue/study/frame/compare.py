@@ -17,8 +17,8 @@ import numpy as np
 
 from wattqueue.model.jobs import Floats
 from wattqueue.report.compare.stats import Estimate, paired
+from wattqueue.report.document import Table, Tabled
 from wattqueue.study.frame.samples import Samples, change
-from wattqueue.study.frame.table import Table, Tabled
 
 LEVEL = 0.05
 """Probability of a false finding in a table."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from wattqueue.model.comparability import WorkDone
+from wattqueue.report.document import Table
 from wattqueue.study.frame.samples import Samples
-from wattqueue.study.frame.table import Table
 
 TITLE = "Jobs that never ran"
 NOTE = "Sums over all draws. Figures of runs that did different work are not compared: – stands in their place."

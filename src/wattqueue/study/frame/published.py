@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from wattqueue.report.compare.stats import Estimate, estimate
-from wattqueue.report.document import Drawn
+from wattqueue.report.document import Block, Prose
+from wattqueue.report.figure import Drawn
 from wattqueue.study.frame.claim import Claim, ClaimTable, Judged, known
 from wattqueue.study.frame.never_ran import DIFFERENT_WORK, never_ran_rows, never_ran_tables
-from wattqueue.study.frame.report import Part, StudyReport
+from wattqueue.study.frame.report import StudyReport
 from wattqueue.study.frame.samples import Samples, change, extreme, resampled
-from wattqueue.study.frame.table import Prose
 
 OF_CLAIM = {f.name for f in fields(Claim)}
 """Keys of an entry that describe the claim; the others say how ours is measured."""
@@ -114,11 +114,11 @@ class Published:
         *,
         about: str,
         lede: str,
-        parts: Sequence[Part],
+        parts: Sequence[Block],
         figures: Mapping[str, Any],
         simulated: Sequence[Samples] = (),
         drawn: Iterable[Drawn] = (),
-        more: Sequence[Part] = (),
+        more: Sequence[Block] = (),
         notes: Sequence[str] | None = None,
         origin: str = "generated workload",
     ) -> StudyReport:
@@ -129,7 +129,8 @@ class Published:
         read = Prose("How to read the figures", self.notes if notes is None else notes, "notes")
         whole = [*parts, claims, *more, *never_ran_tables(simulated), read]
         found = {**figures, "never_ran": never_ran_rows(simulated)}
-        return StudyReport(self.name, self.title, self.paper, about, lede, claims, whole, found, [*drawn], origin)
+        head = (self.title, self.paper)
+        return StudyReport.of(self.name, head, about, lede, claims, whole, found, drawn=drawn, origin=origin)
 
     def named(self, metrics: Iterable[str]) -> dict[str, str]:
         """Return some metrics with their names in words."""

@@ -1,88 +1,72 @@
-"""What a study returns: its parts in the order of reading, shown as text, as one HTML page and as JSON."""
+"""What a study returns: a document with its claims, and its figures for JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from wattqueue.report.document import Drawn, findings
+from wattqueue.report.document import Block, Document, Figures
+from wattqueue.report.figure import Drawn
 from wattqueue.study.frame.claim import ClaimTable
 from wattqueue.study.frame.samples import Progress
-from wattqueue.study.frame.table import WIDTH, wrapped
 from wattqueue.version import SCHEMA_VERSION, __version__
 
-__all__ = ["Part", "Progress", "Study", "StudyReport"]
+__all__ = ["Progress", "Study", "StudyReport"]
 
 
-class Part(Protocol):
-    """A part of a report: a table, claims, comparisons, or paragraphs."""
-
-    def lines(self, width: int = WIDTH) -> Iterator[str]:
-        """Yield the part as lines of at most ``width`` characters."""
-        ...
-
-    def markdown(self) -> Iterator[str]:
-        """Yield the part as Markdown under a heading of the second level."""
-        ...
-
-    def html(self) -> str:
-        """Return the part as a card of the page."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class StudyReport:
+@dataclass(frozen=True, kw_only=True)
+class StudyReport(Document):
     """A finished study.
 
     Attributes:
         name: Name of the study, as in ``wattqueue study NAME``.
-        title: Heading of the page.
-        paper: The paper and its sections.
-        about: Machine, workload and draws, in one or two sentences.
-        lede: The result in one sentence (HTML).
         claims: Published figures beside ours.
-        parts: All parts in the order of the text; ``claims`` is one of them.
         figures: The study's own figures for JSON.
-        drawn: Pictures of the page.
-        origin: Where the data come from, as the page says it beside the paper.
     """
 
     name: str
-    title: str
-    paper: str
-    about: str
-    lede: str
     claims: ClaimTable
-    parts: Sequence[Part]
     figures: Mapping[str, Any]
-    drawn: Sequence[Drawn] = ()
-    origin: str = "generated workload"
 
-    def lines(self, width: int = WIDTH) -> Iterator[str]:
-        """Yield the whole report as lines of at most ``width`` characters."""
-        yield from wrapped(f"{self.paper}: {self.about}", width)
-        for part in self.parts:
-            yield ""
-            yield from part.lines(width)
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        head: tuple[str, str],
+        about: str,
+        lede: str,
+        claims: ClaimTable,
+        parts: Sequence[Block],
+        figures: Mapping[str, Any],
+        *,
+        drawn: Iterable[Drawn] = (),
+        origin: str = "generated workload",
+    ) -> StudyReport:
+        """Return the report of a study; on the page its pictures and claims come before the other parts.
 
-    def markdown(self) -> Iterator[str]:
-        """Yield the whole report as Markdown lines."""
-        yield from (f"# {self.title}", "", f"{self.paper}: {self.about}")
-        for part in self.parts:
-            yield ""
-            yield from part.markdown()
-
-    def html(self) -> str:
-        """Return one self-contained page: pictures, claims, then the other parts."""
-        others = [part.html() for part in self.parts if part is not self.claims]
-        return findings(
-            title=self.title,
-            eyebrow=f"{self.paper}  ·  {self.origin}",
-            lede=self.lede,
-            drawn=self.drawn,
-            cards=[self.claims.html(), *others],
+        Args:
+            name: Name of the study.
+            head: Heading, and the paper with its sections.
+            about: Machine, workload and draws, in one or two sentences.
+            lede: The result in one sentence.
+            claims: Published figures beside ours.
+            parts: All parts in the order of the text.
+            figures: The study's own figures for JSON.
+            drawn: Pictures of the page.
+            origin: Where the data come from, as the page says it beside the paper.
+        """
+        title, paper = head
+        return cls(
+            title=title,
+            eyebrow=f"{paper}  ·  {origin}",
+            lede=lede,
+            blocks=[Figures([*drawn]), claims, *(part for part in parts if part is not claims)],
+            text=[f"{paper}: {about}", *(shown for part in parts for shown in ("", part))],
             links=(("claims", "Claims"), ("notes", "Notes")),
+            name=name,
+            claims=claims,
+            figures=figures,
         )
 
     def document(self) -> dict[str, Any]:

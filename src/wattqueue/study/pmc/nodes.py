@@ -18,8 +18,8 @@ from wattqueue.formats.clustercockpit import ACTIVITY, NodeSeries
 from wattqueue.model.jobs import Floats
 from wattqueue.pmc.models import mape_percent
 from wattqueue.pmc.weights import least_squares, with_constant
-from wattqueue.report.compare.stats import estimate
-from wattqueue.study.frame.table import Table, with_interval
+from wattqueue.report.compare.stats import estimate, with_interval
+from wattqueue.report.document import Table
 
 AGNOSTIC, OWN_MEAN = "one node's weights, no ratio", "own mean of the first half"
 PREDICTIONS = ("VT, own weights", "PR, one node's weights", AGNOSTIC, OWN_MEAN)

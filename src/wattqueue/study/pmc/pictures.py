@@ -10,8 +10,7 @@ import numpy as np
 from wattqueue.model.jobs import Floats
 from wattqueue.pmc.events import LEVELS
 from wattqueue.pmc.weights import with_constant
-from wattqueue.report.document import Drawn
-from wattqueue.report.figure import Axis, axis_of_time
+from wattqueue.report.figure import Axis, Drawn, axis_of_time
 from wattqueue.report.figures import boxes, curves
 from wattqueue.report.figures.boxes import Box
 from wattqueue.study.pmc.scores import socket_errors

@@ -11,8 +11,9 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.formats.clustercockpit import NodeSeries, read_node_series
 from wattqueue.pmc.events import COMPONENTS
+from wattqueue.report.document import Block
 from wattqueue.study.frame.published import published
-from wattqueue.study.frame.report import Part, Progress, StudyReport
+from wattqueue.study.frame.report import Progress, StudyReport
 from wattqueue.study.frame.samples import Samples
 from wattqueue.study.pmc.budget import fill_budget
 from wattqueue.study.pmc.nodes import check_nodes, node_rows, node_table
@@ -68,7 +69,7 @@ class PmcStudy:
     def report(self, samples: Samples, series: list[NodeSeries] | None) -> StudyReport:
         """Return tables, pictures and claims; the pictures show the first draw."""
         found, trial = TOLD.judge(samples), PmcTrial(0, self.sockets)
-        parts: list[Part] = [*tables(samples)]
+        parts: list[Block] = [*tables(samples)]
         notes, rows = [*TOLD.notes], list[dict[str, object]]()
         if series is None:
             notes.append("Real nodes: skipped, no data given (--nodes FILE: ClusterCockpit's two jobs on emmy).")
@@ -88,7 +89,7 @@ class PmcStudy:
         return TOLD.report(
             found,
             about=f"{self.seeds} seeds of {self.sockets} generated sockets, 11 training kernels, 16 applications.",
-            lede=f"Three models on <strong>generated</strong> sockets that differ. {found.summary}.",
+            lede=f"Three models on **generated** sockets that differ. {found.summary}.",
             parts=parts,
             notes=notes,
             figures=figures,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from wattqueue.model.jobs import Floats
-from wattqueue.report.compare.stats import estimate
+from wattqueue.report.compare.stats import estimate, with_interval
+from wattqueue.report.document import Table
 from wattqueue.study.frame.samples import Samples
-from wattqueue.study.frame.table import Table, with_interval
 from wattqueue.study.pmc.budget import BUDGET_W, POLICIES
 from wattqueue.study.pmc.scores import AVERAGE
 from wattqueue.study.sockets import CONSTANT, PLAIN, RATIOS, WHOLE

@@ -23,14 +23,13 @@ from wattqueue.model.comparability import Gate, gate_of_draws
 from wattqueue.model.jobs import Floats
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.report.compare.stats import estimate
-from wattqueue.report.document import Drawn
-from wattqueue.report.figure import Axis
+from wattqueue.report.document import Block, Prose
+from wattqueue.report.figure import Axis, Drawn
 from wattqueue.report.figures import points
 from wattqueue.study.frame.compare import Compared, ComparisonTable, points_change
 from wattqueue.study.frame.never_ran import never_ran_tables
-from wattqueue.study.frame.report import Part, Progress
+from wattqueue.study.frame.report import Progress
 from wattqueue.study.frame.samples import Samples
-from wattqueue.study.frame.table import Prose
 from wattqueue.study.powercap import tables
 from wattqueue.study.powercap.cell import IN_FLIGHT, MAX, MEAN, PowercapCell, easy_cells
 from wattqueue.study.powercap.prepare import Prepared, WorkloadSelection, prepare_traces
@@ -78,7 +77,7 @@ class Frontier:
     means: Samples
     """Over all groups of a trace; draws are traces."""
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[Block]:
         """Return the tables."""
         first, last = self.runs[0].choice.seed, self.runs[-1].choice.seed
         count, windows = len(self.runs), self.runs[0].choice.workloads

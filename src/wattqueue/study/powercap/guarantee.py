@@ -30,12 +30,12 @@ from wattqueue.errors import InputError
 from wattqueue.model.comparability import WorkDone
 from wattqueue.model.jobs import Floats
 from wattqueue.model.steps import Steps
-from wattqueue.report.compare.stats import LEVEL, estimate
+from wattqueue.report.compare.stats import LEVEL, estimate, with_interval
+from wattqueue.report.document import Block, Table
 from wattqueue.study.frame.claim import ClaimTable
 from wattqueue.study.frame.never_ran import never_ran_rows, never_ran_tables
-from wattqueue.study.frame.report import Part, Progress, StudyReport
+from wattqueue.study.frame.report import Progress, StudyReport
 from wattqueue.study.frame.samples import Samples
-from wattqueue.study.frame.table import Table, with_interval
 from wattqueue.study.powercap.cell import MEAN
 from wattqueue.study.powercap.month_cell import BREAK, DRIFT, GENERATED, PHASES_S, RAMPS, MonthCell
 
@@ -168,7 +168,7 @@ class GuaranteeStudy:
         known = {
             kind: {rule: RULES.get(rule) or self.constant[kind, rule] for rule in found} for kind, found in kept.items()
         }
-        parts: list[Part] = [month_table(samples, kind, kept[kind], known[kind]) for kind in samples.settings]
+        parts: list[Block] = [month_table(samples, kind, kept[kind], known[kind]) for kind in samples.settings]
         parts += never_ran_tables([samples])
         first = next(iter(kept))
         lede = "; ".join(
@@ -183,10 +183,9 @@ class GuaranteeStudy:
             "rows": samples.rows("rule"),
             "never_ran": never_ran_rows([samples]),
         }
-        return StudyReport(
-            name="powercap",
-            title="Is the share of time above the cap kept?",
-            paper="Beyond paper 4",
+        return StudyReport.of(
+            "powercap",
+            ("Is the share of time above the cap kept?", "Beyond paper 4"),
             about=(
                 f"{self.traces} generated traces a kind (marconi, load {self.load:g}, seeds from {FIRST_SEED}), "
                 f"{self.months} months of each after a month to learn, under a constant cap of {self.cap_percent:g} "

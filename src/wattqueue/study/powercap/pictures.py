@@ -9,8 +9,7 @@ import numpy as np
 from wattqueue.campaign.cell import Row
 from wattqueue.model.jobs import Floats
 from wattqueue.policy.oracles import marked_policy
-from wattqueue.report.document import Drawn
-from wattqueue.report.figure import Axis
+from wattqueue.report.figure import Axis, Drawn
 from wattqueue.report.figures import boxes
 from wattqueue.report.figures.boxes import Box
 from wattqueue.study.frame.samples import Samples

@@ -17,9 +17,10 @@ import numpy as np
 from wattqueue.campaign.shared import Shared
 from wattqueue.model.jobs import Floats
 from wattqueue.report.compare.stats import estimate
+from wattqueue.report.document import Block
 from wattqueue.study.frame.claim import ClaimTable, known
 from wattqueue.study.frame.published import published
-from wattqueue.study.frame.report import Part, Progress, StudyReport
+from wattqueue.study.frame.report import Progress, StudyReport
 from wattqueue.study.frame.samples import Samples
 from wattqueue.study.powercap import tables
 from wattqueue.study.powercap.cell import (
@@ -123,7 +124,7 @@ def report(found: Runs, frontier: Frontier | None = None) -> StudyReport:
     first, runs = next(iter(found.items()))
     means = {(idle_w, which): over_traces(own, which) for idle_w, own in found.items() for which in (ALL, BINDING)}
     every = pooled(runs)
-    parts: list[Part] = [
+    parts: list[Block] = [
         tables.beside(TOLD, means),
         tables.averages(means[first, ALL], f"All groups of {len(runs)} traces, idle {first:g} W (%)"),
         tables.averages(means[first, BINDING], f"Groups whose cap binds ({tables.share(runs)}), idle {first:g} W (%)"),
@@ -165,7 +166,7 @@ def lede(means: Samples) -> str:
     for policy in means.policies[:3]:
         unused, cost = (estimate(means.grid(policy, m).mean(axis=1)).mean for m in BY_CAP[:2])
         costs = "" if np.isnan(cost) else f" and costs {cost:+.0f} % of turnaround"
-        each.append(f"<strong>{escape(policy)}</strong> leaves {unused:.0f} % of the cap unused{costs}")
+        each.append(f"**{escape(policy)}** leaves {unused:.0f} % of the cap unused{costs}")
     return f"Under a cap on the first three hours, {'; '.join(each)}."
 
 

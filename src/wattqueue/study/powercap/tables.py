@@ -11,10 +11,10 @@ import numpy as np
 from wattqueue.policy.oracles import marked_policy
 from wattqueue.policy.rows import published_rows
 from wattqueue.report import words
-from wattqueue.report.compare.stats import estimate
+from wattqueue.report.compare.stats import estimate, with_interval
+from wattqueue.report.document import Table
 from wattqueue.study.frame.published import Published
 from wattqueue.study.frame.samples import Samples
-from wattqueue.study.frame.table import Table, with_interval
 from wattqueue.study.powercap.cell import MAX, MEAN, NAIVE
 from wattqueue.study.powercap.runs import ALL, BINDING, COLUMNS, EXCESS_MEDIAN, PowercapRuns, over_traces
 

@@ -10,13 +10,11 @@ import numpy as np
 
 from wattqueue.model.jobs import Floats
 from wattqueue.report import words
-from wattqueue.report.document import Drawn
-from wattqueue.report.figure import Axis
+from wattqueue.report.document import Table, without_gaps
+from wattqueue.report.figure import Axis, Drawn
 from wattqueue.report.figures import boxes, points
-from wattqueue.report.text_table import without_gaps
 from wattqueue.study.evaluation.page import percent
 from wattqueue.study.evaluation.scores import Score
-from wattqueue.study.frame.table import Table
 from wattqueue.workload.marconi import READING_W
 
 TITLES = {"mean": "Mean watts: error by user", "max": "Greatest watts: error by user"}

@@ -22,13 +22,13 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.parts.timeline import WEEK_S, job_watts
 from wattqueue.report.compare.stats import Estimate
+from wattqueue.report.document import Block, Prose
 from wattqueue.study.evaluation.evaluate import Clock, evaluate_all
 from wattqueue.study.evaluation.evaluation import PUBLISHED_ONLINE, TEXT
 from wattqueue.study.frame.claim import Claim, ClaimTable, Judged
 from wattqueue.study.frame.published import published
-from wattqueue.study.frame.report import Part, Progress, StudyReport
+from wattqueue.study.frame.report import Progress, StudyReport
 from wattqueue.study.frame.samples import Samples
-from wattqueue.study.frame.table import Prose
 from wattqueue.study.prediction.scores import (
     SENSITIVITY,
     TITLES,
@@ -307,7 +307,7 @@ def claims(found: PredictionScoreTables) -> ClaimTable:
 def report(found: PredictionScoreTables) -> StudyReport:
     """Return what the scores show, in the order of the paper's questions."""
     told = claims(found)
-    parts: list[Part] = [
+    parts: list[Block] = [
         score_table([r for r in found.rows if (r.data, r.target) == which], f"{which[0]}, {which[1]} watts")
         for which in dict.fromkeys((r.data, r.target) for r in found.rows)
     ]
@@ -321,7 +321,7 @@ def report(found: PredictionScoreTables) -> StudyReport:
     return TOLD.report(
         told,
         about=f"prediction of a job's watts, {found.about['jobs']:,} generated jobs; CPU time per prediction",
-        lede="How well a job's watts can be predicted, on <strong>generated</strong> jobs of Marconi100.",
+        lede="How well a job's watts can be predicted, on **generated** jobs of Marconi100.",
         parts=parts,
         notes=[*notes, *(f"Note: {note}" for note in found.notes)],
         figures=figures | {"notes": found.notes},

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wattqueue.report.compare.stats import estimate
+from wattqueue.report.compare.stats import estimate, with_interval
+from wattqueue.report.document import Table
 from wattqueue.study.frame.published import published
 from wattqueue.study.frame.report import Progress, StudyReport
 from wattqueue.study.frame.samples import Samples, sweep
-from wattqueue.study.frame.table import Table, with_interval
 from wattqueue.study.replay.trial import JOBS, REPLAYS, SETTING, Experiment, estimates_of, machine
 
 TOLD = published("wattqueue.study.replay")
@@ -63,7 +63,7 @@ class ReplayStudy:
                 f"{self.seeds} runs of {JOBS} generated jobs on {machine().units} generated sockets, each replayed "
                 f"{len(REPLAYS)} times."
             ),
-            lede=f"Schedules of <strong>generated</strong> sockets, replayed. {claims.summary}.",
+            lede=f"Schedules of **generated** sockets, replayed. {claims.summary}.",
             parts=[changes(samples)],
             simulated=[samples],
             figures=figures,

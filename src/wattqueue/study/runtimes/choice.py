@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from wattqueue.report.document import Table
 from wattqueue.study.frame.samples import Samples, change_percent
-from wattqueue.study.frame.table import Table
 
 EASY, VARIED = "easy", "easy-sjbf+rt-quantile"
 QUANTILES, RINGS = (0.5, 0.75, 0.9), (5, 10)

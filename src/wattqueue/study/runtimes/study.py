@@ -11,9 +11,10 @@ from wattqueue.errors import InputError
 from wattqueue.formats.read import read_workload
 from wattqueue.model.bounds import is_whole
 from wattqueue.policy.rows import find_row
+from wattqueue.report.document import Block
 from wattqueue.study.frame.claim import ClaimTable
 from wattqueue.study.frame.published import published
-from wattqueue.study.frame.report import Part, Progress, StudyReport
+from wattqueue.study.frame.report import Progress, StudyReport
 from wattqueue.study.frame.samples import Samples, sweep
 from wattqueue.study.runtimes.choice import EASY, Choice, settings
 from wattqueue.study.runtimes.tables import harm_table, setting_table
@@ -136,7 +137,7 @@ class RunTimesStudy:
         """Return tables, the choice, where it harms, and the published figures."""
         claims = judged(simulated.recorded)
         both = [s for s in (simulated.recorded, simulated.generated) if s.values]
-        parts: list[Part] = [setting_table(samples, setting) for samples in both for setting in samples.settings]
+        parts: list[Block] = [setting_table(samples, setting) for samples in both for setting in samples.settings]
         parts += [choice.table() for choice in simulated.choices]
         figures: dict[str, Any] = {
             "traces": [{"file": trace.path.name, "nodes": trace.nodes} for trace in self.traces],

@@ -8,8 +8,8 @@ import numpy as np
 
 from wattqueue.policy.oracles import marked_policy, oracles_of
 from wattqueue.policy.policy import load_policy
+from wattqueue.report.document import Table
 from wattqueue.study.frame.samples import Samples, change_percent
-from wattqueue.study.frame.table import Table
 from wattqueue.study.runtimes.choice import EASY
 from wattqueue.study.runtimes.trial import METRICS
 

@@ -10,10 +10,9 @@ import numpy as np
 from wattqueue.model.jobs import Floats
 from wattqueue.model.metrics import CapSums, cap_sums, span
 from wattqueue.model.steps import Steps
-from wattqueue.report.document import Drawn
-from wattqueue.report.figure import axis_of_time, power_axis
+from wattqueue.report.document import Table
+from wattqueue.report.figure import Drawn, axis_of_time, power_axis
 from wattqueue.report.figures import curves
-from wattqueue.study.frame.table import Table
 from wattqueue.study.variability.knowledge import BASE
 from wattqueue.study.variability.trial import BudgetCase
 

@@ -11,8 +11,9 @@ import numpy as np
 from wattqueue.errors import InputError
 from wattqueue.model.jobs import Floats
 from wattqueue.policy.oracles import marked_policy
+from wattqueue.report.document import Block
 from wattqueue.study.frame.published import published
-from wattqueue.study.frame.report import Part, Progress, StudyReport
+from wattqueue.study.frame.report import Progress, StudyReport
 from wattqueue.study.frame.samples import Samples, sweep
 from wattqueue.study.variability.knowledge import BASE, ORACLE, POLICIES
 from wattqueue.study.variability.power_over_time import BUDGET_W, TRAFFIC, PowerOverTime
@@ -96,7 +97,7 @@ class VariabilityStudy:
         samples = derived(simulated, self.idle_w)
         whole = set(samples.settings)
         found = replace(TOLD, claims=[c for c in TOLD.claims if set(c.on) <= whole]).judge(samples)
-        parts: list[Part] = [*tables(samples, TOLD.labels), *idle_tables(samples, self.idle_w)]
+        parts: list[Block] = [*tables(samples, TOLD.labels), *idle_tables(samples, self.idle_w)]
         drawn = [*pictures(samples, TOLD.labels)]
         if over_time is not None:
             parts, drawn = [over_time.table(), *parts], [over_time.picture(), *drawn]
@@ -120,7 +121,7 @@ class VariabilityStudy:
                 f"({' and '.join(self.traffics)}) with generated watts. {self.variant.says} "
                 f"{marked_policy(ORACLE)} reads the truth."
             ),
-            lede=f"Ten policies on <strong>generated</strong> sockets. {found.summary}.",
+            lede=f"Ten policies on **generated** sockets. {found.summary}.",
             parts=parts,
             figures=figures,
             simulated=[samples],

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from wattqueue.policy.oracles import marked_policy
-from wattqueue.report.compare.stats import estimate
-from wattqueue.report.document import Drawn
-from wattqueue.report.figure import Axis
+from wattqueue.report.compare.stats import estimate, with_interval
+from wattqueue.report.document import Table
+from wattqueue.report.figure import Axis, Drawn
 from wattqueue.report.figures import boxes
 from wattqueue.report.figures.boxes import Box
 from wattqueue.study.frame.samples import Samples
-from wattqueue.study.frame.table import Table, with_interval
 from wattqueue.study.variability.knowledge import BASE, ORACLE
 from wattqueue.study.variability.trial import COMMON, TRAFFICS
 

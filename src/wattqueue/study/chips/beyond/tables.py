@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from wattqueue.model.jobs import Floats
-from wattqueue.report.compare.stats import estimate
+from wattqueue.report.compare.stats import estimate, with_interval
+from wattqueue.report.document import Table
 from wattqueue.study.chips.beyond.comparison import GENERATED, BeyondFigures
 from wattqueue.study.chips.beyond.learning import CHANGE, KNOWLEDGE
 from wattqueue.study.chips.beyond.policies import BY_NUMBER, LONG, MOVING, OWN, POLICIES, STILL, TELEMETRY
 from wattqueue.study.chips.beyond.sites import DAYS
 from wattqueue.study.frame.compare import ComparisonTable, compare
 from wattqueue.study.frame.samples import change
-from wattqueue.study.frame.table import Table, with_interval
 
 PAIRS = ((TELEMETRY, BY_NUMBER), (TELEMETRY, "one benchmark"), (TELEMETRY, OWN), (LONG, OWN))
 """Policies whose difference in energy is tested."""
