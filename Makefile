@@ -48,12 +48,12 @@ test-slow: system $(VENV)/.dev warm ## The slow tests: longer searches, 64 emula
 	@HYPOTHESIS_PROFILE=thorough $(PYTEST) -m slow
 	@for release in $(RELEASES); do \
 	  echo "=== Slurm $$release"; \
-	  WATTQUEUE_ADVERSARIAL_S=$${WATTQUEUE_ADVERSARIAL_S:-600} WATTQUEUE_SLURM_RELEASE=$$release $(PYTEST) -m slurm tests/live tests/wattqueue_agent || exit 1; \
+	  WATTQUEUE_ADVERSARIAL_S=$${WATTQUEUE_ADVERSARIAL_S:-600} WATTQUEUE_SLURM_RELEASE=$$release $(PYTEST) -m slurm tests/live tests/wattqueue_agent tests/wattqueue_grid || exit 1; \
 	done
 
 # What decides, and the kernels it calls: folders of a package in src, or packages, and the folders of tests of these names. What reads, writes and reports calls the same
 # kernels, and runs in `make test`; all of it here would take as long once more. COVER="formats cli" covers others.
-COVER ?= kernels model parts policy sim live checks wattqueue_agent
+COVER ?= kernels model parts policy sim live checks wattqueue_agent wattqueue_grid
 comma := ,
 space := $(subst x,,x x)
 COVERED = $(subst $(space),$(comma),$(foreach name,$(COVER),src/*/$(name)/* src/$(name)/*))

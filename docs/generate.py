@@ -11,15 +11,20 @@ import inspect
 import itertools
 import pkgutil
 import re
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # tools
+
 import typer
 from typer.testing import CliRunner
 
 import wattqueue
+import wattqueue_grid
+from tools.packages import packages
 from wattqueue import parts
 from wattqueue.cli import _app
 from wattqueue.model.quantities import quantities
@@ -30,7 +35,7 @@ ACTIONS = (
 )
 INTERNAL = ("cli", "kernels", "lazy")
 """Packages without a page: the verbs have one of their own, kernels are called by the engine only, and ``lazy``
-serves packages of WattQueue."""
+serves packages of WattQueue. In packages beside the core ``cli`` is left out, too."""
 
 
 def write_pages(folder: Path) -> None:
@@ -188,7 +193,7 @@ def signature_of(found: type) -> str:
 def public_page() -> str:
     """Every public name with its docstring, in the order of ``__all__``."""
     blocks = ["# Public names\n\nEverything else may move between releases.\n"]
-    for package in (wattqueue, parts):
+    for package in (wattqueue, parts, wattqueue_grid):
         blocks.append(f"## {package.__name__}\n\n```{{eval-rst}}")
         blocks += [
             f".. {_directive(package, name)}:: {package.__name__}.{name}\n   :no-index:\n" for name in package.__all__
@@ -213,6 +218,9 @@ def api_pages() -> dict[str, str]:
             continue
         names.append(package.name)
         pages[f"api-{package.name}.md"] = _api_page(f"wattqueue.{package.name}")
+    for name in packages()[1:]:
+        names.append(name)
+        pages[f"api-{name}.md"] = _api_page(name)
     entries = "\n".join(f"api-{name}" for name in names)
     pages["api.md"] = f"# API reference\n\n```{{toctree}}\n:maxdepth: 1\n\n{entries}\n```\n"
     return pages
@@ -231,7 +239,7 @@ def _modules(name: str) -> Iterator[str]:
     yield name
     package = importlib.import_module(name)
     for module in pkgutil.iter_modules(getattr(package, "__path__", [])):
-        if not module.name.startswith("_"):
+        if not module.name.startswith("_") and module.name != "cli":
             yield from _modules(f"{name}.{module.name}")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.harness import Measured, benchmark
 from tests.live.bigview import NOW_S, BigSlurm
 from tests.live.drive import lab_machine, make_controller
-from tests.live.openadr.test_live_targets import Stated
+from tests.live.test_live_targets import Stated
 from wattqueue.live.cluster import Snapshot, StopJob
 from wattqueue.live.consent import CONSENT, SiteDefaults
 from wattqueue.live.controller import Controller

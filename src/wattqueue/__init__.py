@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from wattqueue.api.predict import predict
     from wattqueue.api.replay import replay
     from wattqueue.api.run import RunResult, read_run
-    from wattqueue.api.settle import settle
     from wattqueue.api.simulate import simulate
     from wattqueue.api.whatif import whatif
     from wattqueue.campaign.run import run_cells
@@ -65,7 +64,6 @@ _HOMES = {
     "read_run": "wattqueue.api.run",
     "replay": "wattqueue.api.replay",
     "run_cells": "wattqueue.campaign.run",
-    "settle": "wattqueue.api.settle",
     "simulate": "wattqueue.api.simulate",
     "whatif": "wattqueue.api.whatif",
 }
@@ -75,7 +73,7 @@ __all__ = [  # noqa: RUF022  in the order in which they are used
     "read_jobs", "generate", "JobTable", "Jobs",
     "load_machine", "Machine", "Partition", "Cap", "LoadTarget", "LoadTargets", "Consent",
     "load_policy",
-    "simulate", "read_run", "RunResult", "replay", "compare", "whatif", "predict", "settle", "run_cells", "Shared",
+    "simulate", "read_run", "RunResult", "replay", "compare", "whatif", "predict", "run_cells", "Shared",
     "WattQueueError", "InputError", "MachineError", "PolicyError",
 ]  # fmt: skip
 

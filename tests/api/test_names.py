@@ -16,7 +16,7 @@ from wattqueue import parts
 NAMES = {
     *("read_jobs", "generate", "JobTable", "Jobs"),
     *("load_machine", "Machine", "Partition", "Cap", "LoadTarget", "LoadTargets", "Consent", "load_policy"),
-    *("simulate", "read_run", "RunResult", "replay", "compare", "whatif", "predict", "settle"),
+    *("simulate", "read_run", "RunResult", "replay", "compare", "whatif", "predict"),
     *("run_cells", "Shared"),
     *("WattQueueError", "InputError", "MachineError", "PolicyError"),
 }

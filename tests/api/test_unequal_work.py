@@ -9,8 +9,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
-from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -18,25 +16,16 @@ import pytest
 from rich.console import Console
 
 import wattqueue as wq
-from tests.incentives.test_design_and_offer import INPUTS
-from tests.report.cases import unfinished
 from wattqueue.api.run import RunResult
 from wattqueue.cli._table import print_document
 from wattqueue.cli.compare import terminal_table
-from wattqueue.errors import InputError
-from wattqueue.incentives.design import design
-from wattqueue.incentives.offer import Candidate, OfferTerms, offers
-from wattqueue.incentives.offer_report import document, offers_csv
-from wattqueue.incentives.site_runs import SimulatedSite
 from wattqueue.model.comparability import PER_WORK, WorkDone
 from wattqueue.model.jobs import Jobs
-from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.never_ran import REASONS
 from wattqueue.report import campaign
 from wattqueue.report.compare.document import report
 from wattqueue.report.compare.table import flat
 from wattqueue.report.document import Table
-from wattqueue.sim.engine import Run
 from wattqueue.study.frame.compare import NOT_COMPARABLE, ComparisonTable, compare
 from wattqueue.study.frame.samples import Samples
 
@@ -117,33 +106,6 @@ def what_if(runs: dict[str, RunResult], _: Path) -> str:
     return "\n".join([*lines, *said, body_of(made.files["report.html"]), repr(made), made._repr_html_()])
 
 
-class Leaving(SimulatedSite):
-    """A site on which a load target leaves the last job."""
-
-    def run(self, targets: LoadTargets | None = None, jobs: Jobs | None = None) -> Run:
-        run = SimulatedSite.run(self, targets, jobs)
-        return run if targets is None else replace(run, schedule=unfinished(run.schedule, 1))
-
-
-def leaving(site: SimulatedSite) -> Leaving:
-    return Leaving(site.jobs, site.machine, site.policy, site.cap, site.epoch_s, site.estimator)
-
-
-def designed(_: dict[str, RunResult], __: Path) -> str:
-    with pytest.raises(InputError) as caught:
-        design(replace(INPUTS, site=leaving(INPUTS.site)), [Decimal(0), Decimal(1)])
-    return str(caught.value)
-
-
-def offered(_: dict[str, RunResult], __: Path) -> str:
-    site = leaving(INPUTS.site)
-    jobs = Jobs.build(3_600.0 * np.arange(96), [10] * 96, [1_800.0] * 96, mean_power_w=[1_100.0] * 96)
-    terms = OfferTerms(warm_up_days=0)
-    found = offers(replace(site, jobs=jobs), [Candidate(36_000.0, 3_600.0, 5_000.0)], terms)
-    assert found[0].promise_w is None
-    return "\n".join([*document(found, terms, "EUR").lines(), offers_csv(found, terms, "EUR")])
-
-
 def studied(runs: dict[str, RunResult], _: Path) -> str:
     values = {
         ("s", name, metric): np.array([float(run.record.metrics[metric] or 0.0)] * 2)
@@ -159,8 +121,7 @@ def studied(runs: dict[str, RunResult], _: Path) -> str:
 
 
 CONSUMERS: dict[str, Callable[[dict[str, RunResult], Path], str]] = {
-    "compare": compared, "campaign": campaigned, "whatif": what_if, "design": designed, "offer": offered,
-    "study": studied,
+    "compare": compared, "campaign": campaigned, "whatif": what_if, "study": studied,
 }  # fmt: skip
 
 

@@ -26,12 +26,12 @@ from wattqueue.errors import PolicyError, WattQueueError
 from wattqueue.formats.bounded import Count, Seconds
 from wattqueue.live.agents import AgentState
 from wattqueue.live.config import LiveConfig
-from wattqueue.live.openadr.objects import ValuesMap, VtnProgram
 from wattqueue.model.bounds import of_option
 from wattqueue.policy.interfaces import AXES
 from wattqueue.policy.policy import build_part
 from wattqueue.policy.registry import part_class, part_names
 from wattqueue_agent.config import AgentConfig
+from wattqueue_grid.openadr.objects import ValuesMap, VtnProgram
 
 Leaf = tuple[Any, list[Any]]
 

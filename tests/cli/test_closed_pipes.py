@@ -15,7 +15,7 @@ from wattqueue.live.metrics import LiveMetrics, serve
 
 MAIN = "from wattqueue.cli import main; main()"
 ENDLESS = """
-from wattqueue.cli._log import say
+from wattqueue.terminal import say
 for number in range(3):
     say(f"line {number}")
 open(FILE, "w").write("went on")

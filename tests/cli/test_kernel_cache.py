@@ -11,7 +11,7 @@ import pytest
 
 CODE = """
 from rich.console import Console
-from wattqueue.cli._progress import say_if_compiling
+from wattqueue.terminal import say_if_compiling
 from wattqueue.kernels import cache
 say_if_compiling(Console(stderr=True, width=400))
 print(cache.CACHE_DIR)

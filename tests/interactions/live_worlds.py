@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
-from tests.live.openadr.test_live_targets import Stated
+from tests.live.test_live_targets import Stated
 from wattqueue.kernels.site_meter import COUNT
 from wattqueue.live.cluster import ContinueJob, RequeueJob, StopJob
 from wattqueue.live.consent import CONSENT, SiteDefaults

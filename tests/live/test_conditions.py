@@ -12,7 +12,7 @@ import pytest
 
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
-from tests.live.openadr.test_live_targets import Stated
+from tests.live.test_live_targets import Stated
 from wattqueue.live.capfile import CapFile
 from wattqueue.live.cluster import ReleaseJob
 from wattqueue.live.controller import Controller

@@ -9,7 +9,7 @@ import pytest
 
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
-from tests.live.openadr.test_live_targets import Stated
+from tests.live.test_live_targets import Stated
 from wattqueue.live.cluster import PowerNode, SetDrain
 from wattqueue.live.controller import Controller
 from wattqueue.live.decision import NO_POWER_RIGHT

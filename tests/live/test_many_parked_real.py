@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from tests.live.drive import lab_machine, make_controller
-from tests.live.openadr.test_live_targets import Stated
 from tests.live.procs import states_by
 from tests.live.releases import lab_of
 from tests.live.slurmlab import PATIENCE_S, SlurmLab, wait_for
+from tests.live.test_live_targets import Stated
 from wattqueue.live.consent import CONSENT, SiteDefaults
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.install import NodeWatts, Settings, script

@@ -12,9 +12,9 @@ import pytest
 
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
-from tests.live.openadr.test_live_targets import Stated
 from tests.live.test_conditions import value
 from tests.live.test_controller import make_slurm
+from tests.live.test_live_targets import Stated
 from tests.live.typical import Typical
 from wattqueue.live.capfile import CapFile
 from wattqueue.live.consent import SiteDefaults

@@ -13,7 +13,7 @@ import pytest
 
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
-from tests.live.openadr.test_live_targets import Stated
+from tests.live.test_live_targets import Stated
 from wattqueue.errors import OutputError
 from wattqueue.live.cluster import ChangeJob, ContinueJob, RequeueJob, StopJob, Write
 from wattqueue.live.consent import CONSENT, NO_CONSENT, SiteDefaults, consenting_w

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from tests.live.drive import lab_machine, make_controller
-from tests.live.openadr.test_live_targets import Stated
 from tests.live.procs import states_of
 from tests.live.site import Site, as_operator, cap_text
 from tests.live.slurmlab import OPERATOR, USER, LabError, wait_for
 from tests.live.test_holds_real import run_again
+from tests.live.test_live_targets import Stated
 from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.cluster import ContinueJob, JobKey, StopJob
 from wattqueue.live.consent import CONSENT, NO_CONSENT

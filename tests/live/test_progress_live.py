@@ -13,8 +13,8 @@ import pytest
 
 from tests.live.drive import ACCEPTS_ALL, make_controller
 from tests.live.fakeslurm import FakeSlurm
-from tests.live.openadr.test_live_targets import Stated
 from tests.live.progress_oracle import round_and_look
+from tests.live.test_live_targets import Stated
 from tests.sim.test_progress_of_rows import ROWS, policy_of
 from wattqueue.errors import PolicyError
 from wattqueue.live.cluster import Write

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.fakeslurm import FakeJob
-from tests.live.openadr.test_live_targets import Stated
+from tests.live.test_live_targets import Stated
 from tests.live.test_node_limits import HIGH_W, LOW_W, NODES, OTHER_W, Live
 from wattqueue.live.consent import CONSENT, SiteDefaults
 from wattqueue.model.load_target import LoadTarget, LoadTargets

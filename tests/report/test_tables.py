@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.report.chromium import Browser
-from wattqueue.incentives.design_report import HEADS as DESIGN
 from wattqueue.report.campaign import METRICS
 from wattqueue.report.document import Document, Table
 from wattqueue.report.metric_table import label
+from wattqueue_grid.incentives.design_report import HEADS as DESIGN
 
 pytestmark = [pytest.mark.browser, pytest.mark.compiled]  # what a browser shows depends on no kernel
 

@@ -36,7 +36,7 @@ VERBS = {
         "Read a site's own data (sacct, Slurm JSON, PM100, F-DATA, SWF, Batsim) into a job table.",
     ),
     "incentives": (
-        "wattqueue.cli.incentives",
+        "wattqueue_grid.cli.incentives",
         "Reward users whose jobs made room for the grid: settle events, state rewards, design them, offer power.",
     ),
     "live": (
@@ -48,7 +48,7 @@ VERBS = {
         "Machine files: list the catalogue, show one, draft one from jobs.",
     ),
     "openadr": (
-        "wattqueue.cli.openadr",
+        "wattqueue_grid.cli.openadr",
         "Take events of a grid operator's VTN (OpenADR 3.1) as load targets, prices and carbon intensities.",
     ),
     "plot": (
@@ -80,7 +80,7 @@ VERBS = {
         "Repeat a recorded run, and compare its files byte by byte.",
     ),
     "settle": (
-        "wattqueue.cli.settle",
+        "wattqueue_grid.cli.settle",
         "Settle demand-response events: baseline, delivered power, payment and penalty by interval.",
     ),
     "simulate": (

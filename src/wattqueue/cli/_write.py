@@ -1,4 +1,4 @@
-"""Write a finished run: its directory and its report; check output names before the work begins.
+"""Write a finished run: its directory and its report.
 
 Shared by the verbs that simulate. Imports of the report are inside the functions, since most runs do not need them.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wattqueue.errors import OutputError
 from wattqueue.formats.rundir.folder import RunRecord, write_run
 from wattqueue.runs.perform import TaskResult
 from wattqueue.runs.record import record
@@ -32,10 +31,3 @@ def write_report(path: Path, finished: RunRecord) -> None:
     from wattqueue.report.run_page import report
 
     write_text(path, report(of_record(finished)))
-
-
-def refuse_folders(*files: Path | None) -> None:
-    """Check, before the work begins, that no output file is an existing folder. Raises: OutputError."""
-    for path in files:
-        if path is not None and path.is_dir():
-            raise OutputError("is a directory, not a file", where=path, hint="name a file")

@@ -40,12 +40,11 @@ def run(
     from wattqueue.campaign.campaign import run_campaign
     from wattqueue.campaign.dask import opened_backend
     from wattqueue.campaign.plan import plan_of
-    from wattqueue.cli._never_ran import say_never_ran
-    from wattqueue.cli._progress import counting
     from wattqueue.cli._table import print_document
     from wattqueue.errors import InputError
     from wattqueue.formats.pages import write_text
     from wattqueue.report.campaign import groups_of, html, summary
+    from wattqueue.terminal import counting, say_never_ran
 
     if out is not None and not out.strip():
         raise InputError("is empty", where="--out", hint="name a folder; an unset shell variable gives an empty text")

@@ -55,13 +55,13 @@ def run(
     """
     from rich.console import Console
 
-    from wattqueue.cli._never_ran import say_never_ran
     from wattqueue.cli._table import print_table
     from wattqueue.formats.pages import write_files
     from wattqueue.report.compare.document import report
     from wattqueue.report.compare.groups import grouped
     from wattqueue.report.compare.table import compare, to_csv, to_json
     from wattqueue.report.load import load_members
+    from wattqueue.terminal import say_never_ran
 
     comparison = compare(grouped(load_members(folders)))
     if out is not None:  # before the table is printed: a reader of the pipe may leave early

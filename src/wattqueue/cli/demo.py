@@ -29,12 +29,12 @@ def run(
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the generated week.")] = 1,
 ) -> None:
     """Simulate one generated week of a 980-node machine: EASY uncapped, and EASY under a 35 % cap."""
-    from wattqueue.cli._progress import running
     from wattqueue.cli._table import show
     from wattqueue.cli._write import write
     from wattqueue.policy.oracles import marked, oracles_of
     from wattqueue.runs.perform import load, perform
     from wattqueue.runs.task import Task
+    from wattqueue.terminal import running
 
     # naive is what a cap costs without any prediction; oracle-max what the best prediction could make of it.
     runs = (

@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from wattqueue.cli._log import say
 from wattqueue.errors import InputError
+from wattqueue.terminal import say
 
 if TYPE_CHECKING:
     from wattqueue.live.cluster import Node
@@ -74,9 +74,9 @@ def run(
         raise typer.BadParameter("live needs --config FILE, or a command: install, status, why, audit, release, replay")
     from rich.console import Console
 
-    from wattqueue.cli._progress import warn_of_cache
     from wattqueue.live.assemble import assemble, refuse_second, run_until_stopped, stand_by
     from wattqueue.live.config import load_config
+    from wattqueue.terminal import warn_of_cache
 
     settings = load_config(config)
     warn_of_cache(Console(stderr=True))

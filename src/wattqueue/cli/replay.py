@@ -30,12 +30,12 @@ def run(
 
     A cap delays no job here: its excess is reported.
     """
-    from wattqueue.cli._never_ran import say_never_ran
     from wattqueue.cli._table import show
     from wattqueue.cli.simulate import remark
     from wattqueue.errors import InputError
     from wattqueue.model.comparability import WorkDone
     from wattqueue.runs.replay import perform_replay, read_source, workload_of
+    from wattqueue.terminal import say_never_ran
 
     if out is not None and out.exists() and schedule.exists() and out.samefile(schedule):
         raise InputError("is the recorded schedule itself", where=out, hint="name another folder")

@@ -26,13 +26,12 @@ def run(
 
     Inputs are found by the recorded paths and must have the recorded SHA-256.
     """
-    from wattqueue.cli._never_ran import say_never_ran
-    from wattqueue.cli._progress import running
     from wattqueue.errors import InputError
     from wattqueue.formats.rundir.folder import write_run
     from wattqueue.model.comparability import WorkDone
     from wattqueue.runs.perform import perform
     from wattqueue.runs.record import record, recorded_inputs
+    from wattqueue.terminal import running, say_never_ran
 
     if out is not None and out.exists() and folder.exists() and out.samefile(folder):
         raise InputError("is the recorded run itself", where=out, hint="name another folder: both are compared")

@@ -58,10 +58,9 @@ def run(  # typer reads the annotations: names and defaults here are the options
     )  # fmt: skip
     # All inputs are read before the progress bar begins, so that an error of a file is not drawn over.
     inputs = load(task)
-    from wattqueue.cli._never_ran import say_never_ran
-    from wattqueue.cli._progress import running
     from wattqueue.cli._table import show
     from wattqueue.model.comparability import WorkDone
+    from wattqueue.terminal import running, say_never_ran
 
     with running(len(inputs.jobs), "simulating") as progress:
         outcome = perform(inputs, progress)

@@ -95,10 +95,9 @@ def _answer(question: Question, workers: int | None, out: Path | None) -> None:
     from tempfile import TemporaryDirectory
 
     from wattqueue.campaign.shared import Shared
-    from wattqueue.cli._never_ran import say_never_ran
-    from wattqueue.cli._progress import running
     from wattqueue.cli._table import print_document
     from wattqueue.formats.pages import write_files
+    from wattqueue.terminal import running, say_never_ran
     from wattqueue.whatif.answer import conclude
     from wattqueue.whatif.ask import ask, prepare
     from wattqueue.whatif.page import document, files

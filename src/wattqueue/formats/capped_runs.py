@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wattqueue.formats import _csv
+from wattqueue.formats import csv_records
 from wattqueue.model.bounds import UNIT_W
 from wattqueue.model.cap_response import CappedRuns
 
@@ -25,12 +25,12 @@ def read_capped_runs(path: Path) -> CappedRuns:
 
     Reference: denisa-c/gridpilot (CC-BY-4.0).
     """
-    frame, _ = _csv.read(path, _csv.having(("workload", *FIGURES)), FIGURES)
+    frame, _ = csv_records.read(path, csv_records.having(("workload", *FIGURES)), FIGURES)
     cap_w, wanted, reached, power_w, speed = (frame[name].to_numpy() for name in FIGURES)
     usable = frame["workload"].is_not_null().to_numpy() & UNIT_W.holds(cap_w) & UNIT_W.holds(power_w)
     for column in (cap_w, wanted, reached, power_w, speed):
         usable &= np.isfinite(column) & (column > 0)
-    _csv.require_rows(path, usable, "a run without application, or with a figure that is none")
+    csv_records.require_rows(path, usable, "a run without application, or with a figure that is none")
     return CappedRuns(
         frame["workload"].to_numpy().astype(str), cap_w, 1e6 * wanted, 1e6 * reached, power_w, 1.0 / speed
     )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats import _csv
+from wattqueue.formats import csv_records
 from wattqueue.model.bounds import DURATION_S, UNIT_W
 from wattqueue.model.jobs import Floats
 
@@ -53,13 +53,13 @@ def read_chip_runs(path: Path, app: str | None = None) -> ChipRuns:
 
     Reference: PAL, Jain et al., SC 2024; data of hal-uw/blox-pal (MIT).
     """
-    frame, _ = _csv.read(path, _csv.having(COLUMNS), (*COLUMNS[1:], MEAN_POWER))
+    frame, _ = csv_records.read(path, csv_records.having(COLUMNS), (*COLUMNS[1:], MEAN_POWER))
     watts = frame[MEAN_POWER if MEAN_POWER in frame.columns else "pwr"].to_numpy()
     time_ms = frame["perf"].to_numpy()
     usable = (
         UNIT_W.holds(watts) & (watts > 0) & DURATION_S.holds(time_ms / 1e3) & frame["uuid"].is_not_null().to_numpy()
     )
-    _csv.require_rows(path, usable, "a run without chip, or with time or watts that are none")
+    csv_records.require_rows(path, usable, "a run without chip, or with time or watts that are none")
     if not len(frame):
         raise InputError("no runs", where=path, hint="one row per run")
     names, chip = np.unique(frame["uuid"].to_numpy().astype(str), return_inverse=True)

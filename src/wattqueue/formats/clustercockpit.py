@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats import _csv
+from wattqueue.formats import csv_records
 from wattqueue.model.bounds import UNIT_W
 from wattqueue.model.jobs import Floats
 
@@ -55,7 +55,7 @@ def read_node_series(path: Path) -> list[NodeSeries]:
 
     Reference: ClusterCockpit, test data of cc-backend (MIT).
     """
-    frame, _ = _csv.read(path, _csv.having(COLUMNS), COLUMNS[2:])
+    frame, _ = csv_records.read(path, csv_records.having(COLUMNS), COLUMNS[2:])
     found = []
     for (job, host), rows in frame.group_by("job_id", "host", maintain_order=True):
         series = rows.sort("t_s")

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from wattqueue.errors import InputError, MachineError, nearest
-from wattqueue.formats import _csv
+from wattqueue.formats import csv_records
 from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.model.bounds import is_whole
 from wattqueue.model.load_target import LoadTarget, LoadTargets
@@ -45,7 +45,7 @@ def read_load_targets(path: Path, machine: Machine | None = None, cap: Cap | Non
 
     Raises: InputError or MachineError naming the file, and the line wherever one is concerned.
     """
-    rows = _csv.records(path, _csv.first_comments(path))
+    rows = csv_records.records(path, csv_records.first_comments(path))
     line, header = next(rows, (1, []))
     names = [name.strip() for name in header]
     _check_columns(path, line, names)
@@ -80,7 +80,7 @@ def write_load_targets(path: Path, targets: LoadTargets) -> None:
         for name in COLUMNS
     ]
     with atomic_write(path) as part:
-        _csv.write(part, pl.DataFrame(columns), "wattqueue load-targets", {}, packed=path.suffix == ".gz")
+        csv_records.write(part, pl.DataFrame(columns), "wattqueue load-targets", {}, packed=path.suffix == ".gz")
 
 
 def _written(value: float) -> str:
@@ -94,13 +94,13 @@ def _check_columns(path: Path, line: int, names: list[str]) -> None:
     for name in names:
         if name not in COLUMNS:
             raise InputError(
-                f"unknown column {_csv.shown(name)}",
+                f"unknown column {csv_records.shown(name)}",
                 where=where,
                 hint=f"{nearest(name, COLUMNS)}columns: {','.join(COLUMNS)}",
             )
         if names.count(name) > 1:
             raise InputError(f"two columns {name}", where=where, hint="keep one")
-    _csv.having(REQUIRED)(where, names)
+    csv_records.having(REQUIRED)(where, names)
 
 
 def _target(path: Path, line: int, fields: dict[str, str]) -> LoadTarget:
@@ -111,11 +111,11 @@ def _target(path: Path, line: int, fields: dict[str, str]) -> LoadTarget:
             values[name] = text
         elif text == "inf" and name in {"notice_s", "ramp_w_per_s"}:
             values[name] = np.inf
-        elif _csv.NUMBER.fullmatch(text):
+        elif csv_records.NUMBER.fullmatch(text):
             values[name] = float(text)
         elif text or name in REQUIRED:
             raise InputError(
-                f"column {name} is {_csv.shown(text) or 'empty'}, not a number",
+                f"column {name} is {csv_records.shown(text) or 'empty'}, not a number",
                 where=f"{path}:{line}",
                 hint="correct the line",
             )

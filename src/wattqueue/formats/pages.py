@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wattqueue.errors import OutputError
 from wattqueue.formats.atomic_write import atomic_folder, atomic_text
 
 
@@ -37,3 +38,10 @@ def write_files(folder: Path, files: Mapping[str, bytes | str]) -> None:
         for name, content in files.items():
             data = content.encode("utf-8") if isinstance(content, str) else content
             (temporary / name).write_bytes(data)
+
+
+def refuse_folders(*files: Path | None) -> None:
+    """Check, before the work begins, that no output file is an existing folder. Raises: OutputError."""
+    for path in files:
+        if path is not None and path.is_dir():
+            raise OutputError("is a directory, not a file", where=path, hint="name a file")

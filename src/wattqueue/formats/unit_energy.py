@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats import _csv
+from wattqueue.formats import csv_records
 from wattqueue.model.bounds import DURATION_S, TIME_S, UNIT_W
 from wattqueue.model.jobs import Floats
 
@@ -48,14 +48,14 @@ def read_unit_energy(path: Path) -> UnitEnergy:
     Raises: InputError naming file and line for missing columns, a row without a job, a unit, or a time that is one, and
     for energy that no unit can have used.
     """
-    frame, _ = _csv.read(path, _csv.having(COLUMNS), COLUMNS[3:])
+    frame, _ = csv_records.read(path, csv_records.having(COLUMNS), COLUMNS[3:])
     end_s, run_s, energy_j = (frame[name].to_numpy() for name in COLUMNS[3:])
     named = frame["job"].is_not_null().to_numpy() & frame["unit"].is_not_null().to_numpy()
     known = np.isfinite(energy_j) & (energy_j != 0)
     timed = DURATION_S.holds(run_s) & (run_s > 0) & TIME_S.holds(end_s)
     watts = np.divide(energy_j, run_s, out=np.zeros_like(energy_j), where=known & timed)
     good = named & timed & (~known | (UNIT_W.holds(watts) & (watts > 0)))
-    _csv.require_rows(path, good, "a row without job, unit or times, or with energy that no unit uses")
+    csv_records.require_rows(path, good, "a row without job, unit or times, or with energy that no unit uses")
     if not known.any():
         raise InputError("no row has energy", where=path, hint="one row for each unit of each job")
     rows = np.flatnonzero(known)[np.argsort(end_s[known], kind="stable")]

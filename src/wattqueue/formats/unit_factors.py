@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from wattqueue.errors import InputError
-from wattqueue.formats import _csv
+from wattqueue.formats import csv_records
 from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.model.bounds import UNIT_W
 from wattqueue.model.unit_table import UnitTable
@@ -21,9 +21,9 @@ def read_unit_factors(path: Path) -> UnitTable:
 
     Raises: InputError naming file and line for missing columns, and watts that are not above 0.
     """
-    frame, facts = _csv.read(path, _csv.having(COLUMNS[:3]), ("watts",))
+    frame, facts = csv_records.read(path, csv_records.having(COLUMNS[:3]), ("watts",))
     watts = frame["watts"].to_numpy()
-    _csv.require_rows(path, UNIT_W.holds(watts) & (watts > 0), f"watts are missing, 0 or outside {UNIT_W.text}")
+    csv_records.require_rows(path, UNIT_W.holds(watts) & (watts > 0), f"watts are missing, 0 or outside {UNIT_W.text}")
     if not len(frame):
         raise InputError("no rows", where=path, hint="write one row per application and unit")
     apps, app = np.unique(frame["app"].fill_null("").to_numpy().astype(str), return_inverse=True)
@@ -50,4 +50,4 @@ def write_unit_factors(path: Path, table: UnitTable) -> None:
         }
     )
     with atomic_write(path) as temporary:
-        _csv.write(temporary, frame, "wattqueue unit factors", {"schema_version": "1", "origin": table.origin})
+        csv_records.write(temporary, frame, "wattqueue unit factors", {"schema_version": "1", "origin": table.origin})

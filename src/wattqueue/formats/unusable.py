@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats._csv import records
 from wattqueue.formats.atomic_write import atomic_write
+from wattqueue.formats.csv_records import records
 from wattqueue.model.jobs import Labels
 
 

@@ -37,6 +37,7 @@ from wattqueue.live.consent import Consents, SiteDefaults
 from wattqueue.live.controller import Controller
 from wattqueue.live.controller_log import ControllerLog
 from wattqueue.live.decision import Decider, require_live
+from wattqueue.live.extensions import TargetExtension, live_extension
 from wattqueue.live.job_counters import JobCounters
 from wattqueue.live.learning import MeasuredJobs
 from wattqueue.live.load_targets import TargetedCap, TargetSource
@@ -336,11 +337,8 @@ def targets_of(config: LiveConfig, machine: Machine, cap: Callable[[], Cap] = Ca
     section = config.openadr
     if section is None:
         return None if config.targets is None else TargetFile(config.targets, machine, cap, config.run_dir)
-    from wattqueue.live.openadr.service import VenService, ven_of  # needs httpx
-
-    # A controller that only looks does not curtail: it must not report that it does.
-    section = section.model_copy(update={"reports": section.reports and config.mode == "control"})
-    return VenService(ven_of(section, read_secret(section.client_secret_file), machine, config.run_dir))
+    extension: TargetExtension = live_extension("openadr")
+    return extension.source(section, machine, config.run_dir, controls=config.mode == "control")
 
 
 def with_nodes(given: Inputs, nodes: Sequence[Node]) -> Inputs:

@@ -12,10 +12,10 @@ Secrets (tokens, the audit key) are never in this file. It names files that hold
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BaseModel, Field, create_model, field_validator, model_validator
 
 from wattqueue.errors import InputError
 from wattqueue.formats.bounded import CountOrNone, Seconds, Share, Watts
@@ -25,9 +25,9 @@ from wattqueue.formats.toml import read_toml
 from wattqueue.live.agents import BrokerSection
 from wattqueue.live.capfile import names_file
 from wattqueue.live.consent import SiteDefaults
+from wattqueue.live.extensions import live_extension
 from wattqueue.live.home import home_of
 from wattqueue.live.lowering import parse_overshoot
-from wattqueue.live.openadr.config import OpenADRSection
 from wattqueue.live.secrets import HINT, is_loopback
 from wattqueue.model.app_check import Ladder
 
@@ -240,8 +240,8 @@ class LiveConfig(Section):
     """Reads consent from the comments of jobs; without this section nobody consents."""
     targets: Path | None = None
     """CSV of load targets in seconds since the epoch, read again whenever it changes."""
-    openadr: OpenADRSection | None = None
-    """Takes events of a grid operator's VTN as load targets."""
+    openadr: Section | None = None
+    """Takes events of a grid operator's VTN as load targets; its fields are those of the package that serves it."""
 
     @field_validator("policy", "machine", "cap", "state")
     @classmethod
@@ -260,7 +260,8 @@ def load_config(path: Path) -> LiveConfig:
     _refuse_removed(data, path)
     home = home_of(path.resolve().parent)
     data = {"state": str(home / "wattqueue-live.db"), "run_dir": str(home / "run"), **data}
-    config = read_model(path, LiveConfig, _anchored(data, path.resolve().parent))
+    model = _with_extension(LiveConfig) if "openadr" in data else LiveConfig
+    config = read_model(path, model, _anchored(data, path.resolve().parent, path_names(model)))
     if not is_loopback(config.metrics.address) and config.metrics.token_file is None:
         hint = "name a token_file, or listen on 127.0.0.1"
         raise InputError("metrics.address is open to others without a token", where=path, hint=hint)
@@ -284,24 +285,41 @@ def _refuse_removed(data: dict[str, Any], path: Path) -> None:
             raise InputError(f"slurm.{key}: lists are no longer read through slurmrestd", where=path, hint=hint)
 
 
-_PATHS = {"conf", "pool_file", "run_dir", "frequency_dir", "record", "audit_key_file"}
-_PATHS |= {"token_file", "prometheus_token_file", "coefficients", "password_file", "ca_file"}
-_PATHS |= {"client_secret_file", "baseline", "targets"}
+def _with_extension(model: type[LiveConfig]) -> type[LiveConfig]:
+    """Return the model with the fields of ``[openadr]``. Raises: InputError where no package serves it."""
+    section = live_extension("openadr").section
+    return create_model(model.__name__, __base__=model, openadr=(section | None, None))
 
 
-def _anchored(data: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the data with relative paths made absolute from the file's folder, sections included."""
+def path_names(model: type[BaseModel]) -> set[str]:
+    """Return the names of the fields that are paths, those of sections included."""
+    found: set[str] = set()
+    for name, field in model.model_fields.items():
+        kinds = get_args(field.annotation) or (field.annotation,)
+        if get_origin(field.annotation) is not dict and Path in kinds:
+            found.add(name)
+        for kind in kinds:
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                found |= path_names(kind)
+    return found
+
+
+def _anchored(data: dict[str, Any], folder: Path, paths: set[str]) -> dict[str, Any]:
+    """Return the data with relative paths made absolute from the file's folder, sections included.
+
+    ``paths`` are the names of fields that are paths.
+    """
     out: dict[str, Any] = {}
     for key, value in data.items():
         if isinstance(value, dict):
             nested = {name: str(folder / root) for name, root in value.items() if isinstance(root, str)}
-            out[key] = nested if key in ("powercap", "pm_counters") else _anchored(value, folder)
+            out[key] = nested if key in ("powercap", "pm_counters") else _anchored(value, folder, paths)
         else:
-            out[key] = str(folder / value) if _is_path(key, value, folder) else value
+            out[key] = str(folder / value) if _is_path(key, value, folder, paths) else value
     return out
 
 
-def _is_path(key: str, value: Any, folder: Path) -> bool:
+def _is_path(key: str, value: Any, folder: Path, paths: set[str]) -> bool:
     """Whether a value is a path: by its key, or for ``machine`` and ``cap`` because such a file exists."""
     if not isinstance(value, str):
         return False
@@ -309,4 +327,4 @@ def _is_path(key: str, value: Any, folder: Path) -> bool:
         return exists(folder / value) and (folder / value).is_file()
     if key == "cap":  # a file that is missing now may come: its place is the folder's all the same
         return names_file(value) or (exists(folder / value) and (folder / value).is_file())
-    return key in _PATHS or (key in ("state", "database") and "://" not in value)
+    return key in paths or (key in ("state", "database") and "://" not in value)

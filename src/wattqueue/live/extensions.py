@@ -1,17 +1,37 @@
 """What packages beside the core add to the controller: entry points in the group ``wattqueue.live``.
 
-The name of an entry point is that of the section of live.toml that asks for it. ``broker`` is the class of connections
-to agents (``live.agents.AgentConnection``).
+The name of an entry point is that of the section of live.toml that asks for it:
+
+- ``broker``: the class of connections to agents (``live.agents.AgentConnection``);
+- ``openadr``: a source of load targets (``TargetExtension``).
 """
 
 from __future__ import annotations
 
 from importlib.metadata import entry_points
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from wattqueue.errors import InputError
+from wattqueue.formats.checked_toml import Section
+from wattqueue.live.load_targets import TargetSource
+from wattqueue.model.machine import Machine
 
 GROUP = "wattqueue.live"
+
+
+class TargetExtension(Protocol):
+    """A source of load targets that another package adds, with its section of live.toml."""
+
+    section: type[Section]
+    """Its fields; those that are paths start at the file's folder."""
+
+    def source(self, section: Section, machine: Machine, run_dir: Path, *, controls: bool) -> TargetSource:
+        """Return the source. ``controls``: whether the controller starts jobs, and does not only look.
+
+        Raises: InputError where a file of the section cannot be used.
+        """
+        ...
 
 
 def live_extension(name: str) -> Any:

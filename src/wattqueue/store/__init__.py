@@ -2,5 +2,5 @@
 
 ``database`` opens an engine from a URL or a file, ``tables`` describes the schema, ``migrations`` creates and upgrades
 it, ``applications`` is what the rest of WattQueue uses: profiles of applications, and the record of misnamed jobs.
-``incentives`` is the ledger of what users got for consent to demand response, in tables beside them.
+The tables of the ledger of incentives stand beside them (``wattqueue_grid.incentives.ledger``).
 """

@@ -1,4 +1,4 @@
-"""Tables of the application database (paper 1, section 3.2).
+"""Tables of the application database (paper 1, section 3.2), and of the ledger of incentives.
 
 Migrations create the schema; these definitions are what queries are built from. A change here needs a new migration,
 which a test compares with this module.
@@ -6,7 +6,7 @@ which a test compares with this module.
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Integer, MetaData, Table
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, MetaData, Table
 
 from wattqueue.store.columns import key_text, number, text, word
 
@@ -49,3 +49,36 @@ MISFIT = Table(
 )
 """Jobs whose measured metrics did not fit the application that their user named. The primary key is the job, so a job
 counts once. The index on the user serves the check before each prediction."""
+
+SETTLED_EVENT = Table(
+    "incentive_event",
+    METADATA,
+    Column("event_id", word(200), primary_key=True),
+    Column("begin_s", BigInteger, nullable=False),
+    Column("end_s", BigInteger, nullable=False),
+    Column("model", text(), nullable=False),
+    Column("model_sha256", word(64), nullable=False),
+    Column("currency", word(12), nullable=False),
+    Column("basis", text(), nullable=False),
+    Column("jobs", Integer, nullable=False),
+    Column("reward", BigInteger, nullable=False),
+    Column("digest", word(64), nullable=False),
+)
+"""Events whose rewards are settled. ``digest`` is a hash of the event and all its entries: settling twice is
+recognised, and settling differently is refused."""
+
+INCENTIVE_ENTRY = Table(
+    "incentive_entry",
+    METADATA,
+    Column("event_id", word(200), ForeignKey("incentive_event.event_id"), primary_key=True),
+    Column("job_id", word(64), primary_key=True),
+    Column("user_name", word(200), nullable=False),
+    Column("added_wait", BigInteger, nullable=False),
+    Column("added_run", BigInteger, nullable=False),
+    Column("power_freed", BigInteger, nullable=False),
+    Column("energy_freed", BigInteger, nullable=False),
+    Column("fee", BigInteger, nullable=False),
+    Column("reward", BigInteger, nullable=False),
+    Index("ix_incentive_entry_user", "user_name"),
+)
+"""What one job got for one event: node-seconds, watts, joules, and micro-units of the event's currency."""

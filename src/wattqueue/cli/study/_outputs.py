@@ -22,8 +22,8 @@ def require_writable(*files: Path | None) -> None:
 
     Raises: OutputError naming the file that cannot be written; InputError for one file that is named twice.
     """
-    from wattqueue.cli._write import refuse_folders
     from wattqueue.formats.atomic_write import atomic_write
+    from wattqueue.formats.pages import refuse_folders
 
     refuse_folders(*files)
     named = [path for path in files if path is not None]

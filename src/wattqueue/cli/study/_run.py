@@ -28,9 +28,9 @@ def perform(
 
     Raises: OutputError for a file that cannot be written; what the study raises.
     """
-    from wattqueue.cli._progress import counting
     from wattqueue.cli.study._outputs import require_writable
     from wattqueue.formats.pages import write_json, write_text
+    from wattqueue.terminal import counting
 
     require_writable(json_file, page, tables)
     with counting(what) as progress:

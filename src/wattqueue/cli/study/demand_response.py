@@ -33,9 +33,7 @@ def run(
     from wattqueue.cli.study._run import perform
 
     if prices is not None:
-        from wattqueue.incentives.price_year_study import PriceYearStudy
-
-        perform(PriceYearStudy(prices), json_file, page)
+        perform(import_module("wattqueue_grid.incentives.price_year_study").PriceYearStudy(prices), json_file, page)
         return
     from wattqueue.study.demand_response.study import DemandResponseStudy
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wattqueue.formats import _csv
+from wattqueue.formats import csv_records
 from wattqueue.formats.atomic_write import atomic_write
 from wattqueue.model.bounds import UNIT_W
 from wattqueue.model.jobs import Floats
@@ -38,18 +38,20 @@ def read_activity(path: Path) -> list[SocketRun]:
 
     Raises: InputError naming file, line and column for missing columns, and levels that are negative or missing.
     """
-    frame, _ = _csv.read(path, _csv.having(COLUMNS[:-1]), NUMBERS)
+    frame, _ = csv_records.read(path, csv_records.having(COLUMNS[:-1]), NUMBERS)
     level = frame.select(LEVELS).to_numpy()
     counted = np.asarray(((level >= 0) & (level <= MOST_LEVEL)).all(axis=1))
-    _csv.require_rows(path, counted, f"an activity is missing, negative or above {MOST_LEVEL:g}")
+    csv_records.require_rows(path, counted, f"an activity is missing, negative or above {MOST_LEVEL:g}")
     watts: Floats = frame["watts"].to_numpy() if "watts" in frame.columns else np.full(len(frame), np.nan)
     drawn = np.asarray(np.isnan(watts) | ((watts >= LEAST_W) & (watts <= UNIT_W.high)))
-    _csv.require_rows(path, drawn, "watts that no socket draws", f"{LEAST_W:g} to {UNIT_W.high:g}, or leave them empty")
+    csv_records.require_rows(
+        path, drawn, "watts that no socket draws", f"{LEAST_W:g} to {UNIT_W.high:g}, or leave them empty"
+    )
     process = frame["process"].fill_nan(0.0).to_numpy()
     whole = (process >= 0) & (process <= MOST_PROCESSES) & (process == np.floor(process))
-    _csv.require_rows(path, whole, "process is no whole number", f"0 to {MOST_PROCESSES:,}")
+    csv_records.require_rows(path, whole, "process is no whole number", f"0 to {MOST_PROCESSES:,}")
     named = (frame["app"].fill_null("") != "") & (frame["socket"].fill_null("") != "")
-    _csv.require_rows(path, named.to_numpy(), "a row without app or socket", "name both")
+    csv_records.require_rows(path, named.to_numpy(), "a row without app or socket", "name both")
     time_s = frame["time_s"].to_numpy()
     rows: dict[tuple[str, int, str], list[int]] = {}
     keys = zip(frame["app"].to_list(), process.astype(np.int64).tolist(), frame["socket"].to_list(), strict=True)
@@ -80,4 +82,4 @@ def write_activity(path: Path, runs: Iterable[SocketRun]) -> None:
         for run in runs
     ]
     with atomic_write(path) as temporary:
-        _csv.write(temporary, pl.concat(frames), "wattqueue activity", {"schema_version": "1"})
+        csv_records.write(temporary, pl.concat(frames), "wattqueue activity", {"schema_version": "1"})

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError
-from wattqueue.formats import _csv
+from wattqueue.formats import csv_records
 from wattqueue.model.jobs import Floats
 from wattqueue.pmc.counters import COUNTER_BITS, CounterTrace, increments
 
@@ -56,9 +56,9 @@ def read_counters_csv(path: Path, *, cumulative: bool = True, bits: int = COUNTE
         if len(set(found)) < len(found):
             raise InputError("a column occurs twice", where=where, hint="name each event once")
 
-    # All columns are numbers, and ``_csv.read`` wants their names before it parses rows.
-    header = next(_csv.records(path, _csv.first_comments(path)), (1, []))[1]
-    frame, _ = _csv.read(path, check, [n.strip() for n in header])
+    # All columns are numbers, and ``csv_records.read`` wants their names before it parses rows.
+    header = next(csv_records.records(path, csv_records.first_comments(path)), (1, []))[1]
+    frame, _ = csv_records.read(path, check, [n.strip() for n in header])
     column = {n: frame[n].to_numpy() for n in names}
     socket = column.get("socket", np.zeros(len(frame)))
     if not np.isfinite(socket).all() or not np.isfinite(column["time_s"]).all():

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import InputError, nearest
-from wattqueue.formats import _csv, _parquet
+from wattqueue.formats import _parquet, csv_records
 from wattqueue.formats.atomic_write import atomic_write, polars_errors
 from wattqueue.formats.source import on_disk, opened
 from wattqueue.formats.table import profile_column
@@ -97,7 +97,7 @@ def read_table(path: Path, *, default_walltime_s: float | None = None) -> Jobs:
     else:
         # _check_columns is called on the header before any row is parsed: a misspelt name is reported rather than its
         # values.
-        frame, facts = _csv.read(path, _check_columns, (*NUMBERS, *(EXTRA + name for name in OF_POLICIES)))
+        frame, facts = csv_records.read(path, _check_columns, (*NUMBERS, *(EXTRA + name for name in OF_POLICIES)))
         frame = _without_prefix(frame)
     return _jobs(path, frame, facts, default_walltime_s)
 
@@ -180,7 +180,7 @@ def write_table(path: Path, jobs: Jobs) -> None:
                 facts[profile_column.PERIOD] = repr(jobs.profiles.period_s)
             frame.write_parquet(temporary, metadata={f"wattqueue.{k}": v for k, v in facts.items()})
         else:
-            _csv.write(temporary, frame, "wattqueue jobs", facts, packed=path.suffix == ".gz")
+            csv_records.write(temporary, frame, "wattqueue jobs", facts, packed=path.suffix == ".gz")
 
 
 def _check_columns(where: str, names: list[str], further: tuple[str, ...] = ()) -> None:
@@ -196,7 +196,7 @@ def _check_columns(where: str, names: list[str], further: tuple[str, ...] = ()) 
             raise InputError(f"two columns {name}", where=where, hint="keep one")
         if name not in known and not name.startswith(EXTRA):
             raise InputError(
-                f"unknown column {_csv.shown(name)}",
+                f"unknown column {csv_records.shown(name)}",
                 where=where,
                 hint=f"{nearest(name, known)}columns of your own begin with {EXTRA}",
             )
@@ -256,7 +256,9 @@ def _place(path: Path, row: int) -> str:
 
     The line is searched only when an error is reported, since comments and quoted line ends move it.
     """
-    return f"{path}: row {row + 1}" if path == FRAME or _is_parquet(path) else f"{path}:{_csv.line_of(path, row)}"
+    return (
+        f"{path}: row {row + 1}" if path == FRAME or _is_parquet(path) else f"{path}:{csv_records.line_of(path, row)}"
+    )
 
 
 def _origin(path: Path, facts: dict[str, str]) -> str:
@@ -268,7 +270,7 @@ def _origin(path: Path, facts: dict[str, str]) -> str:
     version = facts.get("schema_version", str(SCHEMA_VERSION))
     if not is_whole(version) or int(version) > SCHEMA_VERSION:
         raise InputError(
-            f"schema version {_csv.shown(version)}, this program reads up to {SCHEMA_VERSION}",
+            f"schema version {csv_records.shown(version)}, this program reads up to {SCHEMA_VERSION}",
             where=path,
             hint="use a newer WattQueue",
         )
@@ -341,14 +343,14 @@ def plain(column: pl.Series) -> NDArray[Any]:
     """Return a column as numpy: whole numbers, else numbers (gaps NaN), else text (gaps empty).
 
     Text that consists of numbers only becomes numbers if each would be written the same again
-    (``_csv.as_numbers``), so that a table in CSV and the same one in Parquet give equal arrays.
+    (``csv_records.as_numbers``), so that a table in CSV and the same one in Parquet give equal arrays.
     """
     import polars as pl
 
     if column.dtype == pl.Boolean and not column.null_count():
         return np.ascontiguousarray(column.to_numpy())
     if column.dtype == pl.String:
-        column = _csv.as_numbers(column)
+        column = csv_records.as_numbers(column)
     if column.dtype.is_integer() and not column.null_count():
         whole = column.cast(pl.Int64, strict=False)
         if whole.null_count():  # beyond 64 bits with sign: as text, so that ids stay what they are

@@ -1,0 +1,81 @@
+"""Offers as text and CSV: what can be promised tomorrow, and what it costs users."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wattqueue.report import words
+from wattqueue.report.document import Document, Table, csv_text
+from wattqueue_grid.incentives.offer import Offer, OfferTerms, best_offers
+from wattqueue_grid.money import plain
+from wattqueue_grid.money import words as money
+
+HEADS = (
+    "From",
+    "For",
+    "Limit",
+    "Promise",
+    "Half of the days",
+    "Days",
+    "Added wait node-h",
+    "Added run node-h",
+    "Rewards",
+)
+_CSV = (
+    *("begin_s", "length_s", "limit_w", "promise_w", "median_w", "days", "added_wait_node_s", "added_run_node_s"),
+    *("reward", "currency"),
+)
+
+
+def document(found: Sequence[Offer], terms: OfferTerms, currency: str) -> Document:
+    """Return the best offer of each begin and length, and what the promise means."""
+    rows = [_cells(offer, currency) for offer in best_offers(found)]
+    none = [offer for offer in found if offer.promise_w is None and not offer.why]
+    left = [offer for offer in found if offer.why]
+    share, sure = words.percent(terms.reliability), words.percent(terms.confidence)
+    half = "Half of the days: what every second day would have delivered throughout."
+    said: list[Table | str] = [
+        Table(HEADS, rows),
+        f"A promise holds on at least {share} of days, with a confidence of {sure}; past days stand for it.",
+        f"{half} Waits, run times and rewards are means of one event; the limit is that with the greatest promise.",
+    ]
+    if none:
+        said.append(f"{none[0].days} days are too few for this reliability and confidence: no promise.")
+    for offer in left:
+        limit = f"{clock(offer.candidate.begin_s)}, limit {words.watts(offer.candidate.limit_w)}"
+        said.append(f"No promise from {limit}: {offer.why}.")
+    return Document(title="Offers", blocks=said)
+
+
+def offers_csv(found: Sequence[Offer], terms: OfferTerms, currency: str) -> str:
+    """Return every candidate, not only the best ones."""
+    lead = f"wattqueue offers reliability={terms.reliability} confidence={terms.confidence} label=simulated"
+    return csv_text(_CSV, (_exact(offer, currency) for offer in found), lead)
+
+
+def _exact(o: Offer, currency: str) -> list[str]:
+    """Return the cells of an offer in CSV."""
+    c = o.candidate
+    promise = "" if o.promise_w is None else f"{o.promise_w:.0f}"
+    figures = (f"{c.begin_s:.0f}", f"{c.length_s:.0f}", f"{c.limit_w:.0f}", promise)
+    if o.why:
+        return [*figures, "", str(o.days), "", "", "", currency]
+    waits = (f"{o.added_wait_node_s:.0f}", f"{o.added_run_node_s:.0f}")
+    return [*figures, f"{o.median_w:.0f}", str(o.days), *waits, plain(o.reward), currency]
+
+
+def clock(seconds: float) -> str:
+    """Return a time of day: ``14:00``."""
+    return f"{int(seconds // 3_600):02d}:{int(seconds % 3_600 // 60):02d}"
+
+
+def _cells(offer: Offer, currency: str) -> tuple[str, ...]:
+    c = offer.candidate
+    if offer.why:
+        return (clock(c.begin_s), words.span(c.length_s), words.watts(c.limit_w), "none", "–", str(offer.days), *"–––")
+    return (
+        clock(c.begin_s), words.span(c.length_s), words.watts(c.limit_w),
+        "none" if offer.promise_w is None else words.watts(offer.promise_w), words.watts(offer.median_w),
+        str(offer.days), words.figures(offer.added_wait_node_s / 3_600), words.figures(offer.added_run_node_s / 3_600),
+        money(offer.reward, currency) if currency else "–",
+    )  # fmt: skip

@@ -1,0 +1,209 @@
+"""Design and offer on a site so small that every figure can be worked out."""
+
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wattqueue.errors import InputError
+from wattqueue.model.consent import Consent
+from wattqueue.model.jobs import Jobs
+from wattqueue.model.load_target import LoadTarget, LoadTargets
+from wattqueue.model.machine import plain_machine
+from wattqueue.report.document import UNBROKEN
+from wattqueue_grid.incentives.acceptance import AcceptanceCurve, read_acceptance, with_consent_of
+from wattqueue_grid.incentives.design import DesignInputs, DesignRow, best, design
+from wattqueue_grid.incentives.design_report import design_csv, document
+from wattqueue_grid.incentives.offer import Candidate, OfferTerms, best_offers, offers, rank_of_promise
+from wattqueue_grid.incentives.offer_report import document as offers_document
+from wattqueue_grid.incentives.offer_report import offers_csv
+from wattqueue_grid.incentives.rewards import RewardModel, RewardTerm
+from wattqueue_grid.incentives.site_runs import SimulatedSite
+from wattqueue_grid.settlement.calendar import SiteCalendar, zone_of
+from wattqueue_grid.settlement.contract import Contract
+from wattqueue_grid.settlement.load_history import CalledEvent
+
+UTC = SiteCalendar(zone_of("UTC", "test"))
+HOUR = 3_600.0
+
+
+def linear(index: str, rate: str) -> RewardTerm:
+    return RewardTerm(index, "linear", ((Decimal(0), Decimal(rate)),))  # type: ignore[arg-type]
+
+
+# Ten nodes of 100 to 1,100 W. Each hour a job of one hour takes all ten: 11 kW throughout. Under a limit of 5 kW in
+# hour 2 the job of that hour waits for an hour, and so do those behind it.
+SITE = SimulatedSite(
+    Jobs.build(
+        HOUR * np.arange(4), [10] * 4, [HOUR] * 4, user=["ada", "bob", "ada", "bob"], mean_power_w=[1_100.0] * 4
+    ),
+    plain_machine(10, 100.0, 1_100.0),
+    "easy",
+)
+TARGETS = LoadTargets.of(LoadTarget(2 * HOUR, 3 * HOUR, 5_000.0, correlation_id="e"))
+EVENTS = (CalledEvent("e", 7_200, 10_800, 10_000),)
+CURVE = AcceptanceCurve("assumed", "generated", "the test", Decimal("0.10"), ((0.0, 0.0), (1.0, 1.0)))
+MODEL = RewardModel("Discount", "EUR", Decimal(1), Decimal(1), (linear("added_wait", "0.05"),))
+CONTRACT = Contract("c", "EUR", UTC, "pjm-same-day", 10_000, Decimal(1_000), energy_per_mwh=Decimal(100))
+INPUTS = DesignInputs(SITE, TARGETS, EVENTS, MODEL, CURVE, CONTRACT, draws=1)
+
+
+def test_a_design_adds_up_payments_bills_rewards_and_losses() -> None:
+    none, full = design(INPUTS, [Decimal(1), Decimal(0)])
+    # Delivered: 11 kW without, 1 kW idle with the target, for an hour: 10 kWh at 1,000 EUR/MWh is 10 EUR.
+    assert full.delivered_j == 10_000 * 3_600
+    assert full.payment == 10_000_000
+    assert full.penalty == 0
+    # Two jobs wait an hour longer on ten nodes each: 20 node-hours, at 0.10 they cost users 2 EUR and give 1 EUR.
+    assert (full.added_wait_node_s, full.added_run_node_s) == (72_000, 0)
+    assert (full.loss, full.rewards) == (2_000_000, 1_000_000)
+    # The run lasts an hour longer. Over these five hours both draw the same: 4 x 11 kWh, and an idle kWh.
+    assert full.saved == 0
+    assert full.centre == 10_000_000 - 1_000_000
+    assert full.users == -1_000_000
+    assert (full.user_share, full.work_share, full.spread) == (1.0, 1.0, 0)
+    # At a rate of 0 nobody consents and nobody gets anything; easy holds the limit all the same.
+    assert (none.user_share, none.rewards, none.payment) == (0.0, 0, 10_000_000)
+
+
+def test_the_best_rate_is_one_at_which_neither_side_loses() -> None:
+    def row(multiple: int, payment: int, rewards: int, loss: int) -> DesignRow:
+        return DesignRow(Decimal(multiple), 0.5, 0.5, 0.0, 0.0, 0.0, payment, 0, 0, rewards, loss, 0)
+
+    greatest, fair, poor = row(0, 100, 0, 10), row(1, 80, 20, 15), row(2, 60, 70, 5)
+    assert best([greatest, fair, poor])[0] is fair
+    found, why = best([greatest, poor])
+    assert found is greatest
+    assert "users" in why
+
+
+def test_a_design_reads_as_table_csv_and_page_and_names_the_origin_of_its_curve() -> None:
+    rows = design(INPUTS, [Decimal(0), Decimal(1)])
+    said = "\n".join(document(rows, INPUTS).lines(UNBROKEN))
+    assert "The acceptance curve assumed is generated: the test." in said
+    assert "users lose" in said or "here users" in said
+    assert design_csv(rows, INPUTS).splitlines()[3].startswith("1,1,1,72000,0,36000000,10,0,0,1,2,9,-1,8,0,EUR")
+    assert document(rows, INPUTS).html() == document(rows, INPUTS).html()
+
+
+def test_a_design_of_two_currencies_or_without_a_rate_is_refused() -> None:
+    with pytest.raises(InputError) as error:
+        design(replace(INPUTS, model=replace(MODEL, currency="CHF")), [Decimal(1)])
+    assert error.value.where == "--model"
+    for multiples in ([], [Decimal(-1)]):
+        with pytest.raises(InputError) as error:
+            design(INPUTS, multiples)
+        assert error.value.where == "--rates"
+
+
+def test_the_users_of_a_smaller_share_are_among_those_of_a_larger_one() -> None:
+    names = [f"u{i:03d}" for i in range(200)]
+    jobs = Jobs.build(np.zeros(201), [1] * 201, [1.0] * 201, user=[*names, ""])
+    shares = [with_consent_of(jobs, share, 7).consent for share in (0.0, 0.3, 0.6, 1.0)]
+    given = [found.given for found in shares if found is not None]
+    assert [int(g.sum()) for g in given] == [0, int(given[1].sum()), int(given[2].sum()), 200]
+    assert 40 <= given[1].sum() <= 80
+    assert (given[2][given[1]]).all()
+    assert not given[3][-1]  # a job without a user
+
+
+CURVE_TEXT = """
+name = "Assumed"
+origin = "generated"
+source = "no users were asked"
+value_per_node_h = 0.08
+points = [[0.0, 0.05], [1.0, 0.55], [4.0, 0.95]]
+"""
+
+
+def test_a_curve_is_read_and_interpolated(tmp_path: Path) -> None:
+    path = tmp_path / "acceptance.toml"
+    path.write_text(CURVE_TEXT, encoding="utf-8")
+    curve = read_acceptance(path)
+    assert [round(curve.share(m), 4) for m in (0.0, 0.5, 1.0, 2.5, 9.0)] == [0.05, 0.3, 0.55, 0.75, 0.95]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ('"generated"', '"measured"', "origin"),
+        ("[4.0, 0.95]", "[4.0, 1.95]", "points"),
+        ("[4.0, 0.95]", "[4.0, 0.05]", "points"),
+        ("[4.0, 0.95]", "[1.0, 0.95]", "points"),
+        ("[4.0, 0.95]", "[4.0]", "points"),
+        ("value_per_node_h = 0.08", "value_per_node_h = -1.0", "value_per_node_h"),
+        ("source", "sources", "source"),
+    ],
+)
+def test_a_curve_that_cannot_be_used_is_refused_with_its_key(tmp_path: Path, old: str, new: str, key: str) -> None:
+    path = tmp_path / "acceptance.toml"
+    path.write_text(CURVE_TEXT.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        read_acceptance(path)
+    assert str(path) in str(error.value.where)
+    assert key in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("n", "reliability", "confidence", "k"),
+    [
+        (21, 0.9, 0.9, 0),  # 1 - 0.9^21 = 0.891: too few
+        (22, 0.9, 0.9, 1),  # 1 - 0.9^22 = 0.902
+        (28, 0.9, 0.95, 0),  # 1 - 0.9^28 = 0.948
+        (29, 0.9, 0.95, 1),  # 1 - 0.9^29 = 0.953: the 29 of Wilks' tables for 90 % and 95 %
+        (59, 0.95, 0.95, 1),  # 59 for 95 % and 95 %, as in Wilks' tables
+        (93, 0.95, 0.95, 2),  # 93 for the second lowest
+        (4, 0.5, 0.9, 1),  # 1 - 1/16 = 0.94; with one more of four: 1 - 5/16
+    ],
+)
+def test_the_rank_of_a_promise_is_that_of_the_tables(n: int, reliability: float, confidence: float, k: int) -> None:
+    assert rank_of_promise(n, reliability, confidence) == k
+
+
+def days_of_work(days: int) -> SimulatedSite:
+    """Each day at 10:00, 11:00 and 12:00 a job of one hour on as many nodes as the day allows: 6, 8 or 10 in turn."""
+    submit = [86_400.0 * d + HOUR * h for d in range(days) for h in (10, 11, 12)]
+    nodes = [(6, 8, 10)[d % 3] for d in range(days) for _ in range(3)]
+    jobs = Jobs.build(
+        [0.0, *submit, 86_400.0 * days], [1, *nodes, 1], [1.0, *[HOUR] * len(submit), 1.0],
+        mean_power_w=[1_100.0] * (len(submit) + 2), user=["ada"] * (len(submit) + 2),
+        consent=Consent.build(len(submit) + 2, allowed=np.ones(len(submit) + 2)),
+    )  # fmt: skip
+    return SimulatedSite(jobs, plain_machine(10, 100.0, 1_100.0), "easy")
+
+
+def test_an_offer_promises_what_enough_days_would_have_delivered() -> None:
+    # From 11 to 12 o'clock: 6, 8 or 10 nodes of 1,000 W above idle run without a target; under a limit of 2 kW none
+    # starts. Reductions are 6, 8 and 10 kW in turn, so half of the days reach 8 kW and the lowest value is 6 kW.
+    site = days_of_work(10)
+    terms = OfferTerms(reliability=0.5, confidence=0.9, lead_s=0.0, warm_up_days=1)
+    found = offers(site, [Candidate(11 * HOUR, HOUR, 2_000.0)], terms, MODEL)[0]
+    assert found.days == 9
+    # k with P(Binomial(9, 1/2) >= k) >= 0.9 is 3: the third lowest of 6 6 6 8 8 8 10 10 10 kW
+    assert found.promise_w == pytest.approx(6_000.0)
+    assert found.median_w == pytest.approx(8_000.0)
+    # The jobs of 11 and 12 o'clock wait an hour longer each: 2 h on 8 nodes on average
+    assert found.added_wait_node_s == pytest.approx(16 * HOUR)
+    assert found.reward == 800_000  # 16 node-hours at 0.05
+
+
+def test_too_few_days_give_no_promise_and_a_workload_of_a_day_is_refused() -> None:
+    terms = OfferTerms(lead_s=0.0)
+    found = offers(days_of_work(6), [Candidate(11 * HOUR, HOUR, 2_000.0)], terms)
+    assert found[0].promise_w is None
+    assert any("too few" in line for line in offers_document(found, terms, "").lines(UNBROKEN))
+    with pytest.raises(InputError) as error:
+        offers(days_of_work(1), [Candidate(11 * HOUR, HOUR, 2_000.0)], terms)
+    assert error.value.where == "workload"
+
+
+def test_the_best_offer_of_a_begin_and_length_is_the_greatest_with_the_gentler_limit() -> None:
+    site = days_of_work(8)
+    terms = OfferTerms(reliability=0.5, confidence=0.9, lead_s=0.0)
+    hard, gentle, none = (Candidate(11 * HOUR, HOUR, w) for w in (2_000.0, 2_500.0, 11_000.0))
+    found = offers(site, [hard, gentle, none], terms)
+    assert [offer.candidate for offer in best_offers(found)] == [gentle]
+    assert len(offers_csv(found, terms, "EUR").splitlines()) == 2 + 3
+    assert list(offers_document(found, terms, "EUR").lines(UNBROKEN))[1].startswith("11:00")
