@@ -14,9 +14,9 @@ from bench.harness import Measured, benchmark, digest
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import simulate
-from wattqueue.study.eamc.study import BothBackfills, EamcStudy
-from wattqueue.study.eamc.workloads import System, profiles_from, systems, workload
 from wattqueue.workload.cirne import DAY_S, CirneModel
+from wattqueue_studies.eamc.study import BothBackfills, EamcStudy
+from wattqueue_studies.eamc.workloads import System, profiles_from, systems, workload
 
 NODES, MILLION = 10_000, 1_000_000
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.harness import Measured, benchmark, digest
 from wattqueue.parts.controls.rapl_redistribution import redistribute
-from wattqueue.study.epas.study import EpasStudy
+from wattqueue_studies.epas.study import EpasStudy
 
 SOCKETS = 1_000_000
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from bench.harness import Measured, benchmark, best_of, digest
 from wattqueue.model.jobs import Floats
-from wattqueue.pmc.activity import ActivityTrace
-from wattqueue.pmc.models import SocketWatts, choose_components, variability_trained
-from wattqueue.pmc.weights import Subset, TrainingSet
+from wattqueue_studies.pmc.activity import ActivityTrace
+from wattqueue_studies.pmc.models import SocketWatts, choose_components, variability_trained
+from wattqueue_studies.pmc.weights import Subset, TrainingSet
 
 SOCKETS, KERNELS, APPS, SECONDS = 5_268, 11, 16, 60
 """All sockets of Quartz; training kernels and applications of paper 2; a run of a minute at 1 s each."""

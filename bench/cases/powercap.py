@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from bench.harness import Measured, benchmark, digest
-from wattqueue.study.powercap.cell import CAPS_PERCENT, IDLE_W
-from wattqueue.study.powercap.prepare import WorkloadSelection
-from wattqueue.study.powercap.study import PowercapStudy
+from wattqueue_studies.powercap.cell import CAPS_PERCENT, IDLE_W
+from wattqueue_studies.powercap.prepare import WorkloadSelection
+from wattqueue_studies.powercap.study import PowercapStudy
 
 RUNS = 1_950
 

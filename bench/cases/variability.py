@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from bench.harness import Measured, Skip, benchmark, digest
-from wattqueue.study.variability.knowledge import POLICIES
-from wattqueue.study.variability.study import VariabilityStudy
-from wattqueue.study.variability.trial import SOCKETS, Variant
+from wattqueue_studies.variability.knowledge import POLICIES
+from wattqueue_studies.variability.study import VariabilityStudy
+from wattqueue_studies.variability.trial import SOCKETS, Variant
 
 RUNS = 3_000
 """Simulations that the targets are for: two traffics, five budgets, ten rows, 30 draws."""

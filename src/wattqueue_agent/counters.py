@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wattqueue.errors import InputError
-from wattqueue.formats.counters.perf_stat import count_of_line
+from wattqueue.formats.perf_stat import count_of_line
 from wattqueue_agent.config import CountersSection
 
 CYCLES, INSTRUCTIONS, TRANSACTIONS = "cycles", "instructions", "transactions"

@@ -82,9 +82,9 @@ def test_the_guide_lists_every_name() -> None:
 
 
 PAGES = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "guide").glob("*.md")), README]
-PUBLIC = {"wattqueue", "wattqueue.parts"}
+PUBLIC = {"wattqueue", "wattqueue.parts", "wattqueue_grid"}
 EXTENDS = {
-    "studies.md": {f"wattqueue.study.frame.{name}" for name in ("published", "samples")},
+    "studies.md": {f"wattqueue_studies.frame.{name}" for name in ("published", "samples")},
 }
 """Pages that show how to extend WattQueue itself, with the modules for it: a study is a folder of the package."""
 
@@ -106,4 +106,4 @@ def imported(code: str) -> set[str]:
     nodes = list(ast.walk(ast.parse(code)))
     names = [a.name for n in nodes if isinstance(n, ast.Import) for a in n.names]
     names += [n.module or "" for n in nodes if isinstance(n, ast.ImportFrom)]
-    return {name for name in names if name.partition(".")[0] == "wattqueue"}
+    return {name for name in names if name.startswith("wattqueue")}

@@ -26,8 +26,6 @@ from wattqueue.report import campaign
 from wattqueue.report.compare.document import report
 from wattqueue.report.compare.table import flat
 from wattqueue.report.document import Table
-from wattqueue.study.frame.compare import NOT_COMPARABLE, ComparisonTable, compare
-from wattqueue.study.frame.samples import Samples
 
 WINNER = re.compile(
     r"least (energy|time)|Further left is better|[Ll]ower left|instead of|times as long|mean wait ranges|"
@@ -106,22 +104,8 @@ def what_if(runs: dict[str, RunResult], _: Path) -> str:
     return "\n".join([*lines, *said, body_of(made.files["report.html"]), repr(made), made._repr_html_()])
 
 
-def studied(runs: dict[str, RunResult], _: Path) -> str:
-    values = {
-        ("s", name, metric): np.array([float(run.record.metrics[metric] or 0.0)] * 2)
-        for name, run in runs.items()
-        for metric in ("wait_s_mean", "machine_energy_j")
-    }
-    work = {("s", name): (run.work,) * 2 for name, run in runs.items()}
-    found = compare(Samples(values, work), [("65%", "none")], ["wait_s_mean", "machine_energy_j"])
-    heads = {"wait_s_mean": "wait", "machine_energy_j": "energy"}
-    made = ComparisonTable.of(found, heads, list(heads), "table").table()
-    assert made.rows[0][1:] == ["–", "–", NOT_COMPARABLE]
-    return "\n".join(" ".join(row) for row in made.rows)
-
-
 CONSUMERS: dict[str, Callable[[dict[str, RunResult], Path], str]] = {
-    "compare": compared, "campaign": campaigned, "whatif": what_if, "study": studied,
+    "compare": compared, "campaign": campaigned, "whatif": what_if,
 }  # fmt: skip
 
 
@@ -131,7 +115,7 @@ def test_nobody_names_a_winner(
 ) -> None:
     said = CONSUMERS[consumer](runs, tmp_path) + capsys.readouterr().out
     assert not WINNER.search(said), WINNER.search(said)
-    assert "never ran" in said or NOT_COMPARABLE in said
+    assert "never ran" in said
 
 
 def test_a_run_says_what_it_left(runs: dict[str, RunResult], tmp_path: Path) -> None:

@@ -13,14 +13,14 @@ from tools.packages import CORE, packages
 FLOORS = [
     {"errors", "lazy", "version"},
     {"model"},
-    {"pmc"},
     {"formats", "workload", "kernels", "parts"},
     {"store"},
     {"policy"},
     {"sim", "live"},
     {"runs"},
     {"campaign"},
-    {"study", "report", "checks"},
+    {"report", "checks"},
+    {"evaluation"},
     {"whatif"},
     {"settlement"},
     {"incentives"},
@@ -32,8 +32,6 @@ FLOORS = [
 """Each floor may import the floors before it. On the last two stand the packages beside the core, each one area."""
 SAME_FLOOR = {
     ("parts", "kernels"): "a part names its kernel by an integer of kernels/codes.py",
-    ("study", "report"): "a study draws its figures",
-    ("study", "checks"): "an evaluation warns of an estimator that reads the future",
 }
 """Who may import whom on one floor, and why. ``sim`` and ``live`` never import each other."""
 NEVER = {
@@ -44,7 +42,7 @@ NEVER = {
 
 MAY_OPEN = {
     *("formats", "store", "policy", "live", "api", "cli"),
-    *("wattqueue_grid.api", "wattqueue_grid.cli", "wattqueue_grid.openadr"),
+    *("wattqueue_grid.api", "wattqueue_grid.cli", "wattqueue_grid.openadr", "wattqueue_studies.cli"),
 }
 """Areas and folders of packages beside the core."""
 OPENS_TOO = {
@@ -76,7 +74,7 @@ OPENING_METHODS = (
 )
 OPENING_ROOTS = ("tempfile.", "shutil.", "numpy.load", "numpy.save", "numpy.genfromtxt", "numpy.fromfile")
 
-OWN_CLOCK = {"live", "api", "cli", "wattqueue_grid.cli", "wattqueue_grid.openadr"}
+OWN_CLOCK = {"live", "api", "cli", "wattqueue_grid.cli", "wattqueue_grid.openadr", "wattqueue_studies.cli"}
 CLOCK_TOO = {
     "kernels.cache": "age of the folders of compiled kernels",
     "terminal": "the time left, and the time of a line of a log",
@@ -143,7 +141,8 @@ def test_imports_follow_the_arrows(module: Module) -> None:
 def test_the_arrows_are_those_of_the_design() -> None:
     assert may_import("sim", "policy")
     assert may_import("cli", "live")
-    assert may_import("study", "campaign")
+    assert may_import("evaluation", "campaign")
+    assert may_import("wattqueue_studies", "wattqueue_grid")
     assert not may_import("sim", "runs")
     assert not may_import("sim", "formats")
     assert not may_import("sim", "workload")

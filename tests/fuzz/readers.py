@@ -18,12 +18,6 @@ from tests.formats.test_rundir import example
 from tests.formats.test_slurm_json import new, old, shifted
 from wattqueue.campaign.file import read_campaign
 from wattqueue.formats.cap import read_cap
-from wattqueue.formats.chip_runs import read_chip_runs
-from wattqueue.formats.clustercockpit import read_node_series
-from wattqueue.formats.counters.activity_table import read_activity
-from wattqueue.formats.counters.mpstat import read_mpstat
-from wattqueue.formats.counters.perf_stat import read_perf_stat
-from wattqueue.formats.counters.readings import read_counters_csv
 from wattqueue.formats.ear.eacct import read_eacct
 from wattqueue.formats.ear.files import read_apps_csv, read_coefficients_binary, read_coefficients_csv
 from wattqueue.formats.epoch import trace_epoch_s
@@ -43,6 +37,12 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.policy.policy import load_policy
+from wattqueue_studies.chips.chip_runs import read_chip_runs
+from wattqueue_studies.clustercockpit import read_node_series
+from wattqueue_studies.pmc.activity_table import read_activity
+from wattqueue_studies.pmc.mpstat import read_mpstat
+from wattqueue_studies.pmc.perf_stat import read_perf_stat
+from wattqueue_studies.pmc.readings import read_counters_csv
 
 MACHINE = Machine("m", (Partition("a", 8, frequencies_hz=(2.0e9, 1.5e9), idle_w=10, max_w=100),))
 SACCT = (

@@ -13,14 +13,14 @@ pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'wattqueu
 from tests.parts.test_online_estimators import MACHINE, step_by_step
 from wattqueue.checks.leak import find_leak
 from wattqueue.errors import InputError, PolicyError
+from wattqueue.evaluation.evaluation import text_remarks
+from wattqueue.evaluation.scores import cold_users
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.parts.estimator.history_mean import HistoryMean
 from wattqueue.parts.estimator.submission_text import SubmissionText
 from wattqueue.parts.submitted_text import WIDTH, SubmittedText, hashed, name_grams, script_words
 from wattqueue.parts.timeline import WEEK_S, trace_timeline
-from wattqueue.study.evaluation.evaluation import text_remarks
-from wattqueue.study.evaluation.scores import cold_users
 from wattqueue.workload.submissions import script, tenths, with_texts
 
 

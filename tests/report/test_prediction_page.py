@@ -9,8 +9,8 @@ import pytest
 
 from tests.report.chromium import Browser
 from tests.report.test_browser import CUT
-from wattqueue.study.evaluation.page import document
-from wattqueue.study.evaluation.scores import score
+from wattqueue.evaluation.page import document
+from wattqueue.evaluation.scores import score
 
 pytestmark = [pytest.mark.browser, pytest.mark.compiled]  # what a browser shows depends on no kernel
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wattqueue.api.inputs import PathLike, machine_arguments, of_arguments
 from wattqueue.api.jobs import JobsLike, job_table
+from wattqueue.evaluation.evaluation import Evaluation, evaluate_workload, evaluation_machine
 from wattqueue.formats.pages import write_text
 from wattqueue.formats.predictions import predictions_frame, write_evaluation
 from wattqueue.formats.results import results_frame
 from wattqueue.model.machine import Machine
-from wattqueue.study.evaluation.evaluation import Evaluation, evaluate_workload, evaluation_machine
 
 if TYPE_CHECKING:
     import polars as pl

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from wattqueue.version import __version__
 
-UNRELATED = {"checks", "cli", "live", "report", "store"}
-"""Subpackages that no figure of a run depends on: presentation, live control, checks."""
+UNRELATED = {"checks", "cli", "live", "report", "store", "terminal.py", "wattqueue_agent"}
+"""Subpackages and packages that no figure of a run depends on: presentation, live control, checks."""
 DEPENDENCIES = ("numpy", "numba", "scikit-learn")
 """Packages whose version can change a figure."""
 
@@ -32,11 +32,15 @@ def program() -> str:
 
 
 def _source_hash() -> str:
-    """Return 12 digits of a hash over names and contents of the sources, in order of their paths."""
-    root = Path(__file__).parents[1]
+    """Return 12 digits of a hash over names and contents of the sources, in order of their paths.
+
+    Packages beside this one count, too: cells of a campaign may be theirs (``wattqueue_studies``).
+    """
+    core = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*")):
-        name = path.relative_to(root)
-        if path.suffix in {".py", ".toml", ".csv"} and name.parts[0] not in UNRELATED:
-            digest.update(str(name).encode() + b"\0" + path.read_bytes() + b"\0")
+    for package in sorted(file.parent for file in core.parent.glob(f"{core.name}*/__init__.py")):
+        for path in sorted(package.rglob("*")):
+            name = path.relative_to(core.parent)
+            if path.suffix in {".py", ".toml", ".csv"} and not UNRELATED.intersection(name.parts[:2]):
+                digest.update(str(name).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]

@@ -56,7 +56,7 @@ VERBS = {
         "Draw the figures of a run, or of several overlaid, as SVG and PDF, with the data of each as CSV.",
     ),
     "pmc": (
-        "wattqueue.cli.pmc",
+        "wattqueue_studies.cli.pmc",
         "Predict the watts of an application on every socket from performance counters.",
     ),
     "policies": (
@@ -88,7 +88,7 @@ VERBS = {
         "Replay a workload on a machine under a policy and a power cap.",
     ),
     "study": (
-        "wattqueue.cli.study",
+        "wattqueue_studies.cli.study",
         "Reproduce a paper's evaluation: its machine, its workload, published values beside ours.",
     ),
     "whatif": (

@@ -56,11 +56,11 @@ def eval_(
     followed by its mean and median over users. "too low" counts under-predictions, which are what exceeds caps. "new
     users" is the MAPE of jobs whose users had no job that had ended, with their number.
     """
+    from wattqueue.evaluation.evaluation import evaluate_workload, evaluation_machine
     from wattqueue.formats.atomic_write import written
     from wattqueue.formats.predictions import write_evaluation
     from wattqueue.formats.read import ReadOptions, read_workload
     from wattqueue.report.document import UNBROKEN
-    from wattqueue.study.evaluation.evaluation import evaluate_workload, evaluation_machine
 
     # Checked before the evaluation, which may take minutes.
     if out.exists() and not out.is_dir():

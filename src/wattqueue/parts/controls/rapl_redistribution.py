@@ -228,7 +228,7 @@ class RaplRedistribution:
     Overshoot: caps in force never sum to more than a constant budget. So in a period in which the demand of a socket
     rises above its cap at m moments, watts exceed the budget for at most min(``period_s``, (m + 1) x the time that the
     hardware needs to hold a cap), and after a lowered budget for at most ``period_s`` longer, whatever the ramps
-    (``study/epas/overshoot.py`` derives it, and replays recorded ramps).
+    (``wattqueue_studies/epas/overshoot.py`` derives it, and replays recorded ramps).
 
     In a simulation that reads the machine's sensors its steps are compiled (``compiled_step``).
 

@@ -1,0 +1,43 @@
+"""Measured chips that differ: what one benchmark says about another application (PAL data set, 392 V100s).
+
+``study.chips`` computes; this file has the options. The data are not part of WattQueue.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Runs as PAL has them: sgemm, pagerank, bert, resnet (CSV).")
+    ],
+    factors: Annotated[Path | None, typer.Option(help="Write the measured unit factors here (CSV).")] = None,
+    draws: Annotated[int, typer.Option(min=1, max=10_000, help="Draws of jobs for the simulations.")] = 20,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="Simulations at a time.")] = 2,
+    beyond: Annotated[
+        bool, typer.Option("--beyond", help="Compare also what lies beyond paper 2, with generated sockets.")
+    ] = False,
+    nodes: Annotated[
+        Path | None, typer.Option(help="Series of real nodes for --beyond (CSV of ClusterCockpit: two jobs on emmy).")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
+    page: Annotated[Path | None, typer.Option("--html", help="Write all tables and pictures here.")] = None,
+) -> None:
+    """Rank measured chips by one application's watts, and see what this is worth for another (PAL data set).
+
+    Spread, rank correlations with and without noise, savings by own and by foreign ranks. Then the policies of paper 2
+    on these chips under budgets, and placements under limits of each chip; slurm-ivp reads the truth: an oracle.
+    """
+    from wattqueue.errors import InputError
+    from wattqueue_studies.chips.study import ChipsStudy
+    from wattqueue_studies.cli.study._run import perform
+
+    if nodes is not None and not beyond:
+        raise InputError("--nodes is for --beyond", where="--nodes", hint="add --beyond")
+    import_module("scipy.stats")  # ranks: fail before the work if it is missing
+    perform(ChipsStudy(folder, factors, draws, threads, beyond, nodes), json_file, page)

@@ -1,0 +1,56 @@
+"""Paper 3, section 5: PAS and E-PAS under a cap of 80 % on two machines of 520 cores, and Algorithm 1 by itself.
+
+The workload is generated. ``study.epas`` computes; this file has the options.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    cells: Annotated[
+        Path | None, typer.Option(help="Runs measured under caps (GridPilot's CSV): fit curves, print their error.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Draws of the workload.")] = 30,
+    idle: Annotated[
+        list[float] | None,
+        typer.Option(min=0, max=100, help="Idle watts in per cent of the maximum instead of 0, 30, 60; repeatable."),
+    ] = None,
+    divide: Annotated[
+        float, typer.Option(min=1, max=1000, help="ESP's run times over those of the jobs: 12 or 1.")
+    ] = 12,
+    beyond: Annotated[
+        bool, typer.Option("--beyond", help="Compare controls that lend unused watts, within and without promises.")
+    ] = False,
+    profiles: Annotated[
+        Path | None, typer.Option(help="Series of nodes (ClusterCockpit's CSV): replay them under caps. With --beyond.")
+    ] = None,
+    ramps: Annotated[
+        Path | None, typer.Option(help="Power of a machine (CSV: datetime, sum vals), likewise. With --profiles.")
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="Simulations at a time.")] = 2,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
+    page: Annotated[Path | None, typer.Option("--html", help="Write all tables here.")] = None,
+) -> None:
+    """Schedule LightESP by PAS and E-PAS under a cap, on bull and Mont-Blanc, and test Algorithm 1 (paper 3).
+
+    30 seeds are 1,140 simulations. Power is measured by simulated sensors. pas-true-watts reads the truth: an oracle.
+    """
+    from wattqueue.errors import InputError
+    from wattqueue_studies.cli.study._run import perform
+    from wattqueue_studies.epas.beyond import Beyond
+    from wattqueue_studies.epas.study import IDLE_SHARES, EpasStudy
+
+    if not beyond and (profiles is not None or ramps is not None):
+        raise InputError("recorded demand without --beyond", where="--profiles", hint="add --beyond")
+    if seeds > 1:
+        import_module("scipy.stats")  # needed for the intervals: fail before the work if it is missing
+    shares = IDLE_SHARES if idle is None else tuple(dict.fromkeys(each / 100 for each in idle))
+    perform(
+        EpasStudy(cells, seeds, shares, divide, threads, Beyond(ramps, profiles) if beyond else None), json_file, page
+    )
