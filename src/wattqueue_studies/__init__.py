@@ -5,3 +5,8 @@
 what all of them share. The commands are in ``cli``; docs/studies.md says how to add one. All workloads are generated;
 no real trace of the papers is public.
 """
+
+from pathlib import Path
+
+POLICIES = Path(__file__).with_name("policies.toml")
+"""Rows of policies that only studies compare: the entry point ``studies`` in ``wattqueue.policies``."""

@@ -223,7 +223,7 @@ def test_figures_of_an_exact_sum_are_not_those_of_its_means(tmp_path: Path) -> N
     )
     jobs = Jobs.build([10.0], [1], [80.0], mean_power_w=[200.0], max_power_w=[300.0], profiles=profiles)
     machine = Machine("one", (Partition("p", 1, idle_w=10.0, max_w=400.0),), cap_scope="jobs")
-    run = wq.simulate(jobs, machine, policy="easy+pc-real-mean", cap=Cap.constant(250.0))
+    run = wq.simulate(jobs, machine, policy="easy+estimator=oracle-mean", cap=Cap.constant(250.0))
     assert run.metrics["cap_over_s"] == 40.0
     folder = run.save(tmp_path / "run")
     for replayed in (read_run(folder), read_run(wq.replay(folder).save(tmp_path / "again"))):

@@ -77,7 +77,7 @@ def test_what_cannot_be_compared_is_left_out(site: Applications, job: MeasuredJo
 def test_a_site_that_runs_predicts_better(site: Applications, tmp_path: Path) -> None:
     """A job of 180 W was expected to draw 260 W: the next one's licence is what the database has learned."""
     slurm = FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1600)
-    policy = site.into(load_policy("base-slurm"))
+    policy = site.into(load_policy("easy+estimator=ear+order=best-only"))
     rules = Rules(
         mode="control", write_priority=False, track_running=True, overshoot=ACCEPTS_ALL, settle_s=1e9, margin=0.0
     )

@@ -24,8 +24,8 @@ from wattqueue.model.signals import Cap
 def over(slurm: FakeSlurm, source: Stated, folder: Path, *, power_nodes: bool = True) -> Controller:
     rules = Rules(mode="control", write_priority=False, power_nodes=power_nodes)
     return make_controller(
-        slurm, folder, lambda: slurm.now_s, cap=Cap.constant(2400.0), targets=source, policy="dr-fcfs-drain",
-        rules=rules, machine=lab_machine(),
+        slurm, folder, lambda: slurm.now_s, cap=Cap.constant(2400.0), targets=source,
+        policy="fcfs+controls=target-drain", rules=rules, machine=lab_machine(),
     )  # fmt: skip
 
 

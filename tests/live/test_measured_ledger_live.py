@@ -64,7 +64,7 @@ def test_jobs_that_draw_less_than_predicted_make_room(tmp_path: Path) -> None:
     assert slurm.peak_w <= 400
 
 
-@pytest.mark.parametrize("row", ["e-pas-arm", "e-pas-intel"])
+@pytest.mark.parametrize("row", ["pas+ledger=measured", "e-pas-intel"])
 def test_the_rows_of_paper_3_are_driven_where_agents_measure(row: str) -> None:
     policy, left_out = load_live_policy(row)
     assert left_out == []

@@ -140,7 +140,7 @@ def test_a_job_that_fits_slowed_alone_waits_for_no_target_that_is_not_known(tmp_
     """With ``by_target`` a job is slowed during a target alone: 400 W at full speed, 100 W slowed; 350 W are left."""
     slurm, source = make_slurm(), Stated()
     controller = run_of(
-        slurm, tmp_path, Cap.constant(BASE_W + 350.0), load_policy("dr-fcfs-at-start"), targets=source,
+        slurm, tmp_path, Cap.constant(BASE_W + 350.0), load_policy("dr-fcfs+frequency=target-at-start"), targets=source,
         machine=lab_machine(frequencies=(2e9, 1e9)), consent=SiteDefaults(others=True),
     )  # fmt: skip
     wide, narrow = pair(slurm)

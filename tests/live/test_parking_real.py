@@ -258,7 +258,7 @@ def test_a_drained_node_stops_when_its_job_ends_and_comes_back(site: Site, tmp_p
     lab.run(["scontrol", "update", "NodeName=n8", "State=DRAIN", "Reason=its fan is loud"])
     controller = make_controller(
         SlurmCluster(lab.commands), tmp_path, time.time,
-        cap=Cap.constant(2400.0), machine=lab_machine(), policy="dr-fcfs-drain", targets=source,
+        cap=Cap.constant(2400.0), machine=lab_machine(), policy="fcfs+controls=target-drain", targets=source,
         rules=Rules("control", write_priority=False, power_nodes=True),
     )  # fmt: skip
 

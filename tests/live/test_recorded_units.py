@@ -55,7 +55,7 @@ def test_a_recording_without_these_columns_is_read() -> None:
     assert [start.nodes for start in decide(decode(data, 5.0))] == [(0, 1)]
 
 
-@pytest.mark.parametrize("name", ["slurm-prvp", "slurm-vtp", "slurm-ivp"])
+@pytest.mark.parametrize("name", ["slurm-vtp", "slurm-vtp+placement=lowest"])
 def test_live_drives_a_policy_of_units_that_differ_where_it_may_name_nodes(name: str) -> None:
     policy = load_policy(name, estimator=UnitWatts(table=TABLE))
     assert require_live(policy, MACHINE).online is None
@@ -71,5 +71,6 @@ def test_live_drives_a_ranked_placement_where_it_may_name_nodes() -> None:
 
 
 def test_live_takes_one_profiled_unit_for_all() -> None:
-    needs = require_live(load_policy("slurm-pe", estimator=UnitWatts(table=TABLE, profile_unit=1)), MACHINE)
+    policy = load_policy("slurm-vtp", estimator=UnitWatts(table=TABLE, profile_unit=1), placement="lowest")
+    needs = require_live(policy, MACHINE)
     assert needs.online is None

@@ -53,13 +53,16 @@ def test_an_oracle_is_refused_by_name() -> None:
 
 def test_run_times_that_are_trained_by_the_week_are_refused_by_name() -> None:
     with pytest.raises(PolicyError, match="boosted are trained by the week") as caught:
-        require_live(load_policy("easy+rt-boosted"), lab_machine())
+        require_live(load_policy("easy+runtime=boosted"), lab_machine())
     assert "recent-quantile" in str(caught.value.hint)
     with pytest.raises(PolicyError, match="true-runtime"):
-        require_live(load_policy("easy+rt-true"), lab_machine())
+        require_live(load_policy("easy+runtime=true-runtime"), lab_machine())
 
 
-DRIVEN = ("easy", "conservative", "easy+pc-mean", "easy+pc-chance-1", "min-energy", "easy++", "easy-sjbf+rt-nearest")
+LEAST_ENERGY = "easy+estimator=ear+order=all-partitions+frequency=least-energy"
+DRIVEN = (
+    "easy", "conservative", "easy+pc-mean", "easy+pc-chance-1", LEAST_ENERGY, "easy++", "easy-sjbf+runtime=nearest",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DRIVEN)

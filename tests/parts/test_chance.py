@@ -25,7 +25,7 @@ from wattqueue.sim.engine import simulate
 def started(cap_w: float, **options: float) -> int:
     """How many of ten jobs of a node and 100 W start at once."""
     jobs = Jobs.build(np.zeros(10), np.ones(10, int), np.full(10, 60.0), mean_power_w=np.full(10, 100.0))
-    policy = load_policy("easy+pc-real-mean", ledger={"part": "chance", **options})
+    policy = load_policy("easy+estimator=oracle-mean", ledger={"part": "chance", **options})
     run = simulate(jobs, plain_machine(10, 0.0, 200.0), policy, cap=Cap.constant(cap_w))
     return int((run.schedule.start_s == 0.0).sum())
 
@@ -69,7 +69,7 @@ def test_even_odds_keep_no_margin() -> None:
 def test_margins_go_with_the_jobs() -> None:
     """Two waves: when the first has ended, as many start again."""
     jobs = Jobs.build(np.zeros(8), np.ones(8, int), np.full(8, 60.0), mean_power_w=np.full(8, 100.0))
-    policy = load_policy("easy+pc-real-mean", ledger={"part": "chance", "own": 0.04, "common": 0.0})
+    policy = load_policy("easy+estimator=oracle-mean", ledger={"part": "chance", "own": 0.04, "common": 0.0})
     run = simulate(jobs, plain_machine(10, 0.0, 200.0), policy, cap=Cap.constant(500.0))
     assert run.schedule.start_s.tolist() == [0.0] * 4 + [60.0] * 4
 

@@ -32,7 +32,10 @@ from wattqueue.sim.engine import Run, simulate
 
 HZ = (2.0e9, 1.0e9)
 """With alpha 1 and 20 W idle, 100 W become 60 W; run times double."""
-ROWS = ["dr-fcfs", "dr-fcfs-at-start", "dr-fcfs-idle", "dr-fcfs-off", "dr-fcfs-both", "dr-fcfs-drain"]
+ROWS = [
+    "dr-fcfs", "dr-fcfs+frequency=target-at-start", "fcfs", "fcfs+controls=target-off",
+    "dr-fcfs+controls=target-off", "fcfs+controls=target-drain",
+]  # fmt: skip
 MACHINE = Machine("small", (Partition("one", 4, frequencies_hz=HZ, idle_w=20.0, max_w=100.0, dvfs_alpha=1.0),))
 
 
@@ -56,9 +59,9 @@ def test_decided_at_submission_a_job_keeps_its_slow_down_and_earlier_ones_are_ne
 
 def test_decided_at_the_start_only_jobs_that_start_in_the_target_are_slowed() -> None:
     jobs = jobs_of([0, 10, 30, 60], [4, 1, 1, 1], [1, 1, 1, 1])
-    done = run(jobs, "dr-fcfs-at-start", LoadTarget(20.0, 50.0, 400.0))
+    done = run(jobs, "dr-fcfs+frequency=target-at-start", LoadTarget(20.0, 50.0, 400.0))
     assert done.schedule.option.tolist() == [0, 0, 0, 0]
-    later = run(jobs, "dr-fcfs-at-start", LoadTarget(90.0, 150.0, 400.0))
+    later = run(jobs, "dr-fcfs+frequency=target-at-start", LoadTarget(90.0, 150.0, 400.0))
     assert later.schedule.option.tolist() == [0, 1, 1, 1]
 
 
@@ -76,7 +79,7 @@ def test_limits_of_a_consent_hold() -> None:
     jobs = jobs_of(
         [0, 0, 0], [1, 1, 1], [1, 1, 1], greatest_slowdown=[1.9, 2.0, np.nan], latest_end_s=[np.nan] * 2 + [150]
     )
-    for row in ("dr-fcfs", "dr-fcfs-at-start"):
+    for row in ("dr-fcfs", "dr-fcfs+frequency=target-at-start"):
         assert run(jobs, row, LoadTarget(0.0, 50.0, 400.0)).schedule.option.tolist() == [0, 1, 0]
 
 
@@ -84,8 +87,8 @@ def test_nodes_that_are_off_leave_more_watts() -> None:
     jobs = jobs_of([0, 0], [2, 1], [1, 1])
     target = LoadTarget(0.0, 1_000.0, 310.0)
     # Idle: 80 W + 160 W + 80 W are too much. Off: one node less, 20 W more.
-    assert run(jobs, "dr-fcfs-idle", target).schedule.start_s.tolist() == [0, 100]
-    assert run(jobs, "dr-fcfs-off", target).schedule.start_s.tolist() == [0, 0]
+    assert run(jobs, "fcfs", target).schedule.start_s.tolist() == [0, 100]
+    assert run(jobs, "fcfs+controls=target-off", target).schedule.start_s.tolist() == [0, 0]
 
 
 JOB = st.tuples(st.integers(0, 300), st.integers(1, 4), st.sampled_from([0.0, 1.0, np.nan]), st.integers(1, 200))
@@ -156,7 +159,7 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(PolicyError):
         load_policy("dr-fcfs", frequency={"part": "target-at-start", "frequency_hz": 2.0})
     with pytest.raises(PolicyError):
-        simulate(jobs, MACHINE, load_policy("dr-fcfs-at-start", backfill="conservative"))
+        simulate(jobs, MACHINE, load_policy("dr-fcfs+frequency=target-at-start", backfill="conservative"))
 
 
 def test_running_jobs_are_slowed_least_added_time_a_watt_first_and_sped_up_again() -> None:
@@ -198,7 +201,7 @@ def test_dr_running_never_touches_a_disallowed_job(
 def test_nodes_drain_as_many_as_the_others_can_be_busy_within_the_target() -> None:
     # 4 nodes of 100 W; 230 W from 50 s on: two may be busy. Jobs end at 60, 70, 200 s on three nodes, one is idle.
     jobs = Jobs.build([0, 0, 0, 55], [1, 1, 1, 1], [60.0, 70.0, 200.0, 30.0])
-    done = run(jobs, "dr-fcfs-drain", LoadTarget(50.0, 100.0, 230.0))
+    done = run(jobs, "fcfs+controls=target-drain", LoadTarget(50.0, 100.0, 230.0))
     power = done.power.scope_w(MACHINE.cap_scope)
     watts = [float(power[done.power.time_s <= t][-1]) for t in (49.0, 50.0, 60.0, 70.0, 100.0)]
     # The idle node is off at 50 s, the first to end at 60 s; the fourth job takes the node that is left at 70 s.
@@ -207,7 +210,7 @@ def test_nodes_drain_as_many_as_the_others_can_be_busy_within_the_target() -> No
     scope = replace(MACHINE, cap_scope="jobs")
     targets = LoadTargets.of(LoadTarget(50.0, 100.0, 230.0))
     with pytest.raises(PolicyError, match="target-drain"):
-        simulate(jobs, scope, load_policy("dr-fcfs-drain"), cap=Cap.constant(400.0), targets=targets)
+        simulate(jobs, scope, load_policy("fcfs+controls=target-drain"), cap=Cap.constant(400.0), targets=targets)
 
 
 def test_disallowed_jobs_are_ahead_by_a_stated_time_and_no_more() -> None:
@@ -221,7 +224,7 @@ def test_disallowed_jobs_are_ahead_by_a_stated_time_and_no_more() -> None:
         load_policy("dr-easy", order={"part": "disallowed-first", "ahead_s": -1.0})
 
 
-EASY_ROWS = st.sampled_from(["dr-easy", "dr-easy-ahead", "dr-easy-ramp"])
+EASY_ROWS = st.sampled_from(["dr-easy", "dr-easy-ahead", "dr-easy-ahead+ledger=ramped"])
 
 
 @given(st.lists(JOB, min_size=1, max_size=10), st.integers(80, 400), st.floats(0.0, 200.0), EASY_ROWS)

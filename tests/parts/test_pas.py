@@ -46,7 +46,8 @@ def test_without_a_window_a_job_starts_at_the_highest_frequency_or_waits() -> No
 
 
 def test_with_a_window_it_starts_at_the_highest_frequency_that_fits() -> None:
-    done = run(jobs_of([2, 2]), "pas-any", 300.0)
+    policy = load_policy("pas", frequency={"part": "frequency-window", "lowest_hz": 0.0})
+    done = simulate(jobs_of([2, 2]), machine(), policy, cap=Cap.constant(300.0))
     # 200 W run; 2 x 56.25 W do not fit into 100 W, 2 x 25 W do. The second job takes twice as long.
     assert done.schedule.option.tolist() == [0, 2]
     assert done.schedule.end_s.tolist() == [100.0, 201.0]
@@ -105,7 +106,7 @@ def test_nodes_are_woken_for_a_job_that_needs_them() -> None:
 def announced(jobs: Jobs, *, later_w: float, at_s: float = 50.0, now_w: float = np.inf, **options: Any) -> Run:
     """A cap of ``later_w`` comes at ``at_s`` and ends at 300 s."""
     cap = Cap(np.array([0.0, at_s, 300.0]), np.array([now_w, later_w, now_w]))
-    policy = load_policy("pas-announced", backfill=AnnouncedCaps(**options), controls=[])
+    policy = load_policy("pas", backfill=AnnouncedCaps(**options), controls=[])
     return simulate(jobs, machine(), policy, cap=cap)
 
 

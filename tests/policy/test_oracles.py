@@ -31,7 +31,7 @@ class KnowsBest:
         ("easy", {}, ""),
         ("easy", {"estimator": "history-mean"}, ""),
         ("easy", {"estimator": "oracle-mean"}, "oracle-mean"),
-        ("easy+pc-real-max", {}, "oracle-max"),
+        ("easy+estimator=oracle-max", {}, "oracle-max"),
         ("easy", {"estimator": {"part": "history-mean", "completions": "trace"}}, "history-mean"),
         ("easy", {"estimator": "oracle-max", "backfill": LongestFirst()}, "oracle-max, longest-first"),
         ("easy", {"order": Penalised(inner=KnowsBest())}, "penalised"),  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ def test_time_above_the_cap_is_that_of_the_phases_everywhere() -> None:
     )
     jobs = Jobs.build([10.0], [1], [80.0], mean_power_w=[200.0], max_power_w=[300.0], profiles=profiles)
     machine = Machine("one", (Partition("p", 1, idle_w=10.0, max_w=400.0),), cap_scope="jobs")
-    policy, cap = load_policy("easy+pc-real-mean"), Cap.constant(250.0)
+    policy, cap = load_policy("easy+estimator=oracle-mean"), Cap.constant(250.0)
     found, kept = with_phases(simulate(jobs, machine, policy, cap=cap))
     assert kept.cap_over_s == 40.0
     assert found.power.time_s.tolist() == [10.0, 20.0, 40.0, 60.0, 80.0, 90.0]
@@ -39,6 +39,6 @@ def test_time_above_the_cap_is_that_of_the_phases_everywhere() -> None:
     assert "for 40 s in all, by at most 50 W" in says
     assert says.endswith("the curve shows means over at most 20 s.")
 
-    asked = run_cap(jobs, machine, load_policy("easy+pc-real-mean"), 250.0)
+    asked = run_cap(jobs, machine, load_policy("easy+estimator=oracle-mean"), 250.0)
     assert {name: asked.metrics[name] for name in kept._fields} == kept._asdict()
     assert asked.power.over_s.sum() == 40.0

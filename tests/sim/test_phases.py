@@ -36,7 +36,7 @@ def test_a_phase_above_the_cap_by_hand() -> None:
     )
     jobs = Jobs.build([0.0], [1], [80.0], mean_power_w=[200.0], max_power_w=[300.0], profiles=profiles)
     machine = Machine("one", (Partition("p", 1, idle_w=10.0, max_w=400.0),), cap_scope="jobs")
-    run = simulate(jobs, machine, load_policy("easy+pc-real-mean"), cap=Cap.constant(250.0))
+    run = simulate(jobs, machine, load_policy("easy+estimator=oracle-mean"), cap=Cap.constant(250.0))
     assert cap_figures(run.power, machine, run.cap, 0.0, 80.0) == CapFigures(0.8, 0.0, 0.0, 0.0)
     found, kept = with_phases(run)
     assert kept[:4] == pytest.approx((0.8, 50.0, 40.0, 2000.0))

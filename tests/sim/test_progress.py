@@ -208,7 +208,9 @@ def run_by_target(allowed: float, *targets: LoadTarget, **backfill: Any) -> Run:
     """Below 300 W: a job of four nodes, which fits slowed (160 W of 220 W), not at full speed; behind it one of one."""
     consent = Consent.build(2, allowed=[allowed, 0.0])
     jobs = jobs_of([(0.0, 4, 10.0), (1.0, 1, 10.0)], mean_power_w=[100.0, 100.0], consent=consent)
-    policy = load_policy("dr-fcfs-at-start", estimator="oracle-mean", backfill={"part": "none", **backfill})
+    policy = load_policy(
+        "dr-fcfs+frequency=target-at-start", estimator="oracle-mean", backfill={"part": "none", **backfill}
+    )
     return simulate(jobs, CLOCKS, policy, cap=Cap.constant(300.0), targets=LoadTargets.of(*targets))
 
 

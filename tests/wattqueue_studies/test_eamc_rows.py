@@ -7,7 +7,7 @@ from wattqueue.parts.order.priority_inc_v import PriorityIncV
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.rows import published_rows
 
-OURS = [name for name, row in published_rows().items() if "paper 1" in row["source"]]
+OURS = [name for name, row in published_rows().items() if "paper 1" in row["source"].lower()]
 
 
 @pytest.mark.parametrize("name", OURS)
