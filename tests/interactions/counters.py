@@ -83,14 +83,14 @@ def head(seen: Seen, now: Instant) -> tuple[int, int]:
 def waits_for_watts(seen: Seen, now: Instant) -> bool:
     """The head of the queue has units enough, and not the watts."""
     job, net = head(seen, now)
-    return job >= 0 and net > now.counter[codes.AVAILABLE]
+    return job >= 0 and net > now.scalars.available_uw
 
 
 def held_by_margin(seen: Seen, now: Instant) -> bool:
     """The head of the queue would fit but for the ledger's margin."""
     job, net = head(seen, now)
-    count = now.counter
-    return job >= 0 and net <= count[codes.CAP] - count[codes.BASE] - count[codes.LEDGER]
+    scalars = now.scalars
+    return job >= 0 and net <= scalars.cap_uw - scalars.base_uw - scalars.ledger_uw
 
 
 def job_of(seen: Seen, entries: Any) -> Any:
@@ -191,11 +191,11 @@ def counts_units(seen: Seen) -> int:
 
 def in_a_ramp(seen: Seen, now: Instant) -> bool:
     """The limit still rises after a target while a job waits."""
-    if now.counter[codes.IN_TARGET] or not len(now.queue):
+    if now.scalars.in_target or not len(now.queue):
         return False
     cap, targets = seen.draft.limits()
     after = bool((targets.end_s <= now.now_s).any())
-    return after and now.counter[codes.CAP] < codes.microwatts(cap.in_force_w(now.now_s))
+    return after and now.scalars.cap_uw < codes.microwatts(cap.in_force_w(now.now_s))
 
 
 def busy_samples(seen: Seen, now: Instant) -> NDArray[np.int64]:
@@ -209,9 +209,7 @@ def busy_samples(seen: Seen, now: Instant) -> NDArray[np.int64]:
 def senses(seen: Seen) -> int:
     """Instants with samples of busy sensors, which a ledger counts or a limit follows."""
     return instants(
-        lambda seen, now: (
-            bool(now.counter[codes.BY_SAMPLE] or now.limited) and bool((busy_samples(seen, now) >= 0).any())
-        )
+        lambda seen, now: bool(now.scalars.by_sample or now.limited) and bool((busy_samples(seen, now) >= 0).any())
     )(seen)
 
 
@@ -239,4 +237,4 @@ def watts_walked(seen: Seen, before: Instant, now: Instant) -> bool:
 
 def limit_moved(seen: Seen, before: Instant, now: Instant) -> bool:
     """The limit in force changed while jobs run."""
-    return bool(before.counter[codes.CAP] != now.counter[codes.CAP] and len(now.running))
+    return bool(before.scalars.cap_uw != now.scalars.cap_uw and len(now.running))

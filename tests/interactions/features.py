@@ -84,7 +84,7 @@ LEDGERS = [
     part("ledger", "in-flight", {"even_s": 30.0}, count.instants(count.counted_otherwise),
          "instants at which a running job counts a corrected prediction", wants=senses),
     part("ledger", "ramped", "ramped",
-         count.at(lambda now: bool(now.counter[codes.CAP] < now.counter[codes.STATED_CAP])),
+         count.at(lambda now: bool(now.scalars.cap_uw < now.scalars.stated_cap_uw)),
          "instants at which the ramp is the limit", wants=with_ramps),
     part("ledger", "margin in Python", to.KeepsFree, count.instants(count.held_by_margin), NEW_MARGIN),
 ]  # fmt: skip
@@ -184,7 +184,7 @@ SIGNALS = [
     signal("cap that moves", to.moving_cap, count.changes(count.limit_moved),
         "instants at which the limit changes while jobs run", claims={"cap": "moves"}),
     signal("load targets", to.add_targets, count.at(
-        lambda now: bool(now.counter[codes.IN_TARGET] and len(now.running))),
+        lambda now: bool(now.scalars.in_target and len(now.running))),
         "instants within a target while jobs run"),
     signal("ramp after a target", to.ramps, count.instants(count.in_a_ramp),
            "instants after a target at which the limit still rises, and a job waits"),
@@ -221,7 +221,7 @@ MACHINES = [
 
 PASSES = [
     Feature("pass interval", "pass", to.backfill_option(pass_interval_s=7.0), count.at(
-        lambda now: bool(now.num[codes.LAST_PASS] < now.now_s and len(now.queue))),
+        lambda now: bool(now.scalars.last_pass_s < now.now_s and len(now.queue))),
         "instants at which jobs wait for the next pass", {"pass": "interval"}),
     Feature("queue depth", "pass", to.backfill_option(queue_depth=2), count.differs, DIFFERS, {"pass": "depth"},
             off=to.backfill_option(queue_depth=1000)),

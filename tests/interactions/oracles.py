@@ -49,8 +49,8 @@ def conservation(draft: Draft, trace: Trace) -> Iterator[str]:
         busy = now.unit_state[now.owner >= 0]
         if not np.isin(busy, (codes.UNIT_ON, codes.UNIT_DRAINING)).all():
             yield f"{at} a job holds a unit that is not powered"
-        if now.counter[codes.LEDGER] != now.net.sum():
-            yield f"{at} the ledger counts {now.counter[codes.LEDGER]} uW, its jobs {now.net.sum()}"
+        if now.scalars.ledger_uw != now.net.sum():
+            yield f"{at} the ledger counts {now.scalars.ledger_uw} uW, its jobs {now.net.sum()}"
         waiting = {int(job) for job in queue_of[now.queue]}
         if waiting & set(now.running.tolist()):
             yield f"{at} a running job is queued"
@@ -98,14 +98,14 @@ def cap(draft: Draft, trace: Trace) -> Iterator[str]:
     licensed = promises_licences(draft)
     before: Instant | None = None
     for now in trace.instants:
-        at, count = f"at {now.now_s:g} s", now.counter
-        limited = count[codes.CAP] < codes.NO_CAP
+        at, scalars = f"at {now.now_s:g} s", now.scalars
+        limited = scalars.cap_uw < codes.NO_CAP
         new = started(before, now)
         base = base_uw(trace, now)
-        if abs(int(count[codes.BASE]) - base) > 1:
-            yield f"{at} the base is {count[codes.BASE]} uW, by the states of nodes {base}"
-        room = int(count[codes.CAP]) - base - int(now.net.sum())
-        by_margin = count[codes.BY_CHANCE] and not count[codes.BY_SAMPLE]
+        if abs(int(scalars.base_uw) - base) > 1:
+            yield f"{at} the base is {scalars.base_uw} uW, by the states of nodes {base}"
+        room = int(scalars.cap_uw) - base - int(now.net.sum())
+        by_margin = scalars.by_chance and not scalars.by_sample
         if alone_at_most(trace, now):
             new = []  # rule 19
         if limited and new and not now.limited and not by_margin and room < -1:
@@ -115,7 +115,7 @@ def cap(draft: Draft, trace: Trace) -> Iterator[str]:
             if short > 1e6:
                 yield f"{at} jobs {new} started into {short:g} uW of the margin"
         if limited and licensed:
-            over = scope_uw(trace, now) - int(count[codes.CAP])
+            over = scope_uw(trace, now) - int(scalars.cap_uw)
             rose = before is None or scope_uw(trace, now) > scope_uw(trace, before)
             up = before is not None and (now.unit_state != before.unit_state).any()
             if over > 1 and (new or (rose and not up and not now.limited and draft.phases_s is None)):
@@ -128,7 +128,7 @@ def alone_at_most(trace: Trace, now: Instant) -> bool:
     if len(now.running) != 1:
         return False
     need_w = maximum_w(trace, int(now.running[0]), int(now.option[0]))
-    return need_w * codes.MICRO + base_uw(trace, now) <= int(now.counter[codes.CAP]) + 1000
+    return need_w * codes.MICRO + base_uw(trace, now) <= int(now.scalars.cap_uw) + 1000
 
 
 def maximum_w(trace: Trace, job: int, option: int) -> float:
@@ -149,8 +149,7 @@ def promises_licences(draft: Draft) -> bool:
 
 def margin_uw(trace: Trace, now: Instant) -> float:
     """The margin of a ledger whose margin follows from what runs, by its definition (rule 15)."""
-    slots = [codes.CHANCE_SHARE, codes.CHANCE_OWN, codes.CHANCE_COMMON]
-    share, own, common = (float(each) for each in now.num[slots])
+    share, own, common = now.scalars.chance_share, now.scalars.chance_own, now.scalars.chance_common
     net = now.net / codes.MICRO
     total = float(net.sum())
     expected = share * (total + float(np.sqrt(own * (net**2).sum() + common * total**2)))
@@ -174,7 +173,7 @@ def progress(draft: Draft, trace: Trace) -> Iterator[str]:
         return  # a pass in Python decides itself what it starts
     for now in trace.instants:
         moving = np.isin(now.unit_state, (codes.UNIT_STOPPING, codes.UNIT_BOOTING, codes.UNIT_DRAINING))
-        if len(now.running) or moving.any() or now.num[codes.LAST_PASS] != now.now_s:
+        if len(now.running) or moving.any() or now.scalars.last_pass_s != now.now_s:
             continue
         entries = now.queue[: needs.queue_depth or None]
         for entry in entries[:1] if strict else entries:
@@ -183,7 +182,7 @@ def progress(draft: Draft, trace: Trace) -> Iterator[str]:
                 continue
             need_w = maximum_w(trace, job, int(view.entries.first[entry])) + base_uw(trace, now) / codes.MICRO
             end_s = now.now_s + float(view.planned.seconds[job])
-            in_force = now.counter[codes.CAP] / codes.MICRO
+            in_force = now.scalars.cap_uw / codes.MICRO
             ahead = (limit.time_s > now.now_s) & (limit.time_s < end_s)
             least_w = min(in_force, float(limit.cap_w[ahead].min(initial=np.inf))) if needs.looks_ahead else in_force
             if need_w <= least_w - 1e-3:
@@ -197,7 +196,7 @@ def consent(draft: Draft, trace: Trace) -> Iterator[str]:
     given = np.zeros(len(jobs), bool) if jobs.consent is None else jobs.consent.given
     stated, _ = draft.limits()
     for before, now in pairwise(trace.instants):
-        if not now.counter[codes.IN_TARGET]:
+        if not now.scalars.in_target:
             continue
         at = f"at {now.now_s:g} s, in a load target,"
         cap_alone = codes.microwatts(min(stated.in_force_w(now.now_s), 1e12))
@@ -219,7 +218,7 @@ def consent(draft: Draft, trace: Trace) -> Iterator[str]:
         for job in sorted(then - set(now.running.tolist())):
             if not given[job] and now.state[job] == codes.WAITING and job not in victims:
                 yield f"{at} job {job} is requeued without consent"
-        alone = cap_alone - int(now.counter[codes.CAP])
+        alone = cap_alone - int(now.scalars.cap_uw)
         for job, option in zip(now.running.tolist(), now.option.tolist(), strict=True):
             if job in then or job not in bound:
                 continue
@@ -230,7 +229,7 @@ def consent(draft: Draft, trace: Trace) -> Iterator[str]:
             higher = net_uw(trace.simulation, rows, np.array([option - 1])) - net_uw(
                 trace.simulation, rows, np.array([option])
             )
-            if int(higher[0]) <= int(now.counter[codes.AVAILABLE]) + alone:
+            if int(higher[0]) <= int(now.scalars.available_uw) + alone:
                 yield f"{at} job {job} starts at option {option} without consent, and fits the cap at {option - 1}"
 
 
@@ -286,7 +285,7 @@ def decide_again(draft: Draft, trace: Trace) -> Iterator[str]:
 def whole_passes(draft: Draft, trace: Trace) -> Iterator[str]:
     """Passes over the whole queue at each instant start what passes of the arrivals start."""
     simulation = draft.simulation()
-    simulation.view.counter[codes.FCFS_RANKS] = 0
+    simulation.view.now.fcfs_ranks = 0
     simulation.go()
     if digest(simulation.result()) != digest(trace.run):
         yield "with whole passes at each instant, jobs start otherwise"

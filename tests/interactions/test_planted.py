@@ -14,7 +14,6 @@ from tests.interactions.matrix import draft_of
 from tests.interactions.oracles import ORACLES
 from tests.interactions.watch import Watched, watched
 from tests.interactions.worlds import Draft
-from wattqueue.kernels import codes
 from wattqueue.policy.actions import Action
 from wattqueue.policy.view import View, own_kernel
 
@@ -35,12 +34,12 @@ class Writes:
 
 def loses_watts(view: View) -> None:
     """The ledger forgets what a job counts."""
-    own_kernel(view).counter[codes.LEDGER] -= 1_000_000 * (len(view.running) > 0)
+    own_kernel(view).now.ledger_uw -= 1_000_000 * (len(view.running) > 0)
 
 
 def raises_the_cap(view: View) -> None:
     """The budget is wider than the cap."""
-    own_kernel(view).counter[codes.AVAILABLE] = 10**12
+    own_kernel(view).now.available_uw = 10**12
 
 
 def slows_everybody(view: View) -> None:
@@ -70,7 +69,7 @@ def writes(write: Callable[[View], None]) -> Callable[[Draft], None]:
 
 def tries_nothing(view: View) -> None:
     """Passes try no entry."""
-    own_kernel(view).counter[codes.DEPTH] = 0
+    own_kernel(view).now.depth = 0
 
 
 def not_again(draft: Draft) -> None:
@@ -79,12 +78,12 @@ def not_again(draft: Draft) -> None:
 
 def arrivals_alone(view: View) -> None:
     """What changed since the last pass is forgotten: passes begin at the arrivals."""
-    own_kernel(view).counter[codes.DIRTY] = 0
+    own_kernel(view).now.dirty = 0
 
 
 def tries_the_head_alone(view: View) -> None:
     """Passes try one entry, and no snapshot says so."""
-    own_kernel(view).counter[codes.DEPTH] = 1
+    own_kernel(view).now.depth = 1
 
 
 PLANTED: dict[str, tuple[tuple[str, ...], Callable[[Draft], None]]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from wattqueue.kernels import codes
 from wattqueue.kernels.lists import RunningList, list_queue
 from wattqueue.kernels.site_meter import COUNT
+from wattqueue.kernels.state import PassState
 from wattqueue.policy.build import unit_uw
 from wattqueue.sim.engine import Run, Simulation
 
@@ -22,8 +24,7 @@ class Instant:
     """The world after the pass of one instant. Watts are microwatts, as in the kernels."""
 
     now_s: float
-    counter: Ints
-    num: NDArray[np.float64]
+    scalars: PassState
     queue: NDArray[np.int32]
     """Queued entries in queue order."""
     running: NDArray[np.int32]
@@ -80,10 +81,10 @@ class Trace:
         rows = listing.rows[: listing.write()].copy()
         blocks = view.running
         nets: dict[int, int] = {}
-        for b in blocks.order[: int(view.counter[codes.BLOCKS])].tolist():
+        for b in blocks.order[: int(view.now.blocks)].tolist():
             filled = int(blocks.filled[b])
             nets |= dict(zip(blocks.job[b, :filled].tolist(), blocks.net[b, :filled].tolist(), strict=True))
-        queue = np.empty(int(view.counter[codes.QUEUED]), np.int32)
+        queue = np.empty(int(view.now.queued), np.int32)
         queue = queue[: list_queue(view, queue)]
         option, held = view.held.option[rows], view.held
         owner = np.full(s.machine.units, -1, np.int64)
@@ -97,7 +98,7 @@ class Trace:
         jobs_w, other_w, idle_w = (int(tally[k]) for k in (codes.JOBS_UW, codes.OTHER_UW, codes.BUSY_IDLE_UW))
         self.instants.append(
             Instant(
-                float(view.num[codes.NOW]), view.counter.copy(), view.num.copy(), queue, rows,
+                view.now.time_s, deepcopy(view.now), queue, rows,
                 np.array([nets[job] for job in rows.tolist()], np.int64), net_uw(s, rows, option), option,
                 held.parked[rows].copy(), held.factor[rows].copy(), truth.uw[rows].copy(), truth.unit_state.copy(),
                 owner, view.units.free.copy(), view.reserved.entry.copy(), view.reserved.time.copy(),
@@ -111,7 +112,7 @@ def net_uw(simulation: Simulation, rows: NDArray[Any], option: NDArray[Any]) -> 
     """What the ledger counts for a start of jobs at their options, on units of factor 1."""
     view = simulation.view
     unit = unit_uw(view.predicted, rows, option)
-    if not view.counter[codes.SCOPE_JOBS]:
+    if not view.now.scope_jobs:
         unit = np.maximum(unit - view.units.idle_uw[view.units.option_partition[option]], 0)
     return np.asarray(unit * view.nodes[rows], np.int64)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.kernels import codes
 from wattqueue.kernels._numba import at_least, at_most, by_reference, entry, least_of, trailing_zeros
 from wattqueue.kernels.bits import lowest_bit, mask, run_length
 from wattqueue.kernels.chance import fits_watts, margin_uw, most_net
@@ -63,7 +62,7 @@ def remove_running(view: KernelView, job: int) -> None:
 def keep_margin_of(view: KernelView) -> None:
     """The margin of what the ledger counts."""
     view = by_reference(view)
-    view.counter[codes.MARGIN] = margin_uw(view, view.counter[codes.LEDGER], view.counter[codes.SQUARES])
+    view.now.margin_uw = margin_uw(view, view.now.ledger_uw, view.now.squares_w2)
 
 
 @entry

@@ -28,20 +28,20 @@ def view() -> state.KernelView:
     st.sampled_from([0.0, 0.002, 1.0, 100.0]),
 )
 def test_the_bound_is_just_above_what_fits(running: list[float], available_w: float, own: float, common: float) -> None:
-    now = view()
-    count, nets = now.counter, [round(watts * codes.MICRO) for watts in running]
-    now.num[codes.CHANCE_OWN], now.num[codes.CHANCE_COMMON] = own, common
-    count[codes.BY_CHANCE], count[codes.CAP] = 1, 10**15
-    count[codes.LEDGER], count[codes.SQUARES] = sum(nets), sum(round((net / codes.MICRO) ** 2) for net in nets)
-    count[codes.AVAILABLE] = round(available_w * codes.MICRO)
-    keep_margin_of(now)
-    bound = most_to_search(now)
-    assert not may_start(now, bound + 1)
+    queue = view()
+    now, nets = queue.now, [round(watts * codes.MICRO) for watts in running]
+    now.chance_own, now.chance_common = own, common
+    now.by_chance, now.cap_uw = 1, 10**15
+    now.ledger_uw, now.squares_w2 = sum(nets), sum(round((net / codes.MICRO) ** 2) for net in nets)
+    now.available_uw = round(available_w * codes.MICRO)
+    keep_margin_of(queue)
+    bound = most_to_search(queue)
+    assert not may_start(queue, bound + 1)
     below = bound - math.ceil(1.1 * (1.0 + math.sqrt(own)) * codes.MICRO)
-    assert below < 0 or may_start(now, below)
+    assert below < 0 or may_start(queue, below)
 
 
 def test_without_a_chance_ledger_the_bound_is_what_is_available() -> None:
-    now = view_with([1], [10.0], [100.0], (4,), codes.EASY)
-    now.counter[codes.AVAILABLE] = 123_456
-    assert most_to_search(now) == 123_456
+    queue = view_with([1], [10.0], [100.0], (4,), codes.EASY)
+    queue.now.available_uw = 123_456
+    assert most_to_search(queue) == 123_456

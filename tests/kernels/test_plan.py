@@ -25,15 +25,15 @@ def running_and_queued(
     nodes = rng.integers(1, min(counts) + 1, n)
     walls = rng.choice([np.ceil(rng.exponential(4.0, n) + 0.1) * 10.0, rng.exponential(50.0, n) + 1.0])
     view = view_with(nodes, walls, rng.integers(10, 100, n), counts, codes.CONSERVATIVE)
-    view.num[codes.NOW] = NOW
+    view.now.time_s = NOW
     watts = int(rng.choice([400, 900, 2_000])) * 1_000_000
-    view.counter[codes.CAP] = watts
+    view.now.cap_uw = watts
     twin = PlaceList(list(counts), watts)
     waiting = []
     for job in range(n):
         p = int(rng.integers(len(counts)))
         net = int(nodes[job]) * int(view.predicted.power_uw[job, p])
-        if rng.random() < 0.5 and nodes[job] <= view.units.free[p] and net <= watts - view.counter[codes.LEDGER]:
+        if rng.random() < 0.5 and nodes[job] <= view.units.free[p] and net <= watts - view.now.ledger_uw:
             end = float(rng.choice([NOW, NOW - 5.0, NOW + walls[job]]))  # some are past their expected end
             take(view, p, job)
             view.held.option[job], view.held.end[job] = p, end
@@ -79,17 +79,17 @@ def test_the_plan_is_the_twins_where_it_is_long(seed: int) -> None:
     """Rows are looked at by the 64: some places begin or end behind the first or the second of them."""
     view, twin, waiting = running_and_queued(np.random.default_rng(seed), 200, [6])
     expect_the_twins_plan(view, twin, waiting)
-    assert view.counter[codes.PROFILE] > 128
+    assert view.now.plan_end > 128
 
 
 def expect_the_twins_plan(view: state.KernelView, twin: PlaceList, waiting: list[int]) -> None:
     load_queue(view, np.array(waiting, np.int32))
     started, planned = plan_naively(view, twin, waiting)
     schedule_once(view)
-    got = view.entries.job[view.start_entry[: view.counter[codes.STARTS]]].tolist()
+    got = view.entries.job[view.start_entry[: view.now.starts]].tolist()
     assert got == started
     plan = view.plan
-    now_planned = (plan.stamp == view.counter[codes.STAMP]) & (plan.entry >= 0)
+    now_planned = (plan.stamp == view.now.plan_stamp) & (plan.entry >= 0)
     rows = [j for j in waiting if now_planned[j]]
     assert {j: float(plan.begin[j]) for j in rows} == {j: place.begin for j, place in planned.items()}
     for j in rows:
@@ -100,7 +100,7 @@ def expect_the_twins_plan(view: state.KernelView, twin: PlaceList, waiting: list
 
 
 def expect_same_profile(view: state.KernelView, twin: PlaceList) -> None:
-    filled = slice(int(view.counter[codes.PROFILE_HEAD]), int(view.counter[codes.PROFILE]))
+    filled = slice(int(view.now.plan_head), int(view.now.plan_end))
     time, nodes, watt = (c[filled] for c in (view.plan.time, view.plan.nodes.T, view.plan.watt))
     assert time[0] == NOW
     assert (np.diff(time) > 0).all()

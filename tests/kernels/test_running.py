@@ -19,7 +19,7 @@ MOST = 3 * BLOCK
 def rows_of(view: state.KernelView) -> list[tuple[float, int]]:
     """(expected end, job) as they stand."""
     found: list[tuple[float, int]] = []
-    for block in view.running.order[: view.counter[codes.BLOCKS]]:
+    for block in view.running.order[: view.now.blocks]:
         filled = view.running.filled[block]
         found += zip(view.running.end[block, :filled].tolist(), view.running.job[block, :filled].tolist(), strict=True)
     return found
@@ -29,10 +29,10 @@ def expect_sound(view: state.KernelView, twin: RunningList, budget: int) -> None
     rows = rows_of(view)
     assert [end for end, _ in rows] == sorted(stay.end for stay in twin.jobs.values())
     assert sorted(rows) == sorted((stay.end, job) for job, stay in twin.jobs.items())
-    assert view.counter[codes.RUNNING] == len(twin.jobs)
-    assert view.counter[codes.LEDGER] == twin.running_sum()
-    assert view.counter[codes.AVAILABLE] == budget - twin.running_sum()
-    running, used = view.running, view.running.order[: view.counter[codes.BLOCKS]]
+    assert view.now.running == len(twin.jobs)
+    assert view.now.ledger_uw == twin.running_sum()
+    assert view.now.available_uw == budget - twin.running_sum()
+    running, used = view.running, view.running.order[: view.now.blocks]
     assert sorted(running.order.tolist()) == list(range(len(running.order)))
     for block in used:
         filled = int(running.filled[block])
@@ -41,7 +41,7 @@ def expect_sound(view: state.KernelView, twin: RunningList, budget: int) -> None
         assert running.last_end[block] == stays[-1].end
         assert running.net_sum[block] == sum(stay.net for stay in stays)
         squares = sum(round((stay.net / codes.MICRO) ** 2) for stay in stays)
-        assert running.square_sum[block] == (squares if view.counter[codes.BY_CHANCE] else 0)
+        assert running.square_sum[block] == (squares if view.now.by_chance else 0)
         for p in range(running.nodes_sum.shape[1]):
             assert running.nodes_sum[block, p] == sum(stay.nodes for stay in stays if stay.partition == p)
 
@@ -53,7 +53,7 @@ def expect_the_lists_shadow(view: state.KernelView, twin: RunningList, rng: np.r
         job = int(view.entries.job[entry])
         need = int(view.nodes[job]), int(view.nodes[job]) * int(view.predicted.power_uw[job, p])
         reserved(view, p, int(entry))
-        free, watts = int(view.units.free[p]), int(view.counter[codes.AVAILABLE])
+        free, watts = int(view.units.free[p]), int(view.now.available_uw)
         expected = twin.find_shadow(p, free, watts, need)
         assert (view.reserved.time[p], view.reserved.nodes[p], view.reserved.watt[p]) == expected
 
@@ -67,8 +67,8 @@ def test_blocks_hold_what_a_list_holds(seed: int) -> None:
     view = view_with(nodes, walls, rng.integers(10, 400, MOST), [MOST * 5, MOST * 5], codes.EASY)
     view.units.free[:] = rng.integers(0, 4, 2)
     budget = int(rng.integers(0, 2_000)) * 1_000_000
-    view.counter[codes.AVAILABLE] = budget
-    view.counter[codes.BY_CHANCE] = int(rng.integers(2))  # with a variance of 0: no margin
+    view.now.available_uw = budget
+    view.now.by_chance = int(rng.integers(2))  # with a variance of 0: no margin
     twin = RunningList()
     grow = 0.5
     for step in range(2 * MOST):
@@ -94,14 +94,14 @@ def test_blocks_hold_what_a_list_holds(seed: int) -> None:
 def test_blocks_split_and_join_in_any_order_of_ends(order: str) -> None:
     ends = {"rising": np.arange(MOST) + 1.0, "falling": MOST - np.arange(MOST) + 0.0, "equal": np.ones(MOST)}[order]
     view = view_with(np.ones(MOST, int), ends, np.full(MOST, 5), [MOST], codes.EASY)
-    view.counter[codes.AVAILABLE] = 0
+    view.now.available_uw = 0
     twin = RunningList()
     view.held.option[:], view.held.end[:] = 0, ends
     for job in range(MOST):
         insert_running(view, job, 5)
         twin.running_insert(job, Stay(float(ends[job]), 1, 5, 0))
     expect_sound(view, twin, 0)
-    assert view.counter[codes.BLOCKS] >= 3
+    assert view.now.blocks >= 3
     for job in range(0, MOST, 2):
         remove_running(view, job)
         twin.running_remove(job)
@@ -109,4 +109,4 @@ def test_blocks_split_and_join_in_any_order_of_ends(order: str) -> None:
         remove_running(view, job)
         twin.running_remove(job)
     expect_sound(view, twin, 0)
-    assert view.counter[codes.BLOCKS] == 1
+    assert view.now.blocks == 1

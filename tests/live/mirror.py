@@ -86,10 +86,10 @@ class Mirrored(Session):
         answers = super().schedule(driver)
         kernel = driver.kernel
         own: Starts = []
-        for k in range(int(kernel.counter[codes.STARTS])):
+        for k in range(int(kernel.now.starts)):
             row = int(kernel.entries.job[kernel.start_entry[k]])
             own.append((driver.names.name(row), int(kernel.start_option[k]), units_of(kernel, row)))
-        self.decided.append((float(kernel.num[codes.NOW]), own, live))
+        self.decided.append((float(kernel.now.time_s), own, live))
         return answers
 
     def _live(self, driver: Any) -> Starts:

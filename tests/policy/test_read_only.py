@@ -13,6 +13,7 @@ from wattqueue.checks.in_a_run import policy_with
 from wattqueue.checks.samples import sample_jobs, sample_machine
 from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.placement import new_held
+from wattqueue.kernels.state import Scalars
 from wattqueue.parts.contracts import Start
 from wattqueue.policy.read_only import read_only, read_only_tuple
 from wattqueue.policy.view import View, own_kernel
@@ -20,6 +21,8 @@ from wattqueue.sim.engine import simulate
 
 
 def arrays_of(value: Any) -> list[np.ndarray[Any, Any]]:
+    if isinstance(value, Scalars):
+        return [value.data]
     if isinstance(value, np.ndarray):
         return [value]
     return [array for member in value for array in arrays_of(member)] if isinstance(value, tuple) else []

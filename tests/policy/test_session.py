@@ -106,11 +106,11 @@ class Shadowed(Session):
         return done
 
     def schedule(self, driver: Any) -> Any:
-        if self.round is None or self.round.kernel.num[codes.NOW] != driver.kernel.num[codes.NOW]:
+        if self.round is None or self.round.kernel.now.time_s != driver.kernel.now.time_s:
             self.round, self.actions = copied(driver, self), ()
         answers, theirs = super().schedule(driver), self.other.schedule(self.round)
         assert answers.margin_w == theirs.margin_w
-        count = int(driver.kernel.counter[codes.STARTS])
+        count = int(driver.kernel.now.starts)
         jobs = [driver.names.name(int(job)) for job in driver.kernel.entries.job[driver.kernel.start_entry[:count]]]
         starts = self.round.starts()
         assert [start.job for start in starts] == jobs
@@ -118,7 +118,7 @@ class Shadowed(Session):
         again = copied_of(self.round)
         assert repeat(again, self.needs, Answers(self.actions, theirs)) == (not self.needs.custom_pass)
         assert again.starts() == starts
-        assert again.kernel.counter[codes.MARGIN] == self.round.kernel.counter[codes.MARGIN]
+        assert again.kernel.now.margin_uw == self.round.kernel.now.margin_uw
         self.compared += 1
         return answers
 
@@ -278,11 +278,11 @@ def test_a_job_under_way_is_not_requeued() -> None:
 
 def test_a_stopped_unit_takes_no_job_and_keeps_its_idle_watts() -> None:
     now = busy_round(cap_w=1e6)
-    before = now.kernel.counter[codes.AVAILABLE]
+    before = now.kernel.now.available_uw
     session, done = act_once(now, StopNode(2), StopNode(2), StopNode(0), StopNode(9))
     assert done == [StopNode(2)]
     assert dict(session.refused) == {"wrong state": 1, "no free unit": 1, "no such option": 1}
-    assert before - now.kernel.counter[codes.AVAILABLE] == 150_000_000  # 250 W of the shutdown, 100 W of them idle
+    assert before - now.kernel.now.available_uw == 150_000_000  # 250 W of the shutdown, 100 W of them idle
     session.schedule(now)
     assert now.starts() == []
     assert now.powered == {2: codes.UNIT_STOPPING}

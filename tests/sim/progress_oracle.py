@@ -42,8 +42,8 @@ def watch(simulation: Simulation) -> tuple[Run, list[str]]:
 def stuck_job(simulation: Simulation) -> str:
     """Return the job that had to start in the pass of this instant, in words; empty where the rule holds."""
     view, truth, log = simulation.view, simulation.truth, simulation.log
-    now = float(view.num[codes.NOW])
-    if view.num[codes.LAST_PASS] != now or not np.isin(truth.unit_state, SETTLED).all():
+    time_s = float(view.now.time_s)
+    if view.now.last_pass_s != time_s or not np.isin(truth.unit_state, SETTLED).all():
         return ""  # no pass at this instant, or a node on its way
     if (log.state == codes.RUNNING_NOW).any():
         return ""  # a job runs, or is suspended and holds its units
@@ -51,9 +51,9 @@ def stuck_job(simulation: Simulation) -> str:
     if not len(waiting):
         return ""
     for entry in eligible(simulation, set(waiting.tolist())):
-        if fits(simulation, entry, now):
+        if fits(simulation, entry, time_s):
             job = simulation.jobs.job_id[view.entries.job[entry]]
-            return f"at {now:g} s nothing runs, and job {job} would fit at its maximum"
+            return f"at {time_s:g} s nothing runs, and job {job} would fit at its maximum"
     return ""
 
 
@@ -97,8 +97,8 @@ def fits(simulation: Simulation, entry: int, now: float) -> bool:
         first = last = last if ((targets.start_s <= now) & (now < targets.end_s)).any() else first
     at = np.array([now])
     limit = float(signals.limit().at(at)[0])
-    if needs.ramped and view.num[codes.RAMP_UW]:
-        limit = min(limit, float(view.counter[codes.CAP]) / codes.MICRO)
+    if needs.ramped and view.now.ramp_uw_per_s:
+        limit = min(limit, float(view.now.cap_uw) / codes.MICRO)
     for option in range(first, last + 1):
         drawn = base_w(s) + maximum_w(s, p, job, option)
         factor = float(time_factors(view.predicted, np.array([job]), np.array([option]))[0])

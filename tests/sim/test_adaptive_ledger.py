@@ -104,10 +104,10 @@ def test_the_share_at_which_jobs_fitted_is_that_of_a_budget_that_is_just_kept() 
         (0, True),
         (-1, False),
     ):  # nothing runs, and the machine draws nothing: the budget is the cap
-        view.counter[codes.CAP], meter.state[FIT_SHARE] = cap_uw, 9.0
+        view.now.cap_uw, meter.state[FIT_SHARE] = cap_uw, 9.0
         keep_margin_now(view, meter)
-        assert view.counter[codes.AVAILABLE] == cap_uw
-        assert (meter.state[FIT_SHARE] == view.num[codes.CHANCE_SHARE]) == fitted
+        assert view.now.available_uw == cap_uw
+        assert (meter.state[FIT_SHARE] == view.now.chance_share) == fitted
 
 
 def test_a_margin_that_would_have_been_enough_does_not_rise() -> None:

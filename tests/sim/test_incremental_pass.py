@@ -70,7 +70,7 @@ def both_ways(world: World) -> tuple[Run, Run]:
     for whole in (False, True):
         simulation = world.simulation()
         if whole:
-            simulation.view.counter[codes.FCFS_RANKS] = 0
+            simulation.view.now.fcfs_ranks = 0
         simulation.go()
         runs.append(simulation.result())
     return runs[0], runs[1]

@@ -267,7 +267,7 @@ def call_idle(axis: str, part: Any, jobs: Jobs, machine: Machine) -> None:
         return
     simulation = Simulation(jobs, machine, policy_with("backfill", load_policy("easy").backfill), Cap.none(),
                             None, NodeEvents.none())  # fmt: skip
-    simulation.view.num[codes.NOW] = 0.0
+    simulation.view.now.time_s = 0.0
     answer = result_of(axis, part, View(jobs_for(part, jobs), machine, simulation.view, simulation.truth.unit_state))
     if axis == "backfill" and answer:
         fail(part, "starts something from an empty queue", "go through view.queue")

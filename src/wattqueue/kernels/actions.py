@@ -63,12 +63,12 @@ def start_if_fits(view: KernelView, index: int, option: int) -> int:
         return codes.REFUSED_BUSY
     ready_units(view, p, job)
     if option < first_option(view, index) or option > last_option(view, index):
-        return codes.REFUSED_CONSENT if view.counter[codes.BY_TARGET] == 0 else codes.REFUSED_OPTION
+        return codes.REFUSED_CONSENT if view.now.by_target == 0 else codes.REFUSED_OPTION
     net = net_watt(view, job, option)
     if holds_starts(view) or (not fits_watts(view, net) and not fits_alone(view, p, job, net)):
         return codes.REFUSED_POWER
     start_entry(view, index, option)
-    view.counter[codes.DIRTY] = 1  # a reservation, or a plan, may have been this job's
+    view.now.dirty = 1  # a reservation, or a plan, may have been this job's
     return 0
 
 
@@ -159,8 +159,8 @@ def set_predictions(view: KernelView, jobs: Array, uw: Array) -> None:
 def set_margin(view: KernelView, margin_uw: int) -> None:
     """Set the microwatts that must stay free below the cap."""
     view = by_reference(view)
-    if view.counter[codes.MARGIN] != margin_uw:
-        view.counter[codes.MARGIN] = margin_uw
+    if view.now.margin_uw != margin_uw:
+        view.now.margin_uw = margin_uw
         set_budget(view)
 
 
@@ -195,7 +195,7 @@ def set_frequency(view: KernelView, truth: Truth, log: Log, job: int, option: in
     raised = truth.tally[codes.SENSING] != 0 and unit_uw(view.predicted, job, option) > unit_uw(
         view.predicted, job, before
     )
-    since = date_job(view, job, view.num[codes.NOW]) if raised else 0.0
+    since = date_job(view, job, view.now.time_s) if raised else 0.0
     switch_option(view, truth, job, option)
     list_job(truth, job)
     list_changed(view, truth)

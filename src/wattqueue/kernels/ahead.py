@@ -22,23 +22,23 @@ INF = float("inf")
 @kernel
 def look_ahead(view: KernelView) -> None:
     """Compute the microwatts that are left over when the next announced target begins."""
-    running, time = view.running, view.num[codes.AHEAD_S]
+    running, time = view.running, view.now.ahead_s
     if time == INF:
         return  # everything has ended by then
-    left = view.counter[codes.AHEAD_CAP] - view.counter[codes.BASE] - view.counter[codes.IDLE_ABOVE]
-    for at in range(view.counter[codes.BLOCKS]):
+    left = view.now.ahead_cap_uw - view.now.base_uw - view.now.idle_above_uw
+    for at in range(view.now.blocks):
         block = as_int64(running.order[at])
         if running.last_end[block] > time:
             for k in range(running.filled[block]):
                 if running.end[block, k] > time:
                     left -= running_ahead(view, as_int64(running.job[block, k]), as_int64(running.net[block, k]))
-    view.counter[codes.AHEAD_LEFT] = left
+    view.now.ahead_left_uw = left
 
 
 @kernel
 def running_ahead(view: KernelView, job: int, net: int) -> int:
     """Return the net microwatts of a running job when the target begins; ``net`` is what it counts now."""
-    if view.counter[codes.LOOKS_AHEAD] != codes.AHEAD_SLOWED:
+    if view.now.looks_ahead != codes.AHEAD_SLOWED:
         return net
     option = as_int64(view.held.option[job])
     entry = as_int64(view.entries.of_job[job, view.units.option_partition[option]])
@@ -50,9 +50,9 @@ def running_ahead(view: KernelView, job: int, net: int) -> int:
 @kernel
 def starting_ahead(view: KernelView, entry: int, job: int, option: int) -> int:
     """Return the net microwatts of an entry when the target begins, started now at ``option``; 0 if it has ended."""
-    if view.num[codes.NOW] + wall_s(view, job, option) <= view.num[codes.AHEAD_S]:
+    if view.now.time_s + wall_s(view, job, option) <= view.now.ahead_s:
         return 0
-    if view.counter[codes.LOOKS_AHEAD] == codes.AHEAD_SLOWED:
+    if view.now.looks_ahead == codes.AHEAD_SLOWED:
         return equal_net(view, job, as_int64(slowed_option(view, entry, option)))
     return equal_net(view, job, option)
 
@@ -61,13 +61,13 @@ def starting_ahead(view: KernelView, entry: int, job: int, option: int) -> int:
 def fits_ahead(view: KernelView, entry: int, job: int, option: int) -> bool:
     """Return whether an entry that starts now at ``option`` has ended, or fits, when the next target begins."""
     needed = starting_ahead(view, entry, job, option)
-    return bool(needed == 0 or needed <= view.counter[codes.AHEAD_LEFT])
+    return bool(needed == 0 or needed <= view.now.ahead_left_uw)
 
 
 @kernel
 def take_ahead(view: KernelView, entry: int, job: int, option: int) -> None:
     """Count a start at the begin of the next target; before ``start_entry``, which takes the units."""
-    view.counter[codes.AHEAD_LEFT] -= starting_ahead(view, entry, job, option)
+    view.now.ahead_left_uw -= starting_ahead(view, entry, job, option)
 
 
 @kernel

@@ -40,7 +40,7 @@ def square_of(view: KernelView, job: int, net: int) -> int:
 @inlined
 def square_kept(view: KernelView, job: int, net: int) -> int:
     """Return ``square_of`` under a chance ledger, 0 under others."""
-    return square_of(view, job, net) if view.counter[codes.BY_CHANCE] != 0 else 0
+    return square_of(view, job, net) if view.now.by_chance != 0 else 0
 
 
 @inlined
@@ -50,14 +50,14 @@ def margin_uw(view: KernelView, ledger: int, squares: int) -> int:
     ``squares`` is the sum of the squares of the net watts in that ledger (W^2).
     """
     watts = ledger / codes.MICRO
-    spread = view.num[codes.CHANCE_OWN] * squares + view.num[codes.CHANCE_COMMON] * watts * watts
+    spread = view.now.chance_own * squares + view.now.chance_common * watts * watts
     return math.ceil(math.sqrt(max(spread, 0.0)) * codes.MICRO)
 
 
 @inlined
 def keeps_margin(view: KernelView) -> bool:
     """Return whether watts stay free that follow from what runs: under a chance ledger, below a cap."""
-    return bool(view.counter[codes.BY_CHANCE] != 0 and view.counter[codes.CAP] < codes.NO_CAP)
+    return bool(view.now.by_chance != 0 and view.now.cap_uw < codes.NO_CAP)
 
 
 @inlined
@@ -77,13 +77,13 @@ def with_margin(view: KernelView, net: int, ledger: int, squares: int) -> int:
 @inlined
 def fits_watts(view: KernelView, net: int) -> bool:
     """Return whether a job of ``net`` microwatts may start beside what runs (rule 13 of docs/semantics.md)."""
-    count = view.counter
-    if net > count[codes.AVAILABLE]:
+    now = view.now
+    if net > now.available_uw:
         return False
     if not keeps_margin(view):
         return True
-    more = margin_uw(view, count[codes.LEDGER] + net, count[codes.SQUARES] + square_w(net)) - count[codes.MARGIN]
-    return bool(net + more <= count[codes.AVAILABLE])
+    more = margin_uw(view, now.ledger_uw + net, now.squares_w2 + square_w(net)) - now.margin_uw
+    return bool(net + more <= now.available_uw)
 
 
 @kernel
@@ -94,13 +94,13 @@ def most_net(view: KernelView) -> int:
     smaller root of (1 - own - common) x^2 - 2 (B + common L) x + B^2 - own S - common L^2. One watt more, and one
     standard deviation of one watt, cover the rounding of squares and margins.
     """
-    count, own, common = view.counter, view.num[codes.CHANCE_OWN], view.num[codes.CHANCE_COMMON]
-    available = count[codes.AVAILABLE]
-    if count[codes.BY_CHANCE] == 0 or count[codes.CAP] >= codes.NO_CAP or available <= 0:
+    now, own, common = view.now, view.now.chance_own, view.now.chance_common
+    available = now.available_uw
+    if now.by_chance == 0 or now.cap_uw >= codes.NO_CAP or available <= 0:
         return int(available)
-    free, ledger = (available + count[codes.MARGIN]) / codes.MICRO, count[codes.LEDGER] / codes.MICRO
+    free, ledger = (available + now.margin_uw) / codes.MICRO, now.ledger_uw / codes.MICRO
     middle = free + common * ledger
-    rest = max(free * free - own * count[codes.SQUARES] - common * ledger * ledger, 0.0)
+    rest = max(free * free - own * now.squares_w2 - common * ledger * ledger, 0.0)
     root = math.sqrt(max(middle * middle - (1.0 - own - common) * rest, 0.0))
     most = rest / (middle + root) + 1.0 + math.sqrt(own)
     return int(min(float(available), math.ceil(most * codes.MICRO)))
@@ -112,12 +112,12 @@ def fits_change(view: KernelView, more: int, squares: int) -> bool:
 
     What lowers the ledger always may, also where it is above the cap already.
     """
-    count = view.counter
-    if more <= 0 or count[codes.CAP] >= codes.NO_CAP:
+    now = view.now
+    if more <= 0 or now.cap_uw >= codes.NO_CAP:
         return True
-    if more > count[codes.AVAILABLE]:
+    if more > now.available_uw:
         return False
-    if count[codes.BY_CHANCE] == 0:
+    if now.by_chance == 0:
         return True
-    margin = margin_uw(view, count[codes.LEDGER] + more, count[codes.SQUARES] + squares)
-    return bool(more + margin - count[codes.MARGIN] <= count[codes.AVAILABLE])
+    margin = margin_uw(view, now.ledger_uw + more, now.squares_w2 + squares)
+    return bool(more + margin - now.margin_uw <= now.available_uw)

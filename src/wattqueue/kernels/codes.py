@@ -1,8 +1,7 @@
 """Integer codes and array slots that kernels share with the Python code that drives them.
 
-Kernels take no strings and no enums: choices of a policy are integer codes, and scalars that change are slots of
-arrays, because a tuple cannot be changed. A slot is written ``view.counter[codes.QUEUED]``. The groups below name the
-array that each belongs to. Codes of published files (``NOT_STARTED`` .. ``REJECTED``) must keep their values.
+Kernels take no strings and no enums: choices of a policy are integer codes. The groups of slots below name the array
+that each belongs to. Codes of published files (``NOT_STARTED`` .. ``REJECTED``) must keep their values.
 """
 
 from __future__ import annotations
@@ -25,61 +24,6 @@ MEASURED = 1
 CHANCE = 2
 ADAPTIVE = 3
 IN_FLIGHT = 4
-
-# Slots of View.num (float64).
-NOW = 0
-LAST_PASS = 1
-CHANCE_SHARE = 2  # watts to expect for a watt of the ledger
-CHANCE_OWN = 3  # margin = sqrt(own x sum of squares + common x square of the sum), both of net watts
-CHANCE_COMMON = 4
-IDLE_TOLERANCE = 5  # share by which a sample may be below idle watts and still counts as idle
-AHEAD_S = 6  # when the next announced load target begins; inf for none
-RAMP_UW = 7  # microwatts a second by which the ledger may rise since its last rise; 0 where nothing limits it
-RISEN_S = 8  # when the ledger rose last, after a load target
-NUM_SLOTS = 9
-
-# Slots of View.counter (int64). Watts are microwatts.
-CODE = 0
-DEPTH = 1
-STARTS = 2  # filled rows of the start buffer
-INTERVALS = 3  # filled rows of the interval log
-DIRTY = 4  # something other than arrivals happened since the last pass
-FCFS_RANKS = 5  # later arrivals always rank behind earlier ones, so that a pass may begin at the new ones
-BLOCKS = 6  # running blocks in use
-RUNNING = 7
-QUEUED = 8  # entries queued
-AVAILABLE = 9  # budget - ledger: watts that starting jobs may still take
-PROFILE = 10  # filled rows of the plan's profile
-PROFILE_HEAD = 11
-TRIED = 12  # entries tried in this pass
-WHOLE_NEXT = 13  # the next pass is a whole one: a reservation was dropped, or its shadow time moved forward
-FIRST_NEW = 14  # lowest rank that arrived since the last pass, or -1
-BASE = 15  # idle watts that the cap covers and no job does
-CAP = 16
-MARGIN = 17
-LEDGER = 18  # net watts of running jobs
-SCOPE_JOBS = 19  # 1 where a cap covers running jobs alone
-SCOPE_MACHINE = 20
-PLANNED = 21  # the plan of the last conservative pass still stands
-STAMP = 22  # number of the profile, so that places in older ones are not mistaken for places in this
-BY_CHANCE = 23  # 1 where the ledger keeps a margin that follows from what runs
-SQUARES = 24  # sum of squares of running jobs' net watts (W^2), less of measured ones; kept where BY_CHANCE
-BY_TARGET = 25  # 1 where a job starts at the last option of its window during a load target, else at the first
-IN_TARGET = 26  # 1 while a load target is in force
-CORRECTION = 27  # what becomes of a planned time that is wrong, below
-BY_SAMPLE = 28  # 1 where the ledger reads power sensors
-SHARE_BUSY = 29  # 1 where idle units count idle watts, and those with a job share the rest of a sample
-IDLE_ABOVE = 30  # microwatts that idle units count above their idle watts
-LOOKS_AHEAD = 31  # whether, and how, the pass counts what runs when the next load target begins, below
-AHEAD_CAP = 32  # limit of that target
-AHEAD_LEFT = 33  # what is left over below it, in this pass
-RAMPED = 34  # 1 where the ledger rises at the ramp of a load target after it
-STATED_CAP = 35  # the limit in force without that ramp
-FULL_CAP = 36  # the cap without load targets; CAP is below it for a target alone
-RISEN_TO = 37  # the highest figure of the ledger since the last target
-BASE_MARGIN = 38  # microwatts of BASE that are a margin of a snapshot
-HOLDS_STARTS = 39  # 1 while nothing starts beside running jobs: a control asks for it (rule 16)
-COUNT_SLOTS = 40
 
 # Columns of AnnouncedSteps.rise: microwatts a second, most seconds of a step, microwatts at which a rise is over.
 RISE_UW_PER_S = 0

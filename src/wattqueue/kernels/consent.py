@@ -4,7 +4,7 @@ A target limits like a cap, and the pass takes the first option of a window that
 would slow every job with a window. What a target takes from a job's speed needs the consent of its user: beyond the
 last option to which that reaches, a job starts at the first option that fits the cap alone, or waits.
 
-The cap alone is ``counter[FULL_CAP]``; the limit in force, ``counter[CAP]``, is below it for a target, or for the rise
+The cap alone is ``now.full_cap_uw``; the limit in force, ``now.cap_uw``, is below it for a target, or for the rise
 after one, and for nothing else. A pass that looks ahead, and one in Python, may look at a target before it begins.
 """
 
@@ -23,10 +23,10 @@ INF = float("inf")
 @inlined
 def looks_at_target(view: KernelView) -> bool:
     """Return whether this pass may slow a start for a load target: one that limits now, or that it looks ahead to."""
-    count = view.counter
-    if count[codes.CAP] < count[codes.FULL_CAP]:
+    now = view.now
+    if now.cap_uw < now.full_cap_uw:
         return True
-    return bool((count[codes.LOOKS_AHEAD] != 0 or count[codes.CODE] == codes.CUSTOM) and view.num[codes.AHEAD_S] < INF)
+    return bool((now.looks_ahead != 0 or now.backfill == codes.CUSTOM) and view.now.ahead_s < INF)
 
 
 @inlined
@@ -34,7 +34,7 @@ def consent_ends(view: KernelView) -> bool:
     """Return whether the consent of a job may end by itself, so that a pass cannot go on from the last one."""
     if len(view.consent.latest_s) == 0:
         return False
-    return bool(looks_at_target(view) or view.counter[codes.IN_TARGET] != 0)
+    return bool(looks_at_target(view) or view.now.in_target != 0)
 
 
 @inlined
@@ -43,7 +43,7 @@ def consented_option(view: KernelView, entry: int) -> int:
     first, option = as_int64(view.entries.first[entry]), as_int64(view.consent.last[entry])
     if len(view.consent.latest_s) > 0:
         job = as_int64(view.entries.job[entry])
-        while option > first and view.num[codes.NOW] + wall_s(view, job, option) > view.consent.latest_s[job]:
+        while option > first and view.now.time_s + wall_s(view, job, option) > view.consent.latest_s[job]:
             option -= 1
     return int(option)
 
@@ -51,7 +51,7 @@ def consented_option(view: KernelView, entry: int) -> int:
 @inlined
 def first_option(view: KernelView, entry: int) -> int:
     """Return the first option at which ``entry`` may start now: of its window, or during a target as it consents."""
-    if view.counter[codes.BY_TARGET] != 0 and view.counter[codes.IN_TARGET] != 0:
+    if view.now.by_target != 0 and view.now.in_target != 0:
         return consented_option(view, entry)
     return int(view.entries.first[entry])
 
@@ -59,7 +59,7 @@ def first_option(view: KernelView, entry: int) -> int:
 @inlined
 def last_option(view: KernelView, entry: int) -> int:
     """Return the last option at which ``entry`` may start now. Where units differ, they must have been chosen."""
-    if view.counter[codes.BY_TARGET] != 0:
+    if view.now.by_target != 0:
         return first_option(view, entry)
     if looks_at_target(view):
         return last_beside_target(view, entry)
@@ -84,7 +84,7 @@ def last_beside_target(view: KernelView, entry: int) -> int:
 @kernel
 def available_alone(view: KernelView) -> int:
     """Return the microwatts that starting jobs could take under the cap alone."""
-    return available_under(view, as_int64(max(view.counter[codes.CAP], view.counter[codes.FULL_CAP])), as_int64(0))
+    return available_under(view, as_int64(max(view.now.cap_uw, view.now.full_cap_uw)), as_int64(0))
 
 
 @kernel
@@ -92,10 +92,10 @@ def fits_cap_alone(view: KernelView, net: int, free: int) -> bool:
     """Return whether a job of ``net`` microwatts would fit the cap alone, of which ``free`` are left."""
     if net > free:
         return False
-    count = view.counter
-    if not keeps_margin(view) or count[codes.FULL_CAP] >= codes.NO_CAP:
+    now = view.now
+    if not keeps_margin(view) or now.full_cap_uw >= codes.NO_CAP:
         return True
-    more = margin_uw(view, count[codes.LEDGER] + net, count[codes.SQUARES] + square_w(net)) - count[codes.MARGIN]
+    more = margin_uw(view, now.ledger_uw + net, now.squares_w2 + square_w(net)) - now.margin_uw
     return bool(net + more <= free)
 
 
@@ -107,7 +107,7 @@ def promised_option(view: KernelView, entry: int) -> int:
     further: whenever that fits the limit in force, the entry may start at it.
     """
     last = as_int64(view.entries.last[entry])
-    if not looks_at_target(view) or view.counter[codes.BY_TARGET] != 0:
+    if not looks_at_target(view) or view.now.by_target != 0:
         return int(last)
     reach = as_int64(consented_option(view, entry))
     return int(last) if reach >= last else idle_option(view, entry, reach)
@@ -117,7 +117,7 @@ def promised_option(view: KernelView, entry: int) -> int:
 def idle_option(view: KernelView, entry: int, reach: int) -> int:
     """Return the option of ``entry`` on a machine where nothing runs; ``reach`` is the last one consented to."""
     first, last = as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry])
-    free = available_alone(view) + view.counter[codes.LEDGER]
+    free = available_alone(view) + view.now.ledger_uw
     for option in range(first, last):
         if option >= reach and worst_net(view, entry, as_int64(option)) <= free:
             return int(option)

@@ -109,7 +109,7 @@ def no_step() -> ControlStep:
 def step_if_due(view: KernelView, truth: Truth, log: Log, step: ControlStep) -> int:
     """Take the step if it is due; return 1 where it changed a limit. For instants at which Python controls act, too."""
     view, truth, log, step = by_reference(view), by_reference(truth), by_reference(log), by_reference(step)
-    if step.when[STEP_AT] > view.num[codes.NOW]:
+    if step.when[STEP_AT] > view.now.time_s:
         return 0
     take_step(view, truth, log, step)
     return int(step.tally[ACTED])
@@ -121,8 +121,8 @@ def take_step(view: KernelView, truth: Truth, log: Log, step: ControlStep) -> No
 
     Lowered and raised limits are two actions: what is lowered is lowered although the ledger has no room for the rest.
     """
-    sockets, tally, budget = step.sockets, step.tally, as_int64(view.counter[codes.CAP])
-    step.when[STEP_AT] = view.num[codes.NOW] + step.when[PERIOD]
+    sockets, tally, budget = step.sockets, step.tally, as_int64(view.now.cap_uw)
+    step.when[STEP_AT] = view.now.time_s + step.when[PERIOD]
     note_begins(view, truth, step)
     for domain in range(len(sockets.cap_w)):
         step.before_w[domain] = sockets.cap_w[domain]
@@ -180,7 +180,7 @@ def note_begins(view: KernelView, truth: Truth, step: ControlStep) -> None:
     begins = step.sockets.begins
     for domain in range(len(begins)):
         begins[domain] = 0
-    for at in range(view.counter[codes.BLOCKS]):
+    for at in range(view.now.blocks):
         block = as_int64(view.running.order[at])
         for k in range(view.running.filled[block]):
             job = as_int64(view.running.job[block, k])
@@ -190,7 +190,7 @@ def note_begins(view: KernelView, truth: Truth, step: ControlStep) -> None:
     for k in range(step.tally[RAN]):
         step.ran[step.ran_job[k]] -= 1  # 0 for one that has ended; the others are 1 below
     rows = 0
-    for at in range(view.counter[codes.BLOCKS]):
+    for at in range(view.now.blocks):
         block = as_int64(view.running.order[at])
         for k in range(view.running.filled[block]):
             job = as_int64(view.running.job[block, k])

@@ -66,7 +66,7 @@ def keep_owners(view: KernelView, truth: Truth) -> None:
     if truth.tally[codes.OWNERS] != 0:
         return
     truth.tally[codes.OWNERS] = 1
-    for at in range(view.counter[codes.BLOCKS]):
+    for at in range(view.now.blocks):
         block = as_int64(view.running.order[at])
         for k in range(view.running.filled[block]):
             job = as_int64(view.running.job[block, k])

@@ -56,7 +56,7 @@ def base_uw_in(view: KernelView, truth: Truth, node: int, state: int) -> int:
 @kernel
 def base_fits(view: KernelView, truth: Truth, node: int, state: int) -> bool:
     """Return whether the ledger has room for a node in ``state``; what lowers the base always has."""
-    if view.counter[codes.SCOPE_MACHINE] == 0:
+    if view.now.scope_machine == 0:
         return True
     now = base_uw_in(view, truth, node, node_state(truth, node))
     more = base_uw_in(view, truth, node, as_int64(state)) - now
@@ -75,7 +75,7 @@ def change_node(view: KernelView, truth: Truth, node: int, state: int) -> None:
     if truth.tally[codes.SENSING] != 0:
         sense_node(view, truth, node, uw)
     more = as_int64(0)
-    if view.counter[codes.SCOPE_MACHINE] != 0:
+    if view.now.scope_machine != 0:
         more = base_uw_in(view, truth, node, as_int64(state)) - base_uw_in(view, truth, node, before)
     for unit in range(truth.node_start[node], truth.node_start[node + 1]):
         # Only units that are on are in the bitmap of free units; every other change leaves it alone.
@@ -98,7 +98,7 @@ def job_on(view: KernelView, truth: Truth, unit: int) -> int:
     if truth.tally[codes.OWNERS] != 0 and truth.domains.owner[unit] >= 0:
         return int(truth.domains.owner[unit])  # a suspended job has left its domains
     held = view.held
-    for at in range(view.counter[codes.BLOCKS]):
+    for at in range(view.now.blocks):
         block = as_int64(view.running.order[at])
         for k in range(view.running.filled[block]):
             job = as_int64(view.running.job[block, k])
@@ -116,7 +116,7 @@ def change_for_a_time(view: KernelView, truth: Truth, node: int, state: int, las
     """
     change_node(view, truth, node, state)
     p = unit_partition(view.units, as_int64(truth.node_start[node]))
-    end = view.num[codes.NOW] + truth.node_figures[p, lasts]
+    end = view.now.time_s + truth.node_figures[p, lasts]
     heap_push(truth.timers, truth.tally, codes.TIMERS, end, node)
 
 
@@ -129,7 +129,7 @@ def begin_drain(view: KernelView, truth: Truth, node: int) -> None:
         truth.unit_state[unit] = codes.UNIT_DRAINING
     truth.tally[codes.DRAINING] += 1
     truth.request[codes.HAPPENED] |= codes.STOP_ON_NODE
-    view.counter[codes.DIRTY] = 1
+    view.now.dirty = 1
 
 
 @kernel
@@ -141,7 +141,7 @@ def end_drain(view: KernelView, truth: Truth, node: int) -> None:
         truth.unit_state[unit] = codes.UNIT_ON
     truth.tally[codes.DRAINING] -= 1
     truth.request[codes.HAPPENED] |= codes.STOP_ON_NODE
-    view.counter[codes.DIRTY] = 1
+    view.now.dirty = 1
 
 
 @kernel

@@ -22,7 +22,7 @@ INF = float("inf")
 @inlined
 def holds_starts(view: KernelView) -> bool:
     """Return whether nothing starts now beside the jobs that run: a control asks for it (rule 16)."""
-    return bool(view.counter[codes.HOLDS_STARTS] != 0 and view.counter[codes.RUNNING] > 0)
+    return bool(view.now.holds_starts != 0 and view.now.running > 0)
 
 
 @inlined
@@ -58,7 +58,7 @@ def net_of(view: KernelView, job: int, option: int, uw: int) -> int:
     units draw idle, so net watts are never negative: a job below idle would otherwise give credit that other jobs
     spend, and that is gone when it ends and its units idle again.
     """
-    if view.counter[codes.SCOPE_JOBS] != 0:
+    if view.now.scope_jobs != 0:
         return uw
     idle = view.nodes[job] * view.units.idle_uw[view.units.option_partition[option]]
     return int(max(uw - idle, 0))
@@ -125,7 +125,7 @@ def note_beyond(view: KernelView, entry: int) -> None:
 
     ``entry`` is queued: its leaf holds the least that it needs.
     """
-    most = view.counter[codes.AVAILABLE] + view.counter[codes.LEDGER]
+    most = view.now.available_uw + view.now.ledger_uw
     p = entry_partition(view, entry)
     least = view.tree.watt[view.tree.offset[p, 0] + entry - view.entries.start[p]]
     if least <= most < view.by_unit.worst[entry]:
@@ -171,22 +171,22 @@ def enqueue(view: KernelView, entry: int) -> None:
     if units_differ(view):
         view.by_unit.worst[entry] = worst_net(view, entry, as_int64(view.entries.last[entry]))
     tree_set(view.tree, p, entry - view.entries.start[p], view.nodes[job], wall, watt)
-    view.counter[codes.QUEUED] += 1
+    view.now.queued += 1
 
 
 @inlined
 def enqueue_job(view: KernelView, job: int) -> None:
     """Queue every entry of ``job``.
 
-    FIRST_NEW keeps the lowest rank that arrived since the last pass: where an incremental pass begins.
+    ``first_new`` keeps the lowest rank that arrived since the last pass: where an incremental pass begins.
     """
     for p in range(len(view.units.free)):
         entry = as_int64(view.entries.of_job[job, p])
         if entry >= 0:
             enqueue(view, entry)
             rank = view.entries.rank[entry]
-            if view.counter[codes.FIRST_NEW] < 0 or rank < view.counter[codes.FIRST_NEW]:
-                view.counter[codes.FIRST_NEW] = rank
+            if view.now.first_new < 0 or rank < view.now.first_new:
+                view.now.first_new = rank
 
 
 @inlined
@@ -202,7 +202,7 @@ def dequeue_job(view: KernelView, job: int) -> None:
             leaf = entry - view.entries.start[p]
             if view.tree.need[view.tree.offset[p, 0] + leaf] != codes.NEVER:
                 tree_clear(view.tree, p, leaf)
-                view.counter[codes.QUEUED] -= 1
+                view.now.queued -= 1
 
 
 @inlined
@@ -218,28 +218,28 @@ def start_entry(view: KernelView, entry: int, option: int) -> None:
     take_units(view, p, job)
     view.held.option[job] = option
     view.held.factor[job] = time_factor(view.predicted, job, option)
-    if view.counter[codes.CORRECTION] == codes.LIMIT_AT_START and view.planned.seconds[job] < view.walltime[job]:
+    if view.now.correction == codes.LIMIT_AT_START and view.planned.seconds[job] < view.walltime[job]:
         view.planned.seconds[job] = view.walltime[job]
-        view.counter[codes.DIRTY] = 1  # reservations and plans counted with an earlier end
-    view.held.end[job] = view.num[codes.NOW] + wall_s(view, job, option)
+        view.now.dirty = 1  # reservations and plans counted with an earlier end
+    view.held.end[job] = view.now.time_s + wall_s(view, job, option)
     running_insert(view, job, net_watt(view, job, option))  # of the units that it just took
     if units_differ(view):
-        view.counter[codes.DIRTY] = 1  # entries that did not fit would now get other units, and draw less
-    k = view.counter[codes.STARTS]
+        view.now.dirty = 1  # entries that did not fit would now get other units, and draw less
+    k = view.now.starts
     view.start_entry[k] = entry
     view.start_option[k] = option
-    view.counter[codes.STARTS] = k + 1
+    view.now.starts = k + 1
 
 
 @inlined
 def release_job(view: KernelView, job: int) -> None:
     """Give back the units and watts of a running job that ended or goes back to the queue.
 
-    Sets DIRTY: entries that did not fit may fit now.
+    Sets ``dirty``: entries that did not fit may fit now.
     """
     p = running_partition(view, job)
     running_remove(view, job)
     forget_job(view.evidence, job)
     give_units(view, p, job)
     view.held.option[job] = -1
-    view.counter[codes.DIRTY] = 1
+    view.now.dirty = 1

@@ -89,7 +89,7 @@ def try_in_order(view: KernelView) -> int:
     """
     refresh_candidates(view, begin_pass(view))
     tried = 0
-    while tried < view.counter[codes.DEPTH]:
+    while tried < view.now.depth:
         p = next_partition(view)
         if p < 0:
             break
@@ -113,30 +113,30 @@ def try_in_order(view: KernelView) -> int:
 def begin_pass(view: KernelView) -> int:
     """Forget the last pass unless only arrivals happened since; return the rank from which to try entries.
 
-    Entries tried before still do not fit: resources are the same (DIRTY is 0), the reservations are the same, and time
-    has only moved towards the shadow times, which makes it harder to end before them. This needs ranks that arrivals
-    only append to (FCFS_RANKS): a new entry in front could start, or take the reservation. Starts of the last pass that
-    changed a reservation otherwise than a whole pass would make this one whole (WHOLE_NEXT).
+    Entries tried before still do not fit: resources are the same (not ``dirty``), the reservations are the same, and
+    time has only moved towards the shadow times, which makes it harder to end before them. This needs ranks that
+    arrivals only append to (``fcfs_ranks``): a new entry in front could start, or take the reservation. Starts of the
+    last pass that changed a reservation otherwise than a whole pass would make this one whole (``whole_next``).
     """
-    count = view.counter
-    whole = count[codes.DIRTY] != 0 or count[codes.FCFS_RANKS] == 0 or count[codes.WHOLE_NEXT] != 0
-    whole = whole or count[codes.DEPTH] < codes.ANY_NEED
+    now = view.now
+    whole = now.dirty != 0 or now.fcfs_ranks == 0 or now.whole_next != 0
+    whole = whole or now.depth < codes.ANY_NEED
     # What the next load target leaves over changes with each start and each second.
-    whole = whole or (count[codes.LOOKS_AHEAD] != 0 and view.num[codes.AHEAD_S] < INF)
+    whole = whole or (now.looks_ahead != 0 and view.now.ahead_s < INF)
     # What was tried slowed is then tried at full speed.
     whole = whole or consent_ends(view)
     # What starts later is not among the running jobs that the bound was taken from.
-    whole = whole or count[codes.CODE] == codes.LAST_END
+    whole = whole or now.backfill == codes.LAST_END
     # The entry that closed a partition may be gone since: its job may have started in another one.
-    whole = whole or (count[codes.CODE] == codes.NO_BACKFILL and len(view.units.free) > 1)
-    first_rank = count[codes.FIRST_NEW]
-    count[codes.DIRTY] = 0
-    count[codes.FIRST_NEW] = -1
+    whole = whole or (now.backfill == codes.NO_BACKFILL and len(view.units.free) > 1)
+    first_rank = now.first_new
+    now.dirty = 0
+    now.first_new = -1
     if not whole:
         if first_rank < 0:
             return codes.ANY_NEED
         return int(first_rank)
-    count[codes.WHOLE_NEXT] = 0
+    now.whole_next = 0
     for p in range(len(view.units.free)):
         view.reserved.entry[p] = -1
     return 0
@@ -151,7 +151,7 @@ def refresh_candidates(view: KernelView, rank: int) -> None:
     """
     for p in range(len(view.units.free)):
         view.reserved.candidate[p] = -1
-        if view.counter[codes.CODE] != codes.SHORTEST or view.reserved.entry[p] < 0:
+        if view.now.backfill != codes.SHORTEST or view.reserved.entry[p] < 0:
             view.reserved.candidate[p] = find_candidate(view, p, leaf_of_rank(view, p, rank))
 
 
@@ -224,17 +224,17 @@ def candidate_limits(view: KernelView, p: int) -> Limits:
     wall = INF
     spare_need = codes.ANY_NEED
     spare_watt = codes.ANY_WATT
-    code = view.counter[codes.CODE]
+    code = view.now.backfill
     reserves = code == codes.EASY or code == codes.LAST_END or code == codes.SHORTEST
     prune = code == codes.FIRST_FIT or (reserves and view.reserved.entry[p] >= 0)
     # Pruned: skip entries that cannot start. Not with a queue depth, which counts every entry that is tried.
-    if prune and view.counter[codes.DEPTH] >= codes.ANY_NEED:
+    if prune and view.now.depth >= codes.ANY_NEED:
         need = view.units.free[p]
         watt = as_int64(most_net(view))
         if reserves and view.reserved.time[p] < INF:
             # Slightly wider than exact: this only prunes, the test at the leaf decides.
-            now = view.num[codes.NOW]
-            wall = (view.reserved.time[p] - now) + 1e-9 * abs(now) + 1e-9
+            time_s = view.now.time_s
+            wall = (view.reserved.time[p] - time_s) + 1e-9 * abs(time_s) + 1e-9
             spare_need = view.reserved.nodes[p]
             spare_watt = view.reserved.watt[p]
     need_class = class_of(view.tree.need_step, need)
@@ -258,10 +258,10 @@ def try_entry(view: KernelView, p: int, entry: int) -> bool:
         if (
             fits_watts(view, watt)
             and keeps_reservations(view, p, job, option, watt)
-            and (view.counter[codes.LOOKS_AHEAD] == 0 or fits_ahead(view, entry, job, option))
+            and (view.now.looks_ahead == 0 or fits_ahead(view, entry, job, option))
         ):
-            end = view.num[codes.NOW] + wall_s(view, job, option)
-            if view.counter[codes.LOOKS_AHEAD] != 0:
+            end = view.now.time_s + wall_s(view, job, option)
+            if view.now.looks_ahead != 0:
                 take_ahead(view, entry, job, option)
             note_earlier_shadows(view, job, end)
             start_entry(view, entry, option)
@@ -276,7 +276,7 @@ def keeps_reservations(view: KernelView, p: int, job: int, option: int, watt: in
 
     Watts are shared, so a start in one partition can delay the reservation of another.
     """
-    end = view.num[codes.NOW] + wall_s(view, job, option)
+    end = view.now.time_s + wall_s(view, job, option)
     reserved = view.reserved
     for q in range(len(view.units.free)):
         if reserved.entry[q] < 0 or end <= reserved.time[q] or view.entries.job[reserved.entry[q]] == job:
@@ -300,14 +300,14 @@ def note_earlier_shadows(view: KernelView, job: int, end: float) -> None:
     that starts takes at least as much until then. To be called before the start takes units and watts.
     """
     reserved = view.reserved
-    partitions, count = len(view.units.free), view.counter
-    if partitions == 1 and count[codes.BY_TARGET] == 0 and count[codes.IN_TARGET] == 0:
+    partitions, now = len(view.units.free), view.now
+    if partitions == 1 and now.by_target == 0 and now.in_target == 0:
         return  # the only reservation is held back by none, and may start at any of its options
     for q in range(partitions):
         entry = as_int64(reserved.entry[q])
         if entry >= 0 and end < reserved.time[q] and view.entries.job[entry] != job:
             if suffices(view, left_beside(view, q, entry)):
-                view.counter[codes.WHOLE_NEXT] = 1
+                view.now.whole_next = 1
 
 
 @inlined
@@ -339,7 +339,7 @@ def drop_reservations(view: KernelView, job: int, p: int) -> bool:
         entry = as_int64(view.reserved.entry[q])
         if entry >= 0 and q != p and view.entries.job[entry] == job:
             view.reserved.entry[q] = -1
-            view.counter[codes.WHOLE_NEXT] = 1
+            view.now.whole_next = 1
             dropped = True
     return dropped
 
@@ -352,11 +352,11 @@ def entry_not_started(view: KernelView, p: int, entry: int) -> None:
     there is none yet; not where the next load target holds it back. First-fit: nothing. Shortest first, a partition
     with a reservation has no other entries that are tried in queue order.
     """
-    code = view.counter[codes.CODE]
+    code = view.now.backfill
     if code == codes.NO_BACKFILL:
         view.reserved.entry[p] = CLOSED
         view.reserved.candidate[p] = -1
-    elif view.counter[codes.LOOKS_AHEAD] != 0 and is_held_back(view, entry):
+    elif view.now.looks_ahead != 0 and is_held_back(view, entry):
         return
     elif (code == codes.EASY or code == codes.SHORTEST) and view.reserved.entry[p] < 0:
         reserve(view, p, entry)
@@ -369,7 +369,7 @@ def entry_not_started(view: KernelView, p: int, entry: int) -> None:
 @inlined
 def bound_by_last_end(view: KernelView, p: int, entry: int) -> None:
     """Let later entries start only if they end no later than the last running job: a shadow time without leftovers."""
-    blocks = view.counter[codes.BLOCKS]
+    blocks = view.now.blocks
     view.reserved.entry[p] = entry
     view.reserved.time[p] = view.running.last_end[view.running.order[blocks - 1]] if blocks > 0 else INF
     view.reserved.nodes[p] = -1
@@ -392,7 +392,7 @@ def reserve(view: KernelView, p: int, entry: int) -> None:
     view.reserved.watt[p] = 0
     left = left_beside(view, p, entry)
     at = 0
-    while at < view.counter[codes.BLOCKS]:
+    while at < view.now.blocks:
         block = as_int64(running.order[at])
         behind = after_ends(left, running.nodes_sum[block, p], running.net_sum[block], running.square_sum[block])
         if suffices(view, behind):
@@ -409,12 +409,12 @@ def reserve(view: KernelView, p: int, entry: int) -> None:
 @inlined
 def left_beside(view: KernelView, p: int, entry: int) -> Left:
     """Return what would be left over now beside ``entry`` of partition p, at the watts that a reservation counts."""
-    count, net = view.counter, promised_net(view, entry)
-    watt = count[codes.AVAILABLE] - net
+    now, net = view.now, promised_net(view, entry)
+    watt = now.available_uw - net
     if keeps_margin(view):
-        watt += count[codes.MARGIN]
+        watt += now.margin_uw
     nodes = view.units.free[p] - view.nodes[view.entries.job[entry]]
-    return Left(nodes, watt, count[codes.LEDGER] + net, count[codes.SQUARES] + square_w(net))
+    return Left(nodes, watt, now.ledger_uw + net, now.squares_w2 + square_w(net))
 
 
 @inlined
@@ -426,7 +426,7 @@ def find_shadow(view: KernelView, p: int, at: int, left: Left) -> None:
     """
     running, reserved = view.running, view.reserved
     k = 0
-    while at < view.counter[codes.BLOCKS]:
+    while at < view.now.blocks:
         block = as_int64(running.order[at])
         end = running.end[block, k]
         job = as_int64(running.job[block, k])
@@ -437,7 +437,7 @@ def find_shadow(view: KernelView, p: int, at: int, left: Left) -> None:
         if k == running.filled[block]:
             at += 1
             k = 0
-        if at < view.counter[codes.BLOCKS] and running.end[running.order[at], k] == end:
+        if at < view.now.blocks and running.end[running.order[at], k] == end:
             continue
         if suffices(view, left):
             reserved.time[p] = end

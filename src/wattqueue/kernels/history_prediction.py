@@ -115,7 +115,7 @@ def predict_from_history(view: KernelView, history: HistoryPrediction, job: int)
 
     Unknown watts are the unit's maximum. Watts above idle shrink with the frequency, as in every estimator.
     """
-    watts = predicted_watts(history, job, view.num[codes.NOW])
+    watts = predicted_watts(history, job, view.now.time_s)
     row = row_of(view.predicted, view.predicted.power_uw, job)
     for option in range(len(history.idle_w)):
         power = history.max_w[option] if math.isnan(watts) else watts

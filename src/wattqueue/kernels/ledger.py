@@ -1,6 +1,6 @@
 """The ledger and the budget: the only kernels that change LEDGER, BASE and AVAILABLE.
 
-The watts that starting jobs may still take, ``counter[AVAILABLE]``, are kept up to date rather than computed: a
+The watts that starting jobs may still take, ``now.available_uw``, are kept up to date rather than computed: a
 start and an end change it by the job's net watts (``change_ledger``), and ``set_budget`` derives it again after a
 change of cap, base or margin:
 
@@ -30,21 +30,21 @@ def change_ledger(view: KernelView, job: int, net: int, sign: int) -> None:
 @inlined
 def count_again(view: KernelView, more: int, squares: int) -> None:
     """Add ``more`` microwatts to the ledger, and so many W^2 to the sum of squares of a chance ledger."""
-    count = view.counter
-    count[codes.LEDGER] += more
-    count[codes.AVAILABLE] -= more
-    if count[codes.BY_CHANCE] != 0:
-        count[codes.SQUARES] += squares
-        margin = margin_uw(view, count[codes.LEDGER], count[codes.SQUARES])
-        if count[codes.CAP] < codes.NO_CAP:
-            count[codes.AVAILABLE] -= margin - count[codes.MARGIN]
-        count[codes.MARGIN] = margin
+    now = view.now
+    now.ledger_uw += more
+    now.available_uw -= more
+    if now.by_chance != 0:
+        now.squares_w2 += squares
+        margin = margin_uw(view, now.ledger_uw, now.squares_w2)
+        if now.cap_uw < codes.NO_CAP:
+            now.available_uw -= margin - now.margin_uw
+        now.margin_uw = margin
 
 
 @inlined
 def change_base(view: KernelView, more: int) -> None:
     """Add ``more`` microwatts to the idle watts that the cap covers and no job does; the budget follows."""
-    view.counter[codes.BASE] += more
+    view.now.base_uw += more
     set_budget(view)
 
 
@@ -52,7 +52,7 @@ def change_base(view: KernelView, more: int) -> None:
 def change_idle_above(view: KernelView, more: int) -> None:
     """Add ``more`` microwatts to what a measured ledger counts for idle units; the budget follows."""
     if more != 0:
-        view.counter[codes.IDLE_ABOVE] += more
+        view.now.idle_above_uw += more
         set_budget(view)
 
 
@@ -61,25 +61,25 @@ def set_budget(view: KernelView) -> None:
     """Compute the watts that starting jobs may still take, after a change of cap, base, margin or ledger.
 
     Under a chance ledger a watt of prediction stands for ``CHANCE_SHARE`` expected watts, so the budget is divided by
-    it. Sets DIRTY: entries that did not fit before may fit now, and the next pass looks at all of them.
+    it. Sets ``dirty``: entries that did not fit before may fit now, and the next pass looks at all of them.
     """
-    view.counter[codes.AVAILABLE] = available_with(view, as_int64(0))
-    view.counter[codes.DIRTY] = 1
+    view.now.available_uw = available_with(view, as_int64(0))
+    view.now.dirty = 1
 
 
 @inlined
 def available_with(view: KernelView, more: int) -> int:
     """Return the microwatts that starting jobs could take if the base were ``more`` microwatts higher."""
-    return available_under(view, as_int64(view.counter[codes.CAP]), more)
+    return available_under(view, as_int64(view.now.cap_uw), more)
 
 
 @inlined
 def available_under(view: KernelView, cap: int, more: int) -> int:
     """Return the microwatts that starting jobs could take under another cap, and such a base."""
-    count = view.counter
+    now = view.now
     if cap >= codes.NO_CAP:
-        return int(codes.NO_CAP - count[codes.LEDGER])
-    budget = cap - count[codes.BASE] - more
-    if count[codes.BY_CHANCE] != 0:
-        budget = math.floor(budget / view.num[codes.CHANCE_SHARE])
-    return int(budget - count[codes.MARGIN] - count[codes.LEDGER] - count[codes.IDLE_ABOVE])
+        return int(codes.NO_CAP - now.ledger_uw)
+    budget = cap - now.base_uw - more
+    if now.by_chance != 0:
+        budget = math.floor(budget / view.now.chance_share)
+    return int(budget - now.margin_uw - now.ledger_uw - now.idle_above_uw)

@@ -57,7 +57,7 @@ def list_running(view: KernelView, out: Listing) -> int:
     """
     view, out = by_reference(view), by_reference(out)
     k = 0
-    for at in range(view.counter[codes.BLOCKS]):
+    for at in range(view.now.blocks):
         block = as_int64(view.running.order[at])
         for i in range(view.running.filled[block]):
             out.rows[k] = view.running.job[block, i]

@@ -113,16 +113,16 @@ def next_time(view: KernelView, truth: Truth, parts: InLoop) -> float:
     """
     tally = truth.tally
     time = min(truth.when[codes.PASS_AT], INF)
-    if view.counter[codes.QUEUED] > 0 and may_fall(view, parts.meter):
+    if view.now.queued > 0 and may_fall(view, parts.meter):
         time = min(time, parts.meter.state[READ_AT])
     if tally[codes.HEAP] > 0 and truth.ends.time[0] < INF:  # else all running jobs are suspended
         time = min(time, truth.ends.time[0], truth.when[codes.TICK_AT], truth.when[codes.SAMPLE_AT])
         time = min(time, parts.meter.state[READ_AT])
-        if view.counter[codes.CORRECTION] > codes.LIMIT_AT_START:
+        if view.now.correction > codes.LIMIT_AT_START:
             time = min(time, overrun_time(view))
     if tally[codes.NEXT_ARRIVAL] < len(truth.arrival):
         time = min(time, truth.submit[truth.arrival[tally[codes.NEXT_ARRIVAL]]])
-    if time == INF and tally[codes.HEAP] == 0 and view.counter[codes.QUEUED] == 0:
+    if time == INF and tally[codes.HEAP] == 0 and view.now.queued == 0:
         return INF  # signals and ticks alone keep no run alive
     if tally[codes.TIMERS] > 0:
         time = min(time, truth.timers.time[0])
@@ -154,11 +154,11 @@ def advance(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int:
         return codes.DONE
     # From here on the instant takes place; nothing below returns before its completions and node events are applied.
     count_ledger(view, parts.meter, now)
-    view.num[codes.NOW] = now
+    view.now.time_s = now
     truth.request[codes.HAPPENED] = 0
     while tally[codes.HEAP] > 0 and truth.ends.time[0] <= now:
         complete(view, truth, log, parts.history)
-    if view.counter[codes.CORRECTION] > codes.LIMIT_AT_START:
+    if view.now.correction > codes.LIMIT_AT_START:
         correct_overruns(view)
     if tally[codes.TIMERS] > 0:
         timer_events(view, truth)
@@ -183,9 +183,9 @@ def complete(view: KernelView, truth: Truth, log: Log, history: HistoryPredictio
     """
     job = as_int64(truth.ends.item[0])
     heap_remove(truth.ends, truth.tally, codes.HEAP, job)
-    now = view.num[codes.NOW]
-    log.end[job] = now
-    log.energy_j[job] += (now - log.start[job]) * (truth.uw[job] / codes.MICRO)
+    time_s = view.now.time_s
+    log.end[job] = time_s
+    log.energy_j[job] += (time_s - log.start[job]) * (truth.uw[job] / codes.MICRO)
     log.state[job] = codes.KILLED if truth.kill[job] else codes.COMPLETED
     account(view, truth, job, as_int64(-1))
     if truth.tally[codes.OWNERS] != 0:
@@ -214,9 +214,9 @@ def arrive(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction)
     jobs BATCH to NEXT_ARRIVAL - 1 in order of arrival; while both are equal it has not been opened yet.
     """
     tally = truth.tally
-    now = view.num[codes.NOW]
+    time_s = view.now.time_s
     end = tally[codes.BATCH]
-    while end < len(truth.arrival) and truth.submit[truth.arrival[end]] <= now:
+    while end < len(truth.arrival) and truth.submit[truth.arrival[end]] <= time_s:
         end += 1
     if end > tally[codes.BATCH] and tally[codes.NEXT_ARRIVAL] == tally[codes.BATCH]:
         # Moved before the stop: the next call sees that this batch has been predicted.
@@ -254,23 +254,23 @@ def signal(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> int:
     """
     tally = truth.tally
     k = tally[codes.NEXT_SIGNAL]
-    while k < len(truth.signal_time) and truth.signal_time[k] <= view.num[codes.NOW]:
-        view.counter[codes.CAP] = truth.signal_uw[k]
-        view.counter[codes.FULL_CAP] = truth.announced.full_uw[k]
-        view.counter[codes.IN_TARGET] = truth.signal_target[k]
-        view.num[codes.AHEAD_S] = truth.announced.ahead_s[k]
-        view.counter[codes.AHEAD_CAP] = truth.announced.ahead_uw[k]
-        if view.counter[codes.RAMPED] != 0:
+    while k < len(truth.signal_time) and truth.signal_time[k] <= view.now.time_s:
+        view.now.cap_uw = truth.signal_uw[k]
+        view.now.full_cap_uw = truth.announced.full_uw[k]
+        view.now.in_target = truth.signal_target[k]
+        view.now.ahead_s = truth.announced.ahead_s[k]
+        view.now.ahead_cap_uw = truth.announced.ahead_uw[k]
+        if view.now.has_ramp != 0:
             begin_ramp(view, truth, k)
         set_budget(view)
         truth.request[codes.HAPPENED] |= codes.STOP_ON_SIGNAL
         k += 1
     tally[codes.NEXT_SIGNAL] = k
-    if view.counter[codes.RAMPED] != 0:
+    if view.now.has_ramp != 0:
         climb(view, truth)
     if tally[codes.SENSING] != 0:
         read_telemetry(view, truth)
-    if meter.state[READ_AT] <= view.num[codes.NOW]:
+    if meter.state[READ_AT] <= view.now.time_s:
         read_meter(view, truth, log, meter)
     tally[codes.PHASE] = CONTROL
     return -1
@@ -279,14 +279,14 @@ def signal(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> int:
 @kernel
 def read_telemetry(view: KernelView, truth: Truth) -> None:
     """Read the power sensors where they are due, or let what was read become stale (rule 15 of docs/semantics.md)."""
-    now = view.num[codes.NOW]
-    if now >= truth.when[codes.SAMPLE_AT]:
+    time_s = view.now.time_s
+    if time_s >= truth.when[codes.SAMPLE_AT]:
         read_samples(view, truth)
         period = truth.sensors.figures[codes.POLL_S]
-        truth.when[codes.SAMPLE_AT] = (periods(now, period) + 1) * period
+        truth.when[codes.SAMPLE_AT] = (periods(time_s, period) + 1) * period
     elif truth.tally[codes.ON_SUBMISSION] != 0 and truth.request[codes.HAPPENED] & codes.STOP_ON_ARRIVAL:
         read_samples(view, truth)
-    elif now >= truth.when[codes.STALE_AT]:
+    elif time_s >= truth.when[codes.STALE_AT]:
         lose_samples(view, truth)
 
 
@@ -299,10 +299,10 @@ def control(view: KernelView, truth: Truth, log: Log, step: ControlStep) -> int:
     more.
     """
     truth.tally[codes.PHASE] = PASS
-    due = truth.when[codes.CONTROL_AT] <= view.num[codes.NOW]
+    due = truth.when[codes.CONTROL_AT] <= view.now.time_s
     if due or truth.request[codes.STOP_MASK] & truth.request[codes.HAPPENED]:
         return codes.NEED_CONTROL
-    if step.when[STEP_AT] <= view.num[codes.NOW]:
+    if step.when[STEP_AT] <= view.now.time_s:
         take_step(view, truth, log, step)
         left = truth.when[codes.CONTROL_STEPS_LEFT] - 1.0
         moves = step.tally[ACTED] != 0 and truth.tally[codes.HEAP] > 0  # a limit moves no queue where no job runs
@@ -318,17 +318,17 @@ def decide_pass(view: KernelView, truth: Truth) -> int:
     """
     tally = truth.tally
     when = truth.when
-    now = view.num[codes.NOW]
+    time_s = view.now.time_s
     earliest = next_pass(view, truth)
-    if when[codes.PASS_INTERVAL] > 0 and now < earliest:
+    if when[codes.PASS_INTERVAL] > 0 and time_s < earliest:
         # Remember to run it once the interval is over, unless nothing waits.
-        when[codes.PASS_AT] = earliest if view.counter[codes.QUEUED] > 0 else INF
+        when[codes.PASS_AT] = earliest if view.now.queued > 0 else INF
         tally[codes.PHASE] = APPLY
         return -1
     when[codes.PASS_AT] = INF
     tally[codes.PHASE] = APPLY
-    if view.counter[codes.QUEUED] > 0 and truth.request[codes.STOP_MASK] & codes.STOP_FOR_PASS:
-        view.num[codes.LAST_PASS] = now
+    if view.now.queued > 0 and truth.request[codes.STOP_MASK] & codes.STOP_FOR_PASS:
+        view.now.last_pass_s = time_s
         return codes.NEED_PASS
     schedule(view)
     return -1
@@ -338,15 +338,15 @@ def decide_pass(view: KernelView, truth: Truth) -> int:
 def next_pass(view: KernelView, truth: Truth) -> float:
     """Return when the next pass may run: not before the interval has elapsed, or at the next of its multiples."""
     when = truth.when
-    now, last = view.num[codes.NOW], view.num[codes.LAST_PASS]
+    time_s, last = view.now.time_s, view.now.last_pass_s
     interval = when[codes.PASS_INTERVAL]
     if when[codes.PASS_AT_COMPLETION] == 0.0 or interval <= 0.0:
         return float(last + interval)
-    if truth.request[codes.HAPPENED] & codes.STOP_ON_COMPLETION or last == -INF or now >= when[codes.PASS_AT]:
-        return float(now)
-    intervals = max(1.0, np.floor((now - last) / interval))
+    if truth.request[codes.HAPPENED] & codes.STOP_ON_COMPLETION or last == -INF or time_s >= when[codes.PASS_AT]:
+        return float(time_s)
+    intervals = max(1.0, np.floor((time_s - last) / interval))
     time = last + intervals * interval
-    return float(time if time >= now else last + (intervals + 1.0) * interval)
+    return float(time if time >= time_s else last + (intervals + 1.0) * interval)
 
 
 @inlined
@@ -356,33 +356,33 @@ def apply_starts(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> 
     The true end is rounded to 1 µs only where the speed is not the reference speed, so that times of a trace stay as
     they were written (rule 1). Stops before the power step for controls that wait for starts, where there are some.
     """
-    now = view.num[codes.NOW]
-    started = view.counter[codes.STARTS] > 0
+    time_s = view.now.time_s
+    started = view.now.starts > 0
     if len(truth.phases.pattern) > 0:
         begin_phases(view, truth, log)
-    if truth.tally[codes.OWNERS] != 0 and view.counter[codes.STARTS] > 0:
+    if truth.tally[codes.OWNERS] != 0 and view.now.starts > 0:
         begin_in_domains(view, truth)
-    for k in range(view.counter[codes.STARTS]):
+    for k in range(view.now.starts):
         job = as_int64(view.entries.job[view.start_entry[k]])
         option = as_int64(view.start_option[k])
         set_physics(view, truth, job)
         log.state[job] = codes.RUNNING_NOW
-        log.start[job] = now
+        log.start[job] = time_s
         log.option[job] = option
-        end = now + truth.work[job]
+        end = time_s + truth.work[job]
         if truth.factor[job] != 1.0:
-            end = max(now, round_us(now + truth.work[job] * truth.factor[job]))
+            end = max(time_s, round_us(time_s + truth.work[job] * truth.factor[job]))
         heap_push(truth.ends, truth.tally, codes.HEAP, end, job)
         account(view, truth, job, as_int64(1))
         if truth.tally[codes.SENSING] != 0:
             note_job(view, job, as_int64(1))
-    view.counter[codes.STARTS] = 0
+    view.now.starts = 0
     if truth.tally[codes.LISTED] > 0:
         settle(view, truth, log)
     if started and truth.request[codes.STOP_MASK] & codes.STOP_ON_START:
         truth.request[codes.HAPPENED] = codes.STOP_ON_START
         return codes.NEED_CONTROL
-    if view.num[codes.RAMP_UW] != 0.0:
+    if view.now.ramp_uw_per_s != 0.0:
         note_rise(view)
     note_held(view, meter)
     write_power(view, truth, log)
@@ -400,14 +400,14 @@ def log_is_full(view: KernelView, truth: Truth, log: Log) -> bool:
     """
     partitions = len(view.units.free)
     # Units that are off or down now may come back at that instant, and running jobs may be requeued.
-    if view.counter[codes.INTERVALS] + view.units.unit_start[partitions] > len(view.held.low):
+    if view.now.intervals + view.units.unit_start[partitions] > len(view.held.low):
         return True
     # A profile has a row for each running end, and two for each queued job (a job has at most one place at a time).
-    rows = view.counter[codes.RUNNING] + 2 * view.counter[codes.QUEUED] + 2 * (partitions + 2)
-    if view.counter[codes.CODE] == codes.CONSERVATIVE:
+    rows = view.now.running + 2 * view.now.queued + 2 * (partitions + 2)
+    if view.now.backfill == codes.CONSERVATIVE:
         # What may join the queue at the next instant: its submissions, and every running job if all are requeued.
-        entering = 2 * partitions * (batch_size(truth) + view.counter[codes.RUNNING])
-        if max(rows, view.counter[codes.PROFILE] + 2) + entering > len(view.plan.time):
+        entering = 2 * partitions * (batch_size(truth) + view.now.running)
+        if max(rows, view.now.plan_end + 2) + entering > len(view.plan.time):
             return True
     return bool(truth.tally[codes.POWER_ROWS] + 1 >= len(log.time))
 

@@ -7,7 +7,7 @@ A unit with a job counts
 * its maximum, where that sample is missing or stale.
 
 A unit without a job counts idle watts, unless its sensor covers busy units as well and its own last job ended before
-the sample: then it counts its share. What such units count above idle watts is kept in ``counter[IDLE_ABOVE]``, since
+the sample: then it counts its share. What such units count above idle watts is kept in ``now.idle_above_uw``, since
 no running job frees it. A sensor without any job counts idle watts.
 
 Shares are even, as the paper spreads a socket's reading over its cores; or idle units count idle watts, and
@@ -76,20 +76,20 @@ def read_samples(view: KernelView, truth: Truth) -> None:
 
     A reading that is lost leaves the sample before it; one that has become older than ``STALE_S`` is stale.
     """
-    measured, figures, now = view.measured, truth.sensors.figures, view.num[codes.NOW]
+    measured, figures, time_s = view.measured, truth.sensors.figures, view.now.time_s
     period = figures[codes.SAMPLE_S]
-    ended = periods(now, period)
-    first, behind = samples_shown(truth, now)
+    ended = periods(time_s, period)
+    first, behind = samples_shown(truth, time_s)
     for sensor in range(len(measured.sample_uw)):
-        if reading_is_lost(truth, sensor, now):
-            if now - measured.end_s[sensor] > figures[codes.STALE_S]:
+        if reading_is_lost(truth, sensor, time_s):
+            if time_s - measured.end_s[sensor] > figures[codes.STALE_S]:
                 lose_sample(view, sensor)
             continue
-        advance_sensor(truth, sensor, now, period, ended)
+        advance_sensor(truth, sensor, time_s, period, ended)
         uw = read_sensor(truth, sensor, period, first, behind)
         set_sample(view, sensor, as_int64(uw), first * period, behind * period)
     if truth.tally[codes.AGES] != 0:
-        truth.when[codes.STALE_AT] = now + figures[codes.STALE_S]
+        truth.when[codes.STALE_AT] = time_s + figures[codes.STALE_S]
     count_samples(view, truth)
 
 
@@ -116,12 +116,12 @@ def set_sample(view: KernelView, sensor: int, uw: int, begin: float, end: float)
     idle = (measured.start[sensor + 1] - measured.start[sensor]) * measured.idle_uw[sensor]
     measured.begin_s[sensor] = begin
     measured.end_s[sensor] = end
-    if uw < idle * (1.0 - view.num[codes.IDLE_TOLERANCE]):
+    if uw < idle * (1.0 - view.now.idle_tolerance):
         lose_sample(view, sensor)
         return
     uw = max(uw, idle)
     measured.sample_uw[sensor] = uw
-    if view.counter[codes.BY_SAMPLE] != 0:
+    if view.now.by_sample != 0:
         measured.share_uw[sensor] = share_of(view, sensor)
 
 
@@ -134,7 +134,7 @@ def share_of(view: KernelView, sensor: int) -> int:
     measured, idle = view.measured, view.measured.idle_uw[sensor]
     first, behind, uw = measured.start[sensor], measured.start[sensor + 1], measured.sample_uw[sensor]
     units = as_int64(behind - first)
-    if view.counter[codes.SHARE_BUSY] == 0:
+    if view.now.share_busy == 0:
         return int((uw + units - 1) // units)
     covered = 0
     for unit in range(first, behind):
@@ -146,12 +146,12 @@ def share_of(view: KernelView, sensor: int) -> int:
 @kernel
 def count_samples(view: KernelView, truth: Truth) -> None:
     """Count idle units and running jobs again by the samples as they are."""
-    if view.counter[codes.BY_SAMPLE] == 0:
+    if view.now.by_sample == 0:
         return
     for sensor in range(len(view.measured.sample_uw)):
         count_idle(view, sensor)
     running, in_flight = view.running, len(view.evidence.left) > 0
-    for at in range(view.counter[codes.BLOCKS]):
+    for at in range(view.now.blocks):
         block = as_int64(running.order[at])
         for k in range(running.filled[block]):
             job, before = as_int64(running.job[block, k]), as_int64(running.net[block, k])
@@ -164,14 +164,14 @@ def count_samples(view: KernelView, truth: Truth) -> None:
                 running.net_sum[block] += net - before
                 running.square_sum[block] += square_of(view, job, net) - square
                 count_again(view, net - before, square_of(view, job, net) - square)
-                view.counter[codes.DIRTY] = 1
+                view.now.dirty = 1
 
 
 @inlined
 def count_idle(view: KernelView, sensor: int) -> None:
     """Count what the units of a sensor that run no job draw above idle watts."""
     measured, above = view.measured, as_int64(0)
-    even = view.counter[codes.SHARE_BUSY] == 0 and view.counter[codes.SCOPE_JOBS] == 0
+    even = view.now.share_busy == 0 and view.now.scope_jobs == 0
     if even and measured.busy[sensor] > 0 and measured.sample_uw[sensor] >= 0:
         share = measured.share_uw[sensor] - measured.idle_uw[sensor]
         for unit in range(measured.start[sensor], measured.start[sensor + 1]):
@@ -250,14 +250,14 @@ def note_evidence(view: KernelView, truth: Truth, job: int) -> None:
 @kernel
 def note_job(view: KernelView, job: int, has_job: int) -> None:
     """Note that a job starts (1) or ends (0) on its units now."""
-    held, measured, now = view.held, view.measured, view.num[codes.NOW]
+    held, measured, time_s = view.held, view.measured, view.now.time_s
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
         for unit in range(held.low[k], held.high[k] + 1):
             sensor = measured.of_unit[unit]
             measured.busy[sensor] += has_job - measured.has_job[unit]
             measured.has_job[unit] = has_job
-            measured.since_s[unit] = now
-        if view.counter[codes.BY_SAMPLE] != 0:
+            measured.since_s[unit] = time_s
+        if view.now.by_sample != 0:
             for sensor in range(measured.of_unit[held.low[k]], measured.of_unit[held.high[k]] + 1):
                 count_idle(view, as_int64(sensor))
 

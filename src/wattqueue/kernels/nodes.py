@@ -35,7 +35,7 @@ def timer_events(view: KernelView, truth: Truth) -> None:
 
     Timers of one time apply in the order of node numbers, which is the heap's order of ties (rule 2).
     """
-    while truth.tally[codes.TIMERS] > 0 and truth.timers.time[0] <= view.num[codes.NOW]:
+    while truth.tally[codes.TIMERS] > 0 and truth.timers.time[0] <= view.now.time_s:
         node = as_int64(truth.timers.item[0])
         heap_remove(truth.timers, truth.tally, codes.TIMERS, node)
         if node_state(truth, node) == codes.UNIT_STOPPING:
@@ -51,7 +51,7 @@ def node_events(view: KernelView, truth: Truth, log: Log) -> None:
     ``node_time`` is sorted by (time, down before up, unit). A return has no effect on a node that is not down.
     """
     k = truth.tally[codes.NEXT_NODE_EVENT]
-    while k < len(truth.node_time) and truth.node_time[k] <= view.num[codes.NOW]:
+    while k < len(truth.node_time) and truth.node_time[k] <= view.now.time_s:
         node = as_int64(truth.node_of_unit[truth.node_unit[k]])
         if truth.node_up[k] == 0:
             fail_node(view, truth, log, node)
@@ -90,13 +90,13 @@ def requeue_job(view: KernelView, truth: Truth, log: Log, job: int) -> None:
     """
     heap_remove(truth.ends, truth.tally, codes.HEAP, job)
     # The bill of this run, at its last watts; change_speed() has added what earlier ones differed by.
-    log.energy_j[job] += (view.num[codes.NOW] - log.start[job]) * (truth.uw[job] / codes.MICRO)
+    log.energy_j[job] += (view.now.time_s - log.start[job]) * (truth.uw[job] / codes.MICRO)
     log.past_j[job] = log.energy_j[job]
     log.state[job] = codes.WAITING
     account(view, truth, job, as_int64(-1))
     if view.held.parked[job] != 0:
         view.held.parked[job] = 0
-        log.parked_s[job] += view.num[codes.NOW]
+        log.parked_s[job] += view.now.time_s
     elif truth.tally[codes.OWNERS] != 0:
         count_job(view, truth, job, as_int64(-1))
     if truth.tally[codes.SENSING] != 0:
@@ -105,7 +105,7 @@ def requeue_job(view: KernelView, truth: Truth, log: Log, job: int) -> None:
     if truth.tally[codes.DRAINING] > 0:
         end_drains(view, truth, job)
     enqueue_job(view, job)
-    view.counter[codes.DIRTY] = 1
+    view.now.dirty = 1
 
 
 @kernel

@@ -24,7 +24,7 @@ def next_overrun(view: KernelView) -> int:
     Rows stand by expected end, so the first one found is the first to be over.
     """
     running = view.running
-    for at in range(view.counter[codes.BLOCKS]):
+    for at in range(view.now.blocks):
         block = as_int64(running.order[at])
         for k in range(running.filled[block]):
             job = as_int64(running.job[block, k])
@@ -45,7 +45,7 @@ def corrected_s(view: KernelView, job: int) -> float:
     """Return the planned seconds at reference speed that follow the present ones of a job which outlived them."""
     limit = float(view.walltime[job])
     k = view.planned.overruns[job]
-    if view.counter[codes.CORRECTION] != codes.STEPS_AT_OVERRUN or k + 1 >= len(STEPS_S):
+    if view.now.correction != codes.STEPS_AT_OVERRUN or k + 1 >= len(STEPS_S):
         return limit
     return min(limit, float(view.planned.seconds[job]) - STEPS_S[k] + STEPS_S[k + 1])
 
@@ -54,7 +54,7 @@ def corrected_s(view: KernelView, job: int) -> float:
 def correct_overruns(view: KernelView) -> None:
     """Give every running job whose planned time is over a new one, until none is over that can be corrected."""
     job = as_int64(next_overrun(view))
-    while job >= 0 and view.held.end[job] <= view.num[codes.NOW]:
+    while job >= 0 and view.held.end[job] <= view.now.time_s:
         net = as_int64(running_net(view, job))
         running_remove(view, job)
         seconds = corrected_s(view, job)
@@ -62,5 +62,5 @@ def correct_overruns(view: KernelView) -> None:
         view.planned.seconds[job] = seconds
         view.planned.overruns[job] += 1
         running_insert(view, job, net)
-        view.counter[codes.DIRTY] = 1
+        view.now.dirty = 1
         job = as_int64(next_overrun(view))

@@ -43,7 +43,7 @@ def check_padding(view: state.KernelView) -> state.KernelView:
     inner = (tree.offset + -(-tree.size // FAN) * FAN)[:, 1:][tree.size[:, 1:] > 0] - len(tree.need_class)
     for name, table in (("tree.by_need", tree.by_need), ("tree.by_watt", tree.by_watt)):
         columns[name], needed[name] = table, -(-int(inner.max(initial=0)) // FAN)
-    if view.counter[codes.CODE] == codes.CONSERVATIVE:
+    if view.now.backfill == codes.CONSERVATIVE:
         columns |= {"plan.time": plan.time, "plan.watt": plan.watt, "plan.nodes": plan.nodes.T}
         needed |= dict.fromkeys(("plan.time", "plan.watt", "plan.nodes"), max(len(plan.time), AT_LEAST_LANES))
     for name, column in columns.items():
@@ -61,5 +61,5 @@ def _arrays(part: Any, name: str) -> Iterator[tuple[str, NDArray[Any]]]:
     for field, value in zip(part._fields, part, strict=True):
         if isinstance(value, np.ndarray):
             yield f"{name}.{field}", value
-        else:
+        elif isinstance(value, tuple):
             yield from _arrays(value, f"{name}.{field}")

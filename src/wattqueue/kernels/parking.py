@@ -30,11 +30,11 @@ def suspend_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
     For sensors its units are idle from now on: a measured ledger counts the job at idle watts, and what a shared sensor
     shows of its units as that of idle ones.
     """
-    held, now = view.held, view.num[codes.NOW]
+    held, time_s = view.held, view.now.time_s
     if held.parked[job] != 0:
         return codes.REFUSED_STATE
-    truth.left[job] = (truth.ends.time[truth.ends.place[job]] - now) / truth.factor[job]
-    held.left[job] = (held.end[job] - now) / held.factor[job]
+    truth.left[job] = (truth.ends.time[truth.ends.place[job]] - time_s) / truth.factor[job]
+    held.left[job] = (held.end[job] - time_s) / held.factor[job]
     if truth.tally[codes.OWNERS] != 0:
         count_job(view, truth, job, as_int64(-1))
     held.parked[job] = 1
@@ -46,8 +46,8 @@ def suspend_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
     if truth.tally[codes.SENSING] != 0:
         note_job(view, job, as_int64(0))
     running_insert(view, job, net_of(view, job, as_int64(held.option[job]), as_int64(idle)))
-    log.parked_s[job] -= now
-    view.counter[codes.DIRTY] = 1
+    log.parked_s[job] -= time_s
+    view.now.dirty = 1
     settle(view, truth, log)
     return 0
 
@@ -55,12 +55,12 @@ def suspend_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
 @kernel
 def resume_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
     """Continue a suspended job at its option; return 0, or why not: where the ledger has no room for its watts."""
-    held, now, since = view.held, view.num[codes.NOW], 0.0
+    held, time_s, since = view.held, view.now.time_s, 0.0
     if held.parked[job] == 0:
         return codes.REFUSED_STATE
     held.parked[job] = 0
     if truth.tally[codes.SENSING] != 0:
-        since = date_job(view, job, now)  # samples of its suspension say nothing of what it will draw
+        since = date_job(view, job, time_s)  # samples of its suspension say nothing of what it will draw
     if truth.tally[codes.OWNERS] != 0:
         count_job(view, truth, job, as_int64(1))
     list_job(truth, job)
@@ -76,17 +76,17 @@ def resume_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
         return codes.REFUSED_POWER
     if truth.tally[codes.SENSING] != 0:
         note_job(view, job, as_int64(1))
-    log.parked_s[job] += now
+    log.parked_s[job] += time_s
     speed = job_speed(view, truth, as_int64(TRUE), job)
     truth.factor[job] = true_factor(view, truth, job, speed)
     draw(view, truth, log, job, true_uw(view, truth, job, speed))
-    move_end(truth, job, max(now, round_us(now + truth.left[job] * truth.factor[job])))
+    move_end(truth, job, max(time_s, round_us(time_s + truth.left[job] * truth.factor[job])))
     speed = job_speed(view, truth, as_int64(EXPECTED), job)
     running_remove(view, job)
     held.factor[job] = expected_factor(view, truth, job, speed)
-    held.end[job] = round_us(now + held.left[job] * held.factor[job])
+    held.end[job] = round_us(time_s + held.left[job] * held.factor[job])
     running_insert(view, job, expected_net(view, truth, job, speed))
-    view.counter[codes.DIRTY] = 1
+    view.now.dirty = 1
     refresh_listed(view, truth, log)
     return 0
 
@@ -98,11 +98,11 @@ def keep_work(view: KernelView, truth: Truth, log: Log, job: int, kept_s: float,
     Whole checkpoints since its start, each of ``checkpoint_s`` seconds; a rounding below one is one.
     Walltime and planned time are what is left of them, too. The columns belong to the run (``own_work``).
     """
-    held, now = view.held, view.num[codes.NOW]
+    held, time_s = view.held, view.now.time_s
     left, expected = truth.left[job], held.left[job]
     if held.parked[job] == 0:
-        left = (truth.ends.time[truth.ends.place[job]] - now) / truth.factor[job]
-        expected = (held.end[job] - now) / held.factor[job]
+        left = (truth.ends.time[truth.ends.place[job]] - time_s) / truth.factor[job]
+        expected = (held.end[job] - time_s) / held.factor[job]
     planned = view.planned.seconds[job]
     kept = min(kept_s, max(0.0, truth.work[job] - left), max(0.0, planned - expected))
     kept = math.floor(kept / checkpoint_s + ROUNDING) * checkpoint_s

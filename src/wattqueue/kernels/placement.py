@@ -26,7 +26,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.arrays import kernel_array
 from wattqueue.kernels.bits import ONE, ZERO, lowest_bit, mask, run_length
@@ -117,7 +116,7 @@ def take_units(view: KernelView, p: int, job: int) -> None:
     units = view.units
     held = view.held
     left = view.nodes[job]
-    filled = view.counter[codes.INTERVALS]
+    filled = view.now.intervals
     held.first[job] = filled
     w = units.low[p]
     behind = -1
@@ -137,7 +136,7 @@ def take_units(view: KernelView, p: int, job: int) -> None:
     units.low[p] = w
     units.free[p] -= view.nodes[job]
     held.pieces[job] = filled - held.first[job]
-    view.counter[codes.INTERVALS] = filled
+    view.now.intervals = filled
 
 
 @inlined

@@ -90,7 +90,7 @@ def pass_conservative(view: KernelView) -> None:
     """
     refresh_candidates(view, begin_plan(view))
     tried = 0
-    while tried < view.counter[codes.DEPTH]:
+    while tried < view.now.depth:
         p = next_partition(view)
         if p < 0:
             break
@@ -100,19 +100,19 @@ def pass_conservative(view: KernelView) -> None:
             follow_candidates(view)
         if view.reserved.candidate[p] == leaf:
             view.reserved.candidate[p] = find_candidate(view, p, leaf + 1)
-    view.counter[codes.TRIED] = tried
-    view.counter[codes.PLANNED] = 1
+    view.now.tried = tried
+    view.now.plan_stands = 1
 
 
 @inlined
 def begin_plan(view: KernelView) -> int:
     """Rebuild the profile, or advance the last one to now; return the rank from which entries are planned."""
-    count = view.counter
-    whole = count[codes.DIRTY] != 0 or count[codes.FCFS_RANKS] == 0 or count[codes.PLANNED] == 0
-    whole = whole or count[codes.DEPTH] < codes.ANY_NEED or is_overdue(view) or consent_ends(view)
-    first_rank = count[codes.FIRST_NEW]
-    count[codes.DIRTY] = 0
-    count[codes.FIRST_NEW] = -1
+    now = view.now
+    whole = now.dirty != 0 or now.fcfs_ranks == 0 or now.plan_stands == 0
+    whole = whole or now.depth < codes.ANY_NEED or is_overdue(view) or consent_ends(view)
+    first_rank = now.first_new
+    now.dirty = 0
+    now.first_new = -1
     for p in range(len(view.units.free)):
         view.reserved.entry[p] = -1
     if whole:
@@ -130,9 +130,9 @@ def is_overdue(view: KernelView) -> bool:
 
     The blocks are sorted by expected end, so the first row decides. The last plan has that job's units free by now.
     """
-    if view.counter[codes.BLOCKS] == 0:
+    if view.now.blocks == 0:
         return False
-    return bool(view.running.end[view.running.order[0], 0] <= view.num[codes.NOW])
+    return bool(view.running.end[view.running.order[0], 0] <= view.now.time_s)
 
 
 @inlined
@@ -143,17 +143,17 @@ def build_profile(view: KernelView) -> None:
     """
     plan = view.plan
     running = view.running
-    now = view.num[codes.NOW]
+    time_s = view.now.time_s
     partitions = len(view.units.free)
-    plan.time[0] = now
-    plan.watt[0] = view.counter[codes.AVAILABLE]
+    plan.time[0] = time_s
+    plan.watt[0] = view.now.available_uw
     for p in range(partitions):
         plan.nodes[p, 0] = view.units.free[p]
     row = 0
-    for at in range(view.counter[codes.BLOCKS]):
+    for at in range(view.now.blocks):
         block = as_int64(running.order[at])
         for k in range(running.filled[block]):
-            end = max(running.end[block, k], now + codes.CLOCK_S)
+            end = max(running.end[block, k], time_s + codes.CLOCK_S)
             if end > plan.time[row]:
                 row += 1
                 plan.time[row] = end
@@ -163,19 +163,19 @@ def build_profile(view: KernelView) -> None:
             job = as_int64(running.job[block, k])
             plan.watt[row] += running.net[block, k]
             plan.nodes[view.units.option_partition[view.held.option[job]], row] += view.nodes[job]
-    view.counter[codes.PROFILE] = row + 1
-    view.counter[codes.PROFILE_HEAD] = 0
-    view.counter[codes.STAMP] += 1
+    view.now.plan_end = row + 1
+    view.now.plan_head = 0
+    view.now.plan_stamp += 1
 
 
 @inlined
 def advance_profile(view: KernelView) -> None:
     """Let the profile begin now: rows that are over are dropped by moving the head."""
-    head = view.counter[codes.PROFILE_HEAD]
-    while head + 1 < view.counter[codes.PROFILE] and view.plan.time[head + 1] <= view.num[codes.NOW]:
+    head = view.now.plan_head
+    while head + 1 < view.now.plan_end and view.plan.time[head + 1] <= view.now.time_s:
         head += 1
-    view.plan.time[head] = max(view.plan.time[head], view.num[codes.NOW])
-    view.counter[codes.PROFILE_HEAD] = head
+    view.plan.time[head] = max(view.plan.time[head], view.now.time_s)
+    view.now.plan_head = head
 
 
 @inlined
@@ -200,17 +200,15 @@ def plan_entry(view: KernelView, p: int, entry: int) -> bool:
     need = as_int64(view.nodes[job])
     wall = wall_s(view, job, last)
     row, behind = earliest_place(view, p, need, watt, wall)
-    if row >= 0 and (
-        row == view.counter[codes.PROFILE_HEAD] or before < 0 or view.plan.time[row] < view.plan.begin[job]
-    ):
+    if row >= 0 and (row == view.now.plan_head or before < 0 or view.plan.time[row] < view.plan.begin[job]):
         view.plan.begin[job] = view.plan.time[row]
         take_rows(view, p, row, behind, view.plan.time[row] + wall, need, watt)
-        if row == view.counter[codes.PROFILE_HEAD] and need <= view.units.free[p]:
+        if row == view.now.plan_head and need <= view.units.free[p]:
             view.plan.entry[job] = -1
             start_entry(view, entry, last)
             return True
         view.plan.entry[job] = entry
-        view.plan.stamp[job] = view.counter[codes.STAMP]
+        view.plan.stamp[job] = view.now.plan_stamp
     elif before >= 0:
         view.plan.entry[job] = before
         change_profile(view, before, as_int64(promised_option(view, before)), as_int64(-1), promised_net(view, before))
@@ -243,7 +241,7 @@ def withdraw_plan(view: KernelView, job: int) -> int:
     A stamp of another profile means that the place was in a plan that has been rebuilt since.
     """
     entry = as_int64(view.plan.entry[job])
-    if view.plan.stamp[job] != view.counter[codes.STAMP] or entry < 0:
+    if view.plan.stamp[job] != view.now.plan_stamp or entry < 0:
         return -1
     view.plan.entry[job] = -1
     change_profile(view, entry, as_int64(promised_option(view, entry)), as_int64(1), promised_net(view, entry))
@@ -254,7 +252,7 @@ def withdraw_plan(view: KernelView, job: int) -> int:
 def start_planned(view: KernelView, entry: int, option: int) -> None:
     """Start ``entry`` now and subtract it from the profile until its expected end."""
     job = as_int64(view.entries.job[entry])
-    view.plan.begin[job] = view.num[codes.NOW]
+    view.plan.begin[job] = view.now.time_s
     change_profile(view, entry, option, as_int64(-1), net_watt(view, job, option))
     view.plan.entry[job] = -1
     start_entry(view, entry, option)
@@ -266,13 +264,13 @@ def fits_now(view: KernelView, p: int, job: int, option: int) -> bool:
 
     Free units are compared, too: ``take_units`` looks for them without an end.
     """
-    end = view.num[codes.NOW] + wall_s(view, job, option)
-    head = as_int64(view.counter[codes.PROFILE_HEAD])
+    end = view.now.time_s + wall_s(view, job, option)
+    head = as_int64(view.now.plan_head)
     need = as_int64(view.nodes[job])
     watt = net_watt(view, job, option)
     if view.units.free[p] < need or view.plan.nodes[p, head] < need or view.plan.watt[head] < watt:
         return False
-    filled = as_int64(view.counter[codes.PROFILE])
+    filled = as_int64(view.now.plan_end)
     behind = first_low(view.plan, p, head + 1, filled, end, need, watt)
     return behind == filled or view.plan.time[behind] >= end
 
@@ -286,10 +284,10 @@ def earliest_place(view: KernelView, p: int, need: int, watt: int, wall: float) 
     """
     plan = view.plan
     time = plan.time
-    filled = as_int64(view.counter[codes.PROFILE])
+    filled = as_int64(view.now.plan_end)
     begin = as_int64(-1)  # the row from which they are there without a gap
     end = INF
-    at = as_int64(view.counter[codes.PROFILE_HEAD])
+    at = as_int64(view.now.plan_head)
     while at < filled:
         count = min(filled - at, as_int64(64))
         there = rows_with(plan, p, at, need, watt) & mask(as_int64(0), count)
@@ -381,7 +379,7 @@ def change_profile(view: KernelView, entry: int, option: int, sign: int, watt: i
 @kernel
 def profile_row(view: KernelView, time: float) -> int:
     """Return the row of the profile that begins at ``time``; it is inserted if there is none."""
-    head, filled = as_int64(view.counter[codes.PROFILE_HEAD]), as_int64(view.counter[codes.PROFILE])
+    head, filled = as_int64(view.now.plan_head), as_int64(view.now.plan_end)
     row = first_from(view.plan.time, head, filled, time)
     put_row(view, row, time)
     return row
@@ -390,11 +388,11 @@ def profile_row(view: KernelView, time: float) -> int:
 @inlined
 def put_row(view: KernelView, row: int, time: float) -> None:
     """Let ``row``, the first that begins at ``time`` or later, begin then; a row is inserted where it begins later."""
-    filled = view.counter[codes.PROFILE]
+    filled = view.now.plan_end
     if row == filled or view.plan.time[row] != time:
         shift_rows(view.plan, row, filled)
         view.plan.time[row] = time
-        view.counter[codes.PROFILE] = filled + 1
+        view.now.plan_end = filled + 1
 
 
 @inlined

@@ -115,7 +115,7 @@ def draw(view: KernelView, truth: Truth, log: Log, job: int, uw: int) -> None:
     truth.uw[job] = uw
     account(view, truth, job, as_int64(1))
     # The last stretch is billed from the start at the final watts: add what the first one differed by.
-    log.energy_j[job] += (view.num[codes.NOW] - log.start[job]) * ((before - uw) / codes.MICRO)
+    log.energy_j[job] += (view.now.time_s - log.start[job]) * ((before - uw) / codes.MICRO)
 
 
 @inlined
@@ -132,7 +132,7 @@ def write_power(view: KernelView, truth: Truth, log: Log) -> None:
     """
     tally = truth.tally
     row = tally[codes.POWER_ROWS]
-    if row > 0 and log.time[row - 1] == view.num[codes.NOW]:
+    if row > 0 and log.time[row - 1] == view.now.time_s:
         row -= 1
     elif (
         row > 0
@@ -142,7 +142,7 @@ def write_power(view: KernelView, truth: Truth, log: Log) -> None:
         and log.busy[row - 1] == tally[codes.BUSY_UNITS]
     ):
         return
-    log.time[row] = view.num[codes.NOW]
+    log.time[row] = view.now.time_s
     log.jobs_uw[row] = tally[codes.JOBS_UW]
     log.other_uw[row] = tally[codes.OTHER_UW]
     log.busy_idle_uw[row] = tally[codes.BUSY_IDLE_UW]

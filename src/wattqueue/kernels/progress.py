@@ -30,14 +30,14 @@ BASE_UW = 3  # in AnnouncedSteps.least
 @inlined
 def room_uw(view: KernelView, limit_uw: int) -> int:
     """Return the net microwatts below a limit on an idle machine: no margin, and idle units at their idle watts."""
-    return int(limit_uw - view.counter[codes.BASE] + view.counter[codes.BASE_MARGIN])
+    return int(limit_uw - view.now.base_uw + view.now.base_margin_uw)
 
 
 @inlined
 def unit_net(view: KernelView, p: int) -> int:
     """Return the net microwatts of a unit of partition p at its stated maximum, -1 where none is stated."""
     most = as_int64(view.units.most_uw[p])
-    if most < 0 or view.counter[codes.SCOPE_JOBS] != 0:
+    if most < 0 or view.now.scope_jobs != 0:
         return int(most)
     return int(max(most - view.units.idle_uw[p], 0))
 
@@ -58,27 +58,24 @@ def greatest_net(view: KernelView, p: int, job: int, net: int) -> int:
 @inlined
 def fits_alone(view: KernelView, p: int, job: int, net: int) -> bool:
     """Return whether nothing runs, and a job of ``net`` predicted microwatts fits below the cap at its maximum."""
-    if view.counter[codes.RUNNING] > 0:
+    if view.now.running > 0:
         return False
-    return bool(greatest_net(view, p, job, net) <= room_uw(view, as_int64(view.counter[codes.CAP])))
+    return bool(greatest_net(view, p, job, net) <= room_uw(view, as_int64(view.now.cap_uw)))
 
 
 @inlined
 def fits_next_target(view: KernelView, p: int, job: int, option: int, net: int) -> bool:
     """Return whether a job has ended, or fits at its maximum, when the next announced load target begins."""
-    if (
-        view.counter[codes.LOOKS_AHEAD] == 0
-        or view.num[codes.NOW] + wall_s(view, job, option) <= view.num[codes.AHEAD_S]
-    ):
+    if view.now.looks_ahead == 0 or view.now.time_s + wall_s(view, job, option) <= view.now.ahead_s:
         return True
-    return bool(greatest_net(view, p, job, net) <= room_uw(view, as_int64(view.counter[codes.AHEAD_CAP])))
+    return bool(greatest_net(view, p, job, net) <= room_uw(view, as_int64(view.now.ahead_cap_uw)))
 
 
 @kernel
 def never_starts(view: KernelView, truth: Truth, job: int) -> int:
     """Return why a submitted job can start under no limit to come, whatever runs (``kernels/codes.py``); 0: it can."""
     row, steps = truth.tally[codes.NEXT_SIGNAL] - 1, truth.announced
-    while row + 1 < len(truth.signal_time) and truth.signal_time[row + 1] <= view.num[codes.NOW]:
+    while row + 1 < len(truth.signal_time) and truth.signal_time[row + 1] <= view.now.time_s:
         row += 1
     limit = as_int64(steps.highest_uw[row])
     if limit >= codes.NO_CAP:
@@ -88,7 +85,7 @@ def never_starts(view: KernelView, truth: Truth, job: int) -> int:
     need, bare, _ = least_alone(view, steps.least, job, False)
     if need <= room:
         return 0
-    if view.counter[codes.BY_TARGET] != 0:
+    if view.now.by_target != 0:
         slowed, _, _ = least_alone(view, steps.least, job, True)
         if slowed <= as_int64(steps.highest_target_uw[row]) - base:
             return 0
@@ -110,9 +107,9 @@ def least_alone(view: KernelView, least: Array, job: int, in_target: bool) -> tu
             continue
         own = 0
         if least[BASE_UW] < 0:  # the nodes of others may be off
-            own = int(view.nodes[job]) * as_int64(view.units.idle_uw[p]) * view.counter[codes.SCOPE_MACHINE]
+            own = int(view.nodes[job]) * as_int64(view.units.idle_uw[p]) * view.now.scope_machine
         first, last = as_int64(view.entries.first[entry]), as_int64(view.entries.last[entry])
-        if view.counter[codes.BY_TARGET] != 0 and not in_target:
+        if view.now.by_target != 0 and not in_target:
             last = first
         for option in range(first, last + 1):
             net = as_int64(least_net(view, p, job, option))
@@ -139,13 +136,13 @@ def start_one(view: KernelView) -> None:
     Of a pass without backfilling and of that of cwm only the head of each partition may start. A limited queue depth
     counts every entry; otherwise those that do not fit are skipped by a search in the tree.
     """
-    code = view.counter[codes.CODE]
+    code = view.now.backfill
     heads_only = code == codes.NO_BACKFILL or code == codes.LAST_END
-    every = heads_only or view.counter[codes.DEPTH] < codes.ANY_NEED
+    every = heads_only or view.now.depth < codes.ANY_NEED
     for p in range(len(view.units.free)):
         view.reserved.candidate[p] = next_alone(view, p, as_int64(0), every)
     tried = 0
-    while tried < view.counter[codes.DEPTH]:
+    while tried < view.now.depth:
         p = next_partition(view)
         if p < 0:
             return
@@ -164,7 +161,7 @@ def next_alone(view: KernelView, p: int, leaf: int, every: bool) -> int:
     need, watt = as_int64(codes.ANY_NEED), as_int64(codes.ANY_WATT)
     if not every:
         need = as_int64(view.units.free[p])
-        room = room_uw(view, as_int64(view.counter[codes.CAP]))
+        room = room_uw(view, as_int64(view.now.cap_uw))
         each = unit_net(view, p)
         if each > 0:
             need = min(need, max(room, as_int64(0)) // each)
@@ -189,6 +186,6 @@ def start_alone(view: KernelView, p: int, entry: int) -> bool:
         net = net_watt(view, job, option)
         if fits_alone(view, p, job, net) and fits_next_target(view, p, job, option, net):
             start_entry(view, entry, option)
-            view.counter[codes.DIRTY] = 1  # reservations and the plan were made without it
+            view.now.dirty = 1  # reservations and the plan were made without it
             return True
     return False

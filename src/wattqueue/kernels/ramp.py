@@ -1,7 +1,7 @@
 """A ramp upwards after a load target: so many watts a second since the last rise (rule 13 of docs/semantics.md).
 
 From the end of a target with a ramp on, what the ledger counts may exceed its highest figure since then, ``RISEN_TO``,
-by the ramp's watts for each second since that figure was reached. The limit in force, ``counter[CAP]``, is the lower of
+by the ramp's watts for each second since that figure was reached. The limit in force, ``now.cap_uw``, is the lower of
 that and of the stated one: so starts, faster frequencies and nodes that wake need no second test. Between two events
 the limit is raised in steps of ``codes.RISE_STEP_S``.
 
@@ -26,20 +26,20 @@ INF = float("inf")
 def begin_ramp(view: KernelView, truth: Truth, row: int) -> None:
     """Note the limits of a row of signals; a ramp begins where a target ends."""
     ramp_uw = truth.announced.rise[row, codes.RISE_UW_PER_S]
-    view.counter[codes.STATED_CAP] = truth.signal_uw[row]
+    view.now.stated_cap_uw = truth.signal_uw[row]
     if ramp_uw == 0.0:
-        view.num[codes.RAMP_UW] = 0.0
+        view.now.ramp_uw_per_s = 0.0
     elif row > 0 and truth.signal_target[row - 1] != 0 and truth.signal_target[row] == 0:
-        view.num[codes.RAMP_UW] = ramp_uw
-        view.num[codes.RISEN_S] = view.num[codes.NOW]
-        view.counter[codes.RISEN_TO] = counted_uw(view)
+        view.now.ramp_uw_per_s = ramp_uw
+        view.now.last_rise_s = view.now.time_s
+        view.now.highest_ledger_uw = counted_uw(view)
 
 
 @kernel
 def counted_uw(view: KernelView) -> int:
     """Return the microwatts that the ledger counts in the scope of the cap."""
-    count = view.counter
-    return int(count[codes.BASE] + count[codes.LEDGER] + count[codes.IDLE_ABOVE])
+    now = view.now
+    return int(now.base_uw + now.ledger_uw + now.idle_above_uw)
 
 
 @kernel
@@ -47,19 +47,19 @@ def climb(view: KernelView, truth: Truth) -> None:
     """Set the limit in force by the ramp, as far as it is below the stated one; a ramp is over where it is not."""
     truth.when[codes.RAMP_AT] = INF
     rise, row = truth.announced.rise, as_int64(truth.tally[codes.NEXT_SIGNAL]) - 1
-    if view.num[codes.RAMP_UW] == 0.0:
+    if view.now.ramp_uw_per_s == 0.0:
         return
-    since = view.num[codes.NOW] - view.num[codes.RISEN_S]
-    limit = view.counter[codes.RISEN_TO] + as_int64(math.floor(view.num[codes.RAMP_UW] * since))
-    stated = as_int64(view.counter[codes.STATED_CAP])
+    since = view.now.time_s - view.now.last_rise_s
+    limit = view.now.highest_ledger_uw + as_int64(math.floor(view.now.ramp_uw_per_s * since))
+    stated = as_int64(view.now.stated_cap_uw)
     if limit >= rise[row, codes.RISE_TOP_UW]:
-        view.num[codes.RAMP_UW] = 0.0
+        view.now.ramp_uw_per_s = 0.0
         limit = stated  # which may be above: nothing, or a cap beyond the machine's maximum
     else:
-        truth.when[codes.RAMP_AT] = view.num[codes.NOW] + rise[row, codes.RISE_STEP_S]
+        truth.when[codes.RAMP_AT] = view.now.time_s + rise[row, codes.RISE_STEP_S]
         limit = min(limit, stated)
-    if limit != view.counter[codes.CAP]:
-        view.counter[codes.CAP] = limit
+    if limit != view.now.cap_uw:
+        view.now.cap_uw = limit
         set_budget(view)
         truth.request[codes.HAPPENED] |= codes.STOP_ON_SIGNAL
 
@@ -68,6 +68,6 @@ def climb(view: KernelView, truth: Truth) -> None:
 def note_rise(view: KernelView) -> None:
     """Note what the ledger counts at the end of an instant, where that is a rise."""
     counted = counted_uw(view)
-    if counted > view.counter[codes.RISEN_TO]:
-        view.counter[codes.RISEN_TO] = counted
-        view.num[codes.RISEN_S] = view.num[codes.NOW]
+    if counted > view.now.highest_ledger_uw:
+        view.now.highest_ledger_uw = counted
+        view.now.last_rise_s = view.now.time_s

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, kernel
 from wattqueue.kernels.bits import ONE, ZERO, lowest_bit, mask, run_length
 from wattqueue.kernels.state import KernelView, Units
@@ -71,7 +70,7 @@ def take_chosen(view: KernelView, p: int, job: int) -> None:
         take_place(units, p, as_int64(view.by_unit.chosen[k]))
         low = min(low, w)
         high = max(high, w)
-    filled = view.counter[codes.INTERVALS]
+    filled = view.now.intervals
     held.first[job] = filled
     behind = -1
     for w in range(low, high + 1):
@@ -90,4 +89,4 @@ def take_chosen(view: KernelView, p: int, job: int) -> None:
             behind = base + bit + length
     units.free[p] -= view.nodes[job]
     held.pieces[job] = filled - held.first[job]
-    view.counter[codes.INTERVALS] = filled
+    view.now.intervals = filled

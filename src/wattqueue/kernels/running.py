@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.chance import square_kept
 from wattqueue.kernels.ledger import change_ledger
@@ -70,7 +69,7 @@ def running_find(view: KernelView, end: float) -> int:
     BLOCKS, the number of blocks in use, if every block ends before it.
     """
     low = 0
-    high = as_int64(view.counter[codes.BLOCKS])
+    high = as_int64(view.now.blocks)
     while low < high:
         mid = (low + high) >> 1
         if view.running.last_end[view.running.order[mid]] < end:
@@ -109,13 +108,13 @@ def running_open(view: KernelView, at: int) -> int:
     It is the first of the spare ones, which stand in ``order`` behind the blocks in use.
     """
     running = view.running
-    used = view.counter[codes.BLOCKS]
+    used = view.now.blocks
     block = as_int64(running.order[used])
     for k in range(used, at, -1):
         running.order[k] = running.order[k - 1]
     running.order[at] = block
     running.filled[block] = 0
-    view.counter[codes.BLOCKS] = used + 1
+    view.now.blocks = used + 1
     running_sum(view, block)
     return int(block)
 
@@ -124,12 +123,12 @@ def running_open(view: KernelView, at: int) -> int:
 def running_close(view: KernelView, at: int) -> None:
     """Return the block at position ``at`` to the spare ones."""
     running = view.running
-    used = view.counter[codes.BLOCKS] - 1
+    used = view.now.blocks - 1
     block = as_int64(running.order[at])
     for k in range(at, used):
         running.order[k] = running.order[k + 1]
     running.order[used] = block
-    view.counter[codes.BLOCKS] = used
+    view.now.blocks = used
 
 
 @kernel
@@ -161,8 +160,8 @@ def running_insert(view: KernelView, job: int, net: int) -> None:
     running = view.running
     end = view.held.end[job]
     # An end behind all others goes to the last block.
-    at = min(running_find(view, end), max(view.counter[codes.BLOCKS] - 1, 0))
-    if view.counter[codes.BLOCKS] == 0:
+    at = min(running_find(view, end), max(view.now.blocks - 1, 0))
+    if view.now.blocks == 0:
         running_open(view, at)
     # A full block is cut in two halves, so that the next insertions into either find room.
     elif running.filled[running.order[at]] == BLOCK:
@@ -186,7 +185,7 @@ def running_insert(view: KernelView, job: int, net: int) -> None:
     running.square_sum[block] += square_kept(view, job, net)
     running.nodes_sum[block, running_partition(view, job)] += view.nodes[job]
     running.last_end[block] = running.end[block, running.filled[block] - 1]
-    view.counter[codes.RUNNING] += 1
+    view.now.running += 1
     change_ledger(view, job, net, as_int64(1))
 
 
@@ -213,7 +212,7 @@ def running_remove(view: KernelView, job: int) -> None:
     running.net_sum[block] -= net
     running.square_sum[block] -= square_kept(view, job, as_int64(net))
     running.nodes_sum[block, running_partition(view, job)] -= view.nodes[job]
-    view.counter[codes.RUNNING] -= 1
+    view.now.running -= 1
     change_ledger(view, job, net, as_int64(-1))
     if last > 0:
         running.last_end[block] = running.end[block, last - 1]
@@ -267,7 +266,7 @@ def running_tidy(view: KernelView, at: int) -> None:
     if filled == 0:
         running_close(view, at)
     elif filled <= MERGE_BELOW:
-        if at + 1 < view.counter[codes.BLOCKS] and filled + running.filled[running.order[at + 1]] <= MERGE_BELOW:
+        if at + 1 < view.now.blocks and filled + running.filled[running.order[at + 1]] <= MERGE_BELOW:
             running_join(view, at)
         elif at > 0 and filled + running.filled[running.order[at - 1]] <= MERGE_BELOW:
             running_join(view, at - 1)

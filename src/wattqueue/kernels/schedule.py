@@ -26,19 +26,19 @@ def schedule(view: KernelView) -> None:
     The view already counts what it started (units, watts, running jobs). Times, true watts and energy of the new
     jobs are the driver's to set (``loop.apply_starts``).
     """
-    if view.counter[codes.QUEUED] > 0 and not holds_starts(view):
-        if view.counter[codes.LOOKS_AHEAD] != 0:
+    if view.now.queued > 0 and not holds_starts(view):
+        if view.now.looks_ahead != 0:
             look_ahead(view)
-        if view.counter[codes.CODE] == codes.CONSERVATIVE:
+        if view.now.backfill == codes.CONSERVATIVE:
             pass_conservative(view)
         else:
             tried = try_in_order(view)
-            if view.counter[codes.CODE] == codes.SHORTEST:
+            if view.now.backfill == codes.SHORTEST:
                 tried = try_shortest(view, tried)
-            view.counter[codes.TRIED] = tried
-        if view.counter[codes.RUNNING] == 0 and view.counter[codes.QUEUED] > 0:
+            view.now.tried = tried
+        if view.now.running == 0 and view.now.queued > 0:
             start_one(view)
-    view.num[codes.LAST_PASS] = view.num[codes.NOW]
+    view.now.last_pass_s = view.now.time_s
 
 
 @entry

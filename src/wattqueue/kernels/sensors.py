@@ -96,8 +96,8 @@ def sense_unit(view: KernelView, truth: Truth, unit: int, uw: int) -> None:
     more = uw - sensors.unit_uw[unit]
     if more == 0:
         return
-    sensor, now, period = as_int64(view.measured.of_unit[unit]), view.num[codes.NOW], sensors.figures[codes.SAMPLE_S]
-    advance_sensor(truth, sensor, now, period, periods(now, period))
+    sensor, time_s, period = as_int64(view.measured.of_unit[unit]), view.now.time_s, sensors.figures[codes.SAMPLE_S]
+    advance_sensor(truth, sensor, time_s, period, periods(time_s, period))
     sensors.watt_uw[sensor] += more
     sensors.unit_uw[unit] = uw
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.greedy import candidate_limits, drop_reservations, entry_not_started, try_entry
 from wattqueue.kernels.state import KernelView, Tree
@@ -34,7 +33,7 @@ def try_shortest(view: KernelView, tried: int) -> int:
     The last place that was tried bounds the next search from below: nothing is tried twice.
     """
     last = Place(-INF, as_int64(-1))
-    while tried < view.counter[codes.DEPTH]:
+    while tried < view.now.depth:
         p = shortest_partition(view, last)
         if p < 0:
             break

@@ -143,8 +143,8 @@ def count_ledger(view: KernelView, meter: SiteMeter, now: float) -> None:
     """Add up what the ledger counted until now, when it is about to change. For each instant of a run with a meter."""
     state = meter.state
     if state[READ_AT] < INF:
-        state[COUNTED_WS] += view.counter[codes.LEDGER] / codes.MICRO * (now - state[COUNTED_AT])
-        state[COUNTED_W2S] += view.counter[codes.SQUARES] * (now - state[COUNTED_AT])
+        state[COUNTED_WS] += view.now.ledger_uw / codes.MICRO * (now - state[COUNTED_AT])
+        state[COUNTED_W2S] += view.now.squares_w2 * (now - state[COUNTED_AT])
         state[HELD_S] += state[HELD] * (now - state[COUNTED_AT])
         state[COUNTED_AT] = now
 
@@ -163,11 +163,11 @@ def holds_back(view: KernelView) -> bool:
     In some partition, the first entry in queue order that fits into the free units and, at the least that it draws,
     beside the ledger under the cap, does not fit there with them. Reservations are not looked at.
     """
-    tree, count = view.tree, view.counter
-    if not keeps_margin(view) or count[codes.QUEUED] == 0:
+    tree, now = view.tree, view.now
+    if not keeps_margin(view) or now.queued == 0:
         return False
-    left = count[codes.CAP] - count[codes.BASE] - count[codes.LEDGER] - count[codes.IDLE_ABOVE]
-    left = as_int64(max(left, count[codes.AVAILABLE] + count[codes.MARGIN]))
+    left = now.cap_uw - now.base_uw - now.ledger_uw - now.idle_above_uw
+    left = as_int64(max(left, now.available_uw + now.margin_uw))
     for p in range(len(view.units.free)):
         free = as_int64(view.units.free[p])
         if free <= 0 or left < 0:
@@ -189,24 +189,24 @@ def may_fall(view: KernelView, meter: SiteMeter) -> bool:
         return False
     if state[SPENT_S] > 0.0 or (state[Z] > 0.0 and figures[GAIN] * figures[AIM] > 0.0):
         return True
-    return bool(state[LEDGER_W] > 0.0 and view.counter[codes.RUNNING] == 0)
+    return bool(state[LEDGER_W] > 0.0 and view.now.running == 0)
 
 
 @kernel
 def read_meter(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> None:
     """Read the meter now, learn of the reading that is known by now, and keep the margin that follows."""
-    state, now = meter.state, view.num[codes.NOW]
+    state, time_s = meter.state, view.now.time_s
     period = meter.figures[PERIOD_S]
-    state[READ_AT] = (periods(now, period) + 1) * period
+    state[READ_AT] = (periods(time_s, period) + 1) * period
     since = state[SINCE_S]
-    if since > -INF and now > since:
+    if since > -INF and time_s > since:
         read_power(view, truth, log, meter)
-    state[SINCE_S] = now
+    state[SINCE_S] = time_s
     state[COUNTED_WS] = 0.0
     state[COUNTED_W2S] = 0.0
     state[HELD_S] = 0.0
     state[ROW] = max(truth.tally[codes.POWER_ROWS] - 1, 0)
-    meter.cap_uw[0] = view.counter[codes.CAP]
+    meter.cap_uw[0] = view.now.cap_uw
     keep_margin(view, meter)
 
 
@@ -216,13 +216,13 @@ def read_power(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> No
 
     An interval in which the cap came down is above it where its mean is above the higher one.
     """
-    state, now = meter.state, view.num[codes.NOW]
+    state, time_s = meter.state, view.now.time_s
     watts = mean_w(view, truth, log, int(state[ROW]), state[SINCE_S])
     if len(meter.normal) > 0:
         watts = max(0.0, watts * (1.0 + meter.figures[NOISE] * meter.normal[int(state[COUNT]) % len(meter.normal)]))
-    cap = max(meter.cap_uw[0], view.counter[codes.CAP])
+    cap = max(meter.cap_uw[0], view.now.cap_uw)
     above = cap < codes.NO_CAP and watts * codes.MICRO > cap + 1.0
-    take_reading(meter, now, watts, view.counter[codes.BASE] / codes.MICRO, above)
+    take_reading(meter, time_s, watts, view.now.base_uw / codes.MICRO, above)
 
 
 @kernel
@@ -259,19 +259,19 @@ def deviation(meter: SiteMeter, row: Array) -> float:
 @kernel
 def mean_w(view: KernelView, truth: Truth, log: Log, row: int, since: float) -> float:
     """Return the mean watts in the cap's scope from ``since`` to now; ``row`` of the power series held then."""
-    now, rows = view.num[codes.NOW], as_int64(truth.tally[codes.POWER_ROWS])
+    time_s, rows = view.now.time_s, as_int64(truth.tally[codes.POWER_ROWS])
     total = 0.0
     for k in range(row, rows):
         begin = max(log.time[k], since)
-        end = log.time[k + 1] if k + 1 < rows else now
+        end = log.time[k + 1] if k + 1 < rows else time_s
         uw = log.jobs_uw[k]
-        if view.counter[codes.SCOPE_MACHINE] != 0:
+        if view.now.scope_machine != 0:
             uw += log.other_uw[k]
-        elif view.counter[codes.SCOPE_JOBS] == 0:
+        elif view.now.scope_jobs == 0:
             uw -= log.busy_idle_uw[k]
         if end > begin:
             total += uw / codes.MICRO * (end - begin)
-    return float(total / (now - since))
+    return float(total / (time_s - since))
 
 
 @kernel
@@ -357,14 +357,14 @@ def z_in_force(meter: SiteMeter) -> float:
 @kernel
 def keep_margin(view: KernelView, meter: SiteMeter) -> None:
     """Put share and margin in force; the budget follows."""
-    count, z = view.counter, z_in_force(meter)
+    now, z = view.now, z_in_force(meter)
     share = share_in_force(meter)
-    view.num[codes.CHANCE_SHARE] = share
-    view.num[codes.CHANCE_OWN] = z * z * meter.figures[OWN]
-    view.num[codes.CHANCE_COMMON] = z * z * meter.figures[COMMON]
-    count[codes.MARGIN] = margin_uw(view, as_int64(count[codes.LEDGER]), as_int64(count[codes.SQUARES]))
+    view.now.chance_share = share
+    view.now.chance_own = z * z * meter.figures[OWN]
+    view.now.chance_common = z * z * meter.figures[COMMON]
+    now.margin_uw = margin_uw(view, as_int64(now.ledger_uw), as_int64(now.squares_w2))
     set_budget(view)
-    if count[codes.AVAILABLE] >= 0:
+    if now.available_uw >= 0:
         meter.state[FIT_SHARE] = share
 
 

@@ -6,7 +6,6 @@ in this order. A test holds that the view then starts the same jobs as one that 
 
 from __future__ import annotations
 
-from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, by_reference, entry
 from wattqueue.kernels.entries import enqueue_job
 from wattqueue.kernels.placement import take_interval, withhold_unit
@@ -37,7 +36,7 @@ def load_queue(view: KernelView, rows: Array) -> None:
     view = by_reference(view)
     for k in range(len(rows)):
         enqueue_job(view, as_int64(rows[k]))
-    view.counter[codes.DIRTY] = 1
+    view.now.dirty = 1
 
 
 @entry

@@ -46,12 +46,12 @@ def change_truth(view: KernelView, truth: Truth, log: Log, job: int, uw: int, fa
     Remaining work is (end - now) / old factor, in seconds at reference speed. The new end is that times the new
     factor, rounded to 1 µs (rule 1 of docs/semantics.md). A job that only draws other watts keeps its end.
     """
-    now = view.num[codes.NOW]
+    time_s = view.now.time_s
     draw(view, truth, log, job, uw)
     if factor != truth.factor[job]:
-        left = (truth.ends.time[truth.ends.place[job]] - now) / truth.factor[job]
+        left = (truth.ends.time[truth.ends.place[job]] - time_s) / truth.factor[job]
         truth.factor[job] = factor
-        move_end(truth, job, max(now, round_us(now + left * factor)))
+        move_end(truth, job, max(time_s, round_us(time_s + left * factor)))
 
 
 @kernel
@@ -67,13 +67,13 @@ def expect_speed(view: KernelView, job: int, factor: float, net: int) -> None:
 
     The job leaves the sorted blocks and comes back, because its expected end, by which they are sorted, changes.
     """
-    now = view.num[codes.NOW]
+    time_s = view.now.time_s
     held = view.held
     running_remove(view, job)
-    held.end[job] = round_us(now + (held.end[job] - now) / held.factor[job] * factor)
+    held.end[job] = round_us(time_s + (held.end[job] - time_s) / held.factor[job] * factor)
     held.factor[job] = factor
     running_insert(view, job, net)
-    view.counter[codes.DIRTY] = 1
+    view.now.dirty = 1
 
 
 @inlined
@@ -85,7 +85,7 @@ def expected_factor(view: KernelView, truth: Truth, job: int, speed: float) -> f
 @inlined
 def expected_net(view: KernelView, truth: Truth, job: int, speed: float) -> int:
     """Return what the ledger counts for a running job: its prediction, slowed to ``speed``, or what is measured."""
-    if view.counter[codes.BY_SAMPLE] != 0:
+    if view.now.by_sample != 0:
         return measured_net(view, truth, job)
     option = as_int64(view.held.option[job])
     watt = unit_uw(view.predicted, job, option)
@@ -180,7 +180,7 @@ def settle(view: KernelView, truth: Truth, log: Log) -> None:
 @kernel
 def begin_in_domains(view: KernelView, truth: Truth) -> None:
     """Let the jobs of the buffer of starts join their domains; list them, and the jobs that they slow."""
-    for k in range(view.counter[codes.STARTS]):
+    for k in range(view.now.starts):
         job = as_int64(view.entries.job[view.start_entry[k]])
         count_job(view, truth, job, as_int64(1))
         if truth.tally[codes.LIMITED] > 0:

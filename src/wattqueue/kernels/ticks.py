@@ -22,18 +22,18 @@ MOMENT_S = 1e-6  # times are rounded to it: work that falls short of a period by
 @kernel
 def tick(view: KernelView, truth: Truth, log: Log) -> None:
     """Sample the profiles of all running jobs; continue those whose watts changed, and the jobs that this slows."""
-    phases, now = truth.phases, view.num[codes.NOW]
+    phases, time_s = truth.phases, view.now.time_s
     for k in range(truth.tally[codes.HEAP]):
         job = as_int64(truth.ends.item[k])
         if phases.pattern[job] >= 0 and view.held.parked[job] == 0:
-            done = log.kept_s[job] + max(0.0, truth.work[job] - (truth.ends.time[k] - now) / truth.factor[job])
+            done = log.kept_s[job] + max(0.0, truth.work[job] - (truth.ends.time[k] - time_s) / truth.factor[job])
             place = place_at(truth, done)
             if place != phases.place[job]:
                 show_place(view, truth, job, place)
     settle(view, truth, log)
     period = truth.when[codes.TICK_PERIOD]
-    at = (math.floor(now / period) + 1.0) * period
-    truth.when[codes.TICK_AT] = at if at > now else at + period
+    at = (math.floor(time_s / period) + 1.0) * period
+    truth.when[codes.TICK_AT] = at if at > time_s else at + period
 
 
 @kernel
@@ -61,7 +61,7 @@ def show_place(view: KernelView, truth: Truth, job: int, place: int) -> None:
 @kernel
 def begin_phases(view: KernelView, truth: Truth, log: Log) -> None:
     """Let the jobs of the buffer of starts draw the first samples of their profiles, behind the work that was kept."""
-    for k in range(view.counter[codes.STARTS]):
+    for k in range(view.now.starts):
         job = as_int64(view.entries.job[view.start_entry[k]])
         if has_profile(truth, job):
             place = place_at(truth, log.kept_s[job])

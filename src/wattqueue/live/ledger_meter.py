@@ -127,7 +127,7 @@ class LedgerMeter:
 
     def passed(self, view: KernelView) -> None:
         """Note after a pass whether jobs fit with the share in force, and whether the margin holds a job back."""
-        if view.counter[codes.AVAILABLE] >= 0:
+        if view.now.available_uw >= 0:
             self.meter.state[at.FIT_SHARE] = self._in_force()[0]
         self.meter.state[at.HELD] = float(at.holds_back_once(view))
 

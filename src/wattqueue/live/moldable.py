@@ -82,7 +82,7 @@ def grow(
     kernel = now.kernel
     free = kernel.units.free.tolist()
     limited = view.cap_w < np.inf
-    room_w = float(kernel.counter[codes.AVAILABLE]) / codes.MICRO if limited else math.inf
+    room_w = float(kernel.now.available_uw) / codes.MICRO if limited else math.inf
     nodes = view.jobs.nodes.copy()
     for row, start in wide:
         each_w = _net_w(view, row, start, layout)

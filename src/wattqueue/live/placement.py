@@ -114,7 +114,7 @@ class NodeChoice:
         """
         view, kernel = decision.view, decision.now.kernel
         limited = bool(np.isfinite(view.cap_w))
-        room_uw = int(kernel.counter[codes.AVAILABLE]) if limited else 0
+        room_uw = int(kernel.now.available_uw) if limited else 0
         apart = view.rank is not None or view.prediction.unit_factor is not None
         found = []
         for at, row, start in zip(decision.rows[:most], rows, decision.starts, strict=False):

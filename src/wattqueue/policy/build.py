@@ -194,8 +194,6 @@ def build_view(
     by_unit = new_by_unit(jobs.app, machine, prediction, rank, len(queue.job), len(units.word))
     if len(by_unit.order):
         units = ranked_units(units, by_unit.order)
-    num = np.zeros(codes.NUM_SLOTS)
-    num[[codes.NOW, codes.LAST_PASS, codes.AHEAD_S]] = -np.inf, -np.inf, np.inf
     walltime = kernel_array(jobs.walltime_s, np.float64)
     if keeps_work:
         walltime = walltime.copy()
@@ -217,8 +215,7 @@ def build_view(
         new_plan(n, partitions) if settings.code == codes.CONSERVATIVE else no_plan(partitions),
         np.empty(capacity + 1, np.int32),
         np.empty(capacity + 1, np.int16),
-        num,
-        np.zeros(codes.COUNT_SLOTS, np.int64),
+        state.PassState(),
     )
     fill_counters(view, machine, settings, jobs)
     return check_padding(view)
@@ -242,25 +239,27 @@ def planned_times(
 def fill_counters(view: state.KernelView, machine: Machine, settings: PassSettings, jobs: KnownJobs) -> None:
     """Set the view's constants, and its budget without a cap.
 
-    DIRTY and FIRST_NEW begin as after a change, so that the first pass is a whole one.
+    ``dirty`` and ``first_new`` begin as after a change, so that the first pass is a whole one.
     """
-    count = view.counter
-    count[codes.CODE] = settings.code
-    count[codes.DEPTH] = min(settings.queue_depth or codes.ANY_NEED, codes.ANY_NEED)
-    count[codes.DIRTY] = 1
-    count[codes.FIRST_NEW] = -1
-    count[codes.CAP] = count[codes.AVAILABLE] = codes.NO_CAP
-    count[codes.SCOPE_JOBS] = machine.cap_scope == "jobs"
-    count[codes.SCOPE_MACHINE] = machine.cap_scope == "machine"
+    now = view.now
+    now.time_s = now.last_pass_s = -np.inf
+    now.ahead_s = np.inf
+    now.backfill = settings.code
+    now.depth = min(settings.queue_depth or codes.ANY_NEED, codes.ANY_NEED)
+    now.dirty = 1
+    now.first_new = -1
+    now.cap_uw = now.available_uw = codes.NO_CAP
+    now.scope_jobs = machine.cap_scope == "jobs"
+    now.scope_machine = machine.cap_scope == "machine"
     if machine.cap_scope == "machine":
-        count[codes.BASE] = sum(p.units * codes.microwatts(p.idle_w) for p in machine.partitions)
+        now.base_uw = sum(p.units * codes.microwatts(p.idle_w) for p in machine.partitions)
     if settings.chance is not None:
-        count[codes.BY_CHANCE] = 1
-        view.num[[codes.CHANCE_SHARE, codes.CHANCE_OWN, codes.CHANCE_COMMON]] = settings.chance
-    count[codes.BY_TARGET] = settings.by_target
-    count[codes.CORRECTION] = settings.correction
-    count[codes.LOOKS_AHEAD] = settings.looks_ahead
-    count[codes.FCFS_RANKS] = appends_only(view.entries, jobs)
+        now.by_chance = 1
+        now.chance_share, now.chance_own, now.chance_common = settings.chance
+    now.by_target = settings.by_target
+    now.correction = settings.correction
+    now.looks_ahead = settings.looks_ahead
+    now.fcfs_ranks = appends_only(view.entries, jobs)
 
 
 def appends_only(entries: state.EntryTable, jobs: KnownJobs) -> bool:

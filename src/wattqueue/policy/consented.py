@@ -178,16 +178,16 @@ SLOWING = (SetFrequency, SetDomainCaps, Suspend, Requeue, StartJob)
 
 def keeps_cap_alone(view: View, freed_w: float = 0.0) -> bool:
     """Return whether a load target is known, or the limit rises after one, and the cap alone is kept."""
-    count = view.kernel.counter
-    full = int(max(count[codes.CAP], count[codes.FULL_CAP]))
-    if count[codes.CAP] >= full and not len(view.load_targets):
+    now = view.kernel.now
+    full = int(max(now.cap_uw, now.full_cap_uw))
+    if now.cap_uw >= full and not len(view.load_targets):
         return False
     if full >= codes.NO_CAP:
         return True
-    budget = full - int(count[codes.BASE])
-    if count[codes.BY_CHANCE]:
-        budget = math.floor(budget / view.kernel.num[codes.CHANCE_SHARE])
-    left = budget - int(count[codes.MARGIN]) - int(count[codes.LEDGER]) - int(count[codes.IDLE_ABOVE])
+    budget = full - int(now.base_uw)
+    if now.by_chance:
+        budget = math.floor(budget / view.kernel.now.chance_share)
+    left = budget - int(now.margin_uw) - int(now.ledger_uw) - int(now.idle_above_uw)
     return left + freed_w * codes.MICRO >= 0
 
 

@@ -117,21 +117,21 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
     view = build_view(
         s.jobs, s.machine, s.prediction, s.entries, s.window, s.settings, rank=s.rank, planned_s=s.planned_s
     )
-    view.num[codes.NOW] = s.now_s
-    count, held, running = view.counter, view.held, s.running
+    view.now.time_s = s.now_s
+    now, held, running = view.now, view.held, s.running
     if s.base_uw is not None:
-        count[codes.BASE] = s.base_uw
-    count[codes.CAP] = cap_uw(s.cap_w)
-    count[codes.FULL_CAP] = cap_uw(max(s.cap_w, s.alone_w))
-    count[codes.IN_TARGET] = s.signals.targets.in_force(s.now_s) >= 0
+        now.base_uw = s.base_uw
+    now.cap_uw = cap_uw(s.cap_w)
+    now.full_cap_uw = cap_uw(max(s.cap_w, s.alone_w))
+    now.in_target = s.signals.targets.in_force(s.now_s) >= 0
     if len(s.signals.targets):
         ahead_s, ahead_w = next_target(s.signals, np.array([s.now_s]))
-        view.num[codes.AHEAD_S] = ahead_s[0]
-        count[codes.AHEAD_CAP] = codes.microwatts(ahead_w[0]) if ahead_s[0] < np.inf else codes.NO_CAP
+        view.now.ahead_s = ahead_s[0]
+        now.ahead_cap_uw = codes.microwatts(ahead_w[0]) if ahead_s[0] < np.inf else codes.NO_CAP
     # Not into MARGIN: that slot is the ledger's own, and a chance ledger computes it from what runs.
-    count[codes.BASE_MARGIN] = codes.microwatts(s.margin_w)
-    count[codes.BASE] += count[codes.BASE_MARGIN]
-    count[codes.IDLE_ABOVE] = s.idle_above_uw
+    now.base_margin_uw = codes.microwatts(s.margin_w)
+    now.base_uw += now.base_margin_uw
+    now.idle_above_uw = s.idle_above_uw
     held.option[running.row] = running.option
     held.end[running.row] = running.expected_end_s
     held.factor[running.row] = s.prediction.factors(running.row, running.option)
@@ -142,7 +142,7 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
     room = len(running.low) + s.machine.units
     low, high = np.empty(room, np.int32), np.empty(room, np.int32)
     low[: len(running.low)], high[: len(running.high)] = running.low, running.high
-    count[codes.INTERVALS] = len(running.low)
+    now.intervals = len(running.low)
     if len(running.variance_left):
         view = view._replace(evidence=new_evidence(len(s.jobs), 1.0, 1.0))
         view.evidence.left[running.row] = running.variance_left
@@ -175,7 +175,7 @@ def decide(snapshot: PolicySnapshot) -> list[StartJob]:
 def starts_of(view: state.KernelView, names: JobNames) -> list[StartJob]:
     """Return the buffer of starts of a view as actions, in order."""
     found = []
-    for k in range(int(view.counter[codes.STARTS])):
+    for k in range(int(view.now.starts)):
         job, option = int(view.entries.job[view.start_entry[k]]), int(view.start_option[k])
         first, count = int(view.held.first[job]), int(view.held.pieces[job])
         units: list[int] = []
@@ -204,7 +204,7 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
         entries, window = _with_windows(view, entries, window, small_running)
     seconds = kernel.planned.seconds[rows]
     # Less than the walltime where run times are predicted, and of jobs that kept work when they were requeued.
-    shorter = bool(kernel.counter[codes.CORRECTION]) or bool((seconds != view.jobs.walltime_s[rows]).any())
+    shorter = bool(kernel.now.correction) or bool((seconds != view.jobs.walltime_s[rows]).any())
     out = view.unit_state != codes.UNIT_ON
     for job in running if out.any() else ():
         out[view.job_units(int(job))] = False  # on a draining node
@@ -220,13 +220,13 @@ def snapshot_of(view: View, settings: PassSettings, priority: Floats | None = No
         _running_of(kernel, running, small_running),
         view.cap_w,
         # A chance ledger computes its margin again from the running jobs.
-        0.0 if kernel.counter[codes.BY_CHANCE] else float(kernel.counter[codes.MARGIN]) / codes.MICRO,
-        int(kernel.counter[codes.BASE]),
+        0.0 if kernel.now.by_chance else float(kernel.now.margin_uw) / codes.MICRO,
+        int(kernel.now.base_uw),
         unusable,
         rank_of(kernel, len(view.jobs.app.names)),
         view.signals,
         seconds if shorter else None,
-        int(kernel.counter[codes.IDLE_ABOVE]),
+        int(kernel.now.idle_above_uw),
         view.cap_alone_w,
     )
     return snapshot, rows.astype(np.int32)
@@ -254,7 +254,7 @@ def _running_of(kernel: state.KernelView, running: Ints, rows: Ints) -> RunningJ
     Not the predictions: a job under a limit, or at another frequency than at its start, counts for something else.
     """
     held, blocks = kernel.held, kernel.running
-    used = blocks.order[: kernel.counter[codes.BLOCKS]]
+    used = blocks.order[: kernel.now.blocks]
     parts = [blocks.net[block, : blocks.filled[block]] for block in used]
     net = np.concatenate(parts) if parts else np.zeros(0, np.int64)
     return RunningJobs(
@@ -264,8 +264,8 @@ def _running_of(kernel: state.KernelView, running: Ints, rows: Ints) -> RunningJ
         net,
         held.first[running],
         held.pieces[running],
-        held.low[: kernel.counter[codes.INTERVALS]],
-        held.high[: kernel.counter[codes.INTERVALS]],
+        held.low[: kernel.now.intervals],
+        held.high[: kernel.now.intervals],
         held.parked[running] != 0,
         kernel.evidence.left[running] if len(kernel.evidence.left) else np.zeros(0),
     )
@@ -281,7 +281,7 @@ def ranked_starts(view: View, settings: PassSettings, priority: Floats | None) -
     kernel = view_of(snapshot)
     schedule_once(kernel)
     entries, found = own_kernel(view).entries.of_job, []
-    for k in range(int(kernel.counter[codes.STARTS])):
+    for k in range(int(kernel.now.starts)):
         job, option = int(kernel.entries.job[kernel.start_entry[k]]), int(kernel.start_option[k])
         found.append(Start(int(entries[rows[job], kernel.units.option_partition[option]]), option))
     return found

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.kernels.state import Scalars
+
 T = TypeVar("T", bound=tuple[Any, ...])
 
 
@@ -21,11 +23,13 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def read_only_tuple(value: T) -> T:
-    """Return a named tuple of the same class with all its arrays read-only, those of tuples within it, too."""
+    """Return a named tuple of the same class with all its arrays and records read-only, in tuples within it, too."""
     return type(value)._make(map(_member, value))  # type: ignore[attr-defined,no-any-return]
 
 
 def _member(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return read_only(value)
+    if isinstance(value, Scalars):
+        return type(value)(read_only(value.data))
     return read_only_tuple(value) if isinstance(value, tuple) else value

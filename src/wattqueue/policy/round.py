@@ -126,7 +126,7 @@ class Round:
     def start_rows(self) -> list[int]:
         """Return the row of each start in the job table, in the order of ``starts``."""
         kernel = self.kernel
-        rows: list[int] = kernel.entries.job[kernel.start_entry[: int(kernel.counter[codes.STARTS])]].tolist()
+        rows: list[int] = kernel.entries.job[kernel.start_entry[: int(kernel.now.starts)]].tolist()
         return rows
 
     def wider(self, snapshot: PolicySnapshot) -> Round:
@@ -154,24 +154,24 @@ class Round:
 
         A figure that falls would free watts that the next snapshot has not shown yet.
         """
-        if more_uw <= 0 or not self.kernel.counter[codes.SCOPE_MACHINE]:
+        if more_uw <= 0 or not self.kernel.now.scope_machine:
             return True
-        if not self._count(codes.BASE, more_uw):
+        if not self._count(base_uw=more_uw):
             return False
         self.base_added_uw += more_uw
         return True
 
     def count_job(self, more_uw: int) -> bool:
         """Count a running job for more, if the ledger has room for it; less is counted when it is observed."""
-        return more_uw <= 0 or self._count(codes.LEDGER, more_uw)
+        return more_uw <= 0 or self._count(ledger_uw=more_uw)
 
-    def _count(self, counter: int, more_uw: int) -> bool:
-        """Add to a counter of the ledger; take it back and return False where the cap has no room for it."""
-        count = self.kernel.counter
-        count[counter] += more_uw
+    def _count(self, base_uw: int = 0, ledger_uw: int = 0) -> bool:
+        """Count more watts; take them back and return False where the cap has no room for them."""
+        now = self.kernel.now
+        now.base_uw, now.ledger_uw = now.base_uw + base_uw, now.ledger_uw + ledger_uw
         budget_once(self.kernel)
-        if count[codes.CAP] < codes.NO_CAP and count[codes.AVAILABLE] < 0:
-            count[counter] -= more_uw
+        if now.cap_uw < codes.NO_CAP and now.available_uw < 0:
+            now.base_uw, now.ledger_uw = now.base_uw - base_uw, now.ledger_uw - ledger_uw
             budget_once(self.kernel)
             return False
         return True
@@ -200,7 +200,7 @@ def _stop(now: Round, action: StopNode) -> str:
     if not now.count_base(microwatts(max(part.shutdown_w, part.off_w)) - len(units) * microwatts(part.idle_w)):
         return REASONS[codes.REFUSED_POWER]
     load_unusable(now.kernel, units)
-    now.kernel.counter[codes.DIRTY] = 1
+    now.kernel.now.dirty = 1
     now.tell(units, codes.UNIT_STOPPING)
     return ""
 
@@ -212,7 +212,7 @@ def _drain(now: Round, action: DrainNode) -> str:
         return refused
     units = now.node_units(unit)
     load_unusable(now.kernel, np.array([u for u in units.tolist() if unit_is_free(now.kernel, u)], np.int32))
-    now.kernel.counter[codes.DIRTY] = 1
+    now.kernel.now.dirty = 1
     now.unit_state[units] = codes.UNIT_DRAINING
     now.drained.append(int(units[0]))
     return ""

@@ -32,9 +32,9 @@ def with_sensors(view: state.KernelView, machine: Machine, ledger: Measured | No
         np.repeat(most, [p.units for p in machine.partitions]),
     )
     if ledger is not None:
-        view.counter[codes.BY_SAMPLE] = 1
-        view.counter[codes.SHARE_BUSY] = ledger.share == "busy"
-    view.num[codes.IDLE_TOLERANCE] = Measured().idle_tolerance if ledger is None else ledger.idle_tolerance
+        view.now.by_sample = 1
+        view.now.share_busy = ledger.share == "busy"
+    view.now.idle_tolerance = Measured().idle_tolerance if ledger is None else ledger.idle_tolerance
     if isinstance(ledger, InFlight):
         view = view._replace(evidence=new_evidence(len(view.nodes), ledger.even_s, ledger.phase_share))
     return view._replace(measured=measured)

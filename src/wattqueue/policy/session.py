@@ -356,7 +356,7 @@ class Session:
         Raises: PolicyError for a margin below 0 or not finite (it would raise the cap), or an answer that is no list
         of starts.
         """
-        self.last_pass_s = float(driver.kernel.num[codes.NOW])
+        self.last_pass_s = float(driver.kernel.now.time_s)
         needs = self.needs
         if not needs.pass_in_python:
             schedule_once(driver.kernel)
@@ -395,15 +395,15 @@ class Session:
 
 def set_margin(kernel: state.KernelView, margin_w: float) -> None:
     """Keep watts free below the cap. A chance ledger computes its own margin, start by start, and keeps that."""
-    if not kernel.counter[codes.BY_CHANCE]:
+    if not kernel.now.by_chance:
         act.set_margin(kernel, codes.microwatts(margin_w))
 
 
 def hold_starts(kernel: state.KernelView, *, held: bool) -> None:
     """Let nothing start beside running jobs, or let jobs start again; then the next pass looks at all of them."""
-    if bool(kernel.counter[codes.HOLDS_STARTS]) != held:
-        kernel.counter[codes.HOLDS_STARTS] = held
-        kernel.counter[codes.DIRTY] = 1
+    if bool(kernel.now.holds_starts) != held:
+        kernel.now.holds_starts = held
+        kernel.now.dirty = 1
 
 
 def run_pass(driver: Driver, view: View, needs: Capabilities, answers: PassAnswers) -> list[tuple[Start, int]]:

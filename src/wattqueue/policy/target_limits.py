@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wattqueue.kernels import codes, state
+from wattqueue.kernels import state
 from wattqueue.kernels.schedule import budget_once
 from wattqueue.parts.contracts import Floats
 from wattqueue.policy.actions import SetDomainCaps, carry_out
@@ -89,12 +89,12 @@ class TargetLimits:
 @contextmanager
 def cap_alone(kernel: state.KernelView) -> Iterator[None]:
     """Compare with the cap alone, instead of the limit in force, what is done inside."""
-    count = kernel.counter
-    held = int(count[codes.CAP])
-    count[codes.CAP] = max(held, int(count[codes.FULL_CAP]))
+    now = kernel.now
+    held = int(now.cap_uw)
+    now.cap_uw = max(held, int(now.full_cap_uw))
     budget_once(kernel)
     try:
         yield
     finally:
-        count[codes.CAP] = held
+        now.cap_uw = held
         budget_once(kernel)

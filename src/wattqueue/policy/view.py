@@ -98,12 +98,12 @@ class View:
     @property
     def now_s(self) -> float:
         """Return the time of this pass."""
-        return float(self._own.num[codes.NOW])
+        return float(self._own.now.time_s)
 
     @property
     def queue(self) -> Ints:
         """Return the queued entries in queue order. Shape (q,)."""
-        out = np.empty(self._own.counter[codes.QUEUED], np.int32)
+        out = np.empty(self._own.now.queued, np.int32)
         return out[: list_queue(self._own, out)]
 
     @property
@@ -152,13 +152,13 @@ class View:
     @property
     def cap_w(self) -> float:
         """Return the cap in force; inf for none."""
-        cap = int(self._own.counter[codes.CAP])
+        cap = int(self._own.now.cap_uw)
         return np.inf if cap >= codes.NO_CAP else cap / codes.MICRO
 
     @property
     def cap_alone_w(self) -> float:
         """Return the cap in force without load targets; inf for none."""
-        cap = int(max(self._own.counter[codes.CAP], self._own.counter[codes.FULL_CAP]))
+        cap = int(max(self._own.now.cap_uw, self._own.now.full_cap_uw))
         return np.inf if cap >= codes.NO_CAP else cap / codes.MICRO
 
     @property
@@ -187,7 +187,7 @@ class View:
     @property
     def available_w(self) -> float:
         """Return the watts that starting jobs may still take; inf without a cap."""
-        return np.inf if self.cap_w == np.inf else float(self._own.counter[codes.AVAILABLE]) / codes.MICRO
+        return np.inf if self.cap_w == np.inf else float(self._own.now.available_uw) / codes.MICRO
 
     def entry_job(self, entry: int) -> int:
         """Return the row of an entry's job."""
@@ -244,7 +244,7 @@ class View:
         Without the idle watts of their units, as ``net_watts``; NaN for a job that does not run.
         """
         blocks = self._own.running
-        used = blocks.order[: int(self._own.counter[codes.BLOCKS])]
+        used = blocks.order[: int(self._own.now.blocks)]
         filled = np.arange(blocks.job.shape[1]) < blocks.filled[used][:, None]
         counted = np.full(len(self._own.nodes), np.nan)
         counted[blocks.job[used][filled]] = blocks.net[used][filled] / codes.MICRO
@@ -313,7 +313,7 @@ class View:
     @property
     def base_w(self) -> float:
         """Return the idle watts that the cap covers and no job does (rule 14 of docs/semantics.md)."""
-        return float(self._own.counter[codes.BASE]) / codes.MICRO
+        return float(self._own.now.base_uw) / codes.MICRO
 
     def job_option(self, job: int) -> int:
         """Return the option at which a job runs, -1 if it does not run."""

@@ -257,17 +257,17 @@ class Simulation:
         """State what a job needs at least to start, and the base of the cap where no node ever stops (rule 19)."""
         steps, needs = self.truth.announced, self.session.needs
         steps.least[:3] = needs.least_margin(LEAST_SHARE)
-        steps.least[BASE_UW] = -1 if nodes_fail or needs.controls else self.view.counter[codes.BASE]
+        steps.least[BASE_UW] = -1 if nodes_fail or needs.controls else self.view.now.base_uw
 
     def _first_cap(self) -> None:
         """Put the first value of the cap in force: it holds before its first row, too (rule 1 of docs/semantics.md)."""
         first = int(self.truth.signal_uw[0])
-        self.view.counter[codes.CAP] = first
-        self.view.counter[codes.IN_TARGET] = self.truth.signal_target[0]
+        self.view.now.cap_uw = first
+        self.view.now.in_target = self.truth.signal_target[0]
         steps = self.truth.announced
-        self.view.num[codes.AHEAD_S], self.view.counter[codes.AHEAD_CAP] = steps.ahead_s[0], steps.ahead_uw[0]
-        self.view.counter[codes.RAMPED] = self.session.needs.ramped
-        self.view.counter[[codes.STATED_CAP, codes.FULL_CAP]] = first, steps.full_uw[0]
+        self.view.now.ahead_s, self.view.now.ahead_cap_uw = steps.ahead_s[0], steps.ahead_uw[0]
+        self.view.now.has_ramp = self.session.needs.ramped
+        self.view.now.stated_cap_uw, self.view.now.full_cap_uw = first, steps.full_uw[0]
         budget_once(self.view)
         self.truth.tally[codes.NEXT_SIGNAL] = 1
 
@@ -306,7 +306,7 @@ class Simulation:
         """Count jobs that were suspended and not resumed as never ran; what they drew stays in their energy."""
         log, parked = self.log, self.view.held.parked
         left = np.flatnonzero((log.state == codes.RUNNING_NOW) & (parked != 0))
-        now_s = self.view.num[codes.NOW]
+        now_s = self.view.now.time_s
         log.energy_j[left] += (now_s - log.start[left]) * (self.truth.uw[left] / codes.MICRO)
         log.parked_s[left] += now_s
         log.state[left] = codes.WAITING
@@ -335,11 +335,11 @@ class Simulation:
         """
         world, session, limits, truth = self.world, self.session, self.limits, self.truth
         when, arrivals = truth.when, len(truth.arrival)
-        num, tally, request = self.view.num.item, truth.tally.item, truth.request.item
+        now, tally, request = self.view.now, truth.tally.item, truth.request.item
         stepped = self.parts.step.tally
 
         def act() -> None:
-            now_s = num(codes.NOW)
+            now_s = now.time_s
             limits.at(now_s, moves=tally(codes.HEAP) > 0 or tally(codes.NEXT_ARRIVAL) < arrivals)
             stepped[ACTED] = 0
             done = session.control(world, now_s, request(codes.HAPPENED), limits.count)
@@ -360,7 +360,7 @@ class Simulation:
         """
         tally, held, plan, log = self.truth.tally, self.view.held, self.view.plan, self.log
         hidden = not self.world.views  # no part has arrays that show this memory
-        if self.view.counter[codes.INTERVALS] + self.machine.units > len(held.low):
+        if self.view.now.intervals + self.machine.units > len(held.low):
             held = lengthened(held, len(held.low) // 16 + self.machine.units, "low", "high", in_place=hidden)
             self.world.replace(kernel=self.view._replace(held=held))
         elif tally[codes.POWER_ROWS] + 1 >= len(log.time):
@@ -404,7 +404,7 @@ class Simulation:
         predicted = self._predicted()
         predicted[~ran] = np.nan
         held.pieces[~ran] = 0
-        used = int(self.view.counter[codes.INTERVALS])
+        used = int(self.view.now.intervals)
         return Schedule(
             log.state, log.reason, log.start, log.end, log.option, log.energy_j, predicted,
             held.first, held.pieces, held.low[:used], held.high[:used], log.parked_s if log.parked_s.any() else None,

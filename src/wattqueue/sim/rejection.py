@@ -29,7 +29,7 @@ def rejections(jobs: Jobs, view: KernelView, cap: Cap, *, machine_figures: bool)
     reason[(view.entries.of_job < 0).all(axis=1)] = Reason.TOO_WIDE
     if not cap.limited:
         return reason
-    least = least_net_uw(view, machine_figures=machine_figures) + view.counter[codes.BASE]
+    least = least_net_uw(view, machine_figures=machine_figures) + view.now.base_uw
     highest = cap.highest_from(jobs.submit_s) * codes.MICRO
     reason[(reason == Reason.NONE) & (least > np.rint(highest))] = Reason.TOO_MUCH_POWER
     return reason
@@ -45,7 +45,7 @@ def state_reasons(jobs: Jobs, view: KernelView, cap: Cap, log: Log) -> None:
         return
     log.reason[left] = Reason.QUEUED
     if cap.limited:
-        least = least_net_uw(view, machine_figures=True) + view.counter[codes.BASE]
+        least = least_net_uw(view, machine_figures=True) + view.now.base_uw
         highest = np.rint(cap.highest_from(jobs.submit_s) * codes.MICRO)
         log.reason[left & (least > highest)] = Reason.NEVER_FITS
 
@@ -73,7 +73,7 @@ def least_net_uw(view: KernelView, *, machine_figures: bool) -> NDArray[np.float
     entries, idle = view.entries, view.units.idle_uw[view.units.option_partition]
     least = np.full(len(view.nodes), np.inf)
     width = int((entries.last - entries.first).max(initial=0)) + 1
-    share = 0 if view.counter[codes.SCOPE_JOBS] else 1
+    share = 0 if view.now.scope_jobs else 1
     for step in range(width):
         option = np.minimum(entries.first.astype(np.int64) + step, entries.last)
         unit = idle[option].astype(np.float64)

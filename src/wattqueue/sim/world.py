@@ -138,8 +138,7 @@ class SimulatedWorld:
     @property
     def now_s(self) -> float:
         """Return the present instant."""
-        now: float = self.kernel.num.item(codes.NOW)
-        return now
+        return self.kernel.now.time_s
 
     def arrivals(self) -> NDArray[np.int32]:
         """Return the rows of the jobs that are submitted at this instant. Shape (k,)."""

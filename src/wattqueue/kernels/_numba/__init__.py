@@ -21,6 +21,7 @@ become cached machine code (``kernels/cache.py``).
 from __future__ import annotations
 
 from wattqueue.kernels._numba.addresses import referenced
+from wattqueue.kernels._numba.scalars import Scalars
 from wattqueue.kernels._numba.words import AT_LEAST_LANES, AT_MOST_LANES
 from wattqueue.kernels.mode import MODE
 
@@ -64,6 +65,7 @@ else:
 __all__ = [
     "AT_LEAST_LANES",
     "AT_MOST_LANES",
+    "Scalars",
     "as_int64",
     "at_least",
     "at_most",

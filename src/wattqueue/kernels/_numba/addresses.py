@@ -23,10 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.errors import EngineError
+from wattqueue.kernels._numba.scalars import Scalars
 
 T = TypeVar("T")
 Layout = tuple[Any, ...]
-"""(class, members): a member is the layout of a tuple, or (dtype, dimensions) of an array, or ``(type,)``: a number."""
+"""(class, members): a member is the layout of a tuple, or (dtype, dimensions) of an array, or ``(type,)``: a number
+or a record."""
 
 LAYOUTS: dict[str, Layout] = {}
 """Layouts of this process, by the name of the record's field."""
@@ -77,9 +79,12 @@ def addresses_of(value: Any) -> NDArray[Any]:
 def _append(value: Any, named: str, member: str, words: list[int]) -> Any:
     """Append the words of a member of a tuple; return its kind.
 
-    (dtype, dimensions) of an array, the record of a tuple, or the type of a number. A tuple within the tuple has its
-    words already, if it stood in another one before: a buffer that is replaced costs little.
+    (dtype, dimensions) of an array, the record of a tuple, or the type of a number or ``Scalars``. A tuple within the
+    tuple has its words already, if it stood in another one before: a buffer that is replaced costs little.
     """
+    if isinstance(value, Scalars):
+        words.append(value.data.ctypes.data)
+        return type(value)
     if isinstance(value, np.ndarray):
         flags = value.flags
         if not (flags.c_contiguous and flags.aligned):
@@ -113,6 +118,8 @@ def name_of(layout: Layout) -> str:
 
 def _text(layout: Layout) -> str:
     """Return a layout as text."""
-    if isinstance(layout[0], type):
-        return f"{layout[0].__name__}({', '.join(map(_text, layout[1]))})" if len(layout) > 1 else layout[0].__name__
-    return f"{layout[0]}{layout[1]}"
+    if not isinstance(layout[0], type):
+        return f"{layout[0]}{layout[1]}"
+    if len(layout) > 1:
+        return f"{layout[0].__name__}({', '.join(map(_text, layout[1]))})"
+    return str(layout[0].layout.descr) if issubclass(layout[0], Scalars) else layout[0].__name__

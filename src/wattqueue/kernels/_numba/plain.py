@@ -12,9 +12,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
-from numba import njit
+from numba import from_dtype, njit
+from numba.extending import typeof_impl
 
 from wattqueue.kernels._numba import words
+from wattqueue.kernels._numba.scalars import Scalars
 from wattqueue.kernels.cache import CACHE_DIR
 from wattqueue.kernels.mode import MODE
 
@@ -44,6 +46,12 @@ def entry(function: F) -> F:
         return cast("F", njit(error_model="numpy", boundscheck=CHECKS, nogil=True, cache=True)(function))
     finally:
         config.CACHE_DIR = before
+
+
+@typeof_impl.register(Scalars)  # type: ignore[untyped-decorator]
+def _typeof_record(value: Scalars, _: Any) -> Any:
+    """Return numba's type of a record. It finds the memory as it does for a record of numpy: the attribute ``data``."""
+    return from_dtype(value.layout)
 
 
 def _tuple_itself(value: Any) -> Any:

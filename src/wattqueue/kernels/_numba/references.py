@@ -9,7 +9,8 @@ call. ``by_reference`` avoids that:
 2. ``by_reference`` copies them into a C struct in the entry's stack frame (``_struct_type``) and returns its address.
    The copy lets LLVM see that no store into an array changes an address; so it keeps addresses in registers.
 3. Inner kernels receive a value of type ``ByReference``. Reading a member of it (``view.tree``) gives the address of
-   the inner struct; reading an array (``tree.need``) rebuilds numba's array value from data and shape (``_array``).
+   the inner struct; reading an array (``tree.need``) rebuilds numba's array value from data and shape (``_array``). A
+   ``Scalars`` (``view.now``) is numba's own record, a pointer, whose fields can be set.
 
 Consequences that callers must respect:
 
@@ -33,6 +34,7 @@ from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, mod
 from wattqueue.kernels._numba.addresses import LAYOUTS, Layout, name_of
 
 _WORD = ir.IntType(64)
+_NUMBERS = {int: types.int64, float: types.float64}
 
 
 class ByReference(types.Type):  # type: ignore[misc]
@@ -59,7 +61,8 @@ def _numba_type(layout: Layout) -> Any:
     if _is_tuple(layout):
         return ByReference(layout)
     if len(layout) == 1:
-        return types.float64 if layout[0] is float else types.int64
+        kind = layout[0]
+        return _NUMBERS[kind] if kind in _NUMBERS else from_dtype(kind.layout)
     return types.Array(from_dtype(np.dtype(layout[0])), layout[1], "C")
 
 
@@ -69,7 +72,7 @@ def _is_tuple(layout: Layout) -> bool:
 
 
 def _struct_type(models_of: Any, layout: Layout) -> Any:
-    """Return the LLVM type of what the pointer points to: nested structs, an array's data and shape, plain numbers."""
+    """Return the LLVM type of what the pointer points to: nested structs, data and shape of arrays, numbers."""
     if _is_tuple(layout):
         return ir.LiteralStructType([_struct_type(models_of, member) for member in layout[1]])
     if len(layout) == 1:
@@ -119,7 +122,7 @@ class _ByReferenceMembers(AttributeTemplate):  # type: ignore[misc]
 
 @lower_getattr_generic(ByReference)  # type: ignore[untyped-decorator]
 def _member(context: Any, builder: Any, reference_type: Any, value: Any, name: str) -> Any:
-    """Generate code that reads a member: an address for a tuple, an array value for an array, else the number."""
+    """Generate code that reads a member: an address for a tuple or record, an array value, or a number."""
     index, of = reference_type.member(name)
     place = cgutils.gep_inbounds(builder, value, 0, index)
     if isinstance(of, ByReference):

@@ -1,0 +1,230 @@
+"""What jobs really draw and take, the events that are still to come, and the results. Only the simulator's loop and the
+actions that it carries out see it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from wattqueue.kernels._numba import referenced
+from wattqueue.kernels.state.queue import Array, Rows, UnitFactors
+
+
+@referenced
+class Heap(NamedTuple):
+    """A binary heap of (time, id) with the place of each id, so that a time can be changed (``kernels/heap.py``)."""
+
+    time: Array
+    """(capacity,) float64 time of each row; row 0 is the first event."""
+    item: Array
+    """(capacity,) int32 id of each row."""
+    place: Array
+    """(ids,) int32 row of each id, -1 while it is not in the heap."""
+
+
+@referenced
+class Domains(NamedTuple):
+    """Limits on power domains, and the jobs on their units (``kernels/domains.py``).
+
+    Sums and speeds have two rows: what jobs really draw, and what is expected of them.
+    """
+
+    start: Array
+    """(D + 1,) int32 first unit of each domain, and U at the end."""
+    of_unit: Array
+    """(U,) int32 domain of each unit."""
+    cap_uw: Array
+    """(D,) float64 limit on the microwatts of a domain, inf for none."""
+    owner: Array
+    """(U,) int32 job on each unit, -1 for none; kept once ``tally[OWNERS]`` is 1."""
+    floor_uw: Array
+    """(2, D) int64 microwatts that no limit reduces."""
+    dynamic_uw: Array
+    """(2, D) int64 microwatts above them at full speed."""
+    speed: Array
+    """(2, D) float64 relative speed under the limit, at most 1."""
+    stale: Array
+    """(D,) int32 domains whose limit or jobs changed; ``tally[STALE]`` of them."""
+    mark: Array
+    """(D,) int8, 1 for a domain in ``stale``."""
+    job: Array
+    """(U + 1,) int32 jobs that may have to continue at another speed; ``tally[LISTED]`` of them."""
+    net: Array
+    """(U + 1,) int64 net microwatts of each of them at its new speed (``speed.count_listed``)."""
+    job_mark: Array
+    """(n,) int8, 1 for a job in ``job``."""
+
+
+@referenced
+class Phases(NamedTuple):
+    """Power profiles that truth follows (``kernels/phases.py``); all empty where it does not.
+
+    Columns of ``model.profiles.PowerProfiles``, and what each job draws now.
+    """
+
+    pattern: Array
+    """(n,) int32 pattern of each job, -1 for none."""
+    base_w: Array
+    """(n,) float64 watts of one unit at level 0."""
+    scale_w: Array
+    """(n,) float64 watts of one unit for a level of 1."""
+    mean_uw: Array
+    """(n,) int64 mean microwatts of one unit over the job's work."""
+    level: Array
+    """float32 levels of all patterns."""
+    first: Array
+    """(P + 1,) int64 first level of each pattern."""
+    resume: Array
+    """(P,) int64 level from which a pattern repeats."""
+    place: Array
+    """(n,) int64 period of its profile that a running job shows."""
+    unit_uw: Array
+    """(n,) int64 microwatts of one unit of a running job now."""
+
+
+@referenced
+class Sensors(NamedTuple):
+    """What power sensors integrate (``kernels/sensors.py``); all empty where nothing measures.
+
+    Sample k of a sensor is the mean over seconds k to k + 1 of its period; its energy stands in column k modulo R.
+    """
+
+    unit_uw: Array
+    """(U,) int64 true microwatts of each unit now."""
+    watt_uw: Array
+    """(S,) int64 sums of these over the units of each sensor."""
+    since_s: Array
+    """(S,) float64 until when energy is counted."""
+    sample: Array
+    """(S,) int64 number of the sample under way then."""
+    part_uj: Array
+    """(S,) float64 microjoules of that sample up to then."""
+    energy_uj: Array
+    """(S, R) float64 microjoules of the last samples; R is a power of two."""
+    figures: Array
+    """float64 seconds and shares by slot: ``SAMPLE_S`` to ``LOSS`` of ``kernels/codes.py``."""
+    normal: Array
+    """float64 standard normal numbers, of which the noise of samples is drawn; empty for none."""
+    uniform: Array
+    """float64 uniform numbers, of which losses are drawn; empty for none."""
+
+
+@referenced
+class AnnouncedSteps(NamedTuple):
+    """What the steps of the cap say of load targets before and after them, row by row of ``Truth.signal_time``."""
+
+    ahead_s: Array
+    """float64 when the next target begins that is announced by then, inf for none."""
+    ahead_uw: Array
+    """int64 its limit."""
+    rise: Array
+    """(k, 3) float64 of the rise after one: microwatts a second (0: no limit), seconds of a step, where it is over."""
+    full_uw: Array
+    """int64 the cap without load targets."""
+    highest_uw: Array
+    """int64 the highest limit from there on."""
+    highest_target_uw: Array
+    """int64 the highest one from there on at which a load target is in force, -1 for none."""
+    least: Array
+    """(4,) float64 share, own and common of the least margin; base of the cap in microwatts, -1 where it may fall."""
+
+
+@referenced
+class Truth(NamedTuple):
+    """What jobs really do, and the events to come."""
+
+    work: Array
+    """(n,) float64 seconds of work at reference speed, at most the walltime."""
+    actual: Rows
+    """True watts and time factors by option."""
+    by_unit: UnitFactors
+    """True factors of units that differ."""
+    time_by_unit: UnitFactors
+    """True factors of run time by unit."""
+    phases: Phases
+    """Power profiles that the watts of jobs follow."""
+    kill: Array
+    """(n,) bool, outruns its walltime."""
+    uw: Array
+    """(n,) int64 true microwatts of the whole job now."""
+    factor: Array
+    """(n,) float64 true time factor now."""
+    left: Array
+    """(n,) float64 seconds of work that a suspended job has left."""
+    reject: Array
+    """(n,) int8 why a job is rejected at submission, 0 for not."""
+    submit: Array
+    """(n,) float64 submit times."""
+    arrival: Array
+    """(n,) int32 jobs in order of submission."""
+    signal_time: Array
+    """float64 times of steps of the cap."""
+    signal_uw: Array
+    """int64 the cap from there on."""
+    signal_target: Array
+    """int8 1 where a load target is in force from there on."""
+    announced: AnnouncedSteps
+    """Targets to come, and ramps after those that are over."""
+    node_time: Array
+    """float64 times of failures and returns."""
+    node_unit: Array
+    """int32 a unit of their nodes."""
+    node_up: Array
+    """int8, 0 fails, 1 returns."""
+    ends: Heap
+    """Completions to come; ids are jobs."""
+    timers: Heap
+    """Shut-downs and boots under way; ids are nodes."""
+    unit_state: Array
+    """(U,) int8 state of each unit, the same for all units of a node."""
+    node_of_unit: Array
+    """(U,) int32 node of each unit."""
+    node_start: Array
+    """(N + 1,) int32 first unit of each node, and U at the end."""
+    domains: Domains
+    """Power domains: limits, and the jobs on their units."""
+    sensors: Sensors
+    """What power sensors integrate."""
+    node_figures: Array
+    """(P, 7) float64 seconds, microwatts and exponents by slot."""
+    when: Array
+    """float64 times by slot: due controls, postponed pass."""
+    tally: Array
+    """int64 scalars by slot: phase, positions in the event columns, running sums of power."""
+    request: Array
+    """int64 scalars by slot: what the loop stops for, what happened at this instant."""
+
+
+@referenced
+class Log(NamedTuple):
+    """What a simulation writes down: results of jobs, and a row for each instant at which power changed."""
+
+    state: Array
+    """(n,) int8 state of each job."""
+    reason: Array
+    """(n,) int8 why it was rejected."""
+    start: Array
+    """(n,) float64 last start, NaN for never."""
+    end: Array
+    """(n,) float64 end, NaN for never."""
+    energy_j: Array
+    """(n,) float64 joules of all its runs."""
+    past_j: Array
+    """(n,) float64 joules of its runs that a requeue or a failure ended."""
+    parked_s: Array
+    """(n,) float64 seconds for which it was suspended; less the time of its suspension while it is."""
+    kept_s: Array
+    """(n,) float64 seconds of work at reference speed that requeues kept."""
+    option: Array
+    """(n,) int16 option at its last start."""
+    time: Array
+    """float64 time of each power step."""
+    jobs_uw: Array
+    """int64 running jobs."""
+    other_uw: Array
+    """int64 idle units."""
+    busy_idle_uw: Array
+    """int64 idle share of units with a job."""
+    busy: Array
+    """int32 units with a job."""
+    finished: Array
+    """int32 jobs that ended since Python read them last."""
