@@ -18,7 +18,7 @@ BOUNDS = {
     "circle": 0,
     "lazy_circle": 11,
     "live_modules": 80,
-    "numbered_slots": 700,
+    "numbered_slots": 0,
 }
 
 

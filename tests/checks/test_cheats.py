@@ -26,7 +26,18 @@ from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Asked, Entries, Floats, Ints, Prediction, Start
 from wattqueue.parts.order.fcfs import Fcfs
-from wattqueue.policy.actions import REASONS, Action, Requeue, SetFrequency, StartJob, StopNode, Suspend
+from wattqueue.policy.actions import (
+    NO_FREE_UNIT,
+    NO_OPTION,
+    NO_POWER,
+    WRONG_STATE,
+    Action,
+    Requeue,
+    SetFrequency,
+    StartJob,
+    StopNode,
+    Suspend,
+)
 from wattqueue.policy.consented import KEEPS_NOTHING
 from wattqueue.policy.overtaking import OVERTAKES
 from wattqueue.policy.policy import load_policy
@@ -109,13 +120,13 @@ def test_outcomes_are_not_in_the_table(outcome: str) -> None:
     [
         (StartJob("3", 0, (), 0), "easy", np.inf, OVERTAKES),
         (StartJob("3", 0, (), 0), "conservative", np.inf, OVERTAKES),
-        (StartJob("3", 0, (), 0), "first-fit", 320.0, REASONS[codes.REFUSED_POWER]),
-        (StartJob("3", 0, (0,), 0), "first-fit", np.inf, REASONS[codes.REFUSED_OPTION]),
-        (StartJob("1", 0, (), 0), "easy", np.inf, REASONS[codes.REFUSED_STATE]),
-        (StartJob("3", 1, (), 0), "easy", np.inf, REASONS[codes.REFUSED_STATE]),
-        (SetFrequency("1", 7), "easy", np.inf, REASONS[codes.REFUSED_OPTION]),
-        (SetFrequency("1", -1), "easy", np.inf, REASONS[codes.REFUSED_OPTION]),
-        (StopNode(0), "easy", np.inf, REASONS[codes.REFUSED_BUSY]),
+        (StartJob("3", 0, (), 0), "first-fit", 320.0, NO_POWER),
+        (StartJob("3", 0, (0,), 0), "first-fit", np.inf, NO_OPTION),
+        (StartJob("1", 0, (), 0), "easy", np.inf, WRONG_STATE),
+        (StartJob("3", 1, (), 0), "easy", np.inf, WRONG_STATE),
+        (SetFrequency("1", 7), "easy", np.inf, NO_OPTION),
+        (SetFrequency("1", -1), "easy", np.inf, NO_OPTION),
+        (StopNode(0), "easy", np.inf, NO_FREE_UNIT),
         (Requeue("1", 1.0), "easy", np.inf, KEEPS_NOTHING),
         (Requeue("1", np.inf), "easy", np.inf, KEEPS_NOTHING),
     ],

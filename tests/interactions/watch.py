@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.kernels import codes
 from wattqueue.kernels.lists import RunningList, list_queue
 from wattqueue.kernels.site_meter import COUNT
 from wattqueue.kernels.state import PassState
@@ -60,7 +59,7 @@ class Watched(Simulation):
     """Calls ``watch`` after each instant, instead of each 400,000 events."""
 
     def _bound_run(self) -> Any:
-        self.truth.tally[codes.EVENT_LIMIT] = 1
+        self.truth.loop.event_limit = 1
         return super()._bound_run()
 
 
@@ -76,7 +75,7 @@ class Trace:
 
     def look(self, *_: int) -> None:
         s = self.simulation
-        view, truth, tally = s.view, s.truth, s.truth.tally
+        view, truth, loop = s.view, s.truth, s.truth.loop
         listing = RunningList(view)
         rows = listing.rows[: listing.write()].copy()
         blocks = view.running
@@ -95,7 +94,7 @@ class Trace:
                 owner[units] = np.where(owner[units] == -1, job, -2)
         alive = np.concatenate((rows, view.entries.job[queue]))
         planned = bool((view.planned.seconds[alive] < view.walltime[alive]).any())
-        jobs_w, other_w, idle_w = (int(tally[k]) for k in (codes.JOBS_UW, codes.OTHER_UW, codes.BUSY_IDLE_UW))
+        jobs_w, other_w, idle_w = loop.jobs_uw, loop.other_uw, loop.busy_idle_uw
         self.instants.append(
             Instant(
                 view.now.time_s, deepcopy(view.now), queue, rows,
@@ -103,7 +102,7 @@ class Trace:
                 held.parked[rows].copy(), held.factor[rows].copy(), truth.uw[rows].copy(), truth.unit_state.copy(),
                 owner, view.units.free.copy(), view.reserved.entry.copy(), view.reserved.time.copy(),
                 view.measured.sample_uw.copy(), float(truth.domains.speed.min(initial=1.0)),
-                bool(tally[codes.LIMITED] > 0), s.log.state.copy(), planned, (jobs_w, other_w, idle_w),
+                bool(loop.limited > 0), s.log.state.copy(), planned, (jobs_w, other_w, idle_w),
             )
         )  # fmt: skip
 

@@ -39,13 +39,13 @@ def next_leaf(tree: Tree, p: int, leaf: int, limits: Limits) -> int:
 
 
 @entry
-def push(heap: Heap, count: Array, time: float, item: int) -> None:
-    heap_push(by_reference(heap), count, 0, time, item)
+def push(heap: Heap, time: float, item: int) -> None:
+    heap_push(by_reference(heap), time, item)
 
 
 @entry
-def remove(heap: Heap, count: Array, item: int) -> None:
-    heap_remove(by_reference(heap), count, 0, item)
+def remove(heap: Heap, item: int) -> None:
+    heap_remove(by_reference(heap), item)
 
 
 @entry

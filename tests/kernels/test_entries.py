@@ -110,7 +110,7 @@ def test_a_read_only_column_is_the_same_to_a_kernel() -> None:
 @pytest.mark.skipif(MODE != "fast", reason="only fast mode takes addresses")
 def test_such_an_array_never_reaches_a_compiled_kernel() -> None:
     with pytest.raises(EngineError):
-        push(new_heap(8, 8)._replace(time=np.zeros(8)[::2]), np.zeros(1, np.int64), 1.0, 2)
+        push(new_heap(8, 8)._replace(time=np.zeros(8)[::2]), 1.0, 2)
 
 
 def test_a_bound_entry_answers_as_the_entry_itself() -> None:

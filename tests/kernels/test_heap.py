@@ -16,20 +16,20 @@ EVENTS = st.lists(st.tuples(st.integers(0, IDS - 1), st.sampled_from([0.0, 1.0, 
 
 @given(EVENTS)
 def test_the_heap_is_a_sorted_list(events: list[tuple[int, float]]) -> None:
-    heap, count, twin = new_heap(IDS, IDS), np.zeros(1, np.int64), SortedList()
+    heap, twin = new_heap(IDS, IDS), SortedList()
     for item, time in events:
         if heap.place[item] >= 0:
-            remove(heap, count, item)
+            remove(heap, item)
             twin.heap_remove(item)
         else:
-            push(heap, count, time, item)
+            push(heap, time, item)
             twin.heap_push(time, item)
-        assert count[0] == len(twin.items)
+        assert heap.filled[0] == len(twin.items)
         assert all((heap.place[k] >= 0) == (k in {i for _, i in twin.items}) for k in range(IDS))
         if twin.items:
             assert (heap.time[0], heap.item[0]) == twin.first()
     drained = []
-    while count[0] > 0:
+    while heap.filled[0] > 0:
         drained.append((float(heap.time[0]), int(heap.item[0])))
-        remove(heap, count, int(heap.item[0]))
+        remove(heap, int(heap.item[0]))
     assert drained == sorted(twin.items)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.kernels.drivers import put_one_step
 from wattqueue.kernels.measured import new_measured
-from wattqueue.kernels.profile_power import FIRST, HEAPED, NEAR, QUEUED
+from wattqueue.kernels.profile_power import NEAR
 from wattqueue.sim.profiles import _next_steps
 
 
@@ -16,14 +16,14 @@ from wattqueue.sim.profiles import _next_steps
 def test_the_queue_of_steps_stays_in_order_of_time(waiting: int, behind: int) -> None:
     """A step before ``behind`` others is inserted where it is near the end, and heaped where it is not."""
     due = _next_steps(4 * NEAR)
-    due.tally[FIRST] = len(due.time) - 3  # the ring begins near its end
+    due.now.first = len(due.time) - 3  # the ring begins near its end
     for k in range(waiting):
         put_one_step(due, float(k), k)
     before = min(behind, waiting)
     put_one_step(due, waiting - before - 0.5, waiting)
     heaped = before > NEAR
-    assert due.tally[[QUEUED, HEAPED]].tolist() == [waiting + (not heaped), int(heaped)]
-    at = (due.tally[FIRST] + np.arange(due.tally[QUEUED])) % len(due.time)
+    assert [due.now.queued, due.heap.filled[0]] == [waiting + (not heaped), int(heaped)]
+    at = (due.now.first + np.arange(due.now.queued)) % len(due.time)
     expected = sorted([*map(float, range(waiting)), *([] if heaped else [waiting - before - 0.5])])
     assert due.time[at].tolist() == expected
     assert due.run[at].tolist() == [waiting if time % 1 else int(time) for time in expected]

@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.policy.test_session import act_once, busy_round
-from wattqueue.kernels import codes
 from wattqueue.model.consent import Consent
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap, Signals
-from wattqueue.policy.actions import REASONS, Action, Requeue, Suspend
+from wattqueue.policy.actions import NO_CONSENT, Action, Requeue, Suspend
 from wattqueue.policy.round import ROUND, Round
 
 
@@ -26,4 +25,4 @@ def test_a_round_refuses_actions_for_a_target_without_consent(action: Action, al
     now = Round(replace(seen, jobs=jobs, signals=signals), ROUND)
     session, done = act_once(now, action)
     assert done == ([action] if allowed else [])
-    assert session.refused == ({} if allowed else {REASONS[codes.REFUSED_CONSENT]: 1})
+    assert session.refused == ({} if allowed else {NO_CONSENT: 1})

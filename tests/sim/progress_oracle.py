@@ -27,7 +27,7 @@ def watch(simulation: Simulation) -> tuple[Run, list[str]]:
     resume = simulation._bound_run
 
     def one_instant() -> Callable[[], int]:
-        simulation.truth.tally[codes.EVENT_LIMIT] = 1
+        simulation.truth.loop.event_limit = 1
         return resume()
 
     def look(*_: int) -> None:

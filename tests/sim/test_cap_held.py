@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.sim.invariants import check_invariants
 from tests.sim.test_against_twin import Scripted, expect_same
 from tests.sim.workloads import Ready, World, random_entries
-from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import CapScope, Machine, Partition, plain_machine
@@ -22,7 +21,8 @@ from wattqueue.model.metrics import cap_figures, span
 from wattqueue.model.signals import Cap
 from wattqueue.parts.estimator.oracle_max import OracleMax
 from wattqueue.policy.actions import (
-    REFUSAL_REASONS,
+    NO_POWER,
+    WRONG_STATE,
     Action,
     Requeue,
     SetDomainCaps,
@@ -36,7 +36,6 @@ from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, simulate
 from wattqueue.sim.truth import NodeEvents, actual_power
 
-NO_POWER = REFUSAL_REASONS[codes.REFUSED_POWER]
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -127,7 +126,7 @@ def test_a_node_wakes_only_where_the_ledger_has_room(boot_w: float) -> None:
     assert over_s(run) == 0.0
     assert run.schedule.start_s.tolist() == [0.0, 80.0]
     assert replay(rows, slow_to_boot(boot_w), 300.0 + need, wide).schedule.start_s.tolist() == [0.0, 60.0]
-    assert wide.refused == [(71.0, REFUSAL_REASONS[codes.REFUSED_STATE])]  # at 70 it is on
+    assert wide.refused == [(71.0, WRONG_STATE)]  # at 70 it is on
 
 
 def test_watts_of_a_booting_node_cannot_be_spent() -> None:

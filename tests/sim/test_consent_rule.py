@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from tests.sim.invariants import check_invariants
-from wattqueue.kernels import codes
 from wattqueue.model.consent import Consent
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTarget, LoadTargets
@@ -18,7 +17,7 @@ from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
 from wattqueue.parts.actions import Action, Requeue, SetDomainCaps, SetFrequency, StartJob, Suspend
 from wattqueue.parts.contracts import Start
-from wattqueue.policy.actions import REASONS
+from wattqueue.policy.actions import NO_CONSENT
 from wattqueue.policy.consented import KEEPS_NOTHING
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.target_limits import LIFTED
@@ -32,7 +31,7 @@ MACHINE = Machine(
 SQUARE = replace(MACHINE, partitions=(replace(MACHINE.partitions[0], dvfs_alpha=2.0),))
 """Watts above idle fall faster than the speed: 80, 45 or 20 W."""
 WINDOW = {"part": "frequency-window", "lowest_hz": 1e9}
-NO_CONSENT = f"refused: {REASONS[codes.REFUSED_CONSENT]}"
+NO_CONSENT = f"refused: {NO_CONSENT}"
 EFFICIENT = {"part": "least-distance-or-lower", "t_weight": 100.0}
 
 

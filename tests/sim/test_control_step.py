@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.reference.control_step import InPython, domain_watts
 from tests.sim.workloads import World, random_world
 from wattqueue.kernels import codes
-from wattqueue.kernels.control_step import STEP_AT
 from wattqueue.kernels.domain_power import read_domains
 from wattqueue.model.power_sensor import Covers, PowerSensor
 from wattqueue.model.profiles import PowerProfiles
@@ -93,7 +92,7 @@ def expect_equal_forms(seed: int) -> None:
         world = with_profiles(world, rng)
     python, _ = run_form(world, seed, compiled=False)
     compiled, simulation = run_form(world, seed, compiled=True)
-    assert simulation.parts.step.when[STEP_AT] < np.inf
+    assert simulation.parts.step.now.at_s < np.inf
     for column in ("state", "start_s", "end_s", "option", "energy_j"):
         np.testing.assert_array_equal(getattr(compiled.schedule, column), getattr(python.schedule, column), column)
     for column in ("time_s", "jobs_w", "other_w", "machine_w"):
@@ -105,7 +104,7 @@ def test_a_budget_below_the_least_caps_is_left_to_python() -> None:
     """Only Python can raise the error, so the compiled step is not taken."""
     world = replace(with_sensor(random_world(3), np.random.default_rng(3)), cap=Cap.constant(1.0))
     simulation = world.simulation(controls=(RaplRedistribution(minimum_w=50.0),))
-    assert simulation.parts.step.when[STEP_AT] == np.inf
+    assert simulation.parts.step.now.at_s == np.inf
 
 
 @pytest.mark.parametrize("periods", [1, 2])

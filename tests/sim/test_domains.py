@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
-from wattqueue.policy.actions import REFUSAL_REASONS, Action, SetDomainCaps, StopNode
+from wattqueue.policy.actions import NO_FREE_UNIT, NO_OPTION, NO_POWER, Action, SetDomainCaps, StopNode
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, simulate
@@ -112,7 +111,7 @@ def test_a_limit_without_room_leaves_everything_as_it_was() -> None:
     jobs = Jobs.build([0.0, 0.0, 1.0], [1, 1, 1], [10.0] * 3, walltime_s=[40.0] * 3, max_power_w=[100.0] * 3)
     policy = replace(load_policy("easy", estimator="oracle-max"), controls=(control, later))
     run = simulate(jobs, SOCKETS, policy, cap=Cap.constant(200.0))
-    assert later.reasons == [REFUSAL_REASONS[codes.REFUSED_POWER]]
+    assert later.reasons == [NO_POWER]
     assert run.schedule.end_s.tolist() == [20.0, 20.0, 11.0]
 
 
@@ -122,7 +121,7 @@ def test_a_limit_without_room_leaves_everything_as_it_was() -> None:
 def test_what_is_no_limit_is_refused(domains: list[int], caps_w: list[float]) -> None:
     control = Once(0.0, SetDomainCaps(domains, caps_w))
     run = replay([(0.0, 1, 10.0), (3.0, 1, 10.0)], control)
-    assert control.reasons == [REFUSAL_REASONS[codes.REFUSED_OPTION]]
+    assert control.reasons == [NO_OPTION]
     assert run.schedule.end_s.tolist() == [10.0, 13.0]
 
 
@@ -142,7 +141,7 @@ def test_a_node_stops_as_a_whole_and_draws_its_figures_once() -> None:
     part = Partition("p", 2, unit="core", cores_per_socket=2, idle_w=10.0, shutdown_s=2.0, shutdown_w=30.0, off_w=3.0)
     control = Once(1.0, StopNode(0), StopNode(3))
     run = replay([(0.0, 1, 10.0)], control, Machine("two nodes", (part,)))
-    assert control.reasons == [REFUSAL_REASONS[codes.REFUSED_BUSY]]
+    assert control.reasons == [NO_FREE_UNIT]
     assert run.power.other_w.tolist()[:3] == [30.0, 10.0 + 30.0, 10.0 + 3.0]
 
 

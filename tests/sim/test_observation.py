@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import plain_machine
 from wattqueue.model.signals import Cap
@@ -170,7 +169,7 @@ def simulation(policy: Policy) -> Simulation:
 
 def test_nothing_is_allocated_where_no_part_gets_a_view() -> None:
     plain = simulation(load_policy("easy", estimator="history-mean"))
-    assert plain.truth.tally[codes.REPORT_COMPLETIONS] == 0
+    assert plain.truth.loop.reports_completions == 0
     assert plain.world.observed is None
     watched = simulation(load_policy("easy", controls=[Watches()]))
-    assert watched.truth.tally[codes.REPORT_COMPLETIONS] == 1
+    assert watched.truth.loop.reports_completions == 1

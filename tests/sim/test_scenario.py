@@ -48,13 +48,25 @@ import numpy as np
 import pytest
 
 from tests.sim.invariants import check_invariants, units_of
-from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.metrics import metrics
 from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
-from wattqueue.policy.actions import REFUSAL_REASONS, Action, Requeue, SetDomainCaps, SetFrequency, StopNode, WakeNode
+from wattqueue.policy.actions import (
+    NO_CONSENT,
+    NO_FREE_UNIT,
+    NO_OPTION,
+    NO_POWER,
+    REASONS,
+    WRONG_STATE,
+    Action,
+    Requeue,
+    SetDomainCaps,
+    SetFrequency,
+    StopNode,
+    WakeNode,
+)
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, Simulation
@@ -104,7 +116,7 @@ class Script:
             self.seen[view.now_s] = [(refusal.action, refusal.reason) for refusal in view.refusals]
         assert self.simulation is not None
         truth = self.simulation.truth
-        ends = truth.ends.time[: truth.tally[codes.HEAP]]
+        ends = truth.ends.time[: truth.ends.filled[0]]
         self.least_left_s = min(self.least_left_s, float((ends - view.now_s).min(initial=np.inf)))
         return SCRIPT.get(view.now_s, [])
 
@@ -161,11 +173,11 @@ def test_refusals_come_back_in_the_next_view(played: tuple[Run, Script, Script])
     _, script, onlooker = played
     assert script.seen == {
         100.0: [
-            (StopNode(0), REFUSAL_REASONS[codes.REFUSED_BUSY]),
-            (WakeNode(3), REFUSAL_REASONS[codes.REFUSED_STATE]),
+            (StopNode(0), NO_FREE_UNIT),
+            (WakeNode(3), WRONG_STATE),
         ],
-        150.0: [(NO_SUCH_OPTION, REFUSAL_REASONS[codes.REFUSED_OPTION])],
-        400.0: [(SetFrequency("1", 0), REFUSAL_REASONS[codes.REFUSED_POWER])],
+        150.0: [(NO_SUCH_OPTION, NO_OPTION)],
+        400.0: [(SetFrequency("1", 0), NO_POWER)],
     }
     # A control behind it is asked after it at the same instant, and sees them there.
     assert list(onlooker.seen) == [50.0, 100.0, 350.0]
@@ -173,8 +185,7 @@ def test_refusals_come_back_in_the_next_view(played: tuple[Run, Script, Script])
 
 def test_refusals_are_counted(played: tuple[Run, Script, Script]) -> None:
     # Without a load target no action needs consent.
-    possible = {code: reason for code, reason in REFUSAL_REASONS.items() if code != codes.REFUSED_CONSENT}
-    assert played[0].notes == {f"refused: {reason}": 1 for reason in possible.values()}
+    assert played[0].notes == {f"refused: {reason}": 1 for reason in REASONS if reason not in ("", NO_CONSENT)}
 
 
 def test_remaining_work_is_never_negative(played: tuple[Run, Script, Script]) -> None:

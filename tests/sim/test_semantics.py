@@ -12,7 +12,6 @@ import pytest
 from tests.sim.invariants import check_invariants, units_of
 from tests.sim.workloads import Ready
 from wattqueue.errors import MachineError
-from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import CapScope, Machine, Partition, plain_machine
@@ -20,7 +19,7 @@ from wattqueue.model.metrics import metrics
 from wattqueue.model.schedule import Reason, State
 from wattqueue.model.signals import Cap, Signals
 from wattqueue.parts.contracts import Entries, Prediction
-from wattqueue.policy.actions import REFUSAL_REASONS, Action, Requeue, WakeNode
+from wattqueue.policy.actions import WRONG_STATE, Action, Requeue, WakeNode
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, simulate
@@ -582,7 +581,7 @@ def test_lowest_numbers_first() -> None:
 def test_a_stopped_node_that_nobody_wakes_leaves_the_queue_waiting() -> None:
     """WakeNode is refused for a node that runs; the run ends, and nothing hangs."""
     run = with_control(AtOneTime(0.0, WakeNode(0)), [(0.0, 1, 50.0)], plain_machine(1))
-    assert run.notes == {f"refused: {REFUSAL_REASONS[codes.REFUSED_STATE]}": 1}
+    assert run.notes == {f"refused: {WRONG_STATE}": 1}
 
 
 # -- the empty and the smallest ------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def outputs_of(
     plain = needs.ledger == codes.PREDICTED and needs.margin_w is None and not len(view.by_unit.factors.table)
     true_w = np.zeros((0, options))
     limiting = [control for control in needs.controls if stated(control, "sets_limits", False)]
-    limits = bool(limiting) or truth.tally[codes.OWNERS] != 0
+    limits = bool(limiting) or truth.loop.keeps_owners != 0
     if jobs.profiles is None and not limits and not len(truth.by_unit.table):
         true_w = np.broadcast_to(unit_uw(truth.actual, row, option), (n * options,)).reshape(n, options) * nodes / 1e6
     signals: Signals = simulation.world.signals

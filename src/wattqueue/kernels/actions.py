@@ -192,9 +192,7 @@ def set_frequency(view: KernelView, truth: Truth, log: Log, job: int, option: in
         return codes.REFUSED_OPTION
     if view.units.option_partition[option] != view.units.option_partition[before]:
         return codes.REFUSED_OPTION
-    raised = truth.tally[codes.SENSING] != 0 and unit_uw(view.predicted, job, option) > unit_uw(
-        view.predicted, job, before
-    )
+    raised = truth.loop.sensing != 0 and unit_uw(view.predicted, job, option) > unit_uw(view.predicted, job, before)
     since = date_job(view, job, view.now.time_s) if raised else 0.0
     switch_option(view, truth, job, option)
     list_job(truth, job)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, by_reference, entry, kernel, referenced
+from wattqueue.kernels._numba import Scalars, as_int64, by_reference, entry, kernel, referenced
 from wattqueue.kernels.domain_power import domain_w
 from wattqueue.kernels.history_prediction import HistoryPrediction
 from wattqueue.kernels.redistribution import RATES, Sockets, new_sockets, next_caps
@@ -25,15 +25,22 @@ from wattqueue.kernels.speed import limit_domains
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
 
 INF = float("inf")
-# Slots of ControlStep.when (float64).
-STEP_AT = 0  # next step; inf for none
-PERIOD = 1
-# Slots of ControlStep.tally (int64).
-LIMITING = 0  # 1 while limits are set
-RAN = 1  # filled rows of ran_job
-REFUSED = 2  # actions that the ledger had no room for
-ACTED = 3  # 1 where the last step changed a limit
-COUNTS = 4
+
+
+class StepState(Scalars):
+    """Where the steps of a control stand."""
+
+    at_s: float
+    """Next step; inf for none."""
+    period_s: float
+    limiting: int
+    """1 while limits are set."""
+    ran: int
+    """Rows of ``ran_job`` in use."""
+    refused: int
+    """Actions that the ledger had no room for."""
+    acted: int
+    """1 where the last step changed a limit."""
 
 
 @referenced
@@ -42,10 +49,7 @@ class ControlStep(NamedTuple):
 
     rates: Array
     """(RATES,) float64, slots of ``kernels/redistribution.py``."""
-    when: Array
-    """float64 times by slot."""
-    tally: Array
-    """int64 by slot."""
+    now: StepState
     sockets: Sockets
     """Power domains; ``cap_w`` are the limits in force."""
     even_w: Array
@@ -85,10 +89,11 @@ def new_step(
     """
     jobs, domains, units = sizes
     limits = np.full(1, limits_w[0]), np.full(1, limits_w[1])
+    now = StepState()
+    now.at_s, now.period_s = begin_s, period_s
     return ControlStep(
         np.ascontiguousarray(rates, np.float64),
-        np.array([begin_s, period_s]),
-        np.zeros(COUNTS, np.int64),
+        now,
         new_sockets(np.empty(domains), np.full(domains, INF), *limits),
         np.empty(1),
         np.empty(domains),
@@ -109,10 +114,10 @@ def no_step() -> ControlStep:
 def step_if_due(view: KernelView, truth: Truth, log: Log, step: ControlStep) -> int:
     """Take the step if it is due; return 1 where it changed a limit. For instants at which Python controls act, too."""
     view, truth, log, step = by_reference(view), by_reference(truth), by_reference(log), by_reference(step)
-    if step.when[STEP_AT] > view.now.time_s:
+    if step.now.at_s > view.now.time_s:
         return 0
     take_step(view, truth, log, step)
-    return int(step.tally[ACTED])
+    return int(step.now.acted)
 
 
 @kernel
@@ -121,8 +126,8 @@ def take_step(view: KernelView, truth: Truth, log: Log, step: ControlStep) -> No
 
     Lowered and raised limits are two actions: what is lowered is lowered although the ledger has no room for the rest.
     """
-    sockets, tally, budget = step.sockets, step.tally, as_int64(view.now.cap_uw)
-    step.when[STEP_AT] = view.now.time_s + step.when[PERIOD]
+    sockets, now, budget = step.sockets, step.now, as_int64(view.now.cap_uw)
+    step.now.at_s = view.now.time_s + step.now.period_s
     note_begins(view, truth, step)
     for domain in range(len(sockets.cap_w)):
         step.before_w[domain] = sockets.cap_w[domain]
@@ -131,18 +136,18 @@ def take_step(view: KernelView, truth: Truth, log: Log, step: ControlStep) -> No
     else:
         even = budget // len(sockets.cap_w) / codes.MICRO
         step.even_w[0] = min(max(even, sockets.minimum_w[0]), sockets.maximum_w[0])
-        if tally[LIMITING] == 0:
+        if now.limiting == 0:
             set_all(sockets.cap_w, step.even_w[0])
         else:
             domain_w(view, truth.domains.of_unit, sockets.power_w)
             next_caps(sockets, step.rates, step.even_w, budget)
     lowered = set_changed(view, truth, log, step, -1.0)
     raised = set_changed(view, truth, log, step, 1.0)
-    tally[ACTED] = max(lowered, raised)
-    tally[LIMITING] = as_int64(1)
+    now.acted = max(lowered, raised)
+    now.limiting = as_int64(1)
     for domain in range(len(sockets.cap_w)):
         if sockets.cap_w[domain] == INF:
-            tally[LIMITING] = 0
+            now.limiting = 0
 
 
 @kernel
@@ -168,7 +173,7 @@ def set_changed(view: KernelView, truth: Truth, log: Log, step: ControlStep, sig
         return 0
     if limit_domains(view, truth, log, step.domain[:k], step.cap_uw[:k], step.before_uw) == 0:
         return 1
-    step.tally[REFUSED] += 1
+    step.now.refused += 1
     for i in range(k):
         caps[step.domain[i]] = step.before_w[step.domain[i]]
     return 0
@@ -187,7 +192,7 @@ def note_begins(view: KernelView, truth: Truth, step: ControlStep) -> None:
             if step.ran[job] == 0:
                 mark_sockets(view, truth, begins, job)
             step.ran[job] = 2
-    for k in range(step.tally[RAN]):
+    for k in range(step.now.ran):
         step.ran[step.ran_job[k]] -= 1  # 0 for one that has ended; the others are 1 below
     rows = 0
     for at in range(view.now.blocks):
@@ -197,7 +202,7 @@ def note_begins(view: KernelView, truth: Truth, step: ControlStep) -> None:
             step.ran[job] = 1
             step.ran_job[rows] = job
             rows += 1
-    step.tally[RAN] = rows
+    step.now.ran = rows
 
 
 @kernel

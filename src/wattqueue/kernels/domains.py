@@ -63,9 +63,9 @@ def keep_owners(view: KernelView, truth: Truth) -> None:
 
     Jobs that were started by an action of this instant join when they begin (``begin_in_domains``).
     """
-    if truth.tally[codes.OWNERS] != 0:
+    if truth.loop.keeps_owners != 0:
         return
-    truth.tally[codes.OWNERS] = 1
+    truth.loop.keeps_owners = 1
     for at in range(view.now.blocks):
         block = as_int64(view.running.order[at])
         for k in range(view.running.filled[block]):
@@ -91,7 +91,7 @@ def count_job(view: KernelView, truth: Truth, job: int, sign: int) -> None:
 def touch_domains(view: KernelView, truth: Truth, job: int) -> None:
     """Touch the domains of a running job that have a limit."""
     domains, held = truth.domains, view.held
-    if truth.tally[codes.LIMITED] == 0:
+    if truth.loop.limited == 0:
         return
     for k in range(held.first[job], held.first[job] + held.pieces[job]):
         for domain in range(domains.of_unit[held.low[k]], domains.of_unit[held.high[k]] + 1):
@@ -123,8 +123,8 @@ def touch(truth: Truth, domain: int) -> None:
     """Note that the limit of a domain, or the jobs on it, changed."""
     if truth.domains.mark[domain] == 0:
         truth.domains.mark[domain] = 1
-        truth.domains.stale[truth.tally[codes.STALE]] = domain
-        truth.tally[codes.STALE] += 1
+        truth.domains.stale[truth.loop.stale] = domain
+        truth.loop.stale += 1
 
 
 @inlined
@@ -132,23 +132,23 @@ def list_job(truth: Truth, job: int) -> None:
     """Add a job to the list of those that may have to continue at another speed."""
     if truth.domains.job_mark[job] == 0:
         truth.domains.job_mark[job] = 1
-        truth.domains.job[truth.tally[codes.LISTED]] = job
-        truth.tally[codes.LISTED] += 1
+        truth.domains.job[truth.loop.listed] = job
+        truth.loop.listed += 1
 
 
 @kernel
 def clear_list(truth: Truth) -> None:
     """Empty the list of jobs."""
-    for k in range(truth.tally[codes.LISTED]):
+    for k in range(truth.loop.listed):
         truth.domains.job_mark[truth.domains.job[k]] = 0
-    truth.tally[codes.LISTED] = 0
+    truth.loop.listed = 0
 
 
 @kernel
 def list_changed(view: KernelView, truth: Truth) -> None:
     """Compute the speeds of the touched domains; list the jobs on those whose speed changed."""
     domains = truth.domains
-    for k in range(truth.tally[codes.STALE]):
+    for k in range(truth.loop.stale):
         domain = as_int64(domains.stale[k])
         domains.mark[domain] = 0
         true = domain_speed(view, truth, as_int64(TRUE), domain)
@@ -159,7 +159,7 @@ def list_changed(view: KernelView, truth: Truth) -> None:
             for unit in range(domains.start[domain], domains.start[domain + 1]):
                 if domains.owner[unit] >= 0:
                     list_job(truth, as_int64(domains.owner[unit]))
-    truth.tally[codes.STALE] = 0
+    truth.loop.stale = 0
 
 
 @inlined
@@ -177,14 +177,14 @@ def domain_speed(view: KernelView, truth: Truth, kind: int, domain: int) -> floa
     if limit <= floor:
         return SLOWEST
     p = unit_partition(view.units, as_int64(domains.start[domain]))
-    alpha = truth.node_figures[p, codes.ALPHA]
+    alpha = truth.node.alpha[p]
     return float(max(SLOWEST, ((limit - floor) / dynamic) ** (1.0 / alpha)))
 
 
 @inlined
 def job_speed(view: KernelView, truth: Truth, kind: int, job: int) -> float:
     """Return the speed of the slowest domain of a running job, at most 1: ``kind`` is TRUE or EXPECTED."""
-    if truth.tally[codes.LIMITED] == 0:
+    if truth.loop.limited == 0:
         return 1.0
     return slowest_domain(view, truth, kind, job)
 
@@ -206,6 +206,6 @@ def set_limit(truth: Truth, domain: int, cap_uw: float) -> None:
     before = truth.domains.cap_uw[domain]
     if before == cap_uw:
         return
-    truth.tally[codes.LIMITED] += int(cap_uw < codes.NO_CAP) - int(before < codes.NO_CAP)
+    truth.loop.limited += int(cap_uw < codes.NO_CAP) - int(before < codes.NO_CAP)
     truth.domains.cap_uw[domain] = cap_uw
     touch(truth, domain)

@@ -31,11 +31,11 @@ def node_uw_in(view: KernelView, truth: Truth, node: int, state: int) -> int:
     if state == codes.UNIT_ON:
         return int((truth.node_start[node + 1] - first) * view.units.idle_uw[p])
     if state == codes.UNIT_STOPPING:
-        return int(truth.node_figures[p, codes.SHUTDOWN_UW])
+        return int(truth.node.shutdown_uw[p])
     if state == codes.UNIT_OFF:
-        return int(truth.node_figures[p, codes.OFF_UW])
+        return int(truth.node.off_uw[p])
     if state == codes.UNIT_BOOTING:
-        return int(truth.node_figures[p, codes.BOOT_UW])
+        return int(truth.node.boot_uw[p])
     return 0  # a node that is down draws nothing
 
 
@@ -71,8 +71,8 @@ def change_node(view: KernelView, truth: Truth, node: int, state: int) -> None:
     """
     before = node_state(truth, node)
     uw = node_uw_in(view, truth, node, as_int64(state))
-    truth.tally[codes.OTHER_UW] += uw - node_uw_in(view, truth, node, before)
-    if truth.tally[codes.SENSING] != 0:
+    truth.loop.other_uw += uw - node_uw_in(view, truth, node, before)
+    if truth.loop.sensing != 0:
         sense_node(view, truth, node, uw)
     more = as_int64(0)
     if view.now.scope_machine != 0:
@@ -85,7 +85,7 @@ def change_node(view: KernelView, truth: Truth, node: int, state: int) -> None:
             restore_unit(view.units, unit)
         truth.unit_state[unit] = state
     # Wakes controls that wait for node events at this instant, if they have not been called yet.
-    truth.request[codes.HAPPENED] |= codes.STOP_ON_NODE
+    truth.loop.happened |= codes.STOP_ON_NODE
     change_base(view, more)
 
 
@@ -95,7 +95,7 @@ def job_on(view: KernelView, truth: Truth, unit: int) -> int:
 
     A scan over all running jobs where owners are not kept: failures are rare.
     """
-    if truth.tally[codes.OWNERS] != 0 and truth.domains.owner[unit] >= 0:
+    if truth.loop.keeps_owners != 0 and truth.domains.owner[unit] >= 0:
         return int(truth.domains.owner[unit])  # a suspended job has left its domains
     held = view.held
     for at in range(view.now.blocks):
@@ -109,15 +109,15 @@ def job_on(view: KernelView, truth: Truth, unit: int) -> int:
 
 
 @kernel
-def change_for_a_time(view: KernelView, truth: Truth, node: int, state: int, lasts: int) -> None:
-    """Bring a node into ``state``, with a timer after the seconds in column ``lasts`` of its partition's figures.
+def change_for_a_time(view: KernelView, truth: Truth, node: int, state: int) -> None:
+    """Let a node boot or stop, with a timer after the seconds that this takes.
 
     A figure of 0 s makes the timer ring at the next instant, which has the same time.
     """
     change_node(view, truth, node, state)
     p = unit_partition(view.units, as_int64(truth.node_start[node]))
-    end = view.now.time_s + truth.node_figures[p, lasts]
-    heap_push(truth.timers, truth.tally, codes.TIMERS, end, node)
+    lasts_s = truth.node.boot_s[p] if state == codes.UNIT_BOOTING else truth.node.shutdown_s[p]
+    heap_push(truth.timers, view.now.time_s + lasts_s, node)
 
 
 @kernel
@@ -127,8 +127,8 @@ def begin_drain(view: KernelView, truth: Truth, node: int) -> None:
         if unit_is_free(view.units, unit):
             withhold_unit(view.units, unit)
         truth.unit_state[unit] = codes.UNIT_DRAINING
-    truth.tally[codes.DRAINING] += 1
-    truth.request[codes.HAPPENED] |= codes.STOP_ON_NODE
+    truth.loop.draining += 1
+    truth.loop.happened |= codes.STOP_ON_NODE
     view.now.dirty = 1
 
 
@@ -139,8 +139,8 @@ def end_drain(view: KernelView, truth: Truth, node: int) -> None:
         if job_on(view, truth, unit) < 0:
             restore_unit(view.units, unit)
         truth.unit_state[unit] = codes.UNIT_ON
-    truth.tally[codes.DRAINING] -= 1
-    truth.request[codes.HAPPENED] |= codes.STOP_ON_NODE
+    truth.loop.draining -= 1
+    truth.loop.happened |= codes.STOP_ON_NODE
     view.now.dirty = 1
 
 
@@ -165,4 +165,4 @@ def stop_if_idle(view: KernelView, truth: Truth, node: int) -> None:
         if job_on(view, truth, unit) >= 0:
             return
     end_drain(view, truth, node)
-    change_for_a_time(view, truth, node, codes.UNIT_STOPPING, codes.SHUTDOWN_S)
+    change_for_a_time(view, truth, node, codes.UNIT_STOPPING)

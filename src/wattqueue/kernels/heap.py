@@ -5,8 +5,7 @@ down or boot; a failure cancels one). Ties by id give the order of events of one
 docs/semantics.md).
 
 Layout: row 0 is the first event; the children of row i are rows 2i + 1 and 2i + 2. ``place[id]`` is the row of an id,
--1 while it is not in the heap: it makes removal from the middle O(log n). The length is not in the tuple, which
-kernels cannot change, but in slot ``slot`` of the int64 array ``count`` (``Truth.tally``).
+-1 while it is not in the heap: it makes removal from the middle O(log n). ``filled[0]`` rows are in use.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.kernels._numba import as_int64, inlined, kernel
-from wattqueue.kernels.state import Array, Heap
+from wattqueue.kernels.state import Heap
 
 
 def new_heap(capacity: int, ids: int) -> Heap:
     """Make an empty heap for ``capacity`` of ``ids`` different ids."""
-    return Heap(np.empty(capacity), np.empty(capacity, np.int32), np.full(ids, -1, np.int32))
+    return Heap(np.empty(capacity), np.empty(capacity, np.int32), np.full(ids, -1, np.int32), np.zeros(1, np.int64))
 
 
 @inlined
@@ -70,29 +69,29 @@ def heap_down(heap: Heap, length: int, i: int) -> None:
 
 
 @kernel
-def heap_push(heap: Heap, count: Array, slot: int, time: float, item: int) -> None:
+def heap_push(heap: Heap, time: float, item: int) -> None:
     """Add ``item`` at ``time``.
 
     The item must not be in the heap, and there must be room (``new_heap``): one row for each job that can
     run, or for each unit.
     """
-    i = as_int64(count[slot])
+    i = as_int64(heap.filled[0])
     heap.time[i] = time
     heap.item[i] = item
     heap.place[item] = i
-    count[slot] = i + 1
+    heap.filled[0] = i + 1
     heap_up(heap, i)
 
 
 @kernel
-def heap_remove(heap: Heap, count: Array, slot: int, item: int) -> None:
+def heap_remove(heap: Heap, item: int) -> None:
     """Remove ``item``, wherever it stands.
 
     The last row takes its place; it may belong above or below, so it is moved both ways, one of which does nothing.
     """
     i = as_int64(heap.place[item])
-    last = int(count[slot]) - 1
-    count[slot] = last
+    last = int(heap.filled[0]) - 1
+    heap.filled[0] = last
     if i != last:
         heap_swap(heap, i, last)
         heap_up(heap, i)

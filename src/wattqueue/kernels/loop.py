@@ -1,7 +1,7 @@
 """The event loop of the simulator: it runs until something needs Python, returns, and resumes.
 
 One instant after another, each in the order of rule 2 of docs/semantics.md. The work of an instant is cut into phases,
-and ``tally[PHASE]`` holds the next one:
+and ``truth.loop.phase`` holds the next one:
 
     ADVANCE   find the next instant; completions, planned times that are over, timers, node events, samples of power
               profiles
@@ -35,7 +35,7 @@ import numpy as np
 
 from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined, kernel
-from wattqueue.kernels.control_step import ACTED, STEP_AT, ControlStep, InLoop, take_step
+from wattqueue.kernels.control_step import ControlStep, InLoop, take_step
 from wattqueue.kernels.domains import count_job
 from wattqueue.kernels.drains import end_drains
 from wattqueue.kernels.entries import enqueue_job, release_job
@@ -83,9 +83,9 @@ def new_log(n: int) -> Log:
 def run(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int:
     """Run until the end, or until Python is needed; return which (``kernels/codes.py``)."""
     view, truth, log, parts = by_reference(view), by_reference(truth), by_reference(log), by_reference(parts)
-    tally, history, step = truth.tally, parts.history, parts.step
+    loop, history, step = truth.loop, parts.history, parts.step
     while True:
-        phase = tally[codes.PHASE]
+        phase = loop.phase
         if phase == ADVANCE:
             code = advance(view, truth, log, parts)
         elif phase == ARRIVE:
@@ -108,32 +108,32 @@ def next_time(view: KernelView, truth: Truth, parts: InLoop) -> float:
 
     Signals, timers, node events and due controls keep a run alive only while jobs run or wait; readings of the site
     meter while jobs run, or wait for a margin that may still come down. A queue that only a
-    control could still move gets ``CONTROL_STEPS_LEFT`` more calls of the controls, so that a policy that never wakes
+    control could still move gets ``control_steps_left`` more calls of the controls, so that a policy that never wakes
     the nodes its jobs need does not run for ever.
     """
-    tally = truth.tally
-    time = min(truth.when[codes.PASS_AT], INF)
+    loop = truth.loop
+    time = min(loop.pass_at_s, INF)
     if view.now.queued > 0 and may_fall(view, parts.meter):
         time = min(time, parts.meter.state[READ_AT])
-    if tally[codes.HEAP] > 0 and truth.ends.time[0] < INF:  # else all running jobs are suspended
-        time = min(time, truth.ends.time[0], truth.when[codes.TICK_AT], truth.when[codes.SAMPLE_AT])
+    if truth.ends.filled[0] > 0 and truth.ends.time[0] < INF:  # else all running jobs are suspended
+        time = min(time, truth.ends.time[0], loop.tick_at_s, loop.sample_at_s)
         time = min(time, parts.meter.state[READ_AT])
         if view.now.correction > codes.LIMIT_AT_START:
             time = min(time, overrun_time(view))
-    if tally[codes.NEXT_ARRIVAL] < len(truth.arrival):
-        time = min(time, truth.submit[truth.arrival[tally[codes.NEXT_ARRIVAL]]])
-    if time == INF and tally[codes.HEAP] == 0 and view.now.queued == 0:
+    if loop.next_arrival < len(truth.arrival):
+        time = min(time, truth.submit[truth.arrival[loop.next_arrival]])
+    if time == INF and truth.ends.filled[0] == 0 and view.now.queued == 0:
         return INF  # signals and ticks alone keep no run alive
-    if tally[codes.TIMERS] > 0:
+    if truth.timers.filled[0] > 0:
         time = min(time, truth.timers.time[0])
-    if tally[codes.NEXT_NODE_EVENT] < len(truth.node_time):
-        time = min(time, truth.node_time[tally[codes.NEXT_NODE_EVENT]])
-    if tally[codes.NEXT_SIGNAL] < len(truth.signal_time):
-        time = min(time, truth.signal_time[tally[codes.NEXT_SIGNAL]])
-    time = min(time, truth.when[codes.RAMP_AT])
-    if time == INF and truth.when[codes.CONTROL_STEPS_LEFT] <= 0:
+    if loop.next_node_event < len(truth.node_time):
+        time = min(time, truth.node_time[loop.next_node_event])
+    if loop.next_signal < len(truth.signal_time):
+        time = min(time, truth.signal_time[loop.next_signal])
+    time = min(time, loop.ramp_at_s)
+    if time == INF and loop.control_steps_left <= 0:
         return INF  # a queue that nothing can move any more
-    return float(min(time, truth.when[codes.CONTROL_AT], parts.step.when[STEP_AT]))
+    return float(min(time, loop.control_at_s, parts.step.now.at_s))
 
 
 @inlined
@@ -142,12 +142,12 @@ def advance(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int:
 
     Returns instead where a buffer might run full, after so many events (PROGRESS), or where nothing is to come.
     """
-    tally = truth.tally
+    loop = truth.loop
     # Before anything of the instant is done, so that it can be repeated from the beginning.
     if log_is_full(view, truth, log):
         return codes.NEED_ROOM
-    if tally[codes.EVENTS] >= tally[codes.EVENT_LIMIT]:
-        tally[codes.EVENTS] = 0
+    if loop.events >= loop.event_limit:
+        loop.events = 0
         return codes.PROGRESS
     now = next_time(view, truth, parts)
     if now == INF:
@@ -155,22 +155,22 @@ def advance(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int:
     # From here on the instant takes place; nothing below returns before its completions and node events are applied.
     count_ledger(view, parts.meter, now)
     view.now.time_s = now
-    truth.request[codes.HAPPENED] = 0
-    while tally[codes.HEAP] > 0 and truth.ends.time[0] <= now:
+    loop.happened = 0
+    while truth.ends.filled[0] > 0 and truth.ends.time[0] <= now:
         complete(view, truth, log, parts.history)
     if view.now.correction > codes.LIMIT_AT_START:
         correct_overruns(view)
-    if tally[codes.TIMERS] > 0:
+    if truth.timers.filled[0] > 0:
         timer_events(view, truth)
-    if tally[codes.NEXT_NODE_EVENT] < len(truth.node_time):
+    if loop.next_node_event < len(truth.node_time):
         node_events(view, truth, log)
-    if tally[codes.STALE] > 0:
+    if loop.stale > 0:
         settle(view, truth, log)
-    if now >= truth.when[codes.TICK_AT]:
+    if now >= loop.tick_at_s:
         tick(view, truth, log)
-    tally[codes.BATCH] = tally[codes.NEXT_ARRIVAL]
-    tally[codes.EVENTS] += 1
-    tally[codes.PHASE] = ARRIVE
+    loop.batch = loop.next_arrival
+    loop.events += 1
+    loop.phase = ARRIVE
     return -1
 
 
@@ -182,28 +182,28 @@ def complete(view: KernelView, truth: Truth, log: Log, history: HistoryPredictio
     stretches differed by.
     """
     job = as_int64(truth.ends.item[0])
-    heap_remove(truth.ends, truth.tally, codes.HEAP, job)
+    heap_remove(truth.ends, job)
     time_s = view.now.time_s
     log.end[job] = time_s
     log.energy_j[job] += (time_s - log.start[job]) * (truth.uw[job] / codes.MICRO)
     log.state[job] = codes.KILLED if truth.kill[job] else codes.COMPLETED
     account(view, truth, job, as_int64(-1))
-    if truth.tally[codes.OWNERS] != 0:
+    if truth.loop.keeps_owners != 0:
         count_job(view, truth, job, as_int64(-1))
-    if truth.tally[codes.SENSING] != 0:
+    if truth.loop.sensing != 0:
         note_job(view, job, as_int64(0))
     release_job(view, job)
-    if truth.tally[codes.DRAINING] > 0:
+    if truth.loop.draining > 0:
         end_drains(view, truth, job)
     if history.rule[ON] != 0:
         learn_end(view, log, history, job)
     if history.runs.rule[PREDICTS] != 0:
         learn_run(view, log, history.runs, job)
-    if truth.tally[codes.REPORT_COMPLETIONS] != 0:
-        log.finished[truth.tally[codes.FINISHED]] = job
-        truth.tally[codes.FINISHED] += 1
-    truth.request[codes.HAPPENED] |= codes.STOP_ON_COMPLETION
-    truth.tally[codes.EVENTS] += 1
+    if truth.loop.reports_completions != 0:
+        log.finished[truth.loop.finished] = job
+        truth.loop.finished += 1
+    truth.loop.happened |= codes.STOP_ON_COMPLETION
+    truth.loop.events += 1
 
 
 @inlined
@@ -213,17 +213,17 @@ def arrive(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction)
     All submissions of an instant are predicted together, after its completions were learned (rule 2). The batch is the
     jobs BATCH to NEXT_ARRIVAL - 1 in order of arrival; while both are equal it has not been opened yet.
     """
-    tally = truth.tally
+    loop = truth.loop
     time_s = view.now.time_s
-    end = tally[codes.BATCH]
+    end = loop.batch
     while end < len(truth.arrival) and truth.submit[truth.arrival[end]] <= time_s:
         end += 1
-    if end > tally[codes.BATCH] and tally[codes.NEXT_ARRIVAL] == tally[codes.BATCH]:
+    if end > loop.batch and loop.next_arrival == loop.batch:
         # Moved before the stop: the next call sees that this batch has been predicted.
-        tally[codes.NEXT_ARRIVAL] = end
-        if truth.request[codes.STOP_MASK] & codes.STOP_FOR_PREDICTION:
+        loop.next_arrival = end
+        if loop.stop_mask & codes.STOP_FOR_PREDICTION:
             return codes.NEED_PREDICTION
-    for k in range(tally[codes.BATCH], tally[codes.NEXT_ARRIVAL]):
+    for k in range(loop.batch, loop.next_arrival):
         job = as_int64(truth.arrival[k])
         if truth.reject[job] != 0:
             log.state[job] = codes.REJECTED
@@ -240,9 +240,9 @@ def arrive(view: KernelView, truth: Truth, log: Log, history: HistoryPrediction)
             else:
                 log.state[job] = codes.NOT_STARTED
                 log.reason[job] = never
-            truth.request[codes.HAPPENED] |= codes.STOP_ON_ARRIVAL
-        tally[codes.EVENTS] += 1
-    tally[codes.PHASE] = SIGNAL
+            loop.happened |= codes.STOP_ON_ARRIVAL
+        loop.events += 1
+    loop.phase = SIGNAL
     return -1
 
 
@@ -252,8 +252,8 @@ def signal(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> int:
 
     A lower cap takes nothing from running jobs; AVAILABLE may become negative, and then nothing starts (rule 16).
     """
-    tally = truth.tally
-    k = tally[codes.NEXT_SIGNAL]
+    loop = truth.loop
+    k = loop.next_signal
     while k < len(truth.signal_time) and truth.signal_time[k] <= view.now.time_s:
         view.now.cap_uw = truth.signal_uw[k]
         view.now.full_cap_uw = truth.announced.full_uw[k]
@@ -263,16 +263,16 @@ def signal(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> int:
         if view.now.has_ramp != 0:
             begin_ramp(view, truth, k)
         set_budget(view)
-        truth.request[codes.HAPPENED] |= codes.STOP_ON_SIGNAL
+        loop.happened |= codes.STOP_ON_SIGNAL
         k += 1
-    tally[codes.NEXT_SIGNAL] = k
+    loop.next_signal = k
     if view.now.has_ramp != 0:
         climb(view, truth)
-    if tally[codes.SENSING] != 0:
+    if loop.sensing != 0:
         read_telemetry(view, truth)
     if meter.state[READ_AT] <= view.now.time_s:
         read_meter(view, truth, log, meter)
-    tally[codes.PHASE] = CONTROL
+    loop.phase = CONTROL
     return -1
 
 
@@ -280,13 +280,13 @@ def signal(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> int:
 def read_telemetry(view: KernelView, truth: Truth) -> None:
     """Read the power sensors where they are due, or let what was read become stale (rule 15 of docs/semantics.md)."""
     time_s = view.now.time_s
-    if time_s >= truth.when[codes.SAMPLE_AT]:
+    if time_s >= truth.loop.sample_at_s:
         read_samples(view, truth)
-        period = truth.sensors.figures[codes.POLL_S]
-        truth.when[codes.SAMPLE_AT] = (periods(time_s, period) + 1) * period
-    elif truth.tally[codes.ON_SUBMISSION] != 0 and truth.request[codes.HAPPENED] & codes.STOP_ON_ARRIVAL:
+        period = truth.sensors.figures.poll_s
+        truth.loop.sample_at_s = (periods(time_s, period) + 1) * period
+    elif truth.loop.on_submission != 0 and truth.loop.happened & codes.STOP_ON_ARRIVAL:
         read_samples(view, truth)
-    elif time_s >= truth.when[codes.STALE_AT]:
+    elif time_s >= truth.loop.stale_at_s:
         lose_samples(view, truth)
 
 
@@ -295,18 +295,18 @@ def control(view: KernelView, truth: Truth, log: Log, step: ControlStep) -> int:
     """Stop for the controls if one is due or waits for an event that happened at this instant.
 
     A compiled control that is due alone takes its step here; beside others it takes it in their order, by the session.
-    HAPPENED was filled by the phases before; the actions of controls add node events to it, which wake no control any
-    more.
+    ``happened`` was filled by the phases before; the actions of controls add node events to it, which wake no
+    control any more.
     """
-    truth.tally[codes.PHASE] = PASS
-    due = truth.when[codes.CONTROL_AT] <= view.now.time_s
-    if due or truth.request[codes.STOP_MASK] & truth.request[codes.HAPPENED]:
+    truth.loop.phase = PASS
+    due = truth.loop.control_at_s <= view.now.time_s
+    if due or truth.loop.stop_mask & truth.loop.happened:
         return codes.NEED_CONTROL
-    if step.when[STEP_AT] <= view.now.time_s:
+    if step.now.at_s <= view.now.time_s:
         take_step(view, truth, log, step)
-        left = truth.when[codes.CONTROL_STEPS_LEFT] - 1.0
-        moves = step.tally[ACTED] != 0 and truth.tally[codes.HEAP] > 0  # a limit moves no queue where no job runs
-        truth.when[codes.CONTROL_STEPS_LEFT] = codes.IDLE_CONTROL_STEPS if moves else left
+        left = truth.loop.control_steps_left - 1.0
+        moves = step.now.acted != 0 and truth.ends.filled[0] > 0  # a limit moves no queue where no job runs
+        truth.loop.control_steps_left = codes.IDLE_CONTROL_STEPS if moves else left
     return -1
 
 
@@ -316,18 +316,18 @@ def decide_pass(view: KernelView, truth: Truth) -> int:
 
     With ``pass_interval_s`` (rule 10) a pass that comes too early is postponed to PASS_AT, an event by itself.
     """
-    tally = truth.tally
-    when = truth.when
+    loop = truth.loop
+    loop = truth.loop
     time_s = view.now.time_s
     earliest = next_pass(view, truth)
-    if when[codes.PASS_INTERVAL] > 0 and time_s < earliest:
+    if loop.pass_interval_s > 0 and time_s < earliest:
         # Remember to run it once the interval is over, unless nothing waits.
-        when[codes.PASS_AT] = earliest if view.now.queued > 0 else INF
-        tally[codes.PHASE] = APPLY
+        loop.pass_at_s = earliest if view.now.queued > 0 else INF
+        loop.phase = APPLY
         return -1
-    when[codes.PASS_AT] = INF
-    tally[codes.PHASE] = APPLY
-    if view.now.queued > 0 and truth.request[codes.STOP_MASK] & codes.STOP_FOR_PASS:
+    loop.pass_at_s = INF
+    loop.phase = APPLY
+    if view.now.queued > 0 and loop.stop_mask & codes.STOP_FOR_PASS:
         view.now.last_pass_s = time_s
         return codes.NEED_PASS
     schedule(view)
@@ -337,12 +337,12 @@ def decide_pass(view: KernelView, truth: Truth) -> int:
 @inlined
 def next_pass(view: KernelView, truth: Truth) -> float:
     """Return when the next pass may run: not before the interval has elapsed, or at the next of its multiples."""
-    when = truth.when
+    loop = truth.loop
     time_s, last = view.now.time_s, view.now.last_pass_s
-    interval = when[codes.PASS_INTERVAL]
-    if when[codes.PASS_AT_COMPLETION] == 0.0 or interval <= 0.0:
+    interval = loop.pass_interval_s
+    if loop.pass_at_completion == 0.0 or interval <= 0.0:
         return float(last + interval)
-    if truth.request[codes.HAPPENED] & codes.STOP_ON_COMPLETION or last == -INF or time_s >= when[codes.PASS_AT]:
+    if loop.happened & codes.STOP_ON_COMPLETION or last == -INF or time_s >= loop.pass_at_s:
         return float(time_s)
     intervals = max(1.0, np.floor((time_s - last) / interval))
     time = last + intervals * interval
@@ -360,7 +360,7 @@ def apply_starts(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> 
     started = view.now.starts > 0
     if len(truth.phases.pattern) > 0:
         begin_phases(view, truth, log)
-    if truth.tally[codes.OWNERS] != 0 and view.now.starts > 0:
+    if truth.loop.keeps_owners != 0 and view.now.starts > 0:
         begin_in_domains(view, truth)
     for k in range(view.now.starts):
         job = as_int64(view.entries.job[view.start_entry[k]])
@@ -372,21 +372,21 @@ def apply_starts(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> 
         end = time_s + truth.work[job]
         if truth.factor[job] != 1.0:
             end = max(time_s, round_us(time_s + truth.work[job] * truth.factor[job]))
-        heap_push(truth.ends, truth.tally, codes.HEAP, end, job)
+        heap_push(truth.ends, end, job)
         account(view, truth, job, as_int64(1))
-        if truth.tally[codes.SENSING] != 0:
+        if truth.loop.sensing != 0:
             note_job(view, job, as_int64(1))
     view.now.starts = 0
-    if truth.tally[codes.LISTED] > 0:
+    if truth.loop.listed > 0:
         settle(view, truth, log)
-    if started and truth.request[codes.STOP_MASK] & codes.STOP_ON_START:
-        truth.request[codes.HAPPENED] = codes.STOP_ON_START
+    if started and truth.loop.stop_mask & codes.STOP_ON_START:
+        truth.loop.happened = codes.STOP_ON_START
         return codes.NEED_CONTROL
     if view.now.ramp_uw_per_s != 0.0:
         note_rise(view)
     note_held(view, meter)
     write_power(view, truth, log)
-    truth.tally[codes.PHASE] = ADVANCE
+    truth.loop.phase = ADVANCE
     return -1
 
 
@@ -409,7 +409,7 @@ def log_is_full(view: KernelView, truth: Truth, log: Log) -> bool:
         entering = 2 * partitions * (batch_size(truth) + view.now.running)
         if max(rows, view.now.plan_end + 2) + entering > len(view.plan.time):
             return True
-    return bool(truth.tally[codes.POWER_ROWS] + 1 >= len(log.time))
+    return bool(truth.loop.power_rows + 1 >= len(log.time))
 
 
 @inlined
@@ -418,7 +418,7 @@ def batch_size(truth: Truth) -> int:
 
     Array jobs arrive by the thousand at one second; the buffers must hold all of them.
     """
-    k = truth.tally[codes.NEXT_ARRIVAL]
+    k = truth.loop.next_arrival
     end = k
     while end < len(truth.arrival) and truth.submit[truth.arrival[end]] == truth.submit[truth.arrival[k]]:
         end += 1

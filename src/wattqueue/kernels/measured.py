@@ -22,7 +22,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.chance import square_of
 from wattqueue.kernels.domains import EXPECTED, job_speed
@@ -77,19 +76,19 @@ def read_samples(view: KernelView, truth: Truth) -> None:
     A reading that is lost leaves the sample before it; one that has become older than ``STALE_S`` is stale.
     """
     measured, figures, time_s = view.measured, truth.sensors.figures, view.now.time_s
-    period = figures[codes.SAMPLE_S]
+    period = figures.sample_s
     ended = periods(time_s, period)
     first, behind = samples_shown(truth, time_s)
     for sensor in range(len(measured.sample_uw)):
         if reading_is_lost(truth, sensor, time_s):
-            if time_s - measured.end_s[sensor] > figures[codes.STALE_S]:
+            if time_s - measured.end_s[sensor] > figures.stale_s:
                 lose_sample(view, sensor)
             continue
         advance_sensor(truth, sensor, time_s, period, ended)
         uw = read_sensor(truth, sensor, period, first, behind)
         set_sample(view, sensor, as_int64(uw), first * period, behind * period)
-    if truth.tally[codes.AGES] != 0:
-        truth.when[codes.STALE_AT] = time_s + figures[codes.STALE_S]
+    if truth.loop.ages != 0:
+        truth.loop.stale_at_s = time_s + figures.stale_s
     count_samples(view, truth)
 
 
@@ -98,7 +97,7 @@ def lose_samples(view: KernelView, truth: Truth) -> None:
     """Let every sample be stale from now on."""
     for sensor in range(len(view.measured.sample_uw)):
         lose_sample(view, as_int64(sensor))
-    truth.when[codes.STALE_AT] = INF
+    truth.loop.stale_at_s = INF
     count_samples(view, truth)
 
 

@@ -35,9 +35,9 @@ def timer_events(view: KernelView, truth: Truth) -> None:
 
     Timers of one time apply in the order of node numbers, which is the heap's order of ties (rule 2).
     """
-    while truth.tally[codes.TIMERS] > 0 and truth.timers.time[0] <= view.now.time_s:
+    while truth.timers.filled[0] > 0 and truth.timers.time[0] <= view.now.time_s:
         node = as_int64(truth.timers.item[0])
-        heap_remove(truth.timers, truth.tally, codes.TIMERS, node)
+        heap_remove(truth.timers, node)
         if node_state(truth, node) == codes.UNIT_STOPPING:
             change_node(view, truth, node, codes.UNIT_OFF)
         else:
@@ -50,7 +50,7 @@ def node_events(view: KernelView, truth: Truth, log: Log) -> None:
 
     ``node_time`` is sorted by (time, down before up, unit). A return has no effect on a node that is not down.
     """
-    k = truth.tally[codes.NEXT_NODE_EVENT]
+    k = truth.loop.next_node_event
     while k < len(truth.node_time) and truth.node_time[k] <= view.now.time_s:
         node = as_int64(truth.node_of_unit[truth.node_unit[k]])
         if truth.node_up[k] == 0:
@@ -58,7 +58,7 @@ def node_events(view: KernelView, truth: Truth, log: Log) -> None:
         elif node_state(truth, node) == codes.UNIT_DOWN:
             change_node(view, truth, node, codes.UNIT_ON)
         k += 1
-    truth.tally[codes.NEXT_NODE_EVENT] = k
+    truth.loop.next_node_event = k
 
 
 @kernel
@@ -74,7 +74,7 @@ def fail_node(view: KernelView, truth: Truth, log: Log, node: int) -> None:
         end_drain(view, truth, node)
         state = codes.UNIT_ON
     if truth.timers.place[node] >= 0:
-        heap_remove(truth.timers, truth.tally, codes.TIMERS, node)
+        heap_remove(truth.timers, node)
     if state == codes.UNIT_ON:
         for unit in range(truth.node_start[node], truth.node_start[node + 1]):
             if not unit_is_free(view.units, unit):
@@ -88,7 +88,7 @@ def requeue_job(view: KernelView, truth: Truth, log: Log, job: int) -> None:
 
     The energy that it used so far stays in the log: ``energy_j`` sums all its runs.
     """
-    heap_remove(truth.ends, truth.tally, codes.HEAP, job)
+    heap_remove(truth.ends, job)
     # The bill of this run, at its last watts; change_speed() has added what earlier ones differed by.
     log.energy_j[job] += (view.now.time_s - log.start[job]) * (truth.uw[job] / codes.MICRO)
     log.past_j[job] = log.energy_j[job]
@@ -97,12 +97,12 @@ def requeue_job(view: KernelView, truth: Truth, log: Log, job: int) -> None:
     if view.held.parked[job] != 0:
         view.held.parked[job] = 0
         log.parked_s[job] += view.now.time_s
-    elif truth.tally[codes.OWNERS] != 0:
+    elif truth.loop.keeps_owners != 0:
         count_job(view, truth, job, as_int64(-1))
-    if truth.tally[codes.SENSING] != 0:
+    if truth.loop.sensing != 0:
         note_job(view, job, as_int64(0))
     release_job(view, job)
-    if truth.tally[codes.DRAINING] > 0:
+    if truth.loop.draining > 0:
         end_drains(view, truth, job)
     enqueue_job(view, job)
     view.now.dirty = 1
@@ -122,7 +122,7 @@ def stop_unit(view: KernelView, truth: Truth, unit: int) -> int:
             return codes.REFUSED_BUSY
     if not base_fits(view, truth, node, as_int64(codes.UNIT_STOPPING)):
         return codes.REFUSED_POWER
-    change_for_a_time(view, truth, node, codes.UNIT_STOPPING, codes.SHUTDOWN_S)
+    change_for_a_time(view, truth, node, codes.UNIT_STOPPING)
     return 0
 
 
@@ -157,5 +157,5 @@ def wake_unit(view: KernelView, truth: Truth, unit: int) -> int:
         return codes.REFUSED_STATE
     if not base_fits(view, truth, node, as_int64(codes.UNIT_BOOTING)):
         return codes.REFUSED_POWER
-    change_for_a_time(view, truth, node, codes.UNIT_BOOTING, codes.BOOT_S)
+    change_for_a_time(view, truth, node, codes.UNIT_BOOTING)
     return 0

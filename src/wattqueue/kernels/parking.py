@@ -35,7 +35,7 @@ def suspend_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
         return codes.REFUSED_STATE
     truth.left[job] = (truth.ends.time[truth.ends.place[job]] - time_s) / truth.factor[job]
     held.left[job] = (held.end[job] - time_s) / held.factor[job]
-    if truth.tally[codes.OWNERS] != 0:
+    if truth.loop.keeps_owners != 0:
         count_job(view, truth, job, as_int64(-1))
     held.parked[job] = 1
     idle = view.nodes[job] * view.units.idle_uw[running_partition(view, job)]
@@ -43,7 +43,7 @@ def suspend_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
     move_end(truth, job, INF)
     running_remove(view, job)
     held.end[job] = INF
-    if truth.tally[codes.SENSING] != 0:
+    if truth.loop.sensing != 0:
         note_job(view, job, as_int64(0))
     running_insert(view, job, net_of(view, job, as_int64(held.option[job]), as_int64(idle)))
     log.parked_s[job] -= time_s
@@ -59,22 +59,22 @@ def resume_job(view: KernelView, truth: Truth, log: Log, job: int) -> int:
     if held.parked[job] == 0:
         return codes.REFUSED_STATE
     held.parked[job] = 0
-    if truth.tally[codes.SENSING] != 0:
+    if truth.loop.sensing != 0:
         since = date_job(view, job, time_s)  # samples of its suspension say nothing of what it will draw
-    if truth.tally[codes.OWNERS] != 0:
+    if truth.loop.keeps_owners != 0:
         count_job(view, truth, job, as_int64(1))
     list_job(truth, job)
     list_changed(view, truth)
     if not listed_fit(view, truth):
-        if truth.tally[codes.OWNERS] != 0:
+        if truth.loop.keeps_owners != 0:
             count_job(view, truth, job, as_int64(-1))
         list_changed(view, truth)
         clear_list(truth)
-        if truth.tally[codes.SENSING] != 0:
+        if truth.loop.sensing != 0:
             date_job(view, job, since)
         held.parked[job] = 1
         return codes.REFUSED_POWER
-    if truth.tally[codes.SENSING] != 0:
+    if truth.loop.sensing != 0:
         note_job(view, job, as_int64(1))
     log.parked_s[job] += time_s
     speed = job_speed(view, truth, as_int64(TRUE), job)

@@ -30,19 +30,19 @@ from wattqueue.kernels.unit_watts import greatest_factor, held_uw, slowed_uw
 def account(view: KernelView, truth: Truth, job: int, sign: int) -> None:
     """Add (1) or take (-1) a running job's watts and units; the idle watts of its units move the other way."""
     add_sums(view, truth, job, sign)
-    if truth.tally[codes.SENSING] != 0:
+    if truth.loop.sensing != 0:
         sense_job(view, truth, job, sign)
 
 
 @inlined
 def add_sums(view: KernelView, truth: Truth, job: int, sign: int) -> None:
     """Do the same in the running sums alone: for a job that changes, sensors see its new watts at once."""
-    tally = truth.tally
+    loop = truth.loop
     idle = view.nodes[job] * view.units.idle_uw[view.units.option_partition[view.held.option[job]]]
-    tally[codes.JOBS_UW] += sign * truth.uw[job]
-    tally[codes.OTHER_UW] -= sign * idle
-    tally[codes.BUSY_IDLE_UW] += sign * idle
-    tally[codes.BUSY_UNITS] += sign * view.nodes[job]
+    loop.jobs_uw += sign * truth.uw[job]
+    loop.other_uw -= sign * idle
+    loop.busy_idle_uw += sign * idle
+    loop.busy_units += sign * view.nodes[job]
 
 
 @inlined
@@ -79,7 +79,7 @@ def limited_factor(view: KernelView, truth: Truth, rows: Rows, job: int, speed: 
     factor = time_factor(rows, job, option)
     if speed < 1.0:
         p = as_int64(view.units.option_partition[option])
-        factor *= truth.node_figures[p, codes.BETA] * (1.0 / speed - 1.0) + 1.0
+        factor *= truth.node.beta[p] * (1.0 / speed - 1.0) + 1.0
     return factor
 
 
@@ -130,21 +130,21 @@ def write_power(view: KernelView, truth: Truth, log: Log) -> None:
 
     A row at the time of the last one replaces it: several instants may fall on one time when jobs of no length end.
     """
-    tally = truth.tally
-    row = tally[codes.POWER_ROWS]
+    loop = truth.loop
+    row = loop.power_rows
     if row > 0 and log.time[row - 1] == view.now.time_s:
         row -= 1
     elif (
         row > 0
-        and log.jobs_uw[row - 1] == tally[codes.JOBS_UW]
-        and log.other_uw[row - 1] == tally[codes.OTHER_UW]
-        and log.busy_idle_uw[row - 1] == tally[codes.BUSY_IDLE_UW]
-        and log.busy[row - 1] == tally[codes.BUSY_UNITS]
+        and log.jobs_uw[row - 1] == loop.jobs_uw
+        and log.other_uw[row - 1] == loop.other_uw
+        and log.busy_idle_uw[row - 1] == loop.busy_idle_uw
+        and log.busy[row - 1] == loop.busy_units
     ):
         return
     log.time[row] = view.now.time_s
-    log.jobs_uw[row] = tally[codes.JOBS_UW]
-    log.other_uw[row] = tally[codes.OTHER_UW]
-    log.busy_idle_uw[row] = tally[codes.BUSY_IDLE_UW]
-    log.busy[row] = tally[codes.BUSY_UNITS]
-    tally[codes.POWER_ROWS] = row + 1
+    log.jobs_uw[row] = loop.jobs_uw
+    log.other_uw[row] = loop.other_uw
+    log.busy_idle_uw[row] = loop.busy_idle_uw
+    log.busy[row] = loop.busy_units
+    loop.power_rows = row + 1

@@ -21,14 +21,19 @@ import math
 from typing import NamedTuple
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import by_reference, entry, kernel, referenced
+from wattqueue.kernels._numba import Scalars, by_reference, entry, kernel, referenced
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.state import Array, Heap
 
 NEAR = 16
 """Places from the end of the queue within which a step is inserted; a step that belongs further ahead is heaped."""
-FIRST, QUEUED, HEAPED = 0, 1, 2
-"""Rows of NextSteps.tally: first place of the queue, its length, that of the heap."""
+
+
+class StepRing(Scalars):
+    """The ring of steps to come: the place of its first one, and how many there are."""
+
+    first: int
+    queued: int
 
 
 @referenced
@@ -68,8 +73,7 @@ class NextSteps(NamedTuple):
     """The next step of each run, and where the run stands. Columns of shape (k,), for k runs in order of start.
 
     ``sample``, ``place`` int64: number of the next sample, and its place in the pattern; ``now_uw`` int64: what one
-    unit draws. Steps wait in ``time``, ``run`` (int64, a ring of a power of two rows, in order of time) or ``heap``;
-    ``tally`` (3,) int64: see FIRST.
+    unit draws. Steps wait in ``time``, ``run`` (int64, a ring of a power of two rows, in order of time) or ``heap``.
     """
 
     sample: Array
@@ -78,7 +82,7 @@ class NextSteps(NamedTuple):
     time: Array
     run: Array
     heap: Heap
-    tally: Array
+    now: StepRing
 
 
 @referenced
@@ -129,19 +133,19 @@ def samples_at(start_s: float, period_s: float, now_s: float) -> int:
 def put_step(due: NextSteps, time: float, r: int) -> None:
     """Insert a step near the end of the queue, or else into the heap."""
     wrap = len(due.time) - 1
-    first, length = due.tally[FIRST], due.tally[QUEUED]
+    first, length = due.now.first, due.now.queued
     at, least = length, max(0, length - NEAR)
     while at > least and due.time[(first + at - 1) & wrap] > time:
         at -= 1
     if at > 0 and due.time[(first + at - 1) & wrap] > time:
-        heap_push(due.heap, due.tally, HEAPED, time, r)
+        heap_push(due.heap, time, r)
         return
     for i in range(length, at, -1):
         due.time[(first + i) & wrap] = due.time[(first + i - 1) & wrap]
         due.run[(first + i) & wrap] = due.run[(first + i - 1) & wrap]
     due.time[(first + at) & wrap] = time
     due.run[(first + at) & wrap] = r
-    due.tally[QUEUED] = length + 1
+    due.now.queued = length + 1
 
 
 @kernel
@@ -234,23 +238,23 @@ def sum_steps(
             time = own_time[own]
         if begun < len(runs.start_s):
             time = min(time, runs.start_s[begun])
-        if due.tally[QUEUED] > 0:
-            time = min(time, due.time[due.tally[FIRST]])
-        if due.tally[HEAPED] > 0:
+        if due.now.queued > 0:
+            time = min(time, due.time[due.now.first])
+        if due.heap.filled[0] > 0:
             time = min(time, due.heap.time[0])
         if time == math.inf:
             return rows
         while begun < len(runs.start_s) and runs.start_s[begun] == time:
             off += take_step(patterns, runs, due, begun, time, until_s)
             begun += 1
-        while due.tally[HEAPED] > 0 and due.heap.time[0] == time:
+        while due.heap.filled[0] > 0 and due.heap.time[0] == time:
             r = int(due.heap.item[0])
-            heap_remove(due.heap, due.tally, HEAPED, r)
+            heap_remove(due.heap, r)
             off += take_step(patterns, runs, due, r, time, until_s)
-        while due.tally[QUEUED] > 0 and due.time[due.tally[FIRST]] == time:
-            r = int(due.run[due.tally[FIRST]])
-            due.tally[FIRST] = (due.tally[FIRST] + 1) & wrap
-            due.tally[QUEUED] -= 1
+        while due.now.queued > 0 and due.time[due.now.first] == time:
+            r = int(due.run[due.now.first])
+            due.now.first = (due.now.first + 1) & wrap
+            due.now.queued -= 1
             off += take_step(patterns, runs, due, r, time, until_s)
         moved = own < len(own_time) and own_time[own] == time
         if moved:

@@ -74,7 +74,7 @@ def fits_next_target(view: KernelView, p: int, job: int, option: int, net: int) 
 @kernel
 def never_starts(view: KernelView, truth: Truth, job: int) -> int:
     """Return why a submitted job can start under no limit to come, whatever runs (``kernels/codes.py``); 0: it can."""
-    row, steps = truth.tally[codes.NEXT_SIGNAL] - 1, truth.announced
+    row, steps = truth.loop.next_signal - 1, truth.announced
     while row + 1 < len(truth.signal_time) and truth.signal_time[row + 1] <= view.now.time_s:
         row += 1
     limit = as_int64(steps.highest_uw[row])

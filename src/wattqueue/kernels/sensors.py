@@ -20,11 +20,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, inlined, kernel
 from wattqueue.kernels.domains import TRUE, job_speed
 from wattqueue.kernels.phases import true_unit_uw
-from wattqueue.kernels.state import Array, KernelView, Sensors, Truth
+from wattqueue.kernels.state import KernelView, SensorFigures, Sensors, Truth
 from wattqueue.kernels.unit_watts import slowed_uw
 
 NEAR = 1e-9  # share of a period by which a time may fall short of a whole number of periods and still counts as one
@@ -35,18 +34,22 @@ STEP_SAMPLE = 104_729
 def no_sensors() -> Sensors:
     """Return the sensors of a run in which nothing measures."""
     none, whole = np.empty(0), np.empty(0, np.int64)
-    return Sensors(whole, whole, none, whole, none, np.empty((0, 0)), none, none, none)
+    return Sensors(whole, whole, none, whole, none, np.empty((0, 0)), SensorFigures(), none, none)
 
 
 def new_sensors(
-    start: NDArray[np.int32], idle_uw: NDArray[np.int64], figures: Array, begin_s: float, rng: np.random.Generator
+    start: NDArray[np.int32],
+    idle_uw: NDArray[np.int64],
+    figures: SensorFigures,
+    begin_s: float,
+    rng: np.random.Generator,
 ) -> Sensors:
     """Return the sensors of a machine that has been idle up to ``begin_s``.
 
-    ``start`` (S + 1,) first unit of each; ``idle_uw`` (U,) microwatts; ``figures`` as ``codes.SAMPLE_S`` and behind.
+    ``start`` (S + 1,) first unit of each; ``idle_uw`` (U,) microwatts.
     """
-    period = figures[codes.SAMPLE_S]
-    least = math.ceil((figures[codes.AVERAGE_S] + figures[codes.POLL_S]) / period) + 3
+    period = figures.sample_s
+    least = math.ceil((figures.average_s + figures.poll_s) / period) + 3
     rows = 1 << (least - 1).bit_length()  # a power of two, so that the column of a sample is found without a division
     watt = np.add.reduceat(idle_uw, start[:-1])
     number = math.floor(begin_s / period + NEAR)
@@ -60,8 +63,8 @@ def new_sensors(
         np.zeros(count),
         np.ascontiguousarray(energy),
         figures,
-        rng.standard_normal(65_521) if figures[codes.NOISE] > 0 else np.empty(0),
-        rng.random(65_521) if figures[codes.LOSS] > 0 else np.empty(0),
+        rng.standard_normal(65_521) if figures.noise > 0 else np.empty(0),
+        rng.random(65_521) if figures.loss > 0 else np.empty(0),
     )
 
 
@@ -96,7 +99,7 @@ def sense_unit(view: KernelView, truth: Truth, unit: int, uw: int) -> None:
     more = uw - sensors.unit_uw[unit]
     if more == 0:
         return
-    sensor, time_s, period = as_int64(view.measured.of_unit[unit]), view.now.time_s, sensors.figures[codes.SAMPLE_S]
+    sensor, time_s, period = as_int64(view.measured.of_unit[unit]), view.now.time_s, sensors.figures.sample_s
     advance_sensor(truth, sensor, time_s, period, periods(time_s, period))
     sensors.watt_uw[sensor] += more
     sensors.unit_uw[unit] = uw
@@ -134,19 +137,19 @@ def reading_is_lost(truth: Truth, sensor: int, now: float) -> bool:
     sensors = truth.sensors
     if len(sensors.uniform) == 0:
         return False
-    poll = periods(now, sensors.figures[codes.POLL_S])
+    poll = periods(now, sensors.figures.poll_s)
     at = (sensor * STEP_SENSOR + poll * STEP_SAMPLE) % len(sensors.uniform)
-    return bool(sensors.uniform[at] < sensors.figures[codes.LOSS])
+    return bool(sensors.uniform[at] < sensors.figures.loss)
 
 
 @kernel
 def samples_shown(truth: Truth, now: float) -> tuple[int, int]:
     """Return the numbers of the first sample, and behind the last one, that a reading now is the mean of."""
     figures = truth.sensors.figures
-    period, poll_s = figures[codes.SAMPLE_S], figures[codes.POLL_S]
+    period, poll_s = figures.sample_s, figures.poll_s
     poll = periods(now, poll_s) * poll_s
     behind = periods(poll, period)
-    return min(periods(poll - figures[codes.AVERAGE_S], period), behind - 1), behind
+    return min(periods(poll - figures.average_s, period), behind - 1), behind
 
 
 @inlined
@@ -159,6 +162,6 @@ def read_sensor(truth: Truth, sensor: int, period: float, first: int, behind: in
         sample = sensors.energy_uj[sensor, k & (rows - 1)]
         if len(sensors.normal) > 0:
             at = (sensor * STEP_SENSOR + k * STEP_SAMPLE) % len(sensors.normal)
-            sample = max(0.0, sample * (1.0 + sensors.figures[codes.NOISE] * sensors.normal[at]))
+            sample = max(0.0, sample * (1.0 + sensors.figures.noise * sensors.normal[at]))
         total += sample
     return as_int64(round(total / ((behind - first) * period)))

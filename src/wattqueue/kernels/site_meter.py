@@ -205,7 +205,7 @@ def read_meter(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> No
     state[COUNTED_WS] = 0.0
     state[COUNTED_W2S] = 0.0
     state[HELD_S] = 0.0
-    state[ROW] = max(truth.tally[codes.POWER_ROWS] - 1, 0)
+    state[ROW] = max(truth.loop.power_rows - 1, 0)
     meter.cap_uw[0] = view.now.cap_uw
     keep_margin(view, meter)
 
@@ -259,7 +259,7 @@ def deviation(meter: SiteMeter, row: Array) -> float:
 @kernel
 def mean_w(view: KernelView, truth: Truth, log: Log, row: int, since: float) -> float:
     """Return the mean watts in the cap's scope from ``since`` to now; ``row`` of the power series held then."""
-    time_s, rows = view.now.time_s, as_int64(truth.tally[codes.POWER_ROWS])
+    time_s, rows = view.now.time_s, as_int64(truth.loop.power_rows)
     total = 0.0
     for k in range(row, rows):
         begin = max(log.time[k], since)

@@ -57,8 +57,8 @@ def change_truth(view: KernelView, truth: Truth, log: Log, job: int, uw: int, fa
 @kernel
 def move_end(truth: Truth, job: int, end: float) -> None:
     """Give a running job another true end."""
-    heap_remove(truth.ends, truth.tally, codes.HEAP, job)
-    heap_push(truth.ends, truth.tally, codes.HEAP, end, job)
+    heap_remove(truth.ends, job)
+    heap_push(truth.ends, end, job)
 
 
 @kernel
@@ -95,19 +95,19 @@ def expected_net(view: KernelView, truth: Truth, job: int, speed: float) -> int:
 @kernel
 def switch_option(view: KernelView, truth: Truth, job: int, option: int) -> None:
     """Give a running job another option of its partition; its speed, watts and ends follow by ``change_speed``."""
-    if truth.tally[codes.OWNERS] != 0:
+    if truth.loop.keeps_owners != 0:
         count_job(view, truth, job, as_int64(-1))
     view.held.option[job] = option
     if has_profile(truth, job):
         truth.phases.unit_uw[job] = sample_uw(view, truth, job, as_int64(truth.phases.place[job]))
-    if truth.tally[codes.OWNERS] != 0:
+    if truth.loop.keeps_owners != 0:
         count_job(view, truth, job, as_int64(1))
 
 
 @kernel
 def count_listed(view: KernelView, truth: Truth) -> None:
     """Compute what the ledger counts for the listed jobs at their new speeds."""
-    for k in range(truth.tally[codes.LISTED]):
+    for k in range(truth.loop.listed):
         job = as_int64(truth.domains.job[k])
         truth.domains.net[k] = expected_net(view, truth, job, job_speed(view, truth, as_int64(EXPECTED), job))
 
@@ -121,7 +121,7 @@ def listed_fit(view: KernelView, truth: Truth) -> bool:
     count_listed(view, truth)
     more = 0
     squares = 0
-    for k in range(truth.tally[codes.LISTED]):
+    for k in range(truth.loop.listed):
         job, net = as_int64(truth.domains.job[k]), as_int64(truth.domains.net[k])
         counted = running_net(view, job)
         more += net - counted
@@ -132,7 +132,7 @@ def listed_fit(view: KernelView, truth: Truth) -> bool:
 @kernel
 def refresh_listed(view: KernelView, truth: Truth, log: Log) -> None:
     """Continue the listed jobs at their new speeds, once they are counted, and empty the list."""
-    for k in range(truth.tally[codes.LISTED]):
+    for k in range(truth.loop.listed):
         job, net = as_int64(truth.domains.job[k]), as_int64(truth.domains.net[k])
         factor = expected_factor(view, truth, job, job_speed(view, truth, as_int64(EXPECTED), job))
         if factor != view.held.factor[job] or net != running_net(view, job):
@@ -183,6 +183,6 @@ def begin_in_domains(view: KernelView, truth: Truth) -> None:
     for k in range(view.now.starts):
         job = as_int64(view.entries.job[view.start_entry[k]])
         count_job(view, truth, job, as_int64(1))
-        if truth.tally[codes.LIMITED] > 0:
+        if truth.loop.limited > 0:
             list_job(truth, job)  # the pass admitted it at full speed
     list_changed(view, truth)

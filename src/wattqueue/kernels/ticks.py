@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 
-from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, kernel
 from wattqueue.kernels.domains import TRUE, count_watts, list_job, touch_domains
 from wattqueue.kernels.phases import has_profile, sample_uw
@@ -23,7 +22,7 @@ MOMENT_S = 1e-6  # times are rounded to it: work that falls short of a period by
 def tick(view: KernelView, truth: Truth, log: Log) -> None:
     """Sample the profiles of all running jobs; continue those whose watts changed, and the jobs that this slows."""
     phases, time_s = truth.phases, view.now.time_s
-    for k in range(truth.tally[codes.HEAP]):
+    for k in range(truth.ends.filled[0]):
         job = as_int64(truth.ends.item[k])
         if phases.pattern[job] >= 0 and view.held.parked[job] == 0:
             done = log.kept_s[job] + max(0.0, truth.work[job] - (truth.ends.time[k] - time_s) / truth.factor[job])
@@ -31,15 +30,15 @@ def tick(view: KernelView, truth: Truth, log: Log) -> None:
             if place != phases.place[job]:
                 show_place(view, truth, job, place)
     settle(view, truth, log)
-    period = truth.when[codes.TICK_PERIOD]
+    period = truth.loop.tick_period_s
     at = (math.floor(time_s / period) + 1.0) * period
-    truth.when[codes.TICK_AT] = at if at > time_s else at + period
+    truth.loop.tick_at_s = at if at > time_s else at + period
 
 
 @kernel
 def place_at(truth: Truth, done: float) -> int:
     """Return the period of a profile in which a job is that has done so many seconds of work."""
-    return as_int64(math.floor((done + MOMENT_S) / truth.when[codes.PROFILE_PERIOD]))
+    return as_int64(math.floor((done + MOMENT_S) / truth.loop.profile_period_s))
 
 
 @kernel
@@ -50,7 +49,7 @@ def show_place(view: KernelView, truth: Truth, job: int, place: int) -> None:
     truth.phases.place[job] = place
     if sample == before:
         return
-    if truth.tally[codes.OWNERS] != 0:
+    if truth.loop.keeps_owners != 0:
         count_watts(view, truth, as_int64(TRUE), truth.by_unit, job, before, as_int64(-1))
         count_watts(view, truth, as_int64(TRUE), truth.by_unit, job, sample, as_int64(1))
         touch_domains(view, truth, job)

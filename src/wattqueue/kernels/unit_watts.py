@@ -6,7 +6,6 @@ to 1 µW; so sums are integers, and do not depend on the order of the units.
 
 from __future__ import annotations
 
-from wattqueue.kernels import codes
 from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined, kernel
 from wattqueue.kernels.state import Array, ByUnit, Held, KernelView, Truth, UnitFactors
 
@@ -32,7 +31,7 @@ def slowed_uw(view: KernelView, truth: Truth, job: int, watt: int, speed: float)
     idle = view.units.idle_uw[p]
     if speed >= 1.0 or watt <= idle:
         return watt
-    slowed: int = round(idle + (watt - idle) * speed ** truth.node_figures[p, codes.ALPHA])
+    slowed: int = round(idle + (watt - idle) * speed ** truth.node.alpha[p])
     return slowed
 
 

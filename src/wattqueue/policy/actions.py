@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels import codes
 from wattqueue.parts.actions import (
     Action,
     DrainNode,
@@ -29,7 +28,6 @@ from wattqueue.parts.actions import (
 
 __all__ = [
     "KINDS",
-    "REFUSAL_REASONS",
     "Action",
     "DrainNode",
     "Refusal",
@@ -47,16 +45,13 @@ __all__ = [
 
 KINDS: tuple[type, ...] = get_args(Action)
 """Every kind of action."""
-REFUSAL_REASONS = {
-    codes.REFUSED_STATE: "wrong state",
-    codes.REFUSED_BUSY: "no free unit",
-    codes.REFUSED_OPTION: "no such option",
-    codes.REFUSED_POWER: "not enough power below the cap",
-    codes.REFUSED_CONSENT: "for a load target, without the consent of the job's user",
-}
-"""What a refusal code of the kernels means, as parts and users read it."""
-REASONS = ("", *(REFUSAL_REASONS[code] for code in range(1, 6)))
-"""The same by code; empty for an action that was carried out."""
+WRONG_STATE = "wrong state"
+NO_FREE_UNIT = "no free unit"
+NO_OPTION = "no such option"
+NO_POWER = "not enough power below the cap"
+NO_CONSENT = "for a load target, without the consent of the job's user"
+REASONS = ("", WRONG_STATE, NO_FREE_UNIT, NO_OPTION, NO_POWER, NO_CONSENT)
+"""What a refusal code of the kernels means, as parts and users read it; empty for an action that was carried out."""
 
 
 def listed(answer: Any, kinds: tuple[type, ...], part: object, method: str) -> Sequence[Any]:

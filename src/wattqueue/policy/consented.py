@@ -22,7 +22,7 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Entries, Floats, Frequency, Ints, Prediction
-from wattqueue.policy.actions import REASONS, Action, Requeue, SetDomainCaps, SetFrequency, StartJob, Suspend
+from wattqueue.policy.actions import NO_CONSENT, Action, Requeue, SetDomainCaps, SetFrequency, StartJob, Suspend
 
 if TYPE_CHECKING:
     from wattqueue.policy.view import View
@@ -119,7 +119,6 @@ def reach_of(jobs: KnownJobs, machine: Machine, prediction: Prediction, queue: s
 
 KEEPS_NOTHING = "the job states no checkpoints, so none of its work is kept"
 """Why a requeue that claims kept work is refused."""
-NO_CONSENT = REASONS[codes.REFUSED_CONSENT]
 
 
 def refused_by_consent(view: View, action: Action, caps_w: Floats, freed_w: float = 0.0) -> str:

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.kernels import codes
 from wattqueue.parts.contracts import Floats
-from wattqueue.policy.actions import REASONS, SetDomainCaps
+from wattqueue.policy.actions import NO_OPTION, SetDomainCaps
 
 OUT_OF_REACH = "the agent of a node does not carry it out"
 """Why a limit of a domain that cannot be set is refused; the driver's status names the node and the reason."""
@@ -64,7 +63,7 @@ class DomainLimits:
         if domains.dtype.kind not in "iu" or domains.ndim != 1 or domains.shape != caps.shape:
             raise TypeError("domains are whole numbers, and as many as caps_w")
         if domains.min() < 0 or domains.max() >= len(self.cap_w) or not (caps >= 0).all():
-            return self, {}, REASONS[codes.REFUSED_OPTION]
+            return self, {}, NO_OPTION
         changed = (caps < self.cap_w[domains] - SLACK_W) | (caps > self.cap_w[domains] + SLACK_W)
         fixed = ~self.settable[domains]
         # Infinity lifts a limit: of a domain without one that is nothing new.

@@ -24,7 +24,7 @@ class ActionLimits:
     """Counts the actions that were carried out.
 
     A refused action is not counted: it changes nothing, and calls without effect are bounded by the loop itself
-    (``CONTROL_STEPS_LEFT``).
+    (``control_steps_left``).
     """
 
     def __init__(self, units: int) -> None:

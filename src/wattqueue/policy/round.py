@@ -25,7 +25,10 @@ from wattqueue.kernels.snapshot import load_unusable
 from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Floats
 from wattqueue.policy.actions import (
-    REASONS,
+    NO_FREE_UNIT,
+    NO_OPTION,
+    NO_POWER,
+    WRONG_STATE,
     DrainNode,
     Refusal,
     Requeue,
@@ -47,7 +50,6 @@ from wattqueue.policy.view import View
 
 NO_AGENT = "no agent on the nodes carries it out"
 """Why frequencies and limits of running jobs are refused on a cluster without agents."""
-WRONG_STATE = REASONS[codes.REFUSED_STATE]
 NOBODY: Mapping[str, float] = {}
 
 
@@ -184,7 +186,7 @@ def _start(now: Round, action: StartJob) -> str:
 def _other_state(now: Round, unit: int, state: int) -> str:
     """Return why an action on a unit in ``state`` is refused: there is no such unit, or it is in another state."""
     if not 0 <= unit < len(now.unit_state):
-        return REASONS[codes.REFUSED_OPTION]
+        return NO_OPTION
     return "" if now.unit_state[unit] == state else WRONG_STATE
 
 
@@ -195,10 +197,10 @@ def _stop(now: Round, action: StopNode) -> str:
         return refused
     units = now.node_units(unit)
     if not all(unit_is_free(now.kernel, each) for each in units.tolist()):
-        return REASONS[codes.REFUSED_BUSY]
+        return NO_FREE_UNIT
     part = now.snapshot.machine.partitions[partition_of(now.kernel, unit)]
     if not now.count_base(microwatts(max(part.shutdown_w, part.off_w)) - len(units) * microwatts(part.idle_w)):
-        return REASONS[codes.REFUSED_POWER]
+        return NO_POWER
     load_unusable(now.kernel, units)
     now.kernel.now.dirty = 1
     now.tell(units, codes.UNIT_STOPPING)
@@ -230,7 +232,7 @@ def _wake(now: Round, action: WakeNode) -> str:
     part = now.snapshot.machine.partitions[partition_of(now.kernel, unit)]
     units = now.node_units(unit)
     if not now.count_base(max(microwatts(part.boot_w), len(units) * microwatts(part.idle_w)) - microwatts(part.off_w)):
-        return REASONS[codes.REFUSED_POWER]
+        return NO_POWER
     now.tell(units, codes.UNIT_BOOTING)
     return ""
 
@@ -248,7 +250,7 @@ def _frequency(now: Round, action: SetFrequency) -> str:
         return WRONG_STATE
     partition, before = now.kernel.units.option_partition, int(now.kernel.held.option[row])
     if not 0 <= option < len(partition) or partition[option] != partition[before]:
-        return REASONS[codes.REFUSED_OPTION]
+        return NO_OPTION
     view, hertz = now.view(()), float(now.snapshot.machine.option_frequency_hz[option])
     nodes = now.snapshot.machine.domain_of_unit[view.job_units(row)]
     # Not a number, for a machine without frequencies or an agent that sets none, is in no range.
@@ -256,7 +258,7 @@ def _frequency(now: Round, action: SetFrequency) -> str:
         return OUT_OF_REACH
     counted_uw = int(now.snapshot.running.net_uw[now.snapshot.running.row == row][0])
     if not now.count_job(microwatts(view.net_watts(row, option)) - counted_uw):
-        return REASONS[codes.REFUSED_POWER]
+        return NO_POWER
     now.kernel.held.option[row] = option
     now.options[action.job] = option
     return ""
@@ -300,7 +302,7 @@ def _resume(now: Round, action: Resume) -> str:
     counted_uw = int(now.snapshot.running.net_uw[now.snapshot.running.row == row][0])
     watts = now.parked_w.get(action.job, now.view(()).net_watts(row, int(now.kernel.held.option[row])))
     if not now.count_job(microwatts(watts) - counted_uw):
-        return REASONS[codes.REFUSED_POWER]
+        return NO_POWER
     now.resumed.append(action.job)
     return ""
 

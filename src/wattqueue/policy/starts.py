@@ -7,8 +7,8 @@ import operator
 import numpy as np
 
 from wattqueue.kernels import actions as act
-from wattqueue.kernels import codes, state
-from wattqueue.policy.actions import REASONS, StartJob
+from wattqueue.kernels import state
+from wattqueue.policy.actions import NO_OPTION, REASONS, WRONG_STATE, StartJob
 from wattqueue.policy.identity import JobNames
 
 
@@ -21,9 +21,9 @@ def start_job(kernel: state.KernelView, names: JobNames, action: StartJob) -> st
     entries = kernel.entries.of_job
     job, p = names.row(action.job), operator.index(action.partition)
     if not (0 <= job < len(entries) and 0 <= p < entries.shape[1]):
-        return REASONS[codes.REFUSED_STATE]
+        return WRONG_STATE
     if action.nodes and sorted(action.nodes) != next_units(kernel, p, job):
-        return REASONS[codes.REFUSED_OPTION]
+        return NO_OPTION
     return REASONS[act.start_checked(kernel, int(entries[job, p]), operator.index(action.option))]
 
 

@@ -26,7 +26,7 @@ from wattqueue.errors import EngineError, MachineError
 from wattqueue.kernels import codes
 from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.bound import bind
-from wattqueue.kernels.control_step import ACTED, REFUSED, STEP_AT, InLoop, step_if_due
+from wattqueue.kernels.control_step import InLoop, step_if_due
 from wattqueue.kernels.history_prediction import ON
 from wattqueue.kernels.loop import new_log, run
 from wattqueue.kernels.padding import check_padding
@@ -46,7 +46,7 @@ from wattqueue.model.signals import Cap, RiseScale, Signals
 from wattqueue.model.steps import rows_at
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.oracles import jobs_for
-from wattqueue.policy.actions import REASONS
+from wattqueue.policy.actions import NO_POWER
 from wattqueue.policy.build import Window, build_view, check_entries, check_prediction, unit_uw
 from wattqueue.policy.by_unit import with_worst_case, without_factors
 from wattqueue.policy.capabilities import Capabilities, require_carried_out, resolve
@@ -222,7 +222,7 @@ class Simulation:
         self.world = SimulatedWorld(jobs, machine, view, truth, new_log(len(jobs)), signals)
         self.limits = ActionLimits(machine.units)
         self.parts = InLoop(history, control_step_of(needs, jobs, machine, cap, signals), site_meter_of(policy.ledger))
-        if self.parts.step.when[STEP_AT] < np.inf:
+        if self.parts.step.now.at_s < np.inf:
             self.session.leave_step_to(lambda: step_if_due(self.view, self.truth, self.log, self.parts.step))
         self._set_stops()
         self._set_least_margin(len(events.time_s) > 0)
@@ -246,11 +246,11 @@ class Simulation:
     def _set_stops(self) -> None:
         """Tell the loop what to stop for, when passes may run, and when the first controls are due."""
         truth, session = self.truth, self.session
-        truth.request[codes.STOP_MASK] = session.stops()
-        truth.when[codes.PASS_INTERVAL] = session.needs.pass_interval_s
-        truth.when[codes.PASS_AT_COMPLETION] = session.needs.pass_at_completion
-        truth.when[codes.CONTROL_AT] = session.next_due_s()
-        truth.when[codes.CONTROL_STEPS_LEFT] = codes.IDLE_CONTROL_STEPS if session.needs.controls else 0
+        truth.loop.stop_mask = session.stops()
+        truth.loop.pass_interval_s = session.needs.pass_interval_s
+        truth.loop.pass_at_completion = session.needs.pass_at_completion
+        truth.loop.control_at_s = session.next_due_s()
+        truth.loop.control_steps_left = codes.IDLE_CONTROL_STEPS if session.needs.controls else 0
         self.world.observe(learned=session.learns, timed=session.plans, seen=session.needs.views)
 
     def _set_least_margin(self, nodes_fail: bool) -> None:
@@ -269,15 +269,15 @@ class Simulation:
         self.view.now.has_ramp = self.session.needs.ramped
         self.view.now.stated_cap_uw, self.view.now.full_cap_uw = first, steps.full_uw[0]
         budget_once(self.view)
-        self.truth.tally[codes.NEXT_SIGNAL] = 1
+        self.truth.loop.next_signal = 1
 
     def go(self, progress: Progress | None = None) -> None:
         """Run to the end. ``progress`` is called each ``_EVENTS_A_STEP`` events.
 
         The loop returns that often without it, too: only here does Python act on a signal such as SIGTERM.
         """
-        tally = self.truth.tally
-        tally[codes.EVENT_LIMIT] = _EVENTS_A_STEP
+        loop = self.truth.loop
+        loop.event_limit = _EVENTS_A_STEP
         world, resume, act = self.world, self._bound_run(), self._bound_controls()
         while True:
             code = resume()
@@ -291,7 +291,7 @@ class Simulation:
                 resume = self._bound_run()
             elif code == codes.PROGRESS:
                 if progress:
-                    progress(int(tally[codes.NEXT_ARRIVAL] - tally[codes.HEAP]), len(self.jobs))
+                    progress(int(loop.next_arrival - self.truth.ends.filled[0]), len(self.jobs))
             elif code == codes.NEED_PASS:
                 self.session.schedule(world)
             else:
@@ -330,26 +330,25 @@ class Simulation:
     def _bound_controls(self) -> Callable[[], None]:
         """Return a function that calls the controls of an instant; it has at hand what it needs, as it is called often.
 
-        Calls without effect use up CONTROL_STEPS_LEFT, and so do limits while no job runs: a queue that nothing else
-        can move does not keep the run alive for ever.
+        Calls without effect use up ``control_steps_left``, and so do limits while no job runs: a queue that nothing
+        else can move does not keep the run alive for ever.
         """
         world, session, limits, truth = self.world, self.session, self.limits, self.truth
-        when, arrivals = truth.when, len(truth.arrival)
-        now, tally, request = self.view.now, truth.tally.item, truth.request.item
-        stepped = self.parts.step.tally
+        loop, arrivals = truth.loop, len(truth.arrival)
+        now, step = self.view.now, self.parts.step.now
 
         def act() -> None:
             now_s = now.time_s
-            limits.at(now_s, moves=tally(codes.HEAP) > 0 or tally(codes.NEXT_ARRIVAL) < arrivals)
-            stepped[ACTED] = 0
-            done = session.control(world, now_s, request(codes.HAPPENED), limits.count)
-            when[codes.CONTROL_AT] = session.next_due_s()
+            limits.at(now_s, moves=truth.ends.filled[0] > 0 or loop.next_arrival < arrivals)
+            step.acted = 0
+            done = session.control(world, now_s, loop.happened, limits.count)
+            loop.control_at_s = session.next_due_s()
             if session.target_limits.before_w:
-                truth.request[codes.STOP_MASK] |= codes.STOP_ON_START
-            if limits.moved or ((done or stepped[ACTED]) and tally(codes.HEAP) > 0):
-                when[codes.CONTROL_STEPS_LEFT] = codes.IDLE_CONTROL_STEPS
+                loop.stop_mask |= codes.STOP_ON_START
+            if limits.moved or ((done or step.acted) and truth.ends.filled[0] > 0):
+                loop.control_steps_left = codes.IDLE_CONTROL_STEPS
             else:
-                when[codes.CONTROL_STEPS_LEFT] -= 1
+                loop.control_steps_left -= 1
 
         return act
 
@@ -358,12 +357,12 @@ class Simulation:
 
         The plan comes last: where another buffer was full, the plan may not be (the loop returns again if it is).
         """
-        tally, held, plan, log = self.truth.tally, self.view.held, self.view.plan, self.log
+        loop, held, plan, log = self.truth.loop, self.view.held, self.view.plan, self.log
         hidden = not self.world.views  # no part has arrays that show this memory
         if self.view.now.intervals + self.machine.units > len(held.low):
             held = lengthened(held, len(held.low) // 16 + self.machine.units, "low", "high", in_place=hidden)
             self.world.replace(kernel=self.view._replace(held=held))
-        elif tally[codes.POWER_ROWS] + 1 >= len(log.time):
+        elif loop.power_rows + 1 >= len(log.time):
             columns = ("time", "jobs_uw", "other_uw", "busy_idle_uw", "busy")
             self.world.replace(log=lengthened(log, len(log.time) // 16 + 1024, *columns))
         else:
@@ -378,8 +377,8 @@ class Simulation:
         schedule, power = self._schedule(), self._power()
         counts = {NO_FACTORS: self.without_factors, WORST_UNITS_EXCEED_CAP: beyond, **self._plan_counts()}
         counts[TARGETS_EXCEEDED] = targets_exceeded(self.world.signals.targets, power, self.machine)
-        if self.parts.step.tally[REFUSED]:
-            self.session.refused[REASONS[codes.REFUSED_POWER]] += int(self.parts.step.tally[REFUSED])
+        if self.parts.step.now.refused:
+            self.session.refused[NO_POWER] += int(self.parts.step.now.refused)
         notes = {**self.session.notes(), **{text: count for text, count in counts.items() if count}}
         promised = self.view.planned.promise
         more = (promised if len(promised) else None, self.view.planned.overruns, self.log.kept_s)
@@ -433,7 +432,7 @@ class Simulation:
         What nodes do before and after is not part of the run (rule 17 of docs/semantics.md).
         """
         log = self.log
-        time = log.time[: self.truth.tally[codes.POWER_ROWS]]
+        time = log.time[: self.truth.loop.power_rows]
         first, last = self.jobs.submit_s.min(initial=np.inf), np.nanmax(log.end, initial=-np.inf)
         begin = int(rows_at(time, first))
         rows = slice(begin, int(np.searchsorted(time, last, side="right")))

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wattqueue.kernels import codes, state
+from wattqueue.kernels import state
 from wattqueue.model.jobs import Floats, Jobs
 from wattqueue.model.known_jobs import Observed
 from wattqueue.parts.contracts import Finished, FinishedRuns
@@ -23,15 +22,15 @@ from wattqueue.parts.contracts import Finished, FinishedRuns
 class Completions:
     """The list of completions of a run, read from where it was left the last time."""
 
-    def __init__(self, jobs: Jobs, log: state.Log, tally: NDArray[np.int64]) -> None:
+    def __init__(self, jobs: Jobs, log: state.Log, loop: state.LoopState) -> None:
         """Make the loop list completions."""
-        self.log, self.tally, self.nodes, self.peak_w = log, tally, jobs.nodes, jobs.peak_power_w()
+        self.log, self.loop, self.nodes, self.peak_w = log, loop, jobs.nodes, jobs.peak_power_w()
         self.read = 0
-        tally[codes.REPORT_COMPLETIONS] = 1
+        loop.reports_completions = 1
 
     def new(self) -> Finished | None:
         """Return the jobs that ended since the last call, in order of their ends; None for none."""
-        count, log = int(self.tally[codes.FINISHED]), self.log
+        count, log = int(self.loop.finished), self.log
         if count == self.read:
             return None
         rows = log.finished[self.read : count].copy()
@@ -46,15 +45,15 @@ class Completions:
 class EndedRuns:
     """The run times of a run's completions, read from where they were left the last time."""
 
-    def __init__(self, kernel: state.KernelView, log: state.Log, tally: NDArray[np.int64]) -> None:
+    def __init__(self, kernel: state.KernelView, log: state.Log, loop: state.LoopState) -> None:
         """Make the loop list completions."""
-        self.log, self.tally, self.factor = log, tally, kernel.held.factor
+        self.log, self.loop, self.factor = log, loop, kernel.held.factor
         self.read = 0
-        tally[codes.REPORT_COMPLETIONS] = 1
+        loop.reports_completions = 1
 
     def new(self) -> FinishedRuns | None:
         """Return the jobs that ended since the last call, in order of their ends; None for none."""
-        count, log = int(self.tally[codes.FINISHED]), self.log
+        count, log = int(self.loop.finished), self.log
         if count == self.read:
             return None
         rows = log.finished[self.read : count].copy()
@@ -80,9 +79,9 @@ class ObservedInRun(Observed):
         return Observed, (now.start_s, now.end_s, now.mean_power_w, now.max_power_w)
 
 
-def observed_in(jobs: Jobs, log: state.Log, tally: NDArray[np.int64]) -> Observed:
+def observed_in(jobs: Jobs, log: state.Log, loop: state.LoopState) -> Observed:
     """Return what parts see of a run: starts and ends in the log itself, watts in columns of their own."""
-    completions = Completions(jobs, log, tally)
+    completions = Completions(jobs, log, loop)
     mean_w, max_w = np.full(len(jobs), np.nan), np.full(len(jobs), np.nan)
 
     def update() -> None:

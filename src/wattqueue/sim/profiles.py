@@ -26,6 +26,7 @@ from wattqueue.kernels.profile_power import (
     NextSteps,
     PatternTable,
     RunTable,
+    StepRing,
     run_energies,
     sum_on_grid,
     sum_steps,
@@ -321,7 +322,7 @@ def _next_steps(runs: int) -> NextSteps:
     sample, place, now_uw = np.empty((3, runs), np.int64)
     ring = 1 << runs.bit_length()
     time, run = np.empty(ring), np.empty(ring, np.int64)
-    return NextSteps(sample, place, now_uw, time, run, new_heap(runs, runs), np.zeros(3, np.int64))
+    return NextSteps(sample, place, now_uw, time, run, new_heap(runs, runs), StepRing())
 
 
 def _series(own: PowerSeries, merged: Merged) -> PowerSeries:

@@ -75,15 +75,16 @@ def actual_power(jobs: Jobs, machine: Machine) -> Prediction:
     return static_prediction(np.asarray(power), machine)
 
 
-def node_figures(machine: Machine) -> Array:
-    """Return seconds, microwatts and exponents of each partition's nodes, by slot. Shape (P, FIGURES)."""
-    figures = np.zeros((len(machine.partitions), codes.FIGURES))
-    for p, part in enumerate(machine.partitions):
-        figures[p, codes.BOOT_S], figures[p, codes.SHUTDOWN_S] = part.boot_s, part.shutdown_s
-        watts = np.array([part.boot_w, part.shutdown_w, part.off_w])
-        figures[p, [codes.BOOT_UW, codes.SHUTDOWN_UW, codes.OFF_UW]] = np.rint(watts * codes.MICRO)
-        figures[p, codes.BETA], figures[p, codes.ALPHA] = part.dvfs_beta, part.dvfs_alpha
-    return figures
+def node_figures(machine: Machine) -> state.NodeFigures:
+    """Return seconds, microwatts and exponents of each partition's nodes."""
+    figures = [
+        (p.boot_s, p.boot_w * codes.MICRO, p.shutdown_s, p.shutdown_w * codes.MICRO, p.off_w * codes.MICRO)
+        for p in machine.partitions
+    ]
+    boot_s, boot_uw, shutdown_s, shutdown_uw, off_uw = np.array(figures, np.float64).reshape(-1, 5).T
+    clock = np.array([(p.dvfs_beta, p.dvfs_alpha) for p in machine.partitions], np.float64).reshape(-1, 2)
+    watts = np.rint(boot_uw), np.rint(shutdown_uw), np.rint(off_uw)
+    return state.NodeFigures(boot_s.copy(), watts[0], shutdown_s.copy(), *watts[1:], *clock.T.copy())
 
 
 def cap_microwatts(cap: Cap) -> NDArray[np.int64]:
@@ -104,7 +105,9 @@ def announced_steps(signals: Signals, time_s: Array, limit_uw: NDArray[np.int64]
     return state.AnnouncedSteps(
         ahead_s,
         cap_microwatts(Cap(time_s, ahead_w)),
-        np.column_stack((np.where(np.isfinite(ramp_uw), ramp_uw, 0.0), rise.step_s, rise.top_w * codes.MICRO)),
+        np.where(np.isfinite(ramp_uw), ramp_uw, 0.0),
+        kernel_array(rise.step_s, np.float64),
+        rise.top_w * codes.MICRO,
         cap_microwatts(Cap(time_s, np.asarray(signals.cap.at(time_s), np.float64))),
         np.maximum.accumulate(limit_uw[::-1])[::-1].copy(),
         np.maximum.accumulate(targets_uw[::-1])[::-1].copy(),
@@ -146,12 +149,12 @@ class SensorReading:
 
 def sensors_of(machine: Machine, sensor: PowerSensor, reading: SensorReading, begin_s: float) -> state.Sensors:
     """Return the power sensors of a machine that has been idle up to ``begin_s``."""
-    figures = np.zeros(codes.SENSOR_FIGURES)
+    figures = state.SensorFigures()
     stale_s = reading.stale_s
     if stale_s is None:
         stale_s = STALE_PERIODS * (sensor.sample_s + sensor.poll_s)
-    figures[[codes.SAMPLE_S, codes.POLL_S, codes.AVERAGE_S]] = sensor.sample_s, sensor.poll_s, sensor.average_s
-    figures[[codes.STALE_S, codes.NOISE, codes.LOSS]] = stale_s, sensor.noise, sensor.loss
+    figures.sample_s, figures.poll_s, figures.average_s = sensor.sample_s, sensor.poll_s, sensor.average_s
+    figures.stale_s, figures.noise, figures.loss = stale_s, sensor.noise, sensor.loss
     # A constant seed: noise is a property of the machine's sensors, and the same run must give the same result.
     return new_sensors(machine.sensor_start, unit_idle_uw(machine), figures, begin_s, np.random.default_rng(1))
 
@@ -190,20 +193,20 @@ def build_truth(
         )
     if len(events.unit) and (events.unit.min() < 0 or events.unit.max() >= units):
         raise InputError(f"node events name a unit outside 0..{units - 1}")
-    tally = np.zeros(codes.TALLY_SLOTS, np.int64)
-    tally[codes.OTHER_UW] = sum(p.units * codes.microwatts(p.idle_w) for p in machine.partitions)
+    loop = state.LoopState()
+    loop.control_at_s = loop.pass_at_s = loop.tick_at_s = loop.tick_period_s = loop.profile_period_s = np.inf
+    loop.sample_at_s = loop.stale_at_s = loop.ramp_at_s = np.inf
+    loop.other_uw = sum(p.units * codes.microwatts(p.idle_w) for p in machine.partitions)
     node_order = np.lexsort((events.unit, events.up, events.time_s))  # of one instant: down before up, then by unit
-    when = np.full(codes.WHEN_SLOTS, np.inf)
-    when[[codes.PASS_INTERVAL, codes.CONTROL_STEPS_LEFT, codes.PASS_AT_COMPLETION]] = 0.0
     if phases_s is not None:
         period_s = profile_period(jobs, phases_s)
-        when[[codes.TICK_AT, codes.TICK_PERIOD, codes.PROFILE_PERIOD]] = -np.inf, phases_s, period_s
+        loop.tick_at_s, loop.tick_period_s, loop.profile_period_s = -np.inf, phases_s, period_s
     sensors = no_sensors()
     if reading is not None and machine.sensor is not None:
         sensors = sensors_of(machine, machine.sensor, reading, float(jobs.submit_s.min(initial=0.0)))
-        tally[[codes.SENSING, codes.ON_SUBMISSION, codes.AGES]] = 1, reading.at_submission, reading.ages
+        loop.sensing, loop.on_submission, loop.ages = 1, reading.at_submission, reading.ages
         if not reading.at_submission:
-            when[codes.SAMPLE_AT] = -np.inf
+            loop.sample_at_s = -np.inf
     kill = jobs.runtime_s > jobs.walltime_s
     work = np.minimum(jobs.runtime_s, jobs.walltime_s) if kill.any() else kernel_array(jobs.runtime_s, np.float64)
     if keeps_work:
@@ -236,7 +239,5 @@ def build_truth(
         new_domains(machine.domain_start, machine.domain_of_unit, unit_idle_uw(machine), n),
         sensors,
         node_figures(machine),
-        when,
-        tally,
-        np.zeros(codes.REQUEST_SLOTS, np.int64),
+        loop,
     )

@@ -24,6 +24,7 @@ from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Finished, FinishedRuns, Floats
 from wattqueue.parts.oracles import jobs_for
 from wattqueue.policy.actions import (
+    NO_OPTION,
     REASONS,
     DrainNode,
     Refusal,
@@ -104,10 +105,10 @@ class SimulatedWorld:
 
     def observe(self, *, learned: bool, timed: bool, seen: bool) -> None:
         """Keep what parts get to know of completions: those that learn watts or run times, and those with views."""
-        tally = self.truth.tally
-        self.ended_runs = EndedRuns(self.kernel, self.log, tally) if timed else None
-        self.completions = Completions(self.jobs, self.log, tally) if learned else None
-        self.observed = observed_in(self.jobs, self.log, tally) if seen else None
+        loop = self.truth.loop
+        self.ended_runs = EndedRuns(self.kernel, self.log, loop) if timed else None
+        self.completions = Completions(self.jobs, self.log, loop) if learned else None
+        self.observed = observed_in(self.jobs, self.log, loop) if seen else None
 
     def table(self, part: object) -> KnownJobs:
         """Return the job table of a part of the policy."""
@@ -142,8 +143,8 @@ class SimulatedWorld:
 
     def arrivals(self) -> NDArray[np.int32]:
         """Return the rows of the jobs that are submitted at this instant. Shape (k,)."""
-        tally = self.truth.tally
-        rows: NDArray[np.int32] = self.truth.arrival[tally[codes.BATCH] : tally[codes.NEXT_ARRIVAL]]
+        loop = self.truth.loop
+        rows: NDArray[np.int32] = self.truth.arrival[loop.batch : loop.next_arrival]
         return rows
 
     def finished(self) -> Finished | None:
@@ -181,7 +182,7 @@ def _domain_caps(world: SimulatedWorld, action: SetDomainCaps) -> str:
     if domains.dtype.kind not in "iu" or domains.ndim != 1 or domains.shape != caps.shape:
         raise TypeError("domains are whole numbers, and as many as caps_w")
     if domains.min() < 0 or domains.max() >= world.machine.domains:
-        return REASONS[codes.REFUSED_OPTION]
+        return NO_OPTION
     kernel, truth, log, before = world.kernel, world.truth, world.log, np.empty(len(caps))
     return REASONS[act.set_domain_caps(kernel, truth, log, domains.astype(np.int32), caps * codes.MICRO, before)]
 

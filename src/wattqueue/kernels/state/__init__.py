@@ -33,7 +33,18 @@ from wattqueue.kernels.state.queue import (
     Tree,
     UnitFactors,
 )
-from wattqueue.kernels.state.truth import AnnouncedSteps, Domains, Heap, Log, Phases, Sensors, Truth
+from wattqueue.kernels.state.truth import (
+    AnnouncedSteps,
+    Domains,
+    Heap,
+    Log,
+    LoopState,
+    NodeFigures,
+    Phases,
+    SensorFigures,
+    Sensors,
+    Truth,
+)
 from wattqueue.kernels.state.units import ByUnit, Held, KernelEvidence, RunningBlocks, SensorSamples, Units
 from wattqueue.kernels.state.view import KernelView, PassState
 
@@ -49,6 +60,8 @@ __all__ = [
     "KernelEvidence",
     "KernelView",
     "Log",
+    "LoopState",
+    "NodeFigures",
     "PassState",
     "Phases",
     "PlannedTimes",
@@ -57,6 +70,7 @@ __all__ = [
     "Rows",
     "RunningBlocks",
     "Scalars",
+    "SensorFigures",
     "SensorSamples",
     "Sensors",
     "Tree",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from wattqueue.kernels._numba import referenced
+from wattqueue.kernels._numba import Scalars, referenced
 from wattqueue.kernels.state.queue import Array, Rows, UnitFactors
 
 
@@ -19,6 +19,8 @@ class Heap(NamedTuple):
     """(capacity,) int32 id of each row."""
     place: Array
     """(ids,) int32 row of each id, -1 while it is not in the heap."""
+    filled: Array
+    """(1,) int64 rows in use."""
 
 
 @referenced
@@ -35,7 +37,7 @@ class Domains(NamedTuple):
     cap_uw: Array
     """(D,) float64 limit on the microwatts of a domain, inf for none."""
     owner: Array
-    """(U,) int32 job on each unit, -1 for none; kept once ``tally[OWNERS]`` is 1."""
+    """(U,) int32 job on each unit, -1 for none; kept once ``loop.keeps_owners`` is 1."""
     floor_uw: Array
     """(2, D) int64 microwatts that no limit reduces."""
     dynamic_uw: Array
@@ -43,11 +45,11 @@ class Domains(NamedTuple):
     speed: Array
     """(2, D) float64 relative speed under the limit, at most 1."""
     stale: Array
-    """(D,) int32 domains whose limit or jobs changed; ``tally[STALE]`` of them."""
+    """(D,) int32 domains whose limit or jobs changed; ``loop.stale`` of them."""
     mark: Array
     """(D,) int8, 1 for a domain in ``stale``."""
     job: Array
-    """(U + 1,) int32 jobs that may have to continue at another speed; ``tally[LISTED]`` of them."""
+    """(U + 1,) int32 jobs that may have to continue at another speed; ``loop.listed`` of them."""
     net: Array
     """(U + 1,) int64 net microwatts of each of them at its new speed (``speed.count_listed``)."""
     job_mark: Array
@@ -81,6 +83,23 @@ class Phases(NamedTuple):
     """(n,) int64 microwatts of one unit of a running job now."""
 
 
+class SensorFigures(Scalars):
+    """How sensors measure and are read."""
+
+    sample_s: float
+    """Period of a sensor: a sample is the mean over it."""
+    poll_s: float
+    """Seconds between two readings of a sensor."""
+    average_s: float
+    """A reading is the mean of the samples of so many seconds, at least of the latest one."""
+    stale_s: float
+    """Age at which a sample is stale."""
+    noise: float
+    """Standard deviation of a sample, relative to its watts."""
+    loss: float
+    """Probability that a reading is lost."""
+
+
 @referenced
 class Sensors(NamedTuple):
     """What power sensors integrate (``kernels/sensors.py``); all empty where nothing measures.
@@ -100,8 +119,7 @@ class Sensors(NamedTuple):
     """(S,) float64 microjoules of that sample up to then."""
     energy_uj: Array
     """(S, R) float64 microjoules of the last samples; R is a power of two."""
-    figures: Array
-    """float64 seconds and shares by slot: ``SAMPLE_S`` to ``LOSS`` of ``kernels/codes.py``."""
+    figures: SensorFigures
     normal: Array
     """float64 standard normal numbers, of which the noise of samples is drawn; empty for none."""
     uniform: Array
@@ -116,8 +134,12 @@ class AnnouncedSteps(NamedTuple):
     """float64 when the next target begins that is announced by then, inf for none."""
     ahead_uw: Array
     """int64 its limit."""
-    rise: Array
-    """(k, 3) float64 of the rise after one: microwatts a second (0: no limit), seconds of a step, where it is over."""
+    ramp_uw_per_s: Array
+    """float64 of the rise after one: microwatts a second, 0 for no limit."""
+    rise_step_s: Array
+    """float64 most seconds of one of its steps."""
+    rise_top_uw: Array
+    """float64 microwatts at which it is over."""
     full_uw: Array
     """int64 the cap without load targets."""
     highest_uw: Array
@@ -126,6 +148,89 @@ class AnnouncedSteps(NamedTuple):
     """int64 the highest one from there on at which a load target is in force, -1 for none."""
     least: Array
     """(4,) float64 share, own and common of the least margin; base of the cap in microwatts, -1 where it may fall."""
+
+
+@referenced
+class NodeFigures(NamedTuple):
+    """Figures of a node and of its clock by partition. Columns of shape (P,), float64."""
+
+    boot_s: Array
+    boot_uw: Array
+    shutdown_s: Array
+    shutdown_uw: Array
+    off_uw: Array
+    beta: Array
+    """Exponents of the clock: of the time, and of the power above idle."""
+    alpha: Array
+
+
+class LoopState(Scalars):
+    """Scalars of the loop: where it stands, what happens next, sums of true power in microwatts."""
+
+    phase: int
+    """What the loop does next (``kernels/loop.py``); survives a return to Python."""
+    next_arrival: int
+    next_signal: int
+    next_node_event: int
+    batch: int
+    """First job of the arrivals of this instant, in arrival order."""
+    events: int
+    """Events since the last return."""
+    event_limit: int
+    happened: int
+    """What happened at this instant, by bit."""
+    stop_mask: int
+    """When Python wants to be asked, by bit."""
+
+    jobs_uw: int
+    other_uw: int
+    busy_idle_uw: int
+    busy_units: int
+    power_rows: int
+    """Rows of power steps in use."""
+    finished: int
+    """Rows of the buffer of completions in use."""
+    reports_completions: int
+    """1 where Python parts want to see completions."""
+    limited: int
+    """Power domains with a limit on their watts."""
+    keeps_owners: int
+    """1 once jobs on the units of domains are kept (``kernels/domains.py``)."""
+    stale: int
+    """Domains whose limit or jobs changed."""
+    listed: int
+    """Jobs that may have to continue at another speed."""
+    draining: int
+    """Nodes that stop when their jobs have ended."""
+    sensing: int
+    """1 where power sensors are followed (``kernels/sensors.py``)."""
+    on_submission: int
+    """1 where sensors are read at submissions, 0 where they are read at whole periods."""
+    ages: int
+    """1 where a sample is stale so long after it was read, 0 where the sensor alone makes it stale."""
+
+    control_at_s: float
+    """When the next control is due."""
+    control_steps_left: float
+    """Above 0 while a control may still move a queue that nothing else moves."""
+    pass_at_s: float
+    """When the next postponed pass runs."""
+    pass_interval_s: float
+    """Shortest time between passes."""
+    pass_at_completion: float
+    """1 where passes come at completions, and at whole intervals after the last one."""
+    tick_at_s: float
+    """Next sample of power profiles; inf where truth does not follow them."""
+    tick_period_s: float
+    """Seconds between two samples."""
+    profile_period_s: float
+    """Seconds of work that one figure of a profile stands for."""
+    sample_at_s: float
+    """Next reading of the power sensors; inf where they are read at submissions, or not at all."""
+    stale_at_s: float
+    """When the samples that were read become stale; inf where they do not by themselves."""
+    ramp_at_s: float
+    """When the ramp after a load target raises the limit next; inf where there is none."""
 
 
 @referenced
@@ -184,14 +289,10 @@ class Truth(NamedTuple):
     """Power domains: limits, and the jobs on their units."""
     sensors: Sensors
     """What power sensors integrate."""
-    node_figures: Array
-    """(P, 7) float64 seconds, microwatts and exponents by slot."""
-    when: Array
-    """float64 times by slot: due controls, postponed pass."""
-    tally: Array
-    """int64 scalars by slot: phase, positions in the event columns, running sums of power."""
-    request: Array
-    """int64 scalars by slot: what the loop stops for, what happened at this instant."""
+    node: NodeFigures
+    """What a node takes to start and stop, by partition."""
+    loop: LoopState
+    """Where the loop stands."""
 
 
 @referenced
