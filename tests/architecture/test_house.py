@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from functools import cache
 
 from tests.architecture.source import PACKAGE, Module, modules, of_every_module, run_time_imports
 from tools.packages import CORE, packages
@@ -212,41 +211,16 @@ def test_plain_mode_uses_documented_numba_alone() -> None:
     tree = next(module.tree for module in modules() if module.name == "kernels._numba.plain")
     nodes = list(ast.walk(tree))
     imported = {(n.module, a.name) for n in nodes if isinstance(n, ast.ImportFrom) for a in n.names}
-    assert {name for module, name in imported if (module or "").startswith("numba")} == {"njit"}
+    assert {name for module, name in imported if (module or "").startswith("numba")} == {
+        "njit",
+        "from_dtype",
+        "typeof_impl",
+    }
     assert not [n.attr for n in nodes if isinstance(n, ast.Attribute) and n.attr.startswith("_")]
     marks = [n for n in nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == "njit"]
     keywords = {k.arg for mark in marks for k in mark.keywords}
     assert keywords
     assert keywords <= {"nopython", "nogil", "cache", "error_model", "fastmath", "boundscheck"}
-
-
-@cache
-def referenced() -> frozenset[str]:
-    """Named tuples that entries take by reference."""
-    classes = (node for m in modules() if m.area == "kernels" for node in m.tree.body if isinstance(node, ast.ClassDef))
-    return frozenset(c.name for c in classes if any(ast.unparse(d) == "referenced" for d in c.decorator_list))
-
-
-@of_every_module
-def test_an_entry_passes_tuples_on_by_reference(module: Module) -> None:
-    """Handed on as they are, they would be words without a type in fast mode, and copied in others."""
-    if module.area != "kernels":
-        return
-    for node in module.tree.body:
-        if not isinstance(node, ast.FunctionDef):
-            continue
-        marks = {d.id for d in node.decorator_list if isinstance(d, ast.Name)}
-        given = {
-            a.arg for a in node.args.args if isinstance(a.annotation, ast.Name) and a.annotation.id in referenced()
-        }
-        if given and "entry" in marks:
-            first = node.body[1]
-            passed_on = {
-                ast.unparse(call.args[0])
-                for call in ast.walk(first)
-                if isinstance(call, ast.Call) and ast.unparse(call.func) == "by_reference"
-            }
-            assert passed_on == given, f"{module.at(first)}: {node.name} passes {sorted(given)} by reference first"
 
 
 def stands_in(module: Module, places: set[str]) -> bool:

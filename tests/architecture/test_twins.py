@@ -70,7 +70,7 @@ TWINS: dict[str, dict[str, str]] = {
     },
     "simulator.Simulator.earliest": {"plan": "fits_now"},
     "simulator.Simulator.launch": {"entries": "start_entry dequeue_job"},
-    "simulator.Simulator.start_checked": {"actions": "start_checked start_if_fits"},
+    "simulator.Simulator.start_checked": {"actions": "start_checked"},
     "simulator.Simulator.overtakes": {"actions": "start_beside"},
     "simulator.Simulator.ledger": {"entries": "net_of"},
     "simulator.Simulator.limited_net": {"speed": "expected_net count_listed", "running": "running_net"},
@@ -100,7 +100,6 @@ TWINS: dict[str, dict[str, str]] = {
     },
     "simulator.Simulator.available": {
         "ledger": "set_budget change_ledger count_again",
-        "schedule": "budget_once",
         "actions": "set_margin",
     },
     "simulator.Simulator.margin": {"chance": "square_w square_of square_kept keeps_margin margin_uw"},
@@ -123,14 +122,12 @@ TWINS: dict[str, dict[str, str]] = {
     "in_flight.InFlightMeter.share_of_square": {"in_flight": "variance_left"},
     # The site meter of an adaptive ledger (tests/sim/test_adaptive_ledger.py).
     "site_meter.NaiveSiteMeter.at_instant": {"site_meter": "read_meter keep_margin"},
-    "site_meter.NaiveSiteMeter.reading": {
-        "site_meter": "read_power take_reading take_reading_once mean_w deviation count_ledger"
-    },
+    "site_meter.NaiveSiteMeter.reading": {"site_meter": "read_power take_reading mean_w deviation count_ledger"},
     "site_meter.NaiveSiteMeter.averages": {"site_meter": "learn_share"},
     "site_meter.NaiveSiteMeter.share": {"site_meter": "share_in_force"},
     "site_meter.NaiveSiteMeter.learned": {"site_meter": "learn_reading"},
     "site_meter.NaiveSiteMeter.z_in_force": {"site_meter": "z_in_force margin_once"},
-    "site_meter.NaiveSiteMeter.holds_back": {"site_meter": "holds_back holds_back_once note_held"},
+    "site_meter.NaiveSiteMeter.holds_back": {"site_meter": "holds_back note_held"},
     "site_meter.NaiveSiteMeter.may_fall": {"site_meter": "may_fall"},
     "site_meter.NaiveSiteMeter.recent": {"site_meter": "spend"},
     "simulator.Simulator.date": {"measured": "note_job date_job"},
@@ -153,8 +150,8 @@ TWINS: dict[str, dict[str, str]] = {
     },
     "simulator.Simulator.begin": {"speed": "begin_in_domains"},
     "simulator.Simulator.act": {
-        "actions": "is_running is_unit set_frequency set_domain_caps stop_node wake_node drain_node",
-        "speed": "switch_option limit_domains",
+        "actions": "is_running is_unit set_frequency stop_node wake_node drain_node",
+        "speed": "switch_option set_domain_caps",
         "drains": "change_for_a_time begin_drain end_drain",
         "nodes": "stop_unit wake_unit drain_unit",
     },
@@ -218,14 +215,13 @@ TWINS: dict[str, dict[str, str]] = {
     "control_step.InPython.act": {
         "control_step": "step_if_due take_step set_all set_changed note_begins mark_sockets",
     },
-    "control_step.domain_watts": {"domain_power": "read_domains domain_w"},
-    "redistribution.water_level": {"redistribution": "water_level level_of"},
+    "control_step.domain_watts": {"domain_power": "read_domains"},
+    "redistribution.water_level": {"redistribution": "water_level"},
     "redistribution.redistribute": {
-        "redistribution": "step_of whole_uw count_unusable take_unused taken_uw give_shares raise_caps "
-        "step_caps next_caps keep_new"
+        "redistribution": "step_of whole_uw count_unusable take_unused give_shares step_caps keep_new"
     },
-    "redistribution.lower_all": {"redistribution": "lower_all lower_caps"},
-    "redistribution.reset_begun": {"redistribution": "reset_begun reset_caps"},
+    "redistribution.lower_all": {"redistribution": "lower_all"},
+    "redistribution.reset_begun": {"redistribution": "reset_begun"},
     "redistribution.whole": {"redistribution": "sum_uw"},
     # Watts of one run at one instant, against a merge of all steps.
     "profile_power.run_uw": {"profile_power": "sample_uw place_of samples_at run_energies"},

@@ -1,10 +1,10 @@
-"""Inner kernels have no Python wrapper; these have, so that a test can call one by itself, compiled or not."""
+"""Inner kernels that a test calls by themselves, compiled or not."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.kernels._numba import at_least, at_most, by_reference, entry, least_of, trailing_zeros
+from wattqueue.kernels._numba import at_least, at_most, entry, least_of, trailing_zeros
 from wattqueue.kernels.bits import lowest_bit, mask, run_length
 from wattqueue.kernels.chance import fits_watts, margin_uw, most_net
 from wattqueue.kernels.greedy import reserve
@@ -16,93 +16,35 @@ from wattqueue.kernels.placement import (
     unit_is_free,
     withhold_unit,
 )
-from wattqueue.kernels.profile_power import NextSteps, put_step
+from wattqueue.kernels.profile_power import put_step
 from wattqueue.kernels.running import running_insert, running_remove
-from wattqueue.kernels.site_meter import SiteMeter, keep_margin
-from wattqueue.kernels.state import Array, Heap, KernelView, Tree, Units
-from wattqueue.kernels.tree import Limits, tree_clear, tree_next, tree_set
+from wattqueue.kernels.site_meter import keep_margin
+from wattqueue.kernels.state import Array, KernelView
+from wattqueue.kernels.tree import tree_clear, tree_next, tree_set
 
-
-@entry
-def set_leaf(tree: Tree, p: int, leaf: int, need: int, wall: float, watt: int) -> None:
-    tree_set(by_reference(tree), p, leaf, need, wall, watt)
-
-
-@entry
-def clear_leaf(tree: Tree, p: int, leaf: int) -> None:
-    tree_clear(by_reference(tree), p, leaf)
-
-
-@entry
-def next_leaf(tree: Tree, p: int, leaf: int, limits: Limits) -> int:
-    return tree_next(by_reference(tree), p, leaf, limits)
-
-
-@entry
-def push(heap: Heap, time: float, item: int) -> None:
-    heap_push(by_reference(heap), time, item)
-
-
-@entry
-def remove(heap: Heap, item: int) -> None:
-    heap_remove(by_reference(heap), item)
-
-
-@entry
-def insert_running(view: KernelView, job: int, net: int) -> None:
-    running_insert(by_reference(view), job, net)
-
-
-@entry
-def remove_running(view: KernelView, job: int) -> None:
-    running_remove(by_reference(view), job)
+set_leaf = entry(tree_set)
+clear_leaf = entry(tree_clear)
+next_leaf = entry(tree_next)
+push = entry(heap_push)
+remove = entry(heap_remove)
+insert_running = entry(running_insert)
+remove_running = entry(running_remove)
 
 
 @entry
 def keep_margin_of(view: KernelView) -> None:
     """The margin of what the ledger counts."""
-    view = by_reference(view)
     view.now.margin_uw = margin_uw(view, view.now.ledger_uw, view.now.squares_w2)
 
 
-@entry
-def may_start(view: KernelView, net: int) -> bool:
-    return fits_watts(by_reference(view), net)
-
-
-@entry
-def most_to_search(view: KernelView) -> int:
-    return most_net(by_reference(view))
-
-
-@entry
-def reserved(view: KernelView, p: int, index: int) -> None:
-    reserve(by_reference(view), p, index)
-
-
-@entry
-def take(view: KernelView, p: int, job: int) -> None:
-    take_units(by_reference(view), p, job)
-
-
-@entry
-def give(view: KernelView, p: int, job: int) -> None:
-    give_units(by_reference(view), p, job)
-
-
-@entry
-def withhold(units: Units, unit: int) -> None:
-    withhold_unit(by_reference(units), unit)
-
-
-@entry
-def restore(units: Units, unit: int) -> None:
-    restore_unit(by_reference(units), unit)
-
-
-@entry
-def free_now(units: Units, unit: int) -> bool:
-    return unit_is_free(by_reference(units), unit)
+may_start = entry(fits_watts)
+most_to_search = entry(most_net)
+reserved = entry(reserve)
+take = entry(take_units)
+give = entry(give_units)
+withhold = entry(withhold_unit)
+restore = entry(restore_unit)
+free_now = entry(unit_is_free)
 
 
 @entry
@@ -143,12 +85,5 @@ def words(values: list[int]) -> Array:
     return np.array(values, np.uint64)
 
 
-@entry
-def keep_margin_now(view: KernelView, meter: SiteMeter) -> None:
-    """Put the share and margin of a site meter in force."""
-    keep_margin(by_reference(view), by_reference(meter))
-
-
-@entry
-def put_one_step(due: NextSteps, time: float, r: int) -> None:
-    put_step(by_reference(due), time, r)
+keep_margin_now = entry(keep_margin)
+put_one_step = entry(put_step)

@@ -11,7 +11,7 @@ jobs that they reach; without room in the ledger they change it back.
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined
+from wattqueue.kernels._numba import as_int64, entry, inlined
 from wattqueue.kernels.chance import fits_watts
 from wattqueue.kernels.consent import first_option, last_option
 from wattqueue.kernels.domains import clear_list, list_changed, list_job
@@ -32,11 +32,12 @@ from wattqueue.kernels.nodes import drain_unit, requeue_job, stop_unit, wake_uni
 from wattqueue.kernels.parking import keep_work, resume_job, suspend_job
 from wattqueue.kernels.progress import fits_alone, least_alone
 from wattqueue.kernels.ranked import choose_units
-from wattqueue.kernels.speed import change_speed, limit_domains, listed_fit, refresh_listed, settle, switch_option
+from wattqueue.kernels.speed import change_speed, listed_fit, refresh_listed, settle, switch_option
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
 
 
 @entry
+@inlined
 def start_checked(view: KernelView, index: int, option: int) -> int:
     """Start an entry for a custom pass or a control; return 0, or why not (``kernels/codes.py``).
 
@@ -44,12 +45,6 @@ def start_checked(view: KernelView, index: int, option: int) -> int:
     not checked: whoever names a start decides who may overtake. ``index`` may be any number, since it comes from a
     part.
     """
-    return start_if_fits(by_reference(view), index, option)
-
-
-@inlined
-def start_if_fits(view: KernelView, index: int, option: int) -> int:
-    """Start an entry if it is queued, and window, units and watts allow it; return 0, or why not."""
     if index < 0 or index >= len(view.entries.job):
         return codes.REFUSED_STATE
     p = entry_partition(view, index)
@@ -78,14 +73,13 @@ def start_beside(view: KernelView, index: int, option: int) -> int:
 
     ``REFUSED_BUSY`` for one that would.
     """
-    view = by_reference(view)
     if 0 <= index < len(view.entries.job) and 0 <= option < len(view.units.option_partition):
         p, job = entry_partition(view, index), as_int64(view.entries.job[index])
         if view.nodes[job] <= view.units.free[p]:
             ready_units(view, p, job)
             if not keeps_reservations(view, p, job, option, net_watt(view, job, option)):
                 return codes.REFUSED_BUSY
-    return start_if_fits(view, index, option)
+    return start_checked(view, index, option)
 
 
 @entry
@@ -94,7 +88,6 @@ def net_of_start(view: KernelView, p: int, job: int, option: int) -> int:
 
     Where units differ: on the units that it would get now; on the best ones where too few are free.
     """
-    view = by_reference(view)
     if view.nodes[job] > view.units.free[p]:
         return least_net(view, p, job, option)
     ready_units(view, p, job)
@@ -107,7 +100,6 @@ def least_nets(view: KernelView, jobs: Array, options: Array, found: Array) -> N
 
     ``jobs`` (k,) int32; ``options`` (k,) int64, whose partitions are meant.
     """
-    view = by_reference(view)
     for k in range(len(jobs)):
         option = as_int64(options[k])
         p = as_int64(view.units.option_partition[option])
@@ -121,7 +113,6 @@ def least_of_jobs(view: KernelView, least: Array, jobs: Array, found: Array) -> 
     The last column is what they need at least during a load target.
     ``least`` (4,) float64: see ``AnnouncedSteps.least``; ``jobs`` (k,) int32.
     """
-    view = by_reference(view)
     for k in range(len(jobs)):
         found[k, 0], found[k, 1], found[k, 2] = least_alone(view, least, as_int64(jobs[k]), False)
         found[k, 3], _, _ = least_alone(view, least, as_int64(jobs[k]), True)
@@ -133,7 +124,6 @@ def units_of_start(view: KernelView, p: int, job: int, found: Array) -> int:
 
     None where too few are free. For views in which units differ or are ranked.
     """
-    view = by_reference(view)
     if view.nodes[job] > view.units.free[p]:
         return 0
     choose_units(view, p, job)
@@ -148,7 +138,6 @@ def set_predictions(view: KernelView, jobs: Array, uw: Array) -> None:
 
     Only before the jobs are queued: a leaf of the tree holds the watts of that moment.
     """
-    view = by_reference(view)
     for k in range(len(jobs)):
         row = row_of(view.predicted, view.predicted.power_uw, as_int64(jobs[k]))
         for option in range(uw.shape[1]):
@@ -158,7 +147,6 @@ def set_predictions(view: KernelView, jobs: Array, uw: Array) -> None:
 @entry
 def set_margin(view: KernelView, margin_uw: int) -> None:
     """Set the microwatts that must stay free below the cap."""
-    view = by_reference(view)
     if view.now.margin_uw != margin_uw:
         view.now.margin_uw = margin_uw
         set_budget(view)
@@ -184,7 +172,6 @@ def set_frequency(view: KernelView, truth: Truth, log: Log, job: int, option: in
     same watts at both frequencies needs no room. Where it shares limited domains, the jobs beside it count, too. A job
     that was started at this very instant is refused: its true end is set when the instant is over.
     """
-    view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
     if not is_running(log, job) or view.held.parked[job] != 0:
         return codes.REFUSED_STATE
     before = as_int64(view.held.option[job])
@@ -210,48 +197,32 @@ def set_frequency(view: KernelView, truth: Truth, log: Log, job: int, option: in
 
 
 @entry
-def set_domain_caps(view: KernelView, truth: Truth, log: Log, domains: Array, caps_uw: Array, before: Array) -> int:
-    """Set the limits of power domains (inf for none); jobs whose speed changes continue at the new one.
-
-    ``domains`` (k,) int32, all on the machine; ``caps_uw`` (k,) float64 microwatts, the last one of a domain holds;
-    ``before`` (k,) float64 working space. All are set before the ledger is asked: a limit that is raised for one domain
-    and lowered for another is one action. Without room they are reset, and nothing has changed. Returns 0, or why not.
-    """
-    return limit_domains(by_reference(view), by_reference(truth), by_reference(log), domains, caps_uw, before)
-
-
-@entry
 def stop_node(view: KernelView, truth: Truth, unit: int) -> int:
     """Shut the node of a unit down."""
-    view, truth = by_reference(view), by_reference(truth)
     return stop_unit(view, truth, unit) if is_unit(truth, unit) else codes.REFUSED_OPTION
 
 
 @entry
 def drain_node(view: KernelView, truth: Truth, unit: int) -> int:
     """Stop the node of a unit when its jobs have ended."""
-    view, truth = by_reference(view), by_reference(truth)
     return drain_unit(view, truth, unit) if is_unit(truth, unit) else codes.REFUSED_OPTION
 
 
 @entry
 def suspend(view: KernelView, truth: Truth, log: Log, job: int) -> int:
     """Suspend a running job: it keeps its units, which draw idle watts."""
-    view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
     return suspend_job(view, truth, log, job) if is_running(log, job) else codes.REFUSED_STATE
 
 
 @entry
 def resume(view: KernelView, truth: Truth, log: Log, job: int) -> int:
     """Continue a suspended job."""
-    view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
     return resume_job(view, truth, log, job) if is_running(log, job) else codes.REFUSED_STATE
 
 
 @entry
 def wake_node(view: KernelView, truth: Truth, unit: int) -> int:
     """Boot the stopped node of a unit."""
-    view, truth = by_reference(view), by_reference(truth)
     return wake_unit(view, truth, unit) if is_unit(truth, unit) else codes.REFUSED_OPTION
 
 
@@ -261,7 +232,6 @@ def requeue(view: KernelView, truth: Truth, log: Log, job: int, kept_s: float, c
 
     Whole checkpoints, each of ``checkpoint_s`` seconds of work.
     """
-    view, truth, log = by_reference(view), by_reference(truth), by_reference(log)
     if not is_running(log, job):
         return codes.REFUSED_STATE
     if kept_s > 0.0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from wattqueue.kernels._numba import as_int64, by_reference, entry, kernel, referenced
+from wattqueue.kernels._numba import as_int64, entry, kernel, referenced
 from wattqueue.kernels.state import Array
 
 
@@ -45,7 +45,6 @@ def leaf_value(trees: BoostedTrees, root: int, table: Array, row: int) -> float:
 @entry
 def boosted_rows(trees: BoostedTrees, table: Array, out: Array) -> None:
     """Write what the ensemble answers for each row of a table to ``out``. Shapes (k, features), (k,)."""
-    trees = by_reference(trees)
     for i in range(len(out)):
         total = trees.base[0]
         for root in trees.root:

@@ -77,7 +77,7 @@ IDLE_CONTROL_STEPS = 1_000
 # Controls with a compiled step (kernels/control_step.py).
 REDISTRIBUTE = 0
 
-# Bits of LoopState.stop_mask and happened: when Python wants to be asked, and what happened at this instant.
+# Bits of EventLoopState.stop_mask and happened: when Python wants to be asked, and what happened at this instant.
 STOP_FOR_PREDICTION = 1
 STOP_FOR_PASS = 2
 STOP_ON_ARRIVAL = 8

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from wattqueue.kernels._numba import by_reference, entry, kernel, referenced
+from wattqueue.kernels._numba import entry, kernel, referenced
 from wattqueue.kernels.state import Array
 
 
@@ -160,7 +160,6 @@ def conformal_learn(scores: ConformityScores, owner: int, raw: Array, watts: flo
 @entry
 def conformal_correct_rows(scores: ConformityScores, owners: Array, raw: Array, out: Array) -> None:
     """Correct the quantiles of jobs that arrive now. Shapes: ``owners`` (k,); ``raw``, ``out`` (k, Q)."""
-    scores = by_reference(scores)
     for i in range(len(owners)):
         conformal_correct(scores, owners[i], raw, out, i)
 
@@ -168,7 +167,6 @@ def conformal_correct_rows(scores: ConformityScores, owners: Array, raw: Array, 
 @entry
 def conformal_learn_rows(scores: ConformityScores, owners: Array, raw: Array, watts: Array) -> None:
     """Learn finished jobs in order. Shapes: ``owners``, ``watts`` (k,); ``raw`` (k, Q) as first predicted."""
-    scores = by_reference(scores)
     for i in range(len(owners)):
         conformal_learn(scores, owners[i], raw, watts[i], i)
 
@@ -179,7 +177,6 @@ def conformal_replay(scores: ConformityScores, order: ReplayOrder, raw: Array, o
 
     Shapes: ``raw`` and ``out`` (n, Q).
     """
-    scores, order = by_reference(scores), by_reference(order)
     taught = 0
     for i in range(len(order.by_submit)):
         job = order.by_submit[i]

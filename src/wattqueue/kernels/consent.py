@@ -11,7 +11,7 @@ after one, and for nothing else. A pass that looks ahead, and one in Python, may
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined, kernel
+from wattqueue.kernels._numba import as_int64, entry, inlined, kernel
 from wattqueue.kernels.chance import keeps_margin, margin_uw, square_w
 from wattqueue.kernels.entries import entry_partition, equal_net, net_watt, ready_units, units_differ, wall_s, worst_net
 from wattqueue.kernels.ledger import available_under
@@ -150,7 +150,6 @@ def start_options(view: KernelView, index: int, found: Array) -> int:
 
     For parts in Python. Where units differ and too few are free for the entry: its window.
     """
-    view = by_reference(view)
     p = entry_partition(view, index)
     job = as_int64(view.entries.job[index])
     found[0], found[1] = view.entries.first[index], view.entries.last[index]

@@ -2,7 +2,7 @@
 
 A control in Python costs hundreds of microseconds a call, mostly for the view that it reads; over days with a step
 every 4 s that is most of a run. ``take_step`` does what ``parts/controls/rapl_redistribution.py`` does, with the same
-arithmetic (``kernels/redistribution.py``) and through the same change of limits (``speed.limit_domains``), so that
+arithmetic (``kernels/redistribution.py``) and through the same change of limits (``speed.set_domain_caps``), so that
 outcomes are equal (tests/sim/test_control_step.py). Only jobs whose limit binds before or after continue at another
 speed (``domains.list_changed``).
 
@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import Scalars, as_int64, by_reference, entry, kernel, referenced
-from wattqueue.kernels.domain_power import domain_w
+from wattqueue.kernels._numba import Scalars, as_int64, entry, kernel, referenced
+from wattqueue.kernels.domain_power import read_domains
 from wattqueue.kernels.history_prediction import HistoryPrediction
-from wattqueue.kernels.redistribution import RATES, Sockets, new_sockets, next_caps
+from wattqueue.kernels.redistribution import RATES, Sockets, new_sockets, step_caps
 from wattqueue.kernels.site_meter import SiteMeter
-from wattqueue.kernels.speed import limit_domains
+from wattqueue.kernels.speed import set_domain_caps
 from wattqueue.kernels.state import Array, KernelView, Log, Truth
 
 INF = float("inf")
@@ -113,7 +113,6 @@ def no_step() -> ControlStep:
 @entry
 def step_if_due(view: KernelView, truth: Truth, log: Log, step: ControlStep) -> int:
     """Take the step if it is due; return 1 where it changed a limit. For instants at which Python controls act, too."""
-    view, truth, log, step = by_reference(view), by_reference(truth), by_reference(log), by_reference(step)
     if step.now.at_s > view.now.time_s:
         return 0
     take_step(view, truth, log, step)
@@ -139,8 +138,8 @@ def take_step(view: KernelView, truth: Truth, log: Log, step: ControlStep) -> No
         if now.limiting == 0:
             set_all(sockets.cap_w, step.even_w[0])
         else:
-            domain_w(view, truth.domains.of_unit, sockets.power_w)
-            next_caps(sockets, step.rates, step.even_w, budget)
+            read_domains(view, truth.domains.of_unit, sockets.power_w)
+            step_caps(sockets, step.rates, step.even_w, budget)
     lowered = set_changed(view, truth, log, step, -1.0)
     raised = set_changed(view, truth, log, step, 1.0)
     now.acted = max(lowered, raised)
@@ -171,7 +170,7 @@ def set_changed(view: KernelView, truth: Truth, log: Log, step: ControlStep, sig
             k += 1
     if k == 0:
         return 0
-    if limit_domains(view, truth, log, step.domain[:k], step.cap_uw[:k], step.before_uw) == 0:
+    if set_domain_caps(view, truth, log, step.domain[:k], step.cap_uw[:k], step.before_uw) == 0:
         return 1
     step.now.refused += 1
     for i in range(k):

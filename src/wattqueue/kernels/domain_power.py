@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import by_reference, entry, kernel
+from wattqueue.kernels._numba import entry
 from wattqueue.kernels.state import Array, KernelView
 
 NAN = float("nan")
@@ -15,12 +15,6 @@ def read_domains(view: KernelView, of_unit: Array, found_w: Array) -> None:
 
     ``of_unit`` (U,) int32 domain of each unit. A domain that shares a sensor with others has an even share by units.
     """
-    domain_w(by_reference(view), of_unit, found_w)
-
-
-@kernel
-def domain_w(view: KernelView, of_unit: Array, found_w: Array) -> None:
-    """Write the measured watts of each power domain, sensor by sensor in the order of units."""
     measured = view.measured
     for domain in range(len(found_w)):
         found_w[domain] = 0.0

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from wattqueue.kernels._numba import by_reference, entry, kernel, referenced
+from wattqueue.kernels._numba import entry, kernel, referenced
 from wattqueue.kernels.state import Array
 
 # Slots of History.rule and History.total.
@@ -285,7 +285,6 @@ def history_last(state: History, user: int) -> float:
 @entry
 def history_predict_rows(state: History, users: Array, now: float, out: Array) -> None:
     """Predict jobs that arrive now. Shapes: ``users`` (k,), ``out`` (k, 3): watts, spread, last."""
-    state = by_reference(state)
     for i in range(len(users)):
         user = users[i]
         out[i, PREDICTED] = history_predict(state, user, now)
@@ -296,7 +295,6 @@ def history_predict_rows(state: History, users: Array, now: float, out: Array) -
 @entry
 def history_learn_rows(state: History, users: Array, end_s: Array, watts: Array) -> None:
     """Learn finished jobs in the order given. Shapes (k,)."""
-    state = by_reference(state)
     for i in range(len(users)):
         history_learn(state, users[i], end_s[i], watts[i])
 
@@ -317,7 +315,6 @@ def history_replay(
     Shapes: ``by_submit``, ``by_end`` the rows in order of submissions and of ends (those that are
     learned); ``submit_s``, ``end_s``, ``user``, ``watts`` (n,); ``out`` (n, 3) as in history_predict_rows.
     """
-    state = by_reference(state)
     taught = 0
     for i in range(len(by_submit)):
         job = by_submit[i]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined
+from wattqueue.kernels._numba import as_int64, entry, inlined
 from wattqueue.kernels.state import KernelEvidence
 
 INF = float("inf")
@@ -115,10 +115,10 @@ def forget_job(evidence: KernelEvidence, job: int) -> None:
 @entry
 def note_reading(evidence: KernelEvidence, uw: int, predicted_uw: int, end: float, since: float) -> None:
     """Add a reading of the only job of ``evidence``, outside of a simulation."""
-    add_reading(by_reference(evidence), as_int64(0), uw, predicted_uw, end, since)
+    add_reading(evidence, as_int64(0), uw, predicted_uw, end, since)
 
 
 @entry
 def correct_prediction(evidence: KernelEvidence, predicted_uw: int) -> int:
     """Return the microwatts of the only job of ``evidence``, outside of a simulation."""
-    return corrected_uw(by_reference(evidence), as_int64(0), predicted_uw)
+    return corrected_uw(evidence, as_int64(0), predicted_uw)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, inlined
+from wattqueue.kernels._numba import as_int64, entry, inlined
 from wattqueue.kernels.chance import margin_uw, square_kept
 from wattqueue.kernels.state import KernelView
 
@@ -56,11 +56,12 @@ def change_idle_above(view: KernelView, more: int) -> None:
         set_budget(view)
 
 
+@entry
 @inlined
 def set_budget(view: KernelView) -> None:
     """Compute the watts that starting jobs may still take, after a change of cap, base, margin or ledger.
 
-    Under a chance ledger a watt of prediction stands for ``CHANCE_SHARE`` expected watts, so the budget is divided by
+    Under a chance ledger a watt of prediction stands for ``chance_share`` expected watts, so the budget is divided by
     it. Sets ``dirty``: entries that did not fit before may fit now, and the next pass looks at all of them.
     """
     view.now.available_uw = available_with(view, as_int64(0))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, bind, by_reference, entry, referenced
+from wattqueue.kernels._numba import as_int64, bind, entry, referenced
 from wattqueue.kernels.greedy import next_partition
 from wattqueue.kernels.state import Array, KernelView
 from wattqueue.kernels.tree import CLASSES, Limits, tree_next
@@ -31,7 +31,6 @@ def list_queue(view: KernelView, out: Array) -> int:
     Merges the partitions' trees: the candidate with the lowest rank comes first. Uses ``reserved.candidate`` as
     working space, which every pass sets again. O(q log m).
     """
-    view = by_reference(view)
     everything = Limits(codes.ANY_NEED, codes.ANY_WATT, INF, codes.ANY_NEED, codes.ANY_WATT, CLASSES - 1, CLASSES - 1)
     for p in range(len(view.units.free)):
         # A limit that lets everything through: the search returns every queued leaf, one after the other.
@@ -55,7 +54,6 @@ def list_running(view: KernelView, out: Listing) -> int:
 
     Ends of one instant stand in the order in which the jobs started.
     """
-    view, out = by_reference(view), by_reference(out)
     k = 0
     for at in range(view.now.blocks):
         block = as_int64(view.running.order[at])

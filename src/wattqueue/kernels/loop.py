@@ -34,7 +34,7 @@ from __future__ import annotations
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined, kernel
+from wattqueue.kernels._numba import as_int64, entry, inlined, kernel
 from wattqueue.kernels.control_step import ControlStep, InLoop, take_step
 from wattqueue.kernels.domains import count_job
 from wattqueue.kernels.drains import end_drains
@@ -82,7 +82,6 @@ def new_log(n: int) -> Log:
 @entry
 def run(view: KernelView, truth: Truth, log: Log, parts: InLoop) -> int:
     """Run until the end, or until Python is needed; return which (``kernels/codes.py``)."""
-    view, truth, log, parts = by_reference(view), by_reference(truth), by_reference(log), by_reference(parts)
     loop, history, step = truth.loop, parts.history, parts.step
     while True:
         phase = loop.phase

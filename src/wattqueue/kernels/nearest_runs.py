@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from wattqueue.kernels._numba import as_int64, by_reference, entry, kernel, referenced
+from wattqueue.kernels._numba import as_int64, entry, kernel, referenced
 from wattqueue.kernels.recent_runs import quantile_of
 from wattqueue.kernels.state import Array
 
@@ -79,7 +79,6 @@ def nearest_seconds(runs: NearestRuns, job: int) -> float:
 @entry
 def nearest_learn_rows(runs: NearestRuns, rows: Array, seconds: Array) -> None:
     """Add jobs that ended to the ring, in order of their ends. Shapes (k,)."""
-    runs = by_reference(runs)
     for i in range(len(rows)):
         at = runs.seen[0] % len(runs.job)
         runs.job[at] = rows[i]
@@ -90,6 +89,5 @@ def nearest_learn_rows(runs: NearestRuns, rows: Array, seconds: Array) -> None:
 @entry
 def nearest_seconds_rows(runs: NearestRuns, rows: Array, out: Array) -> None:
     """Write the predicted run times of jobs that arrive now to ``out``, NaN unknown. Shapes (k,)."""
-    runs = by_reference(runs)
     for i in range(len(rows)):
         out[i] = nearest_seconds(runs, as_int64(rows[i]))

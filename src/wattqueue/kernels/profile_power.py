@@ -21,7 +21,7 @@ import math
 from typing import NamedTuple
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import Scalars, by_reference, entry, kernel, referenced
+from wattqueue.kernels._numba import Scalars, entry, kernel, referenced
 from wattqueue.kernels.heap import heap_push, heap_remove
 from wattqueue.kernels.state import Array, Heap
 
@@ -199,7 +199,6 @@ def begin_runs(
 @entry
 def run_energies(patterns: PatternTable, runs: RunTable, energy_j: Array) -> None:
     """Write the energy of each run, all its units, to ``energy_j`` (k,). Exact for the rounded samples."""
-    patterns, runs = by_reference(patterns), by_reference(runs)
     for r in range(len(runs.start_s)):
         start, end, period = runs.start_s[r], runs.end_s[r], runs.period_s[r]
         q = runs.pattern[r]
@@ -227,7 +226,6 @@ def sum_steps(
     changes. A run's steps: each sample after the begin of the window, and its end. ``out`` needs room for a row each
     step and own row.
     """
-    patterns, runs, due, out = by_reference(patterns), by_reference(runs), by_reference(due), by_reference(out)
     wrap = len(due.time) - 1
     begun, off = begin_runs(patterns, runs, due, begin_s, until_s)
     out.time[0], out.row[0], out.off_uw[0] = begin_s, own_row, off
@@ -304,7 +302,6 @@ def sum_on_grid(
     int64 and ``own_time`` of the run's own rows in the window, the first of which has the number ``own_row`` and counts
     as its begin. ``out`` needs room for c rows.
     """
-    patterns, runs, out = by_reference(patterns), by_reference(runs), by_reference(out)
     origin, count = int(own_cell[0]), len(total)
     for r in range(len(cells)):
         start = int(cells[r, 0])

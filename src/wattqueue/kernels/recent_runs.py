@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined, kernel, referenced
+from wattqueue.kernels._numba import as_int64, entry, inlined, kernel, referenced
 from wattqueue.kernels.state import Array, KernelView, Log
 
 # Slots of RecentRuns.rule.
@@ -136,7 +136,6 @@ def quantile_in(rising: Array, count: int, at: float) -> float:
 @entry
 def recent_learn_rows(runs: RecentRuns, rows: Array, seconds: Array) -> None:
     """Learn the run times of jobs in order of their ends. Shapes (k,)."""
-    runs = by_reference(runs)
     for i in range(len(rows)):
         recent_learn(runs, as_int64(rows[i]), seconds[i])
 
@@ -144,7 +143,6 @@ def recent_learn_rows(runs: RecentRuns, rows: Array, seconds: Array) -> None:
 @entry
 def recent_seconds_rows(runs: RecentRuns, rows: Array, out: Array) -> None:
     """Write the predicted run times of jobs that arrive now to ``out``, NaN unknown. Shapes (k,)."""
-    runs = by_reference(runs)
     for i in range(len(rows)):
         out[i] = recent_seconds(runs, as_int64(rows[i]))
 
@@ -172,6 +170,5 @@ def learn_run(view: KernelView, log: Log, runs: RecentRuns, job: int) -> None:
 @entry
 def set_planned(view: KernelView, rows: Array, seconds: Array) -> None:
     """Write the planned times of jobs that arrive now, for parts in Python. Shapes (k,)."""
-    view = by_reference(view)
     for i in range(len(rows)):
         view.planned.seconds[rows[i]] = usable_s(seconds[i], float(view.walltime[rows[i]]))

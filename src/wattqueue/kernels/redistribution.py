@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, by_reference, entry, kernel, referenced
+from wattqueue.kernels._numba import as_int64, entry, kernel, referenced
 from wattqueue.kernels.state import Array
 
 MOST_W = 1e12
@@ -77,7 +77,6 @@ def count_unusable(sockets: Sockets) -> int:
 
     Without a branch in the loop, which lets the compiler look at several sockets at a time.
     """
-    sockets = by_reference(sockets)
     low, high = step_of(sockets.minimum_w), step_of(sockets.maximum_w)
     unusable = as_int64(0)
     for i in range(len(sockets.cap_w)):
@@ -93,12 +92,6 @@ def take_unused(sockets: Sockets, lower: float, upper: float, decrease: float, i
 
     Lines 1 to 7 and 10 to 12 of Algorithm 1, but the pool is what is taken, not what is unused.
     """
-    return taken_uw(by_reference(sockets), lower, upper, decrease, increase)
-
-
-@kernel
-def taken_uw(sockets: Sockets, lower: float, upper: float, decrease: float, increase: float) -> int:
-    """Do the same, in a kernel."""
     low, high = step_of(sockets.minimum_w), step_of(sockets.maximum_w)
     pool = as_int64(0)
     for i in range(len(sockets.cap_w)):
@@ -123,12 +116,6 @@ def water_level(want_uw: Array, pool_uw: int) -> int:
     the level is the greatest of these. Newton's method from below on the sum of shares, which is concave in the level,
     so that no step goes beyond the answer, and a few passes over the sockets find it.
     """
-    return level_of(want_uw, pool_uw)
-
-
-@kernel
-def level_of(want_uw: Array, pool_uw: int) -> int:
-    """Do the same, in a kernel."""
     level = as_int64(0)
     while True:
         shared, above, most = as_int64(0), as_int64(0), as_int64(0)
@@ -145,12 +132,6 @@ def level_of(want_uw: Array, pool_uw: int) -> int:
 @entry
 def give_shares(sockets: Sockets, level: int) -> None:
     """Raise the cap of each socket that asks for it, by at most ``level`` microwatts (lines 13 to 15)."""
-    raise_caps(by_reference(sockets), level)
-
-
-@kernel
-def raise_caps(sockets: Sockets, level: int) -> None:
-    """Do the same, in a kernel."""
     high = step_of(sockets.maximum_w)
     for i in range(len(sockets.cap_w)):
         share = min(sockets.want_uw[i], level)
@@ -178,12 +159,6 @@ def lower_all(sockets: Sockets, budget_uw: int) -> int:
     Caps within the budget stay. Else all that a cap has above its minimum is cut to one common height. Where the
     minima alone exceed the budget, they are what is written.
     """
-    return lower_caps(by_reference(sockets), budget_uw)
-
-
-@kernel
-def lower_caps(sockets: Sockets, budget_uw: int) -> int:
-    """Do the same, in a kernel."""
     low = step_of(sockets.minimum_w)
     if sum_uw(sockets.cap_w) <= budget_uw:
         for i in range(len(sockets.cap_w)):
@@ -194,7 +169,7 @@ def lower_caps(sockets: Sockets, budget_uw: int) -> int:
         least = sockets.minimum_w[i * low]
         room -= math.ceil(least * codes.MICRO - ROUNDING_UW)
         sockets.want_uw[i] = whole_uw(sockets.cap_w[i] - least)
-    level = level_of(sockets.want_uw, max(room, as_int64(0)))
+    level = water_level(sockets.want_uw, max(room, as_int64(0)))
     for i in range(len(sockets.cap_w)):
         sockets.new_cap_w[i] = sockets.minimum_w[i * low] + min(sockets.want_uw[i], level) / codes.MICRO
     return max(-room, as_int64(0))
@@ -207,12 +182,6 @@ def reset_begun(sockets: Sockets, even_w: Array, spare_uw: int) -> None:
     ``even_w`` (1,) or (S,) float64, within the limits. Watts come from the reserve, then from other sockets above their
     even share, which are lowered to one common height above it.
     """
-    reset_caps(by_reference(sockets), even_w, spare_uw)
-
-
-@kernel
-def reset_caps(sockets: Sockets, even_w: Array, spare_uw: int) -> None:
-    """Do the same, in a kernel."""
     pool, needed, surplus = as_int64(spare_uw), as_int64(0), as_int64(0)
     step = step_of(even_w)
     for i in range(len(sockets.cap_w)):
@@ -224,10 +193,10 @@ def reset_caps(sockets: Sockets, even_w: Array, spare_uw: int) -> None:
             pool += above
         needed += sockets.want_uw[i]
         surplus += sockets.surplus_uw[i]
-    kept = level_of(sockets.surplus_uw, max(as_int64(0), surplus - max(as_int64(0), needed - pool)))
+    kept = water_level(sockets.surplus_uw, max(as_int64(0), surplus - max(as_int64(0), needed - pool)))
     for i in range(len(sockets.cap_w)):
         pool += max(sockets.surplus_uw[i] - kept, 0)
-    level = level_of(sockets.want_uw, pool)
+    level = water_level(sockets.want_uw, pool)
     for i in range(len(sockets.cap_w)):
         cap, even = sockets.cap_w[i], even_w[i * step]
         given, given_up = min(sockets.want_uw[i], level), max(sockets.surplus_uw[i] - kept, 0)
@@ -247,23 +216,17 @@ def step_caps(sockets: Sockets, rates: Array, even_w: Array, budget_uw: int) -> 
     In this order: caps above a lowered budget come down, Algorithm 1, sockets of jobs that have started are reset.
     ``rates`` (RATES,) float64; ``even_w`` (1,) float64; ``cap_w`` is working space.
     """
-    return next_caps(by_reference(sockets), rates, even_w, budget_uw)
-
-
-@kernel
-def next_caps(sockets: Sockets, rates: Array, even_w: Array, budget_uw: int) -> int:
-    """Do the same, in a kernel."""
-    lacking = lower_caps(sockets, budget_uw)
+    lacking = lower_all(sockets, budget_uw)
     keep_new(sockets)
     spare = max(as_int64(0), budget_uw - sum_uw(sockets.cap_w))
-    pool = taken_uw(sockets, rates[LOWER], rates[UPPER], rates[DECREASE], rates[INCREASE]) + spare
-    raise_caps(sockets, level_of(sockets.want_uw, pool))
+    pool = take_unused(sockets, rates[LOWER], rates[UPPER], rates[DECREASE], rates[INCREASE]) + spare
+    give_shares(sockets, water_level(sockets.want_uw, pool))
     keep_new(sockets)
     begun = 0
     for i in range(len(sockets.begins)):
         begun += sockets.begins[i]
     if rates[RESET] != 0.0 and begun > 0:
-        reset_caps(sockets, even_w, max(as_int64(0), budget_uw - sum_uw(sockets.cap_w)))
+        reset_begun(sockets, even_w, max(as_int64(0), budget_uw - sum_uw(sockets.cap_w)))
         keep_new(sockets)
     return lacking
 

@@ -8,7 +8,7 @@ policy.
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import by_reference, entry, inlined
+from wattqueue.kernels._numba import entry, inlined
 from wattqueue.kernels.ahead import look_ahead
 from wattqueue.kernels.entries import holds_starts
 from wattqueue.kernels.greedy import try_in_order
@@ -44,13 +44,5 @@ def schedule(view: KernelView) -> None:
 @entry
 def schedule_once(view: KernelView) -> None:
     """Compute the budget and run a pass, for callers in Python: a view from a snapshot, or one with a new margin."""
-    view = by_reference(view)
     set_budget(view)
     schedule(view)
-
-
-@entry
-def budget_once(view: KernelView) -> None:
-    """Compute the budget, for callers in Python."""
-    view = by_reference(view)
-    set_budget(view)

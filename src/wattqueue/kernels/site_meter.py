@@ -24,7 +24,7 @@ does not cover yet raises it. What is in force is z - CAUTION log(1 - spent / al
 The margin itself is that of a chance ledger (``kernels/chance.py``).
 
 The simulator reads the meter in its loop (``read_meter``), also while jobs only wait and the margin may still come
-down (``may_fall``); a live controller hands in what it read (``take_reading_once``).
+down (``may_fall``); a live controller hands in what it read (``take_reading``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined, kernel, referenced
+from wattqueue.kernels._numba import as_int64, entry, inlined, kernel, referenced
 from wattqueue.kernels.chance import fits_watts, keeps_margin, margin_uw
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.sensors import periods
@@ -156,7 +156,7 @@ def note_held(view: KernelView, meter: SiteMeter) -> None:
         meter.state[HELD] = 1.0 if holds_back(view) else 0.0
 
 
-@kernel
+@entry
 def holds_back(view: KernelView) -> bool:
     """Return whether the margin keeps a job from starting, or the share does where it is above 1.
 
@@ -225,7 +225,7 @@ def read_power(view: KernelView, truth: Truth, log: Log, meter: SiteMeter) -> No
     take_reading(meter, time_s, watts, view.now.base_uw / codes.MICRO, above)
 
 
-@kernel
+@entry
 def take_reading(meter: SiteMeter, now: float, read_w: float, base_w: float, above: bool) -> None:
     """Put a reading among those that are not used yet, and learn of the one that is known by now.
 
@@ -369,22 +369,7 @@ def keep_margin(view: KernelView, meter: SiteMeter) -> None:
 
 
 @entry
-def take_reading_once(meter: SiteMeter, now: float, read_w: float, base_w: float, above: bool) -> None:
-    """Take a reading and learn, for callers in Python that read the meter themselves."""
-    meter = by_reference(meter)
-    take_reading(meter, now, read_w, base_w, above)
-
-
-@entry
-def holds_back_once(view: KernelView) -> bool:
-    """Return whether the margin keeps a job from starting, for callers in Python."""
-    view = by_reference(view)
-    return holds_back(view)
-
-
-@entry
 def margin_once(meter: SiteMeter, margin: Array) -> None:
     """Write share and z in force into ``margin`` (2,) float64, for callers in Python."""
-    meter = by_reference(meter)
     margin[0] = share_in_force(meter)
     margin[1] = z_in_force(meter)

@@ -6,7 +6,7 @@ in this order. A test holds that the view then starts the same jobs as one that 
 
 from __future__ import annotations
 
-from wattqueue.kernels._numba import as_int64, by_reference, entry
+from wattqueue.kernels._numba import as_int64, entry
 from wattqueue.kernels.entries import enqueue_job
 from wattqueue.kernels.placement import take_interval, withhold_unit
 from wattqueue.kernels.running import running_insert, running_partition
@@ -20,7 +20,6 @@ def load_running(view: KernelView, rows: Array, net_uw: Array) -> None:
     ``rows`` (k,) int32 are the jobs, ``net_uw`` (k,) int64 what each counts for in the ledger. ``held`` must already
     hold their units, expected ends and options.
     """
-    view = by_reference(view)
     for k in range(len(rows)):
         job = as_int64(rows[k])
         p = running_partition(view, job)
@@ -33,7 +32,6 @@ def load_running(view: KernelView, rows: Array, net_uw: Array) -> None:
 @entry
 def load_queue(view: KernelView, rows: Array) -> None:
     """Add jobs that wait. ``rows`` (k,) int32."""
-    view = by_reference(view)
     for k in range(len(rows)):
         enqueue_job(view, as_int64(rows[k]))
     view.now.dirty = 1
@@ -42,6 +40,5 @@ def load_queue(view: KernelView, rows: Array) -> None:
 @entry
 def load_unusable(view: KernelView, units: Array) -> None:
     """Take units out of use that are down, off, shutting down or booting. ``units`` (k,) int32; none may hold a job."""
-    view = by_reference(view)
     for k in range(len(units)):
         withhold_unit(view.units, as_int64(units[k]))

@@ -8,7 +8,7 @@ factors, and only where something differs: a time that is computed again is roun
 from __future__ import annotations
 
 from wattqueue.kernels import codes
-from wattqueue.kernels._numba import as_int64, inlined, kernel
+from wattqueue.kernels._numba import as_int64, entry, inlined, kernel
 from wattqueue.kernels.chance import fits_change, square_of
 from wattqueue.kernels.domains import (
     EXPECTED,
@@ -144,9 +144,14 @@ def refresh_listed(view: KernelView, truth: Truth, log: Log) -> None:
     clear_list(truth)
 
 
-@kernel
-def limit_domains(view: KernelView, truth: Truth, log: Log, domains: Array, caps_uw: Array, before: Array) -> int:
-    """Set the limits of power domains (``actions.set_domain_caps``); return 0, or why not."""
+@entry
+def set_domain_caps(view: KernelView, truth: Truth, log: Log, domains: Array, caps_uw: Array, before: Array) -> int:
+    """Set the limits of power domains (inf for none); jobs whose speed changes continue at the new one.
+
+    ``domains`` (k,) int32, all on the machine; ``caps_uw`` (k,) float64 microwatts, the last one of a domain holds;
+    ``before`` (k,) float64 working space. All are set before the ledger is asked: a limit that is raised for one domain
+    and lowered for another is one action. Without room they are reset, and nothing has changed. Returns 0, or why not.
+    """
     for k in range(len(domains)):
         if not caps_uw[k] >= 0.0:
             return codes.REFUSED_OPTION

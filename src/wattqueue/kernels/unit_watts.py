@@ -6,7 +6,7 @@ to 1 µW; so sums are integers, and do not depend on the order of the units.
 
 from __future__ import annotations
 
-from wattqueue.kernels._numba import as_int64, by_reference, entry, inlined, kernel
+from wattqueue.kernels._numba import as_int64, entry, inlined, kernel
 from wattqueue.kernels.state import Array, ByUnit, Held, KernelView, Truth, UnitFactors
 
 
@@ -52,7 +52,6 @@ def sum_units(held: Held, factors: UnitFactors, jobs: Array, uw: Array, total: A
 
     ``jobs`` (k,) int32; ``uw`` (k,) int64 microwatts of a unit of factor 1.
     """
-    held, factors = by_reference(held), by_reference(factors)
     for k in range(len(jobs)):
         total[k] = held_uw(held, factors, as_int64(jobs[k]), uw[k])
 

@@ -121,7 +121,7 @@ class LedgerMeter:
             state[[at.COUNTED_WS, at.COUNTED_W2S]] = at.UNKNOWN, 0.0
         drawn_w = self._drawn_ws / (now_s - float(state[at.SINCE_S]))
         above = drawn_w + seen.base_w > self._cap_w + TOLERANCE_W
-        at.take_reading_once(self.meter, now_s, drawn_w + seen.base_w, seen.base_w, above)
+        at.take_reading(self.meter, now_s, drawn_w + seen.base_w, seen.base_w, above)
         self._begin(now_s, seen.cap_w)
         self._store()
 
@@ -129,7 +129,7 @@ class LedgerMeter:
         """Note after a pass whether jobs fit with the share in force, and whether the margin holds a job back."""
         if view.now.available_uw >= 0:
             self.meter.state[at.FIT_SHARE] = self._in_force()[0]
-        self.meter.state[at.HELD] = float(at.holds_back_once(view))
+        self.meter.state[at.HELD] = float(at.holds_back(view))
 
     def _begin(self, now_s: float, cap_w: float) -> None:
         """Begin a reading."""

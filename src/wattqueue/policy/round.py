@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.codes import microwatts
-from wattqueue.kernels.schedule import budget_once
+from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.snapshot import load_unusable
 from wattqueue.model.signals import Signals
 from wattqueue.parts.contracts import Floats
@@ -80,7 +80,7 @@ class Round:
         self.options: dict[str, int] = {}
         """Options at which running jobs are to go on, by their names."""
         self.kernel: state.KernelView = view_of(snapshot)
-        budget_once(self.kernel)  # a control reads what is available before the pass computes it
+        set_budget(self.kernel)  # a control reads what is available before the pass computes it
         self.names = JobNames(snapshot.jobs.job_id, distinct=True)
         if unit_state is None:
             unit_state = np.full(snapshot.machine.units, codes.UNIT_ON, np.int8)
@@ -171,10 +171,10 @@ class Round:
         """Count more watts; take them back and return False where the cap has no room for them."""
         now = self.kernel.now
         now.base_uw, now.ledger_uw = now.base_uw + base_uw, now.ledger_uw + ledger_uw
-        budget_once(self.kernel)
+        set_budget(self.kernel)
         if now.cap_uw < codes.NO_CAP and now.available_uw < 0:
             now.base_uw, now.ledger_uw = now.base_uw - base_uw, now.ledger_uw - ledger_uw
-            budget_once(self.kernel)
+            set_budget(self.kernel)
             return False
         return True
 

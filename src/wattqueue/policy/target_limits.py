@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wattqueue.kernels import state
-from wattqueue.kernels.schedule import budget_once
+from wattqueue.kernels.ledger import set_budget
 from wattqueue.parts.contracts import Floats
 from wattqueue.policy.actions import SetDomainCaps, carry_out
 from wattqueue.policy.consented import SLACK, limited_speeds, may_slow
@@ -92,9 +92,9 @@ def cap_alone(kernel: state.KernelView) -> Iterator[None]:
     now = kernel.now
     held = int(now.cap_uw)
     now.cap_uw = max(held, int(now.full_cap_uw))
-    budget_once(kernel)
+    set_budget(kernel)
     try:
         yield
     finally:
         now.cap_uw = held
-        budget_once(kernel)
+        set_budget(kernel)

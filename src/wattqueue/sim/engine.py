@@ -28,12 +28,12 @@ from wattqueue.kernels.arrays import lengthened
 from wattqueue.kernels.bound import bind
 from wattqueue.kernels.control_step import InLoop, step_if_due
 from wattqueue.kernels.history_prediction import ON
+from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.loop import new_log, run
 from wattqueue.kernels.padding import check_padding
 from wattqueue.kernels.plan import wider_plan
 from wattqueue.kernels.progress import BASE_UW
 from wattqueue.kernels.recent_runs import PREDICTS
-from wattqueue.kernels.schedule import budget_once
 from wattqueue.kernels.state import KernelView, Log, Truth
 from wattqueue.kernels.unit_watts import sum_units
 from wattqueue.model.jobs import Jobs
@@ -268,7 +268,7 @@ class Simulation:
         self.view.now.ahead_s, self.view.now.ahead_cap_uw = steps.ahead_s[0], steps.ahead_uw[0]
         self.view.now.has_ramp = self.session.needs.ramped
         self.view.now.stated_cap_uw, self.view.now.full_cap_uw = first, steps.full_uw[0]
-        budget_once(self.view)
+        set_budget(self.view)
         self.truth.loop.next_signal = 1
 
     def go(self, progress: Progress | None = None) -> None:

@@ -22,7 +22,7 @@ from wattqueue.parts.contracts import Finished, FinishedRuns
 class Completions:
     """The list of completions of a run, read from where it was left the last time."""
 
-    def __init__(self, jobs: Jobs, log: state.Log, loop: state.LoopState) -> None:
+    def __init__(self, jobs: Jobs, log: state.Log, loop: state.EventLoopState) -> None:
         """Make the loop list completions."""
         self.log, self.loop, self.nodes, self.peak_w = log, loop, jobs.nodes, jobs.peak_power_w()
         self.read = 0
@@ -45,7 +45,7 @@ class Completions:
 class EndedRuns:
     """The run times of a run's completions, read from where they were left the last time."""
 
-    def __init__(self, kernel: state.KernelView, log: state.Log, loop: state.LoopState) -> None:
+    def __init__(self, kernel: state.KernelView, log: state.Log, loop: state.EventLoopState) -> None:
         """Make the loop list completions."""
         self.log, self.loop, self.factor = log, loop, kernel.held.factor
         self.read = 0
@@ -79,7 +79,7 @@ class ObservedInRun(Observed):
         return Observed, (now.start_s, now.end_s, now.mean_power_w, now.max_power_w)
 
 
-def observed_in(jobs: Jobs, log: state.Log, loop: state.LoopState) -> Observed:
+def observed_in(jobs: Jobs, log: state.Log, loop: state.EventLoopState) -> Observed:
     """Return what parts see of a run: starts and ends in the log itself, watts in columns of their own."""
     completions = Completions(jobs, log, loop)
     mean_w, max_w = np.full(len(jobs), np.nan), np.full(len(jobs), np.nan)

@@ -17,6 +17,7 @@ from wattqueue.kernels import actions as act
 from wattqueue.kernels import codes, state
 from wattqueue.kernels.bound import bind
 from wattqueue.kernels.recent_runs import set_planned
+from wattqueue.kernels.speed import set_domain_caps
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.machine import Machine
@@ -184,7 +185,7 @@ def _domain_caps(world: SimulatedWorld, action: SetDomainCaps) -> str:
     if domains.min() < 0 or domains.max() >= world.machine.domains:
         return NO_OPTION
     kernel, truth, log, before = world.kernel, world.truth, world.log, np.empty(len(caps))
-    return REASONS[act.set_domain_caps(kernel, truth, log, domains.astype(np.int32), caps * codes.MICRO, before)]
+    return REASONS[set_domain_caps(kernel, truth, log, domains.astype(np.int32), caps * codes.MICRO, before)]
 
 
 def _stop(world: SimulatedWorld, action: StopNode) -> str:

@@ -5,12 +5,11 @@ Three decorators mark what a function is for:
 ============  =======================================================================================
 ``kernel``    an inner kernel, called by kernels only; a function of its own in the machine code
 ``inlined``   an inner kernel that becomes part of each caller, as those on the path of every job (docs/adr/0002)
-``entry``     a kernel that Python calls
+``entry``     a kernel that Python calls, and kernels too
 ============  =======================================================================================
 
-An entry passes its large named tuples (those marked ``referenced``) on with ``by_reference``, as its first statement.
-Kernels do not allocate: they get every array from outside. ``bind`` prepares an entry for many calls with the same
-tuples.
+An entry gets its large named tuples (those marked ``referenced``) by reference. Kernels do not allocate: they get every
+array from outside. ``bind`` prepares an entry for many calls with the same tuples.
 
 What stands behind these names depends on the mode (``kernels/mode.py``): ``fast.py`` for speed, with every
 undocumented point of numba that WattQueue uses (docs/adr/0009 lists them); ``plain.py`` with documented numba only,
@@ -30,7 +29,6 @@ if MODE == "fast":
         at_least,
         at_most,
         bind,
-        by_reference,
         entry,
         inlined,
         kernel,
@@ -42,7 +40,6 @@ elif MODE in {"plain", "checked"}:
         at_least,
         at_most,
         bind,
-        by_reference,
         entry,
         inlined,
         kernel,
@@ -54,7 +51,6 @@ else:
         at_least,
         at_most,
         bind,
-        by_reference,
         entry,
         inlined,
         kernel,
@@ -70,7 +66,6 @@ __all__ = [
     "at_least",
     "at_most",
     "bind",
-    "by_reference",
     "entry",
     "inlined",
     "kernel",

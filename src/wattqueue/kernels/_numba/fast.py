@@ -19,7 +19,9 @@ from typing import Any, TypeVar, cast
 import numba
 from numba import njit, types
 from numba.core.caching import FunctionCache
+from numba.core.dispatcher import Dispatcher
 from numba.cpython.unsafe.numbers import trailing_zeros
+from numba.extending import typeof_impl
 
 from wattqueue.kernels._numba.addresses import Referenced
 from wattqueue.kernels._numba.bound_entry import BoundEntry
@@ -28,7 +30,7 @@ from wattqueue.kernels._numba.intrinsics import at_least, at_most, least_of
 from wattqueue.kernels._numba.references import by_reference
 from wattqueue.kernels.cache import CACHE_DIR
 
-__all__ = ["at_least", "at_most", "bind", "by_reference", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
+__all__ = ["at_least", "at_most", "bind", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
@@ -74,27 +76,60 @@ def inlined(function: F) -> F:
     return cast("F", _compile(function, **_INNER, forceinline=True))
 
 
+class EntryKernel:
+    """A kernel that Python calls, and kernels too: they call its inner twin."""
+
+    def __init__(self, function: Callable[..., Any], inner: Any) -> None:
+        """Compile the twin that Python calls, and find its machine code on disk."""
+        functools.update_wrapper(self, function)
+        self.inner = inner
+        count = _count_referenced(function)
+        self.dispatcher = _compile(_passing_on(function, inner, count), **_ENTRY)
+        config: Any = numba.config  # its settings are made at run time, unseen by type checkers
+        before = config.CACHE_DIR
+        config.CACHE_DIR = str(CACHE_DIR)  # read here, once; other users of numba keep theirs
+        try:
+            self.dispatcher._cache = _Cache(function)  # noqa: SLF001  what njit(cache=True) does
+        finally:
+            config.CACHE_DIR = before
+        self.call = _with_addresses(self.dispatcher, count)
+        self.points: dict[Any, Any] = {}
+        """What ``bind`` has found, by the layouts of the tuples."""
+
+    def __reduce__(self) -> str:
+        """Pickle as a function: by its name in its module."""
+        return cast("str", self.__qualname__)  # type: ignore[attr-defined]
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the machine code."""
+        return self.call(*arguments)
+
+
+@typeof_impl.register(EntryKernel)  # type: ignore[untyped-decorator]
+def _typeof_entry(value: EntryKernel, _: Any) -> Any:
+    """Return numba's type of an entry that a kernel calls: that of its inner twin."""
+    return numba.typeof(value.inner)
+
+
 def entry(function: F) -> F:
-    """Mark a kernel that Python calls.
+    """Mark a kernel that Python calls, or let Python call an inner kernel.
 
     It releases the interpreter's lock, so that simulations can run in threads. Its machine code is cached on disk. Of
-    a tuple that is marked ``referenced`` the compiled function gets the addresses.
+    a tuple that is marked ``referenced`` the compiled function gets the addresses, and passes the tuple on by reference
+    to an inner twin, which other kernels may call.
     """
-    compiled = _compile(function, **_ENTRY)
-    config: Any = numba.config  # its settings are made at run time, unseen by type checkers
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(CACHE_DIR)  # read here, once; other users of numba keep theirs
-    try:
-        compiled._cache = _Cache(function)  # noqa: SLF001  what njit(cache=True) does
-    finally:
-        config.CACHE_DIR = before
+    called: Any = function
+    own, inner = (called.py_func, called) if isinstance(called, Dispatcher) else (called, kernel(called))
+    return cast("F", EntryKernel(own, inner))
 
-    call = _with_addresses(compiled, _count_referenced(function))
-    functools.update_wrapper(call, function)
-    call.dispatcher = compiled  # type: ignore[attr-defined]
-    # What ``bind`` has found, by the layouts of the tuples.
-    call.points = {}  # type: ignore[attr-defined]
-    return cast("F", call)
+
+def _passing_on(function: Callable[..., Any], inner: Any, count: int) -> Callable[..., Any]:
+    """Return a function of the same arguments that passes them on to ``inner``, the first ``count`` by reference."""
+    names = list(inspect.signature(function).parameters)
+    given = [f"by_reference({name})" if k < count else name for k, name in enumerate(names)]
+    scope = {"by_reference": by_reference, "inner": inner, "__name__": function.__module__}
+    exec(f"def {function.__name__}({', '.join(names)}): return inner({', '.join(given)})", scope)  # noqa: S102
+    return cast("Callable[..., Any]", scope[function.__name__])
 
 
 def _count_referenced(function: Callable[..., Any]) -> int:

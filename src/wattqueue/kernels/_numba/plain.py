@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
@@ -20,7 +21,7 @@ from wattqueue.kernels._numba.scalars import Scalars
 from wattqueue.kernels.cache import CACHE_DIR
 from wattqueue.kernels.mode import MODE
 
-__all__ = ["at_least", "at_most", "bind", "by_reference", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
+__all__ = ["at_least", "at_most", "bind", "entry", "inlined", "kernel", "least_of", "trailing_zeros"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
@@ -38,12 +39,17 @@ inlined = kernel
 
 
 def entry(function: F) -> F:
-    """Mark a kernel that Python calls. It releases the interpreter's lock; its machine code is cached on disk."""
+    """Mark a kernel that Python calls, or let Python call an inner kernel.
+
+    It releases the interpreter's lock; its machine code is cached on disk.
+    """
+    called: Any = function
+    own = called if isinstance(called, FunctionType) else called.py_func
     config: Any = numba.config
     before = config.CACHE_DIR
     config.CACHE_DIR = str(CACHE_DIR)  # the setting of NUMBA_CACHE_DIR; other users of numba keep theirs
     try:
-        return cast("F", njit(error_model="numpy", boundscheck=CHECKS, nogil=True, cache=True)(function))
+        return cast("F", njit(error_model="numpy", boundscheck=CHECKS, nogil=True, cache=True)(own))
     finally:
         config.CACHE_DIR = before
 
@@ -54,12 +60,6 @@ def _typeof_record(value: Scalars, _: Any) -> Any:
     return from_dtype(value.layout)
 
 
-def _tuple_itself(value: Any) -> Any:
-    """Return the tuple itself."""
-    return value
-
-
-by_reference = kernel(_tuple_itself)
 trailing_zeros = kernel(words.trailing_zeros)
 at_least = kernel(words.at_least)
 at_most = kernel(words.at_most)

@@ -164,7 +164,7 @@ class NodeFigures(NamedTuple):
     alpha: Array
 
 
-class LoopState(Scalars):
+class EventLoopState(Scalars):
     """Scalars of the loop: where it stands, what happens next, sums of true power in microwatts."""
 
     phase: int
@@ -291,7 +291,7 @@ class Truth(NamedTuple):
     """What power sensors integrate."""
     node: NodeFigures
     """What a node takes to start and stop, by partition."""
-    loop: LoopState
+    loop: EventLoopState
     """Where the loop stands."""
 
 
