@@ -256,21 +256,22 @@ def read_metrics(folder: Path) -> Metrics:
 def _read_jobs(path: Path) -> pl.DataFrame:
     """Return the rows of jobs.csv. Raises: InputError where columns are missing or hold no numbers.
 
-    Columns of numbers (``tables.NUMBERS``) are float64 with NaN for empty fields, all others text. Further columns,
+    Columns of numbers (``tables.COLUMNS``) are float64 with NaN for empty fields, all others text. Further columns,
     which folders without hashes may have, are dropped.
     """
     import polars as pl
 
     # No inference: an id such as 007 must stay a text, and a column without values must stay a column of numbers.
-    kinds = dict.fromkeys((*tables.NUMBERS, tables.PARKED), pl.Float64)
+    numbers = [column.name for column in tables.COLUMNS if column.number]
+    kinds = dict.fromkeys((*numbers, tables.PARKED.name), pl.Float64)
     with opened(path):
         pass
     try:
         frame = pl.read_csv(path, schema_overrides=kinds, infer_schema=False, glob=False)
         # A missing column is an error of polars here, with its name in the first line.
-        parked = [tables.PARKED] if tables.PARKED in frame.columns else []
-        found = frame.select(*tables.BATSIM, *tables.OURS, *parked)
-        return found.with_columns(pl.col(*tables.NUMBERS, *parked).fill_null(float("nan")))
+        parked = [tables.PARKED.name] if tables.PARKED.name in frame.columns else []
+        found = frame.select(*(column.name for column in tables.COLUMNS), *parked)
+        return found.with_columns(pl.col(*numbers, *parked).fill_null(float("nan")))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise InputError(
             f"is not the job table of a run: {_first_line(error)}", where=path, hint="run it again"

@@ -2,7 +2,7 @@
 
 **jobs.csv** has one row per usable job, in the order of the trace. It begins with the columns that Batsim writes
 and evalys reads (``BATSIM``), so that tools for them work unchanged, and goes on with those of WattQueue
-(``OURS``). A field is empty where a figure does not exist, for example the start of a job that never ran. Reading
+(``COLUMNS``). A field is empty where a figure does not exist, for example the start of a job that never ran. Reading
 it back gives the jobs and the schedule of the run, without what the table has no column for (profiles, columns of
 the workload).
 
@@ -23,8 +23,9 @@ have one entry per job of the trace (shape (n,)) or one per row of the power ser
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,48 +52,77 @@ STATES = {
     State.REJECTED: "REJECTED",
 }
 """``final_state``: Batsim's words where it has one."""
-BATSIM = (
-    "job_id",
-    "submission_time",
-    "requested_number_of_resources",
-    "requested_time",
-    "success",
-    "final_state",
-    "starting_time",
-    "execution_time",
-    "finish_time",
-    "waiting_time",
-    "turnaround_time",
-    "stretch",
-    "allocated_resources",
-    "consumed_energy",
-    "workload_name",
-)
-"""The columns that evalys and Batsim users know, ahead of ours."""
-OURS = (
-    "user",
-    "app",
-    "partition",
-    "frequency_hz",
-    "predicted_w",
-    "mean_power_w",
-    "runtime_s",
-    "bounded_slowdown",
-    "reason",
-)
-"""Further columns; their units and meanings stand in ``model/quantities.csv``."""
 POWER_SUMS = ("scope_w", "machine_w", "cap_w")
 """Columns of power.parquet that follow from the others, the machine's scope and the cap."""
-PARKED = "parked_s"
-"""A last column where jobs were suspended: for how long. Part of ``execution_time``, not of ``waiting_time``."""
-# The columns that are read back as float64, with NaN for empty fields. By position in the two tuples above: from
-# submission_time to success, from starting_time to stretch, and from frequency_hz to bounded_slowdown.
-NUMBERS = (*BATSIM[1:5], *BATSIM[6:12], "consumed_energy", *OURS[3:8])
 # The files of a run are derived: to produce them again is safer than to repair one of them by hand.
 AGAIN = "run it again"
 """Hint of a file that WattQueue has written and somebody changed."""
 DIGITS = 6
 """Decimals of differences and ratios: times count in microseconds, so further digits are rounding noise."""
+
+
+class Rows(NamedTuple):
+    """What the columns of jobs.csv are made of."""
+
+    jobs: Jobs
+    schedule: Schedule
+    machine: Machine
+    follows: dict[str, NDArray[Any]]
+    """Columns that follow from the others (``derived``)."""
+
+    def of_option(self, values: Any, none: Any) -> NDArray[Any]:
+        """Return what the option of each job says; ``none`` for a job that never ran, whose option is -1."""
+        return np.append(values, none)[self.schedule.option]  # -1 picks the element that is appended
+
+
+class Column(NamedTuple):
+    """A column of jobs.csv."""
+
+    name: str
+    """Its unit and meaning stand in ``model/quantities.csv``."""
+    of: Callable[[Rows], Any]
+    """The values; None leaves the column out."""
+    number: bool = False
+    """Whether it is read back as float64, with NaN for an empty field; else as text."""
+
+
+def _following(name: str) -> Column:
+    return Column(name, lambda rows: rows.follows[name], number=True)
+
+
+BATSIM = (
+    Column("job_id", lambda rows: _ids(rows.jobs.job_id)),
+    Column("submission_time", lambda rows: rows.jobs.submit_s, number=True),
+    Column("requested_number_of_resources", lambda rows: rows.jobs.nodes, number=True),
+    Column("requested_time", lambda rows: rows.jobs.walltime_s, number=True),
+    _following("success"),
+    Column("final_state", lambda rows: _named(rows.schedule.state, tuple(STATES[s] for s in State))),
+    Column("starting_time", lambda rows: rows.schedule.start_s, number=True),
+    _following("execution_time"),
+    Column("finish_time", lambda rows: rows.schedule.end_s, number=True),
+    _following("waiting_time"),
+    _following("turnaround_time"),
+    _following("stretch"),
+    Column("allocated_resources", lambda rows: _units_held(rows.schedule)),
+    Column("consumed_energy", lambda r: np.where(r.schedule.ran, r.schedule.energy_j, np.nan), number=True),
+    # evalys labels each job with it, and cannot draw without.
+    Column("workload_name", lambda rows: _repeated(rows.jobs.origin, len(rows.jobs))),
+)
+"""The columns that evalys and Batsim users know, ahead of ours."""
+COLUMNS = (
+    *BATSIM,
+    Column("user", lambda rows: _named(rows.jobs.user.codes, rows.jobs.user.names)),
+    Column("app", lambda rows: _named(rows.jobs.app.codes, rows.jobs.app.names)),
+    Column("partition", lambda r: _named(r.of_option(r.machine.option_partition, -1), _partition_names(r.machine))),
+    Column("frequency_hz", lambda rows: rows.of_option(rows.machine.option_frequency_hz, np.nan), number=True),
+    Column("predicted_w", lambda rows: rows.schedule.predicted_w, number=True),
+    _following("mean_power_w"),
+    Column("runtime_s", lambda rows: rows.jobs.runtime_s, number=True),
+    _following("bounded_slowdown"),
+    Column("reason", lambda rows: _reasons(rows.schedule)),
+)
+PARKED = Column("parked_s", lambda rows: _rounded(rows.schedule.parked_s), number=True)
+"""A last column where jobs were suspended: for how long. Part of ``execution_time``, not of ``waiting_time``."""
 
 
 def jobs_frame(jobs: Jobs, schedule: Schedule, machine: Machine) -> pl.DataFrame:
@@ -102,42 +132,9 @@ def jobs_frame(jobs: Jobs, schedule: Schedule, machine: Machine) -> pl.DataFrame
     """
     import polars as pl
 
-    ran = schedule.ran
-    follows = derived(jobs, schedule)
-    # A job that never ran has option -1, which picks the element appended here: no partition, no frequency.
-    partition = np.append(machine.option_partition, -1)[schedule.option]
-    frequency = np.append(machine.option_frequency_hz, np.nan)[schedule.option]
-    # The units of each job as intervals; ``intervals`` describes the four arrays.
-    held = (schedule.unit_start, schedule.unit_count, schedule.unit_low, schedule.unit_high)
-    columns: dict[str, Any] = {
-        "job_id": _ids(jobs.job_id),
-        "submission_time": jobs.submit_s,
-        "requested_number_of_resources": jobs.nodes,
-        "requested_time": jobs.walltime_s,
-        "success": follows["success"],
-        "final_state": _named(schedule.state, tuple(STATES[s] for s in State)),
-        "starting_time": schedule.start_s,
-        "execution_time": follows["execution_time"],
-        "finish_time": schedule.end_s,
-        "waiting_time": follows["waiting_time"],
-        "turnaround_time": follows["turnaround_time"],
-        "stretch": follows["stretch"],
-        "allocated_resources": pl.Series(intervals.to_text(*held), dtype=pl.String),
-        "consumed_energy": np.where(ran, schedule.energy_j, np.nan),
-        # evalys labels each job with it, and cannot draw without.
-        "workload_name": pl.repeat(jobs.origin, len(jobs), eager=True),
-        "user": _named(jobs.user.codes, jobs.user.names),
-        "app": _named(jobs.app.codes, jobs.app.names),
-        "partition": _named(partition, tuple(p.name for p in machine.partitions)),
-        "frequency_hz": frequency,
-        "predicted_w": schedule.predicted_w,
-        "mean_power_w": follows["mean_power_w"],
-        "runtime_s": jobs.runtime_s,
-        "bounded_slowdown": follows["bounded_slowdown"],
-        "reason": _reasons(schedule),
-    }
-    if schedule.parked_s is not None:
-        columns[PARKED] = np.round(schedule.parked_s, DIGITS)
+    rows = Rows(jobs, schedule, machine, derived(jobs, schedule))
+    made = ((column.name, column.of(rows)) for column in (*COLUMNS, PARKED))
+    columns = {name: values for name, values in made if values is not None}
     return pl.DataFrame(columns, nan_to_null=True)  # a gap is an empty field in CSV; the word NaN would be refused
 
 
@@ -198,7 +195,7 @@ def jobs_of(path: Path, frame: pl.DataFrame, machine: Machine, origin: str) -> t
     import polars as pl
 
     # NaN stands for an empty field, which jobs that never ran have; infinity is never written.
-    number = {name: frame[name].to_numpy() for name in NUMBERS}
+    number = {column.name: frame[column.name].to_numpy() for column in COLUMNS if column.number}
     for name, column in number.items():
         if np.isinf(column).any():
             raise InputError(
@@ -228,9 +225,9 @@ def jobs_of(path: Path, frame: pl.DataFrame, machine: Machine, origin: str) -> t
     # In a schedule the joules of a job that never ran are 0, in the table they are an empty field.
     energy = np.nan_to_num(number["consumed_energy"])
     began, ended, predicted = (number[name] for name in ("starting_time", "finish_time", "predicted_w"))
-    parked = np.nan_to_num(frame[PARKED].to_numpy()) if PARKED in frame.columns else None
+    parked = np.nan_to_num(frame[PARKED.name].to_numpy()) if PARKED.name in frame.columns else None
     if parked is not None and not ((parked >= 0) & np.isfinite(parked)).all():
-        raise InputError(f"column {PARKED} holds what is no time", where=path, hint=AGAIN)
+        raise InputError(f"column {PARKED.name} holds what is no time", where=path, hint=AGAIN)
     schedule = Schedule(state, reason, began, ended, option, energy, predicted, start, count, low, high, parked, margin)
     _require_consistent(path, schedule, machine)
     return jobs, schedule
@@ -269,6 +266,28 @@ def power_of(frame: pl.DataFrame) -> PowerSeries:
         for name in ("time_s", "jobs_w", "other_w", "busy_idle_w")
     )
     return PowerSeries(time, jobs_w, other_w, idle_w, frame["busy_units"].to_numpy().astype(np.int32))
+
+
+def _units_held(schedule: Schedule) -> pl.Series:
+    """Return the units of each job as intervals (``intervals`` describes the four arrays). Shape (n,)."""
+    import polars as pl
+
+    held = (schedule.unit_start, schedule.unit_count, schedule.unit_low, schedule.unit_high)
+    return pl.Series(intervals.to_text(*held), dtype=pl.String)
+
+
+def _partition_names(machine: Machine) -> tuple[str, ...]:
+    return tuple(p.name for p in machine.partitions)
+
+
+def _repeated(text: str, rows: int) -> pl.Series:
+    import polars as pl
+
+    return pl.repeat(text, rows, eager=True)
+
+
+def _rounded(seconds: Floats | None) -> Floats | None:
+    return None if seconds is None else np.round(seconds, DIGITS)
 
 
 def _ids(ids: NDArray[Any]) -> Any:
@@ -328,7 +347,7 @@ def _partition_numbers(machine: Machine) -> dict[str, int]:
 
     Numbers are positions in the machine file, which options refer to as well.
     """
-    return {"": -1} | {p.name: i for i, p in enumerate(machine.partitions)}
+    return {"": -1} | {name: i for i, name in enumerate(_partition_names(machine))}
 
 
 def _options(partition: NDArray[np.int8], frequency_hz: Floats, machine: Machine) -> NDArray[np.int16]:
