@@ -24,9 +24,9 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition, plain_machine
 from wattqueue.model.signals import Cap
 from wattqueue.model.unit_table import UnitTable
+from wattqueue.parts.actions import Action, SetFrequency
 from wattqueue.parts.contracts import Start
 from wattqueue.parts.estimator.unit_watts import UnitWatts
-from wattqueue.policy.actions import Action, SetFrequency
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, Simulation

@@ -8,6 +8,7 @@ import sys
 
 from tests.architecture.source import PACKAGE, Module, modules, of_every_module, run_time_imports
 from tools.packages import CORE, packages
+from wattqueue.policy.interfaces import AXES
 
 FLOORS = [
     {"errors", "lazy", "version"},
@@ -204,6 +205,22 @@ def test_only_one_folder_imports_the_compiler(module: Module) -> None:
         if name.partition(".")[0] in ("numba", "llvmlite") and not module.name.startswith("kernels._numba")
     ]
     assert not wrong, "what is taken from numba stands in kernels/_numba, where it can be switched"
+
+
+PART_FOLDERS = tuple(f"wattqueue.parts.{axis}." for axis in AXES)
+
+
+@of_every_module
+def test_nothing_but_parts_and_studies_imports_a_part(module: Module) -> None:
+    """A part states what it needs (``parts/contracts.py``); what reads that works for every part that states it."""
+    if module.area in ("parts", "study") or module.name.startswith("wattqueue_studies"):
+        return
+    wrong = [
+        f"{module.at(node)} imports {name}"
+        for node, name in run_time_imports(module)
+        if name.startswith(PART_FOLDERS) and not name.removeprefix("wattqueue.parts.").split(".")[1].startswith("_")
+    ]
+    assert not wrong
 
 
 def test_plain_mode_uses_documented_numba_alone() -> None:

@@ -24,20 +24,10 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.signals import Cap
+from wattqueue.parts.actions import Action, Requeue, SetFrequency, StartJob, StopNode, Suspend
 from wattqueue.parts.contracts import Asked, Entries, Floats, Ints, Prediction, Start
 from wattqueue.parts.order.fcfs import Fcfs
-from wattqueue.policy.actions import (
-    NO_FREE_UNIT,
-    NO_OPTION,
-    NO_POWER,
-    WRONG_STATE,
-    Action,
-    Requeue,
-    SetFrequency,
-    StartJob,
-    StopNode,
-    Suspend,
-)
+from wattqueue.policy.actions import NO_FREE_UNIT, NO_OPTION, NO_POWER, WRONG_STATE
 from wattqueue.policy.consented import KEEPS_NOTHING
 from wattqueue.policy.overtaking import OVERTAKES
 from wattqueue.policy.policy import load_policy
@@ -155,8 +145,6 @@ class Negative(Answering):
 
 
 class BelowZero:
-    code = codes.PREDICTED
-
     def margin_w(self, view: View) -> float:
         return -1e6
 
@@ -182,8 +170,6 @@ def test_a_pass_starts_nothing_that_does_not_fit() -> None:
 
 class KeepsEverything:
     """A ledger that leaves no watt to start anything."""
-
-    code = codes.PREDICTED
 
     def margin_w(self, view: View) -> float:
         return 1e9

@@ -13,13 +13,12 @@ from wattqueue.checks.in_a_run import MOST_JOBS
 from wattqueue.checks.samples import sample_jobs, sample_machine
 from wattqueue.checks.suite import check_part, checks_of
 from wattqueue.errors import PolicyError
-from wattqueue.kernels import codes
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
+from wattqueue.parts.actions import Action, Requeue, SetFrequency, StopNode
 from wattqueue.parts.contracts import Entries, Floats, Ints, Prediction, Start
 from wattqueue.parts.order.fcfs import Fcfs
-from wattqueue.policy.actions import Action, Requeue, SetFrequency, StopNode
 from wattqueue.policy.interfaces import AXES
 from wattqueue.policy.registry import part_class, part_names
 from wattqueue.policy.view import View
@@ -189,8 +188,6 @@ class Narrow:
 
 
 class Negative:
-    code = codes.PREDICTED
-
     def margin_w(self, view: View) -> float:
         return -5.0
 

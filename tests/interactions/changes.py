@@ -10,12 +10,12 @@ import numpy as np
 from tests.interactions.counters import Change
 from tests.interactions.worlds import APPS, CLOCKS, Draft
 from wattqueue.model.power_sensor import PowerSensor
+from wattqueue.parts.actions import Action, Requeue, Resume, SetDomainCaps, SetFrequency, Suspend
 from wattqueue.parts.contracts import Start
 from wattqueue.parts.estimator.unit_watts import UnitWatts
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.parts.order.all_partitions import AllPartitions
 from wattqueue.parts.placement.benchmark import Benchmark
-from wattqueue.policy.actions import Action, Requeue, Resume, SetDomainCaps, SetFrequency, Suspend
 from wattqueue.policy.view import View
 
 

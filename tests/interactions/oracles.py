@@ -257,7 +257,7 @@ def rerun(draft: Draft, trace: Trace) -> Iterator[str]:
 def decides_from_snapshots(draft: Draft, trace: Trace) -> bool:
     """Whether all that a pass depends on is in a snapshot: a stock pass, and nothing that follows its reservations."""
     needs = trace.simulation.session.needs
-    ledger = needs.ledger in (codes.PREDICTED, codes.MEASURED) and needs.chance is None and not needs.ramped
+    ledger = needs.corrects is None and needs.metered is None and needs.chance is None and not needs.ramped
     plain = needs.custom_pass is None and not needs.pass_in_python and not needs.pass_at_completion
     return ledger and plain and needs.plans is None and "rapl-lending" not in draft.controls
 

@@ -14,7 +14,7 @@ from tests.interactions.matrix import draft_of
 from tests.interactions.oracles import ORACLES
 from tests.interactions.watch import Watched, watched
 from tests.interactions.worlds import Draft
-from wattqueue.policy.actions import Action
+from wattqueue.parts.actions import Action
 from wattqueue.policy.view import View, own_kernel
 
 

@@ -9,13 +9,13 @@ from typing import Any
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
+from wattqueue.parts.actions import Action, Requeue, SetFrequency, StopNode, WakeNode
 from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.parts.estimator.history_mean import HistoryMean
 from wattqueue.parts.ledger.chance import Chance
 from wattqueue.parts.ledger.predicted import Predicted
 from wattqueue.parts.order.fcfs import Fcfs
 from wattqueue.parts.runtime.recent_quantile import RecentQuantile
-from wattqueue.policy.actions import Action, Requeue, SetFrequency, StopNode, WakeNode
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View
 

@@ -41,9 +41,9 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap, Signals
+from wattqueue.parts.actions import Action
 from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.parts.frequency.highest import Highest
-from wattqueue.policy.actions import Action
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.round import NO_AGENT
 from wattqueue.policy.view import View

@@ -17,8 +17,9 @@ from wattqueue.live.requests import JobRequest
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.tracking import CountedPower, Tracker
 from wattqueue.model.signals import Cap
-from wattqueue.parts.ledger.in_flight import InFlight, JobEvidence
+from wattqueue.parts.ledger.in_flight import InFlight
 from wattqueue.policy.policy import load_policy
+from wattqueue.policy.sensors import JobEvidence
 
 LEDGER = InFlight(even_s=10.0, error=0.03, phase=0.01)
 JOB = JobRequest(JobKey("7", 90.0), "u1", "", "p1", 2, 900.0)

@@ -23,8 +23,8 @@ from wattqueue.live.node_limits import NodeLimits, measured_by_agents
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
+from wattqueue.parts.actions import Action, SetDomainCaps, SetFrequency
 from wattqueue.parts.controls.rapl_redistribution import RaplRedistribution
-from wattqueue.policy.actions import Action, SetDomainCaps, SetFrequency
 from wattqueue.policy.domain_limits import BELOW_RANGE, OUT_OF_REACH
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View

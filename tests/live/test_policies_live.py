@@ -28,8 +28,8 @@ from wattqueue.live.state.database import open_state
 from wattqueue.live.telemetry.base import JobEnergy
 from wattqueue.live.world import Layout
 from wattqueue.model.signals import Cap
+from wattqueue.parts.actions import Action, Requeue, SetFrequency, StopNode, WakeNode
 from wattqueue.parts.order.fcfs import Fcfs
-from wattqueue.policy.actions import Action, Requeue, SetFrequency, StopNode, WakeNode
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View
 

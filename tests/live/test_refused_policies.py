@@ -17,7 +17,7 @@ from wattqueue.kernels import codes
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import load_config
 from wattqueue.live.decision import require_live
-from wattqueue.parts.ledger.predicted import Predicted
+from wattqueue.parts.ledger.measured import Measured
 from wattqueue.policy.policy import load_policy
 
 
@@ -26,12 +26,6 @@ class Ranked:
 
     def rank(self, apps: int, machine: Any, prediction: Any) -> Any:
         return np.zeros((apps, machine.units))
-
-
-class Measured(Predicted):
-    """A ledger of measurements."""
-
-    code = codes.MEASURED
 
 
 @pytest.mark.parametrize(

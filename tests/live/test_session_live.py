@@ -19,9 +19,9 @@ from wattqueue.live.requests import MeasuredJob
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
+from wattqueue.parts.actions import Action, Requeue, StopNode, WakeNode
 from wattqueue.parts.contracts import Start
 from wattqueue.parts.estimator.history_mean import HistoryMean
-from wattqueue.policy.actions import Action, Requeue, StopNode, WakeNode
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import simulate

@@ -28,8 +28,8 @@ from wattqueue.live.slurm.tres import parse_tres
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
-from wattqueue.parts.contracts import Prediction
-from wattqueue.parts.order.slurm_priority import COLUMN, SlurmPriority
+from wattqueue.parts.contracts import SITE_PRIORITY, Prediction
+from wattqueue.parts.order.slurm_priority import SlurmPriority
 
 NONE = "GrpTRES=cpu=N(0),node=N(0)"
 MANAGER = f"""Current Association Manager state
@@ -150,7 +150,7 @@ def test_licences_beside_ours() -> None:
 
 def test_the_order_takes_priorities_by_partition() -> None:
     machine = Machine("m", (Partition("p1", 2, idle_w=1.0, max_w=2.0), Partition("p2", 2, idle_w=1.0, max_w=2.0)))
-    jobs = KnownJobs.build([0, 1], [1, 1], [9, 9], extra={COLUMN: np.array([[1.0, 5.0], [3.0, 0.0]])})
+    jobs = KnownJobs.build([0, 1], [1, 1], [9, 9], extra={SITE_PRIORITY: np.array([[1.0, 5.0], [3.0, 0.0]])})
     nothing = Prediction(np.ones((2, 2)), np.ones((2, 2)))
     entries = SlurmPriority().entries(jobs, nothing, machine)
     assert entries.priority.tolist() == [1.0, 5.0, 3.0, 0.0]

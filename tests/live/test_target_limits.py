@@ -15,7 +15,7 @@ from wattqueue.live.consent import CONSENT, SiteDefaults
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.parts.actions import Action, SetDomainCaps
 from wattqueue.policy import session
-from wattqueue.policy.consented import NO_CONSENT
+from wattqueue.policy.actions import NO_CONSENT
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
 

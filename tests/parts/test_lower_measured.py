@@ -23,7 +23,8 @@ from wattqueue.model.signals import Cap
 from wattqueue.parts import Asked, Prediction
 from wattqueue.parts.actions import Action, Requeue, Resume, SetDomainCaps, Suspend
 from wattqueue.parts.controls.lower_measured import LowerMeasured
-from wattqueue.policy.consented import NO_CONSENT, NOT_OPTED_IN
+from wattqueue.policy.actions import NO_CONSENT
+from wattqueue.policy.consented import NOT_OPTED_IN
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, Simulation

@@ -10,7 +10,8 @@ from tests.policy.test_session import act_once, busy_round
 from wattqueue.model.consent import Consent
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap, Signals
-from wattqueue.policy.actions import NO_CONSENT, Action, Requeue, Suspend
+from wattqueue.parts.actions import Action, Requeue, Suspend
+from wattqueue.policy.actions import NO_CONSENT
 from wattqueue.policy.round import ROUND, Round
 
 

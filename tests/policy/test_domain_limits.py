@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wattqueue.policy.actions import NO_OPTION, SetDomainCaps
+from wattqueue.parts.actions import SetDomainCaps
+from wattqueue.policy.actions import NO_OPTION
 from wattqueue.policy.domain_limits import BELOW_RANGE, OUT_OF_REACH, DomainLimits
 
 # The first two can be set, the last cannot.

@@ -18,10 +18,12 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.signals import Cap
+from wattqueue.parts.actions import Action, Requeue, SetFrequency, StartJob, StopNode, WakeNode
 from wattqueue.parts.contracts import Entries, Prediction, Start
 from wattqueue.parts.ledger.chance import Chance
+from wattqueue.parts.ledger.measured import Measured
 from wattqueue.parts.ledger.predicted import Predicted
-from wattqueue.policy.actions import KINDS, Action, Requeue, SetFrequency, StartJob, StopNode, WakeNode
+from wattqueue.policy.actions import KINDS
 from wattqueue.policy.capabilities import EVENT_BITS, DriverAbilities, require_carried_out, resolve
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs, decide, snapshot_of
 from wattqueue.policy.events import EventWatch
@@ -415,10 +417,6 @@ def running_round(names: Sequence[str]) -> Round:
 
 
 # -- capabilities -----------------------------------------------------------------------------------
-
-
-class Measured(Predicted):
-    code = codes.MEASURED
 
 
 class Ranked:

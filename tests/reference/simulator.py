@@ -21,8 +21,7 @@ from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
-from wattqueue.parts.contracts import Entries, Prediction
-from wattqueue.policy.actions import (
+from wattqueue.parts.actions import (
     DrainNode,
     Requeue,
     Resume,
@@ -33,6 +32,7 @@ from wattqueue.policy.actions import (
     Suspend,
     WakeNode,
 )
+from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.sim.truth import NodeEvents
 
 INF = math.inf

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from tests.reference.meter import whole
 from wattqueue.kernels import codes
-from wattqueue.parts.ledger.adaptive import DAY_S, PARTS_A_DAY, Adaptive
-from wattqueue.policy.site_meter import LEAST_SHARE
+from wattqueue.parts.ledger.adaptive import Adaptive
+from wattqueue.policy.site_meter import DAY_S, LEAST_SHARE, PARTS_A_DAY
 
 if TYPE_CHECKING:
     from tests.reference.simulator import Simulator

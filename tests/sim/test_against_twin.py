@@ -19,8 +19,7 @@ from wattqueue.model.consent import Consent
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.signals import Cap
-from wattqueue.parts.ledger.chance import Chance
-from wattqueue.policy.actions import (
+from wattqueue.parts.actions import (
     Action,
     DrainNode,
     Requeue,
@@ -31,6 +30,7 @@ from wattqueue.policy.actions import (
     Suspend,
     WakeNode,
 )
+from wattqueue.parts.ledger.chance import Chance
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run
 

@@ -19,18 +19,9 @@ from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import CapScope, Machine, Partition, plain_machine
 from wattqueue.model.metrics import cap_figures, span
 from wattqueue.model.signals import Cap
+from wattqueue.parts.actions import Action, Requeue, SetDomainCaps, SetFrequency, StartJob, StopNode, WakeNode
 from wattqueue.parts.estimator.oracle_max import OracleMax
-from wattqueue.policy.actions import (
-    NO_POWER,
-    WRONG_STATE,
-    Action,
-    Requeue,
-    SetDomainCaps,
-    SetFrequency,
-    StartJob,
-    StopNode,
-    WakeNode,
-)
+from wattqueue.policy.actions import NO_POWER, WRONG_STATE
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, simulate

@@ -13,7 +13,8 @@ from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
-from wattqueue.policy.actions import NO_FREE_UNIT, NO_OPTION, NO_POWER, Action, SetDomainCaps, StopNode
+from wattqueue.parts.actions import Action, SetDomainCaps, StopNode
+from wattqueue.policy.actions import NO_FREE_UNIT, NO_OPTION, NO_POWER
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, simulate

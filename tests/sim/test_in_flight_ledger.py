@@ -18,10 +18,11 @@ from wattqueue.errors import PolicyError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
-from wattqueue.parts.ledger.in_flight import InFlight, JobEvidence
-from wattqueue.policy.actions import Action, Requeue, SetFrequency
+from wattqueue.parts.actions import Action, Requeue, SetFrequency
+from wattqueue.parts.ledger.in_flight import InFlight
 from wattqueue.policy.capabilities import GREEDY
 from wattqueue.policy.policy import load_policy
+from wattqueue.policy.sensors import JobEvidence
 from wattqueue.sim.engine import Run, simulate
 
 

@@ -20,8 +20,8 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.signals import Cap
+from wattqueue.parts.actions import Action, SetFrequency
 from wattqueue.parts.ledger.measured import Measured
-from wattqueue.policy.actions import Action, SetFrequency
 from wattqueue.policy.capabilities import GREEDY
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View

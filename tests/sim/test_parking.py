@@ -20,7 +20,7 @@ from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.recorded_schedule import RecordedSchedule
 from wattqueue.model.schedule import Reason
 from wattqueue.model.signals import Cap
-from wattqueue.policy.actions import Action, DrainNode, Requeue, Resume, SetFrequency, Suspend, WakeNode
+from wattqueue.parts.actions import Action, DrainNode, Requeue, Resume, SetFrequency, Suspend, WakeNode
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, simulate

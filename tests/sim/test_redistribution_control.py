@@ -95,8 +95,6 @@ def test_a_budget_that_comes_down_holds_within_a_step() -> None:
 class KeepFree:
     """A ledger that keeps 60 W free."""
 
-    code = codes.PREDICTED
-
     def margin_w(self, view: View) -> float:
         """Return watts to keep free."""
         return 60.0

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels import codes
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import plain_machine
 from wattqueue.parts.contracts import Floats
-from wattqueue.parts.ledger.predicted import Predicted
+from wattqueue.parts.ledger.measured import Measured
 from wattqueue.parts.order.all_partitions import AllPartitions
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
@@ -29,12 +28,8 @@ class Ranks(AllPartitions):
 JOBS = Jobs.build([0.0, 1.0], [1, 2], [5.0, 5.0])
 
 
-class Measured(Predicted):
-    code = codes.MEASURED
-
-
 def test_a_measured_ledger_is_refused() -> None:
-    policy = replace(load_policy("easy"), ledger=Measured())  # type: ignore[arg-type]
+    policy = replace(load_policy("easy"), ledger=Measured())
     with pytest.raises(PolicyError) as caught:
         simulate(JOBS, plain_machine(4), policy)
     assert caught.value.where == "easy"

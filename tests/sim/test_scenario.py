@@ -53,20 +53,8 @@ from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.metrics import metrics
 from wattqueue.model.schedule import State
 from wattqueue.model.signals import Cap
-from wattqueue.policy.actions import (
-    NO_CONSENT,
-    NO_FREE_UNIT,
-    NO_OPTION,
-    NO_POWER,
-    REASONS,
-    WRONG_STATE,
-    Action,
-    Requeue,
-    SetDomainCaps,
-    SetFrequency,
-    StopNode,
-    WakeNode,
-)
+from wattqueue.parts.actions import Action, Requeue, SetDomainCaps, SetFrequency, StopNode, WakeNode
+from wattqueue.policy.actions import NO_CONSENT, NO_FREE_UNIT, NO_OPTION, NO_POWER, REASONS, WRONG_STATE
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, Simulation

@@ -18,8 +18,9 @@ from wattqueue.model.machine import CapScope, Machine, Partition, plain_machine
 from wattqueue.model.metrics import metrics
 from wattqueue.model.schedule import Reason, State
 from wattqueue.model.signals import Cap, Signals
+from wattqueue.parts.actions import Action, Requeue, WakeNode
 from wattqueue.parts.contracts import Entries, Prediction
-from wattqueue.policy.actions import WRONG_STATE, Action, Requeue, WakeNode
+from wattqueue.policy.actions import WRONG_STATE
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, simulate

@@ -12,7 +12,7 @@ from wattqueue.errors import InputError
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.profiles import PowerProfiles
-from wattqueue.policy.actions import SetDomainCaps, SetFrequency
+from wattqueue.parts.actions import SetDomainCaps, SetFrequency
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, simulate
 from wattqueue.sim.phases import has_phases

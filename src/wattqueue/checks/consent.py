@@ -90,7 +90,12 @@ def outputs_of(
     full = factor[:, machine.option_start[machine.option_partition]]
     entry = view.entries.of_job
     needs = simulation.session.needs
-    plain = needs.ledger == codes.PREDICTED and needs.margin_w is None and not len(view.by_unit.factors.table)
+    plain = (
+        needs.measured is None
+        and needs.chance is None
+        and needs.margin_w is None
+        and not len(view.by_unit.factors.table)
+    )
     true_w = np.zeros((0, options))
     limiting = [control for control in needs.controls if stated(control, "sets_limits", False)]
     limits = bool(limiting) or truth.loop.keeps_owners != 0

@@ -39,7 +39,6 @@ from wattqueue.policy.view import View
 from wattqueue.sim.engine import Simulation
 from wattqueue.sim.truth import NodeEvents, actual_power
 
-LEDGERS = (codes.PREDICTED, codes.MEASURED, codes.CHANCE, codes.ADAPTIVE, codes.IN_FLIGHT)
 MOST_JOBS = 60
 """Jobs of a run: a part in plain Python is called several times per event."""
 CAP_SHARE = 0.5
@@ -116,8 +115,6 @@ def expect_attributes(axis: str, part: Any) -> None:
             fail(part, "queue_depth is not 0 or more", "0 tries the whole queue")
     if axis == "backfill" and not float(stated(part, "pass_interval_s", 0.0)) >= 0:
         fail(part, "pass_interval_s is not 0 or more", "0 gives a pass at every event")
-    if axis == "ledger" and stated(part, "code", None) not in LEDGERS:
-        fail(part, f"code is {stated(part, 'code', None)!r}", "0 counts predictions, 1 measurements")
     if axis == "controls":
         period = float(stated(part, "period_s", -1.0))
         if not (period >= 0 and np.isfinite(period)):

@@ -39,7 +39,7 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap, Signals
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.parts.oracles import is_oracle, jobs_for
-from wattqueue.parts.order.fcfs import Fcfs
+from wattqueue.policy.registry import part_class
 
 Result = tuple[Any, ...]
 """What a part's method returned, as arrays."""
@@ -121,7 +121,7 @@ def call_frequency(part: Any, jobs: Jobs, machine: Machine, prediction: Predicti
 
     Raises: PolicyError for a window that is no ordered pair of options of its entry's partition.
     """
-    entries: Entries = Fcfs().entries(KnownJobs.of(jobs), prediction, machine)
+    entries: Entries = part_class("order", "fcfs")().entries(KnownJobs.of(jobs), prediction, machine)
     first, last = (
         np.asarray(side) for side in part.window(jobs_for(part, jobs), entries, prediction, machine, SIGNALS)
     )

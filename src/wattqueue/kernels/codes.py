@@ -15,16 +15,6 @@ CUSTOM = 4
 LAST_END = 5
 SHORTEST = 6  # EASY, behind the reservations the shortest first
 
-# Ledgers.
-# A ledger is "predicted" (sum over running jobs), "measured" (telemetry), "chance" (predicted, with a margin),
-# "adaptive" (the same, with a margin that a meter of the whole machine corrects) or "in-flight" (predictions that
-# telemetry of each job corrects, with a margin that narrows).
-PREDICTED = 0
-MEASURED = 1
-CHANCE = 2
-ADAPTIVE = 3
-IN_FLIGHT = 4
-
 # How a pass looks ahead: a job counts as it runs, or at the last option of its window.
 AHEAD_AS_RUN = 1
 AHEAD_SLOWED = 2

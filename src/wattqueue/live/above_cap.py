@@ -10,7 +10,7 @@ import numpy as np
 from wattqueue.live.node_power import readings_of
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.world import Layout
-from wattqueue.policy.actions import Action, Requeue, SetDomainCaps, Suspend
+from wattqueue.parts.actions import Action, Requeue, SetDomainCaps, Suspend
 from wattqueue.policy.round import Round
 
 NAMED = 3

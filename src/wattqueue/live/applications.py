@@ -12,13 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from wattqueue.errors import InputError
 from wattqueue.formats.ear.files import read_coefficients_csv
 from wattqueue.live.requests import MeasuredJob
 from wattqueue.model.app_profiles import AppProfiles
 from wattqueue.model.ear import Coefficients, Signatures, at_frequency
-from wattqueue.parts.estimator.ear import Ear
+from wattqueue.policy.interfaces import stated
 from wattqueue.policy.policy import Policy
 from wattqueue.store.applications import ApplicationDatabase, AppRun, Entry
 
@@ -46,13 +47,14 @@ class Applications:
 
         Raises: InputError for a policy whose estimator does not use application profiles.
         """
-        if not isinstance(policy.estimator, Ear):
+        if "profiles" not in stated(policy.estimator, "reads", ()):
             text = f"the estimator of policy {policy.name} does not use application profiles"
             raise InputError(
                 text, where="applications", hint="leave the section out, or use a policy with estimator ear"
             )
         on_new = "trial" if self.first_run == "trial" else "skip"
-        return replace(policy, estimator=Ear(profiles=self.profiles(), on_new_hardware=on_new))
+        estimator: Any = type(policy.estimator)
+        return replace(policy, estimator=estimator(profiles=self.profiles(), on_new_hardware=on_new))
 
     def profiles(self) -> AppProfiles:
         """Return time and watts of every known application at every frequency, from the present entries."""

@@ -70,9 +70,7 @@ from wattqueue.live.warm_up import run_small_rounds, warm_up
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap, RiseScale
-from wattqueue.parts.controls.app_check import AppCheck
-from wattqueue.parts.frequency.highest import Highest
-from wattqueue.parts.order.slurm_priority import SlurmPriority
+from wattqueue.policy.interfaces import stated
 from wattqueue.policy.policy import Policy
 
 
@@ -221,7 +219,7 @@ def assemble(
     if cluster is None:  # after the files: what is wrong in them is found without a Slurm
         # a cap that cannot be read now says nothing about the pool that was installed
         readable = config.model_copy(update={"cap": "none"}) if caps.closed else config
-        cluster = connect(readable, clock=clock, priorities=isinstance(policy.order, SlurmPriority))
+        cluster = connect(readable, clock=clock, priorities=stated(policy.order, "site_priorities", False))
     findings = cluster.check()
     dangerous = [one.what for one in findings if one.fatal]
     if config.mode == "control" and dangerous:
@@ -257,7 +255,7 @@ def assemble(
             config.telemetry.stale_s, applications,
             SlurmEnergy(commands_for(config)) if config.telemetry.slurm_energy else None,
             config.limits, targets, [*left_out, *(one.what for one in findings)], config.record, config.away_s, clock,
-            counters=counters if any(isinstance(control, AppCheck) for control in policy.controls) else None,
+            counters=counters if any(stated(control, "reads_counters", False) for control in policy.controls) else None,
             record_bytes=config.record_mb * 1e6, audit_days=config.audit_days, renew=renew,
             shared=shared, consent=None if config.consent is None else config.consent.defaults(), misnamed=misnamed,
             shared_nodes=common,
@@ -271,7 +269,9 @@ def _require_frequencies(config: LiveConfig, machine: Machine, policy: Policy) -
         raise InputError(
             "frequency_dir is no folder", where=config.frequency_dir, hint="make it, on storage all nodes see"
         )
-    several = len(machine.option_partition) > len(machine.partitions) and not isinstance(policy.frequency, Highest)
+    several = len(machine.option_partition) > len(machine.partitions) and not stated(
+        policy.frequency, "highest_only", False
+    )
     carried = config.frequency_dir is not None or config.telemetry.broker is not None
     if config.mode == "control" and several and not carried:
         raise InputError(

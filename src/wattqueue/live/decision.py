@@ -22,8 +22,7 @@ from wattqueue.live.world import Layout
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
-from wattqueue.parts.contracts import Prediction
-from wattqueue.policy.actions import (
+from wattqueue.parts.actions import (
     Action,
     DrainNode,
     Refusal,
@@ -34,6 +33,7 @@ from wattqueue.policy.actions import (
     Suspend,
     WakeNode,
 )
+from wattqueue.parts.contracts import Prediction
 from wattqueue.policy.build import check_prediction
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities, require_carried_out, resolve
 from wattqueue.policy.decide import PolicySnapshot

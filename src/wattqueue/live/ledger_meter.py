@@ -27,7 +27,7 @@ from wattqueue.kernels.state import KernelView
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.world import Busy, Layout
-from wattqueue.parts.ledger.adaptive import Adaptive
+from wattqueue.parts.contracts import MeteredLedger
 from wattqueue.policy.site_meter import LICENSED_SHARE, site_meter_of
 
 GAP_S = 60.0
@@ -54,7 +54,7 @@ class Metered(NamedTuple):
 class LedgerMeter:
     """Reads the machine's power from round to round for an adaptive ledger."""
 
-    def __init__(self, ledger: Adaptive, memory: Memory, layout: Layout) -> None:
+    def __init__(self, ledger: MeteredLedger, memory: Memory, layout: Layout) -> None:
         """Go on with what ``memory`` holds of a ledger with the same options."""
         self.memory, self.layout = memory, layout
         self.meter = site_meter_of(ledger, LICENSED_SHARE)

@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 from wattqueue.errors import InputError
 from wattqueue.formats.cap import QUANTITY, UNITS_W
-from wattqueue.parts.ledger.adaptive import Adaptive
-from wattqueue.parts.ledger.measured import Measured
 from wattqueue.policy.interfaces import stated
 from wattqueue.policy.policy import Policy
 from wattqueue.policy.promise import promise_of
@@ -93,7 +91,7 @@ def conditions_of(policy: Policy, overshoot: AcceptedOvershoot, *, agents: bool)
     """Return the conditions that a policy and a site meet. ``agents``: whether agents set limits on nodes."""
     holding = [part_name(type(c)) for c in policy.controls if stated(c, "holds_budget", False)] if agents else []
     ledger = policy.ledger
-    promise = ledger.promise if isinstance(ledger, Adaptive) else ""
+    promise = stated(ledger, "promise", "") if stated(ledger, "metered", False) else ""
     return LoweringConditions(", ".join(holding), promise, overshoot)
 
 
@@ -101,7 +99,7 @@ def require_condition(policy: Policy, met: LoweringConditions, *, follows: bool)
     """Raise InputError where licences are to be lowered (``follows``) and nothing bounds what jobs draw later."""
     if met.met or not follows:
         return
-    needed = f"; policy {policy.name} needs it for its ledger" if isinstance(policy.ledger, Measured) else ""
+    needed = f"; policy {policy.name} needs it for its ledger" if stated(policy.ledger, "counts_samples", False) else ""
     raise InputError(
         "track_running lowers licences of running jobs to what is measured, and nothing bounds what they draw "
         f"later{needed}",

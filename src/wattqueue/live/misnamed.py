@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from wattqueue.errors import InputError
 from wattqueue.model.app_check import Consequence, Ladder
 from wattqueue.model.app_record import behind, without_choice
-from wattqueue.parts.order.penalised import Penalised
-from wattqueue.parts.order.slurm_priority import SlurmPriority
-from wattqueue.policy.interfaces import method_of
+from wattqueue.policy.interfaces import method_of, stated
 from wattqueue.policy.policy import Policy
+from wattqueue.policy.registry import part_class
 from wattqueue.store.applications import ApplicationDatabase
 
 READ_S = 60.0
@@ -25,13 +25,17 @@ NAMED = 5
 """Users that a line of the status names."""
 
 
+def _penalised() -> Any:
+    return part_class("order", "penalised")()
+
+
 @dataclass
 class MisnamedRecord:
     """The consequences in force, and the order that applies them."""
 
     database: ApplicationDatabase
     ladder: Ladder
-    order: Penalised = field(default_factory=Penalised)
+    order: Any = field(default_factory=_penalised)
     record: Mapping[str, Consequence] = field(default_factory=dict)
     read_s: float = float("-inf")
     """When the record was read last."""
@@ -42,13 +46,13 @@ class MisnamedRecord:
         Raises: InputError for an order that ranks the queue at each pass, or is the site's own: priorities that change
         cannot be wrapped.
         """
-        if method_of(policy.order, "rerank") is not None or isinstance(policy.order, SlurmPriority):
+        if method_of(policy.order, "rerank") is not None or stated(policy.order, "site_priorities", False):
             raise InputError(
                 f"the order of policy {policy.name} is not fixed when a job is submitted",
                 where="applications.misnamed",
                 hint="leave the section out, or use a policy whose order is fixed",
             )
-        self.order = Penalised(inner=policy.order, users=self.order.users)
+        self.order = type(self.order)(inner=policy.order, users=self.order.users)
         return replace(policy, order=self.order)
 
     def read(self, now_s: float) -> None:

@@ -27,7 +27,7 @@ import numpy as np
 from wattqueue.kernels import codes
 from wattqueue.live.cluster import Job
 from wattqueue.live.world import Layout
-from wattqueue.policy.actions import StartJob
+from wattqueue.parts.actions import StartJob
 from wattqueue.policy.decide import PolicySnapshot
 from wattqueue.policy.round import Round
 

@@ -32,9 +32,9 @@ from wattqueue.live.state.memory import Memory, ReleasedJob
 from wattqueue.live.world import Layout
 from wattqueue.model.jobs import Floats, Labels
 from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.parts.actions import StartJob
 from wattqueue.parts.contracts import Prediction
-from wattqueue.parts.placement.lowest import Lowest
-from wattqueue.policy.actions import StartJob
+from wattqueue.policy.interfaces import stated
 from wattqueue.policy.policy import Policy
 
 Naming = Literal["auto", "always", "never"]
@@ -92,7 +92,7 @@ class NodeChoice:
         if self.predictor.tells_apart and telemetry_ok:
             known = np.array([*(name in factors for name in jobs.app.names), False])
             self.unprofiled = int((~known[jobs.app.codes]).sum())
-        if not factors and isinstance(self.policy.placement, Lowest):
+        if not factors and stated(self.policy.placement, "by_number", False):
             return jobs, prediction, None
         used, code = np.unique(jobs.app.codes, return_inverse=True)
         named = used >= 0

@@ -81,10 +81,8 @@ from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.tracking import Tracker, labels
 from wattqueue.live.world import Busy, Layout, Nodes, Occupation
 from wattqueue.model.signals import NO_SIGNALS, Cap, RiseScale, Signals
+from wattqueue.parts.actions import Refusal, StartJob
 from wattqueue.parts.contracts import Entries
-from wattqueue.parts.ledger.adaptive import Adaptive
-from wattqueue.parts.ledger.in_flight import InFlight
-from wattqueue.policy.actions import Refusal, StartJob
 from wattqueue.policy.consented import consented_windows
 from wattqueue.policy.decide import PolicySnapshot
 from wattqueue.policy.domain_limits import DomainLimits
@@ -212,15 +210,15 @@ class Planner:
         self.placed, self._columns = PlacedJobs(self.layout), busy_columns((), None)
         # by whether telemetry counts: waiting keys, what else the arrays depend on, the site's priorities, the arrays
         self._last: dict[bool, tuple[Sequence[JobKey], tuple[object, ...], SitePriority, PendingJobs]] = {}
-        self.never = NeverStarting(self.layout.machine, self.decider.session.needs)
-        ledger = self.policy.ledger
-        corrects = ledger if isinstance(ledger, InFlight) else None
-        self.tracker = Tracker(self.rules.settle_s, self.rules.margin, floor=self.rules.licence_floor, ledger=corrects)
+        needs = self.decider.session.needs
+        self.never = NeverStarting(self.layout.machine, needs)
+        floor = self.rules.licence_floor
+        self.tracker = Tracker(self.rules.settle_s, self.rules.margin, floor=floor, ledger=needs.corrects)
         self.running = RunningCount(
             self.layout, rules, memory, self.predictor, self.placement, self.parking, self.tracker, self.shared,
             lambda: self.sorter.requests,
         )  # fmt: skip
-        self.meter = LedgerMeter(ledger, memory, self.layout) if isinstance(ledger, Adaptive) else None
+        self.meter = None if needs.metered is None else LedgerMeter(needs.metered, memory, self.layout)
         self.announced = Announced(Signals(self.cap, scale=RiseScale.of(self.layout.machine)), self.cap)
         self.above = AboveCap(self.decider.session.acts_by_power)
         self.settings = self.decider.session.needs.pass_settings(self.layout.machine.cap_scope)

@@ -24,8 +24,8 @@ from wattqueue.live.sorting import Sorted
 from wattqueue.live.world import Layout, Occupation
 from wattqueue.model.jobs import Floats
 from wattqueue.model.known_jobs import KnownJobs
-from wattqueue.parts.order.slurm_priority import COLUMN
-from wattqueue.policy.actions import StartJob
+from wattqueue.parts.actions import StartJob
+from wattqueue.parts.contracts import SITE_PRIORITY
 
 RESERVED = frozenset({"reserved", "maint"})
 """States of nodes that only jobs of a reservation can use."""
@@ -128,4 +128,4 @@ def with_priorities(jobs: KnownJobs, keys: Sequence[JobKey], priority: SitePrior
             p = layout.partition_of.get(name)
             if p is not None and value > table[k, p]:
                 table[k, p] = value
-    return replace(jobs, extra={**jobs.extra, COLUMN: table})
+    return replace(jobs, extra={**jobs.extra, SITE_PRIORITY: table})

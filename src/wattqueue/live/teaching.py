@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from wattqueue.errors import WattQueueError
 from wattqueue.live.applications import Applications
@@ -14,7 +15,7 @@ from wattqueue.live.requests import MeasuredJob, ObservedJob
 from wattqueue.live.run_history import RunHistory
 from wattqueue.live.run_times import EndedRun
 from wattqueue.live.telemetry.base import JobSource
-from wattqueue.parts.estimator.ear import Ear
+from wattqueue.policy.interfaces import stated
 
 ACCOUNTING_S = 60.0
 """Time between two reads of the accounting: it may take a second on a busy system, and nothing waits for it."""
@@ -67,9 +68,10 @@ class Teacher:
         fresh = self.measured_jobs.keep(jobs)
         if self.accounting is not None:
             self.measured_jobs.settled([one.request.key for one in jobs])
-        estimator = self.predictor.session.estimation.part
-        if self.applications is not None and self.applications.learn(fresh) and isinstance(estimator, Ear):
-            estimator.profiles = self.applications.profiles()
+        estimator: Any = self.predictor.session.estimation.part
+        applications = self.applications
+        if applications is not None and applications.learn(fresh) and "profiles" in stated(estimator, "reads", ()):
+            estimator.profiles = applications.profiles()
         return fresh
 
     def unmeasured(self, ran: ObservedJob, now_s: float) -> None:

@@ -29,7 +29,8 @@ from typing import NamedTuple
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.requests import JobRequest, MeasuredJob
 from wattqueue.live.telemetry.base import NodePower
-from wattqueue.parts.ledger.in_flight import InFlight, JobEvidence
+from wattqueue.parts.contracts import CorrectingLedger
+from wattqueue.policy.sensors import JobEvidence
 
 ENOUGH = 0.5
 """Share of its run for which a job must have been measured to train the estimator."""
@@ -103,7 +104,7 @@ class Tracker:
     """Share of its nodes' maximum below which no licence falls: a meter that reads too little must not void the cap."""
     margin: float
     """Share above the highest recent sample that a licence keeps."""
-    ledger: InFlight | None = field(default=None, kw_only=True)
+    ledger: CorrectingLedger | None = field(default=None, kw_only=True)
     """The policy's ledger, where it corrects predictions by what is measured."""
     tracks: dict[JobKey, Track] = field(default_factory=dict)
 

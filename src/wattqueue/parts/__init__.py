@@ -70,10 +70,6 @@ if TYPE_CHECKING:
     )
     from wattqueue.policy.view import View
 
-_ACTIONS = (
-    *("Action", "DrainNode", "Refusal", "Requeue", "Resume", "SetDomainCaps", "SetFrequency", "StartJob", "StopNode"),
-    *("Suspend", "WakeNode"),
-)
 _CONTRACTS = (
     *("Asked", "Backfill", "Control", "CustomBackfill", "Entries", "Estimator", "Finished", "FinishedRuns", "Floats"),
     "Frequency",
@@ -81,8 +77,17 @@ _CONTRACTS = (
     *("Remembering", "RerankingOrder", "RunTime", "Start"),
 )
 _FORMATS = ("LIKELY", "NOT", "POSSIBLE", "SURE", "ReadOptions", "WorkloadFile", "WorkloadFormat")
+__all__ = [  # noqa: RUF022  parts, then formats
+    "Action", "Asked", "Backfill", "Control", "CustomBackfill", "DrainNode", "Entries", "Estimator", "Finished",
+    "FinishedRuns", "Floats", "Frequency", "Ints", "KnownJobs", "Ledger", "Observed", "OnlineEstimator",
+    "OnlineRunTime", "Order", "Placement", "Prediction", "Refusal", "Remembering", "Requeue", "RerankingOrder",
+    "Resume", "RunTime", "SetDomainCaps", "SetFrequency", "Start", "StartJob", "StopNode", "Suspend", "View",
+    "WakeNode", "check_estimator", "check_part",
+    "WorkloadFormat", "WorkloadFile", "ReadOptions", "Workload", "Unusable", "NOT", "POSSIBLE", "LIKELY", "SURE",
+]  # fmt: skip
+
 _HOMES = {
-    **dict.fromkeys(_ACTIONS, "wattqueue.parts.actions"),
+    **dict.fromkeys(__all__, "wattqueue.parts.actions"),  # all that have no other home below
     **dict.fromkeys(_CONTRACTS, "wattqueue.parts.contracts"),
     **dict.fromkeys(_FORMATS, "wattqueue.formats.workload_format"),
     "KnownJobs": "wattqueue.model.known_jobs",
@@ -94,14 +99,5 @@ _HOMES = {
     "check_part": "wattqueue.checks.suite",
 }
 """Module in which each public name is defined."""
-
-__all__ = [  # noqa: RUF022  parts, then formats
-    "Action", "Asked", "Backfill", "Control", "CustomBackfill", "DrainNode", "Entries", "Estimator", "Finished",
-    "FinishedRuns", "Floats", "Frequency", "Ints", "KnownJobs", "Ledger", "Observed", "OnlineEstimator",
-    "OnlineRunTime", "Order", "Placement", "Prediction", "Refusal", "Remembering", "Requeue", "RerankingOrder",
-    "Resume", "RunTime", "SetDomainCaps", "SetFrequency", "Start", "StartJob", "StopNode", "Suspend", "View",
-    "WakeNode", "check_estimator", "check_part",
-    "WorkloadFormat", "WorkloadFile", "ReadOptions", "Workload", "Unusable", "NOT", "POSSIBLE", "LIKELY", "SURE",
-]  # fmt: skip
 
 __getattr__ = lazy_names(__name__, _HOMES)

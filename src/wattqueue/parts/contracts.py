@@ -175,7 +175,8 @@ class Estimator(Protocol):
     """Predict what each job will draw, and how its run time changes, at each option.
 
     With ``asked = "once"`` the whole workload is predicted before the run. The two online modes (``at_submit``,
-    ``weekly``) need the methods of ``OnlineEstimator`` as well.
+    ``weekly``) need the methods of ``OnlineEstimator`` as well. One that needs application profiles names ``profiles``
+    in its attribute ``reads``.
     """
 
     asked: Asked
@@ -269,9 +270,16 @@ class OnlineRunTime(Protocol):
         ...
 
 
+SITE_PRIORITY = "site_priority"
+"""Column of ``jobs.extra`` with the site's priorities: shape (n,), or (n, P) where they differ by partition."""
+
+
 @runtime_checkable
 class Order(Protocol):
-    """Decide which entries exist, and their priority, before the run."""
+    """Decide which entries exist, and their priority, before the run.
+
+    One that reads ``SITE_PRIORITY`` states ``site_priorities``: a driver reads the site's priorities for it.
+    """
 
     def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:
         """Return at most one entry per (job, partition); none for a partition that the job does not fit."""
@@ -293,7 +301,10 @@ class RerankingOrder(Protocol):
 
 @runtime_checkable
 class Frequency(Protocol):
-    """Decide at which frequencies an entry may run."""
+    """Decide at which frequencies an entry may run.
+
+    One that never leaves a partition's highest frequency states ``highest_only``: nothing needs to set frequencies.
+    """
 
     def window(
         self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals
@@ -309,7 +320,7 @@ class Frequency(Protocol):
 
 @runtime_checkable
 class Placement(Protocol):
-    """Decide which free units a job gets."""
+    """Decide which free units a job gets. One that never ranks states ``by_number``."""
 
     def rank(self, apps: int, machine: Machine, prediction: Prediction) -> Floats | None:
         """Return a rank of every unit for each application, low first. Shape (apps, units).
@@ -340,16 +351,70 @@ class CustomBackfill(Protocol):
         ...
 
 
+Read = Literal["period", "submission"]
+"""When sensors are read: at each multiple of their own period of readings, or when a job is submitted."""
+Share = Literal["even", "busy"]
+"""How a sample is spread over the units of its sensor."""
+
+
 @runtime_checkable
 class Ledger(Protocol):
-    """Decide which watts count against the cap (rule 15 of docs/semantics.md)."""
+    """Decide which watts count against the cap (rule 15 of docs/semantics.md): predictions, unless it states more.
 
-    code: int
-    """Number of the ledger in ``kernels/codes.py``."""
+    Attributes that it may have: ``called``, a text by which messages name it ("a chance ledger"); ``terms``, the share
+    and variances of a margin that follows from what runs (``Chance.terms``); ``counts_samples``, it counts what power
+    sensors show (``SampledLedger``), and ``corrects_by_samples``, predictions are corrected by that
+    (``CorrectingLedger``); ``metered``, a meter of the whole machine corrects its margin (``MeteredLedger``);
+    ``ramped``, it rises at the ramp of a load target after it; ``follows_power``, what it counts falls with what jobs
+    draw; ``promise``, a text of what it promises about power.
+    """
 
     def margin_w(self, view: View) -> float:
         """Return the watts to keep free below the cap, 0 or more; read at each pass."""
         ...
+
+
+class SampledLedger(Protocol):
+    """A ledger that counts what power sensors show of running jobs: which driver reads them how."""
+
+    read: Read
+    share: Share
+    stale_s: float | None
+    """Age at which a sample is stale; None: three periods of the sensor and its readings."""
+    ages: bool
+    """Whether a sample also becomes stale while nobody reads the sensor."""
+    idle_tolerance: float
+    """Share by which a sample may be below idle watts and counts as idle."""
+
+
+class CorrectingLedger(SampledLedger, Protocol):
+    """A ledger of predictions that samples correct."""
+
+    even_s: float
+    """Seconds of measurement that say as much of a job's mean as its prediction."""
+
+    @property
+    def phase_share(self) -> float:
+        """Return the share of a job's variance at its start that no measurement takes away."""
+        ...
+
+
+class MeteredLedger(Protocol):
+    """A ledger whose margin a meter of the whole machine corrects; the figures are explained in ``adaptive``."""
+
+    epsilon: float
+    window_days: float
+    aim: float
+    gain: float
+    caution: float
+    begin: float
+    most: float
+    forget_s: float
+    own: float
+    common: float
+    meter_s: float
+    late: int
+    noise: float
 
 
 @runtime_checkable
@@ -361,10 +426,11 @@ class Control(Protocol):
     with the event ``signal`` or ``node``, is called at the beginning, too: cap and units are new to it then.
 
     A control may have an attribute ``missing``, a text that names what it lacks to act ("" for nothing); a policy with
-    a control that lacks something is refused. ``reads_sensors``: it needs measured power. ``acts_by_power``: it takes
-    watts from jobs because measured power is above the cap (rule 16); only jobs whose users consent may be stopped
-    by it. ``holds_starts``, read after each call: nothing starts now beside running jobs. ``parks``: it suspends jobs,
-    and continues those that are suspended; a policy has one such control.
+    a control that lacks something is refused. ``reads_sensors``: it needs measured power. ``reads_counters``: it
+    measures jobs by counters. ``acts_by_power``: it takes watts from jobs because measured power is above the cap
+    (rule 16); only jobs whose users consent may be stopped by it. ``holds_starts``, read after each call: nothing
+    starts now beside running jobs. ``parks``: it suspends jobs, and continues those that are suspended; a policy has
+    one such control.
     """
 
     period_s: float

@@ -1,9 +1,8 @@
 """What a policy may do: the actions that controls and passes return, and how a driver carries them out.
 
-The classes are defined with the contracts of the parts (``parts/actions.py``); drivers import them from here. What an
-action means is stated there, once. Each driver has a table (``DriverAbilities.actions``) that names for every kind of
-action the function that carries it out, or the reason why it is refused: a new kind of action is a class, and one
-entry in each table.
+The classes are defined with the contracts of the parts (``parts/actions.py``), where it is stated once what an action
+means. Each driver has a table (``DriverAbilities.actions``) that names for every kind of action the function that
+carries it out, or the reason why it is refused: a new kind of action is a class, and one entry in each table.
 """
 
 from __future__ import annotations
@@ -12,36 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 from wattqueue.errors import PolicyError
-from wattqueue.parts.actions import (
-    Action,
-    DrainNode,
-    Refusal,
-    Requeue,
-    Resume,
-    SetDomainCaps,
-    SetFrequency,
-    StartJob,
-    StopNode,
-    Suspend,
-    WakeNode,
-)
-
-__all__ = [
-    "KINDS",
-    "Action",
-    "DrainNode",
-    "Refusal",
-    "Requeue",
-    "Resume",
-    "SetDomainCaps",
-    "SetFrequency",
-    "StartJob",
-    "StopNode",
-    "Suspend",
-    "WakeNode",
-    "carry_out",
-    "listed",
-]
+from wattqueue.parts.actions import Action
 
 KINDS: tuple[type, ...] = get_args(Action)
 """Every kind of action."""

@@ -15,10 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from wattqueue.errors import PolicyError, one_of
 from wattqueue.kernels import codes
 from wattqueue.model.bounds import PERIOD_S
-from wattqueue.parts.ledger.adaptive import Adaptive
-from wattqueue.parts.ledger.chance import Chance
-from wattqueue.parts.ledger.measured import Measured
-from wattqueue.parts.ledger.predicted import Predicted
+from wattqueue.parts.ledger._base import NoMargin
 from wattqueue.parts.oracles import is_oracle
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.interfaces import AXES, method_of, stated
@@ -30,11 +27,14 @@ if TYPE_CHECKING:
     from wattqueue.parts.contracts import (
         CompiledStep,
         Control,
+        CorrectingLedger,
         Floats,
+        MeteredLedger,
         OnlineEstimator,
         OnlineRunTime,
         Prediction,
         RunTime,
+        SampledLedger,
         Start,
     )
     from wattqueue.policy.policy import Policy
@@ -60,15 +60,6 @@ CORRECTIONS = {
     "steps": codes.STEPS_AT_OVERRUN,
 }
 """Corrections of planned times, as run-time parts name them (``parts.contracts.Correction``)."""
-STOCK_MARGINS = (Predicted.margin_w, Chance.margin_w, Measured.margin_w, Adaptive.margin_w)
-"""Margins that are known to be 0, so that no pass stops to ask for them."""
-LEDGER_NAMES = {
-    codes.CHANCE: "a chance ledger",
-    codes.ADAPTIVE: "an adaptive ledger",
-    codes.MEASURED: "a ledger of measured watts",
-    codes.IN_FLIGHT: "a ledger of predictions that measurements correct",
-}
-"""Ledgers as messages call them."""
 GREEDY = (codes.NO_BACKFILL, codes.FIRST_FIT, codes.EASY, codes.LAST_END, codes.SHORTEST)
 """Passes that test one start at a time."""
 
@@ -93,12 +84,16 @@ class Capabilities:
     """The backfill, where it is a pass in Python; else the order."""
     ledger_part: object
     """The part that keeps watts free."""
-    ledger: int
-    """Number of the ledger (``kernels/codes.py``)."""
+    ledger: str
+    """The ledger as messages call it."""
     chance: tuple[float, float, float] | None
     """Terms of a ledger whose margin follows from what runs (``Chance.terms``)."""
-    measured: Measured | None
+    measured: SampledLedger | None
     """The ledger, where it reads power sensors."""
+    corrects: CorrectingLedger | None
+    """The same, where what they show corrects predictions."""
+    metered: MeteredLedger | None
+    """The ledger, where a meter of the whole machine corrects its margin."""
     reads_sensors: bool
     """Whether a part reads power sensors: a measured ledger, or a control with ``reads_sensors``."""
     margin_w: Callable[[View], float] | None
@@ -147,7 +142,7 @@ class Capabilities:
         ledger the margin may come down to 0 and the share to ``least_share``; what a part in Python keeps free is not
         known in advance.
         """
-        if self.ledger == codes.ADAPTIVE:
+        if self.metered is not None:
             return least_share, 0.0, 0.0
         return self.chance or (1.0, 0.0, 0.0)
 
@@ -168,8 +163,6 @@ class DriverAbilities:
     """For each kind of action the function that carries it out, or the reason why it is refused.
 
     A function takes the driver and the action, and returns an empty text or the reason of a refusal."""
-    ledgers: frozenset[int] = frozenset({codes.PREDICTED, codes.CHANCE})
-    """Ledgers that it keeps (``kernels/codes.py``)."""
     ranked_placement: bool = False
     """Whether free units can be taken by rank."""
     unit_factors: bool = False
@@ -204,9 +197,7 @@ def resolve(policy: Policy) -> Capabilities:
     )
     correction = correction_of(runtime)
     custom = method_of(backfill, "schedule")
-    measured = None
-    if stated(ledger, "code", codes.PREDICTED) in (codes.MEASURED, codes.IN_FLIGHT):
-        measured = ledger if isinstance(ledger, Measured) else Measured()
+    measured = ledger if stated(ledger, "counts_samples", False) else None
     depth, interval = stated(backfill, "queue_depth", 0), stated(backfill, "pass_interval_s", 0.0)
     check_knobs(backfill, depth, interval)
     for control in policy.controls:
@@ -221,12 +212,14 @@ def resolve(policy: Policy) -> Capabilities:
         rerank=method_of(order, "rerank"),
         pass_part=order if custom is None else backfill,
         ledger_part=ledger,
-        ledger=stated(ledger, "code", codes.PREDICTED),
+        ledger=stated(ledger, "called", "a ledger"),
         chance=stated(ledger, "terms", None),
         measured=measured,
+        corrects=measured if stated(ledger, "corrects_by_samples", False) else None,
+        metered=ledger if stated(ledger, "metered", False) else None,
         reads_sensors=measured is not None
         or any(stated(control, "reads_sensors", False) for control in policy.controls),
-        margin_w=None if method_of(type(ledger), "margin_w") in STOCK_MARGINS else ledger.margin_w,
+        margin_w=None if method_of(type(ledger), "margin_w") is NoMargin.margin_w else ledger.margin_w,
         plans=None if correction == codes.PLAN_IS_LIMIT else runtime,
         plans_online=None if runtime.asked == "once" else runtime,
         correction=correction,
@@ -265,18 +258,13 @@ def resolve(policy: Policy) -> Capabilities:
             where=policy.name,
             hint='rank the entries in schedule(), or use a compiled pass: backfill = "easy"',
         )
-    if needs.ledger == codes.ADAPTIVE and needs.rerank is not None:
+    if needs.metered is not None and needs.rerank is not None:
         raise PolicyError(
             "an adaptive ledger cannot be combined with an order that re-ranks",
             where=policy.name,
             hint='its passes begin with the first margin again: use ledger = "chance"',
         )
     return needs
-
-
-def ledger_name(code: int) -> str:
-    """Return a ledger as messages call it."""
-    return LEDGER_NAMES.get(code, f"ledger {code}")
 
 
 def correction_of(runtime: Any) -> int:
@@ -410,11 +398,6 @@ def require_carried_out(
             "passes at completions",
             "leave out pass_at_completion",
         ),
-        (
-            needs.ledger not in driver.ledgers,
-            ledger_name(needs.ledger),
-            'use ledger = "predicted"',
-        ),
     )
     for lacks, what, hint in lacking:
         if lacks:
@@ -424,7 +407,7 @@ def require_carried_out(
 
 def require_sensors(policy: Policy, needs: Capabilities, driver: DriverAbilities, machine: Machine) -> None:
     """Raise PolicyError for a policy that counts or reads measured watts where nothing measures."""
-    if needs.ledger == codes.ADAPTIVE and not driver.site_meter:
+    if needs.metered is not None and not driver.site_meter:
         raise PolicyError(
             f"has an adaptive ledger, and {driver.name} has no source of the nodes' power",
             where=policy.name,
@@ -432,7 +415,7 @@ def require_sensors(policy: Policy, needs: Capabilities, driver: DriverAbilities
         )
     if not needs.reads_sensors:
         return
-    what = "a control that reads power sensors" if needs.measured is None else ledger_name(needs.ledger)
+    what = "a control that reads power sensors" if needs.measured is None else needs.ledger
     live = driver.telemetry if needs.measured is not None else driver.site_meter  # a control needs no lower licences
     there = machine.sensor is not None if driver.telemetry is None else live
     if not there:
@@ -449,7 +432,7 @@ def require_sensors(policy: Policy, needs: Capabilities, driver: DriverAbilities
             hint=f'{hint}, or use ledger = "predicted" and no such control',
         )
     unknown = [p.name for p in machine.partitions if p.max_w is None]
-    if needs.ledger == codes.MEASURED and unknown:
+    if needs.measured is not None and needs.corrects is None and unknown:
         raise PolicyError(
             f"has {what}, and a stale sample counts as max_w, which partition {unknown[0]} does not state",
             where=policy.name,

@@ -21,8 +21,9 @@ from wattqueue.kernels import codes, state
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
+from wattqueue.parts.actions import Action, Requeue, SetDomainCaps, SetFrequency, StartJob, Suspend
 from wattqueue.parts.contracts import Entries, Floats, Frequency, Ints, Prediction
-from wattqueue.policy.actions import NO_CONSENT, Action, Requeue, SetDomainCaps, SetFrequency, StartJob, Suspend
+from wattqueue.policy.actions import NO_CONSENT
 
 if TYPE_CHECKING:
     from wattqueue.policy.view import View

@@ -24,8 +24,8 @@ from wattqueue.kernels.snapshot import load_queue, load_running, load_unusable
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import NO_SIGNALS, Signals, next_target
+from wattqueue.parts.actions import StartJob
 from wattqueue.parts.contracts import Entries, Prediction, Start
-from wattqueue.policy.actions import StartJob
 from wattqueue.policy.build import PassSettings, Window, build_view, rows_for
 from wattqueue.policy.by_unit import factors_of, rank_of
 from wattqueue.policy.identity import JobNames

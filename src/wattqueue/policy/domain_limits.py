@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from wattqueue.parts.actions import SetDomainCaps
 from wattqueue.parts.contracts import Floats
-from wattqueue.policy.actions import NO_OPTION, SetDomainCaps
+from wattqueue.policy.actions import NO_OPTION
 
 OUT_OF_REACH = "the agent of a node does not carry it out"
 """Why a limit of a domain that cannot be set is refused; the driver's status names the node and the reason."""

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from wattqueue.kernels import state
 from wattqueue.model.signals import Signals
+from wattqueue.parts.actions import Refusal
 from wattqueue.parts.contracts import Floats
-from wattqueue.policy.actions import Refusal
 from wattqueue.policy.capabilities import DriverAbilities
 from wattqueue.policy.view import View
 

@@ -11,7 +11,7 @@ from collections import Counter
 import numpy as np
 
 from wattqueue.errors import PolicyError
-from wattqueue.policy.actions import Action, Requeue, SetDomainCaps
+from wattqueue.parts.actions import Action, Requeue, SetDomainCaps
 
 MOST_REQUEUES = 1_000
 """How often one control may requeue one job."""

@@ -15,7 +15,7 @@ import numpy as np
 from wattqueue.kernels import actions as act
 from wattqueue.kernels import codes
 from wattqueue.kernels.schedule import schedule_once
-from wattqueue.policy.actions import StartJob
+from wattqueue.parts.actions import StartJob
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.decide import snapshot_of, view_of
 from wattqueue.policy.view import View

@@ -8,17 +8,21 @@ from __future__ import annotations
 import inspect
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from wattqueue.errors import PolicyError, one_of
 from wattqueue.model.bounds import of_option
 from wattqueue.parts import contracts
-from wattqueue.parts.runtime.user_limit import UserLimit
 from wattqueue.policy.capabilities import resolve
 from wattqueue.policy.interfaces import AXES, axes_of, stated
 from wattqueue.policy.registry import part_class
 from wattqueue.policy.row_files import read_option
 from wattqueue.policy.rows import ROW_DEFAULTS, Row, composed, find_row
+
+
+def _walltimes() -> contracts.RunTime:
+    """Return the run-time part of a policy that names none. Looked up when it is needed: that reads entry points."""
+    return cast("contracts.RunTime", part_class("runtime", "user-limit")())
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Policy:
     """Decides who may overtake whom: a compiled pass, or one in Python."""
     ledger: contracts.Ledger
     """What counts as drawn."""
-    runtime: contracts.RunTime = field(default_factory=UserLimit)
+    runtime: contracts.RunTime = field(default_factory=_walltimes)
     """Predicts how long jobs run: their planned times."""
     controls: tuple[contracts.Control, ...] = ()
     """Act on running jobs and nodes, in this order."""

@@ -23,23 +23,9 @@ from wattqueue.kernels.codes import microwatts
 from wattqueue.kernels.ledger import set_budget
 from wattqueue.kernels.snapshot import load_unusable
 from wattqueue.model.signals import Signals
+from wattqueue.parts import actions
 from wattqueue.parts.contracts import Floats
-from wattqueue.policy.actions import (
-    NO_FREE_UNIT,
-    NO_OPTION,
-    NO_POWER,
-    WRONG_STATE,
-    DrainNode,
-    Refusal,
-    Requeue,
-    Resume,
-    SetDomainCaps,
-    SetFrequency,
-    StartJob,
-    StopNode,
-    Suspend,
-    WakeNode,
-)
+from wattqueue.policy.actions import NO_FREE_UNIT, NO_OPTION, NO_POWER, WRONG_STATE
 from wattqueue.policy.capabilities import DriverAbilities
 from wattqueue.policy.decide import PolicySnapshot, starts_of, view_of
 from wattqueue.policy.domain_limits import OUT_OF_REACH, DomainLimits
@@ -103,7 +89,7 @@ class Round:
         self.base_added_uw = 0
         """Microwatts that the base of the cap counts more since the snapshot, for units that boot or stop."""
 
-    def view(self, refusals: tuple[Refusal, ...], part: object = None) -> View:
+    def view(self, refusals: tuple[actions.Refusal, ...], part: object = None) -> View:
         """Return the present as a part sees it."""
         seen = self.snapshot
         return View(
@@ -121,7 +107,7 @@ class Round:
         """Return the limits of all power domains, inf where no agents set them. Shape (D,)."""
         return np.full(self.snapshot.machine.domains, np.inf) if self.limits is None else self.limits.cap_w
 
-    def starts(self) -> list[StartJob]:
+    def starts(self) -> list[actions.StartJob]:
         """Return what starts in this round, in order, with its units."""
         return starts_of(self.kernel, self.names)
 
@@ -179,7 +165,7 @@ class Round:
         return True
 
 
-def _start(now: Round, action: StartJob) -> str:
+def _start(now: Round, action: actions.StartJob) -> str:
     return start_job(now.kernel, now.names, action)
 
 
@@ -190,7 +176,7 @@ def _other_state(now: Round, unit: int, state: int) -> str:
     return "" if now.unit_state[unit] == state else WRONG_STATE
 
 
-def _stop(now: Round, action: StopNode) -> str:
+def _stop(now: Round, action: actions.StopNode) -> str:
     """Shut a free node down: nothing starts there from now on, and its idle watts stay counted."""
     unit = operator.index(action.node)
     if refused := _other_state(now, unit, codes.UNIT_ON):
@@ -207,7 +193,7 @@ def _stop(now: Round, action: StopNode) -> str:
     return ""
 
 
-def _drain(now: Round, action: DrainNode) -> str:
+def _drain(now: Round, action: actions.DrainNode) -> str:
     """Have a node take no new job; it shuts down when a snapshot shows it drained and idle."""
     unit = operator.index(action.node)
     if refused := _other_state(now, unit, codes.UNIT_ON):
@@ -220,7 +206,7 @@ def _drain(now: Round, action: DrainNode) -> str:
     return ""
 
 
-def _wake(now: Round, action: WakeNode) -> str:
+def _wake(now: Round, action: actions.WakeNode) -> str:
     """Boot a node that is off: the greater of its boot and idle watts counts from now on. A drain is taken back."""
     unit = operator.index(action.node)
     draining = not _other_state(now, unit, codes.UNIT_DRAINING)
@@ -237,7 +223,7 @@ def _wake(now: Round, action: WakeNode) -> str:
     return ""
 
 
-def _frequency(now: Round, action: SetFrequency) -> str:
+def _frequency(now: Round, action: actions.SetFrequency) -> str:
     """Run a job at another option from now on, through the agents of its nodes.
 
     A faster option counts its predicted watts at once. What a slower one frees counts when it is measured.
@@ -264,7 +250,7 @@ def _frequency(now: Round, action: SetFrequency) -> str:
     return ""
 
 
-def _domain_caps(now: Round, action: SetDomainCaps) -> str:
+def _domain_caps(now: Round, action: actions.SetDomainCaps) -> str:
     """Limit power domains through the agents of their nodes.
 
     The ledger counts what it did: jobs are admitted at full speed, so that a limit that is raised needs no room.
@@ -276,7 +262,7 @@ def _domain_caps(now: Round, action: SetDomainCaps) -> str:
     return reason
 
 
-def _requeue(now: Round, action: Requeue) -> str:
+def _requeue(now: Round, action: actions.Requeue) -> str:
     """Have a running job requeued: it holds what it holds until a snapshot shows it gone."""
     row = now.names.row(action.job)
     if not _acts(now, row, action.job):
@@ -285,7 +271,7 @@ def _requeue(now: Round, action: Requeue) -> str:
     return ""
 
 
-def _suspend(now: Round, action: Suspend) -> str:
+def _suspend(now: Round, action: actions.Suspend) -> str:
     """Have a running job suspended: it counts what it counts until a snapshot shows it suspended."""
     row = now.names.row(action.job)
     if not _acts(now, row, action.job) or now.kernel.held.parked[row] != 0:
@@ -294,7 +280,7 @@ def _suspend(now: Round, action: Suspend) -> str:
     return ""
 
 
-def _resume(now: Round, action: Resume) -> str:
+def _resume(now: Round, action: actions.Resume) -> str:
     """Have a job continued that an action suspended: its watts count at once."""
     row = now.names.row(action.job)
     if not _acts(now, row, action.job) or now.kernel.held.parked[row] == 0:
@@ -321,17 +307,16 @@ def partition_of(kernel: state.KernelView, unit: int) -> int:
 ROUND = DriverAbilities(
     "the live controller",
     {
-        StartJob: _start,
-        SetFrequency: _frequency,
-        SetDomainCaps: _domain_caps,
-        StopNode: _stop,
-        WakeNode: _wake,
-        Requeue: _requeue,
-        Suspend: _suspend,
-        Resume: _resume,
-        DrainNode: _drain,
+        actions.StartJob: _start,
+        actions.SetFrequency: _frequency,
+        actions.SetDomainCaps: _domain_caps,
+        actions.StopNode: _stop,
+        actions.WakeNode: _wake,
+        actions.Requeue: _requeue,
+        actions.Suspend: _suspend,
+        actions.Resume: _resume,
+        actions.DrainNode: _drain,
     },
-    ledgers=frozenset({codes.PREDICTED, codes.CHANCE, codes.MEASURED, codes.ADAPTIVE, codes.IN_FLIGHT}),
     ranked_placement=True,
     unit_factors=True,
     planned_times=True,

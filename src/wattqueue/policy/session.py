@@ -36,18 +36,9 @@ from wattqueue.kernels import codes, state
 from wattqueue.kernels.schedule import schedule_once
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
+from wattqueue.parts.actions import Action, Refusal, Requeue, SetDomainCaps, StartJob
 from wattqueue.parts.contracts import Finished, FinishedRuns, Floats, Prediction, Start
-from wattqueue.policy.actions import (
-    KINDS,
-    REASONS,
-    Action,
-    Refusal,
-    Requeue,
-    SetDomainCaps,
-    StartJob,
-    carry_out,
-    listed,
-)
+from wattqueue.policy.actions import KINDS, REASONS, carry_out, listed
 from wattqueue.policy.capabilities import EVENT_BITS, Capabilities
 from wattqueue.policy.consented import frees_w, limits_for_target, refused_by_consent, refused_by_power
 from wattqueue.policy.decide import ranked_starts

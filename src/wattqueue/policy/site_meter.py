@@ -6,8 +6,11 @@ import numpy as np
 
 from wattqueue.kernels import site_meter as at
 from wattqueue.kernels.site_meter import SiteMeter, new_meter, no_meter
-from wattqueue.parts.ledger.adaptive import DAY_S, PARTS_A_DAY, Adaptive
+from wattqueue.parts.contracts import MeteredLedger
 
+DAY_S = 86_400.0
+PARTS_A_DAY = 24
+"""Parts of the window: what is older leaves it hour by hour."""
 LEAST_SHARE = 0.1
 """Least watts drawn for a watt predicted that the ledger believes: a machine whose jobs do nothing at first, or a meter
 that fails, must not admit ten times the cap."""
@@ -15,9 +18,9 @@ LICENSED_SHARE = 1.0
 """The same where licences keep the cap (live): they count whole predictions, however little jobs draw."""
 
 
-def site_meter_of(ledger: object, least_share: float = LEAST_SHARE) -> SiteMeter:
-    """Return the meter of an adaptive ledger, which has read nothing; one that never reads for another ledger."""
-    if not isinstance(ledger, Adaptive):
+def site_meter_of(ledger: MeteredLedger | None, least_share: float = LEAST_SHARE) -> SiteMeter:
+    """Return the meter of a ledger, which has read nothing; one that never reads for a ledger without one."""
+    if ledger is None:
         return no_meter()
     figures = np.zeros(at.FIGURES)
     figures[[at.PERIOD_S, at.LATE, at.NOISE, at.EPSILON]] = ledger.meter_s, ledger.late, ledger.noise, ledger.epsilon

@@ -8,7 +8,8 @@ import numpy as np
 
 from wattqueue.kernels import actions as act
 from wattqueue.kernels import state
-from wattqueue.policy.actions import NO_OPTION, REASONS, WRONG_STATE, StartJob
+from wattqueue.parts.actions import StartJob
+from wattqueue.policy.actions import NO_OPTION, REASONS, WRONG_STATE
 from wattqueue.policy.identity import JobNames
 
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from wattqueue.kernels import state
 from wattqueue.kernels.ledger import set_budget
+from wattqueue.parts.actions import SetDomainCaps
 from wattqueue.parts.contracts import Floats
-from wattqueue.policy.actions import SetDomainCaps, carry_out
+from wattqueue.policy.actions import carry_out
 from wattqueue.policy.consented import SLACK, limited_speeds, may_slow
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
 from wattqueue.model.ranges import ranges
 from wattqueue.model.signals import NO_SIGNALS, Signals
+from wattqueue.parts.actions import Refusal
 from wattqueue.policy import consented
-from wattqueue.policy.actions import Refusal
 from wattqueue.policy.build import time_factors, unit_uw
 from wattqueue.policy.domain_limits import DomainLimits
 from wattqueue.policy.domain_power import DomainPower, DomainReadings, domain_power

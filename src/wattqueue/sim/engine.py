@@ -213,7 +213,7 @@ class Simulation:
         reject = rejections(jobs, view, cap, machine_figures=needs.machine_figures)
         reading = sensor_reading(needs) if needs.reads_sensors else None
         if reading is not None:
-            view = with_sensors(view, machine, needs.measured)
+            view = with_sensors(view, machine, needs.measured, needs.corrects)
         truth = build_truth(
             jobs, machine, actual or actual_power(jobs, machine), reject, signals, events, phases_s, reading,
             keeps_work=needs.views,
@@ -221,7 +221,7 @@ class Simulation:
         self.phases_s = phases_s
         self.world = SimulatedWorld(jobs, machine, view, truth, new_log(len(jobs)), signals)
         self.limits = ActionLimits(machine.units)
-        self.parts = InLoop(history, control_step_of(needs, jobs, machine, cap, signals), site_meter_of(policy.ledger))
+        self.parts = InLoop(history, control_step_of(needs, jobs, machine, cap, signals), site_meter_of(needs.metered))
         if self.parts.step.now.at_s < np.inf:
             self.session.leave_step_to(lambda: step_if_due(self.view, self.truth, self.log, self.parts.step))
         self._set_stops()

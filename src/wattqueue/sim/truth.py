@@ -31,7 +31,6 @@ from wattqueue.model.machine import Machine
 from wattqueue.model.power_sensor import PowerSensor
 from wattqueue.model.signals import Cap, Signals, next_target, ramp_after
 from wattqueue.parts.contracts import Prediction
-from wattqueue.parts.ledger.measured import STALE_PERIODS
 from wattqueue.parts.scale import static_prediction
 from wattqueue.policy.build import rows_of
 from wattqueue.policy.by_unit import unit_factors, without_factors
@@ -133,6 +132,10 @@ def phases_of(jobs: Jobs, work_s: Array) -> state.Phases:
         zero,
         zero.copy(),
     )
+
+
+STALE_PERIODS = 3.0
+"""Readings that may be lost in a row before a sample is stale, where no age is stated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.signals import Cap
-from wattqueue.parts.order.fcfs import Fcfs
+from wattqueue.parts.contracts import Order
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import simulate
@@ -43,8 +43,11 @@ def warm_up() -> None:
     with_profiles(run)
 
 
-class _AsQueued(Fcfs):
+class _AsQueued:
     """Re-ranks the queue at every pass, so that each pass is one on a snapshot."""
+
+    def __init__(self, order: Order) -> None:
+        self.entries = order.entries
 
     def rerank(self, view: View) -> NDArray[np.float64]:
         """Return the order that the queue has."""
@@ -54,7 +57,8 @@ class _AsQueued(Fcfs):
 def warm_decisions() -> None:
     """Run a policy that decides on snapshots and reads the queue and what runs."""
     jobs, partitions = _few()
-    simulate(jobs, Machine("two", partitions), replace(load_policy("easy"), order=_AsQueued()))
+    easy = load_policy("easy")
+    simulate(jobs, Machine("two", partitions), replace(easy, order=_AsQueued(easy.order)))
 
 
 def _few() -> tuple[Jobs, tuple[Partition, ...]]:

@@ -22,22 +22,10 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs, Observed
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
+from wattqueue.parts import actions
 from wattqueue.parts.contracts import Finished, FinishedRuns, Floats
 from wattqueue.parts.oracles import jobs_for
-from wattqueue.policy.actions import (
-    NO_OPTION,
-    REASONS,
-    DrainNode,
-    Refusal,
-    Requeue,
-    Resume,
-    SetDomainCaps,
-    SetFrequency,
-    StartJob,
-    StopNode,
-    Suspend,
-    WakeNode,
-)
+from wattqueue.policy.actions import NO_OPTION, REASONS
 from wattqueue.policy.capabilities import DriverAbilities
 from wattqueue.policy.identity import JobNames
 from wattqueue.policy.starts import start_job
@@ -118,7 +106,7 @@ class SimulatedWorld:
             found = self.tables[id(part)] = jobs_for(part, self.jobs, self.observed)
         return found
 
-    def view(self, refusals: tuple[Refusal, ...], part: object = None) -> View:
+    def view(self, refusals: tuple[actions.Refusal, ...], part: object = None) -> View:
         """Return the present as ``part`` sees it.
 
         A view shows the arrays of the run, which change under it: one serves a part for as long as they are the same.
@@ -165,17 +153,17 @@ class SimulatedWorld:
         act.set_predictions(self.kernel, rows, np.rint(watts * codes.MICRO).astype(np.int64))
 
 
-def _start(world: SimulatedWorld, action: StartJob) -> str:
+def _start(world: SimulatedWorld, action: actions.StartJob) -> str:
     return start_job(world.kernel, world.names, action)
 
 
-def _frequency(world: SimulatedWorld, action: SetFrequency) -> str:
+def _frequency(world: SimulatedWorld, action: actions.SetFrequency) -> str:
     job, option = world.names.row(action.job), operator.index(action.option)
     call = world.bound.get(act.set_frequency) or world.bind(act.set_frequency, world.kernel, world.truth, world.log)
     return REASONS[call(job, option)]
 
 
-def _domain_caps(world: SimulatedWorld, action: SetDomainCaps) -> str:
+def _domain_caps(world: SimulatedWorld, action: actions.SetDomainCaps) -> str:
     """Limit power domains; the jobs on them continue under the new limits. Raises: TypeError for other arrays."""
     domains, caps = np.asarray(action.domains), np.asarray(action.caps_w, np.float64)
     if len(domains) == 0 and len(caps) == 0:
@@ -188,17 +176,17 @@ def _domain_caps(world: SimulatedWorld, action: SetDomainCaps) -> str:
     return REASONS[set_domain_caps(kernel, truth, log, domains.astype(np.int32), caps * codes.MICRO, before)]
 
 
-def _stop(world: SimulatedWorld, action: StopNode) -> str:
+def _stop(world: SimulatedWorld, action: actions.StopNode) -> str:
     call = world.bound.get(act.stop_node) or world.bind(act.stop_node, world.kernel, world.truth)
     return REASONS[call(operator.index(action.node))]
 
 
-def _wake(world: SimulatedWorld, action: WakeNode) -> str:
+def _wake(world: SimulatedWorld, action: actions.WakeNode) -> str:
     call = world.bound.get(act.wake_node) or world.bind(act.wake_node, world.kernel, world.truth)
     return REASONS[call(operator.index(action.node))]
 
 
-def _requeue(world: SimulatedWorld, action: Requeue) -> str:
+def _requeue(world: SimulatedWorld, action: actions.Requeue) -> str:
     call = world.bound.get(act.requeue) or world.bind(act.requeue, world.kernel, world.truth, world.log)
     if not action.kept_s >= 0.0:
         raise TypeError("kept_s are seconds of work, 0 or more")
@@ -208,17 +196,17 @@ def _requeue(world: SimulatedWorld, action: Requeue) -> str:
     return REASONS[call(row, float(action.kept_s) if every < np.inf else 0.0, every)]
 
 
-def _suspend(world: SimulatedWorld, action: Suspend) -> str:
+def _suspend(world: SimulatedWorld, action: actions.Suspend) -> str:
     call = world.bound.get(act.suspend) or world.bind(act.suspend, world.kernel, world.truth, world.log)
     return REASONS[call(world.names.row(action.job))]
 
 
-def _resume(world: SimulatedWorld, action: Resume) -> str:
+def _resume(world: SimulatedWorld, action: actions.Resume) -> str:
     call = world.bound.get(act.resume) or world.bind(act.resume, world.kernel, world.truth, world.log)
     return REASONS[call(world.names.row(action.job))]
 
 
-def _drain(world: SimulatedWorld, action: DrainNode) -> str:
+def _drain(world: SimulatedWorld, action: actions.DrainNode) -> str:
     call = world.bound.get(act.drain_node) or world.bind(act.drain_node, world.kernel, world.truth)
     return REASONS[call(operator.index(action.node))]
 
@@ -226,17 +214,16 @@ def _drain(world: SimulatedWorld, action: DrainNode) -> str:
 ABILITIES = DriverAbilities(
     "the simulator",
     {
-        StartJob: _start,
-        SetFrequency: _frequency,
-        SetDomainCaps: _domain_caps,
-        StopNode: _stop,
-        WakeNode: _wake,
-        Requeue: _requeue,
-        Suspend: _suspend,
-        Resume: _resume,
-        DrainNode: _drain,
+        actions.StartJob: _start,
+        actions.SetFrequency: _frequency,
+        actions.SetDomainCaps: _domain_caps,
+        actions.StopNode: _stop,
+        actions.WakeNode: _wake,
+        actions.Requeue: _requeue,
+        actions.Suspend: _suspend,
+        actions.Resume: _resume,
+        actions.DrainNode: _drain,
     },
-    ledgers=frozenset({codes.PREDICTED, codes.CHANCE, codes.MEASURED, codes.ADAPTIVE, codes.IN_FLIGHT}),
     ranked_placement=True,
     unit_factors=True,
     passes_at_completion=True,

@@ -16,7 +16,7 @@ reads telemetry. Without one this control does nothing, so a run that cannot mea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class AppCheck:
     Reference: paper 1, sections 3.2 and 3.4.
     """
 
+    reads_counters: ClassVar[bool] = True
     events: frozenset[str] = frozenset()
     """None: woken by its period only."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Signals
@@ -10,6 +12,8 @@ from wattqueue.parts.contracts import Entries, Ints, Prediction
 
 class Highest:
     """One option: the first of the entry's partition."""
+
+    highest_only: ClassVar[bool] = True
 
     def window(
         self, jobs: KnownJobs, entries: Entries, prediction: Prediction, machine: Machine, signals: Signals

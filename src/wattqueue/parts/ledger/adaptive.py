@@ -11,20 +11,13 @@ kernels are in ``kernels/site_meter.py``.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels import codes
-
-if TYPE_CHECKING:
-    from wattqueue.policy.view import View
-
-DAY_S = 86_400.0
-PARTS_A_DAY = 24
-"""Parts of the window: what is older leaves it hour by hour."""
+from wattqueue.parts.ledger._base import NoMargin
 
 
-class Adaptive:
+class Adaptive(NoMargin):
     """A ledger that keeps the time above the cap within ``epsilon`` of any ``window_days``.
 
     Args:
@@ -51,7 +44,9 @@ class Adaptive:
     10.48550/arXiv.2307.16895. All defaults are ours (docs/powercap.md).
     """
 
-    code: ClassVar[int] = codes.ADAPTIVE
+    called: ClassVar[str] = "an adaptive ledger"
+    metered: ClassVar[bool] = True
+    """Whether its margin follows from a meter of the whole machine."""
 
     def __init__(  # noqa: PLR0913  a learning rule and a meter have as many settings
         self,
@@ -80,7 +75,7 @@ class Adaptive:
         for name, value in {**above, **from_0}.items():
             if not (0.0 <= value < math.inf and (value > 0.0 or name in from_0)):
                 raise PolicyError(f"is {value}", where=f"adaptive: {name}", hint="use a finite number, not below 0")
-        if aim > 1.0 or most < 1.0 or late != int(late) or meter_s > window_days * DAY_S:
+        if aim > 1.0 or most < 1.0 or late != int(late) or meter_s > window_days * 86_400.0:
             raise PolicyError(
                 f"are {aim}, {most}, {late} and {meter_s}", where="adaptive: aim, most, late, meter_s",
                 hint="aim is at most 1, most at least 1, late whole, meter_s at most the window",
@@ -99,7 +94,3 @@ class Adaptive:
         """Return what the compiled pass begins with: share, z^2 own, z^2 common (pure numbers)."""
         z = self.begin
         return 1.0, z * z * self.own, z * z * self.common
-
-    def margin_w(self, view: View) -> float:
-        """Return 0: the pass adds the margin itself, start by start."""
-        return 0.0

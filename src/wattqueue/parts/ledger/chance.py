@@ -8,16 +8,13 @@ the mix that runs.
 from __future__ import annotations
 
 from statistics import NormalDist
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels import codes
-
-if TYPE_CHECKING:
-    from wattqueue.policy.view import View
+from wattqueue.parts.ledger._base import NoMargin
 
 
-class Chance:
+class Chance(NoMargin):
     """A job starts if, with it, ``share (x + z sqrt(own s2 + common x^2))`` stays within the cap.
 
     x sums the net predictions of running jobs, s2 their squares; z is ``deviations``, or else the normal quantile
@@ -33,7 +30,7 @@ class Chance:
     Raises: PolicyError for an epsilon outside (0, 0.5], a share that is not above 0, or a negative variance.
     """
 
-    code: ClassVar[int] = codes.CHANCE
+    called: ClassVar[str] = "a chance ledger"
 
     def __init__(
         self,
@@ -71,7 +68,3 @@ class Chance:
         """Return what the compiled pass computes with: share, z^2 own, z^2 common (pure numbers)."""
         z = self.deviations
         return self.share, z * z * self.own, z * z * self.common
-
-    def margin_w(self, view: View) -> float:
-        """Return 0: the pass adds the margin itself, start by start, from ``terms``."""
-        return 0.0

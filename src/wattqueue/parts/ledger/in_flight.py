@@ -16,10 +16,8 @@ import math
 from typing import ClassVar
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels import codes
-from wattqueue.kernels import in_flight as at
-from wattqueue.kernels.codes import microwatts
-from wattqueue.parts.ledger.measured import Measured, Read, Share
+from wattqueue.parts.contracts import Read, Share
+from wattqueue.parts.ledger.measured import Measured
 
 
 class InFlight(Measured):
@@ -39,7 +37,9 @@ class InFlight(Measured):
     ledger is WattQueue's own.
     """
 
-    code: ClassVar[int] = codes.IN_FLIGHT
+    called: ClassVar[str] = "a ledger of predictions that measurements correct"
+    corrects_by_samples: ClassVar[bool] = True
+    """Whether samples correct predictions instead of replacing them."""
 
     def __init__(
         self,
@@ -70,31 +70,3 @@ class InFlight(Measured):
         """Return the share of a job's variance at its start that no measurement takes away."""
         whole = self.error + self.phase
         return self.phase / whole if whole > 0.0 else 1.0
-
-
-class JobEvidence:
-    """What was measured of one job outside of a simulation, by the same kernels. Watts are of all its nodes."""
-
-    def __init__(self, ledger: InFlight) -> None:
-        self._evidence = at.new_evidence(1, ledger.even_s, ledger.phase_share)
-
-    def add(self, drawn_w: float, predicted_w: float, taken_s: float, since_s: float) -> None:
-        """Add a reading taken at ``taken_s`` of a job that runs as it does since ``since_s``.
-
-        ``predicted_w`` is what is predicted for the same time. A reading that is no newer than the last adds nothing.
-        """
-        at.note_reading(self._evidence, microwatts(drawn_w), microwatts(predicted_w), float(taken_s), float(since_s))
-
-    @property
-    def measured_s(self) -> float:
-        """Return for how long the job was measured."""
-        return float(self._evidence.seen[0, at.SECONDS])
-
-    @property
-    def variance_left(self) -> float:
-        """Return the relative variance of the job's watts, as a share of that at its start."""
-        return float(self._evidence.left[0])
-
-    def corrected_w(self, predicted_w: float) -> float:
-        """Return what a prediction counts now."""
-        return float(at.correct_prediction(self._evidence, microwatts(predicted_w)) / codes.MICRO)

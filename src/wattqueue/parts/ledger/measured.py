@@ -13,23 +13,14 @@ Rule 15 of docs/semantics.md; the kernels are in ``kernels/measured.py``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import ClassVar, get_args
 
 from wattqueue.errors import PolicyError
-from wattqueue.kernels import codes
-
-if TYPE_CHECKING:
-    from wattqueue.policy.view import View
-
-Read = Literal["period", "submission"]
-"""When sensors are read."""
-Share = Literal["even", "busy"]
-"""How a sample is spread over the units of its sensor."""
-STALE_PERIODS = 3.0
-"""Readings that may be lost in a row before a sample is stale, where ``stale_s`` is not given."""
+from wattqueue.parts.contracts import Read, Share
+from wattqueue.parts.ledger._base import NoMargin
 
 
-class Measured:
+class Measured(NoMargin):
     """A ledger of measured watts.
 
     Args:
@@ -52,7 +43,9 @@ class Measured:
     Reference: paper 3, sections 3.2 and 4.3; the default of ``stale_s`` is assumed.
     """
 
-    code: ClassVar[int] = codes.MEASURED
+    called: ClassVar[str] = "a ledger of measured watts"
+    counts_samples: ClassVar[bool] = True
+    """Whether it counts what power sensors show."""
     follows_power: ClassVar[bool] = True
     """Whether what it counts falls with what jobs draw, so that maxima at their starts promise nothing."""
 
@@ -85,7 +78,3 @@ class Measured:
     def terms(self) -> tuple[float, float, float] | None:
         """Return the terms of the margin as ``Chance`` does: share, own variance, common variance; None without one."""
         return (1.0, self.deviations**2 * self.own, 0.0) if self.deviations > 0 else None
-
-    def margin_w(self, view: View) -> float:
-        """Return 0: the pass adds a margin itself, start by start, from ``terms``."""
-        return 0.0

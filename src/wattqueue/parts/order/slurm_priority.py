@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine
-from wattqueue.parts.contracts import Entries, Prediction
+from wattqueue.parts.contracts import SITE_PRIORITY, Entries, Prediction
 from wattqueue.parts.order._eligible import eligible
-
-COLUMN = "site_priority"
-"""Column of ``jobs.extra`` with the site's priorities: shape (n,), or (n, P) where they differ by partition."""
 
 
 class SlurmPriority:
@@ -21,10 +20,12 @@ class SlurmPriority:
     weights are all 0.
     """
 
+    site_priorities: ClassVar[bool] = True
+
     def entries(self, jobs: KnownJobs, prediction: Prediction, machine: Machine) -> Entries:
         """Return the entries. Shapes (m,). A job too wide for every partition has none."""
         job, partition = eligible(jobs, machine)
-        stated = jobs.extra.get(COLUMN)
+        stated = jobs.extra.get(SITE_PRIORITY)
         if stated is None:
             return Entries(job, partition, np.zeros(len(job)))
         table = np.asarray(stated, np.float64)
