@@ -101,8 +101,8 @@ class Doubled(HistoryMean):
 class AtTheMaximum(HistoryMean):
     """The same, with another way from one figure to those of all options."""
 
-    def scale(self, watts: Floats) -> Floats:
-        return super().scale(np.full_like(watts, np.nan))
+    def apply(self, watts: Floats) -> Floats:
+        return super().apply(np.full_like(watts, np.nan))
 
 
 @pytest.mark.parametrize("part", [Doubled, AtTheMaximum])

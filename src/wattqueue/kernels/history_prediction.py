@@ -24,6 +24,7 @@ from wattqueue.kernels.history import (
     history_spread,
 )
 from wattqueue.kernels.recent_runs import RecentRuns
+from wattqueue.kernels.scale import watts_at_option
 from wattqueue.kernels.state import Array, KernelView, Log
 
 # Slots of HistoryPrediction.rule.
@@ -113,15 +114,14 @@ def combine_rows(rule: Array, knob: Array, of_user: Array, of_app: Array, out: A
 def predict_from_history(view: KernelView, history: HistoryPrediction, job: int) -> None:
     """Write the predicted microwatts of a job that arrives now, at every option.
 
-    Unknown watts are the unit's maximum. Watts above idle shrink with the frequency, as in every estimator.
+    As ``OnlineBase.apply`` of every other estimator, by the same kernel.
     """
     watts = predicted_watts(history, job, view.now.time_s)
     row = row_of(view.predicted, view.predicted.power_uw, job)
     for option in range(len(history.idle_w)):
-        power = history.max_w[option] if math.isnan(watts) else watts
-        idle = min(history.idle_w[option], power)
-        uw = round((idle + (power - idle) * history.dynamic[option]) * codes.MICRO)
-        view.predicted.power_uw[row, option] = uw
+        idle_w, max_w = history.idle_w[option], history.max_w[option]
+        power = watts_at_option(watts, idle_w, max_w, history.dynamic[option])
+        view.predicted.power_uw[row, option] = round(power * codes.MICRO)
 
 
 @inlined

@@ -98,13 +98,16 @@ class OnlineBase(ABC):
 
     def predict_rows(self, rows: Ints, now_s: float) -> Floats:
         """Return watts of one unit for the jobs that arrive now, by option. Shape (k, O)."""
-        return self.scale(self.watts(rows, now_s))
+        return self.apply(self.watts(rows, now_s))
 
-    def scale(self, watts: Floats) -> Floats:
-        """Return watts at the reference frequency (k,) by option, gaps filled with the unit's maximum. Shape (k, O)."""
+    def apply(self, watts: Floats) -> Floats:
+        """Return watts at the reference frequency (k,) by option, gaps filled with the unit's maximum. Shape (k, O).
+
+        What stands between the figure that is learned and the watts that are predicted; ``invert`` leads back.
+        """
         if self._scale is None:
             raise PolicyError("asked before it was given jobs and machine", where=type(self).__name__)
-        return self._scale.by_option(watts)
+        return self._scale.apply(watts)
 
     def learn(self, finished: Finished) -> None:
         """Learn jobs that ended since the last call, in order of their ends.
@@ -122,10 +125,16 @@ class OnlineBase(ABC):
                 hint="pass finished jobs in order of their ends",
             )
         self._last_end_s = float(ends[-1])
-        power = finished.mean_power_w
-        if self.target == "max":
-            power = np.where(np.isnan(finished.max_power_w), power, finished.max_power_w)
-        self.take_in(finished.rows, ends, power)
+        self.take_in(finished.rows, ends, self.invert(finished))
+
+    def invert(self, finished: Finished) -> Floats:
+        """Return the figure that each of some jobs teaches, from what was measured: as it is, at any frequency.
+
+        Shape (k,).
+        """
+        if self.target == "mean":
+            return finished.mean_power_w
+        return np.where(np.isnan(finished.max_power_w), finished.mean_power_w, finished.max_power_w)
 
     def replay(self, jobs: Jobs, line: Timeline) -> Floats:
         """Return every job's prediction at its submission from only the jobs that had ended by then. Shape (n,).

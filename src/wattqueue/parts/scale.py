@@ -38,16 +38,17 @@ class Scale:
         idle, top = partition_figures(machine)
         return cls(idle, top, machine.option_dynamic_factor)
 
-    def by_option(self, power_w: ArrayLike) -> Floats:
+    def apply(self, power_w: ArrayLike) -> Floats:
         """Return the watts at every option: ``idle + (P - idle) * dynamic factor``. Shape (C, O).
 
         ``power_w`` (C,) holds watts of one unit at the reference frequency, NaN for the unit's maximum, which stays
         NaN where the machine states none. A figure below the idle watts has no dynamic share and is not scaled.
         """
-        power = np.asarray(power_w, np.float64)[:, np.newaxis]
-        power = np.where(np.isnan(power), self.max_w, power)
-        idle = np.fmin(self.idle_w, power)
-        scaled: Floats = idle + (power - idle) * self.dynamic
+        from wattqueue.kernels.scale import watts_by_option
+
+        power = np.require(power_w, np.float64, ["C", "W"])  # kernels are compiled again for another sort of array
+        scaled = np.empty((len(power), len(self.idle_w)))
+        watts_by_option(power, self.idle_w, self.max_w, self.dynamic, scaled)
         return scaled
 
 
@@ -58,6 +59,6 @@ def static_prediction(
 
     Shapes: ``power_w`` (C,), ``row`` (n,) or None. Time factors are the machine's (``option_time_factor``).
     """
-    power = Scale.of(machine).by_option(power_w)
+    power = Scale.of(machine).apply(power_w)
     time = np.ascontiguousarray(np.broadcast_to(machine.option_time_factor, power.shape))
     return Prediction(power, time, row)

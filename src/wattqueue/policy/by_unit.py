@@ -86,7 +86,7 @@ def with_worst_case(app: Labels, machine: Machine, prediction: Prediction) -> Pr
     unknown = without_factors(app, prediction)
     if not unknown.any():
         return prediction
-    most = Scale.of(machine).by_option(np.full(1, np.nan))[0]
+    most = Scale.of(machine).apply(np.full(1, np.nan))[0]
     if np.isnan(most).any():
         raise PolicyError(
             f"{int(unknown.sum())} jobs have an application without factors, and a unit's maximum is not known",

@@ -138,7 +138,7 @@ class GradientQuantiles(WeeklyBase):
 
     def _by_quantile(self, watts: Floats) -> dict[float, Floats]:
         """Return the columns of ``watts`` by probability, spread over options. Shapes (k, O)."""
-        return {q: self.scale(watts[:, i]) for i, q in enumerate(self.quantiles)}
+        return {q: self.apply(watts[:, i]) for i, q in enumerate(self.quantiles)}
 
     def _new_scores(self, users: int) -> ConformityScores:
         """Return empty rings of scores: one per user, and one for all users together at the end."""
