@@ -374,6 +374,14 @@ class Ledger(Protocol):
         ...
 
 
+class NoMargin:
+    """Base of ledgers that keep nothing free, or whose margin the compiled pass adds itself, start by start."""
+
+    def margin_w(self, view: View) -> float:
+        """Return 0."""
+        return 0.0
+
+
 class SampledLedger(Protocol):
     """A ledger that counts what power sensors show of running jobs: which driver reads them how."""
 

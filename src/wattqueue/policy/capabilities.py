@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from wattqueue.errors import PolicyError, one_of
 from wattqueue.kernels import codes
 from wattqueue.model.bounds import PERIOD_S
-from wattqueue.parts.ledger._base import NoMargin
+from wattqueue.parts.contracts import NoMargin
 from wattqueue.parts.oracles import is_oracle
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.interfaces import AXES, method_of, stated

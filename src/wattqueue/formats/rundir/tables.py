@@ -61,7 +61,7 @@ DIGITS = 6
 """Decimals of differences and ratios: times count in microseconds, so further digits are rounding noise."""
 
 
-class Rows(NamedTuple):
+class JobsOfRun(NamedTuple):
     """What the columns of jobs.csv are made of."""
 
     jobs: Jobs
@@ -80,7 +80,7 @@ class Column(NamedTuple):
 
     name: str
     """Its unit and meaning stand in ``model/quantities.csv``."""
-    of: Callable[[Rows], Any]
+    of: Callable[[JobsOfRun], Any]
     """The values; None leaves the column out."""
     number: bool = False
     """Whether it is read back as float64, with NaN for an empty field; else as text."""
@@ -132,7 +132,7 @@ def jobs_frame(jobs: Jobs, schedule: Schedule, machine: Machine) -> pl.DataFrame
     """
     import polars as pl
 
-    rows = Rows(jobs, schedule, machine, derived(jobs, schedule))
+    rows = JobsOfRun(jobs, schedule, machine, derived(jobs, schedule))
     made = ((column.name, column.of(rows)) for column in (*COLUMNS, PARKED))
     columns = {name: values for name, values in made if values is not None}
     return pl.DataFrame(columns, nan_to_null=True)  # a gap is an empty field in CSV; the word NaN would be refused

@@ -1,4 +1,4 @@
-"""Named scalars that kernels change: ``view.now.available_uw -= net`` (docs/adr/0020).
+"""Named scalars that kernels change: ``view.now.available_uw -= net`` (docs/adr/0021).
 
 A tuple of arrays cannot be changed, only the elements of its arrays. ``Scalars`` are such an array with a name for
 each element: 64 bits a field, ``int`` (int64) or ``float`` (float64). Kernels see a record of numba, Python an object.

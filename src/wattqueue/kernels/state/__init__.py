@@ -1,7 +1,7 @@
 """The arrays that kernels work on, as named tuples.
 
 Kernels cannot hold Python objects, and a tuple within a tuple is free once compiled: so the state of a run is a tree
-of named tuples of arrays. Scalars that change have names in a ``Scalars``: ``view.now.available_uw`` (docs/adr/0020).
+of named tuples of arrays. Scalars that change have names in a ``Scalars``: ``view.now.available_uw`` (docs/adr/0021).
 
 Two separate trees keep apart what must not be mixed (rule 11 of docs/semantics.md):
 
