@@ -41,7 +41,7 @@ class Adaptive(NoMargin):
 
     Raises: PolicyError for figures out of range.
     Reference: Gibbs and Candes 2021, 10.48550/arXiv.2106.00170; Angelopoulos, Candes and Tibshirani 2023,
-    10.48550/arXiv.2307.16895. All defaults are ours (docs/powercap.md).
+    10.48550/arXiv.2307.16895. All defaults are ours (docs/powercap-months.md).
     """
 
     called: ClassVar[str] = "an adaptive ledger"

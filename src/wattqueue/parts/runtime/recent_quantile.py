@@ -21,7 +21,7 @@ class RecentQuantile(RecentBase):
 
     Raises: PolicyError for options out of range, or an unknown column.
 
-    Reference: beyond the papers; the settings were chosen on the first half of KTH-SP2 (docs/runtimes.md).
+    Reference: beyond the papers; the settings were chosen on the first half of KTH-SP2 (docs/runtimes-study.md).
     """
 
     in_loop: ClassVar[bool] = True

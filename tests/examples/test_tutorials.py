@@ -1,0 +1,27 @@
+"""The tutorials work as printed, from an empty folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.examples.shell_blocks import blocks_of, follow, missing
+
+TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
+NEEDS_SLURM = {"observe"}
+"""Followed on a real Slurm by ``tests/live/test_tutorial_real.py``."""
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", sorted({page.stem for page in TUTORIALS.glob("*.md")} - NEEDS_SLURM))
+def test_a_tutorial_works_as_printed(name: str, tmp_path: Path) -> None:
+    page = TUTORIALS / f"{name}.md"
+    assert len(follow(page, tmp_path)) == len(blocks_of(page)) >= 4
+
+
+def test_what_a_page_shows_and_nobody_prints_is_found() -> None:
+    printed = "one  line\ntwo lines\nthree lines, the last\n"
+    assert missing("one line\n...\nthree lines\n", printed) == []
+    assert missing("two lines\none line\n", printed) == ["one line"]
+    assert missing("a line\n", printed) == ["a line"]

@@ -1,0 +1,30 @@
+"""The tutorial docs/tutorials/observe.md works as printed on a real Slurm, and leaves it as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.examples.shell_blocks import blocks_of, follow
+from tests.live.slurmlab import SlurmLab, real
+from tools.packages import ROOT
+from wattqueue.kernels.cache import CACHE_DIR
+
+PAGE = ROOT / "docs" / "tutorials" / "observe.md"
+
+
+@real
+def test_the_tutorial_works_as_printed_and_writes_nothing(lab: SlurmLab, tmp_path: Path) -> None:
+    path = ":".join(folder for folder in (lab.bin_dir, lab.env["PATH"]) if folder)
+    before = withheld(lab)
+    own = {"PATH": path, "WATTQUEUE_CACHE_DIR": str(CACHE_DIR.parent)}  # kernels that are compiled already
+    printed = follow(PAGE, tmp_path, lab.env | own)
+    assert len(printed) == len(blocks_of(PAGE))
+    assert withheld(lab) == before, "observing withholds no licences"
+    assert len(lab.states()) == 2, "the jobs that the page submits"
+    assert {row[1] for row in lab.jobs(fields="%i|%k")} == {"(null)"}, "observing writes no comment"
+    assert (tmp_path / "work" / "views.jsonl").is_file()
+
+
+def withheld(lab: SlurmLab) -> str:
+    """Slurm's reservations, by which a controller withholds what a cap leaves no room for."""
+    return lab.run(["scontrol", "-o", "show", "reservation"], check=False).out
