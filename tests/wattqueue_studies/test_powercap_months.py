@@ -186,6 +186,6 @@ def over_percent(folder: Path, seeds: range, **ledger: float) -> list[float]:
 @pytest.mark.slow
 @pytest.mark.compiled
 def test_a_chance_ledger_keeps_its_probability_on_average(tmp_path: Path) -> None:
-    """On traces that had no part in the choice of its variances; single months may miss it (docs/powercap-frontier.md)."""
+    """On traces that had no part in the choice of its variances; single months may miss it (powercap-frontier.md)."""
     assert np.mean(over_percent(tmp_path, range(1_001, 1_005))) <= 1.0
     assert np.mean(over_percent(tmp_path, range(1, 2), own=0.11, common=0.002)) > 5.0, "the variances of before"

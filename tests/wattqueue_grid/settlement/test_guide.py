@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.examples.shell_blocks import follow
+from tools.packages import ROOT
 
 # In processes of their own, which coverage does not follow.
 pytestmark = pytest.mark.compiled
-GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "settlement.md"
+GUIDE = ROOT / "docs" / "guide" / "settlement.md"
 
 
 def test_the_guide_works_as_printed(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ class Chance(NoMargin):
     of it that all running jobs share, their correlation times their variance. All three come from residuals of
     the past (the powercap study). The defaults are those of generated Marconi100 jobs predicted by history-mean while
     such a ledger admits them: errors weighted by watts and time, and a month's bias among what is common
-    (docs/powercap-frontier.md). A reservation counts the margin of what still runs at its shadow time, with the reserved
-    job. Only the greedy passes (none, first-fit, EASY) support it: a plan would need the margin of each of its
+    (docs/powercap-frontier.md). A reservation counts the margin of what still runs at its shadow time, with the
+    reserved job. Only the greedy passes (none, first-fit, EASY) support it: a plan would need the margin of each of its
     instants.
 
     Raises: PolicyError for an epsilon outside (0, 0.5], a share that is not above 0, or a negative variance.
