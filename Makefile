@@ -20,7 +20,7 @@ SPREAD = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 SPHINX := $(BIN)/sphinx-build -q -W --keep-going -b html
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test t test-slow coverage mutate bench lint format docs check-docs lock warm system clean distclean
+.PHONY: help demo test t test-core test-slow coverage mutate bench lint format docs check-docs lock warm system clean distclean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -50,6 +50,12 @@ test-slow: system $(VENV)/.dev warm ## The slow tests: longer searches, 64 emula
 	  echo "=== Slurm $$release"; \
 	  WATTQUEUE_ADVERSARIAL_S=$${WATTQUEUE_ADVERSARIAL_S:-600} WATTQUEUE_SLURM_RELEASE=$$release $(PYTEST) -m slurm tests/live tests/wattqueue_agent tests/wattqueue_grid || exit 1; \
 	done
+
+# Tests of other packages, and of the repository as a whole, need more than the core.
+CORE_TESTS = $(filter-out tests/wattqueue_% $(patsubst %,tests/%,architecture bench fuzz package tools),$(patsubst %/,%,$(wildcard tests/*/)))
+test-core: $(VENV)/.dev ## The core's tests where the other packages cannot be imported (T=tests/api: some of them)
+	@$(BIN)/python -m tools.core_wheel $(VENV)-core
+	@$(VENV)-core/bin/python -m pytest $(SPREAD) -m "$(QUICK)" $(or $(T),$(CORE_TESTS))
 
 # What decides, and the kernels it calls: folders of a package in src, or packages, and the folders of tests of these names. What reads, writes and reports calls the same
 # kernels, and runs in `make test`; all of it here would take as long once more. COVER="formats cli" covers others.
@@ -124,4 +130,4 @@ clean: ## Remove what was built, keep the environment
 	@rm -rf build dist out docs/_build docs/api/generated bench/results .mutation .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 distclean: clean ## Remove the environment too
-	@rm -rf $(VENV)
+	@rm -rf $(VENV) $(VENV)-core

@@ -13,7 +13,11 @@ import sys
 from pathlib import Path
 from unittest import mock
 
+import wattqueue as package
 from wattqueue import cli
+
+IMPORTED_FROM = Path(package.__file__).parents[1]
+"""The folder from which the program under test is imported: src, or that of an installed wheel."""
 
 
 def wattqueue(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import tomllib
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +70,36 @@ def test_checkers_look_at_all_sources() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert f"src/{CORE}" not in makefile
     assert "ruff check src " in makefile
+
+
+WHOLE = {"architecture", "bench", "fuzz", "package", "tools"}
+"""Folders of tests of the repository as a whole; tests of a package beside the core are in a folder of its name."""
+
+
+def test_tests_of_the_core_import_no_other_package() -> None:
+    """``make test-core`` runs them where the other packages cannot be imported."""
+    others = packages()[1:]
+    wrong = []
+    for path in (ROOT / "tests").rglob("*.py"):
+        folder = path.relative_to(ROOT / "tests").parts[0]
+        if folder in WHOLE or folder in others:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            own = re.compile(rf"({'|'.join(others)}|tests\.({'|'.join([*others, *WHOLE])}))\b")
+            wrong += [f"{path.relative_to(ROOT)} imports {name}" for name in names if own.match(name)]
+    assert not wrong
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"$(patsubst %,tests/%,{' '.join(sorted(WHOLE))})" in makefile
+
+
+def test_entry_points_name_what_is_there() -> None:
+    """What pyproject.toml states can be imported, and the installed distribution states the same."""
+    stated = project()["project"]["entry-points"]
+    assert set(stated) == {"wattqueue.live", "wattqueue.policies", "wattqueue.verbs"}
+    for group, points in stated.items():
+        for name, value in points.items():
+            EntryPoint(name, value, group).load()
+        found = {point.name: point.value for point in entry_points(group=group)}
+        assert points.items() <= found.items(), "install this repository again (make does)"

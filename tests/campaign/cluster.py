@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.program import IMPORTED_FROM
+
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 600.0
 
@@ -56,7 +58,7 @@ class Cluster:
         self.processes[name].wait()
 
     def _start(self, what: str, options: list[str], name: str = "", source: Path | None = None) -> None:
-        path = os.pathsep.join([str(source or ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+        path = os.pathsep.join([str(source or IMPORTED_FROM), str(ROOT), os.environ.get("PYTHONPATH", "")])
         log = (self.folder / f"{name or what}.log").open("wb")
         with log:
             self.processes[name or what] = subprocess.Popen(

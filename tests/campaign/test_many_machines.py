@@ -17,6 +17,7 @@ from tests.campaign.cluster import ROOT, Cluster, cluster, wait_for
 from tests.campaign.processes import members
 from tests.live.releases import root_of, under_test
 from tests.live.slurmlab import SlurmLab, missing
+from tests.program import IMPORTED_FROM
 from wattqueue.campaign.dask import opened_backend, scheduler_address, slurm_cluster
 from wattqueue.campaign.file import SlurmTable
 from wattqueue.errors import CampaignError, InputError
@@ -171,8 +172,8 @@ def test_a_disk_that_runs_full_loses_nothing(home: Path, tmp_path: Path) -> None
 @pytest.mark.slow
 def test_a_worker_of_another_version(home: Path, tmp_path: Path) -> None:
     other = tmp_path / "other" / "wattqueue"
-    shutil.copytree(ROOT / "src" / "wattqueue", other, ignore=shutil.ignore_patterns("__pycache__"))
-    file = other / "__init__.py"
+    shutil.copytree(IMPORTED_FROM / "wattqueue", other, ignore=shutil.ignore_patterns("__pycache__"))
+    file = other / "version.py"
     file.write_text(file.read_text().replace('__version__ = "', '__version__ = "0.0.9-'))
     with cluster(tmp_path / "dask") as found:
         found.worker("old", tmp_path / "other")
@@ -343,7 +344,7 @@ def test_workers_that_slurm_starts(home: Path, slurm: SlurmLab, monkeypatch: pyt
     monkeypatch.setenv("WATTQUEUE_CACHE_DIR", str(CACHE_DIR.parent))
     for name, value in slurm.env.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'src'}{os.pathsep}{ROOT}")
+    monkeypatch.setenv("PYTHONPATH", f"{IMPORTED_FROM}{os.pathsep}{ROOT}")
     process = start(home, "slurm", "--cluster", "slurm", "--jobs", "2", file="slurm.toml")
     midway(home, "slurm", process)
     running = slurm.run(["squeue", "-h", "-o", "%i %T"]).out.split()

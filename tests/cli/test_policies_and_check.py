@@ -65,7 +65,7 @@ def test_policies_lists_every_row_with_its_parts_and_source(
         assert row["source"].split()[0] in out
     for axis in ("estimator", "runtime", "order", "frequency", "placement", "backfill", "ledger", "controls", "source"):
         assert axis in out
-    assert "reorder, t_weight 1.5" in out
+    assert "chance, epsilon 0.01" in out
 
 
 @pytest.mark.parametrize("columns", ["40", "80", None])

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.program import IMPORTED_FROM
 from wattqueue.kernels.cache import CACHE_DIR
 from wattqueue.kernels.mode import MODE
 
@@ -40,7 +41,7 @@ def in_mode(name: str, *arguments: str, **more: str) -> subprocess.CompletedProc
         "WATTQUEUE_CHECKED_NUMBA": str(int(name == "checked")),
         "NUMBA_DISABLE_JIT": str(int(name == "python")),
     }
-    path = os.pathsep.join((str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")))
+    path = os.pathsep.join((str(IMPORTED_FROM), str(ROOT), os.environ.get("PYTHONPATH", "")))
     environment = {**os.environ, **own, **more, "WATTQUEUE_CACHE_DIR": str(CACHE_DIR.parent), "PYTHONPATH": path}
     return subprocess.run(
         [sys.executable, *arguments], env=environment, cwd=ROOT, capture_output=True, text=True, check=False

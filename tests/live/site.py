@@ -20,6 +20,7 @@ from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.releases import lab_of, root_of, under_test
 from tests.live.slurmlab import OPERATOR, PATIENCE_S, LabError, SlurmLab, wait_for
+from tests.program import IMPORTED_FROM
 from wattqueue.kernels.cache import CACHE_DIR
 from wattqueue.live.slurm.install import NodeWatts, Settings, prolog, script
 from wattqueue.live.state.audit import rows_of, verify
@@ -27,7 +28,6 @@ from wattqueue.live.status import HEAD
 from wattqueue.model.signals import Cap
 from wattqueue.store.database import open_database
 
-ROOT = Path(__file__).parents[2]
 NET_W = 200
 """Watts of a node above idle: what a job of one node declares."""
 TOTAL_W = 1600
@@ -97,7 +97,7 @@ bin_dir = "{self.lab.bin_dir}"
     @property
     def env(self) -> dict[str, str]:
         """The environment of the controller: the lab's, and compiled kernels that it may read."""
-        own = {"PYTHONPATH": str(ROOT / "src"), "WATTQUEUE_CACHE_DIR": str(self.root / "cache")}
+        own = {"PYTHONPATH": str(IMPORTED_FROM), "WATTQUEUE_CACHE_DIR": str(self.root / "cache")}
         return {**os.environ, **self.lab.env, **own}
 
     def start(self, config: Path) -> None:

@@ -20,8 +20,9 @@ import pytest
 
 from tests.live.procs import MARKER
 from tests.live.releases import ChrootLab, lab_as
-from tests.live.site import ROOT, kept_rights, warm_kernels
+from tests.live.site import kept_rights, warm_kernels
 from tests.live.slurmlab import OPERATOR, Done, SlurmLab, wait_for
+from tests.program import IMPORTED_FROM
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
 MACHINE = """
@@ -60,7 +61,7 @@ class Guided(SlurmLab):
     def wattqueue(self, *arguments: str) -> Done:
         """Run the command as root in a shell of the namespace."""
         program = Path(shutil.which("python3") or "").parent
-        env = {"PYTHONPATH": str(ROOT / "src"), "PATH": f"{program}:{self.env['PATH']}"}
+        env = {"PYTHONPATH": str(IMPORTED_FROM), "PATH": f"{program}:{self.env['PATH']}"}
         command = [str(executable())]
         if arguments[:2] == ("live", "install") and hidden():  # this host's Python lies where no unit could see it
             command = [sys.executable, "-c", LIFTED]
@@ -78,7 +79,7 @@ class Guided(SlurmLab):
         keep = " ".join(kept_rights())
         script = (
             f"mount -o remount,bind,ro / && mount -o remount,bind,ro /etc && "
-            f"exec env -i PATH=/usr/bin:/bin PYTHONPATH={ROOT}/src {variables} "
+            f"exec env -i PATH=/usr/bin:/bin PYTHONPATH={IMPORTED_FROM} {variables} "
             f"SLURM_CONF={self.env['SLURM_CONF']} {MARKER}={self.root} setpriv {ids} {keep} {command}"
         )
         return [*self.inside, "unshare", "-m", "/bin/sh", "-c", script]

@@ -20,6 +20,7 @@ import pytest
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.site import MACHINE
+from tests.program import IMPORTED_FROM
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import LiveConfig, load_config
@@ -31,7 +32,6 @@ from wattqueue.live.status import RunDir, compiling_since, read_status
 from wattqueue.live.warm_up import warm_up
 from wattqueue.model.signals import Cap
 
-ROOT = Path(__file__).parents[2]
 PLAIN = 'machine = "m.toml"\ncap = "1800W"\n'
 
 
@@ -48,7 +48,7 @@ def make_slurm() -> FakeSlurm:
 
 def wattqueue(*arguments: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-c", "from wattqueue.cli import main; main()", *arguments]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    env = {**os.environ, "PYTHONPATH": str(IMPORTED_FROM)}
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=env)
 
 

@@ -15,9 +15,10 @@ import pytest
 
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
-from tests.live.site import MACHINE, ROOT, Site, as_operator, cap_text
+from tests.live.site import MACHINE, Site, as_operator, cap_text
 from tests.live.slurmlab import USER, real, wait_for
 from tests.live.test_parking import Place
+from tests.program import IMPORTED_FROM
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import ChangeJob, ReleaseJob
 from wattqueue.live.consent import CONSENT
@@ -217,7 +218,7 @@ def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
     def why(job: str) -> subprocess.CompletedProcess[str]:
         argv = [sys.executable, "-c", "from wattqueue.cli import main; main()", "live", "why", job]
         argv += ["--config", str(tmp_path / "live.toml")]
-        env = {"PYTHONPATH": str(ROOT / "src"), "PATH": "/usr/bin:/bin"}
+        env = {"PYTHONPATH": str(IMPORTED_FROM), "PATH": "/usr/bin:/bin"}
         return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=env)
 
     assert [line.partition(":")[0] for line in why("7").stdout.splitlines()] == ["job 7_1", "job 7_2"]

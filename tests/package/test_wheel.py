@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import wattqueue
+from tests.wattqueue_agent.powercap_tree import PowercapTree
+from tools.packages import packages
 from wattqueue.cli import _app
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +32,8 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     tree = ROOT / "src"
     wanted = {
         str(p.relative_to(tree))
-        for p in (tree / "wattqueue").rglob("*")
+        for name in packages()
+        for p in (tree / name).rglob("*")
         if p.is_file() and "__pycache__" not in p.parts
     }
     held = set(zipfile.ZipFile(wheel).namelist())
@@ -75,3 +79,31 @@ def test_every_verb_says_its_help_without_the_extras(installed: Path, tmp_path: 
     done = run(installed, tmp_path, verb, "--help")
     assert done.returncode == 0
     assert "Usage" in done.stdout
+
+
+def test_an_agent_installs_and_runs_without_numba_and_polars(wheel: Path, tmp_path: Path) -> None:
+    """With the packages of the guide alone, in the versions of the lock file."""
+    guide = (ROOT / "docs/guide/agent.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^pip install (typer .*)$", guide, re.MULTILINE)
+    lock = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
+    (tmp_path / "pins.txt").write_text("\n".join(re.findall(r"^[\w.\[\]-]+==[\w.+!-]+", lock, re.MULTILINE)))
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "node")], check=True)
+    python = str(tmp_path / "node/bin/python")
+    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    subprocess.run([*pip, "-c", str(tmp_path / "pins.txt"), *line.split()], check=True, capture_output=True)
+    subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True, capture_output=True)
+    for name in ("numba", "polars"):
+        assert subprocess.run([python, "-c", f"import {name}"], capture_output=True, check=False).returncode == 1
+    tree = PowercapTree(tmp_path / "powercap", [120.0], 150.0)
+    config = tmp_path / "agent.toml"
+    config.write_text(
+        'powercap = "powercap"\ncpufreq = "cpufreq"\nstate_dir = "state"\ngpus = false\nperiod_s = 0.1\n'
+        '[broker]\nhost = "localhost"\nport = 1\n[[allow]]\nlimit = "package-*"\nlow = 60.0\nhigh = 150.0\n'
+    )
+    command = tmp_path / "node/bin/wattqueue"
+    check = run(command, tmp_path, "agent", "check", "-c", "agent.toml")
+    assert (check.returncode, check.stderr) == (0, "")
+    assert "package-0" in check.stdout
+    done = run(command, tmp_path, "agent", "run", "-c", "agent.toml", "--steps", "3")
+    assert done.returncode == 0, done.stderr
+    assert tree.limits_w() == [150.0]

@@ -11,7 +11,6 @@ from tests.report.chromium import Browser
 from wattqueue.report.campaign import METRICS
 from wattqueue.report.document import Document, Table
 from wattqueue.report.metric_table import label
-from wattqueue_grid.incentives.design_report import HEADS as DESIGN
 
 pytestmark = [pytest.mark.browser, pytest.mark.compiled]  # what a browser shows depends on no kernel
 
@@ -31,6 +30,20 @@ SHAPES = """Object.fromEntries([...document.querySelectorAll(".wide")].map((box)
 
 MONEY = "-1,234,567.89 EUR"
 ROW = "easy+pc-adaptive-0.1, estimator history-quantile"
+DESIGN = (
+    *(
+        "Rate",
+        "Users",
+        "Work",
+        "Added wait node-h",
+        "Added run node-h",
+        "Delivered",
+        "Payment",
+        "Penalty",
+        "Lower bill",
+    ),
+    *("Rewards", "Loss of users", "Centre", "Users gain", "Both"),
+)
 TABLES: dict[str, tuple[Sequence[str], list[tuple[str, ...]], list[str] | None]] = {
     "few": (("Event", "Net"), [("spring-1", MONEY)], ["", "n"]),
     "design": (DESIGN, [("1.25", "83 %", "79 %", "12,345", "9,876", "123.4 MWh", *[MONEY] * 8)] * 3, None),
