@@ -111,7 +111,7 @@ def view_page() -> str:
         "# What a view offers, which actions exist",
         "",
         "Made from the classes by `python docs/generate.py`. A part imports these names from `wattqueue.parts`;",
-        "how they are used is in [Write your own part](parts.md).",
+        "how they are used is in [Write a part of a policy](parts.md).",
         "",
         "## View",
         "",
