@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from wattqueue.parts.actions import Action
-from wattqueue.parts.contracts import Control
+from wattqueue.parts.run_contracts import Control
 from wattqueue.policy.view import View
 
 

@@ -16,10 +16,10 @@ from wattqueue.kernels.domain_power import read_domains
 from wattqueue.model.power_sensor import Covers, PowerSensor
 from wattqueue.model.profiles import PowerProfiles
 from wattqueue.model.signals import Cap
-from wattqueue.parts.contracts import Control
 from wattqueue.parts.controls.idle_off import IdleOff
 from wattqueue.parts.controls.rapl_redistribution import RaplRedistribution
 from wattqueue.parts.ledger.measured import Measured
+from wattqueue.parts.run_contracts import Control
 from wattqueue.policy.capabilities import resolve
 from wattqueue.policy.policy import load_policy
 from wattqueue.sim.engine import Run, Simulation

@@ -97,6 +97,16 @@ class Merged(NamedTuple):
     off_uw: Array
 
 
+class OwnRows(NamedTuple):
+    """The run's own rows in a window; the first one counts as its begin."""
+
+    cell: Array
+    """int64 multiple of the period at which each stands."""
+    time_s: Array
+    first: int
+    """Number of the first one in the run's series."""
+
+
 @kernel
 def sample_uw(patterns: PatternTable, runs: RunTable, r: int, place: int) -> int:
     """Return the microwatts of one unit of run r at a place of its pattern, rounded half up."""
@@ -292,17 +302,15 @@ def add_run(patterns: PatternTable, runs: RunTable, r: int, first: int, last: in
 
 @entry
 def sum_on_grid(
-    patterns: PatternTable, runs: RunTable, out: Merged, cells: Array, total: Array, own_cell: Array, own_time: Array,
-    own_row: int, period_s: float,
-) -> int:  # fmt: skip
+    patterns: PatternTable, runs: RunTable, out: Merged, cells: Array, total: Array, window: OwnRows, period_s: float
+) -> int:
     """Write the rows of the sum for runs whose steps all fall on multiples of ``period_s``; return their number.
 
     The rows are those of ``sum_steps``. ``cells`` (k, 2) int64: the multiples at which each run starts and ends;
-    ``total`` (c,) int64 of zeros, for the multiples of the window, the first of which is ``own_cell[0]``; ``own_cell``
-    int64 and ``own_time`` of the run's own rows in the window, the first of which has the number ``own_row`` and counts
-    as its begin. ``out`` needs room for c rows.
+    ``total`` (c,) int64 of zeros, for the multiples of the window, the first of which is ``window.cell[0]``. ``out``
+    needs room for c rows.
     """
-    origin, count = int(own_cell[0]), len(total)
+    origin, count = int(window.cell[0]), len(total)
     for r in range(len(cells)):
         start = int(cells[r, 0])
         first, last = max(start, origin), min(int(cells[r, 1]), origin + count)
@@ -310,10 +318,10 @@ def sum_on_grid(
     rows, own = 0, 0
     for c in range(count):
         time, moved = (origin + c) * period_s, False
-        while own < len(own_cell) and own_cell[own] == origin + c:
-            time, moved = own_time[own], True
+        while own < len(window.cell) and window.cell[own] == origin + c:
+            time, moved = window.time_s[own], True
             own += 1
         if moved or total[c] != out.off_uw[rows - 1]:
-            out.time[rows], out.row[rows], out.off_uw[rows] = time, own_row + own - 1, total[c]
+            out.time[rows], out.row[rows], out.off_uw[rows] = time, window.first + own - 1, total[c]
             rows += 1
     return rows

@@ -27,7 +27,7 @@ from wattqueue.kernels.state import KernelView
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.live.world import Busy, Layout
-from wattqueue.parts.contracts import MeteredLedger
+from wattqueue.parts.run_contracts import MeteredLedger
 from wattqueue.policy.site_meter import LICENSED_SHARE, site_meter_of
 
 GAP_S = 60.0

@@ -29,7 +29,7 @@ from typing import NamedTuple
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.requests import JobRequest, MeasuredJob
 from wattqueue.live.telemetry.base import NodePower
-from wattqueue.parts.contracts import CorrectingLedger
+from wattqueue.parts.run_contracts import CorrectingLedger
 from wattqueue.policy.sensors import JobEvidence
 
 ENOUGH = 0.5

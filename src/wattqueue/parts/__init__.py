@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from wattqueue.parts.contracts import (
         Asked,
         Backfill,
-        Control,
-        CustomBackfill,
         Entries,
         Estimator,
         Finished,
@@ -57,25 +55,25 @@ if TYPE_CHECKING:
         Floats,
         Frequency,
         Ints,
-        Ledger,
         OnlineEstimator,
         OnlineRunTime,
         Order,
         Placement,
         Prediction,
         Remembering,
-        RerankingOrder,
         RunTime,
         Start,
     )
+    from wattqueue.parts.run_contracts import Control, CustomBackfill, Ledger, RerankingOrder
     from wattqueue.policy.view import View
 
 _CONTRACTS = (
-    *("Asked", "Backfill", "Control", "CustomBackfill", "Entries", "Estimator", "Finished", "FinishedRuns", "Floats"),
+    *("Asked", "Backfill", "Entries", "Estimator", "Finished", "FinishedRuns", "Floats"),
     "Frequency",
-    *("Ints", "Ledger", "OnlineEstimator", "OnlineRunTime", "Order", "Placement", "Prediction"),
-    *("Remembering", "RerankingOrder", "RunTime", "Start"),
+    *("Ints", "OnlineEstimator", "OnlineRunTime", "Order", "Placement", "Prediction"),
+    *("Remembering", "RunTime", "Start"),
 )
+_RUN_CONTRACTS = ("Control", "CustomBackfill", "Ledger", "RerankingOrder")
 _FORMATS = ("LIKELY", "NOT", "POSSIBLE", "SURE", "ReadOptions", "WorkloadFile", "WorkloadFormat")
 __all__ = [  # noqa: RUF022  parts, then formats
     "Action", "Asked", "Backfill", "Control", "CustomBackfill", "DrainNode", "Entries", "Estimator", "Finished",
@@ -89,6 +87,7 @@ __all__ = [  # noqa: RUF022  parts, then formats
 _HOMES = {
     **dict.fromkeys(__all__, "wattqueue.parts.actions"),  # all that have no other home below
     **dict.fromkeys(_CONTRACTS, "wattqueue.parts.contracts"),
+    **dict.fromkeys(_RUN_CONTRACTS, "wattqueue.parts.run_contracts"),
     **dict.fromkeys(_FORMATS, "wattqueue.formats.workload_format"),
     "KnownJobs": "wattqueue.model.known_jobs",
     "Observed": "wattqueue.model.known_jobs",

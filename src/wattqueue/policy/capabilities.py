@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 from wattqueue.errors import PolicyError, one_of
 from wattqueue.kernels import codes
 from wattqueue.model.bounds import PERIOD_S
-from wattqueue.parts.contracts import NoMargin
 from wattqueue.parts.oracles import is_oracle
+from wattqueue.parts.run_contracts import NoMargin
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.interfaces import AXES, method_of, stated
 from wattqueue.policy.registry import part_name
@@ -24,19 +24,8 @@ from wattqueue.policy.registry import part_name
 if TYPE_CHECKING:
     from wattqueue.model.machine import Machine
     from wattqueue.model.past import Past
-    from wattqueue.parts.contracts import (
-        CompiledStep,
-        Control,
-        CorrectingLedger,
-        Floats,
-        MeteredLedger,
-        OnlineEstimator,
-        OnlineRunTime,
-        Prediction,
-        RunTime,
-        SampledLedger,
-        Start,
-    )
+    from wattqueue.parts.contracts import Floats, OnlineEstimator, OnlineRunTime, Prediction, RunTime, Start
+    from wattqueue.parts.run_contracts import CompiledStep, Control, CorrectingLedger, MeteredLedger, SampledLedger
     from wattqueue.policy.policy import Policy
     from wattqueue.policy.view import View
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from wattqueue.errors import PolicyError, one_of
 from wattqueue.model.bounds import of_option
-from wattqueue.parts import contracts
+from wattqueue.parts import contracts, run_contracts
 from wattqueue.policy.capabilities import resolve
 from wattqueue.policy.interfaces import AXES, axes_of, stated
 from wattqueue.policy.registry import part_class
@@ -39,13 +39,13 @@ class Policy:
     """Chooses the options of each entry."""
     placement: contracts.Placement
     """Chooses units."""
-    backfill: contracts.Backfill | contracts.CustomBackfill
+    backfill: contracts.Backfill | run_contracts.CustomBackfill
     """Decides who may overtake whom: a compiled pass, or one in Python."""
-    ledger: contracts.Ledger
+    ledger: run_contracts.Ledger
     """What counts as drawn."""
     runtime: contracts.RunTime = field(default_factory=_walltimes)
     """Predicts how long jobs run: their planned times."""
-    controls: tuple[contracts.Control, ...] = ()
+    controls: tuple[run_contracts.Control, ...] = ()
     """Act on running jobs and nodes, in this order."""
     row: Row = field(default_factory=dict)
     """The row that the policy was made from, as run folders record it."""

@@ -10,7 +10,7 @@ from wattqueue.kernels import in_flight as at
 from wattqueue.kernels.codes import microwatts
 from wattqueue.kernels.measured import new_measured
 from wattqueue.model.machine import Machine
-from wattqueue.parts.contracts import CorrectingLedger, SampledLedger
+from wattqueue.parts.run_contracts import CorrectingLedger, SampledLedger
 from wattqueue.policy.build import idle_uw
 
 

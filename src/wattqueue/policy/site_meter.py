@@ -6,7 +6,7 @@ import numpy as np
 
 from wattqueue.kernels import site_meter as at
 from wattqueue.kernels.site_meter import SiteMeter, new_meter, no_meter
-from wattqueue.parts.contracts import MeteredLedger
+from wattqueue.parts.run_contracts import MeteredLedger
 
 DAY_S = 86_400.0
 PARTS_A_DAY = 24

@@ -123,8 +123,10 @@ def perform(inputs: RunInputs, progress: Progress | None = None) -> TaskResult:
 def prepared(inputs: RunInputs) -> Simulation:
     """Return the simulation of these inputs, before its first event."""
     jobs, machine = with_nodes_for_memory(inputs.jobs, inputs.machine), inputs.machine
-    given = actual_power(jobs, machine), NodeEvents.none(), inputs.past, inputs.task.phases_s, inputs.targets
-    return Simulation(jobs, machine, inputs.policy, inputs.cap, *given)
+    return Simulation(
+        jobs, machine, inputs.policy, inputs.cap, actual_power(jobs, machine), NodeEvents.none(),
+        past=inputs.past, phases_s=inputs.task.phases_s, targets=inputs.targets,
+    )  # fmt: skip
 
 
 def refuse_if_none_fits(outcome: TaskResult) -> None:

@@ -143,7 +143,9 @@ def simulate(
         run = simulate(jobs, machine, load_policy("easy"), cap=Cap.constant(1e6))
     """
     events = events or NodeEvents.none()
-    simulation = Simulation(jobs, machine, policy, cap or Cap.none(), actual, events, past, phases_s, targets)
+    simulation = Simulation(
+        jobs, machine, policy, cap or Cap.none(), actual, events, past=past, phases_s=phases_s, targets=targets
+    )
     simulation.go(progress)
     return simulation.result()
 
@@ -167,7 +169,7 @@ class Simulation:
 
     def __init__(
         self, jobs: Jobs, machine: Machine, policy: Policy, cap: Cap, actual: Prediction | None, events: NodeEvents,
-        past: Past | None = None, phases_s: float | None = None, targets: LoadTargets | None = None,
+        *, past: Past | None = None, phases_s: float | None = None, targets: LoadTargets | None = None,
     ) -> None:  # fmt: skip
         """Evaluate the policy's static parts and build the arrays; nothing runs yet.
 

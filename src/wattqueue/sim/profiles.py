@@ -24,6 +24,7 @@ from wattqueue.kernels.placement import new_held
 from wattqueue.kernels.profile_power import (
     Merged,
     NextSteps,
+    OwnRows,
     PatternTable,
     RunTable,
     StepRing,
@@ -265,7 +266,7 @@ def _window(found: ProfiledRuns, own: PowerSeries, begin: float, end: float) -> 
         cells, own_cell, total = grid
         out = _room(len(total) + 1)
         period = float(runs.period_s[0])
-        rows = sum_on_grid(found.patterns, runs, out, cells, total, own_cell, own_time, own_row, period)
+        rows = sum_on_grid(found.patterns, runs, out, cells, total, OwnRows(own_cell, own_time, own_row), period)
         out.time[rows - 1] = min(out.time[rows - 1], end)  # a multiple may be rounded to just above the end
     else:
         out = _room(rows_at_most)

@@ -19,9 +19,10 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.actions import Action
-from wattqueue.parts.contracts import Control, Floats
+from wattqueue.parts.contracts import Floats
 from wattqueue.parts.controls.rapl_lending import RaplLending
 from wattqueue.parts.controls.rapl_redistribution import RaplRedistribution
+from wattqueue.parts.run_contracts import Control
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View
 from wattqueue.report.compare.stats import estimate, with_interval

@@ -16,9 +16,10 @@ from wattqueue.model.metrics import CapSums, cap_sums, energies, job_figures, sp
 from wattqueue.model.signals import Cap
 from wattqueue.model.steps import Steps
 from wattqueue.parts.actions import Action
-from wattqueue.parts.contracts import Asked, Prediction, Read
+from wattqueue.parts.contracts import Asked, Prediction
 from wattqueue.parts.controls.rapl_redistribution import PERIOD_S, RaplRedistribution
 from wattqueue.parts.ledger.measured import Measured
+from wattqueue.parts.run_contracts import Read
 from wattqueue.policy.policy import Policy, load_policy
 from wattqueue.policy.view import View
 from wattqueue.sim.engine import Run, simulate

@@ -14,7 +14,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import numba
 from numba import njit, types
@@ -24,7 +24,6 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 from numba.extending import typeof_impl
 
 from wattqueue.kernels._numba.addresses import Referenced
-from wattqueue.kernels._numba.bound_entry import BoundEntry
 from wattqueue.kernels._numba.inner import InnerCompiler
 from wattqueue.kernels._numba.intrinsics import at_least, at_most, least_of
 from wattqueue.kernels._numba.references import by_reference
@@ -158,6 +157,27 @@ def _with_addresses(compiled: Callable[..., Any], count: int) -> Callable[..., A
     return lambda a, b, c, d, *rest: compiled(a.addresses, b.addresses, c.addresses, d.addresses, *rest)
 
 
+class _BoundEntry(functools.partial[Any]):
+    """The machine code of an entry kernel with the words of its tuples: called with the remaining numbers.
+
+    A copy is bound to copies of the tuples: words are addresses, and would lead to the arrays of the original.
+    """
+
+    entry: Callable[..., Any]
+    tuples: tuple[Any, ...]
+
+    @classmethod
+    def to(cls, point: Callable[..., Any], words: list[Any], entry: Callable[..., Any], *tuples: Any) -> Self:
+        """Bind machine code to the words of ``tuples``, which are kept alive with them."""
+        bound = cls(point, *words)
+        bound.entry, bound.tuples = entry, tuples
+        return bound
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle as the entry kernel and the tuples."""
+        return bind, (self.entry, *self.tuples)
+
+
 def bind(call: Callable[..., R], *tuples: Any) -> Callable[..., R]:
     """Return an entry kernel bound to its tuples: a function of the remaining arguments, which are numbers.
 
@@ -178,4 +198,4 @@ def bind(call: Callable[..., R], *tuples: Any) -> Callable[..., R]:
             raise TypeError(f"{function.__name__}: only numbers may remain, not {rest}")
         kinds = (*map(numba.typeof, words), *(_NUMBERS[kind] for kind in rest))
         point = points[layouts] = call.dispatcher.compile(kinds)  # type: ignore[attr-defined]
-    return BoundEntry.to(point, words, call, *tuples)
+    return _BoundEntry.to(point, words, call, *tuples)

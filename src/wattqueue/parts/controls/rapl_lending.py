@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from wattqueue.kernels.codes import MICRO
 from wattqueue.parts.actions import Action
-from wattqueue.parts.contracts import CompiledStep, Floats
+from wattqueue.parts.contracts import Floats
 from wattqueue.parts.controls.rapl_redistribution import (
     INF,
     RaplRedistribution,
     lower_to_budget,
     reset_at_start,
 )
+from wattqueue.parts.run_contracts import CompiledStep
 
 if TYPE_CHECKING:
     from wattqueue.policy.view import Promise, View

@@ -33,7 +33,8 @@ from wattqueue.kernels import codes
 from wattqueue.kernels.codes import MICRO
 from wattqueue.model.bounds import CAP_W
 from wattqueue.parts.actions import Action, Refusal, SetDomainCaps
-from wattqueue.parts.contracts import CompiledStep, Floats
+from wattqueue.parts.contracts import Floats
+from wattqueue.parts.run_contracts import CompiledStep
 
 if TYPE_CHECKING:
     from wattqueue.policy.domain_limits import DomainLimits

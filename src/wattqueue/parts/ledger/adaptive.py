@@ -14,7 +14,7 @@ import math
 from typing import ClassVar
 
 from wattqueue.errors import PolicyError
-from wattqueue.parts.contracts import NoMargin
+from wattqueue.parts.run_contracts import NoMargin
 
 
 class Adaptive(NoMargin):

@@ -11,7 +11,7 @@ from statistics import NormalDist
 from typing import ClassVar
 
 from wattqueue.errors import PolicyError
-from wattqueue.parts.contracts import NoMargin
+from wattqueue.parts.run_contracts import NoMargin
 
 
 class Chance(NoMargin):

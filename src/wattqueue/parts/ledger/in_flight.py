@@ -16,8 +16,8 @@ import math
 from typing import ClassVar
 
 from wattqueue.errors import PolicyError
-from wattqueue.parts.contracts import Read, Share
 from wattqueue.parts.ledger.measured import Measured
+from wattqueue.parts.run_contracts import Read, Share
 
 
 class InFlight(Measured):

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import ClassVar, get_args
 
 from wattqueue.errors import PolicyError
-from wattqueue.parts.contracts import NoMargin, Read, Share
+from wattqueue.parts.run_contracts import NoMargin, Read, Share
 
 
 class Measured(NoMargin):

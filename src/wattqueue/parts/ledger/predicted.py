@@ -6,7 +6,7 @@ stays within the cap. Idle nodes count as the cap scope demands (rule 14 of docs
 
 from __future__ import annotations
 
-from wattqueue.parts.contracts import NoMargin
+from wattqueue.parts.run_contracts import NoMargin
 
 
 class Predicted(NoMargin):
