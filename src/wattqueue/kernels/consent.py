@@ -26,7 +26,7 @@ def looks_at_target(view: KernelView) -> bool:
     now = view.now
     if now.cap_uw < now.full_cap_uw:
         return True
-    return bool((now.looks_ahead != 0 or now.backfill == codes.CUSTOM) and view.now.ahead_s < INF)
+    return bool((now.looks_ahead != 0 or now.backfill == codes.CUSTOM) and now.ahead_s < INF)
 
 
 @inlined

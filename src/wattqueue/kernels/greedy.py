@@ -122,7 +122,7 @@ def begin_pass(view: KernelView) -> int:
     whole = now.dirty != 0 or now.fcfs_ranks == 0 or now.whole_next != 0
     whole = whole or now.depth < codes.ANY_NEED
     # What the next load target leaves over changes with each start and each second.
-    whole = whole or (now.looks_ahead != 0 and view.now.ahead_s < INF)
+    whole = whole or (now.looks_ahead != 0 and now.ahead_s < INF)
     # What was tried slowed is then tried at full speed.
     whole = whole or consent_ends(view)
     # What starts later is not among the running jobs that the bound was taken from.
@@ -307,7 +307,7 @@ def note_earlier_shadows(view: KernelView, job: int, end: float) -> None:
         entry = as_int64(reserved.entry[q])
         if entry >= 0 and end < reserved.time[q] and view.entries.job[entry] != job:
             if suffices(view, left_beside(view, q, entry)):
-                view.now.whole_next = 1
+                now.whole_next = 1
 
 
 @inlined

@@ -82,5 +82,5 @@ def available_under(view: KernelView, cap: int, more: int) -> int:
         return int(codes.NO_CAP - now.ledger_uw)
     budget = cap - now.base_uw - more
     if now.by_chance != 0:
-        budget = math.floor(budget / view.now.chance_share)
+        budget = math.floor(budget / now.chance_share)
     return int(budget - now.margin_uw - now.ledger_uw - now.idle_above_uw)

@@ -359,9 +359,9 @@ def keep_margin(view: KernelView, meter: SiteMeter) -> None:
     """Put share and margin in force; the budget follows."""
     now, z = view.now, z_in_force(meter)
     share = share_in_force(meter)
-    view.now.chance_share = share
-    view.now.chance_own = z * z * meter.figures[OWN]
-    view.now.chance_common = z * z * meter.figures[COMMON]
+    now.chance_share = share
+    now.chance_own = z * z * meter.figures[OWN]
+    now.chance_common = z * z * meter.figures[COMMON]
     now.margin_uw = margin_uw(view, as_int64(now.ledger_uw), as_int64(now.squares_w2))
     set_budget(view)
     if now.available_uw >= 0:

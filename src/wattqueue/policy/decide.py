@@ -126,7 +126,7 @@ def view_of(snapshot: PolicySnapshot) -> state.KernelView:
     now.in_target = s.signals.targets.in_force(s.now_s) >= 0
     if len(s.signals.targets):
         ahead_s, ahead_w = next_target(s.signals, np.array([s.now_s]))
-        view.now.ahead_s = ahead_s[0]
+        now.ahead_s = ahead_s[0]
         now.ahead_cap_uw = codes.microwatts(ahead_w[0]) if ahead_s[0] < np.inf else codes.NO_CAP
     # Not into MARGIN: that slot is the ledger's own, and a chance ledger computes it from what runs.
     now.base_margin_uw = codes.microwatts(s.margin_w)
