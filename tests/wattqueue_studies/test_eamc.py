@@ -10,6 +10,7 @@ from tests.program import wattqueue
 from wattqueue.errors import InputError
 from wattqueue.model.eamc_table1 import POWER_W, RUNTIME_S
 from wattqueue.policy.rows import find_row
+from wattqueue.report.document import Figures
 from wattqueue.workload.cirne import DAY_S, CirneModel
 from wattqueue_studies.eamc.choices import energy_ratios, frequency_rows, partition_rows, threshold_rows
 from wattqueue_studies.eamc.study import BothBackfills, EamcStudy
@@ -172,7 +173,8 @@ def test_the_page_has_every_figure_and_every_claim(small: StudyReport) -> None:
     page = small.html()
     # Figures 3, 4 (three workloads) and 6: four metrics each; Figure 5: three workloads, all jobs and p2's.
     assert page.count('<figure class="fig') == 5 * 4 + 3 * 2
-    keys = [figure.key for figure, _ in small.drawn]
+    (figures,) = [block for block in small.blocks if isinstance(block, Figures)]
+    keys = [figure.key for figure, _ in figures.drawn]
     assert len(set(keys)) == len(keys)
     assert "Figure 6: changes by seed" in page
     assert "Figure 5: share by seed" in page
@@ -220,7 +222,7 @@ def test_coefficients_are_read_once_for_a_report(
     monkeypatch.setattr("wattqueue_studies.eamc.study.tables_from", counted)
     coefficients, apps = published_files(data_dir)
     study = EamcStudy(coefficients, apps, seeds=2, easy_seeds=2, model=SMALL)
-    assert "EAR coefficients" in study.report(simulated).about
+    assert "EAR coefficients" in str(study.report(simulated).text[0])
     assert read == [coefficients]
 
 
