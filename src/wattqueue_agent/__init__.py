@@ -1,6 +1,6 @@
 """The agent of a node: it reads power, sets limits that the controller asks for, and restores what it found.
 
-- ``limits``, ``rapl``, ``cpufreq``, ``nvml``: what can be limited on a node, one file per interface of the hardware.
+- ``limits``, ``hardware``: what a limit is, and what can be limited on a node.
 - ``config``: which limits a site lets the controller set, and within which range.
 - ``originals``, ``keeper``: what was found is on disk before it is changed, and restored by a second process if
   the agent dies.

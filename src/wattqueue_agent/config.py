@@ -14,7 +14,7 @@ from wattqueue.formats.bounded import Setting
 from wattqueue.formats.checked_toml import Section, read_model
 from wattqueue.live.agents import BrokerSection, Word
 from wattqueue.live.telemetry.powercap import SYSTEM as POWERCAP
-from wattqueue_agent.cpufreq import SYSTEM as CPUFREQ
+from wattqueue_agent.hardware import CPUFREQ
 from wattqueue_agent.limits import Bounds
 
 

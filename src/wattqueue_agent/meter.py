@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wattqueue.live.telemetry.powercap import Counter, read_counter, said, zone_w
+from wattqueue_agent.hardware import GpuLimit, RaplLimit
 from wattqueue_agent.limits import Limit, LimitError
-from wattqueue_agent.nvml import GpuLimit
-from wattqueue_agent.rapl import RaplLimit
 
 
 @dataclass

@@ -26,10 +26,9 @@ from wattqueue.errors import InputError
 from wattqueue.live.agents import MOST_BYTES, AgentLink, AgentState, Arrived, BrokerSection, Desired
 from wattqueue_agent.agent import Agent
 from wattqueue_agent.config import load_agent_config
-from wattqueue_agent.hardware import find_limits
+from wattqueue_agent.hardware import GpuLimit, find_limits, gpu_limits
 from wattqueue_agent.keeper import Keeper, start_keeper
 from wattqueue_agent.limits import Bounds, LimitError
-from wattqueue_agent.nvml import GpuLimit, gpu_limits
 from wattqueue_agent.originals import FILE, Originals, restore_from
 from wattqueue_agent.run import follow, only_agent
 
@@ -183,7 +182,7 @@ def test_a_limit_that_the_hardware_does_not_take_is_reported(
     agent: Agent, tree: PowercapTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A package whose limit is locked by the firmware takes the write and stays as it is."""
-    monkeypatch.setattr("wattqueue_agent.rapl.write_number", lambda *_: None)
+    monkeypatch.setattr("wattqueue_agent.hardware.write_number", lambda *_: None)
     agent.receive(desired(package_0=80.0), NOW_S)
     state = agent.state(NOW_S, 0.0)
     assert state.counts == {"limit not taken": 1}
