@@ -62,7 +62,7 @@ def test_a_campaign(trace: Path, tmp_path: Path, line: Line) -> None:
         f'workloads = ["{trace.name}"]\nnodes = 8\nnode_watts = "95:190.7"\npolicies = ["easy"]\n'
         'estimators = ["naive", "oracle-max"]\ncaps = ["80%"]\n'
     )
-    done = line("campaign", grid, "--jobs", "1")
+    done = line("campaign", grid, "--workers", "1")
     assert done.exception is None
     assert "oracle-max (oracle)" in done.output
     table = pl.read_parquet(grid.with_suffix("") / "results.parquet")

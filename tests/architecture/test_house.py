@@ -11,7 +11,7 @@ from tools.packages import CORE, packages
 from wattqueue.policy.interfaces import AXES
 
 FLOORS = [
-    {"errors", "lazy", "version"},
+    {"errors", "lazy", "options", "version"},
     {"model"},
     {"formats", "workload", "kernels", "parts"},
     {"store"},
@@ -24,7 +24,7 @@ FLOORS = [
     {"whatif"},
     {"settlement"},
     {"incentives"},
-    {"api", "terminal"},
+    {"api", "terminal", "verbs"},
     {"cli"},
     {"wattqueue_grid", "wattqueue_agent"},
     {"wattqueue_studies"},

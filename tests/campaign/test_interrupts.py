@@ -44,7 +44,7 @@ def test_a_signal_ends_everything(
     (tmp_path / "grid.toml").write_text(GRID)
     call = [sys.executable, "-c", "from wattqueue.cli import main; main()", "campaign", str(tmp_path / "grid.toml")]
     process = subprocess.Popen(
-        [*call, "--jobs", "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [*call, "--workers", "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     store = tmp_path / "grid" / "finished.jsonl"
     until = time.monotonic() + 120

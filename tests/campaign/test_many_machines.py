@@ -40,7 +40,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the grid, and what one process makes of it."""
     folder = tmp_path_factory.mktemp("campaign")
     (folder / "grid.toml").write_text(GRID)
-    done = finish(start(folder, "alone", "--jobs", "1"))
+    done = finish(start(folder, "alone", "--workers", "1"))
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -112,20 +112,20 @@ def test_a_scheduler_that_goes_away_keeps_what_is_finished(home: Path, two: Clus
     assert "the scheduler went away" in said(done)[0]
     before = kept(home, "lost")
     assert not (home / "lost" / "results.parquet").exists()
-    done = finish(start(home, "lost", "--jobs", "2"))
+    done = finish(start(home, "lost", "--workers", "2"))
     assert f"{RUNS - before} runs done, {before} kept" in done.stdout, done.stderr
     assert table(home, "lost") == table(home, "alone")
 
 
 @pytest.mark.slow
 def test_the_whole_campaign_killed_midway(home: Path) -> None:
-    process = start(home, "killed", "--jobs", "2")
+    process = start(home, "killed", "--workers", "2")
     midway(home, "killed", process)
     process.send_signal(signal.SIGKILL)
     wait_for("its workers to leave", lambda: not members(process.pid))
     finish(process)
     before = kept(home, "killed")
-    done = finish(start(home, "killed", "--jobs", "2"))
+    done = finish(start(home, "killed", "--workers", "2"))
     assert done.returncode == 0, done.stderr
     assert f"{RUNS - before} runs done, {before} kept" in done.stdout
     assert table(home, "killed") == table(home, "alone")
@@ -133,7 +133,7 @@ def test_the_whole_campaign_killed_midway(home: Path) -> None:
 
 @pytest.mark.slow
 def test_interrupted(home: Path) -> None:
-    process = start(home, "stopped", "--jobs", "2")
+    process = start(home, "stopped", "--workers", "2")
     midway(home, "stopped", process)
     os.killpg(process.pid, signal.SIGINT)
     done = finish(process)
@@ -153,10 +153,10 @@ def test_a_disk_that_runs_full_loses_nothing(home: Path, tmp_path: Path) -> None
     (tmp_path / "grid.toml").write_text(
         f'workloads = ["trace.swf"]\nnodes = 8\nnode_watts = "95:190.7"\ncaps = [{caps}]'
     )
-    whole = finish(start(tmp_path, "whole", "--jobs", "2"))
+    whole = finish(start(tmp_path, "whole", "--workers", "2"))
     assert whole.returncode == 0, whole.stderr
     lines = (tmp_path / "whole" / "finished.jsonl").read_bytes().count(b"\n")
-    done = finish(start(tmp_path, "full", "--jobs", "2", most_bytes=20_000))
+    done = finish(start(tmp_path, "full", "--workers", "2", most_bytes=20_000))
     assert done.returncode == 2
     assert len(said(done)) == 1, done.stderr
     assert "finished.jsonl: could not be written: File too large" in said(done)[0]
@@ -164,7 +164,7 @@ def test_a_disk_that_runs_full_loses_nothing(home: Path, tmp_path: Path) -> None
     assert finished.endswith(b"\n")
     before = finished.count(b"\n") - 1
     assert 5 < before < lines - 1
-    again = finish(start(tmp_path, "full", "--jobs", "2"))
+    again = finish(start(tmp_path, "full", "--workers", "2"))
     assert f"{30 - before} runs done, {before} kept" in again.stdout, again.stderr
     assert table(tmp_path, "full") == table(tmp_path, "whole")
 
@@ -237,7 +237,12 @@ def test_workers_do_not_compile(tmp_path: Path) -> None:
     assert before
     call = [sys.executable, "-c", "from wattqueue.cli import main; main()", "campaign", str(tmp_path / "grid.toml")]
     done = subprocess.run(
-        [*call, "--jobs", "2"], check=False, env=os.environ | environment, capture_output=True, text=True, timeout=600
+        [*call, "--workers", "2"],
+        check=False,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert "Compiling" not in done.stderr
@@ -305,7 +310,7 @@ def test_jobs_go_with_this_machine_or_slurm() -> None:
     pytest.importorskip("distributed")
     with pytest.raises(InputError) as caught, opened_backend("dask://127.0.0.1:1", 2):
         pass
-    assert caught.value.where == "--jobs"
+    assert caught.value.where == "--workers"
 
 
 def test_without_the_extra(tmp_path: Path) -> None:
@@ -345,7 +350,7 @@ def test_workers_that_slurm_starts(home: Path, slurm: SlurmLab, monkeypatch: pyt
     for name, value in slurm.env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PYTHONPATH", f"{IMPORTED_FROM}{os.pathsep}{ROOT}")
-    process = start(home, "slurm", "--cluster", "slurm", "--jobs", "2", file="slurm.toml")
+    process = start(home, "slurm", "--cluster", "slurm", "--workers", "2", file="slurm.toml")
     midway(home, "slurm", process)
     running = slurm.run(["squeue", "-h", "-o", "%i %T"]).out.split()
     assert "RUNNING" in running

@@ -36,12 +36,12 @@ def grid(tmp_path: Path) -> Path:
 
 
 def test_one_table_whatever_the_workers_and_restarts(grid: Path) -> None:
-    done = wattqueue("campaign", grid, "--jobs", "2")
+    done = wattqueue("campaign", grid, "--workers", "2")
     assert done.returncode == 0, done.stderr
     assert "16 runs done" in done.stdout
     found = grid.with_suffix("") / "results.parquet"
     alone = grid.parent / "alone"
-    assert wattqueue("campaign", grid, "--jobs", "1", "--out", alone).returncode == 0
+    assert wattqueue("campaign", grid, "--workers", "1", "--out", alone).returncode == 0
     assert (alone / "results.parquet").read_bytes() == found.read_bytes()
     again = wattqueue("campaign", grid)
     assert "0 runs done, 16 kept" in again.stdout
@@ -49,7 +49,7 @@ def test_one_table_whatever_the_workers_and_restarts(grid: Path) -> None:
 
 
 def test_rows_are_the_metrics_of_simulate(grid: Path, tmp_path: Path) -> None:
-    assert wattqueue("campaign", grid, "--jobs", "1").returncode == 0
+    assert wattqueue("campaign", grid, "--workers", "1").returncode == 0
     table = pl.read_parquet(grid.with_suffix("") / "results.parquet")
     out = tmp_path / "one"
     plain = ("--nodes", "8", "--node-watts", "95:190.7", "--no-report", "--out", out)
@@ -65,15 +65,15 @@ def test_rows_are_the_metrics_of_simulate(grid: Path, tmp_path: Path) -> None:
 
 
 def test_a_grown_grid_does_only_what_is_new(grid: Path) -> None:
-    assert wattqueue("campaign", grid, "--jobs", "1").returncode == 0
+    assert wattqueue("campaign", grid, "--workers", "1").returncode == 0
     grid.write_text(GRID.replace('"80%"', '"80%", "90%"'))
-    more = wattqueue("campaign", grid, "--jobs", "1")
+    more = wattqueue("campaign", grid, "--workers", "1")
     assert "8 runs done, 16 kept" in more.stdout, more.stderr
     assert len(pl.read_parquet(grid.with_suffix("") / "results.parquet")) == 24
 
 
 def test_stamps(grid: Path) -> None:
-    assert wattqueue("campaign", grid, "--jobs", "1").returncode == 0
+    assert wattqueue("campaign", grid, "--workers", "1").returncode == 0
     stamps = pl.read_parquet_metadata(grid.with_suffix("") / "results.parquet")
     assert stamps["wattqueue.schema_version"] == "1"
     assert stamps["wattqueue.program"].startswith(f"wattqueue {stamps['wattqueue.version']} (sources ")
@@ -100,7 +100,7 @@ def test_one_clear_line(grid: Path, change: str, arguments: tuple[str, ...], wor
 
 def test_a_short_trace_keeps_the_rest(grid: Path) -> None:
     grid.write_text(GRID.replace('begin = "100s"', 'begin = "1d"'))
-    done = wattqueue("campaign", grid, "--jobs", "1")
+    done = wattqueue("campaign", grid, "--workers", "1")
     assert done.returncode == 2
     lines = [line for line in done.stderr.splitlines() if not line.startswith("Compiling")]
     assert len(lines) == 1

@@ -66,7 +66,7 @@ PATHS: tuple[str, ...] = (
 )
 
 
-ALONE: dict[Words, Words] = {("campaign",): ("--jobs", "1"), ("whatif",): ("--workers", "1")}
+ALONE: dict[Words, Words] = {("campaign",): ("--workers", "1"), ("whatif",): ("--workers", "1")}
 """What keeps a command to one process: others cannot be stopped by an alarm here."""
 OUTLIVES = "--when-expired"
 """A flag that starts a process which outlives the command; it is parsed in a test of its own."""

@@ -61,7 +61,7 @@ def test_figures_of_a_meter_by_hand(folder: Path) -> None:
     assert settled.events["event"].to_list() == ["event-1", "event-2"]
     assert repr(settled) == "<settlement of 2 events: Interruptible load>"
     one = settle(
-        folder / "targets.csv", folder / "contract.toml", folder / "meter.csv", start=START, events=["event-1"]
+        folder / "targets.csv", folder / "contract.toml", folder / "meter.csv", start=START, event=["event-1"]
     )
     assert (one.payment, one.penalty) == (Decimal("0.72"), Decimal(0))
 
@@ -70,7 +70,7 @@ def test_a_run_in_memory_is_a_meter(folder: Path) -> None:
     jobs = wq.Jobs.build(3_600.0 * np.arange(24), [2] * 24, [3_600.0] * 24, mean_power_w=[5_000.0] * 24)
     run = wq.simulate(jobs, nodes=2, node_watts="100:5000")
     settled = settle(
-        folder / "targets.csv", folder / "contract.toml", run, start=START, counterfactual=run, interval_s=3_600
+        folder / "targets.csv", folder / "contract.toml", run, start=START, counterfactual=run, interval=3_600
     )
     assert settled.intervals["metered_kw"].to_list() == [10.0] * 3
     assert settled.intervals["counterfactual_kw"].to_list() == [10.0] * 3

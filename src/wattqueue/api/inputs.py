@@ -7,6 +7,7 @@ may have any type, and a wrong one must be named in one line rather than fail de
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import re
 from collections.abc import Callable
@@ -15,9 +16,11 @@ from typing import Any, ParamSpec, TypeVar
 
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.model.machine import Machine
+from wattqueue.options import options_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
+O = TypeVar("O")  # noqa: E741
 FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*[a-z])")
 """A flag of the command line."""
 PathLike = str | os.PathLike[str]
@@ -39,6 +42,24 @@ def machine_arguments(
     name = None if machine is None else text(machine, "machine", "a name of the catalogue, a TOML file or a Machine")
     watts = None if node_watts is None else text(node_watts, "node_watts", 'a text such as "95:190"')
     return None, {"machine": name, "nodes": nodes, "node_watts": watts}
+
+
+def of_options(options: Callable[P, O]) -> Callable[[Callable[[O], R]], Callable[P, R]]:
+    """Let a function of options take them as arguments (``wattqueue.options``): signature and docstring are theirs."""
+
+    def decorate(function: Callable[[O], R]) -> Callable[P, R]:
+        @of_arguments
+        @functools.wraps(function)
+        def call(*given: P.args, **named: P.kwargs) -> R:
+            return function(options(*given, **named))
+
+        said = "".join(f"        {one.name}: {what.sentence}\n" for one, what in options_of(options))
+        call.__doc__ = (function.__doc__ or "").replace("    Raises:", f"    Args:\n{said}\n    Raises:", 1)
+        result = inspect.signature(function).return_annotation
+        call.__signature__ = inspect.signature(options).replace(return_annotation=result)  # type: ignore[attr-defined]
+        return call
+
+    return decorate
 
 
 def of_arguments(function: Callable[P, R]) -> Callable[P, R]:

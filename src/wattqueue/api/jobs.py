@@ -160,8 +160,10 @@ def in_memory(jobs: Jobs) -> JobTable:
     return JobTable(Workload(jobs, Unusable(), "python", len(jobs)), Task(IN_MEMORY))
 
 
-def job_table(jobs: JobsLike) -> JobTable:
+def job_table(jobs: JobsLike, seed: int = 0, default_walltime: str | None = None, procs_per_node: int = 1) -> JobTable:
     """Return a workload as a table: a table as it is, ``Jobs``, a frame, a path, or the call of a generator.
+
+    The further arguments are those of ``generate`` and ``read_jobs``, for texts.
 
     A frame (polars or pandas) has the columns of the job table (docs/guide/files.md).
 
@@ -175,7 +177,9 @@ def job_table(jobs: JobsLike) -> JobTable:
     if frame is not None:
         return in_memory(table_of_frame(frame))
     name = text(jobs, "jobs", "what read_jobs or generate return, Jobs.build(...), a frame, or the path of a trace")
-    return generate(name) if is_generated(name) else read_jobs(name)
+    if is_generated(name):
+        return generate(name, seed=seed)
+    return read_jobs(name, default_walltime=default_walltime, procs_per_node=procs_per_node)
 
 
 def _polars_frame(value: Any) -> pl.DataFrame | None:

@@ -7,19 +7,18 @@ ended by then. This module turns arguments into its inputs and its result into f
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from wattqueue.api.inputs import PathLike, machine_arguments, of_arguments
-from wattqueue.api.jobs import JobsLike, job_table
+from wattqueue.api.inputs import PathLike, machine_arguments, of_options
+from wattqueue.api.jobs import job_table
 from wattqueue.evaluation.evaluation import Evaluation, evaluate_workload, evaluation_machine
+from wattqueue.evaluation.options import PredictOptions
 from wattqueue.formats.pages import write_text
 from wattqueue.formats.predictions import predictions_frame, write_evaluation
 from wattqueue.formats.results import results_frame
-from wattqueue.model.machine import Machine
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,26 +72,11 @@ class PredictionScores:
         return document_html(self.evaluation.document)
 
 
-@of_arguments
-def predict(
-    jobs: JobsLike,
-    estimator: str | Sequence[str] = (),
-    *,
-    target: Literal["mean", "max"] = "mean",
-    machine: Machine | PathLike | None = None,
-    node_watts: str | None = None,
-    seed: int = 0,
-) -> PredictionScores:
+@of_options(PredictOptions)
+def predict(options: PredictOptions) -> PredictionScores:
     """Predict every job at its submission from the jobs that had ended by then, and score the predictions.
 
-    Args:
-        jobs: As for ``simulate``; some jobs must have measured watts.
-        estimator: Names or ``"my.py:Class"``, in a list or separated by commas; options behind:
-            ``"history-mean:alpha=1"``. Empty means ``last-job`` and the history of the target.
-        target: Mean or highest watts of one node.
-        machine: A ``Machine``, a name or a TOML file; gives the maximum that ``naive`` predicts.
-        node_watts: ``"IDLE:MAX"`` of a node instead.
-        seed: Seed of the random draws in training.
+    Some jobs must have measured watts.
 
     Raises:
         WattQueueError: One line that says what is wrong, where, and how to correct it.
@@ -101,16 +85,17 @@ def predict(
 
         wq.predict("jobs.parquet", "naive,last-job,history-mean", node_watts="95:190").frame
     """
-    table = job_table(jobs)
-    made, named = machine_arguments(machine, None, node_watts)
+    o = options
+    table = job_table(o.jobs, default_walltime=o.default_walltime)
+    made, named = machine_arguments(o.machine, None, o.node_watts)
     workload = table.workload
     where = made or evaluation_machine(workload, named["machine"], named["node_watts"])
-    specs = [estimator] if isinstance(estimator, str) else list(estimator)
     return PredictionScores(
         evaluate_workload(
-            workload, where, name=table.name, estimators=specs, target=target, seed=seed, clock=time.process_time
+            workload, where, name=table.name, estimators=o.estimators, target=o.target, seed=o.seed,
+            clock=time.process_time,
         )
-    )
+    )  # fmt: skip
 
 
 def _row(figures: dict[str, Any]) -> dict[str, Any]:

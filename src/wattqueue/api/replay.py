@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wattqueue.api.inputs import PathLike, of_arguments, text
-from wattqueue.api.jobs import JobsLike, job_table
+from wattqueue.api.inputs import of_options, text
+from wattqueue.api.jobs import job_table
 from wattqueue.api.run import RunResult
 from wattqueue.api.simulate import CAP_HINT
 from wattqueue.model.signals import Cap
+from wattqueue.runs.options import ReplayOptions
 from wattqueue.runs.replay import perform_replay, read_source, source_of, workload_of
-from wattqueue.sim.replay import Starts
 
 
-@of_arguments
-def replay(
-    schedule: RunResult | PathLike,
-    jobs: JobsLike | None = None,
-    *,
-    starts: Starts = "places",
-    cap: str | Cap | None = None,
-) -> RunResult:
+@of_options(ReplayOptions)
+def replay(options: ReplayOptions) -> RunResult:
     """Replay a recorded schedule: submissions and places as they were, no policy.
 
-    The figures are those of ``wattqueue replay``. A cap delays nothing: the metrics show its excess.
-
-    Args:
-        schedule: A run, the folder of one, or the recording of a live controller.
-        jobs: Workload that gives run times and watts, matched by job id. None takes those of the record.
-        starts: ``"places"``: each job starts as early as its units are free; ``"recorded"``: start times are fixed too.
-        cap: Cap that the power is compared with, as ``simulate`` takes it. None takes the record's.
+    The figures are those of ``wattqueue replay``. A cap delays nothing: the metrics show its excess. Starts are
+    ``"places"`` (each job starts as early as its units are free) or ``"recorded"`` (start times are fixed too).
 
     Raises:
         WattQueueError: One line that says what is wrong, where, and how to correct it.
@@ -39,6 +28,7 @@ def replay(
         again = wq.replay("run", starts="recorded")
         again.metrics["machine_energy_j"]
     """
+    schedule, jobs, starts, cap = options.schedule, options.jobs, options.starts, options.cap
     if isinstance(schedule, RunResult):
         source = source_of(schedule.record)
     else:

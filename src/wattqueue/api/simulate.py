@@ -7,18 +7,21 @@ file can hold it: machine and cap in full, jobs and parts that exist in memory o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from wattqueue.api.inputs import PathLike, machine_arguments, of_arguments, text
-from wattqueue.api.jobs import JobsLike, job_table
+from wattqueue.api.inputs import machine_arguments, of_options, text
+from wattqueue.api.jobs import job_table
 from wattqueue.api.run import RunResult
+from wattqueue.errors import InputError
+from wattqueue.formats.duration import duration_s
 from wattqueue.model.load_target import LoadTargets
-from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Estimator
 from wattqueue.policy.policy import Policy
 from wattqueue.policy.rows import composed, find_row
+from wattqueue.runs.options import SimulateOptions
 from wattqueue.runs.perform import load, perform, refuse_if_none_fits
 from wattqueue.runs.record import record
 
@@ -27,33 +30,12 @@ TARGETS_HINT = "the name of a CSV of start_s,end_s,limit,unit, or LoadTargets"
 POLICY_HINT = 'a name, "my.toml:row", "my.py:MyPart", or what load_policy returns'
 
 
-@of_arguments
-def simulate(
-    jobs: JobsLike,
-    machine: Machine | PathLike | None = None,
-    *,
-    nodes: int | None = None,
-    node_watts: str | None = None,
-    policy: str | Policy = "easy",
-    estimator: str | Estimator | None = None,
-    cap: str | Cap | None = None,
-    targets: str | LoadTargets | None = None,
-) -> RunResult:
+@of_options(SimulateOptions)
+def simulate(options: SimulateOptions) -> RunResult:
     """Replay a workload on a machine under a policy and a power cap.
 
-    Texts have the forms of the command line, and the figures are those of ``wattqueue simulate``.
-
-    Args:
-        jobs: What ``read_jobs`` or ``generate`` return, ``Jobs.build(...)``, a frame of polars or pandas with the
-            columns of the job table, or the text that names a trace or a generator.
-        machine: A ``Machine``, a name of the catalogue, or a TOML file. None with ``nodes``.
-        nodes: A plain machine with this number of nodes instead; without either, as many as the trace says.
-        node_watts: Watts of a plain node, ``"IDLE:MAX"``.
-        policy: Name of a policy, ``"my.toml:row"``, ``"my.py:MyPart"``, or what ``load_policy`` returns.
-        estimator: Estimator instead of the policy's own: a name, ``"my.py:MyEstimator"``, or an object.
-        cap: ``"400kW"``, ``"70%"`` (of the sum of node maxima), the name of a CSV of ``time_s,cap_w``, or a ``Cap``.
-            None takes the machine's own cap, if it has one.
-        targets: The name of a CSV of load targets, or ``LoadTargets``; the lower of cap and target is in force.
+    Texts have the forms of the command line, and the figures are those of ``wattqueue simulate``. A share of a cap is
+    of the sum of node maxima; the lower of cap and load target is in force.
 
     Raises:
         WattQueueError: One line that says what is wrong, where, and how to correct it.
@@ -62,16 +44,20 @@ def simulate(
 
         run = wq.simulate("trace.swf.gz", nodes=100, node_watts="95:190", cap="80%", estimator="history-mean")
     """
-    table = job_table(jobs)
-    made, named = machine_arguments(machine, nodes, node_watts)
-    name, row = policy_arguments(policy, estimator)
+    o = options
+    cap, targets, consent = o.cap, o.targets, o.consent
+    table = job_table(o.jobs, o.seed, o.default_walltime, o.procs_per_node)
+    made, named = machine_arguments(o.machine, o.nodes, o.node_watts)
+    name, row = policy_arguments(o.policy, o.estimator, o.settings)
     task = replace(
         table.task,
         **named,
         policy=name,
-        estimator=estimator if isinstance(estimator, str) else None,
+        estimator=o.estimator if isinstance(o.estimator, str) else None,
         cap=None if cap is None or isinstance(cap, Cap) else text(cap, "cap", CAP_HINT),
         targets=None if targets is None or isinstance(targets, LoadTargets) else text(targets, "targets", TARGETS_HINT),
+        consent=None if consent is None else text(consent, "consent", "the name of a TOML"),
+        phases_s=duration_s(o.phases, "phases"),
     )
     given = targets if isinstance(targets, LoadTargets) else None
     limit = cap if isinstance(cap, Cap) else None
@@ -81,7 +67,9 @@ def simulate(
     return RunResult(replace(kept, facts=recordable(kept.facts)), dict(outcome.run.notes))
 
 
-def policy_arguments(policy: str | Policy, estimator: str | Estimator | None) -> tuple[str, dict[str, Any] | None]:
+def policy_arguments(
+    policy: str | Policy, estimator: str | Estimator | None, settings: Sequence[str] = ()
+) -> tuple[str, dict[str, Any] | None]:
     """Return the name of a policy, and its row where it is not simply the one of that name.
 
     A row may hold parts that are objects. Parts that it names are made again for every run, because estimators learn.
@@ -89,9 +77,11 @@ def policy_arguments(policy: str | Policy, estimator: str | Estimator | None) ->
     Raises: InputError for neither a text nor a policy; PolicyError for an unknown name.
     """
     if isinstance(policy, Policy):
+        if settings:
+            raise InputError("settings change a named policy", where="settings", hint="change the policy itself")
         row = dict(policy.row)
         return policy.name, row if estimator is None else {**row, "estimator": estimator}
-    name = composed(text(policy, "policy", POLICY_HINT))
+    name = composed(text(policy, "policy", POLICY_HINT), settings)
     if estimator is None or isinstance(estimator, str):
         return name, None
     return name, {**find_row(name), "estimator": estimator}

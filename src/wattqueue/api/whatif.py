@@ -15,17 +15,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from wattqueue.api.inputs import PathLike, machine_arguments, of_arguments, text
-from wattqueue.api.jobs import JobsLike, job_table
+from wattqueue.api.inputs import PathLike, machine_arguments, of_options, text
+from wattqueue.api.jobs import job_table
 from wattqueue.campaign.shared import Shared
 from wattqueue.formats.pages import write_files, write_text
 from wattqueue.formats.results import results_frame
-from wattqueue.model.machine import Machine
 from wattqueue.report.document import Document
 from wattqueue.whatif.answer import Answer, conclude
 from wattqueue.whatif.ask import ask, prepare
 from wattqueue.whatif.document import payer_rows, rows
-from wattqueue.whatif.options import question_of
+from wattqueue.whatif.options import WhatifOptions
 from wattqueue.whatif.page import document, files
 
 if TYPE_CHECKING:
@@ -96,45 +95,9 @@ class CapStudy:
         return document_html(self.shown)
 
 
-@of_arguments
-def whatif(  # noqa: PLR0913  as many as options of the command line
-    jobs: JobsLike,
-    machine: Machine | PathLike | None = None,
-    *,
-    nodes: int | None = None,
-    node_watts: str | None = None,
-    cap: str = "60%..100%",
-    policy: str = "easy",
-    estimator: str | None = None,
-    risk: str = "1%",
-    prices: PathLike | None = None,
-    price_unit: str = "EUR/MWh",
-    intensity: PathLike | None = None,
-    intensity_unit: str = "gCO2/kWh",
-    start: str | None = None,
-    repair: bool = False,
-    at: str | None = None,
-    workers: int | None = None,
-) -> CapStudy:
+@of_options(WhatifOptions)
+def whatif(options: WhatifOptions) -> CapStudy:
     """Compare power caps: waits, risk, cost and carbon of each, and the lowest cap that the data certify as safe.
-
-    Args:
-        jobs: As for ``simulate``.
-        machine: As for ``simulate``.
-        nodes: As for ``simulate``.
-        node_watts: As for ``simulate``.
-        cap: ``60%..100%``, ``60%..100%:10%``, ``300kW..500kW:50kW``, or a list separated by commas.
-        policy: Names of policies, separated by commas.
-        estimator: Estimators instead of the policies' own, separated by commas.
-        risk: Accepted share of time above the cap.
-        prices: CSV of time and price.
-        price_unit: Unit of the prices.
-        intensity: CSV of time and carbon intensity.
-        intensity_unit: Unit of the carbon intensities.
-        start: Date of the trace's time 0, or of its first job where the trace has dates.
-        repair: Correct dates whose UTC offset contradicts their neighbours'.
-        at: The cap to examine closely; None for the lowest safe one, else the knee, else the lowest.
-        workers: Number of processes; None for one per core.
 
     Raises:
         WattQueueError: One line that says what is wrong, where, and how to correct it.
@@ -143,25 +106,20 @@ def whatif(  # noqa: PLR0913  as many as options of the command line
 
         wq.whatif("jobs.parquet", "site.toml", estimator="history-max", cap="60%..100%").lowest_safe_cap
     """
-    table = job_table(jobs)
-    made, named = machine_arguments(machine, nodes, node_watts)
-    question = question_of(
-        replace(table.task, **named), cap=text(cap, "cap", 'a text such as "60%..100%"'), policy=policy,
-        estimator=estimator, risk=text(risk, "risk", 'a text such as "1%"'), prices=_csv(prices, "prices"),
-        price_unit=price_unit, intensity=_csv(intensity, "intensity"), intensity_unit=intensity_unit, start=start,
-        repair=repair, at=at,
-    )  # fmt: skip
-    setup = prepare(question, machine=made, workload=table.workload)
+    o = options
+    for value, name, hint in (
+        (o.cap, "cap", 'a text such as "60%..100%"'), (o.risk, "risk", 'a text such as "1%"'),
+        (o.prices or "", "prices", "the name of a CSV"), (o.intensity or "", "intensity", "the name of a CSV"),
+    ):  # fmt: skip
+        text(value, name, hint)
+    table = job_table(o.jobs, o.seed, o.default_walltime, o.procs_per_node)
+    made, named = machine_arguments(o.machine, o.nodes, o.node_watts)
+    setup = prepare(o.question(replace(table.task, **named)), machine=made, workload=table.workload)
     # The runs keep their columns mapped from the folder, so everything that is read from them is taken out before it
     # is removed.
     with TemporaryDirectory(prefix="wattqueue-") as folder:
-        answer = conclude(setup, ask(setup, Shared(Path(folder)), workers=workers))
+        answer = conclude(setup, ask(setup, Shared(Path(folder)), workers=o.workers))
         return _study(answer, table.name)
-
-
-def _csv(path: PathLike | None, option: str) -> Path | None:
-    """Return the path of a series, None without one. Raises: InputError for what is no path."""
-    return None if path is None else Path(text(path, option, "the name of a CSV"))
 
 
 def _study(answer: Answer, name: str) -> CapStudy:

@@ -132,5 +132,5 @@ def _require_few(deaths: int, cell: Cell) -> None:
         raise CampaignError(
             f"workers died {deaths} times in a row without finishing anything",
             where=str(cell),
-            hint="often too little memory: fewer workers (--jobs) need less; finished runs are kept",
+            hint="often too little memory: fewer workers (--workers) need less; finished runs are kept",
         )

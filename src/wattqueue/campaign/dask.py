@@ -65,7 +65,7 @@ def opened_backend(
             yield backend
         return
     if workers is not None:
-        raise InputError("a running scheduler has a fixed set of workers", where="--jobs", hint="leave it out")
+        raise InputError("a running scheduler has a fixed set of workers", where="--workers", hint="leave it out")
     with _connected(scheduler_address(cluster), CONNECT_S) as client:
         _wait_for_workers(client, cluster, WORKERS_S)
         yield Dask(client)

@@ -12,27 +12,28 @@ results.parquet and report.html are written at the end, from all cells of the pl
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-MOST_PROCESSES = 10_000
-"""Limit of --jobs: more is a typing error."""
+from wattqueue.options import about, option
+from wattqueue.verbs import Printed, out_field, verb_of, workers_field
 
 
-def run(
-    file: Annotated[Path, typer.Argument(help="The grid, in TOML.")],
-    *,
-    out: Annotated[str | None, typer.Option(help="Folder for results.parquet. [the file's own, or its name]")] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", min=1, max=MOST_PROCESSES, help="Processes here [one per core], or jobs of Slurm [1]."),
-    ] = None,
-    cluster: Annotated[
-        str | None, typer.Option(help="dask://host:port, or slurm; without it, this machine's processes.")
-    ] = None,
-) -> None:
+@dataclass(frozen=True)
+class CampaignVerb(Printed):
+    """Options of the verb; the grid is in the file."""
+
+    file: Path = field(metadata=about("The grid, in TOML.", kind=Path))
+    _: KW_ONLY
+    out: Path | None = out_field("Folder for results.parquet. [the file's own, or its name]")
+    workers: int | None = workers_field("Processes here [one per core], or jobs of Slurm [1].")
+    cluster: str | None = option(None, "dask://host:port, or slurm; without it, this machine's processes.")
+
+
+@verb_of(CampaignVerb)
+def run(options: CampaignVerb) -> None:
     """Run a grid of workloads x machines x policies x estimators x caps x seeds, on one machine or on many.
 
     Finished runs are kept in the folder: the same command resumes after a stop.
@@ -41,27 +42,26 @@ def run(
     from wattqueue.campaign.dask import opened_backend
     from wattqueue.campaign.plan import plan_of
     from wattqueue.cli._table import print_document
-    from wattqueue.errors import InputError
     from wattqueue.formats.pages import write_text
     from wattqueue.report.campaign import groups_of, html, summary
     from wattqueue.terminal import counting, say_never_ran
 
-    if out is not None and not out.strip():
-        raise InputError("is empty", where="--out", hint="name a folder; an unset shell variable gives an empty text")
+    file, cluster = options.file, options.cluster
     plan = plan_of(file)
     # A relative folder in the file is relative to the file, one on the command line to the current folder.
-    folder = Path(out) if out else (file.parent / plan.file.out if plan.file.out else file.with_suffix(""))
+    folder = options.out or (file.parent / plan.file.out if plan.file.out else file.with_suffix(""))
     if cluster == "slurm":
         typer.echo("Waiting for the first of Slurm's jobs ...", err=True)
-    with counting("campaign", "runs") as progress, opened_backend(cluster, jobs, plan.file.slurm) as backend:
+    with counting("campaign", "runs") as progress, opened_backend(cluster, options.workers, plan.file.slurm) as backend:
         finished = run_campaign(plan, folder, backend, progress)
     rows = finished.table.to_dicts()
     groups = groups_of(rows)
     say_never_ran((", ".join(group.axes), group.work) for group in groups)
-    print_document(summary(groups, f"{file.name}: {finished.runs:,} runs, means over workloads and seeds"))
+    title = f"{file.name}: {finished.runs:,} runs, means over workloads and seeds"
+    options.show(lambda: {"runs": rows}, lambda: print_document(summary(groups, title)))
     page = folder / "report.html"
     write_text(page, html(rows, file.stem))
     # Cells that an earlier call had already finished.
     before = finished.runs - finished.performed
-    typer.echo(f"{finished.path}: {finished.performed:,} runs done" + (f", {before:,} kept" if before else ""))
-    typer.echo(f"{page}")
+    kept = f", {before:,} kept" if before else ""
+    options.say([f"{finished.path}: {finished.performed:,} runs done{kept}", f"{page}"])

@@ -24,7 +24,7 @@ CAP = "35%"
 
 
 def run(
-    out: Annotated[Path, typer.Option(help="Folder of the three runs.")] = Path("out/demo"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the three runs.")] = Path("out/demo"),
     cap: Annotated[str, typer.Option(help="The cap of the second and third run.")] = CAP,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the generated week.")] = 1,
 ) -> None:

@@ -13,13 +13,25 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
 
 import typer
 
 from wattqueue.errors import OutputError
+from wattqueue.evaluation.options import PredictOptions
 from wattqueue.formats.duration import duration_s
+from wattqueue.options import about
+from wattqueue.verbs import OUT, Printed, verb_of
+
+
+@dataclass(frozen=True)
+class PredictVerb(Printed, PredictOptions):
+    """Options of the verb."""
+
+    _: KW_ONLY
+    out: Path = field(metadata=about("Folder for predictions.csv, scores.json, report.html.", kind=Path, flags=OUT))
+
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -30,26 +42,8 @@ def _root() -> None:
 
 
 @app.command("eval")
-def eval_(
-    jobs: Annotated[Path, typer.Argument(metavar="JOBS", help="A workload with watts, of any known format.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for predictions.csv, scores.json, report.html.")],
-    estimator: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Names or my.py:Class, with commas or often; options behind: history-mean:alpha=1:window_s=86400.",
-            show_default="last-job and the history of the target",
-        ),
-    ] = None,
-    target: Annotated[Literal["mean", "max"], typer.Option(help="Mean or highest watts of one node.")] = "mean",
-    machine: Annotated[str | None, typer.Option(help="A machine by name or TOML file; gives the maximum.")] = None,
-    watts: Annotated[
-        str | None, typer.Option("--node-watts", help="IDLE:MAX of a node, in place of --machine.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the random draws in training.")] = 0,
-    default_walltime: Annotated[
-        str | None, typer.Option(help="Walltime of jobs without a limit: 24h, 90min or seconds.")
-    ] = None,
-) -> None:
+@verb_of(PredictVerb)
+def eval_(options: PredictVerb) -> None:
     """Predict every job at its submission from the jobs that had ended by then, and score the predictions.
 
     A job ends at its recorded start (or else its submission) plus min(run time, walltime). MAPE is over jobs,
@@ -62,23 +56,23 @@ def eval_(
     from wattqueue.formats.read import ReadOptions, read_workload
     from wattqueue.report.document import UNBROKEN
 
+    out, jobs = options.out, Path(str(options.jobs))
     # Checked before the evaluation, which may take minutes.
     if out.exists() and not out.is_dir():
         raise OutputError("is a file, not a directory", where=out, hint="name another directory")
-    read = read_workload(jobs, ReadOptions(default_walltime_s=duration_s(default_walltime, "--default-walltime")))
-    where = evaluation_machine(read, machine, watts)
+    walltime = duration_s(options.default_walltime, "--default-walltime")
+    read = read_workload(jobs, ReadOptions(default_walltime_s=walltime))
     evaluation = evaluate_workload(
-        read, where, name=jobs.name, estimators=estimator or (), target=target, seed=seed, clock=time.process_time,
-        tell=_tell,
+        read, evaluation_machine(read, options.machine_name, options.node_watts), name=jobs.name,
+        estimators=options.estimators, target=options.target, seed=options.seed, clock=time.process_time, tell=_tell,
     )  # fmt: skip
     watts_by_name = {e.name: e.predicted_w for e in evaluation.found}
     pages = evaluation.pages()
     # Before the write: the sentence says which files are new and which are overwritten.
     done = written(*(out / name for name in ("predictions.csv", *pages)))
     write_evaluation(out, read.jobs.job_id, evaluation.actual_w, watts_by_name, pages)
-    for line in evaluation.document.lines(UNBROKEN):
-        typer.echo(line)
-    typer.echo(done)
+    options.show(evaluation.scores_json, lambda: options.say(evaluation.document.lines(UNBROKEN)))
+    options.say([done])
 
 
 def _tell(name: str) -> None:

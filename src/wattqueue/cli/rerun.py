@@ -20,7 +20,7 @@ import typer
 
 def run(
     folder: Annotated[Path, typer.Argument(help="The directory of a run.")],
-    out: Annotated[Path | None, typer.Option(help="Keep the repeated run here.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Keep the repeated run here.")] = None,
 ) -> None:
     """Repeat a recorded run, and compare its files byte by byte; exit status 1 where they differ.
 

@@ -1,68 +1,76 @@
-"""Turn the options of ``whatif``, as text, into a ``Question``: the command line and the Python API share this reader.
-
-Errors name the option of the command line (``--risk``), which is a keyword argument of the same name in Python.
-"""
+"""Options of ``whatif``, and the ``Question`` that they state."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wattqueue.errors import InputError
-from wattqueue.policy.rows import composed
-from wattqueue.runs.task import Task
-from wattqueue.whatif.ask import Question
-from wattqueue.whatif.bill import parse_source
+from wattqueue.options import option
+from wattqueue.runs.options import JobOptions
+
+if TYPE_CHECKING:
+    from wattqueue.api.inputs import PathLike
+    from wattqueue.runs.task import Task
+    from wattqueue.whatif.ask import Question
+    from wattqueue.whatif.bill import SignalSource
+
+EUR_PER_MWH = "EUR/MWh"
 
 
-def question_of(  # noqa: PLR0913  as many as options
-    task: Task,
-    *,
-    cap: str = "60%..100%",
-    policy: str = "easy",
-    settings: Sequence[str] = (),
-    estimator: str | None = None,
-    risk: str = "1%",
-    prices: Path | None = None,
-    price_unit: str = "EUR/MWh",
-    intensity: Path | None = None,
-    intensity_unit: str = "gCO2/kWh",
-    start: str | None = None,
-    repair: bool = False,
-    at: str | None = None,
-) -> Question:
-    """Return the question that these options state.
+@dataclass(frozen=True)
+class WhatifOptions(JobOptions):
+    """A range of caps on a workload."""
 
-    Args:
-        task: Workload and machine; its policy, estimator and cap are not used.
-        cap: ``60%..100%``, ``60%..100%:10%``, ``300kW..500kW:50kW``, or a list separated by commas.
-        policy: Names of policies, separated by commas.
-        settings: Choices of each of them that are changed, ``AXIS=PART``.
-        estimator: Estimators instead of the policies' own, separated by commas; None keeps them.
-        risk: Accepted share of time above the cap.
-        prices: CSV of time and price, in ``price_unit``.
-        price_unit: Amount per energy, such as ``EUR/MWh``.
-        intensity: CSV of time and carbon intensity, in ``intensity_unit``.
-        intensity_unit: Amount per energy, such as ``gCO2/kWh``.
-        start: Date of the trace's time 0, or of its first job where the trace has dates.
-        repair: Correct dates whose UTC offset contradicts their neighbours'.
-        at: The cap to examine closely.
-
-    Raises:
-        InputError: A text that is not of these forms. Values are checked by ``ask.prepare``.
-    """
-    return Question(
-        task,
-        cap,
-        tuple(composed(name, settings) for name in names(policy, "--policy")),
-        names(estimator, "--estimator") if estimator else (None,),
-        share(risk),
-        parse_source(prices, price_unit, "--price-unit") if prices else None,
-        parse_source(intensity, intensity_unit, "--intensity-unit") if intensity else None,
-        start,
-        repair,
-        at,
+    _: KW_ONLY
+    cap: str = option("60%..100%", "60%..100%, 60%..100%:10%, 300kW..500kW:50kW, or a list.")
+    policy: str = option("easy", "Policies, or my.toml:row; separate several by commas.")
+    estimator: str | None = option(None, "Estimators instead of the policies' own, separated by commas.")
+    settings: Sequence[str] = option(
+        (), "Changes a choice of each policy.", flags=("--set",), metavar="AXIS=PART", many=True
     )
+    risk: str = option("1%", "Accepted share of time above the cap.")
+    prices: PathLike | None = option(None, "CSV of time and price.", kind=Path)
+    price_unit: str = option(EUR_PER_MWH, "Unit of the prices.")
+    intensity: PathLike | None = option(None, "CSV of time and carbon intensity.", kind=Path)
+    intensity_unit: str = option("gCO2/kWh", "Unit of the carbon intensities.")
+    start: str | None = option(None, "Date of the trace's time 0, or of its first job where the trace has dates.")
+    repair: bool = option(False, "Correct dates whose UTC offset contradicts their neighbours'.", kind=bool)
+    at: str | None = option(None, "The cap to examine closely. [lowest safe, else knee, else lowest]")
+    workers: int | None = option(None, "Number of processes. [one per core]", kind=int, least=1, most=10_000)
+
+    def question(self, task: Task) -> Question:
+        """Return the question about a task: its policy, estimator and cap are not used.
+
+        Errors name the option of the command line (``--risk``), which is an argument of the same name in Python.
+
+        Raises:
+            InputError: A text that is not of these forms. Values are checked by ``ask.prepare``.
+        """
+        from wattqueue.policy.rows import composed
+        from wattqueue.whatif.ask import Question
+
+        return Question(
+            task,
+            self.cap,
+            tuple(composed(name, self.settings) for name in names(self.policy, "--policy")),
+            names(self.estimator, "--estimator") if self.estimator else (None,),
+            share(self.risk),
+            _source(self.prices, self.price_unit, "--price-unit"),
+            _source(self.intensity, self.intensity_unit, "--intensity-unit"),
+            self.start,
+            self.repair,
+            self.at,
+        )
+
+
+def _source(path: PathLike | None, unit: str, where: str) -> SignalSource | None:
+    """Return a series and its unit, None without one."""
+    from wattqueue.whatif.bill import parse_source
+
+    return None if path is None else parse_source(Path(path), unit, where)
 
 
 def names(text: str, option: str) -> tuple[str, ...]:

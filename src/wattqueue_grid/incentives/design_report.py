@@ -69,6 +69,11 @@ def _priced_out(row: DesignRow, inputs: DesignInputs) -> list[str]:
     ]
 
 
+def design_rows(rows: Sequence[DesignRow], inputs: DesignInputs) -> list[dict[str, str]]:
+    """Return the rows of the CSV by the names of its columns."""
+    return [dict(zip(_CSV, _exact(row, inputs.contract.currency), strict=True)) for row in rows]
+
+
 def design_csv(rows: Sequence[DesignRow], inputs: DesignInputs) -> str:
     """Return one row per rate, amounts exact in units of the currency."""
     lead = f"wattqueue incentives-design acceptance={inputs.curve.origin} model_sha256={inputs.model.sha256}"

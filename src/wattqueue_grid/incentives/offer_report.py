@@ -47,6 +47,11 @@ def document(found: Sequence[Offer], terms: OfferTerms, currency: str) -> Docume
     return Document(title="Offers", blocks=said)
 
 
+def offer_rows(found: Sequence[Offer], currency: str) -> list[dict[str, str]]:
+    """Return the rows of the CSV by the names of its columns."""
+    return [dict(zip(_CSV, _exact(offer, currency), strict=True)) for offer in found]
+
+
 def offers_csv(found: Sequence[Offer], terms: OfferTerms, currency: str) -> str:
     """Return every candidate, not only the best ones."""
     lead = f"wattqueue offers reliability={terms.reliability} confidence={terms.confidence} label=simulated"

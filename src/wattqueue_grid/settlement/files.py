@@ -19,7 +19,7 @@ _INTERVAL_HEADS = (
     *("event", "test", "begin", "length_s", "metered_kw", "label", "baseline_kw", "counterfactual_kw"),
     *("delivered_kw", "committed_kw", "paid_kw", "missing_kw", "rate_per_mwh", "payment", "penalty"),
 )
-_EVENT_HEADS = (
+EVENT_HEADS = (
     *("event", "test", "begin", "end", "baseline", "days", "adjustment", "delivered_kwh", "committed_kwh"),
     *("missing_kwh", "intervals", "gaps", "payment", "penalty", "net", "currency", "notes"),
 )
@@ -32,7 +32,7 @@ def csv_files(statements: Sequence[EventStatement], contract: Contract, facts: M
         INTERVALS: csv_text(
             _INTERVAL_HEADS, _intervals(statements, contract), f"wattqueue settlement-intervals {lead}"
         ),
-        EVENTS: csv_text(_EVENT_HEADS, _events(statements, contract), f"wattqueue settlement-events {lead}"),
+        EVENTS: csv_text(EVENT_HEADS, event_rows(statements, contract), f"wattqueue settlement-events {lead}"),
     }
 
 
@@ -63,7 +63,8 @@ def _intervals(statements: Sequence[EventStatement], contract: Contract) -> Iter
             )  # fmt: skip
 
 
-def _events(statements: Sequence[EventStatement], contract: Contract) -> Iterable[tuple[str, ...]]:
+def event_rows(statements: Sequence[EventStatement], contract: Contract) -> Iterable[tuple[str, ...]]:
+    """Yield the row of each event, in the columns of ``EVENT_HEADS``."""
     text = contract.calendar.text
     for each in statements:
         factor = each.baseline.factor

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from wattqueue.errors import InputError
 from wattqueue.formats.load_target import read_load_targets
@@ -22,7 +23,7 @@ from wattqueue_grid.meter import MeterData, check_interval, of_power, read_meter
 from wattqueue_grid.money import plain
 from wattqueue_grid.settlement.contract import Contract, read_contract
 from wattqueue_grid.settlement.events import called_events, chosen
-from wattqueue_grid.settlement.files import csv_files
+from wattqueue_grid.settlement.files import EVENT_HEADS, csv_files, event_rows
 from wattqueue_grid.settlement.load_history import LoadHistory
 from wattqueue_grid.settlement.page import document
 from wattqueue_grid.settlement.statement import EventStatement, settle_event
@@ -71,6 +72,16 @@ class Settlement:
     def document(self) -> Document:
         """Return the statement as text and page."""
         return document(self.statements, self.contract, self.facts)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the totals of each event, amounts exact as text in units of the currency."""
+        return {
+            "contract": self.contract.name,
+            "currency": self.contract.currency,
+            "payment": str(self.payment),
+            "penalty": str(self.penalty),
+            "events": [dict(zip(EVENT_HEADS, row, strict=True)) for row in event_rows(self.statements, self.contract)],
+        }
 
     def files(self) -> dict[str, str]:
         """Return intervals.csv, events.csv and statement.html by name."""

@@ -13,7 +13,7 @@ def run(
     *,
     ledger: Annotated[str, typer.Option(help="SQLite file, postgresql://USER@HOST/NAME or mariadb://USER@HOST/NAME.")],
     time_zone: Annotated[str, typer.Option(help="Time zone in which events are dated.")] = "UTC",
-    out: Annotated[Path | None, typer.Option(help="Page to write (HTML).")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Page to write (HTML).")] = None,
 ) -> None:
     """State what a user got for consent, in words and as a page; without a user, the totals of all."""
     from wattqueue.errors import InputError

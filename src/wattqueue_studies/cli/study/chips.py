@@ -18,7 +18,7 @@ def run(
     ],
     factors: Annotated[Path | None, typer.Option(help="Write the measured unit factors here (CSV).")] = None,
     draws: Annotated[int, typer.Option(min=1, max=10_000, help="Draws of jobs for the simulations.")] = 20,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="Simulations at a time.")] = 2,
+    threads: Annotated[int, typer.Option("--workers", min=1, max=1024, help="Simulations at a time.")] = 2,
     beyond: Annotated[
         bool, typer.Option("--beyond", help="Compare also what lies beyond paper 2, with generated sockets.")
     ] = False,

@@ -21,7 +21,7 @@ import typer
 MOST_SEEDS = 10_000
 """Workloads per setting."""
 MOST_THREADS = 1_024
-"""Limit of --threads: more is a typing error."""
+"""Limit of --workers: more is a typing error."""
 
 
 def run(
@@ -39,7 +39,9 @@ def run(
         int,
         typer.Option(min=50, max=1_000_000, help="Jobs of a workload; the paper has 5,000."),
     ] = 5_000,
-    threads: Annotated[int, typer.Option(min=1, max=MOST_THREADS, help="Simulations at a time.")] = os.cpu_count() or 1,
+    threads: Annotated[
+        int, typer.Option("--workers", min=1, max=MOST_THREADS, help="Simulations at a time.")
+    ] = os.cpu_count() or 1,
     beyond: Annotated[
         bool, typer.Option(help="Also what the paper does not have: waits, caps, history, node factors.")
     ] = False,

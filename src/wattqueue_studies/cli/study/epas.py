@@ -33,7 +33,7 @@ def run(
     ramps: Annotated[
         Path | None, typer.Option(help="Power of a machine (CSV: datetime, sum vals), likewise. With --profiles.")
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="Simulations at a time.")] = 2,
+    threads: Annotated[int, typer.Option("--workers", min=1, max=1024, help="Simulations at a time.")] = 2,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
     page: Annotated[Path | None, typer.Option("--html", help="Write all tables here.")] = None,
 ) -> None:

@@ -15,7 +15,7 @@ import typer
 def run(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Has traffic_bursty.csv of paper 2.")],
     seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Draws of sockets and jobs.")] = 30,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="Experiments at a time.")] = 2,
+    threads: Annotated[int, typer.Option("--workers", min=1, max=1024, help="Experiments at a time.")] = 2,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
     page: Annotated[Path | None, typer.Option("--html", help="Write all tables here.")] = None,
 ) -> None:

@@ -24,7 +24,8 @@ def run(
         int, typer.Option(min=0, max=1_000, help="Generated workloads of Marconi100 per load; 0 for none.")
     ] = 3,
     days: Annotated[float, typer.Option(min=1.0, max=400.0, help="Length of a generated workload.")] = 60.0,
-    threads: Annotated[int, typer.Option(min=1, max=1_024, help="Simulations at a time.")] = os.cpu_count() or 1,
+    threads: Annotated[int, typer.Option("--workers", min=1, max=1_024, help="Simulations at a time.")] = os.cpu_count()
+    or 1,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
     page: Annotated[Path | None, typer.Option("--html", help="Write all tables here.")] = None,
     tables: Annotated[Path | None, typer.Option("--markdown", help="Write all tables as Markdown here.")] = None,

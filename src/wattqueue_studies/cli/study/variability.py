@@ -37,7 +37,7 @@ def run(
         list[float] | None,
         typer.Option(min=0, max=2e5, help="Watts of an idle socket, for the machine's energy; may be repeated."),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="Simulations at a time.")] = 2,
+    threads: Annotated[int, typer.Option("--workers", min=1, max=1024, help="Simulations at a time.")] = 2,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
     page: Annotated[Path | None, typer.Option("--html", help="Write Figures 1, 6 and 7 and all tables here.")] = None,
 ) -> None:
