@@ -20,6 +20,7 @@ from wattqueue.live.consent import CONSENT, SiteDefaults
 from wattqueue.live.controller import Controller
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.observe import Observer
+from wattqueue.live.why_file import WhyFile
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap
 
@@ -95,9 +96,10 @@ def changing_with_why() -> Measured:
 def explain(controller: Controller, snapshot: Snapshot) -> None:
     """Plan a round and write why jobs wait, as a controller does every few seconds."""
     plan = controller.planner.plan(snapshot, {}, telemetry_ok=True)
-    controller.why.every_s = -1.0
-    controller.why._last = ""  # noqa: SLF001 - as if something had changed
-    controller.why.write(snapshot, plan, controller.planner.memory, controller.planner.layout)
+    why = next(one.keeps for one in controller.extensions if isinstance(one.keeps, WhyFile))
+    why.every_s = -1.0
+    why._last = ""  # noqa: SLF001 - as if something had changed
+    why.write(plan)
 
 
 @benchmark("live: parsing squeue's 12,000 lines afresh", unit="ms")

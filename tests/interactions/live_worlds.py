@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from tests.live.drive import make_controller
+from tests.live.drive import kept, make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from tests.live.test_live_targets import Stated
 from wattqueue.kernels.site_meter import COUNT
 from wattqueue.live.cluster import ContinueJob, RequeueJob, StopJob
 from wattqueue.live.consent import CONSENT, SiteDefaults
 from wattqueue.live.controller import Controller
+from wattqueue.live.ledger_meter import LedgerMeter
 from wattqueue.live.planner import Rules
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.state.audit import verify
@@ -192,9 +194,9 @@ class Place:
         waits = [job for job in slurm.jobs.values() if job.state == "PENDING"]
         fits = [job for job in waits if job.nodes <= sum(slurm.node_state(n) == "idle" for n in slurm.partitions["p1"])]
         self.count("waits for watts", bool(fits))
-        meter = self.controller.planner.meter
+        meter = kept(self.controller, LedgerMeter)
         self.count("read", 0 if meter is None else int(meter.meter.state[COUNT]))
-        for label, jobs in report.plan.labels.items():
+        for label, jobs in Counter(report.plan.jobs.label[report.plan.counted]).items():
             self.count(f"label {label}", jobs)
         self.count("load target", self.target and 12 <= number < 32 and len(slurm.running()) > 0)
         self.count("stopped", sum(job.stopped_s >= 0 for job in slurm.running()))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
+from tests.live.table_check import TableCheck
 from wattqueue.live.applications import Applications
 from wattqueue.live.assemble import Inputs, build
 from wattqueue.live.capfile import CapFile
 from wattqueue.live.cluster import Cluster
 from wattqueue.live.consent import SiteDefaults
 from wattqueue.live.controller import Controller
+from wattqueue.live.job_counters import JobCounters
 from wattqueue.live.load_targets import TargetSource
 from wattqueue.live.lowering import AcceptedOvershoot
 from wattqueue.live.misnamed import MisnamedRecord
@@ -27,6 +30,7 @@ from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import Policy, load_policy
 
+Kept = TypeVar("Kept")
 IDLE_W, MOST_W = 100.0, 300.0
 ACCEPTS_ALL = AcceptedOvershoot(watts=1e6)
 """Of a site that accepts whatever follows from licences that measurements lower."""
@@ -39,6 +43,11 @@ def lab_machine(nodes: int = 8, frequencies: tuple[float, ...] = ()) -> Machine:
         Partition(name, half, frequencies_hz=frequencies, idle_w=IDLE_W, max_w=MOST_W) for name in ("p1", "p2")
     )
     return Machine("lab", parts)
+
+
+def kept(controller: Controller, kind: type[Kept]) -> Kept | None:
+    """What an optional feature of a controller keeps; None where the controller does not have it."""
+    return next((one.keeps for one in controller.extensions if isinstance(one.keeps, kind)), None)
 
 
 def make_controller(
@@ -61,6 +70,7 @@ def make_controller(
     consent: SiteDefaults | None = None,
     misnamed: MisnamedRecord | None = None,
     shared_nodes: SharedNodes | None = None,
+    counters: JobCounters | None = None,
 ) -> Controller:
     """Everything but the loop. A second call goes on from the state in ``folder`` (or in the database ``state``).
 
@@ -80,9 +90,10 @@ def make_controller(
             sources, stale_s=3.0, applications=applications, accounting=accounting,
             record=folder / "views.jsonl" if record else None, clock=clock, boundary=boundary,
             shared=shared, targets=targets, consent=consent, misnamed=misnamed,
-            shared_nodes=shared_nodes or SharedNodes(),
+            shared_nodes=shared_nodes or SharedNodes(), counters=counters,
         )
     )  # fmt: skip
+    controller.planner.stages = (*controller.planner.stages, TableCheck())
     if clock is not time.time:
         controller.applier.clock = clock
     return controller

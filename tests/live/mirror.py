@@ -12,7 +12,6 @@ from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from wattqueue.kernels import codes
 from wattqueue.live.cluster import JobKey
-from wattqueue.live.sorting import Sorted
 from wattqueue.live.state.memory import ReleasedJob
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.signals import Cap
@@ -101,16 +100,8 @@ class Mirrored(Session):
         slurm.jobs = {row + 1: self._job(row, kernel, running) for row in sorted(running | waiting)}
         memory = self.controller.planner.memory
         memory.placed = {key: placed for row in running for key, placed in [self._placed(row, kernel)]}
-        plan = self.controller.planner.plan(slurm.observe(), {}, telemetry_ok=True, ended=self._learn)
+        plan = self.controller.planner.plan(slurm.observe(), {}, telemetry_ok=True)
         return [(start.job, start.option, tuple(start.nodes)) for start in plan.decision.starts]
-
-    def _learn(self, rows: Sorted, now_s: float) -> None:
-        """Teach the controller how long jobs ran that have ended, as it does in a round."""
-        predictor = self.controller.planner.predictor
-        if predictor.run_times is not None:
-            running = {row.key for row in rows.running}
-            there = {job.name for job in self.slurm.jobs.values()}
-            predictor.learn_runs(predictor.run_times.gone(running, there, now_s))
 
     def _job(self, row: int, kernel: Any, running: set[int]) -> FakeJob:
         jobs, option = self.jobs, int(kernel.held.option[row])

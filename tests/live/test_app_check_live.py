@@ -13,9 +13,7 @@ from wattqueue.formats.ear.files import write_coefficients_csv
 from wattqueue.live.agent_controls import AppSources, load_live_policy
 from wattqueue.live.agents import AgentState
 from wattqueue.live.applications import Applications
-from wattqueue.live.config import LimitsSection
 from wattqueue.live.job_counters import LINE_BYTES, JobCounters
-from wattqueue.live.node_limits import limits_of
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
 from wattqueue.store.applications import AppRun
@@ -67,10 +65,8 @@ class Checked:
         machine = Machine("four", (Partition("p1", 4, frequencies_hz=(HIGH, LOW), idle_w=100.0, max_w=MOST_W),))
         self.controller = make_controller(
             self.slurm, folder, lambda: self.slurm.now_s, cap=Cap.none(), machine=machine,
-            policy=self.site.into(policy), sources=(link,), applications=self.site,
+            policy=self.site.into(policy), sources=(link,), applications=self.site, counters=counters,
         )  # fmt: skip
-        layout = self.controller.planner.layout
-        self.controller.limits = limits_of((link,), layout, policy, LimitsSection(), counters)
         self.cluster.wire.now_s = self.slurm.now_s
 
     def rounds(self, count: int) -> None:

@@ -14,11 +14,12 @@ from sqlalchemy import delete, select, update
 from sqlalchemy import text as sql
 from sqlalchemy.exc import SQLAlchemyError
 
-from tests.live.drive import make_controller
+from tests.live.drive import kept, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.slurmlab import wait_for
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import ChangeJob, JobFields, JobKey
+from wattqueue.live.recording import Recorder
 from wattqueue.live.replay import replay
 from wattqueue.live.state.audit import Audit, open_log, rows_of, verify
 from wattqueue.live.state.database import open_state
@@ -258,8 +259,9 @@ def test_a_log_whose_end_was_replaced_is_found(tmp_path: Path) -> None:
 def test_a_long_recording_begins_again(tmp_path: Path) -> None:
     slurm = make_slurm()
     controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(1800.0), record=True)
-    assert controller.recorder is not None
-    controller.recorder.most_bytes = 20_000
+    recorder = kept(controller, Recorder)
+    assert recorder is not None
+    recorder.most_bytes = 20_000
     for _ in range(60):
         slurm.submit(1, 5.0, watts=200)
         controller.round()

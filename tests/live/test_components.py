@@ -14,6 +14,7 @@ from wattqueue.live.conditions import conditions
 from wattqueue.live.goal import plan_writes
 from wattqueue.live.release import held_for_controller
 from wattqueue.live.slurm.writes import commands_of
+from wattqueue.live.table import Stage
 from wattqueue.model.signals import Cap
 
 
@@ -109,8 +110,8 @@ def test_a_component_whose_first_one_is_gone_is_held_and_stays_held(
     report = controller.planner.plan(seen, {}, telemetry_ok=True)
     writes = [(type(w), w.target) for w in plan_writes(seen, report.goal) if w.key is not None]
     assert writes == ([] if held else [(HoldJob, str(row.number))]), "by its own number: 1 names a job that is gone"
-    assert report.sorted.orphans == [row]
-    found = conditions(seen, report, (), True, cap_unreadable=False, cap_unknown=False)
+    assert report.rows_at(Stage.ORPHANED) == [row]
+    found = conditions(report)
     assert (line := found.lines(1200.0, 1200.0)[0]).startswith("1 job stays held")
     assert row.key.name in line
 
@@ -121,5 +122,5 @@ def test_an_orphan_in_a_partition_that_is_not_managed_is_left_alone(slurm: FakeS
     row = seen.jobs[1]._replace(partition="elsewhere", watts=-1, held_by="", reason="Resources")
     details = {row.key: seen.details[row.key]._replace(mark="")}
     plan = controller.planner.plan(replace(seen, jobs=(row,), details=details), {}, telemetry_ok=True)
-    assert plan.sorted.orphans == []
+    assert plan.rows_at(Stage.ORPHANED) == []
     assert plan.goal.jobs == ()

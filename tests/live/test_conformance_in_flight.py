@@ -120,7 +120,8 @@ class Followed:
         """The relative variance of the watts of each job that holds nodes, as a share of that at its start."""
         report = self.controller.last
         assert report is not None
-        return {busy.row.key.name: busy.variance_left for busy in report.plan.busy}
+        jobs, holding = report.plan.jobs, report.plan.holding
+        return dict(zip(jobs.name[holding], jobs.variance_left[holding].tolist(), strict=True))
 
 
 @pytest.fixture

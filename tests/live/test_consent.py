@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import Details, JobKey
 from wattqueue.live.config import load_config
-from wattqueue.live.consent import Consents, SiteDefaults, StatedConsent, changed_consent, parse_tag
+from wattqueue.live.consent import Consents, SiteDefaults, StatedConsent, parse_tag
 
 DEFAULTS = SiteDefaults({"ada": True, "bob": False}, {"climate": True}, others=False)
 
@@ -91,12 +91,12 @@ def test_components_of_one_job_do_not_consent() -> None:
 
 def test_changes_are_counted_and_a_change_of_a_known_job_is_an_event() -> None:
     consents, key = Consents(DEFAULTS), JobKey("1", 0.0)
-    assert changed_consent(None) == changed_consent(consents) == 0
+    assert not consents.moved
     consents.follow({key: details("wattqueue:consent")})
     assert (consents.changes, consents.moved) == (1, False)
     consents.follow({key: details("wattqueue:consent, thanks")})
     assert (consents.changes, consents.moved) == (2, True)
-    assert changed_consent(consents) > 0
+    assert consents.changed == {key}
     same = details("wattqueue:no-consent")
     consents.follow({key: same})
     consents.follow({key: same._replace(comment="wattqueue:no-consent at all")})

@@ -528,9 +528,9 @@ def test_without_telemetry_it_stops_raising_and_admits_by_maxima_within_two_peri
     run(controller, slurm, 2)
     report = controller.last
     assert report is not None
-    assert not report.telemetry_ok
-    counted = sum(b.net_w for b in report.plan.busy)
-    assert counted == 200 * len(report.plan.busy), "each counts as the most it can draw"
+    assert not report.plan.telemetry_ok
+    counted = report.plan.jobs.net_w[report.plan.holding].sum()
+    assert counted == 200 * len(report.plan.holding), "each counts as the most it can draw"
     starts = [j for j in jobs if j.state == "RUNNING"]
     run(controller, slurm, 3)
     assert [w for w in slurm.writes if isinstance(w, ChangeJob) and w.fields.watts is not None] == raised

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.live.drive import make_controller
+from tests.live.drive import kept, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.live.controller import Controller
+from wattqueue.live.teaching import Teacher
 from wattqueue.live.telemetry.base import JobEnergy
 from wattqueue.model.signals import Cap
 
@@ -72,4 +73,6 @@ def test_a_job_that_ends_while_the_controller_is_away_is_learned_once(tmp_path: 
         third.round()
         slurm.step(61.0)
     assert learned(third) == [(first.name, 180)], "recalled, and not learned once more"
-    assert [ran.request.key.name for ran in third.teacher.left_running()] == [still.name] if third.teacher else False
+    teacher = kept(third, Teacher)
+    assert teacher is not None
+    assert [ran.request.key.name for ran in teacher.left_running()] == [still.name]

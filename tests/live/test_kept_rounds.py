@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.live.cluster import Job
-from wattqueue.live.occupied import PlacedJobs, busy_columns
-from wattqueue.live.queue import Queue
+from wattqueue.live.planner import RoundState
 from wattqueue.live.requests import JobRequest
-from wattqueue.live.sorting import _apart
+from wattqueue.live.stages.occupy import occupy
+from wattqueue.live.table import LiveJobs, _apart
 from wattqueue.live.world import OVERDUE_S
 from wattqueue.model.signals import Cap
 
@@ -34,21 +34,23 @@ ROWS = rows_of(40)
 
 @given(seed=st.integers(0, 10**6))
 def test_the_order_of_the_queue_is_that_of_its_places(seed: int) -> None:
-    """Few changes are applied one by one, many at once: both give the order of submissions."""
-    r, queue, inside = random.Random(seed), Queue(), set[int]()
+    r, jobs, inside = random.Random(seed), LiveJobs(), set[int]()
+    jobs.update(tuple(ROWS))
+    for slot in jobs.new:
+        jobs.request[slot] = JobRequest(jobs.row[slot].key, "u", "", "p1", 1, 60.0)
     for _ in range(6):
         for _ in range(r.choice([1, 2, 5, 30])):
             k = r.randrange(len(ROWS))
-            row = ROWS[k]
+            slot = jobs.slot[ROWS[k].key]
             if k in inside and r.random() < 0.6:
-                queue.remove(row.key)
+                jobs.leave_queue(slot)
                 inside.discard(k)
             else:
-                queue.add(row, JobRequest(row.key, "u", "", "p1", 1, 60.0), frozenset({0}), None)
+                jobs.join_queue(slot, frozenset({0}), None)
                 inside.add(k)
-        assert queue.keys() == tuple(ROWS[k].key for k in sorted(inside))
-        assert queue.keys() is queue.keys()
-        assert queue.table()[0].job_id.tolist() == [ROWS[k].key.name for k in sorted(inside)]
+        assert jobs.rows(jobs.queue) == [ROWS[k] for k in sorted(inside)]
+        assert jobs.queue is jobs.queue
+        assert jobs.known_jobs(jobs.queue).job_id.tolist() == [ROWS[k].key.name for k in sorted(inside)]
 
 
 @given(seed=st.integers(0, 10**6))
@@ -64,23 +66,32 @@ def test_rows_that_came_or_went_are_found_wherever_they_are(seed: int) -> None:
     assert before.keys() - after.keys() == {id(row) for row in old} - {id(row) for row in new}
     assert after.keys() - before.keys() == {id(row) for row in new} - {id(row) for row in old}
     assert [id(row) for row in new if id(row) in after] == list(after)
+    jobs = LiveJobs()
+    jobs.update(tuple(old))
+    jobs.update(tuple(new))
+    assert {key: jobs.row[slot] for key, slot in jobs.slot.items()} == {row.key: row for row in new}
+    assert len(set(jobs.slot.values())) == len(new)
 
 
 def test_placements_that_are_kept_follow_the_clock_as_fresh_ones_do(tmp_path: Path) -> None:
     slurm = FakeSlurm({"p1": [f"n{i}" for i in range(1, 5)], "p2": [f"m{i}" for i in range(1, 5)]}, 1600)
     controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(2400.0))
-    planner = controller.planner
+    planner, jobs = controller.planner, controller.planner.jobs
     for k in range(6):
         slurm.submit(1, 500.0, watts=200, limit_s=60.0 * (1 + k), partition="p1,p2")
-    columns = busy_columns((), None)
     for _ in range(8):
-        controller.round()
+        report = controller.round()
+        assert report is not None
         slurm.step(50.0)
-        running = planner.running.of(planner.sorter.sort(slurm.observe(), {}, {}, {}).running, {}, slurm.now_s, {})
-        kept = planner.placed.occupation(running, slurm.now_s)
-        fresh = PlacedJobs(planner.layout).occupation(running, slurm.now_s)
-        assert (kept.busy, kept.taken, kept.withheld) == (fresh.busy, fresh.taken, fresh.withheld)
-        assert all(job.end_s >= min(slurm.now_s + OVERDUE_S, job.row.start_s + 60.0) for job in kept.busy)
-        columns, again = busy_columns(kept.busy, columns), busy_columns(fresh.busy, None)
-        for one, other in zip(columns[1:], again[1:], strict=True):
-            np.testing.assert_array_equal(one, other)
+        looks = []
+        for _ in range(2):
+            now = RoundState(planner, slurm.observe(), counted=report.plan.counted)
+            occupy(now)
+            held = np.array(now.holding, np.int64)
+            columns = [getattr(jobs, name)[held].tolist() for name in ("part", "units", "intervals", "end_s")]
+            looks.append((now.holding, now.taken, now.withheld, columns))
+            planner.settled = ([], [], frozenset(), frozenset())
+            jobs.placed_row[:] = None
+        assert looks[0] == looks[1]
+        ends = zip(jobs.end_s[held].tolist(), jobs.rows(held), strict=True)
+        assert all(end_s >= min(slurm.now_s + OVERDUE_S, row.start_s + 60.0) for end_s, row in ends)

@@ -23,10 +23,10 @@ def test_view_and_decision_for_ten_thousand_jobs_on_ten_thousand_nodes(tmp_path:
         SlurmCluster(slurm, clock=lambda: NOW_S), tmp_path, lambda: NOW_S, cap=cap, machine=lab_machine(NODES)
     )
     plan = controller.planner.plan(controller.cluster.observe(), {}, telemetry_ok=True)
-    assert len(plan.sorted.waiting) == QUEUED
-    assert len(plan.busy) > 1500
+    assert len(plan.waiting) == QUEUED
+    assert len(plan.holding) > 1500
     assert bool(plan.starts) == (room_w > 0)
     slurm.without_line(5000)  # one waiting job is gone
     again = controller.planner.plan(controller.cluster.observe(), {}, telemetry_ok=True)
-    assert len(again.sorted.waiting) == QUEUED - 1
+    assert len(again.waiting) == QUEUED - 1
     assert bool(again.starts) == (room_w > 0)

@@ -22,7 +22,7 @@ from wattqueue.live.ledger_meter import GAP_S, LedgerMeter, Metered, drawn_w
 from wattqueue.live.state.database import open_state
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.telemetry.base import NodePower
-from wattqueue.live.world import Busy, Layout
+from wattqueue.live.world import Layout
 from wattqueue.model.signals import Cap
 from wattqueue.parts.ledger.adaptive import Adaptive
 from wattqueue.policy.policy import load_policy
@@ -38,8 +38,7 @@ def node(name: str, partition: str) -> Node:
 
 
 def meter_of(folder: Path, **options: Any) -> LedgerMeter:
-    layout = Layout.of(lab_machine(4), [node(f"{p}n{i}", p) for p in ("p1", "p2") for i in range(2)], {})
-    return LedgerMeter(Adaptive(**{**QUICK, **options}), Memory(open_state(folder / "live.db")), layout)
+    return LedgerMeter(Adaptive(**{**QUICK, **options}), Memory(open_state(folder / "live.db")))
 
 
 def seen(drawn: float, counted: tuple[int, ...] = (100, 300), *, cap: float = 500.0, known: bool = True) -> Metered:
@@ -126,9 +125,8 @@ def test_watts_above_idle_are_those_of_nodes_that_are_on() -> None:
     power = {name: NodePower(180.0, "measured", 0.0, "meter") for name in layout.names}
     on = np.array([False, True, True, True])
     assert drawn_w(layout, on, power, ()) == pytest.approx(3 * 80.0)
-    job = Busy(None, 0, 0, 0.0, 100, (1, 2), ((1, 2),))  # type: ignore[arg-type]
     machine = replace(layout.machine, cap_scope="jobs")
-    assert drawn_w(replace(layout, machine=machine), on, power, [job]) == pytest.approx(2 * 180.0)
+    assert drawn_w(replace(layout, machine=machine), on, power, [((1, 2), 100)]) == pytest.approx(2 * 180.0)
 
 
 def test_a_margin_grows_where_jobs_draw_more_than_was_admitted(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_the_status_says_what_was_done_or_that_nothing_was(tmp_path: Path) -> No
     assert report is not None
     assert report.conditions.over_measured_w == pytest.approx(400.0, abs=10.0)
     assert "stopped jobs" in said(place.controller)
-    assert report.plan.above.counts == {"stop": 2}
+    assert report.plan.planner.above.counts == {"stop": 2}
 
 
 @pytest.mark.parametrize(("policy", "words"), [(row("park"), NOTHING_MORE), (load_policy("easy"), NO_CONTROL)])

@@ -50,8 +50,8 @@ def test_a_record_lowers_priorities_and_ends_with_its_window(tmp_path: Path) -> 
     slurm.step(READ_S)
     third = slurm.submit(4, 200.0, watts=800, limit_s=200.0, uid=EVE)
     controller.round()
-    requests = {one.key.name: one for one in controller.planner.sorter.requests.values()}
-    assert requests[third.name].app == ""
+    jobs = controller.planner.jobs
+    assert [jobs.request[slot].app for key, slot in jobs.slot.items() if key.name == third.name] == [""]
     slurm.now_s += LADDER.window_s
     controller.round()
     assert record.record == {}

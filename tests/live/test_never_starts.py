@@ -101,7 +101,7 @@ def test_the_words_are_those_of_the_simulator(tmp_path: Path, room_w: float, rea
     wide, _ = pair(slurm)
     report = controller.round()
     assert report is not None
-    said = {key.name: text for key, text in report.plan.sorted.never.items()}
+    said = {report.plan.jobs.name[slot]: text for slot, text in report.plan.never.items()}
     jobs = Jobs.build([0.0], [2], [20.0], walltime_s=[60.0])
     schedule = simulate(jobs, lab_machine(), policy_of(), cap=Cap.constant(BASE_W + room_w)).schedule
     margin = np.nan if schedule.margin_w is None else float(schedule.margin_w[0])
@@ -120,7 +120,7 @@ def test_it_is_taken_up_again_when_the_highest_limit_to_come_rises(tmp_path: Pat
     file.write_text(f"time_s,cap_w\n0,{BASE_W + 350.0}\n{slurm.now_s + 30.0:.0f},{BASE_W + 400.0}\n")
     report = controller.round()
     assert report is not None
-    assert not report.plan.sorted.never, "a cap to come lets it start"
+    assert not report.plan.never, "a cap to come lets it start"
     rounds(controller, slurm, 80)
     assert wide.state == "COMPLETED"
 
@@ -151,7 +151,7 @@ def test_a_job_that_fits_slowed_alone_waits_for_no_target_that_is_not_known(tmp_
         source.stated = LoadTargets.of(target)
         report = controller.round()
         assert report is not None
-        assert [key.name for key in report.plan.sorted.never] == [wide.name] * aside
+        assert [report.plan.jobs.name[slot] for slot in report.plan.never] == [wide.name] * aside
         rounds(controller, slurm, 10)
         assert wide.state == ("PENDING" if aside else "RUNNING")
 
@@ -162,7 +162,7 @@ def test_a_restart_finds_the_same(tmp_path: Path) -> None:
     wide, _ = pair(slurm)
     report = run_of(slurm, tmp_path, Cap.constant(BASE_W + 350.0)).round()
     assert report is not None
-    assert [key.name for key in report.plan.sorted.never] == [wide.name]
+    assert [report.plan.jobs.name[slot] for slot in report.plan.never] == [wide.name]
 
 
 def test_while_the_cap_is_not_known_nobody_is_set_aside(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_while_the_cap_is_not_known_nobody_is_set_aside(tmp_path: Path) -> None:
     pair(slurm)
     report = controller.round()
     assert report is not None
-    assert not report.plan.sorted.never
+    assert not report.plan.never
 
 
 class Meter:
@@ -201,10 +201,10 @@ def test_lost_telemetry_sets_nobody_aside(tmp_path: Path) -> None:
     for _ in range(20):
         report = controller.round()
         assert report is not None
-        assert not report.plan.sorted.never
+        assert not report.plan.never
         slurm.step()
     assert report is not None
-    assert not report.telemetry_ok
+    assert not report.plan.telemetry_ok
     assert wide.state == "PENDING", "400 W at its maximum"
     meter.answers = True
     rounds(controller, slurm, 60)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.live.drive import make_controller
+from tests.live.drive import kept, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import PolicyError
 from wattqueue.live.agents import AgentLink, AgentState, Arrived, Desired
@@ -309,7 +309,7 @@ class Live:
             self.slurm, self.folder, lambda: self.slurm.now_s, cap=Cap.constant(self.budget_w), machine=self.machine,
             policy=self.policy, sources=(link,), record=True, **self.settings,
         )  # fmt: skip
-        self.cluster.limits = self.controller.limits or self.cluster.limits
+        self.cluster.limits = kept(self.controller, NodeLimits) or self.cluster.limits
 
     def rounds(self, count: int, *, check: bool = True) -> None:
         for _ in range(count):
@@ -349,17 +349,17 @@ def test_watts_follow_the_load_and_the_budget_holds(tmp_path: Path) -> None:
     busy = live.cluster.nodes[job.held_nodes[0]]
     assert sum(busy.limits.values()) == pytest.approx(280.0, abs=1.0)
     assert live.controller.last is not None
-    assert live.controller.last.limits["limited_nodes"] == 4
+    assert live.controller.last.plan.limit_figures["limited_nodes"] == 4
     idle = next(node for node in live.cluster.nodes.values() if node is not busy)
     idle.alive = False
     idle.demand_w = 150.0
     live.rounds(45)
-    figures = live.controller.last.limits
+    figures = live.controller.last.plan.limit_figures
     assert figures["nodes_at_maximum"] == 1
     assert figures["possible_w"] <= 1100.0 + 1e-3
     idle.alive, idle.number = True, 0
     live.rounds(20)
-    assert live.controller.last.limits["limited_nodes"] == 4
+    assert live.controller.last.plan.limit_figures["limited_nodes"] == 4
 
 
 def test_a_recorded_round_with_limits_is_decided_again(tmp_path: Path) -> None:

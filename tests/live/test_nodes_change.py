@@ -42,7 +42,7 @@ def test_a_node_that_is_added_is_used_and_its_idle_watts_count(tmp_path: Path) -
     assert slurm.open_w == min(pool_w, int(CAP_W - 11 * 100.0)), "three more nodes draw idle watts"
     last = reports[-1]
     assert last is not None
-    assert len(last.plan.busy) == 2, "what ran before is known still"
+    assert len(last.plan.holding) == 2, "what ran before is known still"
 
 
 def test_a_node_that_is_removed_is_forgotten_with_the_job_that_runs_on(tmp_path: Path) -> None:

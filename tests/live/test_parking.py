@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +16,9 @@ from tests.live.fakeslurm import FakeJob, FakeSlurm
 from tests.live.test_live_targets import Stated
 from wattqueue.errors import OutputError
 from wattqueue.live.cluster import ChangeJob, ContinueJob, RequeueJob, StopJob, Write
-from wattqueue.live.consent import CONSENT, NO_CONSENT, SiteDefaults, consenting_w
+from wattqueue.live.consent import CONSENT, NO_CONSENT, SiteDefaults
 from wattqueue.live.controller import Controller
+from wattqueue.live.load_targets import consenting_w
 from wattqueue.live.parking import AGAIN_S
 from wattqueue.live.recording import asked_of
 from wattqueue.live.release import ReleaseSettings, release_all
@@ -361,10 +362,10 @@ def test_what_running_jobs_with_consent_count_for_can_be_shed(tmp_path: Path) ->
     for nodes, comment in ((2, CONSENT), (1, "")):
         place.submit(nodes, comment)
     place.rounds(3)
-    planner, report = place.controller.planner, place.controller.last
+    report = place.controller.last
     assert report is not None
-    assert consenting_w(planner.consents, report.plan.busy) == 2 * NODE_W
-    assert consenting_w(None, report.plan.busy) is None
+    assert consenting_w(report.plan) == 2 * NODE_W
+    assert consenting_w(replace(report.plan, asks_consent=False)) is None
 
 
 def test_without_a_controller_parked_jobs_continue_when_the_target_is_over(place: Place) -> None:

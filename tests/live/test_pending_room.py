@@ -16,7 +16,7 @@ from wattqueue.live.cluster import Snapshot
 from wattqueue.live.conditions import conditions
 from wattqueue.live.controller import Controller
 from wattqueue.live.ledger_meter import LedgerMeter, Metered
-from wattqueue.live.planner import Plan
+from wattqueue.live.planner import RoundState
 from wattqueue.live.state.memory import ReleasedJob
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.model.signals import Cap
@@ -45,12 +45,12 @@ def of_components(seen: Snapshot, groups: Sequence[Sequence[FakeJob]]) -> Snapsh
     return replace(seen, jobs=tuple(rows.values()), details=details)
 
 
-def planned(controller: Controller, seen: Snapshot) -> Plan:
+def planned(controller: Controller, seen: Snapshot) -> RoundState:
     return controller.planner.plan(seen, {}, telemetry_ok=True)
 
 
-def over_w(seen: Snapshot, plan: Plan) -> float:
-    return conditions(seen, plan, (), True, cap_unreadable=False, cap_unknown=False).over_cap_w
+def over_w(seen: Snapshot, plan: RoundState) -> float:
+    return conditions(plan).over_cap_w
 
 
 def running(slurm: FakeSlurm, watts: int, partition: str = "p1", nodes: int = 1) -> FakeJob:
@@ -84,7 +84,7 @@ def test_a_released_job_whose_watts_slurm_gave_to_another_is_no_power(tmp_path: 
     running(slurm, 400, "debug", 2)
     seen = slurm.observe()
     plan = planned(controller, seen)
-    assert [row.key.name for row in plan.sorted.under_way] == [ours.name]
+    assert plan.jobs.name[plan.under_way].tolist() == [ours.name]
     assert (over_w(seen, plan), plan.counted_w) == (0.0, IDLE_W + 400.0)
 
 
@@ -163,5 +163,5 @@ def test_the_meter_of_a_ledger_learns_of_jobs_that_run(tmp_path: Path, monkeypat
     }
     plan = controller.planner.plan(of_components(slurm.observe(), [group]), power, telemetry_ok=True)
     assert counted == [[100]]
-    assert len(plan.busy) == 3
+    assert len(plan.holding) == 3
     assert np.isclose(plan.counted_w, IDLE_W + 100.0)

@@ -85,11 +85,12 @@ def test_a_job_that_outlives_its_prediction_is_planned_at_its_limit(tmp_path: Pa
     controller = taught(slurm, tmp_path, "easy++")
     long = slurm.submit(4, 500.0, watts=800, limit_s=LIMIT_S)
     rounds(controller, slurm, 2)
-    busy = controller.last.plan.busy if controller.last else ()
-    assert [b.end_s - long.start_s for b in busy] == pytest.approx([10.0], abs=1.0)
+    jobs = controller.planner.jobs
+    assert controller.last is not None
+    assert (jobs.end_s[controller.last.plan.holding] - long.start_s).tolist() == pytest.approx([10.0], abs=1.0)
     rounds(controller, slurm, 12)
     assert controller.last is not None
-    assert [b.end_s - long.start_s for b in controller.last.plan.busy] == [LIMIT_S]
+    assert (jobs.end_s[controller.last.plan.holding] - long.start_s).tolist() == [LIMIT_S]
 
 
 def test_run_times_are_recorded(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_a_part_that_fails_is_named_and_limits_count(answer: Any, text: str, tmp
     assert job.state == "RUNNING"
     assert any(text in trouble and "walltimes" in trouble for trouble in controller.troubles)
     assert controller.last is not None
-    assert [b.end_s - job.start_s for b in controller.last.plan.busy] == [LIMIT_S]
+    assert (controller.planner.jobs.end_s[controller.last.plan.holding] - job.start_s).tolist() == [LIMIT_S]
 
 
 def test_plans_by_the_time_that_a_job_has_run() -> None:

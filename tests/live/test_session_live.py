@@ -243,7 +243,8 @@ def test_completions_are_learned_before_the_jobs_of_the_same_round_are_predicted
     tracker = live.controller.planner.tracker
     live.slurm.submit(1, 5.0, watts=200)
     live.rounds(4)
-    requests = dict(live.controller.planner.sorter.requests)
+    jobs = live.controller.planner.jobs
+    requests = {key: jobs.request[slot] for key, slot in jobs.slot.items()}
 
     def ended(running: set[Any]) -> list[MeasuredJob]:
         gone = [request for key, request in requests.items() if key not in running]

@@ -25,6 +25,7 @@ from wattqueue.live.slurm.suitable import (
     parse_reservations,
 )
 from wattqueue.live.slurm.tres import parse_tres
+from wattqueue.live.table import Stage
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
@@ -170,7 +171,8 @@ def test_a_round_releases_what_fits_the_limits_together(tmp_path: Path) -> None:
     report = controller.round()
     assert [job.state for job in jobs] == ["RUNNING", "RUNNING", "PENDING"]
     assert report is not None
-    assert report.plan.sorted.barred == {keys[2]: "limit two"}
+    table = report.plan.jobs
+    assert {table.row[slot].key: table.reason[slot] for slot in table.at([Stage.BARRED])} == {keys[2]: "limit two"}
     slurm.step(60.0)
     controller.round()
     slurm.step(1.0)

@@ -17,6 +17,7 @@ from wattqueue.live.report import Report
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.install import NodeWatts, Settings, script
 from wattqueue.live.status import BEAT
+from wattqueue.live.table import Stage
 from wattqueue.model.signals import Cap
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
@@ -94,7 +95,9 @@ class Rounds:
     def barred(self) -> dict[str, str]:
         """Jobs that the site's rules keep back, and why."""
         last = self.controller.last
-        return {} if last is None else {key.name: text for key, text in last.plan.sorted.barred.items()}
+        jobs = self.controller.planner.jobs
+        found = [] if last is None else jobs.at([Stage.BARRED])
+        return {jobs.name[slot]: jobs.reason[slot] for slot in found if jobs.reason[slot]}
 
     def refused(self) -> dict[str, str]:
         """Jobs in back-off, and why."""

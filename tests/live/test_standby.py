@@ -36,15 +36,15 @@ def lease_of(slurm: FakeSlurm, folder: Path, name: str) -> SharedLease:
     return SharedLease(open_state(folder / "shared.db"), lambda: slurm.now_s, STALE_S, f"{name}/1/0")
 
 
-def make(slurm: FakeSlurm, folder: Path, name: str) -> Controller:
-    """A controller with a run folder of its own, and the database of both."""
+def make(slurm: FakeSlurm, folder: Path, name: str) -> tuple[Controller, SharedLease]:
+    """A controller with a run folder of its own, and the database of both; and its lease there."""
     mine, lease = folder / name, lease_of(slurm, folder, name)
     mine.mkdir(exist_ok=True)
     state = str(folder / "shared.db")
     cap = Cap.constant(800.0 + 1000.0)
     controller = make_controller(slurm, mine, lambda: slurm.now_s, cap=cap, state=state, shared=lease)
     controller.run_dir.claim()
-    return controller
+    return controller, lease
 
 
 def test_a_second_controller_is_refused_and_a_standby_takes_over_within_the_time(tmp_path: Path) -> None:
@@ -69,18 +69,16 @@ def test_a_second_controller_is_refused_and_a_standby_takes_over_within_the_time
 
 def test_a_controller_that_resumes_after_the_standby_took_over_writes_nothing(tmp_path: Path) -> None:
     slurm = make_slurm()
-    first = make(slurm, tmp_path, "a")
-    assert first.shared is not None
-    refuse_second(first.shared)
+    first, lease = make(slurm, tmp_path, "a")
+    refuse_second(lease)
     jobs = [slurm.submit(1, 60.0, watts=200, limit_s=90.0) for _ in range(12)]
     for _ in range(5):
         first.round()
         slurm.step()
     assert slurm.running()
     slurm.step(STALE_S + 1.0)  # it is stopped, or its host has lost the network
-    second = make(slurm, tmp_path, "b")
-    assert second.shared is not None
-    refuse_second(second.shared)
+    second, lease = make(slurm, tmp_path, "b")
+    refuse_second(lease)
     second.round()
     written = len(slurm.writes)
     with pytest.raises(LeaseLostError):

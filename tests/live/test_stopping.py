@@ -30,7 +30,8 @@ class Counted:
     def __init__(self, at_round: Any = None) -> None:
         self.asked: list[str] = []
         self.at_round = at_round
-        self.demand = self.meter = self.planner = self.shared = None
+        self.meter = self.planner = None
+        self.extensions, self.at_end = (), lambda: None
         self.cluster, self.failures, self.problem = SimpleNamespace(name="none"), 0, "asked for nothing"
         self.audit = SimpleNamespace(note=lambda what, text: self.asked.append(f"{what}: {text}"))
         self.telemetry = SimpleNamespace(close=lambda: self.asked.append("telemetry closed"))

@@ -67,7 +67,10 @@ def test_the_walk_of_e_pas_in_the_guide(site: BrokerSite) -> None:
             slurm.now_s = time.time()
             report = controller.round()
             assert report is not None
-            return report.limits["limited_nodes"] == 2 and report.limits["possible_w"] <= 0.7 * 720.0 + 1e-3
+            return (
+                report.plan.limit_figures["limited_nodes"] == 2
+                and report.plan.limit_figures["possible_w"] <= 0.7 * 720.0 + 1e-3
+            )
 
         wait_for("limits on both nodes", limited, 30.0, 0.3)
         assert sum(sum(tree.limits_w()) + 60.0 for tree in site.trees.values()) <= 0.7 * 720.0 + 1e-3

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.drive import kept
 from tests.live.site import TOTAL_W, Site, eamc_machine
 from tests.live.slurmlab import wait_for
 from tests.wattqueue_agent.broker_site import blocks, broker_site
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import load_config
+from wattqueue.live.node_limits import NodeLimits
 from wattqueue.live.slurm.cluster import SlurmCluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
@@ -49,8 +51,9 @@ def test_agents_set_the_frequency_that_eamc_chose_for_each_job(site: Site, tmp_p
                 wait_for(what, lambda: controller.round() is not None and bool(ready()), step_s=0.3)
 
             try:
-                assert controller.limits is not None
-                until("the agents", lambda: set(controller.limits.link.states) == set(NODES))
+                limits = kept(controller, NodeLimits)
+                assert limits is not None
+                until("the agents", lambda: set(limits.link.states) == set(NODES))
                 jobs = [site.gated("-N1", "-p", "p1,p2", "-J", app) for app in "12345678"]
                 while len(chosen) < len(jobs):
                     until("jobs that run", lambda: set(site.running()) - chosen.keys())

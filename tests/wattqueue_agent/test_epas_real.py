@@ -21,13 +21,13 @@ from typing import Any
 
 import pytest
 
-from tests.live.drive import lab_machine, make_controller
+from tests.live.drive import kept, lab_machine, make_controller
 from tests.live.site import Site
 from tests.live.slurmlab import wait_for
 from tests.wattqueue_agent.broker_site import BrokerSite, broker_site
 from wattqueue.live.agents import AgentLink
 from wattqueue.live.controller import Controller
-from wattqueue.live.node_limits import measured_by_agents
+from wattqueue.live.node_limits import NodeLimits, measured_by_agents
 from wattqueue.live.planner import Rules
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.model.signals import Cap
@@ -117,7 +117,7 @@ class Run:
 
     @property
     def limits(self) -> Any:
-        return self.controller.limits
+        return kept(self.controller, NodeLimits)
 
     def start_agent(self, name: str) -> None:
         self.broker.start_agent(name, ("low = 60.0", "low = 25.0"), ("high = 150.0", f"high = {PACKAGE_W}"))

@@ -89,8 +89,7 @@ class Place:
         assert self.controller is not None
         self.controller.telemetry.close()
         self.controller.run_dir.release()
-        if self.controller.shared is not None:
-            self.controller.shared.drop()
+        self.controller.at_end()
         self.controller = None
 
     def until(self, what: str, there: Callable[[], bool], every_s: float = 0.3) -> float:
@@ -112,7 +111,7 @@ class Place:
     def measured(self) -> bool:
         """Whether every node is measured by its agent."""
         report = self.controller.last if self.controller is not None else None
-        return report is not None and report.plan.labels == {"measured": 2}
+        return report is not None and [*report.plan.jobs.label[report.plan.counted]] == ["measured"] * 2
 
     def meter_w(self) -> float:
         """What the nodes draw."""

@@ -30,43 +30,47 @@ from wattqueue.live.agent_controls import AppSources, load_live_policy
 from wattqueue.live.agents import agents_behind
 from wattqueue.live.applications import Applications
 from wattqueue.live.apply import Applier
-from wattqueue.live.capfile import CapFile
+from wattqueue.live.capfile import CapFile, cap_extension
 from wattqueue.live.cluster import Cluster, Node
 from wattqueue.live.config import LimitsSection, LiveConfig
-from wattqueue.live.consent import Consents, SiteDefaults
+from wattqueue.live.consent import Consents, SiteDefaults, consent_extension
 from wattqueue.live.controller import Controller
 from wattqueue.live.controller_log import ControllerLog
 from wattqueue.live.decision import Decider, require_live
+from wattqueue.live.extension import Extension
 from wattqueue.live.extensions import TargetExtension, live_extension
 from wattqueue.live.job_counters import JobCounters
 from wattqueue.live.learning import MeasuredJobs
-from wattqueue.live.load_targets import TargetedCap, TargetSource
+from wattqueue.live.ledger_meter import LedgerMeter, ledger_extension
+from wattqueue.live.load_targets import TargetedCap, TargetSource, demand_extension
 from wattqueue.live.lowering import conditions_of, parse_overshoot, require_condition
 from wattqueue.live.managed import managed_machine, shared_nodes
 from wattqueue.live.metrics import LiveMetrics, serve
-from wattqueue.live.misnamed import MisnamedRecord
-from wattqueue.live.node_limits import limits_of
+from wattqueue.live.misnamed import MisnamedRecord, misnamed_extension
+from wattqueue.live.node_limits import agents_extension, limits_of
 from wattqueue.live.notify import notify
 from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
-from wattqueue.live.recording import Recorder
+from wattqueue.live.recording import Recorder, recorder_extension
 from wattqueue.live.run_history import RunHistory
 from wattqueue.live.secrets import read_secret
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.slurm.accounting import SlurmEnergy
 from wattqueue.live.slurm.connect import commands_for, connect
+from wattqueue.live.stages import plan_with
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.database import open_state, upgrade_state
 from wattqueue.live.state.memory import Memory, cause
 from wattqueue.live.state.shared_lease import SharedLease
 from wattqueue.live.status import HEAD, RunDir
 from wattqueue.live.target_file import TargetFile
-from wattqueue.live.teaching import Teacher
+from wattqueue.live.teaching import Teacher, teacher_extension
 from wattqueue.live.telemetry.base import JobSource, Telemetry, TelemetrySource
 from wattqueue.live.telemetry.pm_counters import PmCounters
 from wattqueue.live.telemetry.powercap import Powercap
 from wattqueue.live.telemetry.prometheus import Prometheus
 from wattqueue.live.warm_up import run_small_rounds, warm_up
+from wattqueue.live.why_file import WhyFile, why_extension
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap, RiseScale
@@ -286,47 +290,62 @@ def build(given: Inputs, before: Controller | None = None) -> Controller:
 
     ``before`` is one that it takes over from, with its metrics and telemetry.
     """
-    policy, layout = given.policy, given.layout
+    policy, layout, rules = given.policy, given.layout, given.rules
     old = before.meter if before is not None else None
-    metrics = old if isinstance(old, LiveMetrics) else LiveMetrics(given.rules.mode)
-    caps = given.cap if isinstance(given.cap, CapFile) else None
-    measured_jobs = MeasuredJobs(given.state, metrics.learned)
-    cap = given.cap.cap if isinstance(given.cap, CapFile) else given.cap
-    rules = given.rules
+    metrics = old if isinstance(old, LiveMetrics) else LiveMetrics(rules.mode)
     require_live(policy, layout.machine, meters=bool(given.sources))
     decider = Decider(policy, layout, power_nodes=rules.power_nodes, patience_s=rules.start_timeout_s)
-    predictor = Predictor(decider.session, layout)
+    predictor, memory = Predictor(decider.session, layout), Memory(given.state)
+    measured_jobs, run_history = MeasuredJobs(given.state, metrics.learned), RunHistory(given.state)
     predictor.learn(measured_jobs.recall())
-    run_history = None if predictor.run_times is None else RunHistory(given.state)
-    if run_history is not None:
+    if predictor.run_times is not None:
         predictor.learn_runs(run_history.recall())
-    consents = None if given.consent is None else Consents(given.consent)
-    planner = Planner(
-        layout, policy, cap, rules, Memory(given.state), predictor, decider, consents, given.misnamed,
-        shared=given.shared_nodes,
-    )  # fmt: skip
-    recorder = None
-    if given.record is not None:
-        recorder = Recorder(
-            given.record,
-            policy,
-            layout.machine,
-            predictor,
-            power_nodes=rules.power_nodes,
-            most_bytes=given.record_bytes,
-        )
+    teacher = Teacher(predictor, measured_jobs, run_history, given.accounting, given.applications, given.clock())
+    extensions = _extensions(given, memory, teacher)
+    cap = given.cap.cap if isinstance(given.cap, CapFile) else given.cap
+    planner = Planner(layout, policy, cap, rules, memory, predictor, decider, plan_with(extensions), given.shared_nodes)
+    if given.misnamed is not None:
+        planner.ignored = given.misnamed.ignores
+    planner.ran = {ran.request.key: ran for ran in teacher.left_running()}
     return Controller(
         planner, given.cluster, Applier(given.cluster, given.audit, given.boundary),
         Telemetry(given.sources, given.stale_s) if before is None else before.telemetry, given.audit, given.run_dir,
-        given.clock, given.away_s, metrics, recorder, caps,
-        Teacher(
-            predictor, measured_jobs, given.accounting, given.applications, given.clock(), run_history=run_history
-        ),
-        limits_of(given.sources, layout, policy, given.limits, given.counters), given.standing,
-        audit_days=given.audit_days, shared=given.shared,
-        renew=lambda nodes, controller: build((given.renew or with_nodes)(given, nodes), controller),
-        demand=None if given.targets is None else TargetedCap(given.targets, cap, RiseScale.of(layout.machine)),
+        metrics, extensions, given.clock, given.away_s, given.audit_days,
+        () if given.shared is None else (given.shared.permit,),
+        lambda nodes, controller: build((given.renew or with_nodes)(given, nodes), controller),
+        (lambda: None) if given.shared is None else given.shared.drop, given.standing,
     )  # fmt: skip
+
+
+def _extensions(given: Inputs, memory: Memory, teacher: Teacher) -> list[Extension]:
+    """Return the optional features that inputs ask for, in the order in which their stages stand at one place."""
+    policy, layout, note = given.policy, given.layout, given.audit.note
+    found, heard = list[Extension](), list[Callable[[Cap], None]]()
+    limits = limits_of(given.sources, layout, policy, given.limits, given.counters)
+    cap = given.cap.cap if isinstance(given.cap, CapFile) else given.cap
+    demand = [] if given.targets is None else [TargetedCap(given.targets, cap, RiseScale.of(layout.machine))]
+    if isinstance(given.cap, CapFile):
+        heard += [one.restate for one in demand]
+        found.append(cap_extension(given.cap, note, heard))
+    found += [demand_extension(one, note) for one in demand]
+    if limits is not None:
+        found.append(agents_extension(limits, given.clock))
+    if given.consent is not None:
+        found.append(consent_extension(Consents(given.consent)))
+    if given.misnamed is not None:
+        found.append(misnamed_extension(given.misnamed))
+    if (metered := teacher.predictor.session.needs.metered) is not None:
+        found.append(ledger_extension(LedgerMeter(metered, memory)))
+    found.append(teacher_extension(teacher))
+    if given.record is not None:
+        row = Recorder(
+            given.record, policy, layout.machine, teacher.predictor, power_nodes=given.rules.power_nodes,
+            most_bytes=given.record_bytes,
+        )  # fmt: skip
+        found.append(recorder_extension(row))
+    if given.rules.mode == "control":
+        found.append(why_extension(WhyFile(given.run_dir.folder)))
+    return found
 
 
 def targets_of(config: LiveConfig, machine: Machine, cap: Callable[[], Cap] = Cap.none) -> TargetSource | None:
@@ -402,10 +421,9 @@ def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[
     say(f"{config.mode}: policy {config.policy}, cap {config.cap}, every {config.period_s:g} s")
     notify("READY=1")
     done, compiled, journal = 0, False, ControllerLog(say)
-    targets = controller.demand.source if controller.demand is not None else None
     try:
-        if targets is not None:
-            targets.start(say)
+        for extension in controller.extensions:
+            extension.start(say)
         begun_s = time.time()
         compiled = (
             warm_up(
@@ -437,13 +455,12 @@ def run_until_stopped(controller: Controller, config: LiveConfig, say: Callable[
             server.shutdown()
             server.server_close()
         controller.telemetry.close()
-        if targets is not None:
-            targets.close()
+        for extension in controller.extensions:
+            extension.close()
         notify("STOPPING=1")
         controller.run_dir.away()
         controller.run_dir.release()
-        if controller.shared is not None:
-            controller.shared.drop()
+        controller.at_end()
     return compiled
 
 

@@ -12,7 +12,7 @@ also while the controller is away, so the bound
     sum of w over running jobs and jobs under way  <=  pool + accepted overshoot
 
 holds for whatever it starts if the licences that are open, and the uncovered watts, sum to no more than the pool and
-the overshoot. Two functions keep that: ``lowered_licences.allot`` decides in each round how far licences may be
+the overshoot. Two functions keep that: ``licences.lower_licences`` decides in each round how far licences may be
 lowered, and which of them have to be raised again; ``WattBound`` is asked before each write, and refuses one that would
 break the bound.
 
@@ -23,9 +23,9 @@ from a cap that fell is reported, and not refused: nothing starts until the sum 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from wattqueue.live.cluster import (
     ChangeJob,
@@ -38,11 +38,6 @@ from wattqueue.live.cluster import (
     StopJob,
     Write,
 )
-
-if TYPE_CHECKING:
-    from wattqueue.live.running_jobs import RunningJob
-    from wattqueue.live.sorting import Sorted
-    from wattqueue.live.world import Busy
 
 ABOVE = "jobs could draw more than the pool and the accepted overshoot"
 """Why a write is refused."""
@@ -226,27 +221,3 @@ def watt_bound(
     limit_w = math.floor(room_w + 1e-6) + overshoot_w if math.isfinite(room_w) else math.inf
     open_w = 0 if snapshot.pool is None else snapshot.pool.open_w
     return WattBound(limit_w, open_w, snapshot.by_key, held, other_w)
-
-
-def held_watts(
-    busy: Iterable[Busy], rows: Sorted, running: Iterable[RunningJob], limits: LimitsInForce, *, promised: bool
-) -> dict[JobKey, HeldWatts]:
-    """Return what running jobs and jobs under way hold.
-
-    ``promised``: the row's ledger promises a share of time, so that a licence counts as it is. Jobs that wait for the
-    resource manager alone hold nothing: it starts them into the open pool.
-    """
-    start_w = {job.row.key: job.start_w for job in running if not promised or job.row.state == "stopped"}
-    foreign = {id(row) for row in rows.foreign}
-    released = (row for row in rows.under_way if id(row) not in foreign)
-    held = {row.key: HeldWatts(max(row.watts, 0), max(row.watts, 0)) for row in released}
-    for one in busy:
-        row, licence = one.row, max(one.row.watts, 0)
-        counted_w = 0 if row.state == "suspended" else licence
-        most_w = max(one.net_w, 0) if row.watts < 0 else max(licence, start_w.get(row.key, 0))
-        covered = row.watts >= 0 and limits.hold_cap and limits.cover(row)
-        if row.state == "stopped":
-            held[row.key] = HeldWatts(counted_w, licence, max(licence, start_w.get(row.key, 0)))
-        else:
-            held[row.key] = HeldWatts(counted_w, licence if covered else most_w)
-    return held

@@ -10,15 +10,17 @@ figure in the configuration itself is an error, since it can only be a mistake t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from wattqueue.errors import WattQueueError
 from wattqueue.formats.cap import parse_cap
+from wattqueue.live.extension import Extension
 from wattqueue.live.file_stamp import Stamp, stamp_of
-from wattqueue.model.load_target import LoadTargets
+from wattqueue.live.planner import RoundState
 from wattqueue.model.machine import Machine
-from wattqueue.model.signals import Cap, Signals
+from wattqueue.model.signals import Cap
 
 
 @dataclass
@@ -64,28 +66,23 @@ class CapFile:
         return True
 
 
-@dataclass
-class Announced:
-    """The cap that parts of a policy see: what is in force, and what comes after.
+def cap_extension(
+    caps: CapFile, note: Callable[[str, str], None], heard: Iterable[Callable[[Cap], None]] = ()
+) -> Extension:
+    """Return the stage that reads the cap's file again. A bad file leaves the last cap in force.
 
-    As announced: what Slurm admits may be less, because its pool is limited and in whole watts.
+    ``note`` records in the audit log; ``heard`` are called with another cap.
     """
 
-    signals: Signals
-    of: Cap
-    """The cap that they were taken from."""
-    targets: LoadTargets = field(default_factory=LoadTargets.none)
-    """Load targets that are in the cap already: others come with another cap."""
+    def take(now: RoundState) -> None:
+        if caps.changed():
+            now.planner.cap = caps.cap
+            for tell in heard:
+                tell(caps.cap)
+            note("cap", f"read again: {caps.text}")
+        now.cap_problem, now.cap_unknown = caps.problem, caps.closed
 
-    def whole(self, cap: Cap) -> Signals:
-        """Return a cap with the targets in it, what is over included."""
-        return replace(self.signals, cap=cap, targets=self.targets)
-
-    def at(self, cap: Cap, now_s: float) -> Signals:
-        """Return what is announced at an instant, the same object as long as it is the same."""
-        self.signals = (self.signals if cap is self.of else self.whole(cap)).from_time(now_s)
-        self.of = cap
-        return self.signals
+    return Extension({"observed": take})
 
 
 def names_file(text: str) -> bool:

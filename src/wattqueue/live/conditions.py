@@ -7,12 +7,13 @@ Each condition is a figure that is 0 in normal operation (``Conditions``), and h
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from wattqueue.live.cluster import Job, JobKey, Snapshot
-from wattqueue.live.planner import Plan
+from wattqueue.live.cluster import Job, JobKey
+from wattqueue.live.planner import RoundState
 from wattqueue.live.state.memory import STUCK_AFTER, Refused
+from wattqueue.live.table import Stage
 
 NAMED = 3
 """Jobs that one line names at most."""
@@ -92,39 +93,31 @@ class Conditions(NamedTuple):
         return found
 
 
-def conditions(
-    snapshot: Snapshot,
-    plan: Plan,
-    refused: Collection[Refused],
-    licensed: bool,
-    *,
-    cap_unreadable: bool,
-    cap_unknown: bool,
-) -> Conditions:
-    """Return the conditions of a round.
-
-    ``licensed``: jobs should carry watts (the controller is in control). ``cap_unknown``: the cap's file could not be
-    read since the start, so that the pool is closed and nothing can be compared with a cap.
-    """
-    stuck = tuple(sorted((r for r in refused if r.times >= STUCK_AFTER), key=lambda r: (-r.times, r.key)))
-    stated_w, alone_w = (math.inf, math.inf) if cap_unknown else (plan.stated_w, plan.alone_w)
+def conditions(plan: RoundState) -> Conditions:
+    """Return the conditions of a round."""
+    jobs, planner = plan.jobs, plan.planner
+    stuck = tuple(
+        sorted((r for r in planner.memory.refused.values() if r.times >= STUCK_AFTER), key=lambda r: (-r.times, r.key))
+    )
+    # while the cap's file could not be read since the start nothing can be compared with a cap
+    stated_w, alone_w = (math.inf, math.inf) if plan.cap_unknown else (plan.stated_w, plan.alone_w)
     target = "load target" if plan.in_target else "limit after the load target"
-    bare = [b.row for b in plan.busy if b.row.active and b.row.watts < 0] if licensed else []
+    holders = jobs.rows(plan.holding[: plan.holders]) if planner.rules.mode == "control" else []
     return Conditions(
         _above(plan.counted_w, alone_w),
         _above(plan.counted_w, stated_w) if stated_w < alone_w else 0.0,
         max(0.0, plan.idle_w - stated_w),
-        cap_unreadable,
-        _names(plan.sorted.foreign),
-        _names(bare),
+        plan.cap_problem != "",
+        _names(plan.rows_at(Stage.FREE, Stage.STALLED)),
+        _names([row for row in holders if row.watts < 0]),
         stuck,
-        _names([row for row in snapshot.jobs if row.held_by == "failed"]),
+        _names([row for row in plan.snapshot.jobs if row.held_by == "failed"]),
         plan.shared.watts,
-        _names(plan.sorted.orphans),
-        tuple(f"{key.name} ({why})" for key, why in plan.sorted.never.items()),
+        _names(plan.rows_at(Stage.ORPHANED)),
+        tuple(f"{jobs.name[slot]} ({why})" for slot, why in plan.never.items()),
         target if stated_w < alone_w else "",
-        0.0 if cap_unknown else plan.above.over_w,
-        plan.above.words(),
+        0.0 if plan.cap_unknown else planner.above.over_w,
+        planner.above.words(),
     )
 
 

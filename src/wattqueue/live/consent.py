@@ -28,19 +28,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-import numpy as np
-
 from wattqueue.errors import InputError
 from wattqueue.live.apply import LEFT_OUT, WriteResult
 from wattqueue.live.cluster import Details, JobKey, RequeueJob
-from wattqueue.live.world import Busy
+from wattqueue.live.extension import Extension
+from wattqueue.live.planner import RoundState
 from wattqueue.model.bounds import TIME_S
-from wattqueue.model.consent import CHECKPOINT, COLUMNS, PRICE, SLOWDOWN, Consent
+from wattqueue.model.consent import CHECKPOINT, PRICE, SLOWDOWN
 from wattqueue.policy.capabilities import EVENT_BITS
 
 WORD = "wattqueue:"
@@ -159,14 +158,16 @@ class Consents:
     """Whether the last ``follow`` found another consent of a job that was known before, or a refused requeue."""
     refused: set[JobKey] = field(default_factory=set)
     """Jobs that the resource manager did not requeue (submitted with ``--no-requeue``, say): they are parked."""
-    _noted: bool = False
-    """Whether a job could not be requeued since the last ``follow``."""
+    changed: set[JobKey] = field(default_factory=set)
+    """Jobs whose consent was read anew by the last ``follow``, or whose requeue was refused since the one before."""
+    _noted: set[JobKey] = field(default_factory=set)
+    """Jobs that could not be requeued since the last ``follow``."""
     _known: dict[JobKey, tuple[Details, StatedConsent]] = field(default_factory=dict)
     _last: Mapping[JobKey, Details] | None = None
 
     def follow(self, details: Mapping[JobKey, Details]) -> None:
         """Read the comments that are new or were changed."""
-        self.moved, self._noted = self._noted, False
+        self.moved, self.changed, self._noted = bool(self._noted), self._noted, set()
         if details is self._last:
             return
         self._last, before = details, self._known
@@ -181,6 +182,7 @@ class Consents:
             self._known[key] = (one, stated)
             if old is None or old[1] != stated:
                 self.changes += 1
+                self.changed.add(key)
                 self.moved |= old is not None
 
     def of(self, key: JobKey) -> StatedConsent:
@@ -188,15 +190,11 @@ class Consents:
         known = self._known.get(key)
         return StatedConsent(allowed=False, source="site") if known is None else known[1]
 
-    def columns(self, keys: Sequence[JobKey]) -> Consent:
-        """Return the consent of some jobs as columns of a job table."""
-        table = np.full((len(keys), 5), np.nan)
-        for k, key in enumerate(keys):
-            row = self.of(key)
-            table[k] = row.allowed, row.slowdown, row.until_s, row.price, row.checkpoint_s
-            if key in self.refused:
-                table[k, 4] = np.nan
-        return Consent(*(np.ascontiguousarray(column) for column in table.T))
+    def row(self, key: JobKey) -> tuple[float, ...]:
+        """Return the consent of a job as the columns of a job table."""
+        found = self.of(key)
+        checkpoint_s = math.nan if key in self.refused else found.checkpoint_s
+        return float(found.allowed), found.slowdown, found.until_s, found.price, checkpoint_s
 
     def note(self, outcomes: Iterable[WriteResult]) -> None:
         """Remember the jobs that could not be requeued."""
@@ -204,7 +202,7 @@ class Consents:
             if isinstance(write, RequeueJob) and write.key is not None and error and not error.startswith(LEFT_OUT):
                 self.refused.add(write.key)
                 self.changes += 1
-                self._noted = True
+                self._noted.add(write.key)
 
     def counts(self, keys: Iterable[JobKey]) -> dict[str, int]:
         """Return how many of these jobs consent, do not, and have a wrong tag, for the status."""
@@ -222,20 +220,24 @@ class Consents:
         return self.defaults.of(details.user, details.account) if own is None else own
 
 
-def consenting_w(consents: Consents | None, busy: Iterable[Busy]) -> float | None:
-    """Return the net watts of running jobs whose users consent; None where the site asks no consent."""
-    if consents is None:
-        return None
-    return float(sum(job.net_w for job in busy if job.row.active and consents.of(job.row.key).allowed))
+def consent_extension(consents: Consents) -> Extension:
+    """Return the stages by which the policy sees what users allow."""
+
+    def follow(now: RoundState) -> None:
+        """Read the comments that are new or were changed, into the table of jobs."""
+        jobs = now.jobs
+        consents.follow(now.snapshot.details)
+        changed = (jobs.slot[key] for key in consents.changed if key in jobs.slot)
+        for slot in {*jobs.new, *changed}:
+            jobs.consent[slot] = consents.row(jobs.row[slot].key)
+        now.asks_consent, now.depends = True, (*now.depends, consents.changes)
+        now.happened |= EVENT_BITS["consent"] if consents.moved else 0
+        now.explained["consent"] = lambda: {row.key.name: _record(consents.of(row.key)) for row in now.snapshot.jobs}
+
+    return Extension({"classified": follow, "written": lambda now: consents.note(now.outcomes)})
 
 
-def changed_consent(consents: Consents | None) -> int:
-    """Return the event ``consent`` where the last round read another consent of a job that it knew."""
-    return EVENT_BITS["consent"] if consents is not None and consents.moved else 0
-
-
-def joined_consent(first: Consent | None, more: Consent | None) -> Consent | None:
-    """Return the consent of two tables one after the other; None where nobody reads it."""
-    if first is None or more is None:
-        return None
-    return Consent(*(np.concatenate((getattr(first, name), getattr(more, name))) for name in COLUMNS))
+def _record(stated: StatedConsent) -> list[object]:
+    """Return what a job's user is told: whether consent is given, what decides, and the limits that are stated."""
+    limits = (stated.slowdown, stated.until_s, stated.price, stated.checkpoint_s)
+    return [int(stated.allowed), stated.source, *(None if math.isnan(limit) else limit for limit in limits)]

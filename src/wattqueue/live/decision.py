@@ -21,7 +21,9 @@ from wattqueue.live.moldable import grow
 from wattqueue.live.world import Layout
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.known_jobs import KnownJobs
+from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.machine import Machine
+from wattqueue.model.signals import Cap, Signals
 from wattqueue.parts.actions import (
     Action,
     DrainNode,
@@ -152,7 +154,31 @@ class NodeOrders:
         return tuple(found)
 
 
-class Seen(NamedTuple):
+@dataclass
+class Announced:
+    """The cap that parts of a policy see: what is in force, and what comes after.
+
+    As announced: what Slurm admits may be less, because its pool is limited and in whole watts.
+    """
+
+    signals: Signals
+    of: Cap
+    """The cap that they were taken from."""
+    targets: LoadTargets = field(default_factory=LoadTargets.none)
+    """Load targets that are in the cap already: others come with another cap."""
+
+    def whole(self, cap: Cap) -> Signals:
+        """Return a cap with the targets in it, what is over included."""
+        return replace(self.signals, cap=cap, targets=self.targets)
+
+    def at(self, cap: Cap, now_s: float) -> Signals:
+        """Return what is announced at an instant, the same object as long as it is the same."""
+        self.signals = (self.signals if cap is self.of else self.whole(cap)).from_time(now_s)
+        self.of = cap
+        return self.signals
+
+
+class RoundFacts(NamedTuple):
     """What a round shows beside its snapshot; names of jobs."""
 
     nodes: tuple[Node, ...]
@@ -237,7 +263,7 @@ class Decider:
         self.asks = bool(needs.controls) or needs.pass_in_python
         """Whether a part looks at the round at all."""
 
-    def decide(self, view: PolicySnapshot, seen: Seen | None, most: Callable[[int], int]) -> Decision:
+    def decide(self, view: PolicySnapshot, seen: RoundFacts | None, most: Callable[[int], int]) -> Decision:
         """Return what this round decides.
 
         ``seen`` may be None where no part asks. ``most`` returns the greatest number of nodes of a job that waits, by

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 from wattqueue.live.cluster import Job, Snapshot
 from wattqueue.live.goal import JobGoal
-from wattqueue.live.predictor import Predictor
+from wattqueue.live.placement import NodeChoice
 from wattqueue.live.state.memory import Memory, ReleasedJob
-from wattqueue.live.world import Busy, Layout
+from wattqueue.live.world import Layout
 
 MARK = "frequency"
 """Mark of a job whose frequency the agents of its nodes hold."""
@@ -42,24 +42,24 @@ class FrequencyChanges:
     """Frequencies of the running jobs of one controller."""
 
     layout: Layout
-    predictor: Predictor
+    placement: NodeChoice
     memory: Memory
     at_start: bool = False
     """Whether agents also carry the frequency at which a job was started."""
 
-    def changes(self, options: Mapping[str, int], busy: Iterable[Busy], now_s: float) -> list[FrequencyChange]:
-        """Return what follows from the options that a round decided, by job name."""
-        rows = {b.row.key.name: b.row for b in busy if b.row.key.name in options}
+    def changes(self, options: Mapping[str, int], holding: Iterable[Job], now_s: float) -> list[FrequencyChange]:
+        """Return what follows from the options that a round decided, by job name; ``holding``: jobs that hold units."""
+        rows = {row.key.name: row for row in holding if row.key.name in options}
         found = [self._change(rows[name], option, now_s) for name, option in options.items() if name in rows]
         return [change for change in found if change is not None]
 
     def _change(self, row: Job, option: int, now_s: float) -> FrequencyChange | None:
         """Return the change of one job; None for a job that this controller did not release or never predicted."""
-        placed, known = self.memory.placed.get(row.key), self.predictor.of(row.key)
+        placed, known = self.memory.placed.get(row.key), self.placement.predictor.of(row.key)
         if placed is None or known is None:
             return None
         power_w, factor = known
-        net_w = math.ceil(float(self.layout.net_w(power_w[None])[0, option]) * row.nodes - 1e-6)
+        net_w = self.placement.running_w(row, power_w, option)
         stretch = max(1.0, float(factor[option] / factor[placed.option]))
         elapsed_s = max(0.0, now_s - row.start_s)
         limit_s = elapsed_s + max(0.0, row.walltime_s - elapsed_s) * stretch

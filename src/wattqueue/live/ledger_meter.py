@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,10 +24,11 @@ from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
 from wattqueue.kernels import site_meter as at
-from wattqueue.kernels.state import KernelView
+from wattqueue.live.extension import Extension
+from wattqueue.live.planner import RoundState
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.telemetry.base import NodePower
-from wattqueue.live.world import Busy, Layout
+from wattqueue.live.world import Layout
 from wattqueue.parts.run_contracts import MeteredLedger
 from wattqueue.policy.site_meter import LICENSED_SHARE, site_meter_of
 
@@ -54,9 +56,9 @@ class Metered(NamedTuple):
 class LedgerMeter:
     """Reads the machine's power from round to round for an adaptive ledger."""
 
-    def __init__(self, ledger: MeteredLedger, memory: Memory, layout: Layout) -> None:
+    def __init__(self, ledger: MeteredLedger, memory: Memory) -> None:
         """Go on with what ``memory`` holds of a ledger with the same options."""
-        self.memory, self.layout = memory, layout
+        self.memory = memory
         self.meter = site_meter_of(ledger, LICENSED_SHARE)
         self._last_s = -math.inf
         self._drawn_ws = 0.0
@@ -83,24 +85,19 @@ class LedgerMeter:
         at.margin_once(self.meter, margin)
         return float(margin[0]), float(margin[1])
 
-    def read(
-        self,
-        now_s: float,
-        power: Mapping[str, NodePower],
-        busy: Sequence[Busy],
-        on: NDArray[np.bool_],
-        cap_w: float,
-        base_uw: int,
-        *,
-        known: bool,
-    ) -> None:
+    def read(self, now: RoundState) -> None:
         """Take over a round: what nodes draw, if they are measured at all, and what running jobs count.
 
-        ``on`` are the units that are powered, (units,); ``base_uw`` the idle microwatts that the cap's scope counts.
+        The margin that follows is put in force.
         """
-        if power:
-            drawn, counted = drawn_w(self.layout, on, power, busy), [job.net_w for job in busy]
-            self.observe(now_s, Metered(drawn, base_uw / codes.MICRO, cap_w, counted, known))
+        planner, slots = now.planner, now.holding[: now.holders]
+        if now.power:
+            counted = now.jobs.net_w[slots].tolist()
+            holders = list(zip(now.jobs.units[slots], counted, strict=True))
+            drawn = drawn_w(planner.layout, planner.nodes.on, now.power, holders)
+            base_w = planner.nodes.base_uw / codes.MICRO
+            self.observe(now.now_s, Metered(drawn, base_w, now.left_w, counted, now.telemetry_ok))
+        planner.settings = replace(planner.settings, chance=self.terms)
 
     def observe(self, now_s: float, seen: Metered) -> None:
         """Take over what a round shows; at the end of a period a reading is learned and stored."""
@@ -125,11 +122,13 @@ class LedgerMeter:
         self._begin(now_s, seen.cap_w)
         self._store()
 
-    def passed(self, view: KernelView) -> None:
+    def passed(self, now: RoundState) -> None:
         """Note after a pass whether jobs fit with the share in force, and whether the margin holds a job back."""
+        view = now.decision.now.kernel
         if view.now.available_uw >= 0:
             self.meter.state[at.FIT_SHARE] = self._in_force()[0]
         self.meter.state[at.HELD] = float(at.holds_back(view))
+        now.promise = self.figures()
 
     def _begin(self, now_s: float, cap_w: float) -> None:
         """Begin a reading."""
@@ -162,17 +161,25 @@ class LedgerMeter:
             self.meter.spent_s[int(k)], self.meter.greatest[int(k)] = spent_s, greatest
 
 
-def drawn_w(layout: Layout, on: NDArray[np.bool_], power: Mapping[str, NodePower], busy: Sequence[Busy]) -> float:
+def drawn_w(
+    layout: Layout, on: NDArray[np.bool_], power: Mapping[str, NodePower], holders: Sequence[tuple[Sequence[int], int]]
+) -> float:
     """Return the watts that nodes draw above what the cap's scope counts for idle ones.
 
-    Of nodes that are on, (units,); under the scope ``jobs`` all watts of busy ones.
+    Of nodes that are on, (units,); under the scope ``jobs`` all watts of busy ones. ``holders``: units and net watts of
+    each running job.
     """
-    jobs = layout.machine.cap_scope == "jobs"
-    units = {unit for job in busy for unit in job.units} if jobs else np.flatnonzero(on)
-    idle_uw = np.zeros_like(layout.idle_uw) if jobs else layout.idle_uw
+    of_jobs = layout.machine.cap_scope == "jobs"
+    units = {unit for held, _ in holders for unit in held} if of_jobs else np.flatnonzero(on)
+    idle_uw = np.zeros_like(layout.idle_uw) if of_jobs else layout.idle_uw
     names = layout.names
     shown = {int(u): power[names[u]] for u in units if names[u] in power}
     # a meter that may stand still shows no less than what is counted for the node
-    least_w = {u: job.net_w / len(job.units) for job in busy for u in job.units if u in shown and shown[u].unchanged}
+    least_w = {u: net_w / len(held) for held, net_w in holders for u in held if u in shown and shown[u].unchanged}
     net_w = {u: one.power_w - float(idle_uw[u]) / codes.MICRO for u, one in shown.items()}
-    return sum([max(watts, least_w.get(u, watts)) for u, watts in net_w.items()])
+    return float(sum([max(watts, least_w.get(u, watts)) for u, watts in net_w.items()]))
+
+
+def ledger_extension(meter: LedgerMeter) -> Extension:
+    """Return the stages by which an adaptive ledger measures the machine."""
+    return Extension({"decide": meter.read, "decided": meter.passed}, keeps=meter)

@@ -1,18 +1,24 @@
-"""Licences of running jobs that are not what they should be: counts that Slurm lost, and watts that were measured."""
+"""Licences of running jobs: how far they may be lowered, what they leave uncovered, and which are to be written.
+
+Written are counts that Slurm lost, watts of nodes that were not counted, and watts that follow what is measured. How
+far the last may fall is decided in each round (``live.bound``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Sequence
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Container
 
+import numpy as np
+
+from wattqueue.live.bound import HeldWatts
 from wattqueue.live.cluster import JobKey, Snapshot
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.parking import PARKED
+from wattqueue.live.planner import RoundState
 from wattqueue.live.state.memory import Memory
-from wattqueue.live.tracking import CORRECTED
-
-if TYPE_CHECKING:
-    from wattqueue.live.running_jobs import RunningJob
+from wattqueue.live.table import Stage
+from wattqueue.live.tracking import CORRECTED, DEADBAND
 
 HOLDS_WATTS = frozenset({"starting", "running", "stopped"})
 """States in which a job's watts can be changed; a completing job is about to give them back."""
@@ -20,6 +26,68 @@ REASSERTED = "reasserted"
 """Mark of a requeued job whose watts were written again."""
 REQUEUED = "requeued"
 """Mark of a job that was seen running and then pending under the same key."""
+
+
+def lower_licences(now: RoundState) -> int:
+    """Let licences of running jobs fall no further than the bound allows; return the watts uncovered beyond it.
+
+    Under a ledger that promises a share of time the machine's meter corrects what follows. A job whose nodes have
+    limits in force may have any licence; of all others together the accepted overshoot may be uncovered, in the order
+    of the jobs. A licence that has become too low is raised in this round, whatever the pool: what it stands for is
+    drawn.
+    """
+    jobs, slots = now.jobs, np.array(now.counted, np.int64)
+    jobs.net_w[slots], jobs.wanted_w[slots], jobs.least_w[slots] = jobs.counted_w[slots], jobs.licence_w[slots], 0
+    low = slots[jobs.start_w[slots] > np.minimum(jobs.shown_w[slots], jobs.licence_w[slots])]
+    if now.planner.promised:
+        return 0
+    left_w, uncovered_w = now.overshoot_w, 0
+    for slot in low[(jobs.shown_w[low] >= 0) & (jobs.label[low] != PARKED)].tolist():
+        row, start_w, least_w = jobs.row[slot], int(jobs.start_w[slot]), 0
+        covered = now.in_force.cover(row)
+        if not covered:
+            given_w = int(min(max(0, start_w - int(jobs.licence_w[slot])), left_w))
+            left_w -= given_w
+            least_w = start_w - given_w
+            _raise(now, slot, least_w)
+        if not (covered and now.in_force.hold_cap):
+            raised_w = least_w if row.state in HOLDS_WATTS else 0
+            uncovered_w += max(0, start_w - max(row.watts, raised_w))
+    return max(0, uncovered_w - math.floor(now.overshoot_w))
+
+
+def _raise(now: RoundState, slot: int, least: int) -> None:
+    """Let the licence of a job not be below ``least``."""
+    jobs, shown = now.jobs, int(now.jobs.shown_w[slot])
+    jobs.least_w[slot] = least
+    if jobs.wanted_w[slot] < least:
+        near = shown * (1.0 - DEADBAND) - 1.0 <= least < shown
+        licence = shown if near else least
+        jobs.wanted_w[slot], jobs.net_w[slot] = licence, max(int(jobs.net_w[slot]), licence)
+
+
+def held_watts(now: RoundState) -> dict[JobKey, HeldWatts]:
+    """Return what running jobs and jobs under way hold, for the bound.
+
+    Under a ledger that promises a share of time a licence counts as it is. Jobs that wait for the resource manager
+    alone hold nothing: it starts them into the open pool.
+    """
+    jobs, promised, held = now.jobs, now.planner.promised, dict[JobKey, HeldWatts]()
+    for slot in now.under_way:
+        if jobs.stage[slot] != Stage.FREE:
+            licence = max(int(jobs.shown_w[slot]), 0)
+            held[jobs.row[slot].key] = HeldWatts(licence, licence)
+    for slot in now.holding[: now.holders]:
+        row, licence, still = jobs.row[slot], max(int(jobs.shown_w[slot]), 0), jobs.row[slot].state == "stopped"
+        start_w = int(jobs.start_w[slot]) if still or not promised else 0
+        counted_w = 0 if row.state == "suspended" else licence
+        most_w = max(int(jobs.net_w[slot]), 0) if row.watts < 0 else max(licence, start_w)
+        covered = row.watts >= 0 and now.in_force.hold_cap and now.in_force.cover(row)
+        if still:
+            held[row.key] = HeldWatts(counted_w, licence, max(licence, start_w))
+        else:
+            held[row.key] = HeldWatts(counted_w, licence if covered else most_w)
+    return held
 
 
 def lost_licences(memory: Memory, snapshot: Snapshot, key: JobKey) -> bool:
@@ -34,61 +102,60 @@ def lost_licences(memory: Memory, snapshot: Snapshot, key: JobKey) -> bool:
     return requeued and not marked(key, REASSERTED)
 
 
-def licences_of_running(
-    memory: Memory, snapshot: Snapshot, running: Sequence[RunningJob], other: Collection[JobKey], *, follow: bool
-) -> list[JobGoal]:
+def licences_of_running(now: RoundState, other: set[JobKey]) -> list[JobGoal]:
     """Return goals for licences whose count Slurm may have lost, and for those that follow what is measured.
 
-    ``other`` are jobs whose licence is decided elsewhere. ``follow`` is whether licences follow measured watts.
+    ``other`` are jobs whose licence is decided elsewhere.
     """
-    corrections = [goal for goal in corrected_licences(memory, snapshot, running) if goal.key not in other]
-    if not follow:
+    corrections = [goal for goal in _corrected(now) if goal.key not in other]
+    if not now.planner.rules.track_running:
         return corrections
-    return corrections + measured_licences(snapshot, running, {*other, *(goal.key for goal in corrections)})
+    return corrections + _measured(now, other | {goal.key for goal in corrections})
 
 
-def corrected_licences(memory: Memory, snapshot: Snapshot, running: Sequence[RunningJob]) -> list[JobGoal]:
+def _corrected(now: RoundState) -> list[JobGoal]:
     """Return goals for running jobs whose licence in Slurm is not what they may draw.
 
     These are written whether or not the pool has room: the watts are in use already, and a pool
     that shows them keeps others from starting.
     """
-    goals = []
-    # two fields of each running job, so that a round of ten thousand of them stays cheap
-    for job in [job for job in running if job.restarted or job.given_w > job.row.watts]:
-        row, lost, wanted = job.row, lost_licences(memory, snapshot, job.row.key), job.given_w
+    jobs, memory, slots, goals = now.jobs, now.planner.memory, np.array(now.counted, np.int64), []
+    for slot in slots[jobs.restarted[slots] | (jobs.given_w[slots] > jobs.shown_w[slots])].tolist():
+        row, wanted = jobs.row[slot], int(jobs.given_w[slot])
+        lost = lost_licences(memory, now.snapshot, row.key)
         if row.watts >= 0 and row.state in HOLDS_WATTS and (lost or wanted > row.watts):
             why = "requeued: Slurm may have freed its watts" if lost else f"it was given {row.nodes} nodes"
             goals.append(JobGoal(row.key, watts=wanted, why=why, reassert=lost))
     return goals
 
 
-def measured_licences(snapshot: Snapshot, running: Sequence[RunningJob], corrected: Container[JobKey]) -> list[JobGoal]:
+def _measured(now: RoundState, other: Container[JobKey]) -> list[JobGoal]:
     """Return goals for licences that follow what was measured.
 
-    How far one may be lowered has been decided (``bound.allot``); what it has to be raised by for that is raised at
+    How far one may be lowered has been decided (``lower_licences``); what it has to be raised by for that is raised at
     once. Raising beyond that takes room that is free in the pool now, in the order of the jobs: Slurm does not check it
     on a running job (it would let the pool be exceeded). Parked jobs are left to ``live.parking``.
     """
-    if snapshot.pool is None:
+    jobs, pool, slots = now.jobs, now.snapshot.pool, np.array(now.counted, np.int64)
+    if pool is None:
         return []
     # the greater of what Slurm counts and what the rows show: either list may be a moment older
-    held = max(snapshot.pool.used, sum(max(job.row.watts, 0) for job in running))
-    room = snapshot.pool.open_w - held
+    room = pool.open_w - max(pool.used, int(np.maximum(jobs.shown_w[slots], 0).sum()))
     goals = []
-    for job in running:
-        now, wanted = job.row.watts, job.counted.licence
-        if wanted > now and wanted - now > room:
-            wanted = min(wanted, max(now, job.least_w))
-        if now < 0 or wanted == now or job.row.key in corrected or job.row.state not in HOLDS_WATTS:
+    for slot in now.counted:
+        row, shown, wanted = jobs.row[slot], int(jobs.shown_w[slot]), int(jobs.wanted_w[slot])
+        least_w = int(jobs.least_w[slot])
+        if wanted > shown and wanted - shown > room:
+            wanted = min(wanted, max(shown, least_w))
+        if shown < 0 or wanted == shown or row.key in other or row.state not in HOLDS_WATTS:
             continue
-        if job.counted.label == PARKED:
+        if jobs.label[slot] == PARKED:
             continue
-        room -= max(0, wanted - now)
-        word = "lowered" if wanted < now else "raised"
-        corrected_one = job.counted.label == CORRECTED
-        what = "its corrected prediction" if corrected_one else "measured power plus the margin"
-        if now < wanted == job.least_w:
+        room -= max(0, wanted - shown)
+        word = "lowered" if wanted < shown else "raised"
+        corrected = jobs.label[slot] == CORRECTED
+        what = "its corrected prediction" if corrected else "measured power plus the margin"
+        if shown < wanted == least_w:
             what = "what it may draw without a limit in force"
-        goals.append(JobGoal(job.row.key, watts=wanted, why=f"{word} to {what}"))
+        goals.append(JobGoal(row.key, watts=wanted, why=f"{word} to {what}"))
     return goals

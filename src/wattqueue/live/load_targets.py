@@ -12,6 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+
+from wattqueue.live.extension import Extension
+from wattqueue.live.planner import RoundState
 from wattqueue.model.load_target import LoadTargets
 from wattqueue.model.signals import Cap, RiseScale, capped
 
@@ -70,6 +74,10 @@ class TargetedCap:
         """Return the cap with the targets in it, as of the last look."""
         return self.stated if self._made is None else self._made[0]
 
+    def restate(self, cap: Cap) -> None:
+        """Take another cap of the site."""
+        self.stated = cap
+
     def changed(self) -> bool:
         """Look at the source; whether another limit is to be kept now."""
         targets = self.source.targets()
@@ -99,3 +107,34 @@ def in_words(targets: LoadTargets) -> str:
     rows = [targets.row(row) for row in range(min(len(targets), 10))]
     texts = [f"{t.limit:.6g} W from {t.start_s:.0f} to {t.end_s:.0f} ({t.correlation_id[:60]})" for t in rows]
     return f"{len(targets)} load targets" + (f": {'; '.join(texts)}" if texts else "")
+
+
+def consenting_w(now: RoundState) -> float | None:
+    """Return the net watts of running jobs whose users consent; None where the site asks no consent."""
+    slots = np.array(now.holding[: now.holders], np.int64)
+    sheds_w = now.jobs.net_w[slots[now.jobs.consent[slots, 0] > 0]].sum()
+    return float(sheds_w) if now.asks_consent else None
+
+
+def demand_extension(demand: TargetedCap, note: Callable[[str, str], None]) -> Extension:
+    """Return the stages that put load targets into the cap, and tell their source what the cluster draws.
+
+    ``note`` records in the audit log.
+    """
+    source = demand.source
+
+    def take(now: RoundState) -> None:
+        planner = now.planner
+        if demand.changed():
+            planner.cap, planner.announced.targets = demand.limit, demand.targets
+            note("targets", in_words(demand.targets))
+
+    def tell(now: RoundState) -> None:
+        now.unusable_targets = source.unusable()
+        if not now.power:
+            return
+        measured = all(one.label == "measured" for one in now.power.values())
+        watts = sum(one.power_w for one in now.power.values())
+        source.measured(now.now_s, watts, measured=measured, consenting_w=consenting_w(now))
+
+    return Extension({"observed": take, "report": tell}, source.problems, source.start, source.close)

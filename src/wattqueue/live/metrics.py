@@ -32,18 +32,16 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from wattqueue.errors import InputError
 from wattqueue.live.http_server import QuietServer
+from wattqueue.live.planner import RoundState
+from wattqueue.live.report import Report, counts_of
 from wattqueue.version import __version__
-
-if TYPE_CHECKING:
-    from wattqueue.live.planner import Plan
-    from wattqueue.live.report import Report
 
 TIMEOUT_S = 10.0
 """After so long a connection that stands still is closed."""
@@ -143,15 +141,13 @@ class LiveMetrics:
         self.over_cap.set(found.over_cap_w)
         self.over_target.set(found.over_target_w)
         self.over_measured.set(found.over_measured_w)
-        for action, times in plan.above.counts.items():
+        for action, times in plan.planner.above.counts.items():
             self.above_actions.labels(action).inc(times)
         self.below_idle.set(found.cap_below_idle_w)
         self.shared.set(plan.shared.watts)
         self.unreadable.set(found.cap_unreadable)
-        self.unusable.set(report.unusable_targets)
+        self.unusable.set(plan.unusable_targets)
         self.last_round.set(report.snapshot.taken_s)
-        for state in ("stuck", "failed", "unlicensed", "never"):
-            self.jobs.labels(state).set(len(getattr(found, state)))
         self.counted.set(plan.counted_w)
         if pool is not None:
             for part, value in (
@@ -161,16 +157,12 @@ class LiveMetrics:
                 ("uncounted", pool.uncounted),
             ):
                 self.pool.labels(part).set(value)
-        for name, figure in report.limits.items():
+        for name, figure in plan.limit_figures.items():
             self.limits.labels(name).set(figure)
         for refusal in plan.refusals:
             self.refused.labels(type(refusal.action).__name__).inc()
-        # the same names as in the status file
-        rows = plan.sorted
-        states = ("running", "under_way", "waiting", "foreign", "late", "adopt")
-        for state in states:
-            self.jobs.labels(state).set(len(getattr(rows, state)))
-        self.jobs.labels("refused").set(rows.refused)
+        for state, count in counts_of(report).items():  # the same names as in the status file
+            self.jobs.labels(state).set(count)
         for outcome in report.outcomes:
             self.writes.labels(outcome.write.kind, "failed" if outcome.error else "done").inc()
         self._power(report)
@@ -196,7 +188,7 @@ class LiveMetrics:
                 self._violated(power_w, max(0.0, now_s - self._last_s), report.plan)
         self._last_s = now_s
 
-    def _violated(self, power_w: float, seconds: float, plan: Plan) -> None:
+    def _violated(self, power_w: float, seconds: float, plan: RoundState) -> None:
         """Count the time since the last round, and its energy, above each limit that power is above."""
         target_w = plan.stated_w if plan.stated_w < plan.alone_w else math.inf
         for limit, limit_w in (("cap", plan.alone_w), ("target", target_w)):

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wattqueue.errors import InputError
+from wattqueue.live.extension import Extension, beside
+from wattqueue.live.planner import RoundState
 from wattqueue.model.app_check import Consequence, Ladder
 from wattqueue.model.app_record import behind, without_choice
 from wattqueue.policy.interfaces import method_of, stated
@@ -80,3 +82,15 @@ class MisnamedRecord:
             more = f" and {len(users) - NAMED} more" if len(users) > NAMED else ""
             found += [f"users {', '.join(users[:NAMED])}{more}: {text}"] if users else []
         return found
+
+
+def misnamed_extension(record: MisnamedRecord) -> Extension:
+    """Return the stages that read the record; the order of the policy and ``Planner.ignored`` apply it."""
+
+    def read(now: RoundState) -> None:
+        record.read(now.now_s)
+
+    def depend(now: RoundState) -> None:
+        now.depends = (*now.depends, record.order.users)
+
+    return Extension({"observed": beside("the record of misnamed jobs", read), "classified": depend}, record.lines)

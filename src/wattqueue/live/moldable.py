@@ -104,13 +104,9 @@ def grow(
 def _net_w(view: PolicySnapshot, row: int, start: StartJob, layout: Layout) -> float:
     """Return the net watts of one node of a start, the worst of its partition where nodes differ."""
     watts, factor = view.prediction.watts(np.array([row], np.int32), start.option), view.prediction.unit_factor
-    code = int(view.jobs.app.codes[row])
-    if factor is not None and code >= 0:
-        low, high = layout.first[start.partition], layout.first[start.partition + 1]
-        watts = watts * max(1.0, np.nan_to_num(factor[code, low:high], nan=1.0).max())
-    each = np.zeros(len(layout.machine.option_partition))
-    each[start.option] = watts[0]
-    return float(layout.net_w(each)[start.option])
+    code, low, high = int(view.jobs.app.codes[row]), *layout.first[start.partition : start.partition + 2]
+    worst = 1.0 if factor is None or code < 0 else max(1.0, np.nan_to_num(factor[code, low:high], nan=1.0).max())
+    return layout.net_uw(float(watts[0] * worst), [int(low)]) / codes.MICRO
 
 
 def _whole(value: float) -> int:

@@ -9,18 +9,15 @@ limit to come, so that a cap that rises, or nodes that are switched off, bring a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.kernels import codes
 from wattqueue.kernels.actions import least_of_jobs
-from wattqueue.live.cluster import JobKey
-from wattqueue.live.pending_jobs import PendingJobs
-from wattqueue.live.queue import Queue
-from wattqueue.live.sorting import Sorted
+from wattqueue.live.job_tables import PendingJobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.never_ran import reason_of
 from wattqueue.model.schedule import Reason
@@ -40,42 +37,37 @@ class NeverStarting:
     needs: Capabilities
     _of: tuple[PendingJobs, Needs] | None = None
     """What the jobs of a table need."""
-    _left: tuple[PendingJobs, bytes, PendingJobs, Sequence[JobKey]] | None = None
-    """A table, the reasons of its jobs, and what was left of it: the same objects while both are the same."""
-    _why: Mapping[JobKey, str] = field(default_factory=dict)
-    """Reasons of those that were left out."""
+    _left: tuple[PendingJobs, bytes, PendingJobs, Mapping[int, str]] | None = None
+    """A table, the reasons of its jobs, what was left of it, and the rest: the same objects while both are the same."""
 
     def set_aside(
-        self, rows: Sorted, queue: Queue, pending: PendingJobs, predicted: PendingJobs, highest_w: float, base_uw: int,
-        *, target_w: float = -np.inf,
-    ) -> PendingJobs:  # fmt: skip
-        """Take the jobs that never start out of ``rows.waiting``, and return the table of the others.
+        self, pending: PendingJobs, predicted: PendingJobs, highest_w: float, base_uw: int, *,
+        target_w: float = -np.inf,
+    ) -> tuple[PendingJobs, Mapping[int, str]]:  # fmt: skip
+        """Return the table without the jobs that never start, and these with the reasons, by slot.
 
         ``predicted``: the same jobs with what their estimator predicted, also where ``pending`` counts maxima since
         telemetry is lost. ``highest_w``: the highest limit to come, inf for none. ``base_uw``: idle watts in its scope.
         ``target_w``: the highest limit while a load target is in force that is known, -inf for none (``by_target``).
         """
         if not math.isfinite(highest_w):
-            return pending
+            return pending, {}
         room = codes.microwatts(highest_w) - (0 if self.needs.controls else base_uw)
         needs = self._needed(predicted)
         never = (needs[:, 0] > room) & (needs[:, 0] < codes.NO_CAP)  # without an entry there is nothing to compare
         if math.isfinite(target_w):
             never &= needs[:, 3] > room - codes.microwatts(highest_w) + codes.microwatts(target_w)
         if not never.any():
-            return pending
+            return pending, {}
         reason = np.where(needs[:, 1] <= room, Reason.LEDGER, Reason.NEVER_FITS) * never
         last = self._left
         if last is None or last[0] is not pending or last[1] != reason.tobytes():
-            waiting = tuple(key for key, out in zip(rows.waiting, never.tolist(), strict=True) if not out)
-            last = self._left = (pending, reason.tobytes(), pending.take(~never), waiting)
-            self._why = {
-                rows.waiting[k]: reason_of(Reason(int(reason[k])), float(needs[k, 2]) / codes.MICRO)
+            why = {
+                int(pending.slots[k]): reason_of(Reason(int(reason[k])), float(needs[k, 2]) / codes.MICRO)
                 for k in np.flatnonzero(never).tolist()
             }
-        rows.never, rows.waiting = self._why, last[3]
-        rows.aside += [queue.row[key] for key in self._why]
-        return last[2]
+            last = self._left = (pending, reason.tobytes(), pending.take(~never), why)
+        return last[2], last[3]
 
     def _needed(self, pending: PendingJobs) -> Needs:
         """Return what the jobs of a table need where nothing runs, that of the last time for the same table."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,7 +32,9 @@ from wattqueue.live.agents import AgentLink, AgentState
 from wattqueue.live.bound import NO_LIMITS, LimitsInForce
 from wattqueue.live.cluster import Node
 from wattqueue.live.config import LimitsSection
+from wattqueue.live.extension import Extension, Place
 from wattqueue.live.job_counters import JobCounters
+from wattqueue.live.planner import RoundState, StageFunction
 from wattqueue.live.telemetry.base import TelemetrySource
 from wattqueue.live.world import Layout
 from wattqueue.policy.domain_limits import DomainLimits
@@ -303,6 +305,35 @@ class NodeLimits:
             "refused_or_corrected": refused,
             "raises_waited": sum(self.counts.values()),
         }
+
+
+def agents_extension(limits: NodeLimits, clock: Callable[[], float]) -> Extension:
+    """Return the stages by which agents state the limits of nodes, and are asked for others."""
+
+    def observe(now: RoundState) -> None:
+        now.limits = limits.observe(clock(), now.snapshot.nodes)
+        now.in_force = limits.in_force(now.planner.left.in_force_w(now.now_s))
+
+    def ask(now: RoundState) -> None:
+        """Ask agents for what was decided; starts wait until the limits that hold the budget are in force.
+
+        A job that starts before could draw more.
+        """
+        limits.decide(now.decision.now.limited, now.planner.frequencies.hertz(now.snapshot))
+        limits.send(clock())
+        if not limits.keep_waiting(now.cap_w):
+            return
+        if now.placed:
+            now.troubles.append("nothing starts while limits of nodes may sum to more than the cap")
+        kept = tuple(goal for goal in now.goal.jobs if goal.held is not False)
+        now.placed, now.goal = (), now.goal._replace(jobs=kept)
+
+    def report(now: RoundState) -> None:
+        now.limit_figures = limits.figures()
+
+    # which limits are in force on which node is known to this controller alone
+    places: dict[Place, StageFunction] = {"observed": observe, "writes": ask, "written": report}
+    return Extension(places, limits.problems, keeps=limits, knows_nodes=True)
 
 
 def limits_of(

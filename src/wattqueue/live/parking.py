@@ -34,8 +34,9 @@ from wattqueue.live.cluster import ContinueJob, Job, JobKey
 from wattqueue.live.draining import WHY
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.state.memory import Memory, ParkedJob
+from wattqueue.live.table import LiveJobs, Stage
 from wattqueue.live.tracking import CountedPower
-from wattqueue.live.world import Busy, Layout
+from wattqueue.live.world import Layout
 from wattqueue.policy.capabilities import EVENT_BITS
 from wattqueue.policy.round import Round
 
@@ -69,24 +70,19 @@ class Parking:
     repeated: dict[JobKey, int] = field(default_factory=dict)
     """How often the stop of each parked job was sent again by this process."""
 
-    def counted(self, row: Job, partition: int) -> CountedPower | None:
-        """Return what a parked job counts for: its licence, which is lowered to idle watts; None for any other job."""
-        if not self.is_parked(row):
-            return None
+    def counted(self, row: Job, partition: int) -> CountedPower:
+        """Return what a parked job counts for: its licence, which is lowered to idle watts."""
         return CountedPower(max(row.watts, self._idle_w(row, partition)), max(row.watts, 0), PARKED)
-
-    def is_parked(self, row: Job) -> bool:
-        """Whether the controller stopped this job, and it stands still."""
-        return row.state == "stopped" and row.key in self.memory.parked
 
     def least_w(self, row: Job) -> int:
         """Return the watts that a job must hold because it ran on again; -1 for none."""
         stored = self.memory.parked.get(row.key)
         return -1 if stored is None or row.state != "running" else stored.watts
 
-    def resumes_w(self, busy: Iterable[Busy]) -> dict[str, float]:
+    def resumes_w(self, jobs: LiveJobs) -> dict[str, float]:
         """Return the net watts for which each parked job counts again, by name."""
-        return {b.row.key.name: float(self.memory.parked[b.row.key].watts) for b in busy if b.parked}
+        parked = jobs.rows(jobs.at([Stage.PARKED])) if self.memory.parked else []
+        return {row.key.name: float(self.memory.parked[row.key].watts) for row in parked}
 
     def happened(self, rows: Sequence[Job]) -> int:
         """Return the event ``parked`` where jobs stand still, were continued by somebody, or could not be stopped."""
@@ -105,38 +101,35 @@ class Parking:
         done = [o.write.key for o in outcomes if isinstance(o.write, ContinueJob) and not o.error]
         self.memory.unpark([key for key in done if key is not None])
 
-    def goals(self, now: Round, busy: Sequence[Busy], now_s: float, why: str, until_s: float) -> ParkingGoals:
-        """Return what follows from the actions of a round, and what parked jobs lack.
+    def goals(
+        self, now: Round, jobs: LiveJobs, holding: Sequence[int], now_s: float, why: str, until_s: float
+    ) -> ParkingGoals:
+        """Return what follows from the actions of a round for jobs that hold units, and what parked jobs lack.
 
         ``why`` and ``until_s``: the load target in force, and its end.
         """
         stop, go_on = set(now.suspended), set(now.resumed)
-        held = {one.row.key.name: one.row.key for one in busy} if now.requeued else {}
-        requeue = tuple((held[name], f"{WHY}: {why}") for name in now.requeued)
+        names = {jobs.name[slot]: jobs.row[slot].key for slot in holding} if now.requeued else {}
+        requeue = tuple((names[name], f"{WHY}: {why}") for name in now.requeued)
+        goals, stored, self.asked = list[JobGoal](), list[ParkedJob](), set()
         if not stop and not go_on and not self.memory.parked:
-            self.asked = set()
             return ParkingGoals(requeue=requeue)
-        goals, stored = [], []
-        self.asked = set()
-        for one in busy:
-            row, name, known = one.row, one.row.key.name, self.memory.parked.get(one.row.key)
-            if name in stop:
-                parked = ParkedJob(row.key, now_s, max(row.watts, 0), row.walltime_s, why, until_s)
-                stored.append(parked)
-                goals.append(self._held(row, one.partition, parked, now_s, f"parked: {why}")._replace(stopped=True))
+        for slot in holding:
+            row, known = jobs.row[slot], self.memory.parked.get(jobs.row[slot].key)
+            part, found = int(jobs.part[slot]), jobs.stage[slot]
+            if row.key.name in stop:
+                one = ParkedJob(row.key, now_s, max(row.watts, 0), row.walltime_s, why, until_s)
+                stored.append(one)
+                goals.append(self._held(row, part, one, now_s, f"parked: {why}")._replace(stopped=True))
                 self.asked.add(row.key)
-            elif known is not None and one.parked:
-                goals.append(
-                    continued(row, known, now_s)
-                    if name in go_on
-                    else self._held(row, one.partition, known, now_s, f"parked still: {known.why}")._replace(
-                        stopped=True, again=self._again(known, now_s)
-                    )
-                )
-            elif known is not None and row.state == "running":
-                goals.append(
-                    continued(row, known, now_s)._replace(why=f"it runs again, and all of it has to: {known.why}")
-                )
+            elif known is not None and found == Stage.PARKED and row.key.name in go_on:
+                goals.append(continued(row, known, now_s))
+            elif known is not None and found == Stage.PARKED:
+                goal = self._held(row, part, known, now_s, f"parked still: {known.why}")
+                goals.append(goal._replace(stopped=True, again=self._again(known, now_s)))
+            elif known is not None and found == Stage.RESUMING:
+                text = f"it runs again, and all of it has to: {known.why}"
+                goals.append(continued(row, known, now_s)._replace(why=text))
         return ParkingGoals(tuple(goals), tuple(stored), requeue)
 
     def _again(self, parked: ParkedJob, now_s: float) -> bool:

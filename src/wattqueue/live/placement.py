@@ -116,42 +116,49 @@ class NodeChoice:
         limited = bool(np.isfinite(view.cap_w))
         room_uw = int(kernel.now.available_uw) if limited else 0
         apart = view.rank is not None or view.prediction.unit_factor is not None
+        bound = self.naming == "always" or (self.naming == "auto" and apart)
         found = []
         for at, row, start in zip(decision.rows[:most], rows, decision.starts, strict=False):
             power = self.predictor.of(row.key)
             if power is None:  # a custom ``decide`` may start a job that was never predicted
                 continue
-            bound = self.naming == "always" or (self.naming == "auto" and apart)
-            bound = bound and self._may_name(row)
-            watts = self._licence(row.key, power[0], start, list(start.nodes) if bound else None)
-            beyond_uw = watts * UW - counted_uw(decision, at, start)
+            one = self.chosen(row, start, power, named=bound and self._may_name(row))
+            beyond_uw = one.watts * UW - self.counted_uw(decision, at, start)
             if limited and beyond_uw > max(room_uw, 0):
-                room_uw += watts * UW - beyond_uw
+                room_uw += one.watts * UW - beyond_uw
                 continue
             room_uw -= max(beyond_uw, 0)
-            names = tuple(self.layout.names[u] for u in start.nodes) if bound else None
-            power_w, factor = float(power[0][start.option]), float(power[1][start.option])
-            found.append(ChosenStart(row, start, power_w, factor, watts, names))
+            found.append(one)
         return found
+
+    def chosen(self, row: Job, start: StartJob, figures: tuple[Floats, Floats], *, named: bool) -> ChosenStart:
+        """Return a start with the whole net watts that it counts, and the names of its nodes if it asks for these.
+
+        ``figures``: the job's predicted watts of one node and time factors, (O,). Where it asks for none, it counts the
+        worst nodes of its partition.
+        """
+        power_w, time_factor = (float(one[start.option]) for one in figures)
+        factor, units = self._factor(row.key), list(start.nodes)
+        if factor is not None and not named:
+            low, high = self.layout.first[start.partition], self.layout.first[start.partition + 1]
+            units = (int(low) + np.argsort(factor[low:high])[::-1][: len(units)]).tolist()
+        names = tuple(self.layout.names[unit] for unit in start.nodes) if named else None
+        watts = whole_w(self.layout.net_uw(power_w, units, factor))
+        return ChosenStart(row, start, power_w, time_factor, watts, names)
+
+    def counted_uw(self, decision: Decision, at: int, start: StartJob) -> int:
+        """Return the net microwatts that the ledger counted for a start; ``at`` is its row in the job table."""
+        view = decision.view
+        unit_w = float(view.prediction.watts(np.array(at, np.int32), start.option))
+        table, code = view.prediction.unit_factor, int(view.jobs.app.codes[at])
+        factor = None if table is None or code < 0 or np.isnan(table[code]).any() else table[code]
+        return self.layout.net_uw(unit_w, start.nodes, factor)
 
     def _may_name(self, row: Job) -> bool:
         """Return whether nodes may be named: not where the user named some, or chosen ones failed more than once."""
         refused = self.memory.refused.get(row.key)
         failed = refused is not None and refused.times >= NAMED_ATTEMPTS
         return not failed and (not row.requested or self.memory.marked(row.key, NAMED))
-
-    def _licence(self, key: JobKey, power_w: Floats, start: StartJob, units: list[int] | None) -> int:
-        """Return the whole net watts of a start on these units; None: on the worst ones of its partition.
-
-        ``power_w`` (O,) are the job's predicted watts of one node.
-        """
-        factor = self._factor(key)
-        if factor is None:
-            return int(self.layout.net_w(power_w)[start.option]) * len(start.nodes)
-        if units is None:
-            low, high = self.layout.first[start.partition], self.layout.first[start.partition + 1]
-            units = (int(low) + np.argsort(factor[low:high])[::-1][: len(start.nodes)]).tolist()
-        return whole_w(self._net_uw(float(power_w[start.option]), factor, units))
 
     def falls_short(self, row: Job, placed: ReleasedJob | None, first: int) -> bool:
         """Return whether a running job was counted for less than it may draw on the nodes where it runs.
@@ -166,17 +173,16 @@ class NodeChoice:
 
     def drawn_w(self, row: Job, option: int) -> int:
         """Return the whole net watts that a job may draw on the nodes where it runs; 0 where nodes are all alike."""
-        factor, watts = self._factor(row.key), self.predictor.of(row.key)
-        units = [self.layout.unit[name] for name in row.node_names if name in self.layout.unit]
-        if factor is None or watts is None or len(units) < len(row.node_names):
+        figures = self.predictor.of(row.key)
+        if self._factor(row.key) is None or figures is None or not set(row.node_names) <= self.layout.unit.keys():
             return 0
-        return max(row.watts, whole_w(self._net_uw(float(watts[0][option]), factor, units)))
+        return max(row.watts, self.running_w(row, figures[0], option))
 
-    def _net_uw(self, unit_w: float, factor: Floats, units: Sequence[int]) -> int:
-        """Return the net microwatts of a job on these units, rounded unit by unit (rule 12 of docs/semantics.md)."""
-        total = int(np.rint(codes.microwatts(unit_w) * factor[list(units)]).astype(np.int64).sum())
-        idle = 0 if self.layout.machine.cap_scope == "jobs" else int(self.layout.idle_uw[list(units)].sum())
-        return max(0, total - idle)
+    def running_w(self, row: Job, power_w: Floats, option: int) -> int:
+        """Return the whole net watts of a job at an option on the nodes where it runs. ``power_w`` (O,): of a node."""
+        first = int(self.layout.first[self.layout.machine.option_partition[option]])
+        units = [self.layout.unit.get(name, first) for name in row.node_names]
+        return whole_w(self.layout.net_uw(float(power_w[option]), units, self._factor(row.key)))
 
     def _factor(self, key: JobKey) -> Floats | None:
         """Return the factors of all units for a job's application; None where it has none."""
@@ -228,21 +234,6 @@ class NodeChoice:
         """Return the rows of marked jobs."""
         marked = [key for key, marks in self.memory.marks.items() if NAMED in marks]
         return [snapshot.by_key[key] for key in marked if key in snapshot.by_key]
-
-
-def counted_uw(decision: Decision, at: int, start: StartJob) -> int:
-    """Return the net microwatts that the ledger counted for a start; ``at`` is its row in the job table."""
-    view = decision.view
-    unit_uw = round(float(view.prediction.watts(np.array(at, np.int32), start.option)) * codes.MICRO)
-    factor = view.prediction.unit_factor
-    code = int(view.jobs.app.codes[at])
-    total = unit_uw * len(start.nodes)
-    if factor is not None and code >= 0 and not np.isnan(factor[code]).any():
-        total = int(np.rint(unit_uw * factor[code][list(start.nodes)]).astype(np.int64).sum())
-    if view.machine.cap_scope == "jobs":
-        return total
-    idle = codes.microwatts(view.machine.partitions[start.partition].idle_w)
-    return max(0, total - idle * len(start.nodes))
 
 
 def whole_w(net_uw: int) -> int:

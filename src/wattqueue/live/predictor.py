@@ -13,7 +13,7 @@ counts licences in whole numbers, and what the policy admits Slurm must be able 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.requests import JobRequest, MeasuredJob, request_table
 from wattqueue.live.run_times import EndedRun, RunTimes
-from wattqueue.live.world import Busy, Layout, Occupation
+from wattqueue.live.table import LiveJobs, Slots
+from wattqueue.live.world import Layout
 from wattqueue.model.jobs import Floats, Labels
 from wattqueue.parts.contracts import Finished, Prediction
 from wattqueue.policy.session import Session
@@ -156,16 +157,10 @@ class Predictor:
             power = np.where(np.isinf(power), power, self.most_w)
         return Prediction(power, self._time[:used], row)
 
-    def rows(self, busy: Sequence[Busy], count: int, table: Prediction) -> NDArray[np.int32]:
-        """Return the rows of ``count`` jobs in a table that ``prediction`` returned; 0 for those that it lacks.
-
-        Without ``busy`` all are 0: no part asks.
-        """
-        rows = np.zeros(count, np.int32)
-        for i, one in enumerate(busy):
-            row = self._row.get(one.row.key, 0)
-            rows[i] = row if row < len(table.power_w) else 0
-        return rows
+    def rows(self, keys: Iterable[JobKey], table: Prediction) -> NDArray[np.int32]:
+        """Return the rows of jobs in a table that ``prediction`` returned; 0 for those that it lacks."""
+        found = np.array([self._row.get(key, 0) for key in keys], np.int32)
+        return np.where(found < len(table.power_w), found, 0).astype(np.int32)
 
     def of(self, key: JobKey) -> tuple[Floats, Floats] | None:
         """Return watts of one unit and time factors by option; None for a job that was never predicted."""
@@ -176,20 +171,22 @@ class Predictor:
         """Return the planned seconds of jobs that wait; None where the policy predicts no run times. Shape (n,)."""
         return None if self.run_times is None else self.run_times.waiting_s(keys, walltime_s)
 
-    def expect_ends(self, occupation: Occupation, requests: Mapping[JobKey, JobRequest], now_s: float) -> None:
-        """Put the ends that the policy predicts into an occupation; they stay as they are where it predicts none."""
-        if self.run_times is None:
-            return
-        factors = self._factors(occupation.busy)
-        self.run_times.saw(occupation.busy, requests, factors, now_s)
-        occupation.expect(*self.run_times.expected(occupation.busy, requests, factors, now_s))
+    def expect_ends(self, jobs: LiveJobs, slots: Slots, now_s: float) -> Floats:
+        """Put the ends that the policy predicts into the table; return the planned seconds behind these. Shape (b,).
 
-    def _factors(self, busy: Sequence[Busy]) -> Floats:
+        Ends stay as they are, and the result is empty, where it predicts none.
+        """
+        if self.run_times is None:
+            return np.zeros(0)
+        factors = self._factors(jobs, slots)
+        self.run_times.saw(jobs, slots, factors, now_s)
+        return self.run_times.expect(jobs, slots, factors, now_s)
+
+    def _factors(self, jobs: LiveJobs, slots: Slots) -> Floats:
         """Return the run times of jobs at their options over those at reference speed, 1 for unknown ones. (b,)."""
-        found = (self.of(one.row.key) for one in busy)
-        return np.array(
-            [1.0 if known is None else known[1][one.option] for one, known in zip(busy, found, strict=True)]
-        )
+        known = [self.of(row.key) for row in jobs.row[slots]]
+        pairs = zip(known, jobs.option[slots], strict=True)
+        return np.array([1.0 if one is None else one[1][option] for one, option in pairs])
 
     def _keep_factors(self, app: Labels, factor: Floats | None, new: Sequence[JobRequest]) -> None:
         """Keep the factors of applications that have any; ``factor`` (A, U) has a row for each name in ``app``."""

@@ -37,6 +37,7 @@ from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import machine_data, machine_of
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.decision import Asked, Decision, Moment
+from wattqueue.live.extension import Extension, beside
 from wattqueue.live.predictor import EstimatorNotes, Predictor
 from wattqueue.live.requests import JobRequest, MeasuredJob
 from wattqueue.live.run_times import EndedRun
@@ -148,6 +149,11 @@ class Recorder:
                 file.write(dumps({"begin": self._begin}) + "\n")
                 self._begun = True
             file.write(dumps(line) + "\n")
+
+
+def recorder_extension(recorder: Recorder) -> Extension:
+    """Return the stage that records each plan."""
+    return Extension({"planned": beside("the recording", lambda now: recorder.write(now.decision))}, keeps=recorder)
 
 
 def decided(decision: Decision, notes: EstimatorNotes) -> dict[str, Any]:

@@ -55,8 +55,8 @@ from wattqueue.live.cluster import (
 )
 from wattqueue.live.home import home_of
 from wattqueue.live.lease import Lease, LeaseLostError, is_young, read_lease
-from wattqueue.live.sorting import NEEDS_CONTROLLER, user_holds
 from wattqueue.live.status import read_beat
+from wattqueue.live.table import NEEDS_CONTROLLER, user_holds
 from wattqueue.live.withheld import compared
 
 if TYPE_CHECKING:  # it imports more of the package than a release may depend on

@@ -9,8 +9,15 @@ from typing import Any, Protocol
 from wattqueue.live.apply import WriteResult
 from wattqueue.live.cluster import Snapshot, Write
 from wattqueue.live.conditions import Conditions
-from wattqueue.live.planner import Plan
+from wattqueue.live.planner import RoundState
+from wattqueue.live.table import Stage
 from wattqueue.live.telemetry.base import NodePower, Telemetry
+
+STATES: Mapping[str, tuple[Stage, ...]] = {
+    "refused": (Stage.BACK_OFF,), "foreign": (Stage.FREE, Stage.STALLED), "late": (Stage.LATE,),
+    "adopt": (Stage.STRAY,),
+}  # fmt: skip
+"""Stages of jobs that the status and the metrics count together."""
 
 
 class Meter(Protocol):
@@ -29,10 +36,7 @@ class Meter(Protocol):
 class Report:
     """What one round saw and did."""
 
-    snapshot: Snapshot
-    plan: Plan
-    power: dict[str, NodePower]
-    """Counted power by node name; empty without telemetry."""
+    plan: RoundState
     outcomes: Sequence[WriteResult]
     """The writes that were tried."""
     would: Sequence[Write]
@@ -41,14 +45,19 @@ class Report:
     """Duration of the round."""
     plan_s: float
     """Duration of planning alone."""
-    telemetry_ok: bool
     conditions: Conditions = field(default_factory=Conditions)
-    limits: Mapping[str, float] = field(default_factory=dict)
-    """Figures of the limits of nodes; empty without agents."""
-    unusable_targets: int = 0
-    """How many statements of the source of load targets cannot be used."""
     problems: Sequence[str] = ()
     """What a person should act on: a cap file that cannot be read, jobs that Slurm does not start."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The cluster at the begin of the round."""
+        return self.plan.snapshot
+
+    @property
+    def power(self) -> Mapping[str, NodePower]:
+        """Counted power by node name; empty without telemetry."""
+        return self.plan.power
 
 
 def measured_w(report: Report) -> float | None:
@@ -56,10 +65,18 @@ def measured_w(report: Report) -> float | None:
     return sum(p.power_w for p in report.power.values()) if report.power else None
 
 
+def counts_of(report: Report) -> dict[str, int]:
+    """Return how many jobs there are, by what the controller sees in them, for the status and the metrics."""
+    plan, found = report.plan, report.conditions
+    at = {name: len(plan.jobs.at(stages)) for name, stages in STATES.items()}
+    states = {name: len(getattr(found, name)) for name in ("stuck", "failed", "unlicensed", "never")}
+    return {"running": len(plan.running), "under_way": len(plan.under_way), "waiting": len(plan.waiting)} | at | states
+
+
 def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
     """Return the status as JSON values, for ``wattqueue live status`` and ``/status``."""
     plan, pool = report.plan, report.snapshot.pool
-    rows = plan.sorted
+    counts = counts_of(report)
     labels = [p.label for p in report.power.values()]
     unreadable = [f"unreadable: {line[:80]}" for line in report.snapshot.unreadable[:3]]
     return {
@@ -76,25 +93,20 @@ def describe(report: Report, mode: str, telemetry: Telemetry) -> dict[str, Any]:
         "pool_w": None if pool is None else {
             "total": pool.total, "open": pool.open_w, "used": pool.used, "uncounted": pool.uncounted,
         },
-        "jobs": {
-            "running": len(rows.running), "under_way": len(rows.under_way), "waiting": len(rows.waiting),
-            "refused": rows.refused, "foreign": len(rows.foreign), "stuck": len(report.conditions.stuck),
-            "failed": len(report.conditions.failed), "unlicensed": len(report.conditions.unlicensed),
-            "never": len(report.conditions.never),
-        },
+        "jobs": {name: count for name, count in counts.items() if name not in ("late", "adopt")},
         "nodes": {
             "total": len(report.snapshot.nodes),
-            "busy": sum(len(r.node_names) for r in rows.running),
+            "busy": sum(len(row.node_names) for row in plan.jobs.rows(plan.running)),
             "off": sum(n.power != "on" for n in report.snapshot.nodes),
         },
         "shared_nodes": {
             "counted_w": plan.shared.watts, "open": plan.shared.open, "closed": plan.shared.closed,
         },
         "telemetry": {label: labels.count(label) for label in ("measured", "stale", "missing")},
-        "telemetry_ok": report.telemetry_ok,
+        "telemetry_ok": plan.telemetry_ok,
         "promise": dict(plan.promise),
-        "limits": dict(report.limits),
-        "unusable_targets": report.unusable_targets,
+        "limits": dict(plan.limit_figures),
+        "unusable_targets": plan.unusable_targets,
         "problems": [*report.problems, *telemetry.problems[:5], *unreadable],
         "writes": len(report.outcomes),
         "errors": [o.error for o in report.outcomes if o.error][:5],

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,7 +23,8 @@ import numpy as np
 
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.requests import JobRequest, request_table
-from wattqueue.live.world import NO_LIMIT_S, Busy
+from wattqueue.live.table import LiveJobs, Slots, Stage
+from wattqueue.live.world import NO_LIMIT_S
 from wattqueue.model.jobs import Floats
 from wattqueue.model.machine import Machine
 from wattqueue.parts.contracts import FinishedRuns
@@ -110,40 +111,37 @@ class RunTimes:
         """Return the planned seconds of jobs that wait, at most their walltimes, which users may change. Shape (n,)."""
         return np.minimum([self._seconds.get(key, math.inf) for key in keys], walltime_s)
 
-    def expected(
-        self, busy: Sequence[Busy], requests: Mapping[JobKey, JobRequest], factors: Floats, now_s: float
-    ) -> tuple[list[Busy], Floats]:
-        """Return busy jobs with their expected ends, and the planned seconds behind these at reference speed.
+    def expect(self, jobs: LiveJobs, slots: Slots, factors: Floats, now_s: float) -> Floats:
+        """Set the expected ends of jobs that hold units; return the planned seconds behind these at reference speed.
 
-        ``busy`` end at their limits. What was added to a limit (a slower option, a pause, an administrator) is added to
-        the plan. ``factors``: run time over that at reference speed, (b,). A job that is stopped keeps its end.
+        Their ends so far are those of their limits. What was added to a limit (a slower option, a pause, an
+        administrator) is added to the plan. ``factors``: run time over that at reference speed, (b,). A job that is
+        stopped keeps its end.
         """
-        if not busy:
-            return [], np.zeros(0)
-        requested = (requests[b.row.key].walltime_s if b.row.key in requests else math.inf for b in busy)
-        walltime_s = np.minimum(np.fromiter(requested, np.float64, len(busy)), NO_LIMIT_S)
-        predicted_s = np.minimum([self._seconds.get(b.row.key, math.inf) for b in busy], walltime_s)
-        limit_s = walltime_s * np.maximum(1.0, factors)
-        end_s = np.array([b.end_s for b in busy])
+        rows, requests = jobs.row[slots], jobs.request[slots]
+        requested = [math.inf if request is None else request.walltime_s for request in requests]
+        walltime_s = np.minimum(np.array(requested, np.float64), NO_LIMIT_S)
+        predicted_s = np.minimum([self._seconds.get(row.key, math.inf) for row in rows], walltime_s)
+        limit_s, end_s = walltime_s * np.maximum(1.0, factors), jobs.end_s[slots]
         ran_s = np.maximum(now_s - (end_s - limit_s), 0.0) / factors
         planned_s = planned_after(predicted_s, walltime_s, ran_s, self.session.needs.correction)
         sooner = np.where(planned_s < walltime_s, limit_s - planned_s * factors, 0.0)
-        ends = end_s - np.where(np.isfinite(end_s), sooner, 0.0)
-        found = [b if end == b.end_s else b._replace(end_s=end) for b, end in zip(busy, ends.tolist(), strict=True)]
-        return found, planned_s
+        jobs.end_s[slots] = end_s - np.where(np.isfinite(end_s), sooner, 0.0)
+        return planned_s
 
-    def saw(self, busy: Sequence[Busy], requests: Mapping[JobKey, JobRequest], factors: Floats, now_s: float) -> None:
+    def saw(self, jobs: LiveJobs, slots: Slots, factors: Floats, now_s: float) -> None:
         """Note the jobs that run in this round."""
-        for b, factor in zip(busy, factors.tolist(), strict=True):
-            key = b.row.key
-            if not b.row.active or key not in requests:
+        for slot, factor in zip(slots.tolist(), factors.tolist(), strict=True):
+            row, request, found = jobs.row[slot], jobs.request[slot], jobs.stage[slot]
+            if not row.active or request is None:
                 continue
-            before = self._running.get(key)
-            paused = b.parked or b.row.state in ("stopped", "suspended") or (before is not None and before.paused)
+            before = self._running.get(row.key)
+            still = found in (Stage.PARKED, Stage.SUSPENDED)
             end_s = math.inf if before is None else before.end_s
-            if b.row.state == "completing":
+            if found == Stage.COMPLETING:
                 end_s = min(end_s, now_s)
-            self._running[key] = SeenRunning(requests[key], b.row.start_s, now_s, factor, paused, end_s)
+            paused = still or (before is not None and before.paused)
+            self._running[row.key] = SeenRunning(request, row.start_s, now_s, factor, paused, end_s)
 
     def gone(self, running: Container[JobKey], there: Collection[str], now_s: float) -> list[EndedRun]:
         """Return the jobs that have ended since the last round, in order of their ends, as far as these are known.

@@ -9,7 +9,7 @@ knows nothing leaves it empty. The planner asks two questions with it:
   free place of a group. What does not fit waits for the next round, in which it is barred.
 
 Both only ever leave out a start. What a driver cannot state (or states too generously) is refused by the resource
-manager itself, and learned from the reason that it shows (``Sorter``).
+manager itself, and learned from the reason that it shows (``stages.classify``).
 """
 
 from __future__ import annotations

@@ -9,11 +9,12 @@ from typing import Any
 
 from wattqueue.errors import WattQueueError
 from wattqueue.live.applications import Applications
+from wattqueue.live.extension import Extension, beside
 from wattqueue.live.learning import MeasuredJobs
+from wattqueue.live.planner import RoundState
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.requests import MeasuredJob, ObservedJob
 from wattqueue.live.run_history import RunHistory
-from wattqueue.live.run_times import EndedRun
 from wattqueue.live.telemetry.base import JobSource
 from wattqueue.policy.interfaces import stated
 
@@ -31,14 +32,14 @@ class Teacher:
 
     predictor: Predictor
     measured_jobs: MeasuredJobs
+    run_history: RunHistory
+    """Run times of ended jobs, where the policy predicts any."""
     accounting: JobSource | None = None
     applications: Applications | None = None
     asked_s: float = 0.0
     """When the accounting was read last."""
     since_s: float = math.inf
     """Submission of the oldest job that was running when the last controller ended, and is looked for."""
-    run_history: RunHistory | None = None
-    """Run times of ended jobs; None where the policy does not predict any."""
 
     def began(self, jobs: Sequence[ObservedJob]) -> None:
         """Remember jobs that run, if the accounting may report the energy of one that ends while nobody looks."""
@@ -54,11 +55,6 @@ class Teacher:
         if found:
             self.asked_s = -math.inf  # in the first round, not a minute later
         return found
-
-    def ran(self, runs: Sequence[EndedRun]) -> None:
-        """Store how long jobs ran that ended."""
-        if self.run_history is not None:
-            self.run_history.keep(runs)
 
     def measured(self, jobs: Sequence[MeasuredJob]) -> list[MeasuredJob]:
         """Store jobs that telemetry measured; return those that were not stored before.
@@ -92,3 +88,27 @@ class Teacher:
         except WattQueueError:
             return
         self.predictor.learn(self.measured(found))
+
+
+def teacher_extension(teacher: Teacher) -> Extension:
+    """Return the stages by which jobs that run and that have ended are stored: no decision depends on it."""
+
+    def store(now: RoundState) -> None:
+        if now.measured:
+            teacher.measured(now.measured)
+        for ran in now.unmeasured:
+            teacher.unmeasured(ran, now.now_s)
+
+    def store_runs(now: RoundState) -> None:
+        if now.ended:
+            teacher.run_history.keep(now.ended)
+
+    def learned(now: RoundState) -> None:
+        beside("the run times", store_runs)(now)
+        beside("the measured jobs", store)(now)
+
+    return Extension({
+        "learned": learned,
+        "planned": beside("the running jobs", lambda now: teacher.began(now.began)),
+        "report": beside("accounting", lambda now: teacher.after_round(now.now_s)),
+    }, keeps=teacher)  # fmt: skip

@@ -21,8 +21,8 @@ The ledger keeps its margin over all jobs.
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -209,17 +209,3 @@ def moved(licence: int, target: int, label: str, *, may_fall: bool = True) -> Co
     if may_fall and target < licence * (1.0 - DEADBAND) - 1.0:
         return CountedPower(licence, target, label)
     return CountedPower(licence, licence, label)
-
-
-def at_least(power: CountedPower, least: int, now: int) -> CountedPower:
-    """Return what a job counts whose licence must not be below ``least``; ``now`` is the one that it holds."""
-    if power.licence >= least:
-        return power
-    near = now * (1.0 - DEADBAND) - 1.0 <= least < now
-    licence = now if near else least
-    return power._replace(net_w=max(power.net_w, licence), licence=licence)
-
-
-def labels(counted: Iterable[CountedPower]) -> dict[str, int]:
-    """Count running jobs by where their watts come from."""
-    return dict(Counter(power.label for power in counted))

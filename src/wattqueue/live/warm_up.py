@@ -25,11 +25,13 @@ import numpy as np
 from wattqueue.kernels import codes
 from wattqueue.live.cluster import Details, Job, JobKey, Node, Pool, Snapshot
 from wattqueue.live.decision import Decider
+from wattqueue.live.ledger_meter import LedgerMeter, ledger_extension
 from wattqueue.live.notify import notify
-from wattqueue.live.planner import Planner
+from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.requests import JobRequest, MeasuredJob
 from wattqueue.live.run_times import EndedRun
+from wattqueue.live.stages import plan_with
 from wattqueue.live.state.database import open_state
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.telemetry.base import NodePower
@@ -40,6 +42,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.parts.contracts import Entries, Prediction
 from wattqueue.policy.build import PassSettings
 from wattqueue.policy.decide import PolicySnapshot, RunningJobs, decide
+from wattqueue.policy.policy import Policy
 
 PATIENCE_S = 1.0
 """A pass that is compiled already is loaded within this time; a longer wait is announced."""
@@ -79,10 +82,8 @@ def run_small_rounds(planner: Planner) -> int:
         policy = copy.deepcopy(planner.policy)
         engine = open_state(Path(folder) / "state.db")
         try:
-            decider = Decider(policy, layout, power_nodes=False, patience_s=planner.rules.start_timeout_s)
             rules = replace(planner.rules, mode="control")
-            cap = Cap.constant(2.0 * sum(p.nodes * (p.max_w or 0.0) for p in layout.machine.partitions))
-            small = Planner(layout, policy, cap, rules, Memory(engine), Predictor(decider.session, layout), decider)
+            small = _small_planner(policy, layout, rules, Memory(engine))
             starts = 0
             for k in range(ROUNDS):
                 if k == ROUNDS // 2:
@@ -94,6 +95,15 @@ def run_small_rounds(planner: Planner) -> int:
         finally:
             engine.dispose()
     return starts
+
+
+def _small_planner(policy: Policy, layout: Layout, rules: Rules, memory: Memory) -> Planner:
+    """Return a planner with a cap that everything fits, and with the meter of a ledger that has one."""
+    decider = Decider(policy, layout, power_nodes=False, patience_s=rules.start_timeout_s)
+    cap = Cap.constant(2.0 * sum(p.nodes * (p.max_w or 0.0) for p in layout.machine.partitions))
+    metered = decider.session.needs.metered
+    stages = plan_with([] if metered is None else [ledger_extension(LedgerMeter(metered, memory))])
+    return Planner(layout, policy, cap, rules, memory, Predictor(decider.session, layout), decider, stages)
 
 
 def _small_snapshot(layout: Layout, now_s: float, *, ended: bool) -> Snapshot:

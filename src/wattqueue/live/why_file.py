@@ -20,12 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattqueue.formats.atomic_write import atomic_text
-from wattqueue.live.cluster import Job, JobKey, Snapshot
-from wattqueue.live.consent import Consents, StatedConsent
+from wattqueue.live.cluster import Job
+from wattqueue.live.extension import Extension, beside
 from wattqueue.live.impossible import BY_SLURM, is_impossible
-from wattqueue.live.planner import Plan
-from wattqueue.live.sorting import USER_HELD
-from wattqueue.live.state.memory import Memory
+from wattqueue.live.planner import RoundState
+from wattqueue.live.table import OPEN_STAGES, USER_HELD, Owner, Stage
 from wattqueue.live.why import WHY, Record
 from wattqueue.live.world import Layout
 from wattqueue.parts.contracts import Entries
@@ -54,34 +53,31 @@ class WhyFile:
     """Ends and watts of running jobs of which ``_ends`` is the text."""
     _ends: str = ""
 
-    def write(
-        self, snapshot: Snapshot, plan: Plan, memory: Memory, layout: Layout, consents: Consents | None = None
-    ) -> None:
+    def write(self, plan: RoundState) -> None:
         """Write the records of a round. Raises: OutputError where the folder cannot be written."""
-        if 0.0 <= snapshot.taken_s - self._at_s < self.every_s:
+        if 0.0 <= plan.now_s - self._at_s < self.every_s:
             return
-        self._at_s = snapshot.taken_s
+        self._at_s, layout = plan.now_s, plan.planner.layout
         free, free_w = _free(plan, layout)
         body = (
             f'"free":{_text(free)},"free_w":{_text(free_w)},"ends":{self._ends_of(plan, layout)},'
-            f'"turns":{self._turns_of(plan, layout)},"jobs":{_text(_records(snapshot, plan, memory, layout))}'
+            f'"turns":{self._turns_of(plan, layout)},"jobs":{_text(_records(plan))}'
         )
-        if consents is not None:
-            body += f',"consent":{_text({row.key.name: _consent(consents.of(row.key)) for row in snapshot.jobs})}'
+        body += "".join(f',"{kind}":{_text(records())}' for kind, records in plan.explained.items())
         if body != self._last:
-            text = f'{{"time_s":{snapshot.taken_s:.0f},{body}}}\n'
+            text = f'{{"time_s":{plan.now_s:.0f},{body}}}\n'
             atomic_text(self.folder / WHY, text, mode=0o644, sync=False)
             self._last = body
 
-    def _ends_of(self, plan: Plan, layout: Layout) -> str:
+    def _ends_of(self, plan: RoundState, layout: Layout) -> str:
         """Return when running jobs end as text, that of the last time where the same jobs run with the same ends."""
         running = plan.view.running
-        known, now = self._running, (running.expected_end_s, running.net_uw)
-        if known is None or now[0] is not known[0] or now[1] is not known[1]:
+        now = running.expected_end_s.tobytes(), running.net_uw.tobytes(), plan.jobs.part[plan.holding].tobytes()
+        if now != self._running:
             self._running, self._ends = now, _text(_ends(plan, layout))
         return self._ends
 
-    def _turns_of(self, plan: Plan, layout: Layout) -> str:
+    def _turns_of(self, plan: RoundState, layout: Layout) -> str:
         """Return the columns of the waiting jobs as text, that of the last time where the queue is the same."""
         # The planner replaces jobs, predictions, entries and windows together, when the queue has changed.
         if plan.view.entries is not self._entries:
@@ -93,13 +89,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _consent(stated: StatedConsent) -> Record:
-    """Return the record of a job's consent: whether it is given, what decides, and the limits that are stated."""
-    limits = (stated.slowdown, stated.until_s, stated.price, stated.checkpoint_s)
-    return [int(stated.allowed), stated.source, *(None if np.isnan(limit) else limit for limit in limits)]
-
-
-def _columns(plan: Plan, layout: Layout) -> str:
+def _columns(plan: RoundState, layout: Layout) -> str:
     """Return the policy's entries as columns of text.
 
     Names and nodes are of jobs in the policy's order; of each entry the row of its job, its partition and the watts
@@ -107,11 +97,11 @@ def _columns(plan: Plan, layout: Layout) -> str:
     """
     view = plan.view
     entries = view.entries
-    waiting = entries.job < len(plan.sorted.waiting)  # behind them those of running jobs, for controls
+    waiting = entries.job < len(plan.waiting)  # behind them those of running jobs, for controls
     entries = Entries(entries.job[waiting], entries.partition[waiting], entries.priority[waiting])
     order = _policy_order(entries)
     job = entries.job[order]
-    first = np.full(len(plan.sorted.waiting), -1, np.int64)
+    first = np.full(len(plan.waiting), -1, np.int64)
     first[job[::-1]] = np.arange(len(job))[::-1]  # of several entries of a job the first one stands
     jobs = job[np.flatnonzero(first[job] == np.arange(len(job)))]
     place = np.empty(len(first), np.int64)
@@ -150,14 +140,14 @@ def _encoded(column: NDArray[Any]) -> str:
     return base64.b64encode(column.astype("<i4").tobytes()).decode("ascii")
 
 
-def _held(plan: Plan, layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+def _held(plan: RoundState, layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Return partition, units and watts of each busy job. Shapes (b,)."""
     running = plan.view.running
     partition = layout.machine.option_partition[running.option].astype(np.int64)
     return partition, plan.view.jobs.nodes[running.row].astype(np.int64), running.net_uw / 1e6
 
 
-def _free(plan: Plan, layout: Layout) -> tuple[list[int], int | None]:
+def _free(plan: RoundState, layout: Layout) -> tuple[list[int], int | None]:
     """Return the nodes free in each partition, and the watts free."""
     partition, units, net_w = _held(plan, layout)
     parts = len(layout.machine.partitions)
@@ -167,7 +157,7 @@ def _free(plan: Plan, layout: Layout) -> tuple[list[int], int | None]:
     return free.tolist(), None if plan.pool_w is None else round(plan.pool_w - float(net_w.sum()))
 
 
-def _ends(plan: Plan, layout: Layout) -> list[tuple[int | None, int, int, int]]:
+def _ends(plan: RoundState, layout: Layout) -> list[tuple[int | None, int, int, int]]:
     """Return what running jobs hold, in the order of their ends.
 
     An end is (time, None for a job without a limit; partition; units; watts).
@@ -180,38 +170,41 @@ def _ends(plan: Plan, layout: Layout) -> list[tuple[int | None, int, int, int]]:
     return list(zip(at, partition[order].tolist(), units[order].tolist(), watts, strict=True))
 
 
-def _records(snapshot: Snapshot, plan: Plan, memory: Memory, layout: Layout) -> dict[str, Record]:
+def _records(plan: RoundState) -> dict[str, Record]:
     """Return the record of each job that waits without a turn of the policy, starts in this round, or is parked."""
-    rows = plan.sorted
-    under_way = {row.key for row in rows.under_way}
-    foreign = {row.key for row in (*rows.foreign, *rows.hand_over)}
-    out: dict[str, Record] = {}
-    said: dict[JobKey, Record] = {key: ["site", text[:120]] for key, text in rows.barred.items()}
-    said |= {key: ["never", text] for key, text in rows.never.items()}
-    for row in rows.aside:
-        out[row.key.name] = said.get(row.key) or _record(
-            row, snapshot.taken_s, memory, layout, plan.shared.partitions, row.key in under_way, row.key in foreign
-        )
-    for row in rows.running:
-        if row.state == "stopped" and (parked := memory.parked.get(row.key)) is not None:
+    jobs, memory = plan.jobs, plan.planner.memory
+    out: dict[str, Record] = {jobs.name[slot]: _record(plan, slot) for slot in jobs.undecided()}
+    for row in plan.rows_at(Stage.PARKED):
+        if (parked := memory.parked.get(row.key)) is not None:  # none that was continued in this round
             out[row.key.name] = ["parked", round(parked.since_s), parked.watts, parked.why]
     if plan.starts:
         out |= {str(plan.view.jobs.job_id[int(row)]): ["new"] for row in plan.decision.rows}
     return out
 
 
-def _record(
-    row: Job, now_s: float, memory: Memory, layout: Layout, shared: frozenset[str], under_way: bool, foreign: bool
-) -> Record:
+def _record(plan: RoundState, slot: int) -> Record:
     """Return the record of a job that the policy does not decide about in this round."""
+    jobs, stage = plan.jobs, plan.jobs.stage[slot]
+    if slot in plan.never:
+        return ["never", plan.never[slot]]
+    if stage == Stage.BARRED and jobs.reason[slot]:
+        return ["site", jobs.reason[slot][:120]]
+    if (waits := _waits(plan, jobs.row[slot])) is not None:
+        return waits
+    handed = jobs.owner[slot] == Owner.HANDED_OVER and stage == Stage.HELD
+    if handed or stage in (Stage.FREE, Stage.STALLED):
+        return ["slurm", jobs.row[slot].reason]
+    return ["starting", jobs.row[slot].reason] if stage in OPEN_STAGES else ["new"]
+
+
+def _waits(plan: RoundState, row: Job) -> Record | None:
+    """Return the record of a job that waits for something else than its start; None for any other."""
+    memory, now_s = plan.planner.memory, plan.now_s
     refused = memory.refused.get(row.key)
-    if not layout.allowed(row.partition):
+    if not plan.planner.layout.allowed(row.partition):
         held = [row.watts] if row.watts > 0 else []  # job_submit.lua gives watts to jobs of partitions it does not know
-        return (
-            ["shared", row.partition]
-            if shared.issuperset(row.partition.split(","))
-            else ["elsewhere", row.partition, *held]
-        )
+        shared = plan.shared.partitions.issuperset(row.partition.split(","))
+        return ["shared", row.partition] if shared else ["elsewhere", row.partition, *held]
     if row.held_by == "failed":
         return ["failed"]
     if row.held and row.start_s > now_s + FAR_S:
@@ -222,10 +215,11 @@ def _record(
         return ["user"]
     if refused is not None and refused.until_s > now_s and row.held:
         impossible = is_impossible(row, refused)
-        kind, reason = (
-            ("impossible", refused.reason.removeprefix(BY_SLURM)) if impossible else ("refused", refused.reason)
-        )
-        return [kind, refused.times, reason[:120], round(refused.until_s)]
-    if foreign:
-        return ["slurm", row.reason]
-    return ["starting", row.reason] if under_way else ["new"]
+        reason = refused.reason.removeprefix(BY_SLURM) if impossible else refused.reason
+        return ["impossible" if impossible else "refused", refused.times, reason[:120], round(refused.until_s)]
+    return None
+
+
+def why_extension(file: WhyFile) -> Extension:
+    """Return the stage that writes the records of each round."""
+    return Extension({"report": beside("the explanations", file.write)}, keeps=file)

@@ -1,17 +1,13 @@
-"""Translate Slurm's nodes and jobs into the units and running jobs of a policy's snapshot, and back.
+"""Translate Slurm's nodes into the units of a policy's snapshot, and back.
 
 ``Layout`` says which Slurm node is which unit, and which partition of the machine file stands for which Slurm
 partition. Slurm decides which nodes a partition has, the machine file what one of them draws: where a site adds or
 removes nodes, the controller is built again with another layout (``Controller.renewed``). ``Nodes`` follows the states
-of nodes from round to round, ``Occupation`` is built again each round: who holds which unit, and with how many watts.
+of nodes from round to round.
 
 Watts. The licence of a job counts whole watts in the cap's scope (above idle, unless the cap covers
 jobs alone; semantics, rule 14). Predictions are rounded up to whole net watts before a policy sees
 them, so that whatever the policy admits, Slurm's integer licences admit too.
-
-Races. Slurm's lists are read one after the other, and jobs start and end in between. The rules that
-follow from it: a node that is busy without a job's row counts as taken only when it was so in two
-rounds (``Nodes.hidden``); a unit that two rows claim belongs to the first (``Occupation``).
 """
 
 from __future__ import annotations
@@ -21,7 +17,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +25,7 @@ from wattqueue.errors import MachineError
 from wattqueue.kernels.codes import microwatts
 from wattqueue.live.cluster import Job, Node, Power
 from wattqueue.model.bounds import is_whole
-from wattqueue.model.jobs import Floats, Ints
+from wattqueue.model.jobs import Floats
 from wattqueue.model.machine import Machine, Partition
 
 NO_LIMIT_S = 365.0 * 86400.0
@@ -155,6 +150,18 @@ class Layout:
         idle = np.array([p.idle_w for p in self.machine.partitions])[self.machine.option_partition]
         return np.asarray(np.maximum(np.ceil(power_w - idle - 1e-6), 0.0), np.float64)
 
+    def net_uw(self, unit_w: float, units: Sequence[int], factor: Floats | None = None) -> int:
+        """Return the net microwatts of a job on these units, rounded unit by unit (rule 12 of docs/semantics.md).
+
+        The one formula for the watts of a start: what the ledger counts, what is written, and what may be drawn.
+        ``unit_w`` is predicted of a unit whose ``factor`` is 1; (U,), None where units are all alike.
+        """
+        chosen = list(units)
+        factors = np.ones(len(chosen)) if factor is None else factor[chosen]
+        total = int(np.rint(microwatts(unit_w) * factors).astype(np.int64).sum())
+        idle = 0 if self.machine.cap_scope == "jobs" else int(self.idle_uw[chosen].sum())
+        return max(0, total - idle)
+
     def whole_w(self, power_w: Floats) -> Floats:
         """Return the watts whose net watts are ``net_w``: predictions as policies get them. Shape (C, O)."""
         if self.machine.cap_scope == "jobs":
@@ -201,127 +208,6 @@ class Layout:
 def _natural(name: str) -> list[tuple[int, str]]:
     """Return a sort key by which digits compare as numbers."""
     return [(int(piece), "") if is_whole(piece) else (-1, piece) for piece in _NATURAL.split(name)]
-
-
-class Busy(NamedTuple):
-    """A job that holds units and watts, or is about to (under way)."""
-
-    row: Job
-    partition: int
-    """Row of the machine's partition table."""
-    option: int
-    end_s: float
-    """Expected end, seconds since the epoch: start + walltime, or soon where that is past."""
-    net_w: int
-    """What it counts for in the ledger."""
-    units: tuple[int, ...]
-    """Sorted unit numbers; those of an under-way job are where it would start, not where it has to."""
-    runs: tuple[tuple[int, int], ...]
-    """The same units as intervals, both ends included."""
-    parked: bool = False
-    """Whether the controller stopped it: its end is not known then (rule 16)."""
-    variance_left: float = 1.0
-    """Relative variance of its watts, as a share of that at its start (an in-flight ledger)."""
-
-
-class KnownPlacement(NamedTuple):
-    """Where a running job's row says it runs, kept from round to round: parsing node lists is the costly part."""
-
-    row: Job
-    busy: Busy
-    """The job as it counted in the last round, with the end that its limit gives."""
-    others: frozenset[int]
-    """Its units outside the partition of its first node."""
-
-
-@dataclass
-class Occupation:
-    """Who holds which unit in this round: running jobs first, then those under way on what is left.
-
-    Invariant: the units of ``busy`` are disjoint, and ``taken`` is their union.
-    """
-
-    layout: Layout
-    busy: list[Busy] = field(default_factory=list)
-    taken: set[int] = field(default_factory=set)
-    seen: dict[int, KnownPlacement] = field(default_factory=dict)
-    """Placements from the rounds before, by the identity of the row; a row that changed is a new object."""
-    withheld: set[int] = field(default_factory=set)
-    """Units that a job holds outside the partition of its first node: usable by nobody else."""
-    planned_s: Floats = field(default_factory=lambda: np.zeros(0))
-    """Planned seconds of ``busy`` at reference speed, where run times are predicted."""
-
-    def running(self, row: Job, option: int, net_w: int, *, variance_left: float = 1.0) -> None:
-        """Add a job that Slurm runs, with the end that its limit gives; one on nodes outside the machine holds no unit.
-
-        Where another row claimed a unit before, the job keeps the rest: Slurm can show a job that
-        just ended and its successor on one node in the same list.
-        """
-        seen = self.seen.get(id(row))
-        if seen is None or seen.row is not row:
-            seen = self._placement(row, option, net_w)
-            if seen is None:
-                return
-        busy = seen.busy
-        if (busy.option, busy.net_w, busy.variance_left) != (option, net_w, variance_left):
-            busy = busy._replace(option=option, net_w=net_w, variance_left=variance_left)
-            seen = seen._replace(busy=busy)
-        self.seen[id(row)] = seen
-        if seen.others:
-            # a job across two machine partitions counts in the first; its other nodes are nobody else's
-            self.withheld |= seen.others
-        if not self.taken.isdisjoint(busy.units):
-            free = tuple(u for u in busy.units if u not in self.taken)
-            busy = busy._replace(units=free, runs=tuple(intervals(free)))
-        if busy.units:
-            self.busy.append(busy)
-            self.taken.update(busy.units)
-
-    def _placement(self, row: Job, option: int, net_w: int) -> KnownPlacement | None:
-        """Return where a row says that its job runs; None for a job outside the machine."""
-        units = [self.layout.unit[n] for n in row.node_names if n in self.layout.unit]
-        if not units:
-            return None
-        partition = self.layout.row_of(units[0])
-        low, high = self.layout.first[partition], self.layout.first[partition + 1]
-        mine = tuple(sorted(u for u in units if low <= u < high))
-        end_s = row.start_s + min(row.walltime_s, NO_LIMIT_S)
-        busy = Busy(row, partition, option, end_s, net_w, mine, tuple(intervals(mine)))
-        return KnownPlacement(row, busy, frozenset(units) - frozenset(mine))
-
-    def under_way(self, row: Job, partition: int, option: int, net_w: int, wanted: Sequence[str], now_s: float) -> None:
-        """Add a job that was released and does not run yet.
-
-        It takes the free ones of the nodes meant for it (``wanted``), then others of its partition,
-        lowest number first: Slurm may start it anywhere, but it will hold that many nodes.
-        """
-        low, high = int(self.layout.first[partition]), int(self.layout.first[partition + 1])
-        first = [self.layout.unit[n] for n in wanted if n in self.layout.unit]
-        free = [u for u in first if u not in self.taken and low <= u < high]
-        if len(free) < row.nodes:
-            free += [u for u in range(low, high) if u not in self.taken and u not in free and u not in self.withheld]
-        mine = tuple(sorted(free[: row.nodes]))
-        if mine:
-            end_s = now_s + min(row.walltime_s, NO_LIMIT_S)
-            self.busy.append(Busy(row, partition, option, end_s, net_w, mine, tuple(intervals(mine))))
-            self.taken.update(mine)
-
-    def expect(self, busy: list[Busy], planned_s: Floats) -> None:
-        """Take the same jobs with their predicted ends, and the planned seconds behind these. Shape (b,)."""
-        self.busy, self.planned_s = busy, planned_s
-
-    def unusable(self, usable: NDArray[np.bool_], hidden: NDArray[np.bool_]) -> Ints:
-        """Return the units that no job may start on and no known job holds. Shape (u,).
-
-        ``usable`` and ``hidden`` are masks of all units. Units of known jobs are left out even where
-        their node is down: the job's own row occupies them.
-        """
-        out = ~usable | hidden
-        if self.withheld:
-            out[list(self.withheld)] = True
-        if self.taken:
-            out[np.fromiter(self.taken, np.int64, len(self.taken))] = False
-        return np.flatnonzero(out).astype(np.int32)
 
 
 @dataclass
