@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from wattqueue.errors import InputError, OutputError
 from wattqueue.live.agents import AgentState, Desired
-from wattqueue.live.lease import AHEAD_S
+from wattqueue.live.files.lease import AHEAD_S
 from wattqueue_agent.counters import PerfCounters
 from wattqueue_agent.limits import Bounds, Limit, LimitError
 from wattqueue_agent.meter import PowerMeter

@@ -174,7 +174,7 @@ def test_the_driver_of_slurm_is_known_where_controllers_are_assembled(module: Mo
 
 
 MAY_WRITE_TO_A_CLUSTER = {
-    "live.apply": "each write passes the bound (live.bound)",
+    "live.apply": "each write passes the bound (live.watts.bound)",
     "live.cluster": "one write after the other, for drivers",
     "live.release": "releases into the pool while the controller is away",
     "cli.live": "install gives watts, uninstall takes the budget out",

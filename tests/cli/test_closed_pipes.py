@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from wattqueue.live.metrics import LiveMetrics, serve
+from wattqueue.live.reports.metrics import LiveMetrics, serve
 
 MAIN = "from wattqueue.cli import main; main()"
 ENDLESS = """

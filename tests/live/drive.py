@@ -8,23 +8,23 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.live.table_check import TableCheck
-from wattqueue.live.applications import Applications
 from wattqueue.live.assemble import Inputs, build
-from wattqueue.live.capfile import CapFile
 from wattqueue.live.cluster import Cluster
-from wattqueue.live.consent import SiteDefaults
 from wattqueue.live.controller import Controller
-from wattqueue.live.job_counters import JobCounters
-from wattqueue.live.load_targets import TargetSource
-from wattqueue.live.lowering import AcceptedOvershoot
-from wattqueue.live.misnamed import MisnamedRecord
+from wattqueue.live.features.applications import Applications
+from wattqueue.live.features.capfile import CapFile
+from wattqueue.live.features.consent import SiteDefaults
+from wattqueue.live.features.job_counters import JobCounters
+from wattqueue.live.features.load_targets import TargetSource
+from wattqueue.live.features.misnamed import MisnamedRecord
+from wattqueue.live.files.status import HEAD, RunDir
 from wattqueue.live.planner import Rules
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.database import open_state
 from wattqueue.live.state.shared_lease import SharedLease
-from wattqueue.live.status import HEAD, RunDir
 from wattqueue.live.telemetry.base import JobSource, TelemetrySource
+from wattqueue.live.watts.lowering import AcceptedOvershoot
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap

@@ -11,7 +11,7 @@ import math
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from wattqueue.kernels import codes
 from wattqueue.live.controller import Controller
-from wattqueue.live.report import Report
+from wattqueue.live.reports.report import Report
 from wattqueue.model.load_target import LoadTargets
 
 

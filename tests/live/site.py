@@ -22,9 +22,9 @@ from tests.live.releases import lab_of, root_of, under_test
 from tests.live.slurmlab import OPERATOR, PATIENCE_S, LabError, SlurmLab, wait_for
 from tests.program import IMPORTED_FROM
 from wattqueue.kernels.cache import CACHE_DIR
+from wattqueue.live.files.status import HEAD
 from wattqueue.live.slurm.install import NodeWatts, Settings, prolog, script
 from wattqueue.live.state.audit import rows_of, verify
-from wattqueue.live.status import HEAD
 from wattqueue.model.signals import Cap
 from wattqueue.store.database import open_database
 

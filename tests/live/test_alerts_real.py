@@ -16,8 +16,8 @@ from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.prometheus_site import PROMETHEUS, PrometheusSite, missing
 from tests.live.slurmlab import wait_for
-from wattqueue.live.capfile import CapFile
-from wattqueue.live.metrics import LiveMetrics, serve
+from wattqueue.live.features.capfile import CapFile
+from wattqueue.live.reports.metrics import LiveMetrics, serve
 
 RULES = Path(__file__).parents[2] / "src/wattqueue/live/share/alerts.yml"
 NAMES = set(re.findall(r"alert: (\w+)", RULES.read_text(encoding="utf-8")))

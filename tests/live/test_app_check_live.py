@@ -10,10 +10,10 @@ from tests.live.fakeslurm import FakeSlurm
 from tests.live.test_applications_live import HIGH, LOW, table
 from tests.live.test_node_limits import MOST_W, NODES, Cluster, Node
 from wattqueue.formats.ear.files import write_coefficients_csv
-from wattqueue.live.agent_controls import AppSources, load_live_policy
 from wattqueue.live.agents import AgentState
-from wattqueue.live.applications import Applications
-from wattqueue.live.job_counters import LINE_BYTES, JobCounters
+from wattqueue.live.features.agent_controls import AppSources, load_live_policy
+from wattqueue.live.features.applications import Applications
+from wattqueue.live.features.job_counters import LINE_BYTES, JobCounters
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
 from wattqueue.store.applications import AppRun

@@ -13,9 +13,9 @@ from tests.live.fakeslurm import FakeSlurm
 from tests.live.test_controller import Meter
 from wattqueue.errors import InputError
 from wattqueue.formats.ear.files import write_coefficients_csv
-from wattqueue.live.applications import Applications
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.config import load_config
+from wattqueue.live.features.applications import Applications
 from wattqueue.live.planner import Rules
 from wattqueue.live.requests import JobRequest, MeasuredJob
 from wattqueue.model.ear import Coefficients

@@ -19,8 +19,8 @@ from tests.live.fakeslurm import FakeSlurm
 from tests.live.slurmlab import wait_for
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import ChangeJob, JobFields, JobKey
-from wattqueue.live.recording import Recorder
-from wattqueue.live.replay import replay
+from wattqueue.live.recordings.recording import Recorder
+from wattqueue.live.recordings.replay import replay
 from wattqueue.live.state.audit import Audit, open_log, rows_of, verify
 from wattqueue.live.state.database import open_state
 from wattqueue.live.state.memory import Memory, Refused, ReleasedJob

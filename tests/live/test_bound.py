@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from wattqueue.live.apply import Applier
-from wattqueue.live.bound import HeldWatts, WattBound
 from wattqueue.live.cluster import (
     ChangeJob,
     ContinueJob,
@@ -22,6 +21,7 @@ from wattqueue.live.cluster import (
     StopJob,
     Write,
 )
+from wattqueue.live.watts.bound import HeldWatts, WattBound
 
 WRITES = ("release", "change", "pool", "stop", "continue", "hold", "start")
 

@@ -10,9 +10,9 @@ import pytest
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.live.cluster import ChangeJob, HoldJob, Job, ReleaseJob, Snapshot
-from wattqueue.live.conditions import conditions
 from wattqueue.live.goal import plan_writes
 from wattqueue.live.release import held_for_controller
+from wattqueue.live.reports.conditions import conditions
 from wattqueue.live.slurm.writes import commands_of
 from wattqueue.live.table import Stage
 from wattqueue.model.signals import Cap

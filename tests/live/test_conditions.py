@@ -13,15 +13,15 @@ import pytest
 from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from tests.live.test_live_targets import Stated
-from wattqueue.live.capfile import CapFile
 from wattqueue.live.cluster import ReleaseJob
 from wattqueue.live.controller import Controller
-from wattqueue.live.controller_log import ControllerLog
-from wattqueue.live.file_stamp import stamp_of
-from wattqueue.live.metrics import LiveMetrics
+from wattqueue.live.features.capfile import CapFile
+from wattqueue.live.files.file_stamp import stamp_of
+from wattqueue.live.files.status import heartbeat_of
 from wattqueue.live.planner import Rules
-from wattqueue.live.report import Report
-from wattqueue.live.status import heartbeat_of
+from wattqueue.live.reports.controller_log import ControllerLog
+from wattqueue.live.reports.metrics import LiveMetrics
+from wattqueue.live.reports.report import Report
 from wattqueue.live.telemetry.base import PowerSample, Reading
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap

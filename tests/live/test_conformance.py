@@ -34,7 +34,7 @@ from tests.live.site import TOTAL_W, Site, cap_text
 from tests.live.slurmlab import real
 from tests.live.test_replay import record
 from wattqueue.live.planner import Rules
-from wattqueue.live.replay import replay
+from wattqueue.live.recordings.replay import replay
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.model.jobs import Jobs

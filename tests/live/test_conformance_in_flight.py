@@ -21,10 +21,10 @@ from tests.live.slurmlab import SlurmLab
 from wattqueue.live.cluster import Cluster
 from wattqueue.live.controller import Controller
 from wattqueue.live.planner import Rules
-from wattqueue.live.replay import replay
+from wattqueue.live.recordings.replay import replay
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.telemetry.pm_counters import PmCounters
-from wattqueue.live.tracking import DEADBAND
+from wattqueue.live.watts.tracking import DEADBAND
 from wattqueue.model.signals import Cap
 from wattqueue.parts.ledger.in_flight import InFlight
 from wattqueue.policy.policy import Policy, load_policy

@@ -12,11 +12,11 @@ import pytest
 
 from tests.live.drive import ACCEPTS_ALL, lab_machine, make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
-from wattqueue.live.capfile import CapFile
 from wattqueue.live.cluster import ChangeJob, HoldJob, JobFields, ReleaseJob, Write
 from wattqueue.live.controller import Controller
+from wattqueue.live.features.capfile import CapFile
 from wattqueue.live.planner import Rules
-from wattqueue.live.replay import replay
+from wattqueue.live.recordings.replay import replay
 from wattqueue.live.state.audit import rows_of, verify
 from wattqueue.live.telemetry.base import PowerSample, Reading
 from wattqueue.model.signals import Cap

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.live.drive import kept, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.live.controller import Controller
-from wattqueue.live.teaching import Teacher
+from wattqueue.live.features.teaching import Teacher
 from wattqueue.live.telemetry.base import JobEnergy
 from wattqueue.model.signals import Cap
 

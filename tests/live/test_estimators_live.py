@@ -16,7 +16,7 @@ from tests.live.test_controller import Meter
 from wattqueue.errors import PolicyError
 from wattqueue.live.controller import Controller
 from wattqueue.live.planner import Rules
-from wattqueue.live.replay import replay
+from wattqueue.live.recordings.replay import replay
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap

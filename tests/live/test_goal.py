@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.live.apply import TOGETHER, Applier, WriteResult, batches
-from wattqueue.live.bound import WattBound
 from wattqueue.live.cluster import ChangeJob, JobKey, ReleaseJob, SetPool, StopJob, Write
 from wattqueue.live.goal import Goal, JobGoal, NodeGoal, plan_writes
+from wattqueue.live.watts.bound import WattBound
 
 
 class Notes:

@@ -12,7 +12,7 @@ from tests.live.recordings import JOB_HEADER, Recorded
 from wattqueue.errors import InputError, MachineError
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import LiveConfig, load_config
-from wattqueue.live.home import home_of
+from wattqueue.live.files.home import home_of
 from wattqueue.live.partitions import inspect_partitions
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import CommandResult

@@ -12,10 +12,10 @@ from tests.live.test_controller import TRACKED, Meter, make_slurm, run
 from wattqueue.errors import PolicyError
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.decision import require_live
-from wattqueue.live.replay import replay
+from wattqueue.live.recordings.replay import replay
 from wattqueue.live.requests import JobRequest
 from wattqueue.live.telemetry.base import NodePower
-from wattqueue.live.tracking import CountedPower, Tracker
+from wattqueue.live.watts.tracking import CountedPower, Tracker
 from wattqueue.model.signals import Cap
 from wattqueue.parts.ledger.in_flight import InFlight
 from wattqueue.policy.policy import load_policy

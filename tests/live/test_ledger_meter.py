@@ -18,7 +18,7 @@ from wattqueue.errors import PolicyError
 from wattqueue.kernels import site_meter as at
 from wattqueue.live.cluster import Node
 from wattqueue.live.decision import require_live
-from wattqueue.live.ledger_meter import GAP_S, LedgerMeter, Metered, drawn_w
+from wattqueue.live.features.ledger_meter import GAP_S, LedgerMeter, Metered, drawn_w
 from wattqueue.live.state.database import open_state
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.telemetry.base import NodePower

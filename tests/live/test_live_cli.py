@@ -24,11 +24,11 @@ from tests.program import IMPORTED_FROM
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import LiveConfig, load_config
-from wattqueue.live.metrics import LiveMetrics, serve
-from wattqueue.live.report import describe
-from wattqueue.live.secrets import read_secret
+from wattqueue.live.files.secrets import read_secret
+from wattqueue.live.files.status import RunDir, compiling_since, read_status
+from wattqueue.live.reports.metrics import LiveMetrics, serve
+from wattqueue.live.reports.report import describe
 from wattqueue.live.slurm.guard import whole_pool
-from wattqueue.live.status import RunDir, compiling_since, read_status
 from wattqueue.live.warm_up import warm_up
 from wattqueue.model.signals import Cap
 

@@ -13,12 +13,12 @@ from tests.live.fakeslurm import FakeJob, FakeSlurm
 from tests.live.power_model import ModelMeter, PowerModel, follow
 from tests.live.test_node_limits import MOST_W, Live
 from wattqueue.errors import PolicyError
-from wattqueue.live.above_cap import NO_CONTROL, NOTHING_MORE
 from wattqueue.live.cluster import ContinueJob, RequeueJob, StopJob
-from wattqueue.live.consent import CONSENT, SiteDefaults
 from wattqueue.live.controller import Controller
+from wattqueue.live.features.consent import CONSENT, SiteDefaults
 from wattqueue.live.planner import Rules
-from wattqueue.live.replay import replay
+from wattqueue.live.recordings.replay import replay
+from wattqueue.live.reports.above_cap import NO_CONTROL, NOTHING_MORE
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import Policy, load_policy
 

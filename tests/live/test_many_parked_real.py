@@ -19,11 +19,11 @@ from tests.live.procs import states_by
 from tests.live.releases import lab_of
 from tests.live.slurmlab import PATIENCE_S, SlurmLab, wait_for
 from tests.live.test_live_targets import Stated
-from wattqueue.live.consent import CONSENT, SiteDefaults
+from wattqueue.live.features.consent import CONSENT, SiteDefaults
+from wattqueue.live.files.status import BEAT, HEAD
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.install import NodeWatts, Settings, script
 from wattqueue.live.state.audit import rows_of, verify
-from wattqueue.live.status import BEAT, HEAD
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap
 

@@ -9,12 +9,12 @@ import pytest
 from tests.live.drive import lab_machine, make_controller
 from tests.live.test_controller import TRACKED, Meter, make_slurm, run
 from wattqueue.errors import PolicyError
-from wattqueue.live.agent_controls import load_live_policy
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.decision import require_live
+from wattqueue.live.features.agent_controls import load_live_policy
 from wattqueue.live.requests import JobRequest
 from wattqueue.live.telemetry.base import NodePower
-from wattqueue.live.tracking import CountedPower, Tracker
+from wattqueue.live.watts.tracking import CountedPower, Tracker
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import load_policy
 

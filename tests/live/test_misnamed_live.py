@@ -10,7 +10,7 @@ from tests.live.drive import lab_machine, make_controller
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import InputError
 from wattqueue.live.config import MisnamedSection, load_config
-from wattqueue.live.misnamed import READ_S, MisnamedRecord
+from wattqueue.live.features.misnamed import READ_S, MisnamedRecord
 from wattqueue.model.app_check import Ladder
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import load_policy

@@ -16,14 +16,14 @@ from tests.live.test_conditions import value
 from tests.live.test_controller import make_slurm
 from tests.live.test_live_targets import Stated
 from tests.live.typical import Typical
-from wattqueue.live.capfile import CapFile
-from wattqueue.live.consent import SiteDefaults
 from wattqueue.live.controller import Controller
-from wattqueue.live.controller_log import ControllerLog
-from wattqueue.live.metrics import LiveMetrics
-from wattqueue.live.report import describe
+from wattqueue.live.features.capfile import CapFile
+from wattqueue.live.features.consent import SiteDefaults
+from wattqueue.live.reports.controller_log import ControllerLog
+from wattqueue.live.reports.metrics import LiveMetrics
+from wattqueue.live.reports.report import describe
+from wattqueue.live.reports.why import read_why, sentence
 from wattqueue.live.telemetry.base import PowerSample, Reading
-from wattqueue.live.why import read_why, sentence
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.never_ran import reason_of

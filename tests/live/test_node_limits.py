@@ -19,7 +19,7 @@ from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import PolicyError
 from wattqueue.live.agents import AgentLink, AgentState, Arrived, Desired
 from wattqueue.live.decision import require_live
-from wattqueue.live.node_limits import NodeLimits, measured_by_agents
+from wattqueue.live.features.node_limits import NodeLimits, measured_by_agents
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine, Partition
 from wattqueue.model.signals import Cap
@@ -363,7 +363,7 @@ def test_watts_follow_the_load_and_the_budget_holds(tmp_path: Path) -> None:
 
 
 def test_a_recorded_round_with_limits_is_decided_again(tmp_path: Path) -> None:
-    from wattqueue.live.replay import replay
+    from wattqueue.live.recordings.replay import replay
 
     live = Live(tmp_path, policy_of(), 1100.0)
     live.slurm.submit(1, 30.0, watts=260)

@@ -16,13 +16,13 @@ from tests.live.fakeslurm import FakeJob, FakeSlurm
 from tests.live.test_live_targets import Stated
 from wattqueue.errors import OutputError
 from wattqueue.live.cluster import ChangeJob, ContinueJob, RequeueJob, StopJob, Write
-from wattqueue.live.consent import CONSENT, NO_CONSENT, SiteDefaults
 from wattqueue.live.controller import Controller
-from wattqueue.live.load_targets import consenting_w
+from wattqueue.live.features.consent import CONSENT, NO_CONSENT, SiteDefaults
+from wattqueue.live.features.load_targets import consenting_w
 from wattqueue.live.parking import AGAIN_S
-from wattqueue.live.recording import asked_of
+from wattqueue.live.recordings.recording import asked_of
+from wattqueue.live.recordings.replay import replay
 from wattqueue.live.release import ReleaseSettings, release_all
-from wattqueue.live.replay import replay
 from wattqueue.live.restore import CLOSE_S, Restorer
 from wattqueue.live.state.audit import rows_of, verify
 from wattqueue.live.state.memory import Memory

@@ -20,11 +20,11 @@ from tests.live.test_holds_real import run_again
 from tests.live.test_live_targets import Stated
 from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.cluster import ContinueJob, JobKey, StopJob
-from wattqueue.live.consent import CONSENT, NO_CONSENT
+from wattqueue.live.features.consent import CONSENT, NO_CONSENT
 from wattqueue.live.planner import Rules
+from wattqueue.live.reports.why import read_consent
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.writes import commands_of
-from wattqueue.live.why import read_consent
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap
 

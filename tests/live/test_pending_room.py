@@ -13,10 +13,10 @@ from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeJob, FakeSlurm
 from tests.live.test_controller import Meter
 from wattqueue.live.cluster import Snapshot
-from wattqueue.live.conditions import conditions
 from wattqueue.live.controller import Controller
-from wattqueue.live.ledger_meter import LedgerMeter, Metered
+from wattqueue.live.features.ledger_meter import LedgerMeter, Metered
 from wattqueue.live.planner import RoundState
+from wattqueue.live.reports.conditions import conditions
 from wattqueue.live.state.memory import ReleasedJob
 from wattqueue.live.telemetry.base import NodePower
 from wattqueue.model.signals import Cap

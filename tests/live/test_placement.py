@@ -256,7 +256,7 @@ def test_without_telemetry_nodes_are_alike_at_their_maximum(tmp_path: Path) -> N
 
 
 def test_a_recording_of_such_rounds_is_decided_again(tmp_path: Path) -> None:
-    from wattqueue.live.replay import replay
+    from wattqueue.live.recordings.replay import replay
 
     slurm = cluster()
     controller = controller_of(slurm, tmp_path, cap_w=1300.0, record=True)

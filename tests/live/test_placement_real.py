@@ -11,7 +11,7 @@ from tests.live.site import Site, cap_text
 from tests.live.slurmlab import USER, wait_for
 from wattqueue.formats.slurm.hostlist import compress
 from wattqueue.formats.unit_factors import write_unit_factors
-from wattqueue.live.recorded_schedule import read_recording
+from wattqueue.live.recordings.recorded_schedule import read_recording
 from wattqueue.model.unit_table import UnitTable
 from wattqueue.sim.replay import replay
 

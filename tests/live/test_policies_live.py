@@ -18,7 +18,7 @@ from tests.live.slurmlab import real, wait_for
 from tests.store import postgres
 from wattqueue.live.cluster import JobKey, PowerNode
 from wattqueue.live.decision import Decider
-from wattqueue.live.learning import MeasuredJobs
+from wattqueue.live.features.learning import MeasuredJobs
 from wattqueue.live.planner import Rules
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.requests import JobRequest, MeasuredJob, ObservedJob

@@ -10,7 +10,7 @@ from tests.live.node_counters import NodeCounters
 from tests.live.power_model import steady
 from tests.live.site import NET_W, Site
 from tests.live.slurmlab import wait_for
-from wattqueue.live.why import read_why, sentence
+from wattqueue.live.reports.why import read_why, sentence
 
 pytestmark = [pytest.mark.slow, pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]
 IDLE_W, ROOM_W = 8 * 100, 300

@@ -14,7 +14,7 @@ from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import InputError
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.planner import Rules
-from wattqueue.live.recorded_schedule import CUT, read_recording
+from wattqueue.live.recordings.recorded_schedule import CUT, read_recording
 from wattqueue.model.signals import Cap
 from wattqueue.runs.replay import perform_replay, read_source
 

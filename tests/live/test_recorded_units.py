@@ -10,7 +10,7 @@ import pytest
 
 from wattqueue.errors import PolicyError
 from wattqueue.live.decision import require_live
-from wattqueue.live.recording import decode, dumps, encode
+from wattqueue.live.recordings.recording import decode, dumps, encode
 from wattqueue.model.jobs import Jobs, Labels
 from wattqueue.model.known_jobs import KnownJobs
 from wattqueue.model.machine import Machine, Partition

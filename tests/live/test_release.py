@@ -14,14 +14,14 @@ from sqlalchemy import text as sql
 from tests.live.drive import make_controller
 from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import InputError
-from wattqueue.live.capfile import CapFile
 from wattqueue.live.cluster import ReleaseJob, Write
 from wattqueue.live.controller import Controller
-from wattqueue.live.lease import Lease, LeaseLostError, read_lease, replace_text
+from wattqueue.live.features.capfile import CapFile
+from wattqueue.live.files.lease import Lease, LeaseLostError, read_lease, replace_text
+from wattqueue.live.files.status import RunDir, read_beat
 from wattqueue.live.notify import notify
 from wattqueue.live.planner import Rules
 from wattqueue.live.release import AT_WORK, FAILED, BestEffortLog, ReleaseSettings, read_settings, release_all
-from wattqueue.live.status import RunDir, read_beat
 from wattqueue.model.signals import Cap
 
 CAP_W = 8 * 100.0 + 1000.0
@@ -166,7 +166,7 @@ def test_a_folder_that_cannot_be_written_ends_the_old_right_or_at_least_not_the_
     controller = claimed(slurm, tmp_path)
     controller.round()
     slurm.submit(1, 50.0, watts=200)
-    monkeypatch.setattr("wattqueue.live.lease.atomic_text", full)
+    monkeypatch.setattr("wattqueue.live.files.lease.atomic_text", full)
     told: list[str] = []
     done = release_all(settings(tmp_path), slurm, now_s=slurm.now_s + 100.0, say=told.append)
     assert (done.released, done.exit_status) == (1, 0)
@@ -187,7 +187,7 @@ def test_heartbeat_and_lease_are_renewed_in_place_on_a_full_disk(
     def full(path: Path, text: str, **_: object) -> None:
         raise OutputError("no space left on device", where=path)
 
-    monkeypatch.setattr("wattqueue.live.lease.atomic_text", full)
+    monkeypatch.setattr("wattqueue.live.files.lease.atomic_text", full)
     slurm.step(200.0)
     controller.round()
     assert read_beat(tmp_path / "run") == ("control", float(int(slurm.now_s)))

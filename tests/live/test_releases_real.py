@@ -16,10 +16,10 @@ from tests.live.releases import lab_of
 from tests.live.slurmlab import OTHER_USER, PATIENCE_S, SlurmLab
 from wattqueue.live.cluster import Pool
 from wattqueue.live.controller import Controller
+from wattqueue.live.files.status import BEAT
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.install import NodeWatts, Settings, script
 from wattqueue.live.slurm.observe import Observer
-from wattqueue.live.status import BEAT
 from wattqueue.model.signals import Cap
 
 pytestmark = [pytest.mark.slow, pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]

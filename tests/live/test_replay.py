@@ -13,7 +13,7 @@ from tests.live.python_policies import POLICIES
 from tests.live.test_controller import Meter
 from wattqueue.errors import InputError
 from wattqueue.live.planner import Rules
-from wattqueue.live.replay import replay
+from wattqueue.live.recordings.replay import replay
 from wattqueue.model.signals import Cap
 from wattqueue.policy.policy import Policy, load_policy
 

@@ -15,7 +15,7 @@ from wattqueue.live.cluster import ReleaseJob
 from wattqueue.live.controller import Controller
 from wattqueue.live.planner import Rules
 from wattqueue.live.telemetry.base import NodePower, PowerSample, Reading
-from wattqueue.live.tracking import trusted
+from wattqueue.live.watts.tracking import trusted
 from wattqueue.model.signals import Cap
 
 NODE_W = 200

@@ -39,7 +39,7 @@ def test_forty_jobs_under_a_cap(site: Site) -> None:
     site.stop()
     rows = site.check_audit()
     assert {r["who"].partition("/")[0] for r in rows} == {"controller"}
-    from wattqueue.live.replay import replay
+    from wattqueue.live.recordings.replay import replay
 
     lines = list(replay(site.root / "live/views.jsonl"))
     assert len(lines) > 10

@@ -14,13 +14,13 @@ from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import MachineError
 from wattqueue.live.cluster import Node, SetPool
 from wattqueue.live.controller import Controller
-from wattqueue.live.metrics import LiveMetrics
 from wattqueue.live.partitions import inspect_partitions
 from wattqueue.live.planner import Rules
-from wattqueue.live.report import describe
+from wattqueue.live.reports.metrics import LiveMetrics
+from wattqueue.live.reports.report import describe
+from wattqueue.live.reports.why import read_why, sentence
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.telemetry.base import PowerSample, Reading
-from wattqueue.live.why import read_why, sentence
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import CapScope, Partition
 from wattqueue.model.signals import Cap

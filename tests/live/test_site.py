@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.live.site import Site
-from wattqueue.live.lease import Lease
+from wattqueue.live.files.lease import Lease
 
 
 @pytest.fixture

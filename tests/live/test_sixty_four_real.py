@@ -12,11 +12,11 @@ import pytest
 from tests.live.drive import lab_machine, make_controller
 from tests.live.releases import lab_of
 from tests.live.slurmlab import PATIENCE_S, SlurmLab, wait_for
-from wattqueue.live.replay import replay
+from wattqueue.live.files.status import BEAT, HEAD
+from wattqueue.live.recordings.replay import replay
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.install import NodeWatts, Settings, script
 from wattqueue.live.state.audit import verify
-from wattqueue.live.status import BEAT, HEAD
 from wattqueue.model.signals import Cap
 
 pytestmark = [pytest.mark.slow, pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]

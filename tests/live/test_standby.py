@@ -20,7 +20,7 @@ from tests.live.slurmlab import real, wait_for
 from wattqueue.errors import InputError
 from wattqueue.live.assemble import refuse_second, stand_by
 from wattqueue.live.controller import Controller
-from wattqueue.live.lease import LeaseLostError
+from wattqueue.live.files.lease import LeaseLostError
 from wattqueue.live.state.database import open_state
 from wattqueue.live.state.shared_lease import SharedLease
 from wattqueue.model.signals import Cap

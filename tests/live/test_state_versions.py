@@ -23,10 +23,10 @@ from wattqueue.errors import InputError, OutputError
 from wattqueue.live.assemble import assemble
 from wattqueue.live.cluster import JobKey
 from wattqueue.live.config import load_config
-from wattqueue.live.learning import MeasuredJobs
-from wattqueue.live.lease import Lease
+from wattqueue.live.features.learning import MeasuredJobs
+from wattqueue.live.features.run_history import RunHistory
+from wattqueue.live.files.lease import Lease
 from wattqueue.live.restore import restorer_of
-from wattqueue.live.run_history import RunHistory
 from wattqueue.live.state.audit import open_log, rows_of, verify
 from wattqueue.live.state.database import STATE, open_state, upgrade_state
 from wattqueue.live.state.memory import Memory

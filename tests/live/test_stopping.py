@@ -13,7 +13,7 @@ import pytest
 
 from wattqueue.errors import InputError
 from wattqueue.live import assemble
-from wattqueue.live.status import RunDir
+from wattqueue.live.files.status import RunDir
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.live.fakeslurm import FakeSlurm
 from wattqueue.errors import InputError
 from wattqueue.live.assemble import targets_of
 from wattqueue.live.config import load_config
-from wattqueue.live.target_file import TargetFile
+from wattqueue.live.features.target_file import TargetFile
 from wattqueue.model.signals import Cap
 
 HEAD = "start_s,end_s,limit,unit,correlation_id\n"

@@ -16,7 +16,7 @@ from tests.live.slurmlab import wait_for
 from tests.wattqueue_agent.broker_site import blocks, broker_site
 from wattqueue.live.assemble import assemble
 from wattqueue.live.config import load_config
-from wattqueue.live.node_limits import NodeLimits
+from wattqueue.live.features.node_limits import NodeLimits
 from wattqueue.live.slurm.cluster import SlurmCluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.compiled, pytest.mark.xdist_group("slurm")]

@@ -27,7 +27,7 @@ from tests.live.slurmlab import wait_for
 from tests.wattqueue_agent.broker_site import BrokerSite, broker_site
 from wattqueue.live.agents import AgentLink
 from wattqueue.live.controller import Controller
-from wattqueue.live.node_limits import NodeLimits, measured_by_agents
+from wattqueue.live.features.node_limits import NodeLimits, measured_by_agents
 from wattqueue.live.planner import Rules
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.model.signals import Cap

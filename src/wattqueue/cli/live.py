@@ -214,9 +214,9 @@ def _licence_lines(settings: LiveConfig) -> list[str]:
 
     Raises: InputError where they are to be lowered and nothing bounds what jobs draw later.
     """
-    from wattqueue.live.agent_controls import load_live_policy
     from wattqueue.live.assemble import rules_of
-    from wattqueue.live.lowering import conditions_of, licence_rules, require_condition
+    from wattqueue.live.features.agent_controls import load_live_policy
+    from wattqueue.live.watts.lowering import conditions_of, licence_rules, require_condition
 
     policy, _ = load_live_policy(settings.policy)
     rules, agents = rules_of(settings), settings.telemetry.broker is not None
@@ -261,8 +261,8 @@ def status(
     from rich.table import Table
 
     from wattqueue.live.config import load_config
-    from wattqueue.live.own_files import as_written
-    from wattqueue.live.status import STATUS, compiling_since, heartbeat_of, read_status
+    from wattqueue.live.files.own_files import as_written
+    from wattqueue.live.files.status import STATUS, compiling_since, heartbeat_of, read_status
 
     settings = load_config(config)
     since_s = compiling_since(settings.run_dir, time.time())
@@ -303,7 +303,7 @@ def _lines(values: dict[str, Any]) -> list[tuple[str, str]]:
     that does not exist (no cap in force, nothing measured). The row of the pool is there where Slurm has a licence
     pool. Problems come last but one, each in a row of its own, so that none is cut off.
     """
-    from wattqueue.live.lowering import LicenceRules
+    from wattqueue.live.watts.lowering import LicenceRules
 
     def watts(value: float | None) -> str:
         """Return watts in kW; ``none`` where there is no figure."""
@@ -349,7 +349,7 @@ def why(
     Exit status 1: the controller has no waiting job of this name.
     """
     from wattqueue.live.config import load_config
-    from wattqueue.live.why import consent_sentence, read_consent, read_why, sentence, written
+    from wattqueue.live.reports.why import consent_sentence, read_consent, read_why, sentence, written
 
     folder = load_config(config).run_dir
     found = read_why(folder, job)
@@ -373,10 +373,10 @@ def audit(
     """Every write to Slurm with who, why, before and after."""
     from wattqueue.errors import OutputError
     from wattqueue.live.config import load_config
-    from wattqueue.live.secrets import read_secret
+    from wattqueue.live.files.secrets import read_secret
+    from wattqueue.live.files.status import HEAD
     from wattqueue.live.state.audit import open_log, rows_of
     from wattqueue.live.state.audit import verify as check
-    from wattqueue.live.status import HEAD
 
     settings = load_config(config)
     engine = open_log(settings.state)
@@ -456,7 +456,7 @@ def replay(
 ) -> None:
     """Decide recorded rounds again and compare with what was decided then, byte for byte."""
     from wattqueue.errors import OutputError
-    from wattqueue.live.replay import replay as again
+    from wattqueue.live.recordings.replay import replay as again
     from wattqueue.policy.policy import load_policy
 
     # All views are compared even after a difference: the count shows whether a change concerns one case or all.

@@ -25,8 +25,8 @@ from wattqueue.formats.bounded import Instant, Number, Serial, Setting, Watts
 from wattqueue.formats.checked_toml import Section
 from wattqueue.formats.schema import first_finding
 from wattqueue.live.extensions import live_extension
-from wattqueue.live.lease import AHEAD_S
-from wattqueue.live.secrets import HINT, is_loopback
+from wattqueue.live.files.lease import AHEAD_S
+from wattqueue.live.files.secrets import HINT, is_loopback
 from wattqueue.live.telemetry.base import PowerSample, Reading
 
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64)]

@@ -11,7 +11,7 @@ five decisions:
 * **Writes of one kind go together.** Neighbours in the list that may be carried out together (``Write.together``:
   stops, continuations, changes of jobs) are a batch of at most ``TOGETHER``, and their rows are recorded at
   once: a load target that parks hundreds of jobs is in force within seconds.
-* **Every write passes the bound.** ``WattBound`` (``live.bound``) is asked before each batch and told of its outcome:
+* **Every write passes the bound.** ``WattBound`` (``watts.bound``) is asked before each batch and told of its outcome:
   what would let jobs draw more than the pool and the accepted overshoot is left out.
 * **A slow failure ends the round's writing.** Each of the writes behind it might stall as long, and the snapshot that
   they were planned on grows old. The next round plans again.
@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from wattqueue.errors import OutputError
-from wattqueue.live.bound import WattBound
 from wattqueue.live.cluster import (
     Cluster,
     HoldJob,
@@ -41,6 +40,7 @@ from wattqueue.live.cluster import (
     Write,
     one_by_one,
 )
+from wattqueue.live.watts.bound import WattBound
 
 LEFT_OUT = "left out"
 """Beginning of the outcome of a write that was not tried: an earlier one failed, or it could not be recorded."""

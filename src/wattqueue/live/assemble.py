@@ -26,34 +26,37 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from wattqueue.errors import InputError
-from wattqueue.live.agent_controls import AppSources, load_live_policy
 from wattqueue.live.agents import agents_behind
-from wattqueue.live.applications import Applications
 from wattqueue.live.apply import Applier
-from wattqueue.live.capfile import CapFile, cap_extension
 from wattqueue.live.cluster import Cluster, Node
 from wattqueue.live.config import LimitsSection, LiveConfig
-from wattqueue.live.consent import Consents, SiteDefaults, consent_extension
 from wattqueue.live.controller import Controller
-from wattqueue.live.controller_log import ControllerLog
 from wattqueue.live.decision import Decider, require_live
 from wattqueue.live.extension import Extension
 from wattqueue.live.extensions import TargetExtension, live_extension
-from wattqueue.live.job_counters import JobCounters
-from wattqueue.live.learning import MeasuredJobs
-from wattqueue.live.ledger_meter import LedgerMeter, ledger_extension
-from wattqueue.live.load_targets import TargetedCap, TargetSource, demand_extension
-from wattqueue.live.lowering import conditions_of, parse_overshoot, require_condition
+from wattqueue.live.features.agent_controls import AppSources, load_live_policy
+from wattqueue.live.features.applications import Applications
+from wattqueue.live.features.capfile import CapFile, cap_extension
+from wattqueue.live.features.consent import Consents, SiteDefaults, consent_extension
+from wattqueue.live.features.job_counters import JobCounters
+from wattqueue.live.features.learning import MeasuredJobs
+from wattqueue.live.features.ledger_meter import LedgerMeter, ledger_extension
+from wattqueue.live.features.load_targets import TargetedCap, TargetSource, demand_extension
+from wattqueue.live.features.misnamed import MisnamedRecord, misnamed_extension
+from wattqueue.live.features.node_limits import agents_extension, limits_of
+from wattqueue.live.features.run_history import RunHistory
+from wattqueue.live.features.target_file import TargetFile
+from wattqueue.live.features.teaching import Teacher, teacher_extension
+from wattqueue.live.files.secrets import read_secret
+from wattqueue.live.files.status import HEAD, RunDir
 from wattqueue.live.managed import managed_machine, shared_nodes
-from wattqueue.live.metrics import LiveMetrics, serve
-from wattqueue.live.misnamed import MisnamedRecord, misnamed_extension
-from wattqueue.live.node_limits import agents_extension, limits_of
 from wattqueue.live.notify import notify
 from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
-from wattqueue.live.recording import Recorder, recorder_extension
-from wattqueue.live.run_history import RunHistory
-from wattqueue.live.secrets import read_secret
+from wattqueue.live.recordings.recording import Recorder, recorder_extension
+from wattqueue.live.reports.controller_log import ControllerLog
+from wattqueue.live.reports.metrics import LiveMetrics, serve
+from wattqueue.live.reports.why_file import WhyFile, why_extension
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.slurm.accounting import SlurmEnergy
 from wattqueue.live.slurm.connect import commands_for, connect
@@ -62,15 +65,12 @@ from wattqueue.live.state.audit import Audit
 from wattqueue.live.state.database import open_state, upgrade_state
 from wattqueue.live.state.memory import Memory, cause
 from wattqueue.live.state.shared_lease import SharedLease
-from wattqueue.live.status import HEAD, RunDir
-from wattqueue.live.target_file import TargetFile
-from wattqueue.live.teaching import Teacher, teacher_extension
 from wattqueue.live.telemetry.base import JobSource, Telemetry, TelemetrySource
 from wattqueue.live.telemetry.pm_counters import PmCounters
 from wattqueue.live.telemetry.powercap import Powercap
 from wattqueue.live.telemetry.prometheus import Prometheus
 from wattqueue.live.warm_up import run_small_rounds, warm_up
-from wattqueue.live.why_file import WhyFile, why_extension
+from wattqueue.live.watts.lowering import conditions_of, parse_overshoot, require_condition
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.model.signals import Cap, RiseScale

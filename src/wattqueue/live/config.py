@@ -6,7 +6,7 @@ the working directory is; ``machine`` and ``cap`` may be names instead of files,
 a file exists.
 
 Secrets (tokens, the audit key) are never in this file. It names files that hold them, which their owner alone may read
-(``live.secrets``). The configuration itself can therefore be readable by everybody, and shown in a bug report.
+(``live.files.secrets``). The configuration itself can therefore be readable by everybody, and shown in a bug report.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from wattqueue.formats.checked_toml import Section, read_model
 from wattqueue.formats.source import exists
 from wattqueue.formats.toml import read_toml
 from wattqueue.live.agents import BrokerSection
-from wattqueue.live.capfile import names_file
-from wattqueue.live.consent import SiteDefaults
 from wattqueue.live.extensions import live_extension
-from wattqueue.live.home import home_of
-from wattqueue.live.lowering import parse_overshoot
-from wattqueue.live.secrets import HINT, is_loopback
+from wattqueue.live.features.capfile import names_file
+from wattqueue.live.features.consent import SiteDefaults
+from wattqueue.live.files.home import home_of
+from wattqueue.live.files.secrets import HINT, is_loopback
+from wattqueue.live.watts.lowering import parse_overshoot
 from wattqueue.model.app_check import Ladder
 
 Mode = Literal["observe", "advise", "control"]
@@ -91,7 +91,7 @@ class TelemetrySection(Section):
     """Watts of each node that RAPL does not measure."""
     track_running: bool = False
     """Lower a running job's licence to what is measured, and raise it again with headroom. Needs limits of nodes that
-    hold the cap, a row that promises a share of time, or ``accepted_overshoot`` (``live.lowering``)."""
+    hold the cap, a row that promises a share of time, or ``accepted_overshoot`` (``live.watts.lowering``)."""
     accepted_overshoot: str = ""
     """What the site accepts that running jobs may draw above the cap in force, where ``track_running`` lowers their
     licences: ``500W``, ``2kW``, ``5%`` of the cap."""
@@ -145,7 +145,7 @@ class LimitsSection(Section):
 
 
 class MisnamedSection(Section):
-    """What follows for a user from so many misnamed jobs within a window; 0: it never does (``live.misnamed``)."""
+    """What follows for a user from so many misnamed jobs within a window; 0: never (``live.features.misnamed``)."""
 
     warning: CountOrNone = 1
     """A line in the status."""
@@ -181,7 +181,7 @@ class MetricsSection(Section):
 
 
 class ConsentSection(Section):
-    """What holds during a load target for jobs whose comment states no consent (``live.consent``)."""
+    """What holds during a load target for jobs whose comment states no consent (``live.features.consent``)."""
 
     others: bool = False
     """For users and accounts that are not listed."""

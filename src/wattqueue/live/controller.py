@@ -10,7 +10,7 @@ another snapshot, and the same code handles it. ``Controller.round`` is:
 3. store the releases, then write the difference to Slurm, lowering before raising before starting (``live.writing``);
 4. once more from 1 if jobs were held, then publish heartbeat, status and metrics.
 
-Who may write. The run folder's lease is taken after the first plan and read before each write (``live.lease``). A
+Who may write. The run folder's lease is taken after the first plan and read before each write (``live.files.lease``). A
 controller that was stopped and resumes, or one that could not observe Slurm for so long that ``live release`` took
 over, ends with LeaseLostError; systemd starts it again, and it begins from what Slurm shows. Within a round nothing is
 written from a snapshot older than ``OLD_SNAPSHOT_S``: the process may have been stopped in between, and what the
@@ -43,16 +43,16 @@ from dataclasses import dataclass, field, replace
 from wattqueue.errors import WattQueueError
 from wattqueue.live.apply import Applier
 from wattqueue.live.cluster import Cluster, ClusterError, HoldJob, Node, Snapshot
-from wattqueue.live.conditions import conditions
 from wattqueue.live.extension import Extension, Place, beside
-from wattqueue.live.lowering import licence_rules
+from wattqueue.live.files.status import RunDir
 from wattqueue.live.node_power import mostly_measured, node_power
 from wattqueue.live.partitions import fits, inspect_partitions
 from wattqueue.live.planner import Planner, RoundState, StageFunction
-from wattqueue.live.report import Meter, Report, describe
+from wattqueue.live.reports.conditions import conditions
+from wattqueue.live.reports.report import Meter, Report, describe
 from wattqueue.live.state.audit import Audit
-from wattqueue.live.status import RunDir
 from wattqueue.live.telemetry.base import NodePower, Telemetry
+from wattqueue.live.watts.lowering import licence_rules
 from wattqueue.live.writing import Writer
 
 LONGEST_WAIT_S = 30.0

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from wattqueue.errors import InputError
 from wattqueue.formats.checked_toml import Section
-from wattqueue.live.load_targets import TargetSource
+from wattqueue.live.features.load_targets import TargetSource
 from wattqueue.model.machine import Machine
 
 GROUP = "wattqueue.live"

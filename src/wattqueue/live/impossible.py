@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from wattqueue.live.cluster import Job, JobKey, Snapshot
 from wattqueue.live.goal import JobGoal
+from wattqueue.live.reports.why import impossible_text
 from wattqueue.live.state.memory import STUCK_AFTER, Memory, Refused
-from wattqueue.live.why import impossible_text
 
 OURS = "wattqueue: impossible"
 """Begin of the message to an owner."""

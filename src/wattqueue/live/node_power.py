@@ -10,7 +10,7 @@ import numpy as np
 from wattqueue.live.cluster import Snapshot
 from wattqueue.live.shared_nodes import SharedNodes
 from wattqueue.live.telemetry.base import NodePower, Telemetry
-from wattqueue.live.tracking import trusted
+from wattqueue.live.watts.tracking import trusted
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Partition
 from wattqueue.policy.domain_power import DomainReadings

@@ -35,7 +35,7 @@ from wattqueue.live.draining import WHY
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.state.memory import Memory, ParkedJob
 from wattqueue.live.table import LiveJobs, Stage
-from wattqueue.live.tracking import CountedPower
+from wattqueue.live.watts.tracking import CountedPower
 from wattqueue.live.world import Layout
 from wattqueue.policy.capabilities import EVENT_BITS
 from wattqueue.policy.round import Round

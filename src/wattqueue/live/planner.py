@@ -15,10 +15,10 @@ correct these cases, each in the round in which it is seen:
 - a job with a range of nodes (``-N 1-4``) is pinned to one number, with the watts of just that number
   (``live.moldable``); the range is stored first, since Slurm forgets it;
 - a running job that was given more nodes than were counted gets the watts of all of them (``stages.count``);
-- a requeued job has its watts written again, because some releases of Slurm free them (``live.licences``);
+- a requeued job has its watts written again, because some releases of Slurm free them (``live.watts.licences``);
 - a running job without watts (from before the installation) is taken off the pool at its nodes' maximum
   (``stages.budget``), because no licence will ever stand for it;
-- a measured licence falls no further than the bound allows (``live.bound``), nor below a share of the maximum
+- a measured licence falls no further than the bound allows (``live.watts.bound``), nor below a share of the maximum
   (``Tracker.floor``), and a reading that no powered node can have counts as the maximum (``tracking.trusted``).
 
 What lasts: ``memory`` (written through to the database), ``tracker``, and caches that can be dropped at any time. The
@@ -35,9 +35,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from wattqueue.live.above_cap import AboveCap
 from wattqueue.live.apply import WriteResult
-from wattqueue.live.bound import NO_LIMITS, LimitsInForce, WattBound
 from wattqueue.live.cluster import UNANSWERED, Job, JobKey, Node, Snapshot
 from wattqueue.live.decision import Announced, Decider, Decision
 from wattqueue.live.draining import Draining
@@ -45,20 +43,22 @@ from wattqueue.live.frequency_changes import FrequencyChanges
 from wattqueue.live.goal import Goal
 from wattqueue.live.impossible import Owners
 from wattqueue.live.job_tables import PendingJobs, SitePriority
-from wattqueue.live.lowering import NONE as NO_OVERSHOOT
-from wattqueue.live.lowering import AcceptedOvershoot
 from wattqueue.live.moldable import node_range
 from wattqueue.live.never_starts import NeverStarting
 from wattqueue.live.parking import Parking
 from wattqueue.live.placement import ChosenStart, Naming, NodeChoice
 from wattqueue.live.predictor import Predictor
+from wattqueue.live.reports.above_cap import AboveCap
 from wattqueue.live.requests import MeasuredJob, ObservedJob
 from wattqueue.live.run_times import EndedRun
 from wattqueue.live.shared_nodes import SharedCount, SharedNodes
 from wattqueue.live.state.memory import Memory, ParkedJob, Refused, ReleasedJob
 from wattqueue.live.table import LiveJobs, Slots, Stage
 from wattqueue.live.telemetry.base import NodePower
-from wattqueue.live.tracking import Tracker
+from wattqueue.live.watts.bound import NO_LIMITS, LimitsInForce, WattBound
+from wattqueue.live.watts.lowering import NONE as NO_OVERSHOOT
+from wattqueue.live.watts.lowering import AcceptedOvershoot
+from wattqueue.live.watts.tracking import Tracker
 from wattqueue.live.world import Layout, Nodes
 from wattqueue.model.signals import Cap, RiseScale, Signals
 from wattqueue.parts.actions import Refusal, StartJob
@@ -91,7 +91,7 @@ class Rules:
     power_nodes: bool = False
     """Whether nodes may be powered up and down."""
     track_running: bool = False
-    """Whether licences of running jobs follow what is measured, as far as ``live.lowering`` allows."""
+    """Whether licences of running jobs follow what is measured, as far as ``live.watts.lowering`` allows."""
     settle_s: float = 10.0
     """See ``Tracker``."""
     margin: float = 0.1
@@ -208,7 +208,7 @@ class RoundState:
     unusable_targets: int = 0
     """How many statements of the source of load targets cannot be used."""
     explained: dict[str, Callable[[], Mapping[str, object]]] = field(default_factory=dict)
-    """More records of jobs for those who ask why (``live.why``), by kind."""
+    """More records of jobs for those who ask why (``live.reports.why``), by kind."""
     view: PolicySnapshot = field(init=False)
     """What the policy decided on."""
     decision: Decision = field(init=False)

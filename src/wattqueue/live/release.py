@@ -8,12 +8,12 @@ so it depends on the cluster alone:
 - Typing error in live.toml: the file is read line by line. A line that is no TOML, and a value of the wrong type, is
   left out and reported; the rest applies, and defaults for what is missing.
 - Controller hung or stopped: its flock is ignored once its lease is stale. Taking the lease over makes a controller
-  that resumes stop before its next write (``live.lease``).
+  that resumes stop before its next write (``live.files.lease``).
 - Slow squeue: each command may take ``timeout_s``, much longer than the controller allows.
 - A job that Slurm refuses: the others are released all the same; the exit status is then not 0.
 
 It cannot exceed the cap: released jobs carry their watts, and Slurm admits no more than the licence pool. What Slurm
-fails to count is withheld from that pool first (``live.withheld``); where that fails, nothing is released.
+fails to count is withheld from that pool first (``live.files.withheld``); where that fails, nothing is released.
 
 Order of the steps: read the configuration; find out who is at work (the youngest of lease and heartbeat); take the
 lease over; read Slurm (twice where it counts less than jobs hold); set the pool; release job by job in order of
@@ -53,11 +53,11 @@ from wattqueue.live.cluster import (
     Write,
     one_by_one,
 )
-from wattqueue.live.home import home_of
-from wattqueue.live.lease import Lease, LeaseLostError, is_young, read_lease
-from wattqueue.live.status import read_beat
+from wattqueue.live.files.home import home_of
+from wattqueue.live.files.lease import Lease, LeaseLostError, is_young, read_lease
+from wattqueue.live.files.status import read_beat
+from wattqueue.live.files.withheld import compared
 from wattqueue.live.table import NEEDS_CONTROLLER, user_holds
-from wattqueue.live.withheld import compared
 
 if TYPE_CHECKING:  # it imports more of the package than a release may depend on
     from wattqueue.live.restore import Restorer

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from wattqueue.live.cluster import Details, Job, JobKey
 from wattqueue.live.requests import JobRequest
-from wattqueue.live.tracking import CountedPower
+from wattqueue.live.watts.tracking import CountedPower
 from wattqueue.live.world import NO_LIMIT_S, key_order
 from wattqueue.model.jobs import Labels
 from wattqueue.model.known_jobs import KnownJobs
@@ -231,7 +231,7 @@ class LiveJobs:
     variance_left: NDArray[np.float64]
     """Relative variance of the job's watts, as a share of that at its start (an in-flight ledger)."""
     net_w: NDArray[np.int64]
-    """Net watts in the ledger, as far as the bound lets ``counted_w`` fall (``live.bound``)."""
+    """Net watts in the ledger, as far as the bound lets ``counted_w`` fall (``live.watts.bound``)."""
     wanted_w: NDArray[np.int64]
     """Licence that the resource manager should show for it."""
     least_w: NDArray[np.int64]

@@ -25,7 +25,7 @@ import numpy as np
 from wattqueue.kernels import codes
 from wattqueue.live.cluster import Details, Job, JobKey, Node, Pool, Snapshot
 from wattqueue.live.decision import Decider
-from wattqueue.live.ledger_meter import LedgerMeter, ledger_extension
+from wattqueue.live.features.ledger_meter import LedgerMeter, ledger_extension
 from wattqueue.live.notify import notify
 from wattqueue.live.planner import Planner, Rules
 from wattqueue.live.predictor import Predictor
@@ -74,7 +74,7 @@ def run_small_pass() -> int:
 def run_small_rounds(planner: Planner) -> int:
     """Run a few rounds of a copy of a planner's policy, so that all its kernels are compiled; return its starts.
 
-    A job runs and ends, is learned from, and others wait, long enough for a meter to be read (``live.ledger_meter``).
+    A job runs and ends, is learned from, and others wait, long enough for a ledger's meter to be read.
     """
     layout, now_s = planner.layout, 1e6
     run_small_pass()  # first: a policy that holds a connection cannot be copied

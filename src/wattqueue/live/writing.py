@@ -22,14 +22,14 @@ from wattqueue.live.cluster import (
     Write,
 )
 from wattqueue.live.extension import beside
+from wattqueue.live.files.status import RunDir
+from wattqueue.live.files.withheld import stored_figure, suspended_w
 from wattqueue.live.frequency_changes import FrequencyChange
 from wattqueue.live.goal import Goal, JobGoal, plan_writes
-from wattqueue.live.licences import REASSERTED
 from wattqueue.live.moldable import range_mark
 from wattqueue.live.planner import BLOCKED_BACKOFF_S, LONGEST_BACKOFF_S, Planner, RoundState, StageFunction
-from wattqueue.live.status import RunDir
 from wattqueue.live.table import Stage
-from wattqueue.live.withheld import stored_figure, suspended_w
+from wattqueue.live.watts.licences import REASSERTED
 
 
 @dataclass

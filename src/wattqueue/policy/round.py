@@ -324,7 +324,7 @@ ROUND = DriverAbilities(
 )
 """What a live controller carries out where its site allows everything, and every node is measured.
 
-Under a measured ledger it hands the session running jobs with what was measured of them (``live.tracking``).
+Under a measured ledger it hands the session running jobs with what was measured of them (``live.watts.tracking``).
 """
 
 

@@ -11,7 +11,7 @@ from wattqueue.formats.cap import parse_cap
 from wattqueue.formats.rundir.folder import JOBS, RUN, RunRecord, read_run
 from wattqueue.formats.rundir.follows import MEANS
 from wattqueue.formats.source import sha256_of
-from wattqueue.live.recorded_schedule import read_recording
+from wattqueue.live.recordings.recorded_schedule import read_recording
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.metrics import ENERGIES, metrics
 from wattqueue.model.profiles import PERIOD_S

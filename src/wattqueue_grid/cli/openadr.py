@@ -135,7 +135,7 @@ def _settings(config: Path) -> tuple[LiveConfig, OpenADRSection]:
 def _ven(config: Path) -> Ven:
     """Return the VEN of a configuration. Raises: InputError where a file of it cannot be used."""
     from wattqueue.formats.machine.file import load_machine
-    from wattqueue.live.secrets import read_secret
+    from wattqueue.live.files.secrets import read_secret
     from wattqueue_grid.openadr.service import ven_of
 
     settings, section = _settings(config)

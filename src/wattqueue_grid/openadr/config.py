@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from wattqueue.formats.bounded import Kilowatts, Seconds
 from wattqueue.formats.checked_toml import Section
-from wattqueue.live.secrets import is_loopback, read_secret
+from wattqueue.live.files.secrets import is_loopback, read_secret
 from wattqueue.model.machine import Machine
 from wattqueue_grid.openadr.rules import Setpoint
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from wattqueue.errors import InputError
 from wattqueue.formats.json_text import read_json
-from wattqueue.live.http_server import QuietServer
+from wattqueue.live.reports.http_server import QuietServer
 from wattqueue.model.bounds import is_whole
 from wattqueue_grid.openadr.client import VtnClient
 from wattqueue_grid.openadr.config import CallbackSection, OpenADRSection

@@ -12,7 +12,7 @@ from tests.live.test_recorded_schedule import record
 from wattqueue.api.simulate import simulate
 from wattqueue.errors import InputError
 from wattqueue.formats.rundir.folder import read_run, write_run
-from wattqueue.live.recorded_schedule import read_recording
+from wattqueue.live.recordings.recorded_schedule import read_recording
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import plain_machine
 from wattqueue.model.signals import Cap

@@ -15,7 +15,7 @@ from tests.wattqueue_grid.openadr.grid import SECRET, Grid, limit, section, soon
 from wattqueue.errors import InputError
 from wattqueue.live.assemble import targets_of
 from wattqueue.live.config import load_config
-from wattqueue.live.metrics import LiveMetrics
+from wattqueue.live.reports.metrics import LiveMetrics
 from wattqueue.model.load_target import LoadTarget, LoadTargets
 from wattqueue.model.signals import Cap
 from wattqueue_grid.openadr.config import OpenADRSection

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from wattqueue.errors import WattQueueError
 from wattqueue.live.config import LiveConfig
 from wattqueue.live.doctor import NO, PART, YES, Check
+from wattqueue.live.files.status import heartbeat_of
 from wattqueue.live.partitions import inspect_partitions
 from wattqueue.live.slurm.cluster import SlurmCluster
 from wattqueue.live.slurm.commands import Slurm
 from wattqueue.live.slurm.connect import connect
 from wattqueue.live.slurm.guard import Guard
-from wattqueue.live.status import heartbeat_of
 
 AREA = "Live"
 

@@ -36,6 +36,7 @@ from wattqueue.errors import InputError
 from wattqueue.formats.cap import parse_cap
 from wattqueue.live.cluster import ChangeJob, Finding, JobFields, Node, SetPool, Snapshot, Write
 from wattqueue.live.config import LiveConfig
+from wattqueue.live.files.status import BEAT
 from wattqueue.live.goal import JobGoal, job_writes
 from wattqueue.live.managed import managed_machine, shared_nodes
 from wattqueue.live.shared_nodes import SharedCount, SharedNodes
@@ -45,7 +46,6 @@ from wattqueue.live.slurm.observe import NODES, POOL, complete_lines, parse_node
 from wattqueue.live.slurm.releases import loses_licences_at_requeue, refuses_too_few_gres, requeue_text
 from wattqueue.live.slurm.sharing import find_inexact
 from wattqueue.live.slurm.sizing import Shape
-from wattqueue.live.status import BEAT
 from wattqueue.live.world import Layout
 from wattqueue.model.bounds import is_whole
 from wattqueue.model.machine import Machine

@@ -6,7 +6,7 @@ From the cap come off, in this order:
   as announced (``Planner.left``);
 - idle watts of managed nodes (``base_uw``), in the scope ``machine``;
 - watts of running jobs that the resource manager does not count (``bare_w``);
-- watts that running jobs may draw above their licences, beyond what the site accepts (``live.bound``).
+- watts that running jobs may draw above their licences, beyond what the site accepts (``live.watts.bound``).
 
 The rest, in whole watts and no more than the licence's total, is the pool.
 """

@@ -2,8 +2,8 @@
 
 A job that was started by the controller has a *start*: the watts with which it was released, for as many nodes as it
 has. Without measurement that is its licence, and one that is lower (it was lowered to a measurement before, by a
-configuration that did so) is raised to it again. With it the licence follows what is measured, as far as ``live.bound``
-allows. Without measurements this depends on the row alone, so unchanged rows keep their figures.
+configuration that did so) is raised to it again. With it the licence follows what is measured, as far as
+``live.watts.bound`` allows. Without measurements this depends on the row alone, so unchanged rows keep their figures.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 
 from wattqueue.formats.slurm.hostlist import expand
 from wattqueue.live.cluster import Job
-from wattqueue.live.licences import REQUEUED, lower_licences
 from wattqueue.live.planner import Planner, RoundState, stage
 from wattqueue.live.state.memory import ReleasedJob
 from wattqueue.live.table import Stage
-from wattqueue.live.tracking import CountedPower
+from wattqueue.live.watts.licences import REQUEUED, lower_licences
+from wattqueue.live.watts.tracking import CountedPower
 
 
 @stage(

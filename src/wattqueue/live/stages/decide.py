@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from wattqueue.live.above_cap import measured_over_w
 from wattqueue.live.decision import RoundFacts
 from wattqueue.live.job_tables import (
     PendingJobs,
@@ -23,6 +22,7 @@ from wattqueue.live.job_tables import (
 )
 from wattqueue.live.node_power import readings_of
 from wattqueue.live.planner import RoundState, stage
+from wattqueue.live.reports.above_cap import measured_over_w
 from wattqueue.live.stages.budget import alone_w, pool_under
 from wattqueue.live.table import Slots, Stage
 from wattqueue.model.signals import NO_SIGNALS

@@ -8,17 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from wattqueue.live.bound import watt_bound
 from wattqueue.live.components import handed_over, left_over
+from wattqueue.live.features.load_targets import target_end_s, target_name
 from wattqueue.live.goal import Goal, JobGoal
-from wattqueue.live.licences import held_watts, licences_of_running, lost_licences
-from wattqueue.live.load_targets import target_end_s, target_name
 from wattqueue.live.planner import RoundState, stage
 from wattqueue.live.requests import ObservedJob
 from wattqueue.live.stages.budget import pool_under
 from wattqueue.live.stages.classify import user_holds_job
 from wattqueue.live.stages.decide import late_text
 from wattqueue.live.table import Owner, Stage
+from wattqueue.live.watts.bound import watt_bound
+from wattqueue.live.watts.licences import held_watts, licences_of_running, lost_licences
 
 PRIORITY_TOP = 2_000_000_000
 """Slurm priority of the first job that a round releases; the next ones count down, so Slurm keeps the order."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from wattqueue.live.impossible import why_held
-from wattqueue.live.licences import REASSERTED, REQUEUED
 from wattqueue.live.planner import RoundState, stage
+from wattqueue.live.watts.licences import REASSERTED, REQUEUED
 
 
 @stage(reads="snapshot", writes="nodes")

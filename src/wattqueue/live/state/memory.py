@@ -117,7 +117,7 @@ class Memory:
     drained: dict[str, float] = field(default_factory=dict)
     """Nodes that the controller drained, each with the end of the target, until they are seen in service again."""
     ledger: str = ""
-    """What an adaptive ledger has learned (``live.ledger_meter``), as JSON; empty for nothing."""
+    """What an adaptive ledger has learned (``live.features.ledger_meter``), as JSON; empty for nothing."""
     unsaved: set[JobKey] = field(default_factory=set)
     problem: str = ""
     """Why a change could not be stored since the last ``sync``; empty where all could be."""

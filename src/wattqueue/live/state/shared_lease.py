@@ -6,7 +6,7 @@ standbys one wins; a holder on this host whose process is gone is not waited for
 whenever its last renewal is older than a third of ``stale_s``, before each write: a process that was stopped, or whose
 host lost the network, cannot write after another has taken over.
 
-The run folder's lock and lease (``live.lease``) guard processes of one host; with an SQLite file nothing else is
+The run folder's lock and lease (``live.files.lease``) guard processes of one host; with an SQLite file nothing else is
 needed, and a database that fails ends no controller there. With a database of several hosts, a controller that cannot
 renew stops writing before another one may take over. The power budget does not depend on any of this: Slurm's licences
 hold it, whoever writes.
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Engine, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from wattqueue.live.lease import LeaseLostError, is_young
+from wattqueue.live.files.lease import LeaseLostError, is_young
 from wattqueue.live.state.memory import cause
 from wattqueue.live.state.tables import HOLDER, METADATA
 from wattqueue.model.bounds import is_whole

@@ -24,8 +24,8 @@ from wattqueue.live.cluster import Job
 from wattqueue.live.extension import Extension, beside
 from wattqueue.live.impossible import BY_SLURM, is_impossible
 from wattqueue.live.planner import RoundState
+from wattqueue.live.reports.why import WHY, Record
 from wattqueue.live.table import OPEN_STAGES, USER_HELD, Owner, Stage
-from wattqueue.live.why import WHY, Record
 from wattqueue.live.world import Layout
 from wattqueue.parts.contracts import Entries
 

@@ -1,4 +1,4 @@
-"""Read when and where jobs ran from the recording of a live controller (``live.recording``), for ``wattqueue replay``.
+"""Read when and where jobs ran from the recording of a live controller, for ``wattqueue replay``.
 
 A recording has a line for each round in which something changed, with what ran then. Of each job this module takes:
 
@@ -25,7 +25,7 @@ import numpy as np
 
 from wattqueue.errors import InputError, WattQueueError
 from wattqueue.formats.machine.file import machine_data, machine_of
-from wattqueue.live.recording import measured_of
+from wattqueue.live.recordings.recording import measured_of
 from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine
 from wattqueue.model.recorded_schedule import RecordedSchedule

@@ -1,7 +1,7 @@
 """Store how long jobs ran, so that run times are predicted after a restart as they were before.
 
-Storing is for the benefit of later predictions only, as with measured jobs (``live.learning``): no decision of the
-present depends on it.
+Storing is for the benefit of later predictions only, as with measured jobs (``live.features.learning``): no decision
+of the present depends on it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy import Engine, Float, insert, select
 
 from wattqueue.live.cluster import JobKey
-from wattqueue.live.learning import limit_column, limit_of, of_job, request_columns
+from wattqueue.live.features.learning import limit_column, limit_of, of_job, request_columns
 from wattqueue.live.requests import JobRequest
 from wattqueue.live.run_times import EndedRun
 from wattqueue.live.state.tables import given, job_table

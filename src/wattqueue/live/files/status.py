@@ -10,7 +10,7 @@ scheduler. It is written every ``away_s / 4``, so that three writes may fail bef
 
 ``lock``: an flock that lets one controller run per folder. The kernel releases it when the process
 ends, however it ends, so no stale lock is left behind. ``lease`` says who may write to Slurm now, since a process
-that hangs keeps its flock (``live.lease``).
+that hangs keeps its flock (``live.files.lease``).
 
 Every file is replaced atomically: slurmctld reads the heartbeat at any moment.
 """
@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 
 from wattqueue.errors import InputError, OutputError
 from wattqueue.formats.atomic_write import atomic_text
-from wattqueue.live.lease import AHEAD_S, Lease, is_young, read_stamp, replace_text
-from wattqueue.live.withheld import store
+from wattqueue.live.files.lease import AHEAD_S, Lease, is_young, read_stamp, replace_text
+from wattqueue.live.files.withheld import store
 from wattqueue.model.bounds import is_whole
 
 BEAT, STATUS, LOCK, HEAD, COMPILING = "beat", "status.json", "lock", "audit.head", "compiling"

@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from wattqueue.live.agents import AgentLink, AgentState
-from wattqueue.live.bound import NO_LIMITS, LimitsInForce
 from wattqueue.live.cluster import Node
 from wattqueue.live.config import LimitsSection
 from wattqueue.live.extension import Extension, Place
-from wattqueue.live.job_counters import JobCounters
+from wattqueue.live.features.job_counters import JobCounters
 from wattqueue.live.planner import RoundState, StageFunction
 from wattqueue.live.telemetry.base import TelemetrySource
+from wattqueue.live.watts.bound import NO_LIMITS, LimitsInForce
 from wattqueue.live.world import Layout
 from wattqueue.policy.domain_limits import DomainLimits
 from wattqueue.policy.interfaces import stated

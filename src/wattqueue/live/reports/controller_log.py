@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from wattqueue.live.report import Report
+from wattqueue.live.reports.report import Report
 
 AGAIN_S = 60.0
 """A problem whose figures change is logged again after so long."""

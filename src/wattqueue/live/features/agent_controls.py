@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from wattqueue.live.applications import Applications
-from wattqueue.live.job_counters import JobCounters
-from wattqueue.live.node_limits import measured_by_agents
+from wattqueue.live.features.applications import Applications
+from wattqueue.live.features.job_counters import JobCounters
+from wattqueue.live.features.node_limits import measured_by_agents
 from wattqueue.policy.policy import Policy, build_part, policy_from_row
 from wattqueue.policy.rows import Row, find_row
 from wattqueue.store.applications import Misfit

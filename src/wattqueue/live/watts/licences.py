@@ -1,7 +1,7 @@
 """Licences of running jobs: how far they may be lowered, what they leave uncovered, and which are to be written.
 
 Written are counts that Slurm lost, watts of nodes that were not counted, and watts that follow what is measured. How
-far the last may fall is decided in each round (``live.bound``).
+far the last may fall is decided in each round (``live.watts.bound``).
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Container
 
 import numpy as np
 
-from wattqueue.live.bound import HeldWatts
 from wattqueue.live.cluster import JobKey, Snapshot
 from wattqueue.live.goal import JobGoal
 from wattqueue.live.parking import PARKED
 from wattqueue.live.planner import RoundState
 from wattqueue.live.state.memory import Memory
 from wattqueue.live.table import Stage
-from wattqueue.live.tracking import CORRECTED, DEADBAND
+from wattqueue.live.watts.bound import HeldWatts
+from wattqueue.live.watts.tracking import CORRECTED, DEADBAND
 
 HOLDS_WATTS = frozenset({"starting", "running", "stopped"})
 """States in which a job's watts can be changed; a completing job is about to give them back."""

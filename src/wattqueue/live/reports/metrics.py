@@ -10,7 +10,7 @@ What to watch (``share/alerts.yml`` holds rules for it):
 - ``wattqueue_target_violation_seconds_total``: the same above a load target that is below the cap;
 - ``wattqueue_counted_over_cap_watts``, ``wattqueue_counted_over_target_watts``, ``wattqueue_cap_below_idle_watts``,
   ``wattqueue_cap_unreadable``, ``wattqueue_jobs{state=~"stuck|failed|unlicensed|never"}``: conditions of a round
-  (``live.conditions``), normally 0;
+  (``live.reports.conditions``), normally 0;
 - ``wattqueue_measured_over_cap_watts``, and ``wattqueue_above_cap_actions_total``: what was done about it;
 - ``wattqueue_last_round_timestamp_seconds``: the heartbeat; a controller that hangs serves its metrics on;
 - ``wattqueue_observe_failures_total``: Slurm does not answer; after ``away_s`` the release fall-back acts;
@@ -38,9 +38,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from wattqueue.errors import InputError
-from wattqueue.live.http_server import QuietServer
 from wattqueue.live.planner import RoundState
-from wattqueue.live.report import Report, counts_of
+from wattqueue.live.reports.http_server import QuietServer
+from wattqueue.live.reports.report import Report, counts_of
 from wattqueue.version import __version__
 
 TIMEOUT_S = 10.0

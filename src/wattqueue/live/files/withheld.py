@@ -23,7 +23,7 @@ from pathlib import Path
 
 from wattqueue.errors import OutputError
 from wattqueue.live.cluster import POOL, Cluster, Job, Pool, SetPool, Snapshot, Write
-from wattqueue.live.lease import read_stamp, replace_text
+from wattqueue.live.files.lease import read_stamp, replace_text
 from wattqueue.model.bounds import is_whole
 
 WITHHELD = "withheld"

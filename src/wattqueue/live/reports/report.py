@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from wattqueue.live.apply import WriteResult
 from wattqueue.live.cluster import Snapshot, Write
-from wattqueue.live.conditions import Conditions
 from wattqueue.live.planner import RoundState
+from wattqueue.live.reports.conditions import Conditions
 from wattqueue.live.table import Stage
 from wattqueue.live.telemetry.base import NodePower, Telemetry
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from wattqueue.errors import WattQueueError
-from wattqueue.live.applications import Applications
 from wattqueue.live.extension import Extension, beside
-from wattqueue.live.learning import MeasuredJobs
+from wattqueue.live.features.applications import Applications
+from wattqueue.live.features.learning import MeasuredJobs
+from wattqueue.live.features.run_history import RunHistory
 from wattqueue.live.planner import RoundState
 from wattqueue.live.predictor import Predictor
 from wattqueue.live.requests import MeasuredJob, ObservedJob
-from wattqueue.live.run_history import RunHistory
 from wattqueue.live.telemetry.base import JobSource
 from wattqueue.policy.interfaces import stated
 

@@ -1,7 +1,7 @@
 """Find what a person should act on in a round: the same figures for status, log, metrics and alerts.
 
 Each condition is a figure that is 0 in normal operation (``Conditions``), and has a line for the status and the log
-(``lines``), a gauge (``live.metrics``) and an alert (``share/alerts.yml``).
+(``lines``), a gauge (``live.reports.metrics``) and an alert (``share/alerts.yml``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run the session of a recording again, on what it saw then, and compare what it decides (``live.recording``).
+"""Run the session of a recording again, on what it saw then, and compare what it decides (``recordings.recording``).
 
 The same code decides as in a controller (``Decider.answer``): controls, an order that re-ranks, margins and passes in
 Python are asked again, and an estimator is taught and asked the same jobs in the same order. What the parts keep from
@@ -14,11 +14,11 @@ from typing import Any
 
 from wattqueue.errors import InputError
 from wattqueue.formats.machine.file import machine_of
-from wattqueue.live.agent_controls import live_policy_from_row, load_live_policy
 from wattqueue.live.decision import Decider
-from wattqueue.live.own_files import as_written
+from wattqueue.live.features.agent_controls import live_policy_from_row, load_live_policy
+from wattqueue.live.files.own_files import as_written
 from wattqueue.live.predictor import Predictor
-from wattqueue.live.recording import asked_of, decided, dumps, measured_of, request_of, run_of
+from wattqueue.live.recordings.recording import asked_of, decided, dumps, measured_of, request_of, run_of
 from wattqueue.live.world import Layout
 from wattqueue.model.machine import Machine
 from wattqueue.policy.decide import PolicySnapshot

@@ -1,6 +1,6 @@
 """Store measured jobs, so that they train the estimator again after a restart.
 
-A job is measured in one of two ways. Telemetry samples its nodes while it runs (``live.tracking``),
+A job is measured in one of two ways. Telemetry samples its nodes while it runs (``live.watts.tracking``),
 which gives mean and maximum. Or Slurm's accounting reports its energy some time after it ended; until
 then ``MeasuredJobs.gone`` remembers what the job was and what was predicted for it.
 

@@ -1,8 +1,8 @@
 """Record what the policy's session saw and decided in each round, as lines of JSON.
 
-A recording answers "why did it start this job then?" after the fact, on any machine: ``live.replay`` runs the same
-session on what is recorded and compares the decisions to the last bit. A difference means that another version of the
-program, or of a part, decides otherwise.
+A recording answers "why did it start this job then?" after the fact, on any machine: a replay (``recordings.replay``)
+runs the same session on what is recorded and compares the decisions to the last bit. A difference means that another
+version of the program, or of a part, decides otherwise.
 
 Numbers are written in the shortest text that gives the float back, so nothing is lost. The lines are:
 

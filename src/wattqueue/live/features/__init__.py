@@ -1,0 +1,1 @@
+"""Optional features of a controller, and what they keep."""

@@ -1,0 +1,1 @@
+"""The files of a controller's run folder: lease, heartbeat, status, what is withheld."""

@@ -1,0 +1,1 @@
+"""What running jobs count for, how far their licences may fall, and the bound that every write passes."""
