@@ -9,12 +9,12 @@ import pytest
 from tests.examples.shell_blocks import blocks_of, follow, missing
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
-NEEDS_SLURM = {"observe"}
-"""Followed on a real Slurm by ``tests/live/test_tutorial_real.py``."""
+ELSEWHERE = {"index", "observe"}
+"""A list, and the page that ``tests/live/test_tutorial_real.py`` follows on a real Slurm."""
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("name", sorted({page.stem for page in TUTORIALS.glob("*.md")} - NEEDS_SLURM))
+@pytest.mark.parametrize("name", sorted({page.stem for page in TUTORIALS.glob("*.md")} - ELSEWHERE))
 def test_a_tutorial_works_as_printed(name: str, tmp_path: Path) -> None:
     page = TUTORIALS / f"{name}.md"
     assert len(follow(page, tmp_path)) == len(blocks_of(page)) >= 4
