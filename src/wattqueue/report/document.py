@@ -1,7 +1,7 @@
 """A document: title, sentences, tables and figures, rendered to a terminal, Markdown, HTML and CSV.
 
 Whoever has something to show builds a ``Document`` of blocks; how it looks is decided here and in ``report.html`` only.
-Sentences may hold ``**strong**`` and `` `code` ``, which a terminal shows without the marks.
+Sentences may hold ``**strong**`` and code between grave accents, which a terminal shows without the marks.
 
 The first column of a table names the row and may be broken between words; the others hold figures. A table that is
 wider than the terminal is printed in blocks of columns, each with the names of its rows.
