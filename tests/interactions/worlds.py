@@ -137,7 +137,7 @@ class Draft:
             factor = np.minimum(self.table(machine).factor[named], 1.0)
             actual = replace(actual_power(jobs, machine), unit_factor=factor)
         chosen = self.policy() if policy is None else policy
-        return kind(jobs, machine, chosen, cap, actual, self.events(), None, self.phases_s, targets)
+        return kind(jobs, machine, chosen, cap, actual, self.events(), phases_s=self.phases_s, targets=targets)
 
 
 def with_options(chosen: Any, options: dict[str, Any]) -> Any:
