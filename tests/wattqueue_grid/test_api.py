@@ -60,9 +60,7 @@ def test_figures_of_a_meter_by_hand(folder: Path) -> None:
     assert settled.intervals["delivered_kw"].to_list() == [3.0, 3.0, None]
     assert settled.events["event"].to_list() == ["event-1", "event-2"]
     assert repr(settled) == "<settlement of 2 events: Interruptible load>"
-    one = settle(
-        folder / "targets.csv", folder / "contract.toml", folder / "meter.csv", start=START, event=["event-1"]
-    )
+    one = settle(folder / "targets.csv", folder / "contract.toml", folder / "meter.csv", start=START, event=["event-1"])
     assert (one.payment, one.penalty) == (Decimal("0.72"), Decimal(0))
 
 
