@@ -36,7 +36,9 @@ def site() -> Iterator[tuple[BigSlurm, Controller]]:
         slurm = BigSlurm(QUEUED, NODES, running=2000)
         cap = Cap.constant(100.0 * NODES + slurm.used_w + ROOM_W)
         cluster = SlurmCluster(slurm, clock=lambda: NOW_S)
-        controller = make_controller(cluster, Path(folder), lambda: NOW_S, cap=cap, machine=lab_machine(NODES))
+        controller = make_controller(
+            cluster, Path(folder), lambda: NOW_S, cap=cap, machine=lab_machine(NODES), checked=False
+        )
         controller.planner.plan(cluster.observe(), {}, telemetry_ok=True)
         yield slurm, controller
 
@@ -129,7 +131,7 @@ def target() -> Measured:
         cap, source = Cap.constant(100.0 * 1_000 + slurm.used_w), Stated()
         controller = make_controller(
             SlurmCluster(slurm, clock=lambda: NOW_S), Path(folder), lambda: NOW_S, cap=cap,
-            machine=lab_machine(1_000), policy="dr-parking", targets=source, consent=SiteDefaults(),
+            machine=lab_machine(1_000), policy="dr-parking", targets=source, consent=SiteDefaults(), checked=False,
         )  # fmt: skip
         controller.round()
         source.stated = LoadTargets.of(LoadTarget(NOW_S - 1.0, NOW_S + 3600.0, 100.0 * 1_000))
