@@ -37,10 +37,6 @@ GROUP = "wattqueue.policies"
 """Entry points of other packages, each the path of a file of rows: those of the papers' studies are found so."""
 
 
-GROUP = "wattqueue.policies"
-"""Entry points of other packages, each the path of a file of rows: those of the papers' studies among them."""
-
-
 def published_rows() -> dict[str, Row]:
     """Return the rows of policies.toml and of other installed packages by name, each with all of its choices."""
     rows = {**_installed_rows(), **_core_rows()}
