@@ -31,6 +31,8 @@ from wattqueue.store.database import open_database
 NET_W = 200
 """Watts of a node above idle: what a job of one node declares."""
 TOTAL_W = 1600
+MOST_WAITING = 40
+"""As many jobs wait at most where a test submits for long: a queue that grows without end says nothing of progress."""
 FAILED = frozenset({"FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "DEADLINE"})
 MACHINE = """
 name = "lab"
@@ -219,6 +221,10 @@ bin_dir = "{self.lab.bin_dir}"
         ended = "" if self.child is None or self.child.poll() is None else f"it ended with {self.child.returncode}\n"
         output = self.log.read_text()[-3000:] if self.log.exists() else ""
         return f"{ended}{status.read_text() if status.exists() else 'no status'}\n{output}"
+
+    def crowded(self) -> bool:
+        """Whether so many jobs wait that none should be added: on a busy host jobs take longer than they say."""
+        return list(self.lab.states().values()).count("PENDING") >= MOST_WAITING
 
     def require_up(self) -> None:
         """Raise with the end of its log where the controller has ended."""
