@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wattqueue.errors import InputError
 from wattqueue.formats.checked_toml import Section
-from wattqueue.live.features.load_targets import TargetSource
-from wattqueue.model.machine import Machine
+
+if TYPE_CHECKING:  # agents import this module, on nodes without the controller's libraries
+    from wattqueue.live.features.load_targets import TargetSource
+    from wattqueue.model.machine import Machine
 
 GROUP = "wattqueue.live"
 
