@@ -24,7 +24,7 @@ from wattqueue.formats import bounded
 from wattqueue.formats.bounded import Instant, Number, Serial, Setting, Watts
 from wattqueue.formats.checked_toml import Section
 from wattqueue.formats.schema import first_finding
-from wattqueue.live.extensions import live_extension
+from wattqueue.live.entry_points import live_extension
 from wattqueue.live.files.lease import AHEAD_S
 from wattqueue.live.files.secrets import HINT, is_loopback
 from wattqueue.live.telemetry.base import PowerSample, Reading

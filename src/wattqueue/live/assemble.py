@@ -32,8 +32,8 @@ from wattqueue.live.cluster import Cluster, Node
 from wattqueue.live.config import LimitsSection, LiveConfig
 from wattqueue.live.controller import Controller
 from wattqueue.live.decision import Decider, require_live
+from wattqueue.live.entry_points import TargetExtension, live_extension
 from wattqueue.live.extension import Extension
-from wattqueue.live.extensions import TargetExtension, live_extension
 from wattqueue.live.features.agent_controls import AppSources, load_live_policy
 from wattqueue.live.features.applications import Applications
 from wattqueue.live.features.capfile import CapFile, cap_extension

@@ -23,7 +23,7 @@ from wattqueue.formats.checked_toml import Section, read_model
 from wattqueue.formats.source import exists
 from wattqueue.formats.toml import read_toml
 from wattqueue.live.agents import BrokerSection
-from wattqueue.live.extensions import live_extension
+from wattqueue.live.entry_points import live_extension
 from wattqueue.live.features.capfile import names_file
 from wattqueue.live.features.consent import SiteDefaults
 from wattqueue.live.files.home import home_of

@@ -3,7 +3,7 @@
 ``Planner.plan`` takes a ``RoundState`` through a list of stages (``live.stages``), each a function that reads some of
 its fields and columns of the table of jobs, and writes others. They follow the order of an instant (semantics, rule 2),
 with a round in the place of an instant; optional features insert stages of their own at named places
-(``live.extensions``).
+(``live.extension``).
 
 What counts at once and what later (rule 2): a released job counts nodes and watts from the moment of its release,
 whether or not Slurm has started it. What a job frees counts only when a later snapshot shows it. A round therefore

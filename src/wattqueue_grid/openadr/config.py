@@ -110,7 +110,7 @@ def require_encrypted(url: str) -> str:
 
 
 class OpenADRExtension:
-    """What ``[openadr]`` adds to the controller (``wattqueue.live.extensions.TargetExtension``)."""
+    """What ``[openadr]`` adds to the controller (``wattqueue.live.entry_points.TargetExtension``)."""
 
     section = OpenADRSection
 

@@ -159,7 +159,7 @@ class Consents:
     refused: set[JobKey] = field(default_factory=set)
     """Jobs that the resource manager did not requeue (submitted with ``--no-requeue``, say): they are parked."""
     changed: set[JobKey] = field(default_factory=set)
-    """Jobs whose consent was read anew by the last ``follow``, or whose requeue was refused since the one before."""
+    """Jobs whose consent was read again by the last ``follow``, or whose requeue was refused since the one before."""
     _noted: set[JobKey] = field(default_factory=set)
     """Jobs that could not be requeued since the last ``follow``."""
     _known: dict[JobKey, tuple[Details, StatedConsent]] = field(default_factory=dict)
@@ -238,6 +238,6 @@ def consent_extension(consents: Consents) -> Extension:
 
 
 def _record(stated: StatedConsent) -> list[object]:
-    """Return what a job's user is told: whether consent is given, what decides, and the limits that are stated."""
+    """Return what a job's user reads: whether consent is given, what decides, and the limits that are stated."""
     limits = (stated.slowdown, stated.until_s, stated.price, stated.checkpoint_s)
     return [int(stated.allowed), stated.source, *(None if math.isnan(limit) else limit for limit in limits)]

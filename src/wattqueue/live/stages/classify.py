@@ -4,7 +4,7 @@ What a row and its details say alone is looked at once, when the row is new. The
 controller's state holds about the key, and is looked at in each round.
 
 Who owns a hold. A job has one hold (``Job.held_by``): the submission hook and a user both leave a user's hold, the
-controller and an administrator an operator's. A user's own hold is told from the hook's by the mark that the hook adds
+controller and an administrator an operator's. A user's own hold differs from the hook's by the mark that the hook adds
 at submission (``Details.mark``); the mark is copied into the controller's state when the job is first seen, since the
 field belongs to the site. Once the controller has adopted a job it is held by an operator, and the user's hold is
 forgotten. An administrator's own hold on a waiting job looks like ours and is not kept; a start time is what keeps such
