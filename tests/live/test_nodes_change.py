@@ -11,6 +11,7 @@ from tests.live.fakeslurm import FakeSlurm
 from tests.live.site import Site, cap_text
 from tests.live.slurmlab import real, wait_for
 from wattqueue.errors import MachineError
+from wattqueue.live.cluster import JobKey
 from wattqueue.model.signals import Cap
 
 CAP_W = 10 * 100.0 + 1600.0
@@ -63,6 +64,29 @@ def test_a_node_that_is_removed_is_forgotten_with_the_job_that_runs_on(tmp_path:
     report = again.round()
     assert report is not None
     assert any("p1" in text and "3 nodes" in text for text in report.problems), "the machine file has four"
+
+
+def test_a_job_that_is_requeued_while_the_nodes_change_keeps_its_place(tmp_path: Path) -> None:
+    """Between the last snapshot of one planner and the first of the next; Slurm started it, so no release is stored."""
+    slurm = make_slurm()
+    slurm.hold_new = False
+    adopted = slurm.submit(4, 900.0, watts=800)
+    slurm.step()
+    controller = make_controller(slurm, tmp_path, lambda: slurm.now_s, cap=Cap.constant(CAP_W))
+    for _ in range(3):
+        controller.round()
+        slurm.step()
+    assert adopted.state == "RUNNING"
+    assert not controller.planner.memory.placed
+    first_s = adopted.submit_s
+    slurm.partitions["p2"].append("m5")
+    controller.round()
+    slurm.step()
+    slurm.requeue_and_hold(adopted)
+    other = controller.renewed()
+    assert other is not controller
+    other.round()
+    assert other.planner.memory.origin == {JobKey(adopted.name, adopted.submit_s): first_s}
 
 
 def test_a_partition_without_any_node_is_an_error(tmp_path: Path) -> None:

@@ -249,7 +249,8 @@ class Controller:
     def take_over(self, other: Controller) -> None:
         """Go on from the last round of a controller of the same jobs."""
         mine, before = self.planner, other.planner
-        mine.released, mine.names, self.writer.advised = before.released, before.names, other.writer.advised
+        mine.released, mine.inherited = before.released, tuple(before.jobs.slot)
+        self.writer.advised = other.writer.advised
         self.blind_rounds, self.troubles, self.last = other.blind_rounds, other.troubles, other.last
         total = len(mine.layout.names)
         self.audit.note("nodes", f"the cluster has {total} managed nodes, it had {len(before.layout.names)}")

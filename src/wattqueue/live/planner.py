@@ -333,8 +333,8 @@ class Planner:
         """Running jobs with their predictions, kept until they end."""
         self.released = set[JobKey]()
         """Jobs that this process released, so that they are not held because it never came to it."""
-        self.names = dict[str, JobKey]()
-        """Jobs of the last snapshot by name: a requeued job comes back under the same name with another key."""
+        self.inherited: tuple[JobKey, ...] = ()
+        """Jobs of the last snapshot of a planner that this one takes over from."""
         self.frequencies = FrequencyChanges(self.layout, self.placement, memory, at_start=not rules.sets_frequency)
         self._left: tuple[Cap, int, Cap] | None = None
 

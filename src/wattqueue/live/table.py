@@ -259,6 +259,8 @@ class LiveJobs:
         self.slot: dict[JobKey, int] = {}
         self.new: list[int] = []
         """Jobs whose row is new in this round, in the order of the snapshot."""
+        self.gone: list[JobKey] = []
+        """Jobs of the snapshot before that this one lacks, in its order."""
         self.places: list[tuple[Place, JobKey, int]] = []
         """The queue: jobs that are held for the controller, in the order of equal priorities."""
         self.version = 0
@@ -282,10 +284,12 @@ class LiveJobs:
         old, now = _apart(self._rows, rows)
         new = [row for number, row in now.items() if number not in old]
         there = {row.key for row in new}
+        self.gone = []
         for row in [row for number, row in old.items() if number not in now]:
             slot = self.slot.get(row.key)
             if slot is not None and self.row[slot] is row and row.key not in there:
                 self._remove(slot, row.key)
+                self.gone.append(row.key)
         self._rows = rows  # the old rows stayed alive until here, so no id stood for two
         self.new = [self._put(row) for row in new]
 

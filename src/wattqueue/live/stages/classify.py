@@ -35,15 +35,14 @@ _PLAIN = Details("", "", "", "", "", 0, 1, 0)  # stands in where the details of 
 
 
 @stage(
-    reads="snapshot",
-    writes="fresh running under_way waiting jobs.row jobs.name jobs.shown_w jobs.counted_stage jobs.request "
+    reads="snapshot jobs.row",
+    writes="fresh running under_way waiting jobs.request "
     "jobs.owner jobs.stage jobs.since_s jobs.reason jobs.first_s jobs.nodes jobs.walltime_s "
     "jobs.user_code jobs.app_code jobs.partition_code jobs.allowed",
 )
 def classify(now: RoundState) -> None:
     """Give each job its owner and stage, and keep the queue of those that are held for the controller."""
     planner, jobs = now.planner, now.jobs
-    jobs.update(now.snapshot.jobs)
     details, again = now.snapshot.details, jobs.at([Stage.UNREAD, Stage.ORPHANED])
     slots = list(dict.fromkeys((*jobs.new, *again)))
     rows = jobs.rows(slots)

@@ -1,13 +1,19 @@
-"""Bring the controller's stored state up to date with a snapshot, before anything is planned on it."""
+"""Bring the table of jobs and the controller's stored state up to date with a snapshot, before anything is planned."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from wattqueue.live.cluster import Job, JobKey
 from wattqueue.live.impossible import why_held
 from wattqueue.live.planner import RoundState, stage
 from wattqueue.live.watts.licences import REASSERTED, REQUEUED
 
 
-@stage(reads="snapshot", writes="nodes")
+@stage(
+    reads="snapshot",
+    writes="nodes jobs.row jobs.name jobs.shown_w jobs.counted_stage jobs.request jobs.stage",
+)
 def observe(now: RoundState) -> None:
     """Forget jobs that are gone, and follow those that were requeued or held again.
 
@@ -16,14 +22,18 @@ def observe(now: RoundState) -> None:
     without a back-off it would be released every round, and hold watts on an idle machine in between.
     """
     planner, memory, jobs = now.planner, now.planner.memory, now.snapshot.by_key
+    # after a start nothing is known of the snapshot before but what was released by then, or what another planner saw
+    before, planner.inherited = () if now.jobs.slot else planner.inherited or memory.placed, ()
+    now.jobs.update(now.snapshot.jobs)
+    new = now.jobs.rows(now.jobs.new)
+    _follow_requeued(now, now.jobs.gone or [key for key in before if key not in jobs], new)
     now.nodes = planner.decider.orders.expected(now.snapshot.nodes, now.now_s)
-    _follow_requeued(now)
     planner.parking.settle(now.snapshot.jobs)
     planner.draining.settle(now.snapshot.nodes)
     memory.forget([key for key in memory.known() if key not in jobs])
     # from here on every key of the memory is a job of this snapshot
     planner.released &= memory.placed.keys()
-    again = [key for key in planner.ran if key in jobs and jobs[key].pending]  # requeued under the same key
+    again = [row.key for row in new if row.pending and row.key in planner.ran]  # requeued under the same key
     memory.unplace(again)
     memory.mark(again, REASSERTED, present=False)
     memory.mark(again, REQUEUED)
@@ -35,21 +45,15 @@ def observe(now: RoundState) -> None:
             memory.unplace([key])
 
 
-def _follow_requeued(now: RoundState) -> None:
+def _follow_requeued(now: RoundState, gone: Iterable[JobKey], new: Iterable[Job]) -> None:
     """Carry the first submission of jobs that were requeued over to their new keys.
 
-    A requeue resets the submit time, so the same name comes back with another key.
+    A requeue resets the submit time, so that one key is gone and the same name is back with another one.
     """
-    planner, memory, names = now.planner, now.planner.memory, now.snapshot.by_name
-    before = planner.names
-    # after a restart: requeued while nobody looked
-    old = before.values() if before else list(memory.placed)
-    for key in old:
-        new = names.get(key.name)
-        if new is None or new == key:
-            continue
-        details = now.snapshot.details.get(new)
-        if details is not None and details.restarts > 0:
-            memory.requeued(new, memory.origin.get(key, key.submit_s))
-            planner.placement.carry_over(key, new)
-    planner.names = names
+    memory, back = now.planner.memory, {row.key.name: row.key for row in new}
+    for key in gone:
+        other = back.get(key.name)
+        details = None if other is None else now.snapshot.details.get(other)
+        if other is not None and details is not None and details.restarts > 0:
+            memory.requeued(other, memory.origin.get(key, key.submit_s))
+            now.planner.placement.carry_over(key, other)
