@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any
 
+MOST_WORKERS = 10_000
+"""Limit of the number of processes: more is a typing error."""
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -53,6 +56,11 @@ def about(text: str, **more: Any) -> dict[str, Option]:
 def option(default: Any, text: str, **more: Any) -> Any:
     """Return a field with a default."""
     return field(default=default, metadata=about(text, **more))
+
+
+def workers_option(text: str = "Number of processes. [one per core]") -> Any:
+    """Return the field of the number of processes."""
+    return option(None, text, kind=int, least=1, most=MOST_WORKERS)
 
 
 def options_of(described: Any) -> Iterator[tuple[Field[Any], Option]]:

@@ -16,8 +16,6 @@ from wattqueue.options import Option, is_required, option, options_of
 
 P = ParamSpec("P")
 O = TypeVar("O")  # noqa: E741
-MOST_WORKERS = 10_000
-"""Limit of --workers: more is a typing error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +52,6 @@ def out_field(text: str, default: Any = None) -> Any:
 def report_field() -> Any:
     """Return the field that says whether a run's page is written."""
     return option(True, "With --out: write report.html too.", kind=bool)
-
-
-def workers_field(text: str = "Number of processes. [one per core]") -> Any:
-    """Return the field of the number of processes."""
-    return option(None, text, kind=int, least=1, most=MOST_WORKERS)
 
 
 def verb_of(options: Callable[P, O]) -> Callable[[Callable[[O], None]], Callable[P, None]]:

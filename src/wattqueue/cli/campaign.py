@@ -17,8 +17,8 @@ from pathlib import Path
 
 import typer
 
-from wattqueue.options import about, option
-from wattqueue.verbs import Printed, out_field, verb_of, workers_field
+from wattqueue.options import about, option, workers_option
+from wattqueue.verbs import Printed, out_field, verb_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class CampaignVerb(Printed):
     file: Path = field(metadata=about("The grid, in TOML.", kind=Path))
     _: KW_ONLY
     out: Path | None = out_field("Folder for results.parquet. [the file's own, or its name]")
-    workers: int | None = workers_field("Processes here [one per core], or jobs of Slurm [1].")
+    workers: int | None = workers_option("Processes here [one per core], or jobs of Slurm [1].")
     cluster: str | None = option(None, "dask://host:port, or slurm; without it, this machine's processes.")
 
 

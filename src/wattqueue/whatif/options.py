@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wattqueue.errors import InputError
-from wattqueue.options import option
+from wattqueue.options import option, workers_option
 from wattqueue.runs.options import JobOptions
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class WhatifOptions(JobOptions):
     start: str | None = option(None, "Date of the trace's time 0, or of its first job where the trace has dates.")
     repair: bool = option(False, "Correct dates whose UTC offset contradicts their neighbours'.", kind=bool)
     at: str | None = option(None, "The cap to examine closely. [lowest safe, else knee, else lowest]")
-    workers: int | None = option(None, "Number of processes. [one per core]", kind=int, least=1, most=10_000)
+    workers: int | None = workers_option()
 
     def question(self, task: Task) -> Question:
         """Return the question about a task: its policy, estimator and cap are not used.
