@@ -52,10 +52,12 @@ class WhatifOptions(JobOptions):
         from wattqueue.policy.rows import composed
         from wattqueue.whatif.ask import Question
 
+        # two names may stand for one row, which is run once
+        policies = ",".join(composed(name, self.settings) for name in names(self.policy, "--policy"))
         return Question(
             task,
             self.cap,
-            tuple(composed(name, self.settings) for name in names(self.policy, "--policy")),
+            names(policies, "--policy"),
             names(self.estimator, "--estimator") if self.estimator else (None,),
             share(self.risk),
             _source(self.prices, self.price_unit, "--price-unit"),
