@@ -144,6 +144,14 @@ def test_one_clear_line(folder: Path, text: str, named: list[str]) -> None:
     assert "\n" not in line
 
 
+def test_files_of_a_composed_policy_stand_beside_the_campaign_file(folder: Path) -> None:
+    (folder / "flat.py").write_text(PART.replace("WATTS", "150.0"))
+    named = "rows.toml:mine+estimator=flat.py:Flat+order=fcfs"
+    (choice,) = plan_of(plan_text(folder, PLAIN + f'policies = ["{named}"]')).choices
+    assert choice.row["estimator"] == f"{folder}/flat.py:Flat"
+    assert choice.row["backfill"] == {"part": "easy", "queue_depth": 3}
+
+
 def test_a_cap_file_stands_beside_the_campaign_file(folder: Path) -> None:
     plan = plan_of(plan_text(folder, PLAIN + 'caps = ["day.csv"]'))
     assert plan.cap_of["8-nodes", "day.csv"].cap_w.tolist() == [1200.0, 1500.0]

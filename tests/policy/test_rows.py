@@ -11,6 +11,7 @@ from wattqueue.policy import rows
 from wattqueue.policy.interfaces import AXES
 from wattqueue.policy.policy import load_policy
 from wattqueue.policy.rows import ROW_DEFAULTS, composed, find_row, published_rows
+from wattqueue.runs.task import Task, policy_row, task_files
 
 
 def write(folder: Path, text: str) -> str:
@@ -115,6 +116,15 @@ def test_a_composed_row_of_a_file_and_one_with_options(tmp_path: Path) -> None:
     assert load_policy(f"{file}:mine+backfill=none").row["backfill"] == "none"
     policy = load_policy("easy+estimator=history-mean", ledger={"part": "chance", "epsilon": 0.02})
     assert (policy.name, policy.row["ledger"]) == ("easy+estimator=history-mean", {"part": "chance", "epsilon": 0.02})
+
+
+def test_the_files_of_a_composed_row_are_known(tmp_path: Path) -> None:
+    file = write(tmp_path, '[mine]\nestimator = "app-mean"')
+    (tmp_path / "my.py").write_text("")
+    task = Task("marconi:days=1", policy=f"{file}+estimator={tmp_path}/my.py:Mine")
+    found = task_files(task, policy_row(task))
+    assert set(found.values()) == {tmp_path / "my.toml", tmp_path / "my.py"}
+    assert found["policy"] == tmp_path / "my.toml"
 
 
 def test_other_packages_add_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from wattqueue.model.signals import Cap
 from wattqueue.policy.oracles import oracles_of
 from wattqueue.policy.policy import policy_from_row
 from wattqueue.policy.row_files import files_in, with_absolute_paths
-from wattqueue.policy.rows import composed
+from wattqueue.policy.rows import composed, with_files
 from wattqueue.runs.task import Task, machine_cap, policy_row, task_machine
 from wattqueue.sim.history_prediction import check_recall
 from wattqueue.workload.generated import check_call, is_generated
@@ -245,7 +245,7 @@ def _choice(policy: str, estimator: str | None, folder: Path) -> PolicyChoice:
 
     Raises: PolicyError.
     """
-    path = composed(_in_folder(policy, folder))
+    path = composed(with_files(policy, lambda name: _in_folder(name, folder)))
     named = policy_row(Task("", policy=path, estimator=_in_folder(estimator, folder) if estimator else None))
     row = with_absolute_paths(named)
     oracle = oracles_of(policy_from_row(path, row))

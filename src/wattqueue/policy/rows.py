@@ -8,7 +8,7 @@ other parts. Rows are plain data, so that a run can record its policy and be rep
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -69,7 +69,7 @@ def find_row(name: str) -> Row:
 
     Raises: PolicyError for an unknown name or setting, a file that cannot be read, or a class that is not a part.
     """
-    base, settings = _split(name)
+    base, settings = split_name(name)
     return {**_base_row(base), **_choices(name, settings)}
 
 
@@ -81,10 +81,17 @@ def composed(name: str, settings: Sequence[str] = ()) -> str:
 
     Raises: PolicyError as ``find_row``.
     """
-    base, before = _split(name)
+    base, before = split_name(name)
     row, choices = _base_row(base), _choices(name, [*before, *settings])
     changed = [axis for axis in AXES if axis in choices and choices[axis] != row[axis]]
     return "+".join([base, *(part for axis in changed for part in _settings_of(axis, choices[axis]))])
+
+
+def with_files(name: str, path: Callable[[str], str]) -> str:
+    """Return a name with the files in it, of the row and of single choices, as ``path`` gives them."""
+    base, settings = split_name(name)
+    pieces = (setting.partition("=") for setting in settings)
+    return "+".join([path(base), *(f"{axis}{equals}{path(part)}" for axis, equals, part in pieces)])
 
 
 def _settings_of(axis: str, value: str | list[str]) -> list[str]:
@@ -93,7 +100,7 @@ def _settings_of(axis: str, value: str | list[str]) -> list[str]:
     return [f"{axis}={part}" for part in listed or [NO_CONTROLS]]
 
 
-def _split(name: str) -> tuple[str, list[str]]:
+def split_name(name: str) -> tuple[str, list[str]]:
     """Return the name that a composed one begins with, and its settings."""
     parts = name.split("+")
     first = next((k for k, part in enumerate(parts) if "=" in part), len(parts))
@@ -161,7 +168,7 @@ def _row_of_file(path: Path, inner: str) -> Row:
 def _extended(name: str, rows: dict[str, Row], where: str | Path, named: tuple[str, ...] = ()) -> Row:
     """Return a row completed by those that it extends, rows of the same file or published ones, and by the defaults.
 
-    ``rows`` are those of the file ``where``. A row of one's own may have the name of the published one that it extends.
+    ``rows`` are those of the file ``where``. A row there may have the name of the published one that it extends.
     ``named`` are the rows that have led to this one.
 
     Raises: PolicyError for a name that is no row, and for rows that extend each other.

@@ -23,7 +23,7 @@ from wattqueue.model.jobs import Jobs
 from wattqueue.model.machine import Machine, plain_machine
 from wattqueue.model.signals import Cap
 from wattqueue.policy.row_files import files_in
-from wattqueue.policy.rows import find_row
+from wattqueue.policy.rows import find_row, split_name
 from wattqueue.workload.generated import generate, is_generated, refuse_unknown
 
 
@@ -149,6 +149,7 @@ def task_files(task: Task, row: Mapping[str, Any]) -> dict[str, Path]:
     named = {
         name: getattr(task, name) for name in ("machine", "cap", "targets", "consent", "policy", "estimator", "kind")
     }
+    named["policy"], _ = split_name(task.policy)  # files of single choices are in the row
     files = {key: Path(value.partition(":")[0]) for key, value in named.items() if value}
     # A name without a suffix may be that of a catalogue entry beside which a file of that name lies; a trace has none.
     files = {key: path for key, path in files.items() if path.suffix}
